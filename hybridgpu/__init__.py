@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hybridgpu: Gluon's hybrid programming on today's GPUs.
+
+Use it as MXNet is used: ``import hybridgpu as mx``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from .base import MXNetError, NotImplementedForSymbol
+from .context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
+
+__version__ = "0.1.0"
+
+#: submodules and their short names, imported at first use
+_MODULES = {
+    "nd": "ndarray",
+    "ndarray": "ndarray",
+    "sym": "symbol",
+    "symbol": "symbol",
+    "gluon": "gluon",
+    "autograd": "autograd",
+    "random": "random",
+    "init": "initializer",
+    "initializer": "initializer",
+    "name": "name",
+    "attribute": "attribute",
+    "util": "util",
+    "base": "base",
+    "context": "context",
+    "viz": "visualization",
+    "visualization": "visualization",
+    "runtime": "runtime",
+    "ops": "ops",
+    "cli": "cli",
+}
+_NAMES = {"AttrScope": ("attribute", "AttrScope"), "set_num_threads": ("runtime", "set_num_threads"), "compile_report": ("runtime.reports", "compile_report")}
+
+__all__ = [
+    "Context",
+    "MXNetError",
+    "NotImplementedForSymbol",
+    "cpu",
+    "cpu_pinned",
+    "current_context",
+    "gpu",
+    "gpu_memory_info",
+    "num_gpus",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value: Any = importlib.import_module(f".{_MODULES[name]}", __name__)
+    elif name in _NAMES:
+        module, attribute = _NAMES[name]
+        value = getattr(importlib.import_module(f".{module}", __name__), attribute)
+    else:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES, *_NAMES})

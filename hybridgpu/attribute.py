@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attributes that every node made inside a scope gets."""
+
+from __future__ import annotations
+
+import threading
+
+__all__ = ["AttrScope", "current"]
+
+
+class AttrScope:
+    """``with mx.AttrScope(lr_mult='3'):`` adds attributes to the Symbols made inside.
+
+    Raises:
+        ValueError: a value that is no string.
+    """
+
+    _local = threading.local()
+
+    def __init__(self, **kwargs: str) -> None:
+        for value in kwargs.values():
+            if not isinstance(value, str):
+                raise ValueError("Attributes need to be string")
+        self._attr = dict(kwargs)
+        self._merged: dict[str, str] = self._attr
+
+    def get(self, attr: dict[str, str] | None) -> dict[str, str]:
+        """The scope's attributes with ``attr`` over them."""
+        return {**self._merged, **(attr or {})}
+
+    def __enter__(self) -> AttrScope:
+        self._merged = {**current()._merged, **self._attr}
+        _stack().append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _stack().pop()
+        self._merged = self._attr
+
+
+def _stack() -> list[AttrScope]:
+    stack = getattr(AttrScope._local, "stack", None)
+    if stack is None:
+        stack = AttrScope._local.stack = [AttrScope()]
+    return stack
+
+
+def current() -> AttrScope:
+    """The innermost scope of this thread."""
+    return _stack()[-1]

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs on the host: one foreign call a segment.
+
+``address_call`` of a loaded program is the fast way in: it takes addresses as integers, in the
+order of the program's inputs and outputs. The arena of a call comes from a free list, so threads may
+call at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...compiler.primitives import TABLE
+from ...compiler.program import HostStep, Program
+from ...compiler.target import CPU
+from ...dtypes import from_short
+from ...compiler.ir.types import tensor_type
+from ...store import Store, default_store
+from ..base import BuildInfo
+from .toolchain import CompileError, Toolchain, find_toolchain
+
+__all__ = ["CpuBackend", "CpuProgram", "address_of"]
+
+_KEEP_GIL_BELOW = 50_000  # bytes moved: a call so short is over before another thread could start
+
+
+def address_of(array: Any) -> int:
+    """Where a NumPy array's data lies."""
+    return int(array.__array_interface__["data"][0])
+
+
+def aligned_bytes(nbytes: int) -> tuple[Any, int]:
+    """(owner, address) of fresh memory aligned to 64 bytes."""
+    raw = np.empty(nbytes + 64, np.uint8)
+    at = address_of(raw)
+    return raw, at + (-at) % 64
+
+
+class CpuProgram:
+    """A program whose segments are functions of a shared library.
+
+    Attributes:
+        single: the entry function if the whole program is one call, else None. It takes the arena's
+            address, ``table``, the address of an array with the fixed inputs' addresses, and the
+            addresses of the other inputs and of the outputs.
+        table: address of the numbers (extents, offsets).
+    """
+
+    def __init__(self, program: Program, library: ctypes.CDLL, info: BuildInfo) -> None:
+        self.program, self.info = program, info
+        self._numbers = (ctypes.c_longlong * max(1, len(program.table)))(*(v for _, v in program.table))
+        self.table = ctypes.addressof(self._numbers)
+        self._library = library
+        self._free: list[tuple[Any, int]] = []
+        fixed = set(program.fixed)
+        self._passed = [k for k in range(len(program.inputs)) if k not in fixed]
+        count = 3 + len(self._passed) + len(program.outputs)
+        self._segments: list[Callable[..., None]] = []
+        for k in range(len(program.segments)):
+            function = getattr(library, f"run{k}")
+            function.argtypes = [ctypes.c_void_p] * count
+            function.restype = None
+            self._segments.append(function)
+        whole = len(self._segments) == 1 and program.segments[0] == (0, len(program.steps))
+        self.single = self._segments[0] if whole else None
+
+    def arena(self) -> tuple[Any, int]:
+        """(owner, address) of memory for one call; give it back with :meth:`release`."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return aligned_bytes(self.program.arena_bytes) if self.program.arena_bytes else (None, 0)
+
+    def release(self, arena: tuple[Any, int]) -> None:
+        self._free.append(arena)
+
+    def pointers(self, addresses: Sequence[int]) -> Any:
+        """The array of fixed inputs' addresses; keep it alive during the call."""
+        return (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
+
+    def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        fixed = self.pointers([address_of(inputs[k]) for k in self.program.fixed])
+        moving = [address_of(inputs[k]) for k in self._passed] + [address_of(a) for a in outputs]
+        arena = self.arena()
+        try:
+            self._run_steps(arena, [self.table, ctypes.addressof(fixed), *moving], list(inputs), list(outputs))
+        finally:
+            self.release(arena)
+
+    def _run_steps(self, arena: tuple[Any, int], rest: list[int], inputs: list[Any], outputs: list[Any]) -> None:
+        owner, base = arena
+        skip = base - address_of(owner) if owner is not None else 0
+
+        def array(index: int, shape: tuple[int, ...]) -> Any:
+            b = self.program.buffers[index]
+            if b.place == "input":
+                return inputs[b.index].reshape(shape)
+            if b.place == "output":
+                return outputs[b.index].reshape(shape)
+            at = skip + b.index
+            return owner[at : at + b.nbytes].view(from_short(b.dtype).np).reshape(shape)
+
+        segment = {begin: (k, end) for k, (begin, end) in enumerate(self.program.segments)}
+        at = 0
+        while at < len(self.program.steps):
+            if at in segment:
+                k, at = segment[at]
+                self._segments[k](base, *rest)
+                continue
+            step = self.program.steps[at]
+            assert isinstance(step, HostStep)
+            run_host_step(step, array, self.program, np)
+            at += 1
+
+
+def run_host_step(step: HostStep, array: Callable[[int, tuple[int, ...]], Any], program: Program, xp: Any) -> None:
+    """Compute a library primitive on arrays."""
+    b = program.buffers[step.output]
+    out = array(step.output, b.shape)
+    operands = []
+    for index, shape, transposed in zip(step.inputs, step.input_shapes, step.transposed, strict=True):
+        x = array(index, shape)
+        operands.append(x.swapaxes(-1, -2) if transposed else x)
+    if step.primitive == "dot" and b.dtype in ("f32", "f64"):
+        xp.matmul(*operands, out=out)
+        return
+    with np.errstate(all="ignore"):
+        params = {k: from_short(v) if k == "dtype" else v for k, v in step.params.items()}
+        out[...] = TABLE[step.primitive].evaluate(xp, operands, params, tensor_type(b.shape, from_short(b.dtype)))
+
+
+class CpuBackend:
+    """Compiles programs with the host's C++ compiler."""
+
+    target = CPU
+    xp = np
+
+    def __init__(self, toolchain: Toolchain, store: Store) -> None:
+        self.toolchain, self.store = toolchain, store
+        self._loaded: dict[str, Any] = {}
+
+    def key(self) -> str:
+        return f"cpu {self.toolchain.key}"
+
+    def load(self, program: Program) -> CpuProgram:
+        start = time.perf_counter()
+        key = hashlib.sha256(f"{self.toolchain.key}\0{program.source}".encode()).hexdigest()
+        compiled = 0
+        held = self._loaded.get(key)
+        if held is None:
+            path = self.store.path("so", key)
+            if path is not None:
+                try:
+                    held = ctypes.CDLL(str(path))
+                except OSError:  # built for something else: rebuild it
+                    self.store.forget("so", key)
+            if held is None:
+                compiled = 1
+                path = self.store.put("so", key, self.toolchain.compile(program.source))
+                if path is None:
+                    raise CompileError("storing the library", program.source, "no folder can be written")
+                held = ctypes.CDLL(str(path))
+            self._loaded[key] = held
+        library = held
+        if program.bytes_moved < _KEEP_GIL_BELOW:
+            library = ctypes.PyDLL(held._name, handle=held._handle)
+        info = BuildInfo(time.perf_counter() - start, compiled, " ".join(self.toolchain.command))
+        return CpuProgram(program, library, info)
+
+
+_backend: CpuBackend | None = None
+
+
+def cpu_backend() -> CpuBackend | None:
+    """The backend of this process's default store, or None where there is no compiler."""
+    global _backend
+    store = default_store()
+    if _backend is None or _backend.store is not store:
+        toolchain = find_toolchain(store)
+        _backend = CpuBackend(toolchain, store) if toolchain else None
+    return _backend

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host's C++ compiler: finding it, what flags it takes, running it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ...resources import kernels_folder, kernels_hash
+from ...store import Store
+
+__all__ = ["CompileError", "Toolchain", "find_toolchain"]
+
+#: No flag here changes results beyond contraction: NaN, infinities, signed zeros and subnormals stay
+#: as IEEE 754 has them. -ffast-math would even switch the whole process to flush-to-zero.
+FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-march=native",
+    "-mprefer-vector-width=512",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fopenmp-simd",
+    "-ffp-contract=fast",
+    "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-shared",
+    "-fPIC",
+    "-w",
+)
+_REQUIRED = ("-shared", "-fPIC")
+
+
+class CompileError(RuntimeError):
+    """The compiler refused a text that hybridgpu generated.
+
+    Attributes:
+        source: the text.
+        log: what the compiler said.
+    """
+
+    def __init__(self, command: str, source: str, log: str) -> None:
+        super().__init__(f"the C++ compiler refused a generated source ({command}):\n{log[:4000]}")
+        self.source, self.log = source, log
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler that works.
+
+    Attributes:
+        command: how it is started.
+        identity: path, size and time of the binary, so that an upgrade changes every cache key.
+        flags: what it accepts of FLAGS.
+    """
+
+    command: tuple[str, ...]
+    identity: str
+    flags: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Hash of everything but the source that decides about the machine code."""
+        parts = (self.identity, " ".join(self.flags), cpu_features(), kernels_hash())
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    def compile(self, source: str) -> bytes:
+        """The shared library of ``source``.
+
+        Raises:
+            CompileError: with the text and the compiler's message.
+        """
+        with tempfile.TemporaryDirectory(prefix="hybridgpu-") as folder:
+            out = Path(folder, "unit.so")
+            run = _run([*self.command, *self.flags, f"-I{kernels_folder()}", "-x", "c++", "-", "-o", str(out)], source)
+            if run.returncode != 0:
+                raise CompileError(" ".join(self.command), source, run.stderr)
+            return out.read_bytes()
+
+
+def _run(command: list[str], source: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, input=source, capture_output=True, text=True, check=False, close_fds=False)
+
+
+@lru_cache
+def cpu_features() -> str:
+    """Architecture and feature flags: a cache on a shared home meets other processors."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
+            head = f.read(8192)
+        lines = [line for line in head.splitlines() if line.startswith(("flags", "Features", "model name", "CPU part"))]
+        return platform.machine() + "".join(dict.fromkeys(lines))
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+
+
+def _candidates() -> list[tuple[str, ...]]:
+    found = [tuple(shlex.split(v)) for name in ("HYBRIDGPU_CXX", "CXX") if (v := os.environ.get(name))]
+    if "HYBRIDGPU_CXX" in os.environ:
+        return found[:1]
+    found += [("c++",), ("g++",), ("clang++",)]
+    zig = shutil.which("zig") or shutil.which("python-zig")
+    if zig:
+        found.append((zig, "c++"))
+    return found
+
+
+@lru_cache
+def _find(candidates: tuple[tuple[str, ...], ...], store: Store) -> Toolchain | None:
+    for command in candidates:
+        path = shutil.which(command[0]) if command else None
+        if path is None:
+            continue
+        info = os.stat(path)
+        identity = f"{os.path.realpath(path)} {info.st_size} {info.st_mtime_ns} {' '.join(command[1:])}"
+        key = hashlib.sha256(f"{identity} {FLAGS} {cpu_features()}".encode()).hexdigest()
+        flags = store.get_json("flags", key)
+        if not isinstance(flags, list):
+            probed = _probe((path, *command[1:]))
+            if probed is None:
+                continue
+            flags = list(probed)
+            store.put_json("flags", key, flags)
+        return Toolchain((path, *command[1:]), identity, tuple(flags))
+    return None
+
+
+def find_toolchain(store: Store) -> Toolchain | None:
+    """The first compiler of ``$HYBRIDGPU_CXX``, ``$CXX``, c++, g++, clang++, zig that works, or None.
+
+    ``HYBRIDGPU_CXX=none`` says that there is none (the reference interpreter then runs everything).
+    """
+    candidates = tuple(_candidates())
+    return None if candidates[:1] == (("none",),) else _find(candidates, store)
+
+
+_PROBE = "extern \"C\" float probe(float x) { return x + 1; }\n"
+
+
+def _probe(command: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The flags that the compiler takes: all of them, or those it takes one by one; None if it fails."""
+
+    def works(flags: tuple[str, ...]) -> bool:
+        with tempfile.TemporaryDirectory(prefix="hybridgpu-") as folder:
+            try:
+                run = _run([*command, *flags, "-Werror", "-x", "c++", "-", "-o", str(Path(folder, "probe.so"))], _PROBE)
+            except OSError:
+                return False
+            return run.returncode == 0
+
+    if works(FLAGS):
+        return FLAGS
+    if not works(_REQUIRED):
+        return None
+    return tuple(f for f in FLAGS if f in _REQUIRED or works((*_REQUIRED, f)))

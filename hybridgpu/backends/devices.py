@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Array memory on each device: which module makes the arrays, how they are copied, who compiles.
+
+CuPy is imported when the first array on a GPU is made, never before.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..base import MXNetError
+from ..context import Context
+from .base import Backend
+
+__all__ = ["Device", "HostDevice", "count_gpus", "device_of", "use_gpu_devices"]
+
+
+class Device(Protocol):
+    """What arrays and programs need of a device."""
+
+    xp: Any  #: NumPy or CuPy
+
+    def from_host(self, array: Any) -> Any:
+        """A copy of a NumPy array on the device."""
+
+    def to_host(self, array: Any) -> Any:
+        """A copy of a device array as a NumPy array of its own."""
+
+    def address(self, array: Any) -> int:
+        """Where the array's data lies."""
+
+    def synchronize(self) -> None:
+        """Wait for everything that was started."""
+
+    def backend(self) -> Backend | None:
+        """The compiler for this device; None means the reference interpreter."""
+
+    def memory_info(self) -> tuple[int, int]:
+        """(free, total) bytes."""
+
+    def empty_cache(self) -> None:
+        """Give unused memory back."""
+
+
+class HostDevice:
+    """The CPU."""
+
+    xp: Any = np
+
+    def from_host(self, array: Any) -> Any:
+        return np.array(array, order="C")
+
+    def to_host(self, array: Any) -> Any:
+        return np.array(array, order="C")
+
+    def address(self, array: Any) -> int:
+        return int(array.__array_interface__["data"][0])
+
+    def synchronize(self) -> None:
+        pass
+
+    def backend(self) -> Backend | None:
+        from .cpu.backend import cpu_backend
+
+        return cpu_backend()
+
+    def memory_info(self) -> tuple[int, int]:
+        import os
+
+        page = os.sysconf("SC_PAGE_SIZE")
+        return page * os.sysconf("SC_AVPHYS_PAGES"), page * os.sysconf("SC_PHYS_PAGES")
+
+    def empty_cache(self) -> None:
+        pass
+
+
+_host = HostDevice()
+_gpus: dict[int, Device] = {}
+_gpu_factory: Any = None  #: tests put an emulated device here
+
+
+def use_gpu_devices(factory: Any) -> None:
+    """Let ``factory(device_id)`` make the GPU devices; None restores CuPy's. For tests and emulation."""
+    global _gpu_factory
+    _gpu_factory = factory
+    _gpus.clear()
+
+
+def device_of(ctx: Context) -> Device:
+    """The device behind a context.
+
+    Raises:
+        MXNetError: a GPU that is not there; the message says what was looked for.
+    """
+    if ctx.device_typeid != 2:
+        return _host
+    found = _gpus.get(ctx.device_id)
+    if found is None:
+        if _gpu_factory is not None:
+            found = _gpu_factory(ctx.device_id)
+        else:
+            from .cuda.device import open_device
+
+            found = open_device(ctx.device_id)
+        _gpus[ctx.device_id] = found
+    return found
+
+
+def count_gpus() -> int:
+    """Number of usable CUDA devices."""
+    if _gpu_factory is not None:
+        return int(getattr(_gpu_factory, "count", 1))
+    from .cuda.device import count
+
+    return count()
+
+
+def unavailable(ctx: Context, reason: str) -> MXNetError:
+    """The error for a device that cannot be used."""
+    return MXNetError(
+        f"{ctx} cannot be used: {reason}\n"
+        "Arrays can be made on mx.cpu(); mx.num_gpus() tells how many GPUs there are."
+    )

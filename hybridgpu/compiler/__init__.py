@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiler: graphs in, plans and kernel texts out. It touches no device and no disk."""

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes, graphs, and the builder that records them.
+
+A :class:`Node` is one application of a :class:`Primitive`: immutable, typed, and hash-consed by its
+:class:`Builder` (building the same thing twice gives the same node). A :class:`Graph` is a list of
+nodes in topological order with named inputs and a tuple of outputs.
+
+Lowering functions are written against a builder and read like array code::
+
+    def layer_norm(b, x):
+        mean = b.mean(x, axes=(-1,), keepdims=True)
+        return (x - mean) * b.rsqrt(...)
+
+``b.exp(x)`` applies the primitive ``exp``; Python numbers become constants of the other operand's
+type; binary primitives broadcast as NumPy does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ...dtypes import DType, u32
+from .types import TensorType, tensor_type
+
+__all__ = ["Builder", "Graph", "Node", "Primitive", "Provenance", "NO_DERIVATIVE", "RANDOM_STATE"]
+
+Params = Mapping[str, Any]
+RANDOM_STATE = "random_state"  #: name of the argument that holds the generator's state
+NO_DERIVATIVE = "no derivative"  #: written in a primitive's row where its derivative is zero or undefined
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Primitive:
+    """One row of the primitive table (``compiler/primitives``).
+
+    Attributes:
+        name: unique; also the builder method and the printed name.
+        family: leaf, elementwise, view, reduce, contract, index, library.
+        infer: (input types, params) -> output type; raises TypeError on misuse.
+        evaluate: (xp, inputs, params, output type) -> array; the meaning of the primitive.
+        expr: elementwise only: C expression with {0}, {1} … and {T} (compute type), or a function
+            of the input and output dtypes that returns one.
+        vjp: (b, g, y, inputs, params) -> one cotangent (or None) per input, or NO_DERIVATIVE.
+        cost: rough scalar operations an element; decides about recomputation.
+        doc: one line.
+    """
+
+    name: str
+    family: str
+    infer: Callable[[Sequence[TensorType], Params], TensorType]
+    evaluate: Callable[[Any, Sequence[Any], Params, TensorType], Any]
+    vjp: Callable[..., Sequence[Node | None]] | str
+    expr: str | Callable[..., str] | None = None
+    cost: int = 1
+    doc: str = ""
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Provenance(NamedTuple):
+    """Where a node came from: the operator, its node name in the Symbol, the user's file:line."""
+
+    op: str
+    name: str
+    line: str = ""
+
+
+class Node:
+    """One typed value. Created by a Builder only; compare with ``is``."""
+
+    __slots__ = ("prim", "inputs", "params", "type", "index", "prov", "builder")
+
+    def __init__(
+        self,
+        builder: Builder,
+        prim: Primitive,
+        inputs: tuple[Node, ...],
+        params: dict[str, Any],
+        type: TensorType,
+        index: int,
+        prov: Provenance | None,
+    ) -> None:
+        self.builder, self.prim, self.inputs, self.params = builder, prim, inputs, params
+        self.type, self.index, self.prov = type, index, prov
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.type.shape)
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def size(self) -> int:
+        return self.type.size
+
+    def __repr__(self) -> str:
+        args = ", ".join(f"%{i.index}" for i in self.inputs)
+        params = " ".join(f"{k}={v!r}" for k, v in self.params.items())
+        return f"%{self.index} = {self.prim.name}({args}) {params} {self.type!r}"
+
+    def __add__(self, other: Any) -> Node:
+        return self.builder.add(self, other)
+
+    def __radd__(self, other: Any) -> Node:
+        return self.builder.add(other, self)
+
+    def __sub__(self, other: Any) -> Node:
+        return self.builder.sub(self, other)
+
+    def __rsub__(self, other: Any) -> Node:
+        return self.builder.sub(other, self)
+
+    def __mul__(self, other: Any) -> Node:
+        return self.builder.mul(self, other)
+
+    def __rmul__(self, other: Any) -> Node:
+        return self.builder.mul(other, self)
+
+    def __truediv__(self, other: Any) -> Node:
+        return self.builder.div(self, other)
+
+    def __rtruediv__(self, other: Any) -> Node:
+        return self.builder.div(other, self)
+
+    def __neg__(self) -> Node:
+        return self.builder.neg(self)
+
+
+@dataclass(eq=False)
+class Graph:
+    """A finished graph.
+
+    Attributes:
+        name: for printing.
+        inputs: nodes of the primitive ``input``, in argument order (an input may be unused).
+        outputs: the results.
+        nodes: every node that an output needs, and all inputs, in topological order.
+    """
+
+    name: str
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    nodes: tuple[Node, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if not self.nodes:
+            self.nodes = tuple(reachable(self.outputs, self.inputs))
+
+    def uses(self) -> dict[Node, list[Node]]:
+        """Node -> its consumers, once per operand position."""
+        table: dict[Node, list[Node]] = {n: [] for n in self.nodes}
+        for n in self.nodes:
+            for i in n.inputs:
+                table[i].append(n)
+        return table
+
+    def __str__(self) -> str:
+        from .text import print_graph
+
+        return print_graph(self)
+
+
+def reachable(outputs: Iterable[Node], inputs: Iterable[Node] = ()) -> list[Node]:
+    """Inputs, then everything that ``outputs`` need, in creation order (which is topological)."""
+    seen: set[Node] = set(inputs)
+    stack = [o for o in outputs if o not in seen]
+    seen.update(stack)
+    while stack:
+        for i in stack.pop().inputs:
+            if i not in seen:
+                seen.add(i)
+                stack.append(i)
+    return sorted(seen, key=lambda n: n.index)
+
+
+class Builder:
+    """Records primitives into one graph.
+
+    Args:
+        primitives: the primitive table, name -> row (see ``compiler.primitives.TABLE``).
+        training: what operators that behave differently in training look at.
+    """
+
+    def __init__(self, primitives: Mapping[str, Primitive], training: bool = False) -> None:
+        self._table = primitives
+        self._memo: dict[Any, Node] = {}
+        self._count = 0
+        self.training = training
+        self.prov: Provenance | None = None
+        self.inputs: list[Node] = []
+        self._state: Node | None = None
+        self._streams = 0
+
+    def apply(self, prim: Primitive, inputs: Sequence[Node], params: dict[str, Any]) -> Node:
+        """The node ``prim(*inputs, **params)``, new or recorded before."""
+        key = (prim, tuple(i.index for i in inputs), tuple(sorted(params.items())))
+        # 0.0 == -0.0 and 1 == 1.0 and True == 1: the constant's text tells them apart
+        if "value" in params:
+            key += (repr(params["value"]),)
+        found = self._memo.get(key)
+        if found is not None:
+            return found
+        out = prim.infer([i.type for i in inputs], params)
+        node = Node(self, prim, tuple(inputs), params, out, self._count, self.prov)
+        self._count += 1
+        self._memo[key] = node
+        return node
+
+    def __getattr__(self, name: str) -> Callable[..., Node]:
+        try:
+            prim = self._table[name]
+        except KeyError:
+            raise AttributeError(f"there is no primitive {name!r}") from None
+        if prim.family == "elementwise":
+
+            def method(*args: Any, **params: Any) -> Node:
+                return self.apply(prim, self.unify(args), params)
+        else:
+
+            def method(*args: Any, **params: Any) -> Node:
+                return self.apply(prim, args, params)
+
+        self.__dict__[name] = method  # next time without __getattr__
+        return method
+
+    # -- leaves
+
+    def input(self, type: TensorType, name: str = "") -> Node:
+        """The next argument of the graph. Every call makes a new one."""
+        node = self.apply(self._table["input"], (), {"position": len(self.inputs), "name": name, "type": type})
+        self.inputs.append(node)
+        return node
+
+    def full(self, shape: tuple[int, ...], value: Any, dtype: DType) -> Node:
+        """A constant tensor with one value, converted to ``dtype`` as NumPy converts."""
+        return self.apply(self._table["full"], (), {"value": to_scalar(value, dtype), "type": tensor_type(tuple(shape), dtype)})
+
+    def full_like(self, x: Node, value: Any) -> Node:
+        return self.full(x.shape, value, x.dtype)
+
+    def iota(self, shape: tuple[int, ...], axis: int, dtype: DType) -> Node:
+        """Indices along ``axis``."""
+        return self.apply(self._table["iota"], (), {"axis": axis, "type": tensor_type(tuple(shape), dtype)})
+
+    def random_bits(self, shape: Sequence[int]) -> Node:
+        """Fresh random words; the graph gets an argument named RANDOM_STATE for the generator's state."""
+        if self._state is None:
+            self._state = self.input(tensor_type((4,), u32), RANDOM_STATE)
+        self._streams += 1
+        params = {"shape": tuple(shape), "stream": self._streams}
+        return self.apply(self._table["random_bits"], (self._state,), params)
+
+    # -- conversions that vanish when there is nothing to do
+
+    def unify(self, args: Sequence[Any]) -> list[Node]:
+        """Numbers become constants; shapes are broadcast against each other as NumPy does."""
+        nodes = [a for a in args if isinstance(a, Node)]
+        # a select's condition has its own dtype, so constants follow the last operand that is a node
+        like = nodes[-1]
+        shapes = {n.shape for n in nodes}
+        shape = like.shape if len(shapes) == 1 else broadcast_shapes(shapes)
+        out = []
+        for a in args:
+            if not isinstance(a, Node):
+                a = self.full(shape, a, like.dtype)
+            elif a.shape != shape:
+                a = self.broadcast(a, shape)
+            out.append(a)
+        return out
+
+    def reshape(self, x: Node, shape: Sequence[int]) -> Node:
+        """Same elements in row-major order."""
+        shape = tuple(shape)
+        if shape == x.shape:
+            return x
+        if x.prim.name == "reshape":
+            return self.reshape(x.inputs[0], shape)
+        return self.apply(self._table["reshape"], (x,), {"shape": shape})
+
+    def broadcast(self, x: Node, shape: Sequence[int]) -> Node:
+        """Repeat extents of 1 (and missing leading ones) up to ``shape``."""
+        shape = tuple(shape)
+        if shape == x.shape:
+            return x
+        if x.prim.name == "full":
+            return self.full(shape, x.params["value"], x.dtype)
+        if x.ndim < len(shape):
+            x = self.reshape(x, (1,) * (len(shape) - x.ndim) + x.shape)
+        if shape == x.shape:
+            return x
+        return self.apply(self._table["broadcast"], (x,), {"shape": shape})
+
+    def transpose(self, x: Node, perm: Sequence[int]) -> Node:
+        """Output axis ``i`` is input axis ``perm[i]``."""
+        perm = tuple(perm)
+        if perm == tuple(range(x.ndim)):
+            return x
+        return self.apply(self._table["transpose"], (x,), {"perm": perm})
+
+    def cast(self, x: Node, dtype: DType) -> Node:
+        """Convert the elements; floats are cut towards zero, narrower integers wrap."""
+        if x.dtype is dtype:
+            return x
+        return self.apply(self._table["cast"], (x,), {"dtype": dtype})
+
+    def slice(self, x: Node, begin: Sequence[int], end: Sequence[int], step: Sequence[int] | None = None) -> Node:
+        """Strided slice with non-negative bounds and positive steps, one entry an axis."""
+        steps = tuple(step) if step is not None else (1,) * x.ndim
+        begin, end = tuple(begin), tuple(end)
+        if begin == (0,) * x.ndim and end == x.shape and steps == (1,) * x.ndim:
+            return x
+        return self.apply(self._table["slice"], (x,), {"begin": begin, "end": end, "step": steps})
+
+    def concat(self, xs: Sequence[Node], axis: int) -> Node:
+        """Join along ``axis``."""
+        if len(xs) == 1:
+            return xs[0]
+        return self.apply(self._table["concat"], tuple(xs), {"axis": axis})
+
+    def item(self, x: Node, index: int) -> Node:
+        """Slice ``index`` along axis 0, without that axis."""
+        ones = (0,) * (x.ndim - 1)
+        return self.reshape(self.slice(x, (index, *ones), (index + 1, *x.shape[1:])), x.shape[1:])
+
+    # -- reductions: primitives drop the axes; this keeps them as 1 on request
+
+    def reduce(self, kind: str, x: Node, axes: Sequence[int] | None = None, keepdims: bool = False) -> Node:
+        """``kind`` is sum, prod, amax or amin; axes None means all, negative ones count from the end."""
+        axes = tuple(range(x.ndim)) if axes is None else tuple(sorted(a % x.ndim for a in axes))
+        y = x if not axes else self.apply(self._table[kind], (x,), {"axes": axes})
+        if keepdims:
+            y = self.reshape(y, tuple(1 if i in axes else d for i, d in enumerate(x.shape)))
+        return y
+
+    def sum(self, x: Node, axes: Sequence[int] | None = None, keepdims: bool = False) -> Node:
+        return self.reduce("sum", x, axes, keepdims)
+
+    def mean(self, x: Node, axes: Sequence[int] | None = None, keepdims: bool = False) -> Node:
+        """Sum divided by the count; integers are cut towards zero."""
+        total = self.sum(x, axes, keepdims)
+        count = x.size // max(total.size, 1) if x.size else 0
+        return total / count if x.dtype.is_integer else total * (1.0 / count if count else float("nan"))
+
+    def finish(self, outputs: Sequence[Node], name: str = "graph") -> Graph:
+        """The graph of everything recorded that ``outputs`` need."""
+        return Graph(name, tuple(self.inputs), tuple(outputs))
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._memo.values())
+
+
+def broadcast_shapes(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """NumPy's broadcasting of several shapes.
+
+    Raises:
+        ValueError: two extents differ and neither is 1.
+    """
+    shapes = list(shapes)
+    out: list[int] = []
+    for position in range(1, max(map(len, shapes)) + 1):
+        extents = {s[-position] for s in shapes if len(s) >= position} - {1}
+        if len(extents) > 1:
+            raise ValueError(f"shapes {shapes} do not broadcast")
+        out.append(extents.pop() if extents else 1)
+    return tuple(reversed(out))
+
+
+def to_scalar(value: Any, dtype: DType) -> bool | int | float:
+    """``value`` as the Python number that an element of ``dtype`` holds (integers wrap)."""
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        if dtype.is_float:
+            return float(dtype.np.type(value))
+        if dtype.kind == "b":
+            return bool(value)
+        whole = int(value)
+    bits = 8 * dtype.size
+    whole &= (1 << bits) - 1
+    return whole - (1 << bits) if dtype.kind == "i" and whole >> (bits - 1) else whole

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The printed form of a graph, and its parser.
+
+Grammar (one node a line; a literal operand stands for a constant of the other operand's type)::
+
+    graph   := 'graph' NAME '(' [NAME ':' type {',' NAME ':' type}] ')' '->' '(' [ref {',' ref}] ')' {node}
+    node    := '%' INT '=' PRIMITIVE '(' [operand {',' operand}] ')' {KEY '=' VALUE} type ['#' comment]
+    operand := ref | NUMBER
+    ref     := '%' INT | NAME
+    type    := DTYPE '[' [INT {',' INT}] ']'
+
+Example::
+
+    graph mlp (x: f32[1,512], w: f32[256,512], b: f32[256]) -> (%5)
+      %3 = transpose(w) perm=(1, 0)  f32[512,256]  # FullyConnected dense0_fwd
+      %4 = dot(x, %3)  f32[1,256]  # FullyConnected dense0_fwd
+      %5 = max(%4, 0.0)  f32[1,256]  # relu relu0 net.py:12
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ...dtypes import DType, from_short
+from .graph import Builder, Graph, Node, Primitive, Provenance
+from .types import TensorType, tensor_type
+
+__all__ = ["parse_graph", "print_graph"]
+
+_IMPLIED = ("type", "dtype", "position", "name")  # parameters that the result type or the header holds
+
+
+def print_graph(graph: Graph) -> str:
+    """The text of ``graph``; parse_graph reads it back."""
+    label: dict[Node, str] = {}
+    taken: set[str] = set()
+    for k, node in enumerate(graph.inputs):
+        name = re.sub(r"\W", "_", node.params["name"] or f"in{k}")
+        if not re.match(r"[A-Za-z_]", name):
+            name = f"in{k}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        label[node] = name
+    literal = {n for n in graph.nodes if n.prim.name == "full"} - set(graph.outputs)
+    for n in graph.nodes:
+        literal -= {i for i in n.inputs if not _inlines(n)}
+    number = len(graph.inputs)
+    for node in graph.nodes:
+        if node not in label and node not in literal:
+            label[node] = f"%{number}"
+            number += 1
+    lines = []
+    for node in graph.nodes:
+        if node in literal or node.prim.name == "input":
+            continue
+        operands = [repr(i.params["value"]) if i in literal else label[i] for i in node.inputs]
+        params = [f"{k}={v!r}" for k, v in sorted(node.params.items()) if k not in _IMPLIED]
+        text = " ".join([f"  {label[node]} = {node.prim.name}({', '.join(operands)})", *params, f" {node.type!r}"])
+        if node.prov:
+            text = f"{text:<56}# {' '.join(part for part in node.prov if part)}"
+        lines.append(text.rstrip())
+    header = ", ".join(f"{label[n]}: {n.type!r}" for n in graph.inputs)
+    results = ", ".join(label[o] for o in graph.outputs)
+    return "\n".join([f"graph {graph.name} ({header}) -> ({results})", *lines]) + "\n"
+
+
+def _inlines(consumer: Node) -> bool:
+    """True if ``consumer``'s constants can be printed as numbers and read back."""
+    if consumer.prim.family != "elementwise" or consumer.prim.name == "cast":
+        return False
+    return consumer.prim.name == "select" or any(i.prim.name != "full" for i in consumer.inputs)
+
+
+class ParseError(ValueError):
+    """The text is no graph; the message names the line."""
+
+
+def parse_graph(text: str, primitives: Mapping[str, Primitive]) -> Graph:
+    """The graph of a printed form.
+
+    Raises:
+        ParseError: the text does not follow the grammar, or a type is not what the primitive infers.
+    """
+    lines = [line.split("#")[0].strip() for line in text.strip().splitlines()]
+    head = re.fullmatch(r"graph (\S+) \((.*?)\) -> \((.*?)\)", lines[0])
+    if not head:
+        raise ParseError(f"line 1: expected 'graph NAME (inputs) -> (outputs)', found {lines[0]!r}")
+    b = Builder(primitives)
+    env: dict[str, Node] = {}
+    for name, type_text in re.findall(r"(\w+): (\w+\[[\d,]*\])", head[2]):
+        env[name] = b.input(_parse_type(type_text), name)
+    for number, line in enumerate(lines[1:], 2):
+        if not line:
+            continue
+        match = re.fullmatch(r"(%\d+) = (\w+)\((.*?)\)\s*(.*?)\s*(\w+\[[\d,]*\])", line)
+        if not match:
+            raise ParseError(f"line {number}: expected '%N = primitive(operands) params type', found {line!r}")
+        target, prim_name, operands, params_text, type_text = match.groups()
+        if prim_name not in primitives:
+            raise ParseError(f"line {number}: there is no primitive {prim_name!r}")
+        out = _parse_type(type_text)
+        prim = primitives[prim_name]
+        try:
+            inputs = _operands(b, env, [o.strip() for o in operands.split(",") if o.strip()], prim, out)
+            params = _parse_params(params_text)
+        except (KeyError, ValueError, SyntaxError) as e:
+            raise ParseError(f"line {number}: {e} in {line!r}") from None
+        if prim.family == "leaf":
+            params["type"] = out
+        if prim_name == "cast":
+            params["dtype"] = out.dtype
+        b.prov = _provenance(text.strip().splitlines()[number - 1])
+        node = b.apply(prim, inputs, params)
+        if node.type is not out:
+            raise ParseError(f"line {number}: {prim_name} gives {node.type!r}, the text says {out!r}")
+        env[target] = node
+    results = [env[r.strip()] for r in head[3].split(",") if r.strip()]
+    return b.finish(results, head[1])
+
+
+def _provenance(line: str) -> Provenance | None:
+    words = line.partition("#")[2].split()
+    return Provenance(words[0], words[1], " ".join(words[2:])) if len(words) > 1 else None
+
+
+def _operands(b: Builder, env: dict[str, Node], texts: list[str], prim: Primitive, out: TensorType) -> list[Node]:
+    nodes = [env[t] if not _is_number(t) else None for t in texts]
+    like: DType = out.dtype
+    if prim.name != "select":
+        like = next((n.dtype for n in nodes if n is not None), out.dtype)
+    return [n if n is not None else b.full(out.shape, _value(t), like) for n, t in zip(nodes, texts, strict=True)]
+
+
+def _is_number(text: str) -> bool:
+    return not text.startswith("%") and (text in ("True", "False", "inf", "nan") or not re.match(r"[A-Za-z_]", text))
+
+
+def _value(text: str) -> Any:
+    return float(text) if text.lstrip("-") in ("inf", "nan") else ast.literal_eval(text)
+
+
+def _parse_params(text: str) -> dict[str, Any]:
+    parts = re.split(r"\s*(\w+)=", text)[1:]
+    return {k: _value(v.strip()) for k, v in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def _parse_type(text: str) -> TensorType:
+    match = re.fullmatch(r"(\w+)\[([\d,]*)\]", text)
+    if not match:
+        raise ParseError(f"{text!r} is no type")
+    return tensor_type(tuple(int(d) for d in match[2].split(",") if d), from_short(match[1]))

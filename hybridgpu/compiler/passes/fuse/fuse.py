@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fusion pass: one visit of the nodes, consumers before producers, with a certificate.
+
+Every group has a *level* above the level of every group it feeds. A node may join the group with
+the highest level among its consumers: all its other consumers are in groups below, so no cycle can
+arise, whatever the policy says. Groups of one level cannot depend on each other, so they may merge
+when they share a producer (the node then joins the merged group) or merely read the same data. A
+node that is refused opens a group one level above its consumers, and the refusal is kept as a
+:class:`Cut`. Each node and edge is looked at a bounded number of times: linear time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...ir.graph import Graph, Node
+from ...schedule.indexing import Expr, Index, Var, all_vars, linearize, of_var
+from ...target import Target
+from ..materialize import base
+from .group import Cut, Group, bijective, reexpress, source
+
+__all__ = ["FusionPlan", "fuse"]
+
+_LOOK_AHEAD = 24  #: operands that are looked at for a reduction
+_FAMILIES_IN_KERNELS = ("elementwise", "reduce")
+_MEMBERS_BY_NAME = ("take", "take_along", "random_bits", "dot")
+
+
+@dataclass
+class FusionPlan:
+    """Groups in an order in which they can run, and why they are not fewer."""
+
+    groups: list[Group]
+    cuts: list[Cut]
+
+
+@dataclass
+class _State:
+    graph: Graph
+    target: Target
+    generated_dots: frozenset[Node]
+    outputs: set[Node]
+    readers: dict[Node, dict[Group, None]] = field(default_factory=dict)
+    groups: list[Group] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
+
+    def resolve(self, node: Node) -> list[Group]:
+        """The groups that read ``node``, merged ones once."""
+        found: dict[Group, None] = {}
+        for g in self.readers.get(node, ()):
+            while g.merged_into is not None:
+                g = g.merged_into
+            found[g] = None
+        return list(found)
+
+    def open(self, level: int) -> Group:
+        group = Group(len(self.groups), level)
+        self.groups.append(group)
+        return group
+
+    def add(self, group: Group, node: Node, index: Index) -> None:
+        group.add(node, index)
+        for read in group.pending:
+            self.readers.setdefault(read, {})[group] = None
+
+
+def fuse(graph: Graph, target: Target, generated_dots: frozenset[Node] = frozenset()) -> FusionPlan:
+    """Partition the nodes of ``graph`` that compute into groups.
+
+    Args:
+        graph: every output is a node that computes (see ``materialize``).
+        target: limits and costs.
+        generated_dots: the matrix products for which a kernel is generated; others go to a library.
+    """
+    state = _State(graph, target, generated_dots, set(graph.outputs))
+    for node in reversed(graph.nodes):
+        if node.prim.family in ("leaf", "view"):
+            continue
+        _place(state, node)
+    _merge_siblings(state)
+    groups = [g for g in state.groups if g.merged_into is None]
+    groups.sort(key=lambda g: (-g.level, -g.serial))
+    return FusionPlan(groups, state.cuts)
+
+
+def _place(state: _State, node: Node) -> None:
+    consumers = state.resolve(node)
+    level = 1 + max((g.level for g in consumers), default=-1)
+    if not _is_member(state, node):
+        group = state.open(level)
+        group.library = node
+        for i in node.inputs:
+            read = source(i) if node.prim.name == "dot" else base(i)
+            group.pending.setdefault(read, [])
+            group.memory[read] = None
+            state.readers.setdefault(read, {})[group] = None
+        return
+    if consumers:
+        top = [g for g in consumers if g.level == level - 1]
+        while len(top) > 1:
+            cut = _merge(state, top[0], top[1], node)
+            if cut:
+                state.cuts.append(cut)
+                break
+            top.pop(1)
+        else:
+            below = len(consumers) > len(top) or node in state.outputs
+            cut = _admit(state, top[0], node, needed_elsewhere=below)
+            if cut is None:
+                return
+            state.cuts.append(cut)
+    group = state.open(level)
+    if node.prim.name == "dot":
+        # matmul kernels know their variables by the axis of the product
+        axes = [Var(f"i{k}", d) for k, d in enumerate(node.shape)]
+        group.vars = [v for v in axes if v.extent > 1]
+        group.contract = node
+        index = tuple(map(of_var, axes))
+    else:
+        index = group.new_vars(node.shape)
+    if node.prim.family == "reduce":
+        group.reduced = _reduced_vars(group, node)
+    state.add(group, node, index)
+
+
+def _is_member(state: _State, node: Node) -> bool:
+    if node.prim.name == "dot":
+        return node in state.generated_dots
+    if node.prim.name in _MEMBERS_BY_NAME:
+        return True
+    return node.prim.family in _FAMILIES_IN_KERNELS
+
+
+def _reduced_vars(group: Group, node: Node) -> list[Var]:
+    shape = node.inputs[0].shape
+    before = len(group.vars)
+    group.new_vars(shape[a] for a in node.params["axes"])
+    return group.vars[before:]
+
+
+# -- joining a group
+
+
+def _admit(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
+    """Make ``node`` a member of ``group``, or say why not (leaving the group valid)."""
+
+    def refuse(rule: str, reason: str) -> Cut:
+        return Cut(node, group.anchor, rule, reason)
+
+    if group.library is not None:
+        return refuse("library", f"{group.library.prim.name} is a library call, which takes its operands from memory")
+    if node in group.memory:
+        return refuse("memory", f"{_describe(group.anchor)} reads {_describe(node)} at positions known only at run time")
+    if len(group.at) >= state.target.max_nodes:
+        return refuse("size", f"the kernel already holds {len(group.at)} operations")
+    if len(group.pending) + len(node.inputs) > state.target.max_arguments:
+        return refuse("arguments", f"the kernel would read more than {state.target.max_arguments} arrays")
+    if node.prim.family == "reduce":
+        return _admit_reduction(state, group, node, needed_elsewhere)
+    if node.prim.name == "dot":
+        return _admit_dot(state, group, node)
+    if group.contract is not None and node.prim.name in ("take", "take_along"):
+        return refuse("epilogue", "a matrix product's epilogue does not gather")
+    return _admit_elementwise(state, group, node, needed_elsewhere)
+
+
+def _admit_elementwise(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
+    wanted = group.pending[node]
+    if needed_elsewhere:
+        offset = group.refine(node)
+        order = bijective(offset, node.size) if offset is not None else None
+        if order is None or set(order) not in (set(group.vars), set(group.rows)):
+            return Cut(
+                node,
+                group.anchor,
+                "store",
+                f"{_describe(node)} is also needed in memory, and this kernel would not visit each element once",
+            )
+        wanted = group.pending[node]
+    executed = sum(_executions(group, node, index) for index in wanted)
+    extra = (executed - node.size) * node.prim.cost
+    target = state.target
+    saved = 2 * node.type.nbytes * target.byte_seconds * (0 if needed_elsewhere else 1) + target.launch_seconds
+    if extra * target.op_seconds > saved + node.type.nbytes * target.byte_seconds:
+        return Cut(
+            node,
+            group.anchor,
+            "recompute",
+            f"{_describe(node)} would be computed {executed / max(node.size, 1):.0f} times an element, "
+            "which costs more than keeping it in memory",
+        )
+    for index in list(wanted):
+        state.add(group, node, index)
+    return None
+
+
+def _executions(group: Group, node: Node, index: Index) -> int:
+    """How often ``node`` would be computed, counting once a row if a reduction will make rows of it.
+
+    Consumers come first: what follows a reduction is placed before the reduction itself, so it is
+    looked for among the operands of ``node`` that have its size.
+    """
+    if group.reduced or group.contract:
+        return group.executions(index)
+    rest = group.points // max(node.size, 1)
+    if rest > 1 and all_vars(index) != set(group.vars):
+        frontier = [node]
+        for _ in range(_LOOK_AHEAD):
+            if not frontier:
+                break
+            n = frontier.pop()
+            if n.prim.family == "reduce" and n.inputs[0].size == rest * n.size:
+                return node.size
+            if n.prim.family in ("elementwise", "view"):
+                frontier += [i for i in n.inputs if i.size == node.size]
+    return group.executions(index)
+
+
+def _admit_reduction(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
+    operand = node.inputs[0]
+    if group.contract is not None:
+        return Cut(node, group.anchor, "epilogue", "a matrix product's epilogue does not hold reductions")
+    if node.size == 0 or operand.size == 0:
+        return Cut(node, group.anchor, "empty", "an empty array is reduced on its own")
+    offset = group.refine(node)
+    order = bijective(offset, node.size) if offset is not None else None
+    if order is None:
+        return Cut(node, group.anchor, "rows", f"{_describe(group.anchor)} does not read the results of the reduction row by row")
+    count = operand.size // node.size
+    rest = [v for v in group.vars if v not in order]
+    extents = 1
+    for v in rest:
+        extents *= v.extent
+    if group.reduced:
+        if set(rest) != set(group.reduced) or extents != count:
+            return Cut(node, group.anchor, "pattern", "the kernel already reduces over other axes")
+    elif rest:
+        if extents != count:
+            return Cut(node, group.anchor, "domain", "the reduction runs over a different number of elements than its reader")
+        group.reduced = rest
+    else:
+        group.reduced = _reduced_vars(group, node)
+    state.add(group, node, group.pending[node][0])
+    return None
+
+
+def _admit_dot(state: _State, group: Group, node: Node) -> Cut | None:
+    if group.contract is not None or group.reduced:
+        return Cut(node, group.anchor, "pattern", "the kernel already contains a matrix product or a reduction")
+    offset = group.refine(node)
+    order = bijective(offset, node.size) if offset is not None else None
+    if offset is None or order is None or set(order) != set(group.vars):
+        return Cut(node, group.anchor, "epilogue", f"{_describe(group.anchor)} does not read each result of the product once")
+    group.vars, table = reexpress(offset, node.shape)
+    group.replace(table)
+    group.contract = node
+    state.add(group, node, group.pending[node][0])
+    return None
+
+
+def _describe(node: Node) -> str:
+    return f"{node.prov.op} {node.prov.name}" if node.prov and node.prov.name else node.prim.name
+
+
+# -- merging groups of one level
+
+
+def _merge(state: _State, a: Group, b: Group, shared: Node) -> Cut | None:
+    """Merge ``b`` into ``a`` so that both read ``shared`` at one index, or say why not."""
+
+    def refuse(rule: str, reason: str) -> Cut:
+        return Cut(a.anchor, b.anchor, rule, reason)
+
+    if a.library or b.library or a.contract or b.contract:
+        return refuse("kind", "matrix products and library calls do not share a kernel with their siblings")
+    if len(a.at) + len(b.at) > state.target.max_nodes:
+        return refuse("size", "together the kernels would hold too many operations")
+    if len({**a.pending, **b.pending}) > state.target.max_arguments:
+        return refuse("arguments", f"together the kernels would read more than {state.target.max_arguments} arrays")
+    table = _correspondence(a, b, shared)
+    if table is None:
+        return refuse("domain", f"{_describe(a.anchor)} and {_describe(b.anchor)} run over {shared.prim.name} differently")
+    b.replace({v: of_var(w) for v, w in table.items()})
+    if b.reduced and not a.reduced:
+        a.reduced = [table[v] for v in b.reduced]
+    a.at.update(b.at)
+    for node, wanted in b.pending.items():
+        if node in a.at:
+            continue
+        mine = a.pending.setdefault(node, [])
+        mine.extend(i for i in wanted if i not in mine)
+    a.memory.update(b.memory)
+    b.merged_into = a
+    for node in b.pending:
+        readers = state.readers.get(node)
+        if readers is not None:
+            readers.pop(b, None)
+            readers[a] = None
+    return None
+
+
+def _correspondence(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
+    """The variables of ``b`` -> those of ``a`` under which both read ``shared`` at the same place."""
+    orders: list[list[Var]] = []
+    for g in (a, b):
+        offset: Expr | None = g.refine(shared)
+        order = bijective(offset, shared.size) if offset is not None else None
+        if order is None or set(order) != set(g.vars):
+            return None
+        orders.append(order)
+    if len(orders[0]) != len(orders[1]) and not _align(a, b, orders, shared):
+        return None
+    if [v.extent for v in orders[0]] != [v.extent for v in orders[1]]:
+        return None
+    table = dict(zip(orders[1], orders[0], strict=True))
+    if a.reduced and b.reduced and {table[v] for v in b.reduced} != set(a.reduced):
+        return None
+    if not a.reduced and b.reduced:
+        reduced = {table[v] for v in b.reduced}
+        # what a stores must stay a full row or a row scalar: it is full, since a has no reduction
+        if reduced == set(a.vars) and len(a.vars) > len(reduced):
+            return None
+    return table
+
+
+def _align(a: Group, b: Group, orders: list[list[Var]], shared: Node) -> bool:
+    """Split variables so that both groups cut ``shared`` at the same positions."""
+    for _ in range(8):
+        steps = []
+        for order in orders:
+            at, cuts = 1, {}
+            for v in reversed(order):
+                cuts[at] = v
+                at *= v.extent
+            steps.append(cuts)
+        missing = [(k, s) for k in (0, 1) for s in steps[1 - k] if s not in steps[k]]
+        if not missing:
+            return True
+        k, step = missing[0]
+        base, var = max((s, v) for s, v in steps[k].items() if s < step)
+        if step % base or var.extent % (step // base):
+            return False
+        group = (a, b)[k]
+        group.split(var, step // base)
+        offset = linearize(group.pending[shared][0], shared.shape)
+        order = bijective(offset, shared.size)
+        if order is None:
+            return False
+        orders[k] = order
+    return False
+
+
+def _merge_siblings(state: _State) -> None:
+    """Groups of one level that run over the same array in the same way become one kernel."""
+    for node in state.graph.nodes:
+        if node not in state.readers or node.prim.family == "leaf" and node.prim.name != "input":
+            continue
+        by_level: dict[int, Group] = {}
+        for g in state.resolve(node):
+            if g.library or g.contract or node in g.memory or node not in g.pending or len(g.pending[node]) != 1:
+                continue
+            first = by_level.setdefault(g.level, g)
+            if first is not g and first.points == g.points and all_vars(g.pending[node][0]) == set(g.vars):
+                _merge(state, first, g, node)

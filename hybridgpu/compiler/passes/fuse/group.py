@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fusion group: nodes that become one kernel, and where in its loops each of them is computed.
+
+A group has a *domain*, a list of loop variables. Some of them may be *reduced*; the others are the
+*rows*. Every member has an index, its position in its own tensor as expressions of the loop
+variables. A member whose index uses no reduced variable is computed once a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import prod
+
+from ...ir.graph import Node
+from ...schedule.indexing import (
+    ZERO,
+    Expr,
+    Index,
+    Opaque,
+    Quotient,
+    Remainder,
+    Var,
+    all_vars,
+    delinearize,
+    divide,
+    linearize,
+    modulo,
+    of_var,
+    operands,
+    substitute,
+)
+
+__all__ = ["Cut", "Group", "Read", "bijective", "reads"]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Why two nodes are not in one kernel.
+
+    Attributes:
+        producer, consumer: the two parties.
+        rule: a short name of the rule that refused.
+        reason: a sentence for people.
+    """
+
+    producer: Node
+    consumer: Node
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Read:
+    """``node`` is read at ``index``; a read that is not fusable needs it in memory."""
+
+    node: Node
+    index: Index
+    fusable: bool
+
+
+@dataclass(eq=False)
+class Group:
+    """One future kernel.
+
+    Attributes:
+        serial: creation order.
+        level: every group has a higher level than every group it feeds.
+        vars: the domain, outermost first.
+        reduced: the variables that reductions run over.
+        at: member -> its index.
+        pending: node outside (or not yet inside) -> the indices at which members read it.
+        contract: the dot whose epilogue this group is, if any.
+        library: the node that a library computes, alone in its group.
+    """
+
+    serial: int
+    level: int
+    vars: list[Var] = field(default_factory=list)
+    reduced: list[Var] = field(default_factory=list)
+    at: dict[Node, Index] = field(default_factory=dict)
+    pending: dict[Node, list[Index]] = field(default_factory=dict)
+    memory: dict[Node, None] = field(default_factory=dict)
+    contract: Node | None = None
+    library: Node | None = None
+    merged_into: Group | None = None
+
+    @property
+    def anchor(self) -> Node:
+        """A member to name the group by: its first (most downstream) node."""
+        return next(iter(self.at)) if self.at else self.library  # type: ignore[return-value]
+
+    @property
+    def rows(self) -> list[Var]:
+        return [v for v in self.vars if v not in self.reduced]
+
+    @property
+    def points(self) -> int:
+        """Number of points of the whole domain."""
+        return prod(v.extent for v in self.vars)
+
+    def executions(self, index: Index) -> int:
+        """How often a member at ``index`` is computed."""
+        if not self.reduced or all_vars(index) & set(self.reduced):
+            return self.points
+        return prod(v.extent for v in self.rows)
+
+    def new_vars(self, extents: Iterable[int]) -> Index:
+        """Add a variable for each extent above 1; the index made of them."""
+        index = []
+        for extent in extents:
+            if extent == 1:
+                index.append(ZERO)
+                continue
+            var = Var(f"i{len(self.vars)}", extent)
+            self.vars.append(var)
+            index.append(of_var(var))
+        return tuple(index)
+
+    def add(self, node: Node, index: Index) -> None:
+        """Make ``node`` a member computed at ``index`` and note what it reads."""
+        self.pending.pop(node, None)
+        self.at[node] = index
+        for read in reads(self, node, index):
+            if not read.fusable:
+                self.memory[read.node] = None
+            wanted = self.pending.setdefault(read.node, [])
+            if read.index not in wanted:
+                wanted.append(read.index)
+
+    # -- changes of variables
+
+    def replace(self, table: dict[Var, Expr]) -> None:
+        """Substitute loop variables in every index."""
+        cache: dict[Index, Index] = {}
+
+        def renew(index: Index) -> Index:
+            new = cache.get(index)
+            if new is None:
+                new = cache[index] = tuple(substitute(e, table) for e in index)
+            return new
+
+        self.at = {n: renew(i) for n, i in self.at.items()}
+        self.pending = {n: list(dict.fromkeys(map(renew, wanted))) for n, wanted in self.pending.items()}
+
+    def split(self, var: Var, by: int) -> None:
+        """Replace ``var`` by ``by * outer + inner``."""
+        outer, inner = Var(f"{var.name}o", var.extent // by), Var(f"{var.name}i", by)
+        place = self.vars.index(var)
+        new = [v for v in (outer, inner) if v.extent > 1]
+        self.vars[place : place + 1] = new
+        if var in self.reduced:
+            place = self.reduced.index(var)
+            self.reduced[place : place + 1] = new
+        self.replace({var: of_var(outer) * by + of_var(inner)})
+
+    def refine(self, node: Node) -> Expr | None:
+        """Split variables until ``node``'s position is a plain sum of them.
+
+        Returns the position (in elements of ``node``), or None if it has no such form or differs
+        between readers.
+        """
+        for _ in range(8):
+            wanted = self.pending[node] if node not in self.at else [self.at[node]]
+            if len(wanted) != 1:
+                return None
+            offset = linearize(wanted[0], node.shape)
+            if offset.affine:
+                return offset
+            at = splittable(offset)
+            if at is None:
+                return None
+            self.split(*at)
+        return None
+
+
+def splittable(offset: Expr) -> tuple[Var, int] | None:
+    """A variable and a divisor of its extent at which a quotient or remainder takes it apart."""
+    for atom, _ in offset.terms:
+        if isinstance(atom, (Quotient, Remainder)) and atom.expr.const == 0 and len(atom.expr.terms) == 1:
+            inner, c = atom.expr.terms[0]
+            if isinstance(inner, Var) and c == 1 and inner.extent % atom.by == 0 and atom.by < inner.extent:
+                return inner, atom.by
+    return None
+
+
+def bijective(offset: Expr, size: int) -> list[Var] | None:
+    """The variables of ``offset``, outermost first, if it visits 0 … size - 1 once each; else None."""
+    if offset.const or not offset.affine:
+        return None
+    order = sorted(((c, a) for a, c in offset.terms), key=lambda t: t[0])
+    step, found = 1, []
+    for c, var in order:
+        if c != step or not isinstance(var, Var):
+            return None
+        step *= var.extent
+        found.append(var)
+    return found[::-1] if step == size else None
+
+
+def reads(group: Group, node: Node, index: Index) -> list[Read]:
+    """What ``node``, computed at ``index`` in ``group``, reads beyond views."""
+    name = node.prim.name
+    if node.prim.family == "elementwise":
+        return [r for i in node.inputs for r in through(i, index)]
+    if name == "take":
+        axis, at = node.params["axis"], node.inputs[1]
+        inner = index[axis : axis + at.ndim]
+        row = Expr(((Opaque(_Position(all_vars(inner)), 0, node.inputs[0].shape[axis] - 1), 1),))
+        data = through(node.inputs[0], (*index[:axis], row, *index[axis + at.ndim :]))
+        return through(at, inner) + [Read(r.node, r.index, False) for r in data]
+    if name == "take_along":
+        axis, at = node.params["axis"], node.inputs[1]
+        row = Expr(((Opaque(_Position(all_vars(index)), 0, node.inputs[0].shape[axis] - 1), 1),))
+        data = through(node.inputs[0], (*index[:axis], row, *index[axis + 1 :]))
+        return through(at, index) + [Read(r.node, r.index, False) for r in data]
+    if node.prim.family == "reduce":
+        return through(node.inputs[0], reduced_index(group, node, index))
+    if name == "random_bits":
+        return [Read(node.inputs[0], (ZERO,), False)]
+    if name == "dot":
+        return [Read(source(i), (), False) for i in node.inputs]
+    raise AssertionError(f"{name} cannot be a member of a group")
+
+
+@dataclass(frozen=True, eq=False)
+class _Position:
+    """Stands for an index read at run time while only its dependences matter."""
+
+    vars: frozenset[Var]
+
+
+def through(node: Node, index: Index) -> list[Read]:
+    """The nodes that are no views behind ``node`` at ``index``."""
+    if node.prim.family != "view":
+        return [Read(node, index, node.prim.name not in ("input",))]
+    return [r for o in operands(node, index) for r in through(o.node, o.index)]
+
+
+def source(node: Node) -> Node:
+    """The node in memory behind the strided views of a dot's operand."""
+    while node.prim.family == "view":
+        node = node.inputs[0]
+    return node
+
+
+def reduced_index(group: Group, node: Node, index: Index) -> Index:
+    """The index at which a reduction at ``index`` reads its operand: reduced variables on its axes."""
+    shape, axes = node.inputs[0].shape, node.params["axes"]
+    position = linearize([of_var(v) for v in group.reduced], [v.extent for v in group.reduced])
+    inner = iter(delinearize(position, [shape[a] for a in axes]))
+    outer = iter(index)
+    return tuple(next(inner) if k in axes else next(outer) for k in range(len(shape)))
+
+
+def reexpress(offset: Expr, shape: tuple[int, ...]) -> tuple[list[Var], dict[Var, Expr]]:
+    """New variables, one an axis of ``shape``, and the old ones of a bijective ``offset`` in them."""
+    fresh = [Var(f"i{k}", d) for k, d in enumerate(shape)]
+    position = linearize([of_var(v) for v in fresh], shape)
+    table = {a: modulo(divide(position, c), a.extent) for a, c in offset.terms if isinstance(a, Var)}
+    return [v for v in fresh if v.extent > 1], table

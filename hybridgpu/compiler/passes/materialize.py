@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Say where views need memory of their own.
+
+Inside kernels views are free. But an output, or an operand of a library call, must lie in memory
+in row-major order: there this pass puts an explicit ``copy``, which fusion then merges with
+whatever computes the elements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.graph import Builder, Graph, Node
+from ..ir.types import TensorType
+from ..primitives import TABLE
+from ..schedule.indexing import Expr, Var, linearize, of_var, operands
+
+__all__ = ["Materialized", "base", "materialize", "strided"]
+
+
+@dataclass(frozen=True)
+class Materialized:
+    """A graph whose outputs all compute, and the types its outputs are seen under."""
+
+    graph: Graph
+    types: tuple[TensorType, ...]
+    generated_dots: frozenset[Node]
+
+
+def base(node: Node) -> Node:
+    """The node whose memory a chain of reshapes shares."""
+    while node.prim.name == "reshape":
+        node = node.inputs[0]
+    return node
+
+
+def strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
+    """A view as strides over memory: the node in memory, one variable an axis, the element offset.
+
+    None if the view's positions are no sum of its index times strides (or it is padded or joined).
+    """
+    variables = [Var(f"d{k}", d) for k, d in enumerate(node.shape)]
+    index = tuple(map(of_var, variables))
+    while node.prim.family == "view":
+        parts = operands(node, index)
+        if len(parts) != 1 or parts[0].conditions:
+            return None
+        node, index = parts[0].node, parts[0].index
+    offset = linearize(index, node.shape)
+    if node.prim.family == "leaf" and node.prim.name != "input" or not offset.affine:
+        return None
+    return node, variables, offset
+
+
+def materialize(graph: Graph, wants_kernel: object) -> Materialized:
+    """Insert copies for outputs and library operands.
+
+    Args:
+        wants_kernel: function (dot node) -> True if a kernel is generated for it, with strided
+            operands; otherwise a library takes them.
+    """
+    b = Builder(TABLE)
+    new: dict[Node, Node] = {}
+    dots: set[Node] = set()
+    for node in graph.inputs:
+        new[node] = b.input(node.type, node.params["name"])
+    for node in graph.nodes:
+        if node in new:
+            continue
+        b.prov = node.prov
+        inputs = [new[i] for i in node.inputs]
+        if node.prim.name == "dot":
+            generated = wants_kernel(node)  # type: ignore[operator]
+            inputs = [i if _acceptable(i, generated) else _copy(b, i) for i in inputs]
+            new[node] = b.apply(node.prim, inputs, node.params)
+            if generated:
+                dots.add(new[node])
+            continue
+        # what kernels compute reads views through index expressions; a library needs memory
+        if node.prim.family not in ("elementwise", "view", "leaf", "reduce") and node.prim.name not in ("take", "take_along"):
+            inputs = [i if _in_memory(base(i)) else _copy(b, i) for i in inputs]
+        new[node] = b.apply(node.prim, inputs, node.params)
+    outputs: list[Node] = []
+    for o in graph.outputs:
+        node = base(new[o])
+        b.prov = new[o].prov
+        if node.prim.family in ("view", "leaf") or node in outputs:
+            node = _copy(b, new[o], again=node in outputs)
+            while node in outputs:
+                node = _copy(b, node, again=True)
+        outputs.append(node)
+    finished = b.finish(outputs, graph.name)
+    return Materialized(finished, tuple(o.type for o in graph.outputs), frozenset(d for d in dots if d in set(finished.nodes)))
+
+
+def _in_memory(node: Node) -> bool:
+    return node.prim.family not in ("view", "leaf") or node.prim.name == "input"
+
+
+def _copy(b: Builder, node: Node, again: bool = False) -> Node:
+    return b.apply(TABLE["copy"], (node,), {"again": True} if again else {})
+
+
+def _acceptable(operand: Node, generated: bool) -> bool:
+    """True if a dot can take ``operand`` as it is."""
+    found = strided(operand)
+    if found is None:
+        return False
+    if generated:
+        return True
+    return blas_layout(operand, found) is not None
+
+
+def blas_layout(operand: Node, found: tuple[Node, list[Var], Expr]) -> bool | None:
+    """True if the matrices are stored transposed, False if not, None if BLAS cannot take them."""
+    _, variables, offset = found
+    rows, columns = variables[-2:]
+    by_row, by_column = offset.coefficient(rows), offset.coefficient(columns)
+    if offset.const or any(offset.coefficient(v) < 0 for v in variables):
+        return None
+    strides = 1
+    for v in reversed(variables[:-2]):  # batches must be packed
+        if v.extent > 1 and offset.coefficient(v) != strides * rows.extent * columns.extent:
+            return None
+        strides *= v.extent
+    if (by_column == 1 or columns.extent == 1) and (by_row == columns.extent or rows.extent == 1):
+        return False
+    if (by_row == 1 or rows.extent == 1) and (by_column == rows.extent or columns.extent == 1):
+        return True
+    return None

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exact simplification: constants, common subexpressions, dead code, algebra, views of views.
+
+A rule is a function ``(b, node, inputs) -> Node | None`` in the table of its primitive: ``inputs``
+are the already simplified operands, and None means that the rule does not apply. Only identities
+that hold for every value (NaN, infinities and signed zeros included) are here; small integer powers
+become products, which round within the error of ``pow`` itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+import numpy as np
+
+from ...dtypes import bool_
+from ..ir.graph import Builder, Graph, Node
+from ..ir.types import tensor_type
+from ..primitives import TABLE
+
+__all__ = ["simplify"]
+
+Rule = Callable[[Builder, Node, Sequence[Node]], Node | None]
+RULES: dict[str, list[Rule]] = {}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register a rule for primitives."""
+
+    def register(function: Rule) -> Rule:
+        for name in names:
+            RULES.setdefault(name, []).append(function)
+        return function
+
+    return register
+
+
+def simplify(graph: Graph) -> Graph:
+    """An equal graph with fewer or cheaper nodes; inputs and outputs keep their positions."""
+    b = Builder(TABLE)
+    new: dict[Node, Node] = {}
+    for node in graph.inputs:
+        new[node] = b.input(node.type, node.params["name"])
+    for node in graph.nodes:
+        if node in new:
+            continue
+        b.prov = node.prov
+        new[node] = _rewrite(b, node, [new[i] for i in node.inputs])
+    return b.finish([new[o] for o in graph.outputs], graph.name)
+
+
+def _rewrite(b: Builder, node: Node, inputs: Sequence[Node]) -> Node:
+    folded = _fold(b, node, inputs)
+    if folded is not None:
+        return folded
+    for apply in RULES.get(node.prim.name, ()):
+        found = apply(b, node, inputs)
+        if found is not None:
+            return found
+    return b.apply(node.prim, inputs, node.params)
+
+
+def _is(node: Node, value: float) -> bool:
+    """True for a constant equal to ``value``, sign of zero included."""
+    if node.prim.name != "full":
+        return False
+    held = node.params["value"]
+    return bool(held == value) and math.copysign(1, held) == math.copysign(1, value)
+
+
+_EMPTY = {"sum": 0, "prod": 1, "amax": float("-inf"), "amin": float("inf"), "argmax": 0, "argmin": 0, "dot": 0}
+
+
+def _fold(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    """Evaluate what depends on constants only, and whatever has no elements or sums none up."""
+    if node.size == 0 and node.prim.family != "leaf":
+        return b.full(node.shape, 0, node.dtype)
+    if node.prim.name in _EMPTY and inputs[0].size == 0:
+        value = _EMPTY[node.prim.name]
+        if not node.dtype.is_float and abs(value) == float("inf"):
+            lowest, highest = (0, 1) if node.dtype is bool_ else (np.iinfo(node.dtype.np).min, np.iinfo(node.dtype.np).max)
+            value = lowest if value < 0 else highest
+        return b.full(node.shape, value, node.dtype)
+    if not inputs or any(i.prim.name != "full" for i in inputs):
+        return None
+    if node.prim.family == "elementwise":
+        arrays = [np.asarray(i.params["value"], i.dtype.np) for i in inputs]
+        scalar = tensor_type((), node.dtype)
+        with np.errstate(all="ignore"):
+            value = node.prim.evaluate(np, arrays, node.params, scalar)
+        return b.full(node.shape, value.item(), node.dtype)
+    if node.prim.name in ("reshape", "broadcast", "transpose", "slice", "reverse"):
+        return b.full(node.shape, inputs[0].params["value"], node.dtype)
+    return None
+
+
+# -- arithmetic
+
+
+@rule("add")
+def _add(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    x, y = inputs
+    if _is(y, -0.0) or (node.dtype.is_integer and _is(y, 0)):
+        return x
+    if _is(x, -0.0) or (node.dtype.is_integer and _is(x, 0)):
+        return y
+    if y.prim.name == "neg":
+        return b.sub(x, y.inputs[0])
+    if x.prim.name == "neg":
+        return b.sub(y, x.inputs[0])
+    return None
+
+
+@rule("sub")
+def _sub(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    x, y = inputs
+    if _is(y, 0.0):
+        return x
+    if y.prim.name == "neg":
+        return b.add(x, y.inputs[0])
+    return None
+
+
+@rule("mul")
+def _mul(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    for x, y in (inputs, inputs[::-1]):
+        if _is(y, 1):
+            return x
+        if _is(y, -1) and node.dtype.kind != "u":
+            return b.neg(x)
+    return None
+
+
+@rule("div")
+def _div(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    x, y = inputs
+    if _is(y, 1):
+        return x
+    if y.prim.name == "full" and node.dtype.is_float:
+        value = y.params["value"]
+        mantissa, exponent = math.frexp(value)
+        if abs(mantissa) == 0.5 and -20 < exponent < 20:  # dividing by a power of two is exact both ways
+            return b.mul(x, 1 / value)
+    return None
+
+
+@rule("pow")
+def _pow(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    x, y = inputs
+    if y.prim.name != "full":
+        return None
+    value = y.params["value"]
+    if value == 1:
+        return x
+    if value == 0:
+        return b.full(node.shape, 1, node.dtype)
+    if value == -1:
+        return b.div(1.0, x)
+    if value in (2, 3, 4):
+        square = b.mul(x, x)
+        return square if value == 2 else b.mul(square, x if value == 3 else square)
+    return None
+
+
+@rule("neg")
+def _neg(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    return inputs[0].inputs[0] if inputs[0].prim.name == "neg" else None
+
+
+@rule("abs")
+def _abs(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    x = inputs[0]
+    if x.prim.name == "neg":
+        return b.abs(x.inputs[0])
+    return x if x.prim.name == "abs" or node.dtype.kind == "u" else None
+
+
+# -- comparison, selection, casts
+
+_NEGATED = {"eq": "ne", "ne": "eq"}  # the ordered ones are not each other's negation for NaN
+
+
+@rule("logical_not")
+def _not(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    x = inputs[0]
+    if x.prim.name == "logical_not":
+        return x.inputs[0]
+    return b.apply(TABLE[_NEGATED[x.prim.name]], x.inputs, x.params) if x.prim.name in _NEGATED else None
+
+
+@rule("ne")
+def _ne(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    x, y = inputs
+    if _is(y, 0) and x.prim.name == "cast" and x.inputs[0].dtype is bool_:
+        return x.inputs[0]  # the truth of a truth value written as a number
+    return None
+
+
+@rule("select")
+def _select(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    condition, x, y = inputs
+    if x is y:
+        return x
+    if condition.prim.name == "full":
+        return x if condition.params["value"] else y
+    if condition.prim.name == "logical_not":
+        return b.select(condition.inputs[0], y, x)
+    return None
+
+
+@rule("cast")
+def _cast(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    x, target = inputs[0], node.params["dtype"]
+    if x.dtype is target:
+        return x
+    if x.prim.name != "cast":
+        return None
+    source = x.inputs[0].dtype
+    # bool to number to bool, or widening a float twice, loses nothing on the way
+    if (source is bool_ and target is bool_) or (
+        source.is_float and x.dtype.is_float and target.is_float and source.size <= x.dtype.size <= target.size
+    ):
+        return b.cast(x.inputs[0], target)
+    return None
+
+
+@rule("stop_gradient")
+def _stop_gradient(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    return inputs[0]  # derivatives have been taken by now
+
+
+@rule("copy")
+def _copy(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    return inputs[0]  # materialize makes the copies that are needed
+
+
+# -- views
+
+
+@rule("reshape")
+def _reshape(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    return b.reshape(inputs[0], node.shape)
+
+
+@rule("broadcast")
+def _broadcast(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    x = inputs[0]
+    return b.broadcast(x.inputs[0] if x.prim.name == "broadcast" else x, node.shape)
+
+
+@rule("transpose")
+def _transpose(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    x, perm = inputs[0], node.params["perm"]
+    if x.prim.name == "transpose":
+        inner = x.params["perm"]
+        return b.transpose(x.inputs[0], [inner[p] for p in perm])
+    moved = [p for p in perm if x.shape[p] != 1]
+    if moved == sorted(moved):  # only axes of extent 1 change places
+        return b.reshape(x, node.shape)
+    return None
+
+
+@rule("slice")
+def _slice(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    return b.slice(inputs[0], node.params["begin"], node.params["end"], node.params["step"])
+
+
+@rule("concat")
+def _concat(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    axis = node.params["axis"]
+    filled = [i for i in inputs if i.shape[axis]]
+    return b.concat(filled, axis) if 0 < len(filled) < len(inputs) else None
+
+
+@rule("pad")
+def _pad(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    return inputs[0] if node.shape == inputs[0].shape else None
+
+
+@rule("reverse")
+def _reverse(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    return inputs[0] if all(node.shape[a] <= 1 for a in node.params["axes"]) else None
+
+
+# -- reductions over axes of extent 1 do nothing
+
+
+@rule("sum", "prod", "amax", "amin", "argmax", "argmin")
+def _reduce(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    x, axes = inputs[0], node.params["axes"]
+    kept = tuple(a for a in axes if x.shape[a] != 1)
+    if kept == axes:
+        return None
+    if not kept:
+        if node.prim.name in ("argmax", "argmin"):
+            return b.full(node.shape, 0, node.dtype)
+        return b.reshape(x, node.shape)
+    y = b.apply(node.prim, (x,), {**node.params, "axes": kept})
+    return b.reshape(y, node.shape)
+

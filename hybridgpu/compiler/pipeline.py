@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiler from end to end: a graph of primitives in, a Program out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+
+from .codegen.program import cpu_source
+from .codegen.render import kernel_text
+from .ir.graph import Graph, Node
+from .ir.verify import verify
+from .passes.fuse import FusionPlan, Group, fuse
+from .passes.materialize import base, blas_layout, materialize, strided
+from .passes.plan import place
+from .passes.simplify import simplify
+from .program import Buffer, HostStep, KernelInfo, KernelStep, Program
+from .schedule.axes import normalize
+from .schedule.kernel import Kernel
+from .schedule.map import schedule_map
+from .schedule.matmul import schedule_matmul, wants_kernel
+from .schedule.rows import schedule_rows
+from .schedule.scalar import scalar_program
+from .target import Target
+
+__all__ = ["compile_graph"]
+
+Observer = Callable[[str, object], None]
+
+
+def compile_graph(
+    graph: Graph, target: Target, fixed: frozenset[int] = frozenset(), observe: Observer | None = None
+) -> Program:
+    """Compile ``graph`` for ``target``.
+
+    Args:
+        graph: primitives only.
+        target: the machine.
+        fixed: positions of inputs whose memory stays where it is from call to call.
+        observe: called with the name and the result of every stage (dumps, tests).
+    """
+    seen = observe or (lambda stage, value: None)
+    checking = os.environ.get("HYBRIDGPU_VERIFY") == "1"
+    seen("01_lowered", graph)
+    graph = simplify(graph)
+    if checking:
+        verify(graph)
+    seen("02_simplified", graph)
+    ready = materialize(graph, lambda dot: wants_kernel(target, dot))
+    if checking:
+        verify(ready.graph)
+    seen("03_materialized", ready.graph)
+    plan = fuse(ready.graph, target, ready.generated_dots)
+    seen("04_groups", plan)
+    # what has no elements needs no kernel
+    groups = [g for g in plan.groups if g.library or any(n.size for n in g.at)]
+    scheduled = [(g, _schedule(g, ready.graph, plan, target)) for g in groups]
+    seen("05_kernels", [k for _, k in scheduled if k])
+    program = _assemble(graph, ready.graph, list(ready.types), plan, scheduled, target, fixed)
+    seen("06_program", program)
+    return program
+
+
+def _schedule(group: Group, graph: Graph, plan: FusionPlan, target: Target) -> Kernel | None:
+    """The kernel of a group, None for a library call."""
+    if group.library is not None:
+        return None
+    stored = _stored(group, graph, plan)
+    program = scalar_program(group, stored)
+    members = sorted(group.at, key=lambda n: n.index)
+    if group.contract is not None:
+        return schedule_matmul(program, group.contract, target, members)
+    normalize(program)
+    if program.reductions:
+        return schedule_rows(program, target, members)
+    return schedule_map(program, target, members)
+
+
+def _stored(group: Group, graph: Graph, plan: FusionPlan) -> list[Node]:
+    """Members that something outside the group reads."""
+    wanted = set(graph.outputs)
+    for other in plan.groups:
+        if other is not group:
+            wanted.update(other.pending)
+    return sorted((n for n in group.at if n in wanted), key=lambda n: n.index)
+
+
+def _origin(node: Node) -> tuple[str, str, str]:
+    return tuple(node.prov) if node.prov else (node.prim.name, "", "")  # type: ignore[return-value]
+
+
+def _assemble(
+    source: Graph,
+    graph: Graph,
+    types: list[object],
+    plan: FusionPlan,
+    scheduled: list[tuple[Group, Kernel | None]],
+    target: Target,
+    fixed: frozenset[int],
+) -> Program:
+    buffers: list[Buffer] = []
+    where: dict[Node, int] = {}
+
+    def declare(node: Node, location: str, index: int) -> None:
+        where[node] = len(buffers)
+        buffers.append(Buffer(location, index, node.shape, node.dtype.short, node.type.nbytes))
+
+    for k, node in enumerate(graph.inputs):
+        declare(node, "input", k)
+    for k, node in enumerate(graph.outputs):
+        declare(node, "output", k)
+    kernels: list[KernelInfo] = []
+    by_name: dict[str, int] = {}
+    steps: list[KernelStep | HostStep] = []
+    first: dict[Node, int] = {}
+    last: dict[Node, int] = {}
+    for group, kernel in scheduled:
+        at = len(steps)
+        inputs, outputs = (kernel.inputs, kernel.outputs) if kernel else _library_nodes(group)
+        for node in outputs:
+            if node not in where:
+                declare(node, "arena", 0)
+                first[node] = at
+        for node in (*inputs, *outputs):
+            last[node] = at
+        if kernel is None:
+            steps.append(_host_step(group, where))
+            continue
+        name, text = kernel_text(kernel)
+        if name not in by_name:
+            by_name[name] = len(kernels)
+            operators = list(dict.fromkeys(_origin(m) for m in kernel.members))
+            launch = asdict(kernel.launch) if kernel.launch else None
+            kernels.append(KernelInfo(name, kernel.kind, text, kernel.headers, launch, operators, kernel.choice))
+        bound = tuple(where[n] for n in (*inputs, *outputs))
+        steps.append(KernelStep(by_name[name], bound, kernel.extents, kernel.bytes_read, kernel.bytes_written))
+    temporary = list(first)
+    offsets, arena = place([(first[n], last[n], n.type.nbytes) for n in temporary])
+    for node, offset in zip(temporary, offsets, strict=True):
+        buffers[where[node]].index = offset
+    program = Program(
+        name=source.name,
+        target=target.name,
+        inputs=[(n.shape, n.dtype.short) for n in graph.inputs],
+        outputs=[(t.shape, t.dtype.short) for t in types],  # type: ignore[attr-defined]
+        output_buffers=[where[n] for n in graph.outputs],
+        buffers=buffers,
+        kernels=kernels,
+        steps=steps,
+        arena_bytes=arena if temporary else 0,
+        cuts=[(_label(c.producer), _label(c.consumer), c.rule, c.reason) for c in plan.cuts],
+        graph=str(source),
+        fixed=sorted(fixed),
+    )
+    if target.name == "cpu":
+        cpu_source(program)
+    return program
+
+
+def _label(node: Node) -> str:
+    return node.prov.name or node.prov.op if node.prov else node.prim.name
+
+
+def _library_operands(node: Node) -> list[tuple[Node, tuple[int, ...], bool]]:
+    """For each operand of a library call: the node in memory, its shape there, and if it is transposed."""
+    if node.prim.name != "dot":
+        return [(base(i), i.shape, False) for i in node.inputs]
+    found = []
+    for operand in node.inputs:
+        view = strided(operand)
+        assert view is not None
+        transposed = bool(blas_layout(operand, view))
+        shape = operand.shape
+        found.append((view[0], (*shape[:-2], shape[-1], shape[-2]) if transposed else shape, transposed))
+    return found
+
+
+def _library_nodes(group: Group) -> tuple[list[Node], list[Node]]:
+    assert group.library is not None
+    return [node for node, _, _ in _library_operands(group.library)], [group.library]
+
+
+def _host_step(group: Group, where: dict[Node, int]) -> HostStep:
+    node = group.library
+    assert node is not None
+    operands = _library_operands(node)
+    return HostStep(
+        primitive=node.prim.name,
+        params=dict(node.params),
+        inputs=tuple(where[n] for n, _, _ in operands),
+        input_shapes=tuple(shape for _, shape, _ in operands),
+        transposed=tuple(flag for _, _, flag in operands),
+        output=where[node],
+        operator=_origin(node),
+    )

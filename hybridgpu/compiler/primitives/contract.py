@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products. Leading axes are batch axes; half precision accumulates in float."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..ir.graph import Builder, Node, Params, Primitive
+from ..ir.types import TensorType, tensor_type
+
+__all__ = ["ROWS"]
+
+
+def _infer_dot(types: Sequence[TensorType], params: Params) -> TensorType:
+    x, w = types
+    batch = x.shape[:-2]
+    if x.ndim < 2 or x.ndim != w.ndim or x.dtype is not w.dtype or w.shape[:-2] != batch or x.shape[-1] != w.shape[-2]:
+        raise TypeError(f"dot of {x!r} and {w!r}")
+    return tensor_type((*batch, x.shape[-2], w.shape[-1]), x.dtype)
+
+
+def _evaluate_dot(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    x, w = inputs
+    if out.dtype.short == "f16":
+        return xp.matmul(x.astype(xp.float32), w.astype(xp.float32)).astype(out.dtype.np)
+    return xp.matmul(x, w)
+
+
+def _swap(b: Builder, x: Node) -> Node:
+    axes = list(range(x.ndim))
+    axes[-1], axes[-2] = axes[-2], axes[-1]
+    return b.transpose(x, axes)
+
+
+def _vjp_dot(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    x, w = inputs
+    return [b.dot(g, _swap(b, w)), b.dot(_swap(b, x), g)]
+
+
+ROWS = [
+    Primitive(
+        "dot",
+        "contract",
+        _infer_dot,
+        _evaluate_dot,
+        _vjp_dot,
+        doc="(…, m, k) times (…, k, n)",
+    )
+]

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads at computed positions. Indices are integers within bounds: lowerings clip or wrap first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..ir.graph import Builder, Node, Params, Primitive
+from ..ir.types import TensorType, tensor_type
+
+__all__ = ["ROWS"]
+
+
+def _infer_take(types: Sequence[TensorType], params: Params) -> TensorType:
+    data, at, axis = types[0], types[1], params["axis"]
+    if not at.dtype.is_integer or not 0 <= axis < data.ndim:
+        raise TypeError(f"take of {data!r} along {axis} by {at!r}")
+    return tensor_type((*data.shape[:axis], *at.shape, *data.shape[axis + 1 :]), data.dtype)
+
+
+def _infer_take_along(types: Sequence[TensorType], params: Params) -> TensorType:
+    data, at, axis = types[0], types[1], params["axis"]
+    same = all(i == axis or d == e for i, (d, e) in enumerate(zip(data.shape, at.shape, strict=False)))
+    if not at.dtype.is_integer or data.ndim != at.ndim or not same:
+        raise TypeError(f"take_along of {data!r} along {axis} by {at!r}")
+    return tensor_type(at.shape, data.dtype)
+
+
+def _vjp_take(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    return [b.scatter_add(g, inputs[1], axis=params["axis"], extent=inputs[0].shape[params["axis"]]), None]
+
+
+def _vjp_take_along(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    return [b.scatter_along(g, inputs[1], axis=params["axis"], extent=inputs[0].shape[params["axis"]]), None]
+
+
+def _infer_scatter_add(types: Sequence[TensorType], params: Params) -> TensorType:
+    updates, at, axis = types[0], types[1], params["axis"]
+    if updates.shape[axis : axis + at.ndim] != at.shape or not at.dtype.is_integer:
+        raise TypeError(f"scatter_add of {updates!r} along {axis} by {at!r}")
+    return tensor_type((*updates.shape[:axis], params["extent"], *updates.shape[axis + at.ndim :]), updates.dtype)
+
+
+def _evaluate_scatter_add(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    updates, at = inputs
+    axis = params["axis"]
+    y = xp.zeros(out.shape, out.dtype.np)
+    before = out.shape[:axis]
+    flat = updates.reshape((*before, at.size, *out.shape[axis + 1 :]))
+    xp.add.at(xp.moveaxis(y, axis, 0), at.reshape(-1), xp.moveaxis(flat, axis, 0))
+    return y
+
+
+def _infer_scatter_along(types: Sequence[TensorType], params: Params) -> TensorType:
+    updates, axis = types[0], params["axis"]
+    if updates.shape != types[1].shape or not types[1].dtype.is_integer:
+        raise TypeError(f"scatter_along of {updates!r} by {types[1]!r}")
+    return tensor_type((*updates.shape[:axis], params["extent"], *updates.shape[axis + 1 :]), updates.dtype)
+
+
+def _evaluate_scatter_along(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    updates, at = inputs
+    y = xp.zeros(out.shape, out.dtype.np)
+    grid = list(xp.meshgrid(*[xp.arange(d) for d in at.shape], indexing="ij", sparse=True))
+    grid[params["axis"]] = at
+    xp.add.at(y, tuple(grid), updates)
+    return y
+
+
+ROWS = [
+    Primitive(
+        "take",
+        "index",
+        _infer_take,
+        lambda xp, inputs, params, out: xp.take(inputs[0], inputs[1], axis=params["axis"]),
+        _vjp_take,
+        doc="entries along an axis, the index array's shape in its place",
+    ),
+    Primitive(
+        "take_along",
+        "index",
+        _infer_take_along,
+        lambda xp, inputs, params, out: xp.take_along_axis(inputs[0], inputs[1], axis=params["axis"]),
+        _vjp_take_along,
+        doc="one entry along an axis for every position of the index array",
+    ),
+    Primitive(
+        "scatter_add",
+        "index",
+        _infer_scatter_add,
+        _evaluate_scatter_add,
+        lambda b, g, y, inputs, params: [b.take(g, inputs[1], axis=params["axis"]), None],
+        doc="the transpose of take: repeated indices add up",
+    ),
+    Primitive(
+        "scatter_along",
+        "index",
+        _infer_scatter_along,
+        _evaluate_scatter_along,
+        lambda b, g, y, inputs, params: [b.take_along(g, inputs[1], axis=params["axis"]), None],
+        doc="the transpose of take_along: repeated indices add up",
+    ),
+]

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions: the named axes disappear. Half precision accumulates in float."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...dtypes import i64
+from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
+from ..ir.types import TensorType, tensor_type
+
+__all__ = ["ROWS"]
+
+
+def _infer(types: Sequence[TensorType], params: Params) -> TensorType:
+    axes = params["axes"]
+    if list(axes) != sorted(set(axes)) or not axes or not 0 <= axes[0] <= axes[-1] < types[0].ndim:
+        raise TypeError(f"reduction over axes {axes} of {types[0]!r}")
+    return tensor_type(tuple(d for i, d in enumerate(types[0].shape) if i not in axes), types[0].dtype)
+
+
+def _infer_arg(types: Sequence[TensorType], params: Params) -> TensorType:
+    return tensor_type(_infer(types, params).shape, i64)
+
+
+def _keep(b: Builder, x: Node, y: Node, axes: Sequence[int]) -> Node:
+    """Broadcast a reduced value back over the reduced axes."""
+    kept = tuple(1 if i in axes else d for i, d in enumerate(x.shape))
+    return b.broadcast(b.reshape(y, kept), x.shape)
+
+
+def _evaluate(function: str) -> Any:
+    def run(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+        x = inputs[0]
+        if function in ("sum", "prod"):
+            wide = xp.float32 if out.dtype.short == "f16" else out.dtype.np
+            return getattr(xp, function)(x, axis=params["axes"], dtype=wide).astype(out.dtype.np, copy=False)
+        if x.size == 0 and out.size:
+            # the identity: -inf for a maximum of nothing
+            lowest = function == "max"
+            if out.dtype.is_float:
+                value: Any = float("-inf") if lowest else float("inf")
+            else:
+                limits = xp.iinfo(out.dtype.np) if out.dtype.is_integer else None
+                value = (limits.min if lowest else limits.max) if limits else not lowest
+            return xp.full(out.shape, value, out.dtype.np)
+        return getattr(xp, function)(x, axis=params["axes"])
+
+    return run
+
+
+def _evaluate_arg(function: str) -> Any:
+    def run(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+        x, axes = inputs[0], params["axes"]
+        rest = [i for i in range(x.ndim) if i not in axes]
+        flat = xp.transpose(x, (*rest, *axes)).reshape((*out.shape, -1))
+        if flat.shape[-1] == 0:
+            return xp.zeros(out.shape, out.dtype.np)
+        return getattr(xp, function)(flat, axis=-1).astype(out.dtype.np)
+
+    return run
+
+
+def _vjp_sum(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    return [_keep(b, inputs[0], g, params["axes"])]
+
+
+def _vjp_prod(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    x = inputs[0]
+    return [_keep(b, x, g * y, params["axes"]) / x]
+
+
+def _vjp_extreme(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    """Every entry that ties for the extreme gets the whole gradient, as in MXNet."""
+    x, axes = inputs[0], params["axes"]
+    return [b.select(b.eq(x, _keep(b, x, y, axes)), _keep(b, x, g, axes), b.full_like(x, 0))]
+
+
+ROWS = [
+    Primitive("sum", "reduce", _infer, _evaluate("sum"), _vjp_sum, doc="sum over axes"),
+    Primitive("prod", "reduce", _infer, _evaluate("prod"), _vjp_prod, doc="product over axes"),
+    Primitive("amax", "reduce", _infer, _evaluate("max"), _vjp_extreme, doc="maximum over axes; NaN wins"),
+    Primitive("amin", "reduce", _infer, _evaluate("min"), _vjp_extreme, doc="minimum over axes; NaN wins"),
+    Primitive("argmax", "reduce", _infer_arg, _evaluate_arg("argmax"), NO_DERIVATIVE, doc="index of the first maximum"),
+    Primitive("argmin", "reduce", _infer_arg, _evaluate_arg("argmin"), NO_DERIVATIVE, doc="index of the first minimum"),
+]

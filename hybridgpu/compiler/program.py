@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compiled graph as plain data: kernels with their texts, steps, buffers. It can be stored as JSON.
+
+The runtime turns a Program into something that runs; nothing in it depends on the process that
+made it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+__all__ = ["Buffer", "HostStep", "KernelInfo", "KernelStep", "Program"]
+
+VERSION = 1  #: of the stored form; part of every cache key
+
+
+@dataclass
+class Buffer:
+    """Memory that steps read and write.
+
+    Attributes:
+        place: 'input', 'output' or 'arena'.
+        index: the argument's position, or the offset in the arena in bytes.
+        shape, dtype: how host steps see it (dtype by its short name).
+        nbytes: its size.
+    """
+
+    place: str
+    index: int
+    shape: tuple[int, ...]
+    dtype: str
+    nbytes: int
+
+
+@dataclass
+class KernelInfo:
+    """A kernel's text and what ``explain`` tells of it."""
+
+    name: str
+    kind: str
+    text: str
+    headers: tuple[str, ...]
+    launch: dict[str, int] | None
+    operators: list[tuple[str, str, str]]
+    choice: dict[str, Any]
+
+
+@dataclass
+class KernelStep:
+    """One start of a kernel."""
+
+    kernel: int
+    buffers: tuple[int, ...]
+    extents: tuple[int, ...]
+    bytes_read: int
+    bytes_written: int
+
+
+@dataclass
+class HostStep:
+    """A primitive that a library computes on whole arrays."""
+
+    primitive: str
+    params: dict[str, Any]
+    inputs: tuple[int, ...]
+    input_shapes: tuple[tuple[int, ...], ...]
+    transposed: tuple[bool, ...]  #: operands of a matrix product whose last two axes are swapped in memory
+    output: int
+    operator: tuple[str, str, str]
+
+
+@dataclass
+class Program:
+    """Everything needed to run a graph on one target.
+
+    Attributes:
+        name, target: of the graph, and 'cpu' or 'cuda'.
+        inputs, outputs: (shape, short dtype) of the arguments and results.
+        output_buffers: the buffer of each result.
+        buffers, kernels, steps: see the classes.
+        arena_bytes: size of the memory for intermediate results.
+        source: CPU: the translation unit; CUDA: empty (kernels are compiled from their texts).
+        segments: CPU: for each run of consecutive kernels, (first step, last step + 1).
+        cuts: (producer, consumer, rule, reason) of what was not fused.
+        graph: the printed graph after simplification.
+        fixed: positions of inputs whose memory stays where it is (parameters).
+    """
+
+    name: str
+    target: str
+    inputs: list[tuple[tuple[int, ...], str]]
+    outputs: list[tuple[tuple[int, ...], str]]
+    output_buffers: list[int]
+    buffers: list[Buffer]
+    kernels: list[KernelInfo]
+    steps: list[KernelStep | HostStep]
+    arena_bytes: int
+    source: str = ""
+    segments: list[tuple[int, int]] = field(default_factory=list)
+    table: list[tuple[str, int]] = field(default_factory=list)
+    cuts: list[tuple[str, str, str, str]] = field(default_factory=list)
+    graph: str = ""
+    fixed: list[int] = field(default_factory=list)
+
+    @property
+    def bytes_moved(self) -> int:
+        """Traffic of all steps, in bytes."""
+        total = 0
+        for step in self.steps:
+            if isinstance(step, KernelStep):
+                total += step.bytes_read + step.bytes_written
+            else:
+                total += sum(self.buffers[i].nbytes for i in (*step.inputs, step.output))
+        return total
+
+    @property
+    def bytes_min(self) -> int:
+        """Bytes of all arguments and results: what any program must move."""
+        used = {b for s in self.steps for b in (s.buffers if isinstance(s, KernelStep) else s.inputs)}
+        read = sum(b.nbytes for i, b in enumerate(self.buffers) if b.place == "input" and i in used)
+        return read + sum(self.buffers[b].nbytes for b in self.output_buffers)
+
+    def to_json(self) -> dict[str, Any]:
+        """A form that ``json`` can write; :meth:`from_json` reads it back."""
+        data = asdict(self)
+        for step, source in zip(data["steps"], self.steps, strict=True):
+            step["host"] = isinstance(source, HostStep)
+        return data
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Program:
+        """The program of :meth:`to_json`'s form; KeyError or TypeError if it is none."""
+        steps: list[KernelStep | HostStep] = []
+        for raw in data["steps"]:
+            raw = dict(raw)
+            if raw.pop("host"):
+                raw["params"] = {k: _tuples(v) for k, v in raw["params"].items()}
+                steps.append(HostStep(**{k: _tuples(v) if k != "params" else v for k, v in raw.items()}))
+            else:
+                steps.append(KernelStep(**{k: _tuples(v) for k, v in raw.items()}))
+        return cls(
+            **{
+                **data,
+                "inputs": _tuples_in(data["inputs"]),
+                "outputs": _tuples_in(data["outputs"]),
+                "buffers": [Buffer(**{**b, "shape": tuple(b["shape"])}) for b in data["buffers"]],
+                "kernels": [
+                    KernelInfo(**{**k, "headers": tuple(k["headers"]), "operators": _tuples_in(k["operators"])})
+                    for k in data["kernels"]
+                ],
+                "steps": steps,
+                "segments": _tuples_in(data["segments"]),
+                "table": _tuples_in(data["table"]),
+                "cuts": _tuples_in(data["cuts"]),
+            }
+        )
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
+
+
+def _tuples_in(values: list[Any]) -> list[Any]:
+    return [_tuples(v) for v in values]

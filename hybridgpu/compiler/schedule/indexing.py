@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integer index expressions, and how views transform them.
+
+An :class:`Expr` is a sum ``c0*a0 + c1*a1 + ... + const`` of atoms: loop variables, quotients and
+remainders by constants, and values read at run time. Every atom knows its range, so quotients and
+remainders vanish where they must: with ``0 <= j < 5``, ``(5*i + j) // 5`` is ``i``. That is all the
+symbolic arithmetic that views of row-major tensors need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd, prod
+from typing import Any, NamedTuple
+
+from ..ir.graph import Node
+
+__all__ = ["Condition", "Expr", "Opaque", "Var", "ZERO", "const", "delinearize", "divide", "linearize", "modulo", "operands", "substitute"]
+
+
+@dataclass(frozen=True, eq=False)
+class Var:
+    """A loop variable with values 0 … extent - 1. Compared by identity."""
+
+    name: str
+    extent: int
+
+    @property
+    def low(self) -> int:
+        return 0
+
+    @property
+    def high(self) -> int:
+        return self.extent - 1
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """``expr // by``, rounded down."""
+
+    expr: Expr
+    by: int
+
+    @property
+    def low(self) -> int:
+        return self.expr.low // self.by
+
+    @property
+    def high(self) -> int:
+        return self.expr.high // self.by
+
+    def __repr__(self) -> str:
+        return f"({self.expr!r})//{self.by}"
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """``expr mod by``, never negative."""
+
+    expr: Expr
+    by: int
+    low: int = 0
+
+    @property
+    def high(self) -> int:
+        return self.by - 1
+
+    def __repr__(self) -> str:
+        return f"({self.expr!r})%{self.by}"
+
+
+@dataclass(frozen=True, eq=False)
+class Opaque:
+    """An index read at run time: ``value`` is the scalar that holds it, within ``low`` … ``high``."""
+
+    value: Any
+    low: int
+    high: int
+
+    def __repr__(self) -> str:
+        return f"<{self.value!r}>"
+
+
+Atom = Var | Quotient | Remainder | Opaque
+
+
+@dataclass(frozen=True)
+class Expr:
+    """``sum(coefficient * atom) + const``; make it with the functions below, not directly."""
+
+    terms: tuple[tuple[Atom, int], ...]
+    const: int = 0
+
+    @cached_property
+    def low(self) -> int:
+        return self.const + sum(c * (a.low if c > 0 else a.high) for a, c in self.terms)
+
+    @cached_property
+    def high(self) -> int:
+        return self.const + sum(c * (a.high if c > 0 else a.low) for a, c in self.terms)
+
+    @cached_property
+    def vars(self) -> frozenset[Var]:
+        """Every loop variable in it, however deep."""
+        found: set[Var] = set()
+        for atom, _ in self.terms:
+            if isinstance(atom, Var):
+                found.add(atom)
+            elif isinstance(atom, (Quotient, Remainder)):
+                found |= atom.expr.vars
+            else:
+                found |= atom.value.vars
+        return frozenset(found)
+
+    @property
+    def affine(self) -> bool:
+        """True if it is a sum of loop variables only."""
+        return all(isinstance(a, Var) for a, _ in self.terms)
+
+    def coefficient(self, var: Var) -> int:
+        """The factor of ``var`` at the top level (0 where it is absent)."""
+        return next((c for a, c in self.terms if a is var), 0)
+
+    def __add__(self, other: Expr | int) -> Expr:
+        if isinstance(other, int):
+            return Expr(self.terms, self.const + other) if other else self
+        if not other.terms:
+            return self + other.const
+        if not self.terms:
+            return other + self.const
+        merged: dict[Atom, int] = dict(self.terms)
+        for atom, c in other.terms:
+            merged[atom] = merged.get(atom, 0) + c
+        return _normal(merged, self.const + other.const)
+
+    def __mul__(self, factor: int) -> Expr:
+        if factor == 0:
+            return ZERO
+        return Expr(tuple((a, c * factor) for a, c in self.terms), self.const * factor)
+
+    def __repr__(self) -> str:
+        parts = [f"{a!r}" if c == 1 else f"{c}*{a!r}" for a, c in self.terms]
+        if self.const or not parts:
+            parts.append(str(self.const))
+        return " + ".join(parts)
+
+
+ZERO = Expr(())
+
+
+def const(value: int) -> Expr:
+    return Expr((), value)
+
+
+def of_var(var: Var) -> Expr:
+    """The variable as an expression; a variable with one value is 0."""
+    return Expr(((var, 1),)) if var.extent > 1 else ZERO
+
+
+def _normal(terms: dict[Atom, int], constant: int) -> Expr:
+    """Drop zeros and put ``k*by*(e // by) + k*(e mod by)`` together as ``k*e``."""
+    remainders = [a for a in terms if isinstance(a, Remainder) and terms[a]]
+    for r in remainders:
+        q = Quotient(r.expr, r.by)
+        c = terms.get(r, 0)
+        if c and terms.get(q, 0) == c * r.by:
+            rest = {a: k for a, k in terms.items() if a not in (q, r)}
+            return Expr(tuple((a, k) for a, k in rest.items() if k), constant) + r.expr * c
+    return Expr(tuple((a, c) for a, c in terms.items() if c), constant)
+
+
+def _separate(e: Expr, by: int) -> tuple[int, Expr, Expr] | None:
+    """``e`` as ``g * high + low`` with ``g > 1`` a divisor of ``by`` and ``0 <= low < g``, if there is one.
+
+    Then ``e // by`` is ``high // (by // g)``: the low part never carries.
+    """
+    for g in sorted({gcd(by, c) for _, c in e.terms}, reverse=True):
+        if g == 1:
+            break
+        low = Expr(tuple((a, c) for a, c in e.terms if c % g), e.const % g)
+        if low.low >= 0 and low.high < g:
+            high = Expr(tuple((a, c // g) for a, c in e.terms if c % g == 0), e.const // g)
+            return g, high, low
+    return None
+
+
+def divide(e: Expr, by: int) -> Expr:
+    """``e // by`` rounded down, simplified."""
+    if by == 1:
+        return e
+    whole = Expr(tuple((a, c // by) for a, c in e.terms if c % by == 0), e.const // by)
+    rest = Expr(tuple((a, c) for a, c in e.terms if c % by), e.const % by)
+    if rest.low // by == rest.high // by:
+        return whole + rest.low // by
+    parts = _separate(rest, by)
+    if parts:
+        common, high, _ = parts
+        return whole + divide(high, by // common)
+    if len(rest.terms) == 1 and rest.const == 0 and rest.terms[0][1] == 1:
+        atom = rest.terms[0][0]
+        if isinstance(atom, Quotient):
+            return whole + divide(atom.expr, by * atom.by)
+        if isinstance(atom, Remainder) and atom.by % by == 0:
+            # (e mod ab) // b = (e // b) mod a
+            return whole + modulo(divide(atom.expr, by), atom.by // by)
+    return whole + Expr(((Quotient(rest, by), 1),))
+
+
+def modulo(e: Expr, by: int) -> Expr:
+    """``e mod by``, never negative, simplified."""
+    if by == 1:
+        return ZERO
+    rest = Expr(tuple((a, c) for a, c in e.terms if c % by), e.const % by)
+    if rest.low // by == rest.high // by:
+        return rest + -(rest.low // by * by)
+    parts = _separate(rest, by)
+    if parts:
+        common, high, low = parts
+        return modulo(high, by // common) * common + low
+    if len(rest.terms) == 1 and rest.const == 0 and rest.terms[0][1] == 1:
+        atom = rest.terms[0][0]
+        if isinstance(atom, Remainder) and atom.by % by == 0:
+            return modulo(atom.expr, by)
+    return Expr(((Remainder(rest, by), 1),))
+
+
+def linearize(index: Sequence[Expr], shape: Sequence[int]) -> Expr:
+    """The row-major position of ``index`` in a tensor of ``shape``."""
+    offset, step = ZERO, 1
+    for e, extent in zip(reversed(index), reversed(shape), strict=True):
+        offset = offset + e * step
+        step *= extent
+    return offset
+
+
+def delinearize(offset: Expr, shape: Sequence[int]) -> tuple[Expr, ...]:
+    """The index of row-major position ``offset`` in a tensor of ``shape``."""
+    index, step = [], prod(shape)
+    for extent in shape:
+        if extent == 1:
+            index.append(ZERO)
+            continue
+        step //= extent
+        index.append(modulo(divide(offset, step), extent))
+    return tuple(index)
+
+
+def substitute(e: Expr, table: dict[Var, Expr], opaque: Callable[[Opaque], Expr] | None = None) -> Expr:
+    """``e`` with variables (and, by ``opaque``, run-time values) replaced, simplified again."""
+    out = const(e.const)
+    for atom, c in e.terms:
+        if isinstance(atom, Var):
+            new = table.get(atom)
+            out = out + (Expr(((atom, 1),)) if new is None else new) * c
+        elif isinstance(atom, Quotient):
+            out = out + divide(substitute(atom.expr, table, opaque), atom.by) * c
+        elif isinstance(atom, Remainder):
+            out = out + modulo(substitute(atom.expr, table, opaque), atom.by) * c
+        else:
+            out = out + (opaque(atom) if opaque else Expr(((atom, 1),))) * c
+    return out
+
+
+class Condition(NamedTuple):
+    """``0 <= expr < bound``; parts that always hold are not written."""
+
+    expr: Expr
+    bound: int
+
+    @property
+    def always(self) -> bool:
+        return self.expr.low >= 0 and self.expr.high < self.bound
+
+    @property
+    def never(self) -> bool:
+        return self.expr.high < 0 or self.expr.low >= self.bound
+
+
+Index = tuple[Expr, ...]
+
+
+class Operand(NamedTuple):
+    """What a view reads for one index: an operand at an index, where the conditions hold."""
+
+    node: Node
+    index: Index
+    conditions: tuple[Condition, ...] = ()
+
+
+def operands(view: Node, index: Index) -> list[Operand]:
+    """The operands of ``view`` at ``index``: one, or for concat one per part that can be reached.
+
+    A pad's operand carries the conditions inside which it is read; outside is the pad value.
+    """
+    x = view.inputs[0]
+    name, params = view.prim.name, view.params
+    if name == "reshape":
+        return [Operand(x, reshaped(index, view.shape, x.shape))]
+    if name == "broadcast":
+        return [Operand(x, tuple(ZERO if d == 1 else e for e, d in zip(index, x.shape, strict=True)))]
+    if name == "transpose":
+        source: list[Expr] = [ZERO] * x.ndim
+        for e, p in zip(index, params["perm"], strict=True):
+            source[p] = e
+        return [Operand(x, tuple(source))]
+    if name == "slice":
+        return [Operand(x, tuple(e * s + b for e, b, s in zip(index, params["begin"], params["step"], strict=True)))]
+    if name == "reverse":
+        flipped = tuple(e * -1 + (d - 1) if k in params["axes"] else e for k, (e, d) in enumerate(zip(index, x.shape, strict=True)))
+        return [Operand(x, flipped)]
+    if name == "pad":
+        moved = tuple(e + -lo for e, lo in zip(index, params["low"], strict=True))
+        inside = tuple(c for c in (Condition(e, d) for e, d in zip(moved, x.shape, strict=True)) if not c.always)
+        return [Operand(x, moved, inside)]
+    if name == "concat":
+        axis, parts, at = params["axis"], [], 0
+        for part in view.inputs:
+            e = index[axis] + -at
+            at += part.shape[axis]
+            condition = Condition(e, part.shape[axis])
+            if not condition.never and part.size:
+                where = () if condition.always else (condition,)
+                parts.append(Operand(part, (*index[:axis], e, *index[axis + 1 :]), where))
+        return parts
+    raise AssertionError(f"{name} is no view")
+
+
+def reshaped(index: Index, shape: tuple[int, ...], target: tuple[int, ...]) -> Index:
+    """The index in ``target`` of the element at ``index`` in ``shape``.
+
+    Extents that both shapes share at either end keep their expressions: only the middle is taken
+    apart, which also keeps indices that were read at run time out of divisions.
+    """
+    left = 0
+    while left < min(len(shape), len(target)) and shape[left] == target[left]:
+        left += 1
+    right = 0
+    while right < min(len(shape), len(target)) - left and shape[-1 - right] == target[-1 - right]:
+        right += 1
+    middle = delinearize(
+        linearize(index[left : len(shape) - right], shape[left : len(shape) - right]),
+        target[left : len(target) - right],
+    )
+    return (*index[:left], *middle, *index[len(shape) - right :])
+
+
+def all_vars(index: Iterable[Expr]) -> frozenset[Var]:
+    """The loop variables of several expressions."""
+    found: frozenset[Var] = frozenset()
+    for e in index:
+        found |= e.vars
+    return found

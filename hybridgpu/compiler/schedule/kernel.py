@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record of one kernel, and the C text of scalars and index expressions.
+
+Nothing here is more than a scalar expression: loops, loads and stores are written in the files of
+``templates/``, device functions in ``kernels/``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import DType
+from ..ir.graph import Node
+from ..target import Target
+from .indexing import Expr, Opaque, Quotient, Remainder, Var
+from .scalar import Scalar, ScalarProgram
+
+__all__ = ["Kernel", "Launch", "Pointer", "Statement", "Writer"]
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A pointer parameter: its C name, element type, and whether the kernel writes through it."""
+
+    name: str
+    dtype: DType
+    written: bool = False
+
+    @property
+    def declaration(self) -> str:
+        qualifier = "" if self.written else "const "
+        return f"{qualifier}{self.dtype.storage}* HG_RESTRICT {self.name}"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """``const TYPE name = text;``, or a store when ``type`` is empty."""
+
+    type: str
+    name: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"const {self.type} {self.name} = {self.text};" if self.type else f"{self.name} = {self.text};"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a CUDA kernel is started.
+
+    The grid has ``ceil(extents[extent] * scale / per_block)`` blocks of ``threads`` threads, and
+    ``extents[second]`` blocks in its second dimension if ``second`` is not negative. ``limit`` caps
+    the blocks that a multiprocessor gets (the kernel's loop takes the rest), 0 for none.
+    """
+
+    threads: int
+    extent: int
+    scale: int
+    per_block: int
+    limit: int = 0
+    second: int = -1
+    shared: int = 0  #: bytes of dynamic shared memory
+
+
+@dataclass(eq=False)
+class Kernel:
+    """A kernel before its text is written: the numbers and statements that a template fills in.
+
+    Attributes:
+        kind: map, reduce, rows or matmul.
+        template: file in ``templates/``, without its ending.
+        summary: short name made of the operators.
+        fields: what the template sees as ``k``, besides ``name`` and ``target``.
+        inputs, outputs: nodes in memory behind the pointer parameters, in order.
+        extents: values of the run-time extents, in parameter order.
+        headers: files of ``kernels/`` that it needs.
+        members: the primitives it computes.
+        launch: how CUDA starts it.
+        choice: the numbers the schedule chose, and why.
+        bytes_read, bytes_written: traffic of one run.
+    """
+
+    kind: str
+    template: str
+    summary: str
+    fields: dict[str, Any]
+    inputs: list[Node]
+    outputs: list[Node]
+    extents: tuple[int, ...]
+    headers: tuple[str, ...]
+    members: list[Node]
+    launch: Launch | None = None
+    choice: dict[str, Any] = field(default_factory=dict)
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+
+def literal(value: Any, dtype: DType) -> str:
+    """A C literal of ``dtype``'s compute type."""
+    if dtype.kind == "b":
+        return "true" if value else "false"
+    if dtype.is_float:
+        if math.isnan(value):
+            return f"hg::nan<{dtype.compute}>()"
+        if math.isinf(value):
+            return f"{'-' if value < 0 else ''}hg::infinity<{dtype.compute}>()"
+        single = dtype.compute == "float"
+        text = str(np.float32(value)) if single else repr(float(value))
+        if "." not in text and "e" not in text:
+            text += ".0"
+        text += "f" if single else ""
+    else:
+        text = str(int(value))
+        suffix = {"long long": "ll", "unsigned long long": "ull", "unsigned int": "u"}.get(dtype.compute, "")
+        if value == -(1 << 63):
+            return "(-9223372036854775807ll - 1)"
+        if value == -(1 << 31) and not suffix:
+            return "(-2147483647 - 1)"
+        text += suffix
+        if dtype.size < 4:
+            return f"({dtype.compute}){text}"
+    return f"({text})" if text.startswith("-") else text
+
+
+@dataclass
+class Writer:
+    """Names scalars and pointers, and writes expressions, for one kernel."""
+
+    target: Target
+    program: ScalarProgram
+    names: dict[Scalar, str] = field(default_factory=dict)
+    pointers: dict[Node, str] = field(default_factory=dict)
+    renamed: dict[Var, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for s in self.program.scalars:
+            if s.op == "load":
+                assert s.node is not None
+                self.pointers.setdefault(s.node, f"x{len(self.pointers)}")
+        count = 0
+        for s in self.program.scalars:
+            if s.op == "const":
+                self.names[s] = literal(s.value, s.dtype)
+            elif s not in self.names:
+                self.names[s] = f"v{count}"
+                count += 1
+
+    @property
+    def inputs(self) -> list[Node]:
+        return list(self.pointers)
+
+    def pointer_list(self, outputs: Sequence[Node]) -> list[Pointer]:
+        """Parameters: what is loaded, then what is stored."""
+        loaded = [Pointer(name, node.dtype) for node, name in self.pointers.items()]
+        return loaded + [Pointer(f"y{k}", node.dtype, True) for k, node in enumerate(outputs)]
+
+    # -- index expressions
+
+    def expr(self, e: Expr) -> str:
+        """C text of an index expression."""
+        parts: list[str] = []
+        for atom, c in sorted(e.terms, key=lambda t: -abs(t[1])):
+            text = self.atom(atom)
+            if c == -1:
+                text = f"-{text}"
+            elif c != 1:
+                text = f"{text} * {c}" if c > 0 else f"-{text} * {-c}"
+            parts.append(text)
+        if e.const or not parts:
+            parts.append(str(e.const))
+        return " + ".join(parts).replace("+ -", "- ")
+
+    def atom(self, atom: Any) -> str:
+        if isinstance(atom, Var):
+            return self.renamed.get(atom, atom.name)
+        if isinstance(atom, Quotient):
+            return f"({self.expr(atom.expr)}) / {atom.by}" if len(atom.expr.terms) + bool(atom.expr.const) > 1 else f"{self.expr(atom.expr)} / {atom.by}"
+        if isinstance(atom, Remainder):
+            inner = self.expr(atom.expr)
+            return f"(({inner}) % {atom.by})" if len(atom.expr.terms) + bool(atom.expr.const) > 1 else f"({inner} % {atom.by})"
+        assert isinstance(atom, Opaque)
+        return f"(Index){self.names[atom.value]}"
+
+    def conditions(self, s: Scalar) -> str:
+        """C text of a scalar's conditions."""
+        tests = []
+        for c in s.conditions:
+            e = self.expr(c.expr)
+            if c.expr.low < 0:
+                tests.append(f"{e} >= 0")
+            if c.expr.high >= c.bound:
+                # a constant on the left is easier to read on the right
+                tests.append(f"{e} < {c.bound}")
+        return " && ".join(tests) or "true"
+
+    # -- scalars
+
+    def load(self, s: Scalar) -> str:
+        """C text of a load through its pointer."""
+        assert s.node is not None and s.offset is not None
+        text = f"{self.pointers[s.node]}[{self.expr(s.offset)}]"
+        if s.conditions:
+            zero = literal(0, s.dtype)
+            value = f"({s.dtype.compute}){text}" if s.dtype.compute != s.dtype.storage else text
+            return f"{self.conditions(s)} ? {value} : {zero}"
+        return text
+
+    def statement(self, s: Scalar) -> Statement | None:
+        """The statement that computes ``s``; None for constants and reductions."""
+        if s.op in ("const", "reduction"):
+            return None
+        if s.op == "load":
+            text = self.load(s)
+        elif s.op == "index":
+            assert s.offset is not None
+            text = f"({s.dtype.compute})({self.expr(s.offset)})"
+        elif s.op == "inside":
+            text = self.conditions(s)
+        elif s.node is None:
+            text = f"{self.names[s.args[0]]} ? {self.names[s.args[1]]} : {self.names[s.args[2]]}"
+        else:
+            text = self.arithmetic(s)
+        return Statement(s.dtype.compute, self.names[s], text)
+
+    def arithmetic(self, s: Scalar) -> str:
+        """A primitive's expression over the names of its operands."""
+        assert s.node is not None
+        expr = s.node.prim.expr
+        assert expr is not None, f"{s.node.prim.name} has no scalar expression"
+        if not isinstance(expr, str):
+            expr = expr([a.dtype for a in s.args], s.dtype)
+        return expr.format(*(self.names[a] for a in s.args), T=s.dtype.compute)
+
+
+def summary(nodes: Sequence[Node], limit: int = 3) -> str:
+    """A short name for a kernel: its operators in order, repeated ones once."""
+    seen: dict[str, None] = {}
+    for node in nodes:
+        word = (node.prov.op if node.prov else node.prim.name).strip("_").lower()
+        seen[word.replace("broadcast_", "").replace("elemwise_", "").replace("_scalar", "")] = None
+    words = list(seen)
+    if len(words) > limit:
+        words = [*words[: limit - 1], words[-1]]
+    return "_".join(words) or "kernel"
+
+
+def traffic(program: ScalarProgram) -> tuple[int, int]:
+    """Bytes read and written by one run: every element of every array once that is touched at all."""
+    touched: dict[Node, int] = {}
+    for s in program.scalars:
+        if s.op == "load":
+            assert s.node is not None and s.offset is not None
+            used = s.offset.vars
+            points = math.prod(v.extent for v in program.vars if v in used)
+            touched[s.node] = min(s.node.size, touched.get(s.node, 0) + points)
+    read = sum(n * node.dtype.size for node, n in touched.items())
+    return read, sum(store.node.type.nbytes for store in program.stores)
+
+
+def headers(program: ScalarProgram) -> tuple[str, ...]:
+    """The device headers that the scalars of ``program`` call for."""
+    found: dict[str, None] = {}
+    dtypes = {s.dtype.short for s in program.scalars} | {s.node.dtype.short for s in program.stores}
+    if "f16" in dtypes:
+        found["half.h"] = None
+    if any(s.op == "compute" and s.node is not None and s.node.prim.name == "random_bits" for s in program.scalars):
+        found["philox.h"] = None
+    if any(s.op == "compute" and s.node is not None and s.node.prim.expr and "hg::" in _text(s) for s in program.scalars):
+        found["math.h"] = None
+    return tuple(found)
+
+
+def _text(s: Scalar) -> str:
+    assert s.node is not None
+    expr = s.node.prim.expr
+    if expr is None or isinstance(expr, str):
+        return expr or ""
+    return expr([a.dtype for a in s.args], s.dtype)

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scalar program of a group: what one point of its domain computes.
+
+Starting from what a group stores, nodes are evaluated *symbolically* at their index. Views only
+change the index on the way; what is left are loads, constants, index values, arithmetic and
+reductions, each a :class:`Scalar`. The same scalar at the same place is made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...dtypes import DType, bool_, i64, u32
+from ..ir.graph import Node
+from ..passes.fuse.group import Group, reduced_index
+from .indexing import Condition, Expr, Index, Opaque, Var, const, linearize, operands, substitute
+
+__all__ = ["Reduction", "Scalar", "ScalarProgram", "Store", "scalar_program"]
+
+
+@dataclass(eq=False)
+class Scalar:
+    """One scalar value.
+
+    Attributes:
+        op: load, const, index, inside, compute or reduction.
+        dtype: its element type (half precision is held in float).
+        args: operands of a computation.
+        node: the primitive application it stands for (compute, reduction) or the array (load).
+        value: the number of a constant.
+        offset: position of a load in its array, or the value of an index.
+        conditions: a load happens, and an 'inside' is true, only where all of these hold.
+        vars: loop variables it depends on.
+    """
+
+    op: str
+    dtype: DType
+    args: tuple[Scalar, ...] = ()
+    node: Node | None = None
+    value: Any = None
+    offset: Expr | None = None
+    conditions: tuple[Condition, ...] = ()
+    vars: frozenset[Var] = frozenset()
+
+
+@dataclass(eq=False)
+class Reduction:
+    """``result`` is the reduction of ``operand`` over the reduced variables.
+
+    ``position`` is the index among the reduced elements, for argmax and argmin.
+    """
+
+    node: Node
+    operand: Scalar
+    result: Scalar
+    position: Expr
+
+
+@dataclass(eq=False)
+class Store:
+    """``value`` is written at ``offset`` of the array that holds ``node``."""
+
+    node: Node
+    value: Scalar
+    offset: Expr
+
+
+@dataclass(eq=False)
+class ScalarProgram:
+    """Scalars in an order in which they can be computed, and where they end up."""
+
+    scalars: list[Scalar]
+    reductions: list[Reduction]
+    stores: list[Store]
+    vars: list[Var]
+    reduced: list[Var]
+    result: Scalar | None = None  #: stands for the dot's element in an epilogue
+
+    def expressions(self) -> list[Expr]:
+        """Every index expression in use."""
+        found: dict[Expr, None] = {}
+        for s in self.scalars:
+            if s.offset is not None:
+                found[s.offset] = None
+            for c in s.conditions:
+                found[c.expr] = None
+        for store in self.stores:
+            found[store.offset] = None
+        for r in self.reductions:
+            if r.node.prim.name in ("argmax", "argmin"):
+                found[r.position] = None
+        return list(found)
+
+    def replace(self, table: dict[Var, Expr]) -> None:
+        """Substitute loop variables everywhere (the lists of variables are the caller's)."""
+        cache: dict[Expr, Expr] = {}
+
+        def renew(e: Expr) -> Expr:
+            if e not in cache:
+                cache[e] = substitute(e, table)
+            return cache[e]
+
+        def renew_vars(vs: frozenset[Var]) -> frozenset[Var]:
+            if not any(v in table for v in vs):
+                return vs
+            return frozenset(w for v in vs for w in (table[v].vars if v in table else (v,)))
+
+        for s in self.scalars:
+            if s.offset is not None:
+                s.offset = renew(s.offset)
+            if s.conditions:
+                s.conditions = tuple(Condition(renew(c.expr), c.bound) for c in s.conditions)
+            s.vars = renew_vars(s.vars)
+        for store in self.stores:
+            store.offset = renew(store.offset)
+        for r in self.reductions:
+            r.position = renew(r.position)
+
+
+_Key = tuple[Node, Index, tuple[Condition, ...]]
+
+
+@dataclass
+class _Evaluator:
+    group: Group
+    memo: dict[_Key, Scalar] = field(default_factory=dict)
+    interned: dict[Any, Scalar] = field(default_factory=dict)
+    scalars: list[Scalar] = field(default_factory=list)
+    reductions: list[Reduction] = field(default_factory=list)
+    contract: Scalar | None = None
+
+    def value(self, node: Node, index: Index, conditions: tuple[Condition, ...] = ()) -> Scalar:
+        """The scalar of ``node`` at ``index``; iterative, since groups can be deep chains."""
+        root = (node, index, conditions)
+        stack = [root]
+        while stack:
+            key = stack[-1]
+            if key in self.memo:
+                stack.pop()
+                continue
+            needed = [k for k in self.needs(key) if k not in self.memo]
+            if needed:
+                stack.extend(reversed(needed))
+                continue
+            self.memo[key] = self.build(key)
+            stack.pop()
+        return self.memo[root]
+
+    def needs(self, key: _Key) -> list[_Key]:
+        """What must be evaluated before ``key`` can be built."""
+        node, index, conditions = key
+        if node.prim.family == "view":
+            return [(o.node, o.index, _join(conditions, o.conditions)) for o in operands(node, index)]
+        if node not in self.group.at:
+            return []
+        name = node.prim.name
+        if node.prim.family == "elementwise":
+            return [(i, index, conditions) for i in node.inputs]
+        if node.prim.family == "reduce":
+            return [(node.inputs[0], reduced_index(self.group, node, index), ())]
+        if name in ("take", "take_along"):
+            key_at = self.position_key(key)
+            found = self.memo.get(key_at)
+            if found is None:
+                return [key_at]
+            return [(node.inputs[0], self.gathered(node, index, found), conditions)]
+        return []
+
+    def position_key(self, key: _Key) -> _Key:
+        """The key of a gather's index operand."""
+        node, index, conditions = key
+        if node.prim.name == "take_along":
+            return (node.inputs[1], index, conditions)
+        axis = node.params["axis"]
+        return (node.inputs[1], index[axis : axis + node.inputs[1].ndim], conditions)
+
+    def gathered(self, node: Node, index: Index, position: Scalar) -> Index:
+        """The index at which a gather reads its data."""
+        axis = node.params["axis"]
+        after = index[axis + 1 :] if node.prim.name == "take_along" else index[axis + node.inputs[1].ndim :]
+        row = self.opaque(position, node.inputs[0].shape[axis])
+        return (*index[:axis], Expr(((row, 1),)), *after)
+
+    def opaque(self, position: Scalar, extent: int) -> Opaque:
+        key = ("opaque", position, extent)
+        found = self.interned.get(key)
+        if found is None:
+            found = self.interned[key] = Opaque(position, 0, max(extent - 1, 0))  # type: ignore[assignment]
+        return found  # type: ignore[return-value]
+
+    def build(self, key: _Key) -> Scalar:
+        node, index, conditions = key
+        if node.prim.family == "view":
+            return self.build_view(node, index, conditions)
+        if node.prim.name == "full":
+            return self.constant(node.params["value"], node.dtype)
+        if node.prim.name == "iota":
+            return self.index(index[node.params["axis"]], node.dtype)
+        if node not in self.group.at:
+            return self.load(node, linearize(index, node.shape), conditions)
+        if node.prim.family == "reduce":
+            return self.build_reduction(node, index)
+        if node.prim.name in ("take", "take_along"):
+            found = self.memo[self.position_key(key)]
+            return self.memo[(node.inputs[0], self.gathered(node, index, found), conditions)]
+        if node.prim.name == "random_bits":
+            words = [self.load(node.inputs[0], const(k), ()) for k in range(4)]
+            position = self.index(linearize(index, node.shape), i64)
+            return self.compute(node, (*words, position, self.constant(node.params["stream"], u32)))
+        if node.prim.name == "dot":
+            if self.contract is None:
+                self.contract = self.make(Scalar("reduction", node.dtype, node=node, vars=frozenset(self.group.vars)))
+            return self.contract
+        args = tuple(self.memo[(i, index, conditions)] for i in node.inputs)
+        return self.compute(node, args)
+
+    def build_view(self, node: Node, index: Index, conditions: tuple[Condition, ...]) -> Scalar:
+        parts = operands(node, index)
+        values = [self.memo[(o.node, o.index, _join(conditions, o.conditions))] for o in parts]
+        if node.prim.name == "pad":
+            if not parts[0].conditions:
+                return values[0]
+            return self.choose(parts[0].conditions, values[0], self.constant(node.params["value"], node.dtype))
+        if not parts:  # a join of empty arrays is never visited
+            return self.constant(0, node.dtype)
+        result = values[-1]
+        for part, value in zip(parts[-2::-1], values[-2::-1], strict=True):
+            result = self.choose(part.conditions, value, result)
+        return result
+
+    def build_reduction(self, node: Node, index: Index) -> Scalar:
+        inner = reduced_index(self.group, node, index)
+        operand = self.memo[(node.inputs[0], inner, ())]
+
+        def make() -> Scalar:
+            result = Scalar("reduction", node.dtype, (operand,), node, vars=frozenset(self.group.rows))
+            axes, shape = node.params["axes"], node.inputs[0].shape
+            position = linearize([inner[a] for a in axes], [shape[a] for a in axes])
+            self.reductions.append(Reduction(node, operand, result, position))
+            return result
+
+        # the same reduction of the same scalar is one, however it was written
+        return self.intern(("reduction", node.prim, operand), make)
+
+    # -- constructors; each kind of scalar is interned by what defines it
+
+    def intern(self, key: Any, make: Callable[[], Scalar]) -> Scalar:
+        found = self.interned.get(key)
+        if found is None:
+            found = self.interned[key] = self.make(make())
+        return found
+
+    def make(self, scalar: Scalar) -> Scalar:
+        self.scalars.append(scalar)
+        return scalar
+
+    def load(self, node: Node, offset: Expr, conditions: tuple[Condition, ...]) -> Scalar:
+        used = offset.vars.union(*(c.expr.vars for c in conditions))
+        return self.intern(
+            ("load", node, offset, conditions),
+            lambda: Scalar("load", node.dtype, node=node, offset=offset, conditions=conditions, vars=used),
+        )
+
+    def constant(self, value: Any, dtype: DType) -> Scalar:
+        return self.intern(("const", repr(value), dtype), lambda: Scalar("const", dtype, value=value))
+
+    def index(self, e: Expr, dtype: DType) -> Scalar:
+        return self.intern(("index", e, dtype), lambda: Scalar("index", dtype, offset=e, vars=e.vars))
+
+    def choose(self, conditions: tuple[Condition, ...], inside: Scalar, outside: Scalar) -> Scalar:
+        used = frozenset[Var]().union(*(c.expr.vars for c in conditions))
+        test = self.intern(
+            ("inside", conditions), lambda: Scalar("inside", bool_, conditions=conditions, vars=used)
+        )
+        return self.intern(
+            ("choose", test, inside, outside),
+            lambda: Scalar("compute", inside.dtype, (test, inside, outside), vars=_vars((test, inside, outside))),
+        )
+
+    def compute(self, node: Node, args: tuple[Scalar, ...]) -> Scalar:
+        key = ("compute", node.prim, args, node.dtype)
+        return self.intern(key, lambda: Scalar("compute", node.dtype, args, node, vars=_vars(args)))
+
+
+def _vars(args: Iterable[Scalar]) -> frozenset[Var]:
+    return frozenset[Var]().union(*(a.vars for a in args))
+
+
+def _join(a: tuple[Condition, ...], b: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    return a if not b else tuple(dict.fromkeys((*a, *b)))
+
+
+def scalar_program(group: Group, stored: Iterable[Node]) -> ScalarProgram:
+    """The scalar program of ``group`` that stores the nodes ``stored``.
+
+    Loop variables are the group's own; ``axes.normalize`` brings them into their final form.
+    """
+    evaluator = _Evaluator(group)
+    stores = []
+    for node in stored:
+        index = group.at[node]
+        stores.append(Store(node, evaluator.value(node, index), linearize(index, node.shape)))
+    return ScalarProgram(
+        evaluator.scalars, evaluator.reductions, stores, list(group.vars), list(group.reduced), evaluator.contract
+    )
+

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices as users name them: ``cpu()``, ``gpu(i)``, ``cpu_pinned()``, and the current one."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+__all__ = ["Context", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory_info", "num_gpus"]
+
+
+class Context:
+    """A device: type and number. Also a context manager that makes it the default.
+
+    Args:
+        device_type: 'cpu', 'gpu' or 'cpu_pinned', or another Context to copy.
+        device_id: number of the device.
+
+    Raises:
+        KeyError: an unknown type.
+    """
+
+    devtype2str = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
+    devstr2type = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
+    _stack = threading.local()
+    __slots__ = ("device_id", "device_typeid", "_device")
+
+    def __init__(self, device_type: str | Context, device_id: int = 0) -> None:
+        if isinstance(device_type, Context):
+            self.device_typeid, self.device_id = device_type.device_typeid, device_type.device_id
+        else:
+            self.device_typeid, self.device_id = Context.devstr2type[device_type], int(device_id)
+        self._device: Any = None  #: the backends' device object, filled in at first use
+
+    @property
+    def device_type(self) -> str:
+        """'cpu', 'gpu' or 'cpu_pinned'."""
+        return Context.devtype2str[self.device_typeid]
+
+    def __hash__(self) -> int:
+        return hash((self.device_typeid, self.device_id))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Context)
+            and self.device_typeid == other.device_typeid
+            and self.device_id == other.device_id
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.device_type}({self.device_id})"
+
+    __str__ = __repr__
+
+    def __enter__(self) -> Context:
+        stack = Context._stack.__dict__.setdefault("contexts", [])
+        stack.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        Context._stack.contexts.pop()
+
+    def __reduce__(self) -> tuple[Any, tuple[str, int]]:
+        return Context, (self.device_type, self.device_id)
+
+    def empty_cache(self) -> None:
+        """Give memory that is kept for reuse back to the device."""
+        from .backends.devices import device_of
+
+        device_of(self).empty_cache()
+
+
+_CPU0 = Context("cpu", 0)
+
+
+def cpu(device_id: int = 0) -> Context:
+    """The host. Every number is valid; they share memory."""
+    return _CPU0 if device_id == 0 else Context("cpu", device_id)
+
+
+def cpu_pinned(device_id: int = 0) -> Context:
+    """Page-locked host memory (a synonym of the host here)."""
+    return Context("cpu_pinned", device_id)
+
+
+def gpu(device_id: int = 0) -> Context:
+    """CUDA device number ``device_id``. Naming one is free; the first array on it needs the device."""
+    return Context("gpu", device_id)
+
+
+def current_context() -> Context:
+    """The innermost ``with ctx:`` of this thread, or ``cpu(0)``."""
+    stack = getattr(Context._stack, "contexts", None)
+    return stack[-1] if stack else _CPU0
+
+
+def num_gpus() -> int:
+    """Number of CUDA devices that can be used; 0 where there is no driver or no CuPy."""
+    from .backends.devices import count_gpus
+
+    return count_gpus()
+
+
+def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
+    """(free, total) bytes of a CUDA device."""
+    from .backends.devices import device_of
+
+    free, total = device_of(gpu(device_id)).memory_info()
+    return free, total

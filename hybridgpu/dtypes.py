@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The element types: one row each, and everything else derived from the row.
+
+A ``DType`` is interned: compare with ``is``. ``flag`` is the number that MXNet writes into files
+and attributes; ``storage`` and ``compute`` are the C types in memory and in registers (half
+precision is computed in float).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["DType", "dtype_of", "from_flag", "from_short", "ALL_DTYPES"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DType:
+    """One element type."""
+
+    name: str  #: NumPy's name, which is also MXNet's
+    short: str  #: the name in printed graphs
+    kind: str  #: 'f' float, 'i' signed, 'u' unsigned, 'b' bool
+    size: int  #: bytes in memory
+    flag: int  #: MXNet's type flag, -1 where it has none
+    storage: str  #: C type in memory
+    compute: str  #: C type in registers
+    np: Any  #: the numpy.dtype
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in "iu"
+
+    @property
+    def type(self) -> Any:
+        """NumPy's scalar class, which is what ``NDArray.dtype`` shows."""
+        return self.np.type
+
+    def __repr__(self) -> str:
+        return self.short
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return from_short, (self.short,)
+
+
+def _row(name: str, short: str, kind: str, size: int, flag: int, storage: str, compute: str = "") -> DType:
+    return DType(name, short, kind, size, flag, storage, compute or storage, np.dtype(name))
+
+
+f32 = _row("float32", "f32", "f", 4, 0, "float")
+f64 = _row("float64", "f64", "f", 8, 1, "double")
+f16 = _row("float16", "f16", "f", 2, 2, "hg::half", "float")
+u8 = _row("uint8", "u8", "u", 1, 3, "unsigned char")
+i32 = _row("int32", "i32", "i", 4, 4, "int")
+i8 = _row("int8", "i8", "i", 1, 5, "signed char")
+i64 = _row("int64", "i64", "i", 8, 6, "long long")
+bool_ = _row("bool", "bool", "b", 1, 7, "bool")
+i16 = _row("int16", "i16", "i", 2, 8, "short")
+u16 = _row("uint16", "u16", "u", 2, 9, "unsigned short")
+u32 = _row("uint32", "u32", "u", 4, 10, "unsigned int")
+u64 = _row("uint64", "u64", "u", 8, 11, "unsigned long long")
+
+ALL_DTYPES: tuple[DType, ...] = (f32, f64, f16, u8, i32, i8, i64, bool_, i16, u16, u32, u64)
+_BY_NP = {d.np: d for d in ALL_DTYPES}
+_BY_NAME = {d.name: d for d in ALL_DTYPES}
+_BY_SHORT = {d.short: d for d in ALL_DTYPES}
+_BY_FLAG = {d.flag: d for d in ALL_DTYPES}
+_BY_ANY: dict[Any, DType] = {**_BY_NAME, **{d.np.type: d for d in ALL_DTYPES}, **_BY_NP, float: f64, int: i64, bool: bool_}
+
+
+def dtype_of(value: Any) -> DType:
+    """The DType named by a string, a NumPy class or dtype, or a DType.
+
+    Raises:
+        TypeError: the type is unknown or not supported.
+    """
+    if isinstance(value, DType):
+        return value
+    try:
+        return _BY_ANY[value]
+    except (KeyError, TypeError):
+        pass
+    try:
+        return _BY_NP[np.dtype(value)]
+    except (KeyError, TypeError):
+        known = ", ".join(d.name for d in ALL_DTYPES)
+        raise TypeError(f"data type {value!r} is not understood; known types: {known}") from None
+
+
+def from_flag(flag: int) -> DType:
+    """The DType with MXNet's number ``flag``; KeyError if there is none."""
+    return _BY_FLAG[flag]
+
+
+def from_short(short: str) -> DType:
+    """The DType with the short name of printed graphs; KeyError if there is none."""
+    return _BY_SHORT[short]

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a compiled graph consists of, for people and for tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .compiler.program import HostStep, KernelStep, Program
+
+__all__ = ["Cut", "Explanation", "KernelReport", "LibraryCall"]
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """One start of a kernel.
+
+    Attributes:
+        name, kind: of the kernel; kind is map, reduce, rows or matmul.
+        operators: names of the nodes it computes, in order.
+        source: its text under a comment that names the user's operators and lines.
+        bytes_moved: traffic, every element of every array it touches once.
+        bytes_min: the part of it that the program's own arguments and results need.
+        choice: the numbers the schedule chose.
+    """
+
+    name: str
+    kind: str
+    operators: tuple[str, ...]
+    source: str
+    bytes_moved: int
+    bytes_min: int
+    choice: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LibraryCall:
+    """A step that a library computes: the primitive, its node, its bytes."""
+
+    name: str
+    operator: str
+    bytes_moved: int
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Why two nodes are not in one kernel."""
+
+    producer: str
+    consumer: str
+    rule: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.producer} | {self.consumer}: {self.reason}"
+
+
+class Explanation:
+    """The report of ``net.explain(x)``; ``print`` it.
+
+    Attributes:
+        kernels: KernelReport for every kernel start, in order.
+        library_calls: LibraryCall for every library step.
+        cuts: Cut for everything that was not fused.
+        compile_seconds: what preparing the signature cost.
+        cache_hit: True if nothing had to be compiled.
+        target: 'cpu', 'cuda' or 'reference'.
+        bytes_moved, bytes_min: of the whole program.
+    """
+
+    def __init__(self, name: str, made: Any) -> None:
+        self.name = name
+        self.compile_seconds: float = made.seconds
+        self.program: Program | None = made.program
+        self.kernels: list[KernelReport] = []
+        self.library_calls: list[LibraryCall] = []
+        self.cuts: list[Cut] = []
+        self.compiler = ""
+        self.target = "reference"
+        self.cache_hit = True
+        self.bytes_moved = self.bytes_min = self.arena_bytes = 0
+        if self.program is None:
+            return
+        self.target = self.program.target
+        self.cache_hit = made.loaded.info.compiled == 0
+        self.compiler = made.loaded.info.detail
+        self.bytes_moved, self.bytes_min = self.program.bytes_moved, self.program.bytes_min
+        self.arena_bytes = self.program.arena_bytes
+        self._steps(self.program)
+        self.cuts = [Cut(*c) for c in self.program.cuts]
+
+    def _steps(self, program: Program) -> None:
+        from .runtime.reports import annotated
+
+        for step in program.steps:
+            if isinstance(step, KernelStep):
+                k = program.kernels[step.kernel]
+                needed = sum(program.buffers[b].nbytes for b in set(step.buffers) if program.buffers[b].place != "arena")
+                moved = step.bytes_read + step.bytes_written
+                self.kernels.append(
+                    KernelReport(
+                        k.name, k.kind, tuple(dict.fromkeys(n or o for o, n, _ in k.operators)), annotated(k.text, k.operators), moved, min(needed, moved), k.choice
+                    )
+                )
+            elif isinstance(step, HostStep):
+                moved = sum(program.buffers[b].nbytes for b in (*step.inputs, step.output))
+                self.library_calls.append(LibraryCall(step.primitive, step.operator[1] or step.operator[0], moved))
+
+    def source(self) -> str:
+        """All kernel texts, each under its operators."""
+        return "\n".join(k.source for k in self.kernels)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.name} on {self.target}: {len(self.kernels)} kernels, {len(self.library_calls)} library calls, "
+            f"{'cached' if self.cache_hit else 'compiled'} in {self.compile_seconds * 1e3:.1f} ms"
+        ]
+        if self.program is None:
+            return "\n".join([*lines, "no compiler was found: NumPy runs the graph operator by operator"])
+        width = max([len(k.name) for k in self.kernels] + [len(c.name) for c in self.library_calls] + [6])
+        lines.append(f"  {'kind':<8} {'kernel':<{width}} {'moved':>10} {'least':>10}  computes")
+        for k in self.kernels:
+            lines.append(f"  {k.kind:<8} {k.name:<{width}} {_bytes(k.bytes_moved):>10} {_bytes(k.bytes_min):>10}  {', '.join(k.operators)}")
+        for c in self.library_calls:
+            lines.append(f"  {'library':<8} {c.name:<{width}} {_bytes(c.bytes_moved):>10} {'':>10}  {c.operator}")
+        lines.append(f"  moves {_bytes(self.bytes_moved)}, at least {_bytes(self.bytes_min)} are needed; intermediate results take {_bytes(self.arena_bytes)}")
+        if self.cuts:
+            lines.append("  not fused:")
+            lines += [f"    {c}" for c in self.cuts]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _bytes(n: int) -> str:
+    """A size for people."""
+    value = float(n)
+    for unit in ("B", "KB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
+        value /= 1000
+    raise AssertionError

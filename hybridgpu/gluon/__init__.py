@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gluon: blocks, parameters and layers."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from . import nn
+from .block import Block
+from .hybrid import HybridBlock
+from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict
+from .symbol_block import SymbolBlock
+
+__all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter", "ParameterDict", "SymbolBlock", "nn"]
+
+_LATER = {"loss", "rnn", "data", "utils", "contrib", "model_zoo", "trainer"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        try:
+            return importlib.import_module(f".{name}", __name__)
+        except ModuleNotFoundError as e:
+            if e.name != f"{__name__}.{name}":
+                raise
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Block: the base of every layer and model, and what all blocks share."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+
+from ..initializer import Uniform
+from ..ndarray import load as load_arrays, save as save_arrays
+from .parameter import Parameter, ParameterDict
+from .scope import BlockScope
+
+__all__ = ["Block", "HookHandle"]
+
+
+class HookHandle:
+    """Removes a hook again, by ``detach()`` or at the end of a ``with``."""
+
+    _count = 0
+
+    def __init__(self, hooks: OrderedDict[int, Any], hook: Any, changed: Callable[[], None]) -> None:
+        HookHandle._count += 1
+        self._hooks, self._id, self._changed = hooks, HookHandle._count, changed
+        hooks[self._id] = hook
+        changed()
+
+    def detach(self) -> None:
+        """Remove the hook; a second time does nothing."""
+        self._hooks.pop(self._id, None)
+        self._changed()
+
+    def __enter__(self) -> HookHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.detach()
+
+
+def indent(text: str, blanks: int) -> str:
+    """All lines but the first moved to the right."""
+    first, *rest = text.split("\n")
+    return "\n".join([first, *(" " * blanks + line for line in rest)])
+
+
+class Block:
+    """A layer or model. Subclasses make children in ``__init__`` and define ``forward``.
+
+    Args:
+        prefix: of the names of its parameters; by default the class name and a number.
+        params: take parameters from here where they exist (sharing).
+    """
+
+    _fast: Callable[..., Any] | None = None  #: a prepared call that ``__call__`` may use instead of everything else
+
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
+        self._empty_prefix = prefix == ""
+        self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
+        self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
+        self._scope = BlockScope(self)
+        self._children: OrderedDict[str, Block] = OrderedDict()
+        self._reg_params: dict[str, Parameter] = {}
+        self._forward_hooks: OrderedDict[int, Any] = OrderedDict()
+        self._forward_pre_hooks: OrderedDict[int, Any] = OrderedDict()
+
+    def _alias(self) -> str:
+        return type(self).__name__.lower()
+
+    def __repr__(self) -> str:
+        body = "\n".join(f"  ({key}): {indent(repr(block), 2)}" for key, block in self.__dict__.items() if isinstance(block, Block))
+        return f"{type(self).__name__}(\n{body}\n)"
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        existing = self.__dict__.get(name)
+        if isinstance(existing, (Parameter, Block)) and not isinstance(value, type(existing)):
+            raise TypeError(f"Changing attribute type for {name} from {type(existing)} to {type(value)}is not allowed.")
+        if isinstance(value, Block):
+            self.register_child(value, name)
+        elif isinstance(value, Parameter):
+            assert name not in self._reg_params or not isinstance(existing, Parameter) or self._reg_params[name] is not None, (
+                "Overriding Parameter attribute is not allowed."
+            )
+            self._reg_params[name] = value
+        super().__setattr__(name, value)
+
+    # -- names
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its parameters start with."""
+        return self._prefix
+
+    @property
+    def name(self) -> str:
+        """The prefix without its last underscore."""
+        return self._name
+
+    def name_scope(self) -> BlockScope:
+        """Inside, new children and parameters get this block's prefix."""
+        return self._scope
+
+    # -- parameters
+
+    @property
+    def params(self) -> ParameterDict:
+        """Its own parameters, without those of its children."""
+        return self._params
+
+    def collect_params(self, select: str | None = None) -> ParameterDict:
+        """Its own and its children's parameters; ``select`` is a regular expression at the start of names."""
+        self._check_containers()
+        found = ParameterDict(self._params.prefix)
+        if not select:
+            found.update(self.params)
+        else:
+            pattern = re.compile(select)
+            for name, value in self.params.items():
+                if pattern.match(name):
+                    found._params[name] = value
+        for child in self._children.values():
+            found.update(child.collect_params(select))
+        return found
+
+    def _check_containers(self) -> None:
+        children = set(map(id, self._children.values()))
+
+        def holds(value: Any) -> bool:
+            if isinstance(value, (list, tuple)):
+                return any(holds(v) for v in value)
+            if isinstance(value, dict):
+                return any(holds(v) for v in value.values())
+            return isinstance(value, Block) and id(value) not in children
+
+        for key, value in self.__dict__.items():
+            if isinstance(value, (list, tuple, dict)) and not key.startswith("_") and holds(value):
+                warnings.warn(
+                    f'"{type(self).__name__}.{key}" is an unregistered container with Blocks. Note that Blocks inside the list, tuple '
+                    "or dict will not be registered automatically. Make sure to register them using register_child() or "
+                    "switching to nn.Sequential/nn.HybridSequential instead. ",
+                    stacklevel=3,
+                )
+
+    def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
+        """Parameters by structural name, such as 'body.1.gamma'."""
+        if prefix:
+            prefix += "."
+        found = {prefix + key: value for key, value in self._reg_params.items()}
+        for name, child in self._children.items():
+            found.update(child._collect_params_with_prefix(prefix + name))
+        return found
+
+    def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
+        """Initialise all parameters; the default is Uniform(0.07) for weights."""
+        self.collect_params().initialize(Uniform() if init is None else init, ctx, verbose, force_reinit)
+
+    def cast(self, dtype: Any) -> None:
+        """Convert all parameters."""
+        for child in self._children.values():
+            child.cast(dtype)
+        for p in self.params.values():
+            p.cast(dtype)
+
+    # -- files
+
+    def save_parameters(self, filename: str, deduplicate: bool = False) -> None:
+        """Write parameters under structural names; with ``deduplicate`` shared ones once, under the last name."""
+        params = self._collect_params_with_prefix()
+        if deduplicate:
+            last: dict[int, str] = {}
+            for name, p in params.items():
+                last[id(p)] = name
+            params = {name: params[name] for name in last.values()}
+        save_arrays(filename, {name: p._reduce() for name, p in params.items()})
+
+    def load_parameters(
+        self,
+        filename: str,
+        ctx: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+    ) -> None:
+        """Read parameters of ``save_parameters`` (or of ``collect_params().save``).
+
+        Raises:
+            AssertionError: a missing parameter, or one that does not fit.
+            ValueError: one too many.
+        """
+        loaded = load_arrays(filename)
+        if not isinstance(loaded, dict):
+            loaded = {}
+        params = self._collect_params_with_prefix()
+        if not loaded and not params:
+            return
+        if not any("." in name for name in loaded):  # written by ParameterDict.save: full names without the prefix
+            full = self.collect_params()
+            prefix = "" if any(n.startswith(("arg:", "aux:")) for n in loaded) or all(n in full for n in loaded) and loaded else self.prefix
+            full.load(filename, ctx, allow_missing, ignore_extra, prefix, cast_dtype, dtype_source)
+            return
+        if not allow_missing:
+            by_parameter: dict[int, list[str]] = {}
+            for name, p in params.items():
+                by_parameter.setdefault(id(p), []).append(name)
+            from .parameter import _names
+
+            for name, p in params.items():
+                assert any(n in loaded for n in by_parameter[id(p)]), (
+                    f"Parameter '{name}' is missing in file '{filename}', which contains parameters: {_names(list(loaded))}. "
+                    "Set allow_missing=True to ignore missing parameters."
+                )
+        for name, value in loaded.items():
+            if name not in params:
+                if not ignore_extra:
+                    from .parameter import _names
+
+                    raise ValueError(
+                        f"Parameter '{name}' loaded from file '{filename}' is not present in ParameterDict, which contains parameters "
+                        f"{_names(list(self._params.keys()))}. Set ignore_extra=True to ignore. "
+                    )
+                continue
+            params[name]._load_init(value, ctx, cast_dtype, dtype_source)
+
+    def save_params(self, filename: str) -> None:
+        """Deprecated: ``save_parameters`` without structural names."""
+        warnings.warn("save_params is deprecated. Please use save_parameters. Note that if you want load from SymbolBlock later, please use export instead.", stacklevel=2)
+        self.collect_params().save(filename, strip_prefix=self.prefix)
+
+    def load_params(self, filename: str, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False) -> None:
+        """Deprecated: ``load_parameters``."""
+        warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)
+        self.load_parameters(filename, ctx, allow_missing, ignore_extra)
+
+    # -- children and hooks
+
+    def register_child(self, block: Block, name: str | None = None) -> None:
+        """Add a child; its name is by default its number."""
+        self._children[str(len(self._children)) if name is None else name] = block
+        self._changed()
+
+    def _changed(self) -> None:
+        """Drop a prepared call: something that it depends on is different now."""
+        self.__dict__.pop("_fast", None)
+
+    def register_forward_pre_hook(self, hook: Callable[[Block, tuple[Any, ...]], None]) -> HookHandle:
+        """``hook(block, inputs)`` before every call."""
+        return HookHandle(self._forward_pre_hooks, hook, self._changed)
+
+    def register_forward_hook(self, hook: Callable[[Block, tuple[Any, ...], Any], None]) -> HookHandle:
+        """``hook(block, inputs, output)`` after every call."""
+        return HookHandle(self._forward_hooks, hook, self._changed)
+
+    def apply(self, fn: Callable[[Block], Any]) -> Block:
+        """Call ``fn`` on all children and then on itself; returns itself."""
+        for child in self._children.values():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+        """Hybridize the children (a Block itself is not traced)."""
+        for child in self._children.values():
+            child.hybridize(active, **kwargs)
+
+    # -- running
+
+    def __call__(self, *args: Any) -> Any:
+        fast = self._fast
+        if fast is not None:
+            return fast(*args)
+        return self._call(args)
+
+    def _call(self, args: tuple[Any, ...]) -> Any:
+        for hook in list(self._forward_pre_hooks.values()):
+            hook(self, args)
+        out = self.forward(*args)
+        for hook in list(self._forward_hooks.values()):
+            hook(self, args, out)
+        return out
+
+    def forward(self, *args: Any) -> Any:
+        """What the block computes; to be overridden."""
+        raise NotImplementedError
+
+    def register_op_hook(self, callback: Callable[..., None], monitor_all: bool = False) -> None:
+        """Call ``callback(name, operator, array)`` for results inside hybridized children."""
+        for child in self._children.values():
+            child.register_op_hook(callback, monitor_all)
+
+    def summary(self, *inputs: Any) -> None:
+        """Print a table of layers, output shapes and parameter counts for given inputs."""
+        from .summary import print_summary
+
+        print_summary(self, inputs)
+
+

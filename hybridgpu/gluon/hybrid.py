@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HybridBlock: a block that can be traced into a Symbol and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import ndarray as nd_module, symbol as sym_module
+from ..base import MXNetError
+from ..dtypes import dtype_of
+from ..ndarray import NDArray, save as save_arrays
+from ..provenance import block_scope
+from ..runtime.cached_op import CachedOp
+from ..symbol import Group, Symbol, var as make_var
+from ..symbol.inference import Inference
+from .block import Block
+from .parameter import DeferredInitializationError, Parameter, ParameterDict
+from .structure import flatten, formats_agree, regroup
+
+__all__ = ["HybridBlock"]
+
+_FLAGS = ("static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size")
+
+
+class HybridBlock(Block):
+    """A block written once for arrays and Symbols: define ``hybrid_forward(F, x, ..., **params)``.
+
+    ``hybridize()`` traces it at the next call with ``F = mx.sym``, compiles the graph, and runs the
+    compiled graph from then on.
+    """
+
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
+        super().__init__(prefix, params)
+        self._active = False
+        self._flags: dict[str, Any] = {}
+        self._cached_graph: tuple[list[Symbol], Symbol] | None = None
+        self._cached_op: CachedOp | None = None
+        self._in_format: Any = None
+        self._out_format: Any = None
+        self._callback: tuple[Callable[..., None], bool] | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if isinstance(value, HybridBlock):
+            self._clear_cached_op()
+
+    def register_child(self, block: Block, name: str | None = None) -> None:
+        """Add a child, which must be a HybridBlock.
+
+        Raises:
+            ValueError: it is none.
+        """
+        if not isinstance(block, HybridBlock):
+            raise ValueError(
+                f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. "
+                "If you are using Sequential, please try HybridSequential instead."
+            )
+        super().register_child(block, name)
+        self._clear_cached_op()
+
+    def _clear_cached_op(self) -> None:
+        self._cached_graph = self._cached_op = None
+        self._changed()
+
+    def hybridize(
+        self,
+        active: bool = True,
+        backend: str | None = None,
+        clear: bool = True,
+        static_alloc: bool = False,
+        static_shape: bool = False,
+        inline_limit: int = 2,
+        forward_bulk_size: int | None = None,
+        backward_bulk_size: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Trace and compile at the next call (or stop doing so).
+
+        Args:
+            active: False returns to eager execution.
+            static_alloc: keep memory between calls.
+            static_shape: replay with as little work as possible (needs static_alloc).
+        """
+        self._active = active
+        self._flags = {
+            "static_alloc": static_alloc,
+            "static_shape": static_shape,
+            "inline_limit": inline_limit,
+            "forward_bulk_size": forward_bulk_size,
+            "backward_bulk_size": backward_bulk_size,
+        }
+        if clear:
+            self._clear_cached_op()
+        if active and (self._forward_hooks or self._forward_pre_hooks):
+            import warnings
+
+            warnings.warn(
+                f'"{self}" is being hybridized while still having forward hook/pre-hook. '
+                f'If "{self}" is a child of HybridBlock, the hooks will not take effect.',
+                stacklevel=2,
+            )
+        super().hybridize(
+            active,
+            static_alloc=static_alloc,
+            static_shape=static_shape,
+            inline_limit=inline_limit,
+            forward_bulk_size=forward_bulk_size,
+            backward_bulk_size=backward_bulk_size,
+            **kwargs,
+        )
+        self._changed()
+
+    def cast(self, dtype: Any) -> None:
+        """Convert all parameters; the graph is traced again."""
+        self._clear_cached_op()
+        super().cast(dtype)
+
+    # -- running
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        """Run ``hybrid_forward`` on arrays (or its compiled graph), or on Symbols."""
+        kind = _kind((x, *args))
+        if kind is NDArray:
+            if self._active:
+                return self._call_cached_op((x, *args))
+            return self._eager(x, args)
+        params = {key: p.var() for key, p in self._reg_params.items()}
+        with self.name_scope(), block_scope(self.name):
+            return self.hybrid_forward(sym_module, x, *args, **params)
+
+    def _eager(self, x: Any, args: tuple[Any, ...]) -> Any:
+        ctx = _first_array((x, *args)).context
+        try:
+            params = {key: p.data(ctx) for key, p in self._reg_params.items()}
+        except DeferredInitializationError:
+            self._deferred_infer_shape(x, *args)
+            for p in self.params.values():
+                p._finish_deferred_init()
+            params = {key: p.data(ctx) for key, p in self._reg_params.items()}
+        return self.hybrid_forward(nd_module, x, *args, **params)
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """What the block computes, with ``F`` the module ``nd`` or ``sym``; to be overridden."""
+        raise NotImplementedError
+
+    # -- tracing
+
+    def _get_graph(self, *args: Any) -> tuple[list[Symbol], Symbol]:
+        """(input variables, output) of the trace; made once."""
+        if self._cached_graph is None:
+            flat, self._in_format = flatten(args, "input")
+            names = ["data"] if len(flat) <= 1 else [f"data{k}" for k in range(len(flat))]
+            inputs = [make_var(n) if x is not None else None for n, x in zip(names, flat, strict=True)]
+            grouped = regroup(list(inputs), self._in_format)
+            params = {key: p.var() for key, p in self._reg_params.items()}
+            with self.name_scope(), block_scope(self.name):
+                out = self.hybrid_forward(sym_module, *grouped, **params)
+            outputs, self._out_format = flatten(out, "output")
+            self._cached_graph = ([i for i in inputs if i is not None], Group(outputs))
+        return self._cached_graph
+
+    def _build_cached_op(self, args: tuple[Any, ...]) -> None:
+        inputs, out = self._get_graph(*args)
+        params = dict(self.collect_params().items())
+        names = set(out.list_inputs())
+        unused = [n for n in (i.name for i in inputs) if n not in names]
+        if unused:
+            import warnings
+
+            for n in unused:
+                warnings.warn(f"The {self._position(n)} input to HybridBlock is not used by any computation. Is this intended?", stacklevel=5)
+        data = [i.name for i in inputs]
+        missing = [n for n in names if n not in params and n not in data]
+        if missing:
+            raise RuntimeError(f"the graph of {self.name} has inputs that are neither arguments nor parameters: {sorted(missing)}")
+        self._cached_op = CachedOp(out, data, params, self._flags, self.name)  # type: ignore[arg-type]
+
+    def _position(self, name: str) -> str:
+        number = int(name[4:] or 0)
+        return f"{number}-th"
+
+    def _call_cached_op(self, args: tuple[Any, ...]) -> Any:
+        flat, form = flatten(args, "input")
+        if self._cached_op is None:
+            if self._flags.get("static_shape") and not self._flags.get("static_alloc"):
+                raise MXNetError("static_alloc must be True when static_shape is True")
+            self._build_cached_op(args)
+        op = self._cached_op
+        assert op is not None
+        if not formats_agree(self._in_format, form):
+            raise ValueError(
+                f"The argument structure of HybridBlock does not match the cached version. Stored format = {form}, input format = {self._in_format}"
+            )
+        arrays = [x for x in flat if x is not None]
+        _check_contexts(arrays)
+        try:
+            out = op(arrays)
+        except DeferredInitializationError:
+            self._deferred_infer_shape(*args)
+            for p in self.collect_params().values():
+                p._finish_deferred_init()
+            out = op(arrays)
+        if self._callback is not None:
+            self._monitor(arrays)
+        elif not self._forward_hooks and not self._forward_pre_hooks and self._out_format == 0 and form == [0] * len(args):
+            fast = op.prepared(self._call)
+            if fast is not None:
+                object.__setattr__(self, "_fast", fast)
+        if isinstance(self._out_format, int) and self._out_format == 0:
+            return out[0]
+        return regroup(list(out), self._out_format)
+
+    def _monitor(self, arrays: list[NDArray]) -> None:
+        assert self._callback is not None and self._cached_op is not None
+        callback, monitor_all = self._callback
+        for name, op_name, value in self._cached_op.internals(arrays, monitor_all):
+            callback(name.encode(), op_name.encode(), value)
+
+    def register_op_hook(self, callback: Callable[..., None], monitor_all: bool = False) -> None:
+        """Call ``callback(name, operator, array)`` for every result inside the compiled graph."""
+        self._callback = (callback, monitor_all)
+        self._changed()
+        super().register_op_hook(callback, monitor_all)
+
+    # -- deferred shapes
+
+    def _deferred_infer_shape(self, *args: Any) -> None:
+        try:
+            self.infer_shape(*args)
+        except Exception as e:
+            raise ValueError(f"Deferred initialization failed because shape cannot be inferred. {e}") from e
+
+    def _infer(self, args: tuple[Any, ...]) -> tuple[Inference, dict[str, Parameter]]:
+        inputs, out = self._get_graph(*args)
+        flat = [x for x in flatten(args, "input")[0] if x is not None]
+        shapes = {i.name: x.shape for i, x in zip(inputs, flat, strict=True)}
+        dtypes = {i.name: dtype_of(x.dtype) for i, x in zip(inputs, flat, strict=True)}
+        inference = Inference(out, shapes, dtypes)  # type: ignore[arg-type]
+        inference.run()
+        return inference, dict(self.collect_params().items())
+
+    def infer_shape(self, *args: Any) -> None:
+        """Fill in unknown shapes of parameters from the inputs."""
+        inference, params = self._infer(args)
+        for node in inference.order:
+            if node.op is None and node.name in params:
+                shape = inference.shapes.get((id(node), 0))
+                if shape is None:
+                    if not all(d > 0 for d in params[node.name].shape or (0,)):
+                        raise MXNetError(
+                            f"the shape of parameter {node.name} does not follow from the inputs; give it when the parameter is made"
+                        )
+                    continue
+                params[node.name].shape = shape
+
+    def infer_type(self, *args: Any) -> None:
+        """Give parameters the element types that follow from the inputs."""
+        from ..symbol.inference import type_propagation
+
+        inputs, out = self._get_graph(*args)
+        flat = [x for x in flatten(args, "input")[0] if x is not None]
+        given = {i.name: dtype_of(x.dtype) for i, x in zip(inputs, flat, strict=True)}
+        types = type_propagation(out, given, declared=False)  # type: ignore[arg-type]
+        params = self.collect_params()
+        from ..symbol.node import topological
+
+        for node in topological(out._heads):
+            if node.op is None and node.name in params:
+                params[node.name].cast(types[id(node), 0].np.type)
+
+    # -- files and reports
+
+    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> None:
+        """Write ``<path>-symbol.json`` and ``<path>-<epoch, four digits>.params``.
+
+        Raises:
+            RuntimeError: not traced yet.
+        """
+        if not self._cached_graph:
+            raise RuntimeError(
+                "Please first call block.hybridize() and then run forward with this block at least once before calling export."
+            )
+        out = self._cached_graph[1]
+        arguments, auxiliary = set(out.list_arguments()), set(out.list_auxiliary_states())
+        values = {}
+        for name, p in self.collect_params().items():
+            if name in arguments:
+                values[f"arg:{name}"] = p._reduce()
+            elif name in auxiliary:
+                values[f"aux:{name}"] = p._reduce()
+        out.save(f"{path}-symbol.json", remove_amp_cast)
+        save_arrays(f"{path}-{epoch:04d}.params", values)
+
+    def optimize_for(self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, **kwargs: Any) -> None:
+        """Hybridize and trace with given inputs. Graph rewriting backends do not exist here."""
+        flags = {k: v for k, v in kwargs.items() if k in _FLAGS}
+        self.hybridize(True, backend, clear, **flags)
+        self(x, *args)
+
+    def explain(self, *inputs: Any) -> Any:
+        """What the compiled graph for these inputs consists of: kernels, library calls, cuts.
+
+        Raises:
+            RuntimeError: the block is not hybridized.
+        """
+        if not self._active:
+            raise RuntimeError(f"{self.name} is not hybridized: call hybridize() before explain()")
+        self._call(inputs)
+        assert self._cached_op is not None
+        arrays = [x for x in flatten(inputs, "input")[0] if x is not None]
+        return self._cached_op.explain(arrays)
+
+
+def _first_array(args: Any) -> NDArray:
+    for a in args:
+        if isinstance(a, NDArray):
+            return a
+        if isinstance(a, (list, tuple)):
+            try:
+                return _first_array(a)
+            except ValueError:
+                continue
+    raise ValueError("no array")
+
+
+def _kind(args: Any) -> type:
+    """NDArray or Symbol, whichever the arguments hold.
+
+    Raises:
+        ValueError: neither, or both.
+    """
+    found: set[type] = set()
+
+    def visit(value: Any) -> None:
+        if isinstance(value, (NDArray, Symbol)):
+            found.add(NDArray if isinstance(value, NDArray) else Symbol)
+        elif isinstance(value, (list, tuple)):
+            for v in value:
+                visit(v)
+
+    visit(args)
+    if len(found) == 2:
+        raise ValueError("In HybridBlock, we do not support mixed NDArrays and Symbols types for the input. Please check the type of the args.\n")
+    if not found:
+        raise ValueError("In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n")
+    return found.pop()
+
+
+def _check_contexts(arrays: list[NDArray]) -> None:
+    found = {x.context for x in arrays}
+    if len(found) > 1:
+        raise ValueError(
+            "Find multiple contexts in the input, After hybridized, the HybridBlock only supports one input context. "
+            "You can print the ele.ctx in the input arguments to inspect their contexts. "
+            f"Find all contexts = {{{', '.join(sorted(map(str, found)))}}}"
+        )

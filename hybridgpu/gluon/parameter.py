@@ -1,0 +1,659 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of blocks: arrays on one or several devices, with gradients and deferred shapes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import autograd, initializer
+from ..base import MXNetError
+from ..context import Context, cpu, current_context
+from ..dtypes import dtype_of
+from ..initializer import InitDesc
+from ..ndarray import NDArray, array, load as load_arrays, save as save_arrays, zeros
+from ..ndarray.array import empty
+from ..runtime.epoch import bump
+from ..symbol import Symbol, var as make_var
+
+__all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict"]
+
+
+class DeferredInitializationError(MXNetError):
+    """A parameter is used before its shape is known."""
+
+
+def contexts(ctx: Any) -> list[Context]:
+    """None, one context or several as a list."""
+    if ctx is None:
+        return [current_context()]
+    return [ctx] if isinstance(ctx, Context) else list(ctx)
+
+
+def shape_is_known(shape: Sequence[int] | None) -> bool:
+    """True if no extent is 0 or negative (unknown)."""
+    return shape is not None and all(d > 0 for d in shape)
+
+
+def same_dtype(a: Any, b: Any) -> bool:
+    return dtype_of(a) is dtype_of(b)
+
+
+class Parameter:
+    """An array that a block learns.
+
+    Args:
+        name: full name.
+        grad_req: 'write', 'add' or 'null'.
+        shape: extents; 0 marks those that follow from the first input.
+        dtype: element type.
+        lr_mult, wd_mult: factors for the optimizer.
+        init: initializer of its own.
+        allow_deferred_init: may wait for its shape.
+        differentiable: False means grad_req 'null'.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        grad_req: str = "write",
+        shape: Any = None,
+        dtype: Any = np.float32,
+        lr_mult: float = 1.0,
+        wd_mult: float = 1.0,
+        init: Any = None,
+        allow_deferred_init: bool = False,
+        differentiable: bool = True,
+        stype: str = "default",
+        grad_stype: str = "default",
+    ) -> None:
+        self._var: Symbol | None = None
+        self._data: list[NDArray] | None = None
+        self._grad: list[NDArray] | None = None
+        self._deferred_init: tuple[Any, list[Context], Any, Any] | None = None
+        self._differentiable = differentiable
+        self._allow_deferred_init = allow_deferred_init
+        self._grad_req: str | None = None
+        if isinstance(shape, (int, np.integer)):
+            shape = (int(shape),)
+        if shape is not None:
+            for d in shape:
+                if d < 0:
+                    raise ValueError(f"shape dimension size cannot be less than 0, while received {d}")
+        self._shape: tuple[int, ...] | None = None if shape is None else tuple(int(d) for d in shape)
+        self.name = name
+        self._dtype = dtype
+        self.lr_mult, self.wd_mult = lr_mult, wd_mult
+        self.grad_req = grad_req
+        self.init = init
+        valid = ("default", "row_sparse", "csr")
+        for what, value in (("stype", stype), ("grad_stype", grad_stype)):
+            assert value in valid, f"{what} for Parameter '{name}' must be one of 'default', 'row_sparse', or 'csr', but got '{value}'"
+        self._stype, self._grad_stype = stype, grad_stype
+
+    def __repr__(self) -> str:
+        return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
+
+    # -- description
+
+    @property
+    def grad_req(self) -> str:
+        """How gradients are written: 'write', 'add' or 'null'."""
+        return self._grad_req or "null"
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        assert req in ("write", "add", "null"), f"grad_req must be one of 'write', 'add', or 'null', but got '{req}'"
+        if not self._differentiable:
+            req = "null"
+        if self._grad_req == req:
+            return
+        self._grad_req = req
+        if req == "null" and self._grad is not None:
+            self._grad = None
+            self._data = [d.detach() for d in self._data or []]
+            bump()
+        elif self._data is not None:
+            self._init_grad()
+
+    @property
+    def dtype(self) -> Any:
+        """The element type as it was given."""
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype: Any) -> None:
+        self.cast(dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The extents; 0 where unknown."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, new: Sequence[int]) -> None:
+        new = tuple(new)
+        if self._shape is None:
+            self._shape = new
+            return
+        fits = len(self._shape) == len(new) and all(a in (0, -1, b) for a, b in zip(self._shape, new, strict=True))
+        assert fits, f"Expected shape {new} is incompatible with given shape {self._shape}."
+        self._shape = new
+
+    @property
+    def stype(self) -> str:
+        return self._stype
+
+    # -- initialisation
+
+    def initialize(self, init: Any = None, ctx: Any = None, default_init: Any = None, force_reinit: bool = False) -> None:
+        """Make and fill the arrays, one on each context of ``ctx``.
+
+        ``self.init`` comes first, then ``init``, then ``default_init``.
+
+        Raises:
+            ValueError: an unknown shape without ``allow_deferred_init``.
+        """
+        if self._data is not None and not force_reinit:
+            warnings.warn(
+                f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to re-initialize.", stacklevel=2
+            )
+            return
+        self._data = self._grad = None
+        default = initializer.Uniform() if default_init is None else default_init
+        where = contexts(ctx)
+        if init is None:
+            init = default if self.init is None else self.init
+        if not shape_is_known(self._shape):
+            if self._allow_deferred_init:
+                self._deferred_init = (init, where, default, None)
+                return
+            raise ValueError(f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self._shape}.")
+        self._deferred_init = (init, where, default, None)
+        self._finish_deferred_init()
+
+    def _finish_deferred_init(self) -> None:
+        if self._deferred_init is None:
+            return
+        init, where, default, data = self._deferred_init
+        self._deferred_init = None
+        assert shape_is_known(self._shape), (
+            f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self._shape}. "
+            "Please specify in_units, in_channels, etc for `Block`s."
+        )
+        assert self._shape is not None
+        with autograd.pause():
+            if data is None:
+                data = empty(self._shape, cpu(), self._dtype)
+                # an initializer of the parameter's own fills it whatever its name is
+                initializer.create(default)(InitDesc(self.name, {"__init__": init}), data)
+            self._init_impl(data, where)
+
+    def _init_impl(self, data: NDArray, where: list[Context]) -> None:
+        self._data = [data.copyto(ctx) for ctx in where]
+        bump()
+        self._init_grad()
+
+    def _init_grad(self) -> None:
+        if self.grad_req == "null":
+            self._grad = None
+            return
+        assert self._data is not None
+        self._grad = [zeros(d.shape, d.context, d.dtype) if d.size else d for d in self._data]
+        autograd.mark_variables(self._data, self._grad, self.grad_req)
+
+    def _load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
+        """Take values from a file, initialising if necessary."""
+        if cast_dtype:
+            assert dtype_source in ("current", "saved")
+        if self._shape is not None:
+            for own, saved in zip(self._shape, data.shape, strict=False):
+                assert own in (0, -1, saved), (
+                    f"Failed loading Parameter '{self.name}' from saved params: shape incompatible expected {self._shape} vs saved {data.shape}"
+                )
+            if len(self._shape) != len(data.shape):
+                raise AssertionError(
+                    f"Failed loading Parameter '{self.name}' from saved params: shape incompatible expected {self._shape} vs saved {data.shape}"
+                )
+            self._shape = tuple(saved if own in (0, -1) else own for own, saved in zip(self._shape, data.shape, strict=True))
+        if not same_dtype(self._dtype, data.dtype):
+            assert cast_dtype, (
+                f"Failed loading Parameter '{self.name}' from saved params: dtype incompatible expected {self._dtype} vs saved {data.dtype}. "
+                "Set cast_dtype=True to cast the dtype of saved params."
+            )
+            if dtype_source == "current":
+                data = data.astype(self._dtype)
+            else:
+                self._dtype = data.dtype
+        if self._data is None:
+            if self._deferred_init:
+                own_contexts = set(self._deferred_init[1])
+                assert ctx is None or set(contexts(ctx)) == own_contexts, (
+                    f"Failed to load Parameter '{self.name}' on {ctx} because it was previous initialized on {self.list_ctx()}."
+                )
+                where = self._deferred_init[1]
+            else:
+                where = contexts(ctx) if ctx is not None else [cpu()]
+            self._init_impl(data, where)
+        else:
+            assert ctx is None or set(contexts(ctx)) == set(self.list_ctx()), (
+                f"Failed to load Parameter '{self.name}' on {ctx} because it was previous initialized on {self.list_ctx()}."
+            )
+            self.set_data(data)
+        self._deferred_init = None
+
+    def reset_ctx(self, ctx: Any) -> None:
+        """Move to other devices.
+
+        Raises:
+            ValueError: not initialised.
+        """
+        where = contexts(ctx)
+        if self._data is not None:
+            data = self._reduce()
+            with autograd.pause():
+                self._init_impl(data, where)
+        elif self._deferred_init:
+            init, _, default, data = self._deferred_init
+            self._deferred_init = (init, where, default, data)
+        else:
+            raise ValueError(f"Cannot reset context for Parameter '{self.name}' because it has not been initialized.")
+
+    def cast(self, dtype: Any) -> None:
+        """Convert values and gradients."""
+        self._dtype = dtype
+        self._var = None
+        if self._data is None:
+            return
+        with autograd.pause():
+            self._data = [d.astype(dtype) for d in self._data]
+            bump()
+            self._init_grad()
+
+    # -- values
+
+    def _check_initialized(self) -> None:
+        if self._deferred_init:
+            raise DeferredInitializationError(
+                f"Parameter '{self.name}' has not been initialized yet because initialization was deferred. "
+                "Actual initialization happens during the first forward pass. Please pass one batch of data through the network "
+                "before accessing Parameters. You can also avoid deferred initialization by specifying in_units, num_features, "
+                "etc., for network layers."
+            )
+        raise RuntimeError(
+            f"Parameter '{self.name}' has not been initialized. Note that you should initialize parameters and create Trainer "
+            "with Block.collect_params() instead of Block.params because the later does not include Parameters of nested child Blocks"
+        )
+
+    def _on(self, arrays: list[NDArray] | None, ctx: Context | None) -> NDArray:
+        if arrays is None:
+            self._check_initialized()
+        assert arrays is not None
+        if ctx is None:
+            if len(arrays) == 1:
+                return arrays[0]
+            ctx = current_context()
+        for a in arrays:
+            if a.context == ctx:
+                return a
+        raise RuntimeError(
+            f"Parameter '{self.name}' was not initialized on context {ctx}. It was only initialized on {[a.context for a in arrays]}."
+        )
+
+    def data(self, ctx: Context | None = None) -> NDArray:
+        """The array on a context (the only one, or the current context's).
+
+        Raises:
+            RuntimeError: not initialised, or not there.
+            DeferredInitializationError: still waiting for its shape.
+        """
+        return self._on(self._data, ctx)
+
+    def list_data(self) -> list[NDArray]:
+        """The arrays on all contexts."""
+        if self._data is None:
+            self._check_initialized()
+        assert self._data is not None
+        return list(self._data)
+
+    def grad(self, ctx: Context | None = None) -> NDArray:
+        """The gradient on a context.
+
+        Raises:
+            RuntimeError: as ``data``, or grad_req is 'null'.
+        """
+        if self._data is not None and self._grad is None:
+            raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'")
+        return self._on(self._grad, ctx)
+
+    def list_grad(self) -> list[NDArray]:
+        """The gradients on all contexts."""
+        if self._data is not None and self._grad is None:
+            raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'")
+        if self._grad is None:
+            self._check_initialized()
+        assert self._grad is not None
+        return list(self._grad)
+
+    def list_ctx(self) -> list[Context]:
+        """The contexts it lies on, or will.
+
+        Raises:
+            RuntimeError: not initialised.
+        """
+        if self._data is None:
+            if self._deferred_init:
+                return self._deferred_init[1]
+            raise RuntimeError(f"Parameter '{self.name}' has not been initialized")
+        return [d.context for d in self._data]
+
+    def set_data(self, data: Any) -> None:
+        """Write new values into every copy; shapes must agree.
+
+        Raises:
+            AssertionError: the shape differs.
+        """
+        if not isinstance(data, NDArray):
+            data = array(data, dtype=self._dtype)
+        self.shape = data.shape
+        if self._data is None:
+            assert self._deferred_init, f"Parameter '{self.name}' has not been initialized"
+            init, where, default, _ = self._deferred_init
+            self._deferred_init = (init, where, default, data)
+            self._finish_deferred_init()
+            return
+        with autograd.pause():
+            for own in self._data:
+                own[:] = data
+
+    def zero_grad(self) -> None:
+        """Set the gradients to zero."""
+        for g in self._grad or []:
+            g[:] = 0
+
+    def _reduce(self) -> NDArray:
+        """One copy on the host."""
+        return self.list_data()[0].copyto(cpu()) if self._data else self.data()
+
+    def var(self) -> Symbol:
+        """The variable that stands for it in graphs; always the same one."""
+        if self._var is None:
+            self._var = make_var(
+                self.name,
+                shape=self._shape,
+                dtype=self._dtype,
+                lr_mult=self.lr_mult,
+                wd_mult=self.wd_mult,
+                init=self.init if not isinstance(self.init, np.ndarray) else None,
+                stype=self._stype,
+            )
+        return self._var
+
+
+class Constant(Parameter):
+    """A parameter that is never learned.
+
+    Args:
+        name: full name.
+        value: array, list or number; lists become float32.
+    """
+
+    def __init__(self, name: str, value: Any) -> None:
+        if not isinstance(value, NDArray):
+            value = array(value)
+        self.value = value
+
+        class Init(initializer.Initializer):
+            def _init_weight(self, name: str, arr: Any) -> None:
+                value.copyto(arr)
+
+            _init_default = _init_bias = _init_beta = _init_gamma = _init_zero = _init_one = _init_weight
+
+        init_name = f"Constant_{name}_{id(self)}"
+        Init.__name__ = init_name
+        initializer.register(Init)
+        super().__init__(name, grad_req="null", shape=value.shape, dtype=value.dtype, init=init_name.lower())
+
+    def __repr__(self) -> str:
+        return f"Constant {self.name} (shape={self.shape}, dtype={self.dtype})"
+
+    @property
+    def grad_req(self) -> str:
+        """Always 'null'."""
+        return "null"
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        self._grad_req = "null"
+
+
+def _names(keys: Sequence[str], limit: int = 8) -> str:
+    """Names for a message: the first and last few."""
+    quoted = [f"'{k}'" for k in keys]
+    if len(quoted) > limit:
+        half = limit // 2
+        quoted = [*quoted[: half - 1], "...", *quoted[-half:]]
+    return ", ".join(quoted)
+
+
+class ParameterDict:
+    """Parameters by full name, in order of creation.
+
+    Args:
+        prefix: put before every name that ``get`` makes.
+        shared: another dictionary in which ``get`` looks first.
+    """
+
+    def __init__(self, prefix: str = "", shared: ParameterDict | None = None) -> None:
+        self._prefix, self._shared = prefix, shared
+        self._params: dict[str, Parameter] = {}
+
+    def __repr__(self) -> str:
+        name = f"{self._prefix} " if self._prefix else ""
+        body = "\n".join("  " + repr(p).replace("\n", "\n  ") for p in self.values())
+        return f"{name}(\n{body}\n)"
+
+    def __getitem__(self, key: str) -> Parameter:
+        return self._params[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._params)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._params
+
+    def items(self) -> Any:
+        return self._params.items()
+
+    def keys(self) -> Any:
+        return self._params.keys()
+
+    def values(self) -> Any:
+        return self._params.values()
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of new names."""
+        return self._prefix
+
+    def _find(self, name: str) -> Parameter | None:
+        if name in self._params:
+            return self._params[name]
+        if self._shared is not None and name in self._shared._params:
+            self._params[name] = self._shared._params[name]
+            return self._params[name]
+        return None
+
+    def get(self, name: str, **kwargs: Any) -> Parameter:
+        """The parameter ``prefix + name``, made if necessary.
+
+        Raises:
+            AssertionError: it exists with other attributes.
+        """
+        full = self.prefix + name
+        found = self._find(full)
+        if found is None:
+            found = self._params[full] = Parameter(full, **kwargs)
+            return found
+        for key, value in kwargs.items():
+            if getattr(found, key, None) is None:
+                setattr(found, key, value)
+                continue
+            existing = getattr(found, key)
+            if key == "shape" and value is not None and existing is not None:
+                wanted = (value,) if isinstance(value, int) else tuple(value)
+                if len(wanted) == len(existing):
+                    merged = tuple(a if a > 0 else b for a, b in zip(existing, wanted, strict=True))
+                    if all(a in (0, m) and b in (0, m) for a, b, m in zip(existing, wanted, merged, strict=True)):
+                        found._shape = merged
+                        continue
+            elif key == "dtype" and same_dtype(value, existing):
+                continue
+            if key in ("init", "allow_deferred_init", "differentiable", "stype", "grad_stype"):
+                continue
+            assert value is None or value == existing, (
+                f"Cannot retrieve Parameter '{full}' because desired attribute does not match with stored for attribute '{key}': "
+                f"desired '{value}' vs stored '{existing}'."
+            )
+        return found
+
+    def get_constant(self, name: str, value: Any = None) -> Constant:
+        """The constant ``prefix + name``, made from ``value`` if necessary.
+
+        Raises:
+            KeyError: there is none and no value.
+        """
+        full = self.prefix + name
+        found = self._find(full)
+        if found is None:
+            if value is None:
+                raise KeyError(f"No constant named '{full}'. Please specify value if you want to create a new constant.")
+            made = self._params[full] = Constant(full, value)
+            return made
+        assert isinstance(found, Constant), f"Parameter '{full}' already exists but it is not a constant."
+        if value is not None:
+            wanted = value.asnumpy() if isinstance(value, NDArray) else np.asarray(value)
+            assert found.shape == wanted.shape and (found.value.asnumpy() == wanted).all(), (
+                f"Constant '{full}' already exists but it's value doesn't match new value"
+            )
+        return found
+
+    def update(self, other: ParameterDict) -> None:
+        """Add the parameters of another dictionary.
+
+        Raises:
+            AssertionError: another parameter has the same name.
+        """
+        for key, value in other.items():
+            if key in self._params:
+                assert self._params[key] is value, (
+                    f"Cannot update self with other because they have different Parameters with the same name '{key}'"
+                )
+            self._params[key] = value
+
+    def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
+        """Initialise all; see ``Parameter.initialize``."""
+        init = initializer.Uniform() if init is None else initializer.create(init)
+        if verbose:
+            init.set_verbosity(verbose=verbose)
+        for p in self.values():
+            p.initialize(None, ctx, init, force_reinit=force_reinit)
+
+    def zero_grad(self) -> None:
+        """Set all gradients to zero."""
+        for p in self.values():
+            p.zero_grad()
+
+    def reset_ctx(self, ctx: Any) -> None:
+        """Move all to other devices."""
+        for p in self.values():
+            p.reset_ctx(ctx)
+
+    def list_ctx(self) -> list[Context]:
+        """All contexts that any parameter lies on."""
+        found: dict[Context, None] = {}
+        for p in self.values():
+            found.update(dict.fromkeys(p.list_ctx()))
+        return list(found)
+
+    def setattr(self, name: str, value: Any) -> None:
+        """Set one attribute of every parameter."""
+        for p in self.values():
+            setattr(p, name, value)
+
+    def save(self, filename: str, strip_prefix: str = "") -> None:
+        """Write values under their full names, without ``strip_prefix``.
+
+        Raises:
+            ValueError: a name that does not start with the prefix.
+        """
+        out = {}
+        for p in self.values():
+            value = p._reduce()
+            if not p.name.startswith(strip_prefix):
+                raise ValueError(
+                    f"Prefix '{strip_prefix}' is to be striped before saving, but Parameter's name '{p.name}' does not start with "
+                    f"'{strip_prefix}'. this may be due to your Block shares parameters from other Blocks or you forgot to use "
+                    "'with name_scope()' when creating child blocks. For more info on naming, please see "
+                    "https://mxnet.io/api/python/docs/tutorials/packages/gluon/blocks/naming.html"
+                )
+            out[p.name[len(strip_prefix) :]] = value
+        save_arrays(filename, out)
+
+    def load(
+        self,
+        filename: str,
+        ctx: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+        restore_prefix: str = "",
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+    ) -> None:
+        """Read values of ``save`` or of an export (``arg:`` and ``aux:`` are dropped)."""
+        loaded = load_arrays(filename)
+        self.load_dict(loaded, ctx, allow_missing, ignore_extra, restore_prefix, f"file '{filename}'", cast_dtype, dtype_source)
+
+    def load_dict(
+        self,
+        param_dict: Mapping[str, NDArray],
+        ctx: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+        restore_prefix: str = "",
+        filename: str | None = None,
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+    ) -> None:
+        """Take values from a dictionary.
+
+        Raises:
+            AssertionError: a missing parameter, or one that does not fit.
+            ValueError: one too many.
+        """
+        where = "file: " + filename[6:-1] if filename and filename.startswith("file '") else filename or "param_dict"
+        values = {
+            restore_prefix + (k[4:] if k.startswith(("arg:", "aux:")) else k): v for k, v in param_dict.items()
+        }
+        if not allow_missing:
+            for name in self.keys():
+                assert name in values, (
+                    f"Parameter '{name[len(restore_prefix):]}' is missing in {where}, which contains parameters: {_names(list(values))}. "
+                    "Please make sure source and target networks have the same prefix."
+                    "For more info on naming, please see https://mxnet.io/api/python/docs/tutorials/packages/gluon/blocks/naming.html"
+                )
+        for name, value in values.items():
+            if name not in self._params:
+                assert ignore_extra, (
+                    f"Parameter '{name[len(restore_prefix):]}' loaded from {where} is not present in ParameterDict, "
+                    f"choices are: {_names(list(self.keys()))}. Set ignore_extra to True to ignore. "
+                    "Please make sure source and target networks have the same prefix."
+                    "For more info on naming, please see https://mxnet.io/api/python/docs/tutorials/packages/gluon/blocks/naming.html"
+                )
+                continue
+            self[name]._load_init(value, ctx, cast_dtype, dtype_source)
+
+

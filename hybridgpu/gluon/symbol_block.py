@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SymbolBlock: a block made of a Symbol, such as an exported model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import symbol as sym_module
+from ..context import cpu
+
+from ..ndarray import NDArray
+from ..symbol import Group, Symbol
+from ..symbol.inference import type_propagation
+from ..symbol.node import topological
+from .block import indent
+from .hybrid import HybridBlock
+from .parameter import ParameterDict
+from .structure import flatten, regroup
+
+__all__ = ["SymbolBlock"]
+
+
+class SymbolBlock(HybridBlock):
+    """Runs a Symbol as a compiled graph.
+
+    Args:
+        outputs: a Symbol or a list of Symbols.
+        inputs: the variables that are arguments of calls, in order.
+        params: parameters to share.
+    """
+
+    @staticmethod
+    def imports(
+        symbol_file: str,
+        input_names: Any,
+        param_file: str | None = None,
+        ctx: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+    ) -> SymbolBlock:
+        """The block of an exported model.
+
+        Args:
+            symbol_file: ``…-symbol.json``.
+            input_names: names of the inputs in call order.
+            param_file: ``….params``; without it calls raise until parameters are initialised.
+            ctx: where the parameters go.
+        """
+        names = [input_names] if isinstance(input_names, str) else list(input_names)
+        symbol = sym_module.load(symbol_file)
+        known = set(symbol.list_inputs())
+        for n in names:
+            if n not in known:
+                raise ValueError(f"{symbol_file} has no input {n!r}; its variables are {', '.join(symbol.list_inputs()[:8])} …")
+        block = SymbolBlock(symbol, [sym_module.var(n) for n in names])
+        if param_file is not None:
+            block.collect_params().load(param_file, ctx or cpu(), allow_missing, ignore_extra, cast_dtype=True, dtype_source="saved")
+        return block
+
+    def __init__(self, outputs: Any, inputs: Any, params: ParameterDict | None = None) -> None:
+        super().__init__(prefix=None, params=None)
+        self._prefix = ""
+        self._params = ParameterDict("", params)
+        if isinstance(inputs, Symbol) and len(inputs._heads) == 1:
+            inputs = [inputs]
+        if isinstance(outputs, (list, tuple)) and len(outputs) == 1:
+            outputs = outputs[0]
+        flat_in, self._in_format = flatten(list(inputs), "input")
+        flat_out, self._out_format = flatten(outputs, "output")
+        out = Group(flat_out)
+        names = []
+        for i in flat_in:
+            assert isinstance(i, Symbol) and len(i._heads) == 1 and i._heads[0][0].op is None, (
+                f"Input symbols must be variable, but {i} is an output of operators"
+            )
+            names.append(i.name)
+        out = Symbol(out._heads)
+        auxiliary = set(out.list_auxiliary_states())
+        types = type_propagation(out, {})
+        for node in topological(out._heads):
+            if node.op is not None or node.name in names:
+                continue
+            if node.name in self._params:
+                continue
+            kwargs: dict[str, Any] = {"allow_deferred_init": True}
+            if node.name in auxiliary:
+                kwargs["grad_req"] = "null"
+            if "__shape__" in node.attrs:
+                shape = _shape(node.attrs["__shape__"])
+                kwargs["shape"] = shape
+            kwargs["dtype"] = types[id(node), 0].np.type
+            self._params.get(node.name, **kwargs)
+        prefix = _common_prefix(list(self._params.keys()))
+        self._reg_params = {key[len(prefix) :]: p for key, p in self._params.items()}
+        self._cached_graph = (list(flat_in), out)
+        self._active = True
+
+    def __repr__(self) -> str:
+        inputs, out = self._cached_graph or ([], None)
+        assert out is not None
+        model = f"{out} : {len(inputs)} -> {len(out.list_outputs())}"
+        return f"SymbolBlock(\n{indent(model, 0)}\n)"
+
+    def _alias(self) -> str:
+        return "symbolblock"
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        """Run the graph on arrays, or put it into a larger graph."""
+        if isinstance(x, NDArray) or _holds_arrays((x, *args)):
+            return self._call_cached_op((x, *args))
+        assert isinstance(x, Symbol), f"Layer call with nothing or a mixture of types: {type(x)}"
+        flat, form = flatten((x, *args), "input")
+        assert form == self._in_format, "Invalid input format"
+        assert self._cached_graph is not None
+        inputs, out = self._cached_graph
+        composed = out(**{i.name: s for i, s in zip(inputs, flat, strict=True)})
+        return regroup([composed] if self._out_format == 0 else list(composed), self._out_format)
+
+    def _clear_cached_op(self) -> None:
+        graph = self.__dict__.get("_cached_graph")
+        super()._clear_cached_op()
+        self._cached_graph = graph
+
+    def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
+        """The graph always runs compiled; flags are taken over."""
+        super().hybridize(active, *args, **kwargs)
+        self._active = True
+
+    def cast(self, dtype: Any) -> None:
+        """Convert all parameters."""
+        super().cast(dtype)
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def reset_ctx(self, ctx: Any) -> None:
+        """Move the parameters."""
+        for p in self.collect_params().values():
+            p.reset_ctx(ctx)
+
+
+def _holds_arrays(args: Any) -> bool:
+    return any(isinstance(a, NDArray) or (isinstance(a, (list, tuple)) and _holds_arrays(a)) for a in args)
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    import ast
+
+    return tuple(int(d) for d in ast.literal_eval(text))
+
+
+def _common_prefix(names: list[str]) -> str:
+    if not names:
+        return ""
+    first, last = min(names), max(names)
+    k = 0
+    while k < min(len(first), len(last)) and first[k] == last[k]:
+        k += 1
+    return first[:k]
+
+

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Namespaces of operator functions, filled at first access."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .ops.functions import find, make_function, names_in
+
+__all__ = ["Namespace"]
+
+
+class Namespace:
+    """``nd.contrib`` and its like: attributes are functions made from the operator table.
+
+    Args:
+        name: which operators, see ``ops.functions.find``.
+        apply: (operator, spelled name, Bound) -> result.
+        module: 'nd' or 'sym', for ``__module__`` and messages.
+    """
+
+    def __init__(self, name: str, apply: Callable[..., Any], module: str) -> None:
+        self.__name__ = f"hybridgpu.{module}" + (f".{name}" if name else "")
+        self._name, self._apply, self._module = name, apply, module
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        op = find(name, self._name)
+        if op is None:
+            near = _similar(name, self._name)
+            hint = f"; did you mean {near}?" if near else ""
+            raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'{hint}")
+        function = make_function(op, name, self._apply, self.__name__)
+        setattr(self, name, function)
+        return function
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *names_in(self._name)})
+
+    def __repr__(self) -> str:
+        return f"<module '{self.__name__}'>"
+
+
+def _similar(name: str, namespace: str) -> str:
+    import difflib
+
+    found = difflib.get_close_matches(name, list(names_in(namespace)), 1, 0.8)
+    return found[0] if found else ""

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``mx.nd``: arrays and the operators on them, executed at once.
+
+Operators are made from the operator table at first access.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..namespaces import Namespace
+from . import random
+from .apply import apply_function
+from .array import NDArray
+from .creation import *  # noqa: F403
+from .creation import __all__ as _creation
+from .serialization import load, load_frombuffer, save
+
+contrib = Namespace("contrib", apply_function, "nd")
+linalg = Namespace("linalg", apply_function, "nd")
+_internal = Namespace("_internal", apply_function, "nd")
+op = Namespace("op", apply_function, "nd")
+_top = Namespace("", apply_function, "nd")
+
+__all__ = ["NDArray", "contrib", "linalg", "load", "load_frombuffer", "op", "random", "save", *_creation]
+
+
+def __getattr__(name: str) -> Any:
+    value = getattr(_top, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(_top)})

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Eager execution of operators.
+
+An operator is lowered once for each combination of attributes and input types; what is kept is the
+list of array calls that its lowering makes. A lowering of one primitive is one array call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import autograd
+from ..backends.devices import device_of
+from ..base import MXNetError
+from ..compiler.ir.graph import RANDOM_STATE, Graph
+from ..compiler.ir.types import TensorType
+from ..compiler.primitives import builder
+from ..compiler.reference import Interpreter
+from ..context import Context, current_context
+from ..ops.functions import Bound
+from ..ops.params import Values
+from ..ops.record import Operator, shape_text
+from .array import NDArray, wrap
+
+__all__ = ["apply", "apply_function", "operator_graph"]
+
+_graphs: dict[Any, tuple[Graph, bool]] = {}
+_plans: dict[Any, tuple[Interpreter, bool]] = {}
+_LIMIT = 8192  # plans kept; beyond it all are dropped and made again
+
+
+def operator_graph(op: Operator, values: Values, types: Sequence[TensorType], training: bool) -> tuple[Graph, bool]:
+    """The lowering of one operator call, and whether it draws random numbers."""
+    key = (op, values.key, tuple(types), training)
+    found = _graphs.get(key)
+    if found is None:
+        b = builder(training)
+        nodes = [b.input(t, n) for t, n in zip(types, op.input_names(values, len(types)), strict=False)]
+        graph = b.finish(op.build(b, values, nodes), op.name.strip("_"))
+        draws = bool(graph.inputs) and graph.inputs[-1].params["name"] == RANDOM_STATE
+        if len(_graphs) >= _LIMIT:
+            _graphs.clear()
+        found = _graphs[key] = (graph, draws)
+    return found
+
+
+def apply_function(op: Operator, spelled: str, call: Bound) -> Any:
+    """What a function of ``nd`` does: check the kinds of the arguments, then apply."""
+    ctx = call.attributes.pop("ctx", None) if "ctx" not in op.params else None
+    inputs = call.inputs
+    if op.variadic:
+        for x in inputs:
+            if not isinstance(x, NDArray):
+                raise AssertionError(f"Positional arguments must have NDArray type, but got {x}")
+    else:
+        for n, x in zip(op.inputs, inputs, strict=True):
+            if x is not None and not isinstance(x, NDArray):
+                raise AssertionError(f"Argument {n} must have NDArray type, but got {x}")
+        inputs = [x for x in inputs if x is not None]
+    values = op.parse(call.attributes)
+    if not op.variadic:
+        wanted = len(op.input_names(values))
+        if len(inputs) != wanted:
+            raise MXNetError(f"Operator {op.name} expects {wanted} inputs, but got {len(inputs)} instead.")
+    return apply(op, inputs, values, call.out, _as_context(ctx))
+
+
+def _as_context(ctx: Any) -> Context | None:
+    if isinstance(ctx, str):
+        kind, _, number = ctx.partition("(")
+        return Context(kind, int(number.rstrip(")") or 0))
+    return ctx  # type: ignore[no-any-return]
+
+
+def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = None, ctx: Context | None = None) -> Any:
+    """Run an operator on arrays.
+
+    Returns:
+        The result, a list where callers see several, or ``out``.
+
+    Raises:
+        MXNetError: inputs that do not fit, or that lie on different devices.
+    """
+    where = common_context(op, inputs) if inputs else ctx or current_context()
+    device = device_of(where)
+    arrays = [x._data for x in inputs]
+    if op.eager is not None:
+        op.check(values, [x._type.tensor for x in inputs])
+        results = list(op.eager(device.xp, values, *arrays))
+    else:
+        training = autograd.state.training
+        key = (op, values.key, training, device.xp, *[x._type.tensor for x in inputs])
+        plan = _plans.get(key)
+        if plan is None:
+            graph, draws = operator_graph(op, values, [x._type.tensor for x in inputs], training)
+            if len(_plans) >= _LIMIT:
+                _plans.clear()
+            plan = _plans[key] = (Interpreter(graph, device.xp), draws)
+        run, draws = plan
+        if draws:
+            from ..random import next_state
+
+            arrays.append(device.from_host(next_state(where)))
+        results = run(*arrays)
+    for target, source in op.mutates.items():
+        inputs[target]._data[...] = results[source]
+    visible = results[: op.num_visible(values)]
+    if out is not None:
+        return write_out(visible, out)
+    wrapped = [wrap(r, where) for r in visible]
+    return wrapped[0] if len(wrapped) == 1 else wrapped
+
+
+def common_context(op: Operator, inputs: Sequence[NDArray]) -> Context:
+    """The context of the inputs.
+
+    Raises:
+        MXNetError: two different devices; both are named.
+    """
+    first = inputs[0]._type.ctx
+    for k, x in enumerate(inputs):
+        ctx = x._type.ctx
+        # hosts share memory whatever their number; a GPU is itself only
+        if ctx is not first and 2 in (ctx.device_typeid, first.device_typeid) and ctx != first:
+            raise mixed(op, k, first, ctx)
+    return first
+
+
+def mixed(op: Operator, position: int, first: Context, other: Context) -> MXNetError:
+    names = op.inputs
+    name = names[position] if position < len(names) and not op.variadic else f"input {position}"
+    return MXNetError(
+        f"operator {op.name}: all inputs must be on one device, but {name} is on {other} and the first input on {first}\n"
+        f"Move it with as_in_context({first})."
+    )
+
+
+def write_out(results: Sequence[Any], out: Any) -> Any:
+    """Write results into the arrays of ``out=``.
+
+    Raises:
+        MXNetError: a shape differs.
+    """
+    targets = list(out) if isinstance(out, (list, tuple)) else [out]
+    for k, (target, result) in enumerate(zip(targets, results, strict=False)):
+        if not isinstance(target, NDArray):
+            raise TypeError(f"out must be an NDArray or a list of them, not {type(target)}")
+        if target.shape != result.shape:
+            raise MXNetError(
+                f"Incompatible attr in node  at {k}-th output: expected {shape_text(target.shape)}, got {shape_text(result.shape)}"
+            )
+    for target, result in zip(targets, results, strict=False):
+        target._data[...] = result
+    return out
+

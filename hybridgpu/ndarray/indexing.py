@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading and writing parts of arrays.
+
+``x[i]`` and ``x[a:b]`` on the first axis are views; everything else is a copy. An integer drops its
+axis, but what would be a scalar keeps shape (1,). Arrays as keys are NumPy's advanced indexing with
+integers; truth values are no masks but the numbers 0 and 1 (use ``contrib.boolean_mask``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.devices import device_of
+from ..base import MXNetError, is_integer, numeric_types
+from .array import NDArray, wrap
+
+__all__ = ["get_item", "set_item"]
+
+
+def get_item(x: NDArray, key: Any) -> NDArray:
+    """``x[key]``.
+
+    Raises:
+        IndexError: out of range, or more keys than axes.
+        ValueError: a key of a type that cannot index.
+        MXNetError: a slice that ends before it begins.
+    """
+    if isinstance(key, (bool, np.bool_)):
+        key = int(key)
+    if is_integer(key):
+        if not x.ndim:
+            raise IndexError("scalar tensor can only accept `()` as index")
+        extent = x.shape[0]
+        if not -extent <= key < extent:
+            raise IndexError(f"index {key} is out of bounds for axis 0 with size {extent}")
+        at = int(key) % extent
+        return wrap(x._data[at] if x.ndim > 1 else x._data[at : at + 1], x.context)
+    if isinstance(key, slice) and (key.step is None or key.step == 1) and x.ndim:
+        begin, end, _ = key.indices(x.shape[0])
+        if end < begin:
+            raise MXNetError(f"Check failed: begin <= end ({begin} vs. {end}) : Invalid slicing range [{begin}, {end})")
+        return wrap(x._data[begin:end], x.context)
+    index = normalize(x, key)
+    values = x._data[index]
+    xp = device_of(x.context).xp
+    values = xp.array(values, order="C")
+    if values.ndim == 0 and x.ndim:
+        values = values.reshape(1)
+    return wrap(values, x.context)
+
+
+def set_item(x: NDArray, key: Any, value: Any) -> None:
+    """``x[key] = value``: broadcast and converted to the type of x.
+
+    Raises:
+        ValueError: shapes that do not fit.
+        TypeError: a value that is no array or number.
+    """
+    if isinstance(key, (bool, np.bool_)):
+        key = int(key)
+    if is_integer(key) and x.ndim and not -x.shape[0] <= key < x.shape[0]:
+        raise IndexError(f"index {key} is out of bounds for axis 0 with size {x.shape[0]}")
+    index = normalize(x, key)
+    device = device_of(x.context)
+    if value is None:
+        value = np.nan
+    if isinstance(value, NDArray):
+        if value.context.device_typeid == x.context.device_typeid and (
+            value.context.device_typeid != 2 or value.context == x.context
+        ):
+            values = value._data
+        else:
+            values = device.from_host(value.asnumpy())
+    elif isinstance(value, numeric_types):
+        values = value
+    else:
+        try:
+            host = np.asarray(value)
+            if host.dtype == object:
+                raise TypeError
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"{type(x)} does not support assignment with non-array-like object {value} of type {type(value)}"
+            ) from None
+        values = device.from_host(host)
+    target = x._data[index]
+    shape = tuple(getattr(values, "shape", ()))
+    while len(shape) > len(target.shape) and shape[0] == 1:  # leading axes of extent 1 may be dropped
+        values, shape = values.reshape(shape[1:]), shape[1:]
+    if shape and not _fits(shape, target.shape):
+        raise ValueError(
+            "operands could not be broadcast together with remapped shapes[original->remapped]: "
+            f"{shape}  and requested shape {target.shape}"
+        )
+    with np.errstate(all="ignore"):
+        if isinstance(values, numeric_types) and x._data.dtype.kind in "iub":
+            values = np.asarray(values).astype(x._data.dtype, casting="unsafe")
+        x._data[index] = values
+
+
+def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        return False
+
+
+def normalize(x: NDArray, key: Any) -> Any:
+    """The key in NumPy's terms: arrays on the right device, integers instead of truth values."""
+    parts = key if isinstance(key, tuple) else (key,)
+    xp = device_of(x.context).xp
+    out: list[Any] = []
+    axes = 0
+    for k in parts:
+        if k is None or k is Ellipsis or isinstance(k, slice):
+            out.append(k)
+            axes += isinstance(k, slice)
+            continue
+        axes += 1
+        if isinstance(k, (bool, np.bool_)):
+            out.append(int(k))
+        elif is_integer(k):
+            out.append(int(k))
+        elif isinstance(k, NDArray):
+            out.append(_integers(k.as_in_context(x.context)._data, xp))
+        elif isinstance(k, (list, np.ndarray, range)):
+            host = np.asarray(k.asnumpy() if isinstance(k, NDArray) else k)
+            if host.dtype.kind not in "iubf":
+                raise _unsupported(key)
+            out.append(_integers(xp.asarray(host), xp))
+        else:
+            raise _unsupported(key)
+    if axes > x.ndim:
+        raise IndexError(f"too many indices ({axes}) for array with {x.ndim} dimensions")
+    return tuple(out) if isinstance(key, tuple) else out[0]
+
+
+def _integers(a: Any, xp: Any) -> Any:
+    return a.astype(xp.int64) if a.dtype.kind != "i" else a
+
+
+def _unsupported(key: Any) -> ValueError:
+    return ValueError(f"NDArray does not support slicing with key {key} of type {type(key)}.")
+

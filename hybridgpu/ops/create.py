@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators without inputs: constants, ranges, and the random arrays of graphs."""
+
+from __future__ import annotations
+
+import math
+
+from ..base import MXNetError
+from ..compiler.ir import Builder, Node
+from ..dtypes import f32, f64, i32, i64
+from .params import REQUIRED, Bool, Dtype, Float, Int, Param, Shape, Values
+from .record import operator, shape_text
+
+__all__ = ["arange_length"]
+
+_SHAPE: dict[str, Param] = {"shape": Shape((), "extents"), "dtype": Dtype("float32", "element type")}
+
+
+def checked_shape(shape: tuple[int, ...] | None, name: str) -> tuple[int, ...]:
+    """A shape without unknown extents: 0 means unknown in MXNet, so it is refused."""
+    if not shape or any(d < 1 for d in shape):
+        raise MXNetError(f"Operator {name} inferring shapes failed. input shapes: output shapes: {shape_text(shape or ())}")
+    return shape
+
+
+def _constant(name: str, value: float, doc: str) -> None:
+    def lower(b: Builder, p: Values) -> Node:
+        return b.full(checked_shape(p.shape, name), value, p.dtype)
+
+    operator(name, "", params=dict(_SHAPE), differentiable=False, doc=doc)(lower)
+
+
+_constant("_zeros", 0, "Zeros.")
+_constant("_ones", 1, "Ones.")
+
+
+@operator("_full", "", params={**_SHAPE, "value": Float(doc="the value")}, differentiable=False)
+def full(b: Builder, p: Values) -> Node:
+    """One value everywhere."""
+    return b.full(checked_shape(p.shape, "_full"), p.value, p.dtype)
+
+
+def arange_length(start: float, stop: float, step: float) -> int:
+    """Number of elements of start, start + step, … before stop.
+
+    Raises:
+        MXNetError: step 0, or a range that leads away from stop.
+    """
+    if step == 0:
+        raise MXNetError("Check failed: step cannot be 0")
+    if (stop - start) / step < 0:
+        raise MXNetError(f"Invalid range (start, stop, step) = ({start:g}, {stop:g}, {step:g})")
+    return math.ceil((stop - start) / step)
+
+
+@operator(
+    "_arange",
+    "",
+    params={
+        "start": Float(doc="first value"),
+        "stop": Float(None, "the value not reached; None: start is it, from 0"),
+        "step": Float(1.0, "distance"),
+        "repeat": Int(1, "how often each value comes", low=1),
+        "infer_range": Bool(False, "length from the context of use"),
+        "dtype": Dtype("float32", "element type"),
+    },
+    differentiable=False,
+)
+def arange(b: Builder, p: Values) -> Node:
+    """Values at equal distances."""
+    start, stop = (0.0, p.start) if p.stop is None else (p.start, p.stop)
+    n = arange_length(start, stop, p.step)
+    wide = i64 if p.dtype.is_integer and all(v == int(v) for v in (start, p.step)) else f64
+    line = b.iota((n,), 0, wide)
+    values = b.cast(line * p.step + start, p.dtype)
+    if p.repeat == 1:
+        return values
+    return b.reshape(b.broadcast(b.reshape(values, (n, 1)), (n, p.repeat)), (n * p.repeat,))
+
+
+@operator(
+    "_linspace",
+    "",
+    params={
+        "start": Float(doc="first value"),
+        "stop": Float(None, "last value"),
+        "step": Float(1.0, "number of values"),
+        "repeat": Int(1),
+        "infer_range": Bool(False),
+        "dtype": Dtype("float32", "element type"),
+        "num": Int(REQUIRED, "number of values", low=0),
+        "endpoint": Bool(True, "stop is the last value"),
+    },
+    differentiable=False,
+)
+def linspace(b: Builder, p: Values) -> Node:
+    """``num`` values at equal distances from start to stop."""
+    count = p.num - 1 if p.endpoint else p.num
+    step = (p.stop - p.start) / count if count else 0.0
+    return b.cast(b.iota((p.num,), 0, f64) * step + p.start, p.dtype)
+
+
+@operator(
+    "_eye",
+    "",
+    params={
+        "N": Int(doc="rows"),
+        "M": Int(0, "columns, 0 for N"),
+        "k": Int(0, "diagonal"),
+        "dtype": Dtype("float32", "element type"),
+    },
+    differentiable=False,
+)
+def eye(b: Builder, p: Values) -> Node:
+    """Ones on a diagonal."""
+    shape = (p.N, p.M or p.N)
+    return b.cast(b.eq(b.iota(shape, 1, i64), b.iota(shape, 0, i64) + p.k), p.dtype)
+
+
+# -- random arrays of graphs; eager ones call the same operators
+
+_DRAW: dict[str, Param] = {"shape": Shape((1,), "extents"), "dtype": Dtype(None, "element type")}
+
+
+def _uniform01(b: Builder, shape: tuple[int, ...]) -> Node:
+    """Half-open [0, 1) in steps of 2**-24."""
+    return b.cast(b.random_bits(shape) / 256, f32) * 2.0**-24
+
+
+@operator("_random_uniform _sample_uniform_scalar", "", params={"low": Float(0.0), "high": Float(1.0), **_DRAW}, differentiable=False)
+def random_uniform(b: Builder, p: Values) -> Node:
+    """Uniform on [low, high)."""
+    u = _uniform01(b, checked_shape(p.shape, "_random_uniform"))
+    # rounding may reach high: the largest value below it takes its place
+    return b.cast(b.min(u * (p.high - p.low) + p.low, _below(p.high, p.low)), p.dtype or f32)
+
+
+def _below(high: float, low: float) -> float:
+    import numpy as np
+
+    return float(np.nextafter(np.float32(high), np.float32(low)))
+
+
+@operator("_random_normal", "", params={"loc": Float(0.0), "scale": Float(1.0), **_DRAW}, differentiable=False)
+def random_normal(b: Builder, p: Values) -> Node:
+    """Normal with mean ``loc`` and standard deviation ``scale`` (Box and Muller, 1958)."""
+    shape = checked_shape(p.shape, "_random_normal")
+    radius = b.sqrt(b.log(1 - _uniform01(b, shape)) * -2.0)
+    angle = _uniform01(b, shape) * (2 * math.pi)
+    return b.cast(radius * b.cos(angle) * p.scale + p.loc, p.dtype or f32)
+
+
+@operator("_random_exponential", "", params={"lam": Float(1.0), **_DRAW}, differentiable=False)
+def random_exponential(b: Builder, p: Values) -> Node:
+    """Exponential with rate ``lam``."""
+    u = _uniform01(b, checked_shape(p.shape, "_random_exponential"))
+    return b.cast(b.log(1 - u) * (-1 / p.lam), p.dtype or f32)
+
+
+@operator("_random_randint", "", params={"low": Int(), "high": Int(), **_DRAW}, differentiable=False)
+def random_randint(b: Builder, p: Values) -> Node:
+    """Uniform integers in low … high - 1."""
+    if p.high <= p.low:
+        raise MXNetError(f"Check failed: low < high: randint of an empty range {p.low} … {p.high}")
+    span, shape = p.high - p.low, checked_shape(p.shape, "_random_randint")
+    bits = b.cast(b.random_bits(shape), i64)
+    if span > 1 << 20:  # two words: the bias of one modulo is below 2**-31
+        bits = bits + b.cast(b.random_bits(shape) / 2, i64) * (1 << 32)
+    return b.cast(b.mod(bits, span) + p.low, p.dtype or i32)

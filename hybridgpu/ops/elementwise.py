@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise operators: unary, binary, with a scalar, broadcasting, logic, selection.
+
+MXNet computes floating point functions of integers in double precision and cuts the result back to
+the input's type; comparisons give 0 and 1 in the input's type; a scalar operand is converted to the
+array's type first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ..base import MXNetError
+from ..compiler.ir import Builder, Node
+from ..compiler.ir.graph import broadcast_shapes
+from ..dtypes import DType, bool_, f64, i32, i64
+from .params import Bool, Dtype, Float, Int, Values
+from .record import operator, shape_text
+
+Fn = Callable[..., Node]
+
+# -- helpers for lowerings
+
+
+def in_floats(b: Builder, function: Fn, *inputs: Node) -> Node:
+    """``function`` on floating point operands; integers go through double and are cut back."""
+    dtype = inputs[0].dtype
+    if dtype.is_float:
+        return function(*inputs)
+    if dtype is bool_:
+        raise MXNetError("Unknown type enum 7")
+    return b.cast(function(*(b.cast(i, f64) for i in inputs)), dtype)
+
+
+def truth(b: Builder, x: Node) -> Node:
+    """``x != 0`` as bool."""
+    return x if x.dtype is bool_ else b.ne(x, 0)
+
+
+def as_number(b: Builder, condition: Node, dtype: DType) -> Node:
+    """A bool as 0 and 1 of ``dtype``."""
+    return b.cast(condition, dtype)
+
+
+# -- unary
+
+
+def _unary(name: str, function: Fn, doc: str, **fields: Any) -> None:
+    """Declare a unary operator; ``function`` takes the builder and a floating point node."""
+
+    def lower(b: Builder, p: Values, data: Node) -> Node:
+        return in_floats(b, lambda x: function(b, x), data)
+
+    operator(name, **{"method": name.split()[0], "same_shape": True, **fields}, doc=doc)(lower)
+
+
+def _unary_any(name: str, function: Fn, doc: str, **fields: Any) -> None:
+    """As ``_unary`` for functions that integers have of their own."""
+
+    def lower(b: Builder, p: Values, data: Node) -> Node:
+        if data.dtype is bool_:
+            raise MXNetError("Unknown type enum 7")
+        return function(b, data)
+
+    operator(name, **{"method": name.split()[0], "same_shape": True, **fields}, doc=doc)(lower)
+
+
+def _same_for_integers(primitive: str) -> Fn:
+    """Rounding: what is whole already stays."""
+    return lambda b, x: getattr(b, primitive)(x) if x.dtype.is_float else b.copy(x)
+
+
+def _rint_down(b: Builder, x: Node) -> Node:
+    """Nearest integer, halves down: MXNet's rint (-2.5 -> -3, 0.5 -> 0, 2.5 -> 2)."""
+    if not x.dtype.is_float:
+        return b.copy(x)
+    low, high = b.floor(x), b.ceil(x)
+    return b.select(b.le(x - low, high - x), low, high)
+
+
+_unary_any("abs", lambda b, x: b.abs(x), "Absolute value.")
+_unary_any("sign", lambda b, x: b.sign(x), "-1, 0 or 1; 0 for NaN.", differentiable=False)
+_unary_any("negative _np_negative", lambda b, x: b.neg(x), "The negative.", method="")
+_unary_any("square", lambda b, x: x * x, "x * x.")
+_unary_any("rint", _rint_down, "Nearest integer, halves down.", differentiable=False)
+_unary_any("ceil", _same_for_integers("ceil"), "Smallest integer not below.", differentiable=False)
+_unary_any("floor", _same_for_integers("floor"), "Largest integer not above.", differentiable=False)
+_unary_any("trunc", _same_for_integers("trunc"), "The integer part.", differentiable=False)
+_unary_any("fix", _same_for_integers("trunc"), "Nearest integer towards zero.", differentiable=False)
+_unary_any("round", _same_for_integers("round_away"), "Nearest integer, halves away from zero.", differentiable=False)
+_unary("sqrt", lambda b, x: b.sqrt(x), "Square root.", domain=(0.1, 4))
+_unary("rsqrt", lambda b, x: b.rsqrt(x), "1 / sqrt(x).", domain=(0.1, 4))
+_unary("cbrt", lambda b, x: b.cbrt(x), "Cube root.", domain=(0.1, 4))
+_unary("rcbrt", lambda b, x: b.rcbrt(x), "1 / cbrt(x).", domain=(0.1, 4))
+_unary("exp", lambda b, x: b.exp(x), "e ** x.")
+_unary("expm1", lambda b, x: b.expm1(x), "e ** x - 1 without cancellation.")
+_unary("log", lambda b, x: b.log(x), "Natural logarithm.", domain=(0.1, 4))
+_unary("log10", lambda b, x: b.log10(x), "Logarithm to base 10.", domain=(0.1, 4))
+_unary("log2", lambda b, x: b.log2(x), "Logarithm to base 2.", domain=(0.1, 4))
+_unary("log1p", lambda b, x: b.log1p(x), "log(1 + x) without cancellation.", domain=(-0.5, 2))
+_unary("sin", lambda b, x: b.sin(x), "Sine of an angle in radians.")
+_unary("cos", lambda b, x: b.cos(x), "Cosine of an angle in radians.")
+_unary("tan", lambda b, x: b.tan(x), "Tangent of an angle in radians.", domain=(-1.2, 1.2))
+_unary("arcsin", lambda b, x: b.asin(x), "Inverse sine, radians.", domain=(-0.9, 0.9))
+_unary("arccos", lambda b, x: b.acos(x), "Inverse cosine, radians.", domain=(-0.9, 0.9))
+_unary("arctan", lambda b, x: b.atan(x), "Inverse tangent, radians.")
+_unary("sinh", lambda b, x: b.sinh(x), "Hyperbolic sine.")
+_unary("cosh", lambda b, x: b.cosh(x), "Hyperbolic cosine.")
+_unary("tanh", lambda b, x: b.tanh(x), "Hyperbolic tangent.")
+_unary("arcsinh", lambda b, x: b.asinh(x), "Inverse hyperbolic sine.")
+_unary("arccosh", lambda b, x: b.acosh(x), "Inverse hyperbolic cosine.", domain=(1.1, 4))
+_unary("arctanh", lambda b, x: b.atanh(x), "Inverse hyperbolic tangent.", domain=(-0.9, 0.9))
+_unary("degrees", lambda b, x: x * (180 / math.pi), "Radians to degrees.")
+_unary("radians", lambda b, x: x * (math.pi / 180), "Degrees to radians.")
+_unary("reciprocal", lambda b, x: b.div(1, x), "1 / x.", domain=(0.2, 3))
+# zero on the left: at a tie the gradient goes there, so that relu's is 0 at 0
+_unary_any("relu", lambda b, x: b.max(0, x), "max(x, 0).", domain=(0.1, 2))
+_unary("sigmoid", lambda b, x: b.sigmoid(x), "1 / (1 + e ** -x).")
+_unary("softsign", lambda b, x: x / (b.abs(x) + 1), "x / (1 + |x|).", method="")
+_unary("erf", lambda b, x: b.erf(x), "Error function.", method="")
+_unary("erfinv", lambda b, x: b.erfinv(x), "Inverse error function.", domain=(-0.9, 0.9), method="")
+_unary("gamma", lambda b, x: b.tgamma(x), "Gamma function.", domain=(0.5, 4), method="")
+_unary("gammaln", lambda b, x: b.lgamma(x), "Log of the absolute value of gamma.", domain=(0.5, 4), method="")
+_unary_any(
+    "logical_not", lambda b, x: as_number(b, b.logical_not(truth(b, x)), x.dtype), "1 where x is 0.", differentiable=False, method=""
+)
+
+
+@operator("hard_sigmoid", same_shape=True, params={"alpha": Float(0.2, "slope"), "beta": Float(0.5, "offset")})
+def hard_sigmoid(b: Builder, p: Values, data: Node) -> Node:
+    """clip(alpha * x + beta, 0, 1)."""
+    return in_floats(b, lambda x: b.max(b.min(x * p.alpha + p.beta, 1), 0), data)
+
+
+@operator("smooth_l1", same_shape=True, params={"scalar": Float(1.0, "where the parabola meets the line")})
+def smooth_l1(b: Builder, p: Values, data: Node) -> Node:
+    """A parabola near zero and |x| - 0.5 / scalar**2 beyond 1 / scalar**2."""
+
+    def compute(x: Node) -> Node:
+        square = p.scalar * p.scalar
+        size = b.abs(x)
+        return b.select(b.lt(size, 1 / square), x * x * (0.5 * square), size - 0.5 / square)
+
+    return in_floats(b, compute, data)
+
+
+@operator("_copy identity _np_copy", same_shape=True, method="")
+def identity(b: Builder, p: Values, data: Node) -> Node:
+    """The same values in an array of its own."""
+    return b.copy(data)
+
+
+@operator("BlockGrad stop_gradient", same_shape=True)
+def block_grad(b: Builder, p: Values, data: Node) -> Node:
+    """Identity through which no gradient flows."""
+    return b.stop_gradient(data)
+
+
+@operator("make_loss", same_shape=True)
+def make_loss(b: Builder, p: Values, data: Node) -> Node:
+    """Marks a loss: identity."""
+    return b.copy(data)
+
+
+@operator("zeros_like _np_zeros_like", same_shape=True, method="zeros_like", differentiable=False)
+def zeros_like(b: Builder, p: Values, data: Node) -> Node:
+    """Zeros of the input's shape and type."""
+    return b.full_like(data, 0)
+
+
+@operator("ones_like _np_ones_like", same_shape=True, method="ones_like", differentiable=False)
+def ones_like(b: Builder, p: Values, data: Node) -> Node:
+    """Ones of the input's shape and type."""
+    return b.full_like(data, 1)
+
+
+@operator("Cast cast", same_shape=True, params={"dtype": Dtype(doc="the new element type")})
+def cast(b: Builder, p: Values, data: Node) -> Node:
+    """Convert the elements: floats are cut towards zero, narrow integers wrap, bool is x != 0."""
+    return b.cast(data, p.dtype)
+
+
+@operator("amp_cast", same_shape=True, params={"dtype": Dtype(doc="the new element type")})
+def amp_cast(b: Builder, p: Values, data: Node) -> Node:
+    """Cast between floating point types; integers stay."""
+    return b.cast(data, p.dtype) if data.dtype.is_float else b.copy(data)
+
+
+@operator("clip", same_shape=True, params={"a_min": Float(doc="lower bound"), "a_max": Float(doc="upper bound")}, method="clip")
+def clip(b: Builder, p: Values, data: Node) -> Node:
+    """Limit the values to a_min … a_max; NaN stays."""
+    if data.dtype.is_float:
+        return _clip(b, data, p.a_min, p.a_max)
+    return b.cast(_clip(b, b.cast(data, f64), p.a_min, p.a_max), data.dtype)
+
+
+def _clip(b: Builder, x: Node, low: float, high: float) -> Node:
+    # bounds on the left: at a bound the gradient goes to x, as in MXNet
+    return b.min(b.max(x, low), high)
+
+
+# -- binary: lhs op rhs, without and with broadcasting
+
+
+def _integer_power(b: Builder, x: Node, y: Node) -> Node:
+    return in_floats(b, b.pow, x, y)
+
+
+def _compare(primitive: str) -> Fn:
+    return lambda b, x, y: as_number(b, getattr(b, primitive)(x, y), x.dtype)
+
+
+def _logic(primitive: str) -> Fn:
+    return lambda b, x, y: as_number(b, getattr(b, primitive)(truth(b, x), truth(b, y)), x.dtype)
+
+
+#: word -> (function, doc, names without broadcasting, gradient)
+_BINARY: dict[str, tuple[Fn, str, str, bool]] = {
+    "add": (lambda b, x, y: x + y, "lhs + rhs", "elemwise_add _plus _add", True),
+    "sub": (lambda b, x, y: x - y, "lhs - rhs", "elemwise_sub _minus _sub", True),
+    "mul": (lambda b, x, y: x * y, "lhs * rhs", "elemwise_mul _mul", True),
+    "div": (lambda b, x, y: x / y, "lhs / rhs; integers are cut towards zero", "elemwise_div _div", True),
+    "mod": (lambda b, x, y: b.mod(x, y), "remainder with the sign of rhs; 0 where rhs is 0", "_mod", True),
+    "power": (_integer_power, "lhs ** rhs", "_power _pow", True),
+    "maximum": (lambda b, x, y: b.max(x, y), "the larger; NaN if either is NaN", "_maximum", True),
+    "minimum": (lambda b, x, y: b.min(x, y), "the smaller; NaN if either is NaN", "_minimum", True),
+    "hypot": (lambda b, x, y: in_floats(b, b.hypot, x, y), "sqrt(lhs**2 + rhs**2)", "_hypot", True),
+    "equal": (_compare("eq"), "1 where lhs == rhs", "_equal", False),
+    "not_equal": (_compare("ne"), "1 where lhs != rhs", "_not_equal", False),
+    "greater": (_compare("gt"), "1 where lhs > rhs", "_greater", False),
+    "greater_equal": (_compare("ge"), "1 where lhs >= rhs", "_greater_equal", False),
+    "lesser": (_compare("lt"), "1 where lhs < rhs", "_lesser", False),
+    "lesser_equal": (_compare("le"), "1 where lhs <= rhs", "_lesser_equal", False),
+    "logical_and": (_logic("logical_and"), "1 where both are true", "_logical_and", False),
+    "logical_or": (_logic("logical_or"), "1 where either is true", "_logical_or", False),
+    "logical_xor": (_logic("logical_xor"), "1 where exactly one is true", "_logical_xor", False),
+}
+_BROADCAST_ALIASES = {"add": "broadcast_plus", "sub": "broadcast_minus"}
+
+
+def broadcast_pair(b: Builder, lhs: Node, rhs: Node) -> tuple[Node, Node]:
+    """Both operands in their common shape.
+
+    Raises:
+        MXNetError: the shapes do not broadcast.
+    """
+    try:
+        shape = broadcast_shapes([lhs.shape, rhs.shape])
+    except ValueError:
+        raise MXNetError(
+            "Check failed: l == 1 || r == 1: operands could not be broadcast together with shapes "
+            f"{shape_text(lhs.shape)} {shape_text(rhs.shape)}"
+        ) from None
+    return b.broadcast(lhs, shape), b.broadcast(rhs, shape)
+
+
+def _no_bool(x: Node, name: str) -> None:
+    if x.dtype is bool_:
+        raise MXNetError(f"Operator {name} does not support boolean type")
+
+
+def _binary(word: str, function: Fn, doc: str, plain: str, gradient: bool) -> None:
+    domain = (0.5, 2.0) if word in ("div", "mod", "power") else (-2.0, 2.0)
+
+    def lower_plain(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
+        return function(b, lhs, rhs)
+
+    name = f"broadcast_{word}"
+
+    def lower_broadcast(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
+        if not word.startswith("logical"):
+            _no_bool(lhs, name)
+        return function(b, *broadcast_pair(b, lhs, rhs))
+
+    operator(
+        plain, "lhs rhs", same_shape=True, doc=f"{doc} (equal shapes).", domain=domain, differentiable=gradient
+    )(lower_plain)
+    names = f"{name} {_BROADCAST_ALIASES.get(word, '')}"
+    operator(names, "lhs rhs", doc=f"{doc} (broadcasting).", domain=domain, differentiable=gradient)(lower_broadcast)
+
+
+for _word, (_function, _doc, _plain, _gradient) in _BINARY.items():
+    _binary(_word, _function, _doc, _plain, _gradient)
+
+
+# -- with a scalar
+
+
+def scalar_node(b: Builder, x: Node, value: float) -> Node:
+    """The scalar converted to the array's type: MXNet computes int32 [3] + 1.7 as 4."""
+    dtype = x.dtype
+    if not dtype.is_float and not -(2.0**63) <= value < 2.0**63:
+        value = -(2.0**63)  # what the processor's conversion gives for NaN and what does not fit
+    if dtype is i32 and not -(2.0**31) <= value < 2.0**31:
+        value = -(2.0**31)
+    return b.full(x.shape, value, dtype)
+
+
+_SCALAR: dict[str, tuple[str, bool]] = {  # name -> (word of _BINARY, scalar on the left)
+    "_plus_scalar": ("add", False),
+    "_minus_scalar": ("sub", False),
+    "_rminus_scalar": ("sub", True),
+    "_mul_scalar": ("mul", False),
+    "_div_scalar": ("div", False),
+    "_rdiv_scalar": ("div", True),
+    "_mod_scalar": ("mod", False),
+    "_rmod_scalar": ("mod", True),
+    "_power_scalar": ("power", False),
+    "_rpower_scalar": ("power", True),
+    "_maximum_scalar": ("maximum", False),
+    "_minimum_scalar": ("minimum", False),
+    "_hypot_scalar": ("hypot", False),
+    "_equal_scalar": ("equal", False),
+    "_not_equal_scalar": ("not_equal", False),
+    "_greater_scalar": ("greater", False),
+    "_greater_equal_scalar": ("greater_equal", False),
+    "_lesser_scalar": ("lesser", False),
+    "_lesser_equal_scalar": ("lesser_equal", False),
+    "_logical_and_scalar": ("logical_and", False),
+    "_logical_or_scalar": ("logical_or", False),
+    "_logical_xor_scalar": ("logical_xor", False),
+}
+
+
+def _with_scalar(name: str, word: str, reverse: bool) -> None:
+    function, doc, _, gradient = _BINARY[word]
+
+    def lower(b: Builder, p: Values, data: Node) -> Node:
+        if data.dtype is bool_:  # MXNet computes these in int64
+            data = b.cast(data, i64)
+        scalar = scalar_node(b, data, p.scalar)
+        return function(b, scalar, data) if reverse else function(b, data, scalar)
+
+    # named as in messages: 'in operator _plus_scalar(name="...")'
+    params = {"scalar": Float(1.0, "the other operand"), "is_int": Bool(True, "written by newer versions")}
+    side = "the scalar is lhs" if reverse else "the scalar is rhs"
+    domain = (0.5, 2.0) if word in ("div", "mod", "power") else (-2.0, 2.0)
+    operator(name, same_shape=True, params=params, doc=f"{doc}; {side}.", domain=domain, differentiable=gradient)(lower)
+
+
+for _name, (_word, _reverse) in _SCALAR.items():
+    _with_scalar(_name, _word, _reverse)
+
+
+# -- variadic, selection
+
+
+@operator("add_n ElementWiseSum", "*args", params={"num_args": Int(0)}, same_shape=True, count_param="num_args")
+def add_n(b: Builder, p: Values, *args: Node) -> Node:
+    """The sum of all inputs."""
+    total = args[0]
+    for x in args[1:]:
+        total = total + x
+    return b.copy(total) if len(args) == 1 else total
+
+
+@operator("where", "condition x y", dtypes="*TT", result_dtype=lambda p, d: d[1] or d[2], infer_inputs=lambda p, s: _where_shapes(s))
+def where(b: Builder, p: Values, condition: Node, x: Node, y: Node) -> Node:
+    """x where the condition is not zero, else y; a 1-d condition picks rows."""
+    if x.shape != y.shape:
+        raise MXNetError(f"Incompatible attr in node  at 2-th input: expected {shape_text(x.shape)}, got {shape_text(y.shape)}")
+    if condition.shape != x.shape:
+        if condition.ndim != 1 or not x.ndim or condition.shape[0] != x.shape[0]:
+            raise MXNetError(
+                "Check failed: condition must have the shape of x or be a vector as long as its first axis: "
+                f"got {shape_text(condition.shape)} for x of {shape_text(x.shape)}"
+            )
+        condition = b.reshape(condition, (*condition.shape, *(1,) * (x.ndim - 1)))
+    return b.select(b.broadcast(truth(b, condition), x.shape), x, y)
+
+
+def _where_shapes(shapes: list[Any]) -> list[Any]:
+    known = shapes[1] or shapes[2]
+    return [shapes[0] or known, known, known]
+
+
+@operator("_contrib_div_sqrt_dim", same_shape=True)
+def div_sqrt_dim(b: Builder, p: Values, data: Node) -> Node:
+    """data / sqrt(extent of the last axis)."""
+    return data * (1 / math.sqrt(data.shape[-1]))
+
+
+@operator("_contrib_quadratic", same_shape=True, params={k: Float(0.0) for k in "abc"})
+def quadratic(b: Builder, p: Values, data: Node) -> Node:
+    """a * x**2 + b * x + c."""
+    return data * data * p.a + data * p.b + p.c
+
+

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From records to the functions of ``nd`` and ``sym``: names, namespaces, argument binding.
+
+Functions are made at first access (a namespace is a module with ``__getattr__``), so importing costs
+nothing and there is no list of them anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .record import OPERATORS, Operator
+
+__all__ = ["Bound", "bind", "find", "make_function", "names_in", "spelled_hint"]
+
+_NULL = object()
+
+
+class Bound:
+    """A call taken apart: inputs by position (None where not given), attributes, out and name."""
+
+    __slots__ = ("attributes", "inputs", "name", "out")
+
+    def __init__(self, inputs: list[Any], attributes: dict[str, Any], out: Any, name: str | None) -> None:
+        self.inputs, self.attributes, self.out, self.name = inputs, attributes, out, name
+
+
+def bind(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Bound:
+    """Sort the arguments of a call into inputs and attributes, as MXNet's generated functions do."""
+    out = kwargs.pop("out", None)
+    name = kwargs.pop("name", None)
+    if op.variadic:
+        inputs = list(args)
+        if not inputs:  # by keyword: data0=…, or arg0=…
+            for key in [k for k in kwargs if k not in op.params and k.rstrip("0123456789") in ("arg", "data", "args")]:
+                inputs.append(kwargs.pop(key))
+        if op.count_param and op.count_param not in kwargs:
+            kwargs[op.count_param] = len(inputs)
+        return Bound(inputs, kwargs, out, name)
+    names = op.inputs
+    count = len(names)
+    inputs = list(args[:count]) + [None] * (count - len(args))
+    for k, key in enumerate(names):
+        if key in kwargs and key not in op.params:
+            if inputs[k] is not None:
+                raise TypeError(f"{op.name}() got multiple values for argument {key!r}")
+            inputs[k] = kwargs.pop(key)
+    if len(args) > count:
+        params = [p for p in op.params if p != op.count_param]
+        extra = args[count:]
+        if len(extra) > len(params):
+            raise TypeError(f"{op.name}() takes at most {count + len(params)} positional arguments ({len(args)} given)")
+        for key, value in zip(params, extra, strict=False):
+            if key in kwargs:
+                raise TypeError(f"{op.name}() got multiple values for argument {key!r}")
+            kwargs[key] = value
+    if not op.params and kwargs:
+        kwargs = {k: v for k, v in kwargs.items() if k.startswith("__")}  # others are ignored, as in MXNet
+    return Bound(inputs, kwargs, out, name)
+
+
+def find(name: str, namespace: str = "") -> Operator | None:
+    """The operator reached as ``<namespace>.<name>``; None if there is none."""
+    if namespace == "":
+        return OPERATORS.get(name) if not name.startswith("_") else None
+    if namespace == "_internal":
+        return OPERATORS.get(name)
+    if namespace == "op":
+        return OPERATORS.get(name)
+    if namespace == "linalg":
+        return OPERATORS.get(f"_linalg_{name}") or OPERATORS.get(f"linalg_{name}")
+    return OPERATORS.get(f"_{namespace}_{name}")
+
+
+def names_in(namespace: str = "") -> Iterator[str]:
+    """Every name that ``find`` resolves in a namespace."""
+    prefixes = {"": ("",), "_internal": ("",), "op": ("",), "linalg": ("_linalg_", "linalg_")}
+    for name in OPERATORS:
+        for prefix in prefixes.get(namespace, (f"_{namespace}_",)):
+            if name.startswith(prefix) and (namespace != "" or not name.startswith("_")):
+                yield name[len(prefix) :]
+                break
+
+
+def spelled_hint(name: str) -> str:
+    """What automatic node names are made of: the lower-cased name the function was called by."""
+    for prefix in ("_contrib_", "_linalg_", "linalg_", "_image_", "_sparse_"):
+        if name.startswith(prefix):
+            return name[len(prefix) :].lower()
+    return name.lower()
+
+
+def make_function(op: Operator, spelled: str, apply: Callable[..., Any], module: str) -> Callable[..., Any]:
+    """The function ``spelled`` of a namespace.
+
+    Args:
+        op: the record.
+        spelled: the name it is reached by.
+        apply: (operator, spelled name, Bound) -> result.
+        module: what ``__module__`` shows.
+    """
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return apply(op, spelled, bind(op, args, kwargs))
+
+    function.__name__ = function.__qualname__ = spelled
+    function.__module__ = module
+    function.__doc__ = op.docstring()
+    function.__signature__ = op.signature()  # type: ignore[attr-defined]
+    return function

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ..base import MXNetError
+from ..compiler.ir import Builder, Node
+from .params import Bool, Enum, Int, Param, Values
+from .record import operator, shape_text
+
+_STYPE = Enum(None, "kept for compatibility", choices=("csr", "default", "row_sparse"))
+_TRANSPOSE: dict[str, Param] = {
+    "transpose_a": Bool(False, "use lhs transposed"),
+    "transpose_b": Bool(False, "use rhs transposed"),
+    "forward_stype": _STYPE,
+}
+
+
+def need_float(x: Node) -> None:
+    """Raise MXNet's error for integer operands of a network operator."""
+    if not x.dtype.is_float:
+        raise MXNetError(f"This operation only support floating point types, not {x.dtype.name}")
+
+
+@operator("dot", "lhs rhs", params=dict(_TRANSPOSE), method="")
+def dot(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
+    """Sum over the last axis of lhs and the first of rhs; transposing moves the other end there."""
+    need_float(lhs)
+    x, y = lhs, rhs
+    if p.transpose_a and x.ndim > 1:
+        x = b.transpose(x, [*range(1, x.ndim), 0])
+    if p.transpose_b and y.ndim > 1:
+        y = b.transpose(y, [y.ndim - 1, *range(y.ndim - 1)])
+    if x.ndim == 0 or y.ndim == 0 or x.shape[-1] != y.shape[0]:
+        raise MXNetError(f"Check failed: dot shape error: {shape_text(lhs.shape)} X {shape_text(rhs.shape)}")
+    shape = (*x.shape[:-1], *y.shape[1:])
+    product = b.dot(
+        b.reshape(x, (prod(x.shape[:-1]), x.shape[-1])), b.reshape(y, (y.shape[0], prod(y.shape[1:])))
+    )
+    return b.reshape(product, shape or (1,))
+
+
+@operator("batch_dot", "lhs rhs", params=dict(_TRANSPOSE))
+def batch_dot(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
+    """Matrix products of the last two axes, one for each index of the others."""
+    need_float(lhs)
+    if lhs.ndim < 3 or lhs.ndim != rhs.ndim or lhs.shape[:-2] != rhs.shape[:-2]:
+        raise MXNetError(
+            "Check failed: batch_dot shape error (the leading batch dimensions must be equal): "
+            f"{shape_text(lhs.shape)} X {shape_text(rhs.shape)}"
+        )
+    axes = list(range(lhs.ndim))
+    axes[-1], axes[-2] = axes[-2], axes[-1]
+    x = b.transpose(lhs, axes) if p.transpose_a else lhs
+    y = b.transpose(rhs, axes) if p.transpose_b else rhs
+    if x.shape[-1] != y.shape[-2]:
+        raise MXNetError(f"Check failed: batch_dot shape error: {shape_text(lhs.shape)} X {shape_text(rhs.shape)}")
+    return b.dot(x, y)
+
+
+def _dense_inputs(p: Values) -> list[str]:
+    return ["data", "weight"] if p.no_bias else ["data", "weight", "bias"]
+
+
+def _dense_shapes(p: Values, shapes: list[Any]) -> list[Any]:
+    data = shapes[0]
+    depth = None if data is None else prod(data[1:]) if p.flatten else data[-1]
+    weight = (p.num_hidden, depth) if depth is not None else shapes[1]
+    return [data, weight, (p.num_hidden,)][: len(shapes)]
+
+
+@operator(
+    "FullyConnected",
+    "data weight bias",
+    params={
+        "num_hidden": Int(doc="number of results", low=1),
+        "no_bias": Bool(False, "there is no bias"),
+        "flatten": Bool(True, "fold all axes but the first; else only the last one is contracted"),
+    },
+    optional=_dense_inputs,
+    infer_inputs=_dense_shapes,
+)
+def fully_connected(b: Builder, p: Values, data: Node, weight: Node, bias: Node | None = None) -> Node:
+    """data * weight^T + bias, weight of shape (num_hidden, inputs)."""
+    need_float(data)
+    depth = prod(data.shape[1:]) if p.flatten else data.shape[-1]
+    if weight.shape != (p.num_hidden, depth):
+        raise MXNetError(f"Shape inconsistent, Provided = {shape_text(weight.shape)}, inferred shape={shape_text((p.num_hidden, depth))}")
+    if bias is not None and bias.shape != (p.num_hidden,):
+        raise MXNetError(f"Shape inconsistent, Provided = {shape_text(bias.shape)}, inferred shape={shape_text((p.num_hidden,))}")
+    lead = data.shape[:1] if p.flatten else data.shape[:-1]
+    y = b.dot(b.reshape(data, (prod(lead), depth)), b.transpose(weight, (1, 0)))
+    if bias is not None:
+        y = y + b.reshape(bias, (1, p.num_hidden))
+    return b.reshape(y, (*lead, p.num_hidden))

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Network operators without matrix products: activations, softmax, dropout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base import MXNetError
+from ..compiler.ir import Builder, Node
+from ..dtypes import f32
+from .create import _uniform01
+from .linear import need_float
+from .params import Bool, Dtype, Enum, Float, Int, Param, Shape, Values
+from .record import operator, shape_text
+from .shape import axis_of
+
+_ACTIVATIONS = {
+    "relu": lambda b, x: b.max(0, x),
+    "sigmoid": lambda b, x: b.sigmoid(x),
+    "tanh": lambda b, x: b.tanh(x),
+    "softrelu": lambda b, x: b.softplus(x),
+    "softsign": lambda b, x: x / (b.abs(x) + 1),
+}
+
+
+@operator("Activation", same_shape=True, params={"act_type": Enum(doc="which one", choices=tuple(_ACTIVATIONS))})
+def activation(b: Builder, p: Values, data: Node) -> Node:
+    """An activation function by name."""
+    need_float(data)
+    y: Node = _ACTIVATIONS[p.act_type](b, data)
+    return y
+
+
+def _leaky_inputs(p: Values) -> list[str]:
+    return ["data", "gamma"] if p.act_type == "prelu" else ["data"]
+
+
+def _leaky_shapes(p: Values, shapes: list[Any]) -> list[Any]:
+    if len(shapes) == 1 or shapes[0] is None:
+        return shapes
+    data = shapes[0]
+    return [data, shapes[1] or ((data[1],) if len(data) > 1 else (1,))]
+
+
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+
+
+@operator(
+    "LeakyReLU",
+    "data gamma",
+    params={
+        "act_type": Enum("leaky", "which one", choices=("elu", "gelu", "leaky", "prelu", "rrelu", "selu")),
+        "slope": Float(0.25, "slope below zero (leaky), alpha (elu)"),
+        "lower_bound": Float(0.125, "of rrelu's slope"),
+        "upper_bound": Float(0.334, "of rrelu's slope"),
+    },
+    optional=_leaky_inputs,
+    infer_inputs=_leaky_shapes,
+    outputs=lambda p: 2 if p.act_type == "rrelu" else 1,
+    output_names=("output", "mask"),
+)
+def leaky_relu(b: Builder, p: Values, data: Node, gamma: Node | None = None) -> Node | tuple[Node, Node]:
+    """Rectifiers that are not flat below zero, and GELU (the exact one, by erf)."""
+    need_float(data)
+    kind = p.act_type
+    if kind == "leaky":
+        return b.select(b.gt(data, 0), data, data * p.slope)
+    if kind == "prelu":
+        assert gamma is not None
+        slope = gamma
+        if gamma.ndim == 1 and data.ndim > 1:
+            if gamma.shape[0] not in (1, data.shape[1]):
+                raise MXNetError(f"Shape inconsistent, Provided = {shape_text(gamma.shape)}, inferred shape={shape_text((data.shape[1],))}")
+            slope = b.reshape(gamma, (1, gamma.shape[0], *(1,) * (data.ndim - 2)))
+        return b.select(b.gt(data, 0), data, data * slope)
+    if kind == "elu":
+        return b.select(b.gt(data, 0), data, b.expm1(data) * p.slope)
+    if kind == "selu":
+        return b.select(b.gt(data, 0), data, b.expm1(data) * _SELU_ALPHA) * _SELU_SCALE
+    if kind == "gelu":
+        return data * 0.5 * (b.erf(data * 0.7071067811865476) + 1)
+    if b.training:
+        slope = b.cast(_uniform01(b, data.shape) * (p.upper_bound - p.lower_bound) + p.lower_bound, data.dtype)
+    else:
+        slope = b.full_like(data, (p.lower_bound + p.upper_bound) / 2)
+    return b.select(b.gt(data, 0), data, data * slope), b.select(b.gt(data, 0), b.full_like(data, 1), slope)
+
+
+_SOFTMAX: dict[str, Param] = {
+    "axis": Int(-1, "axis along which the results sum to 1"),
+    "temperature": Float(None, "divides the input"),
+    "dtype": Dtype(None, "type of the result"),
+    "use_length": Bool(False, "the second input masks the tail"),
+}
+
+
+def _softmax_inputs(p: Values) -> list[str]:
+    return ["data", "length"] if p.use_length else ["data"]
+
+
+def stable_softmax(b: Builder, x: Node, axis: int, log: bool = False) -> Node:
+    """softmax or its logarithm, shifted by the maximum."""
+    shifted = x - b.reduce("amax", x, (axis,), keepdims=True)
+    powers = b.exp(shifted)
+    total = b.sum(powers, (axis,), keepdims=True)
+    return shifted - b.log(total) if log else powers / total
+
+
+def _softmax(b: Builder, p: Values, data: Node, length: Node | None, sign: float, log: bool) -> Node:
+    need_float(data)
+    axis = axis_of(p.axis, data.ndim)
+    # half precision is summed in float
+    x = b.cast(data, f32) if data.dtype.short == "f16" else data
+    if sign < 0:
+        x = -x
+    if p.temperature is not None and p.temperature != 1:
+        x = x / p.temperature
+    mask = None
+    if length is not None:
+        kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
+        position = b.iota(data.shape, axis, length.dtype)
+        mask = b.lt(position, b.broadcast(b.reshape(length, kept), data.shape))
+        x = b.select(mask, x, b.full_like(x, float("-inf")))
+    y = stable_softmax(b, x, axis, log)
+    if mask is not None:
+        y = b.select(mask, y, b.full_like(y, 0))
+    return b.cast(y, p.dtype or data.dtype)
+
+
+@operator("softmax", "data length", params=dict(_SOFTMAX), optional=_softmax_inputs, dtypes="**", method="softmax")
+def softmax(b: Builder, p: Values, data: Node, length: Node | None = None) -> Node:
+    """exp(x) / sum(exp(x)) along an axis."""
+    return _softmax(b, p, data, length, 1, log=False)
+
+
+@operator("log_softmax", same_shape=True, params=dict(_SOFTMAX), method="log_softmax")
+def log_softmax(b: Builder, p: Values, data: Node) -> Node:
+    """log(softmax(x)) without underflow."""
+    return _softmax(b, p, data, None, 1, log=True)
+
+
+@operator("softmin", same_shape=True, params=dict(_SOFTMAX), method="softmin")
+def softmin(b: Builder, p: Values, data: Node) -> Node:
+    """softmax(-x)."""
+    return _softmax(b, p, data, None, -1, log=False)
+
+
+@operator("SoftmaxActivation", same_shape=True, params={"mode": Enum("instance", "over all features or over axis 1", choices=("channel", "instance"))})
+def softmax_activation(b: Builder, p: Values, data: Node) -> Node:
+    """softmax over axis 1 (channel) or over all but the first axis (instance)."""
+    need_float(data)
+    if p.mode == "channel":
+        return stable_softmax(b, data, 1)
+    flat = b.reshape(data, (data.shape[0], data.size // max(data.shape[0], 1)))
+    return b.reshape(stable_softmax(b, flat, 1), data.shape)
+
+
+@operator(
+    "Dropout",
+    same_shape=True,
+    params={
+        "p": Float(0.5, "probability of dropping"),
+        "mode": Enum("training", "when it acts", choices=("always", "training")),
+        "axes": Shape((), "axes along which one mask is shared"),
+        "cudnn_off": Bool(False, "accepted"),
+    },
+    outputs=2,
+    visible=1,
+    output_names=("output", "mask"),
+)
+def dropout(b: Builder, p: Values, data: Node) -> tuple[Node, Node]:
+    """Zero with probability p and scale the rest by 1 / (1 - p) in training; identity otherwise."""
+    if not (b.training or p.mode == "always") or p.p == 0:
+        return b.copy(data), b.full_like(data, 1)
+    shape = tuple(1 if k in p.axes else d for k, d in enumerate(data.shape))
+    keep = b.ge(_uniform01(b, shape), p.p)
+    mask = b.select(keep, b.full(shape, 1 / (1 - p.p) if p.p < 1 else 0, data.dtype), b.full(shape, 0, data.dtype))
+    mask = b.broadcast(mask, data.shape)
+    return data * mask, mask

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attribute descriptors: how an operator's attribute is read, checked, written and documented.
+
+An attribute arrives as a Python value or, from a Symbol or a model file, as text. ``parse`` gives
+one canonical value for both; ``text`` writes it as MXNet does. Errors have MXNet's wording.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..base import MXNetError
+from ..dtypes import DType, dtype_of
+
+__all__ = ["REQUIRED", "Any_", "Axis", "Bool", "Dtype", "Enum", "Float", "Int", "Param", "Shape", "Text", "Values", "text_of"]
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "required"
+
+
+REQUIRED: Any = _Required()
+
+
+def text_of(value: Any) -> str:
+    """The text under which a Symbol keeps an attribute: Python's, with NumPy types by name."""
+    if isinstance(value, DType):
+        return value.name
+    if isinstance(value, (np.dtype, type)):
+        return np.dtype(value).name
+    if isinstance(value, np.generic):
+        return str(value.item())
+    if isinstance(value, (list, np.ndarray)):
+        return str(tuple(value))
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Param:
+    """An attribute; subclasses say what values it takes.
+
+    Attributes:
+        default: its value when not given; REQUIRED if it must be.
+        doc: one line.
+        optional: None is a value.
+    """
+
+    default: Any = REQUIRED
+    doc: str = ""
+    optional: bool = False
+    expects: str = field(default="value", init=False)
+
+    def parse(self, name: str, value: Any) -> Any:
+        """The canonical value.
+
+        Raises:
+            MXNetError: the value does not fit.
+        """
+        if isinstance(value, str) and value.strip() == "None":
+            value = None
+        if value is None:
+            if self.optional or self.default is None:
+                return None
+            raise self.invalid(name, value)
+        try:
+            return self.convert(value)
+        except (ValueError, TypeError, SyntaxError, OverflowError):
+            raise self.invalid(name, value) from None
+
+    def convert(self, value: Any) -> Any:
+        raise NotImplementedError
+
+    def invalid(self, name: str, value: Any) -> MXNetError:
+        return MXNetError(f"Invalid Parameter format for {name} expect {self.expects} but value='{value}'")
+
+    @property
+    def type_name(self) -> str:
+        """How documentation names the type."""
+        return self.expects + (" or None" if self.optional or self.default is None else "")
+
+
+def _literal(value: Any) -> Any:
+    return ast.literal_eval(value.strip()) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class Int(Param):
+    """An integer; text such as '3' too."""
+
+    low: int | None = None
+    expects: str = field(default="int", init=False)
+
+    def convert(self, value: Any) -> int:
+        value = _literal(value)
+        if isinstance(value, (bool, np.bool_)) or int(value) != value:
+            raise ValueError
+        if self.low is not None and value < self.low:
+            raise ValueError
+        return int(value)
+
+
+@dataclass(frozen=True)
+class Float(Param):
+    """A double; integers and their text too."""
+
+    expects: str = field(default="double", init=False)
+
+    def convert(self, value: Any) -> float:
+        if isinstance(value, (bool, np.bool_)) or value in ("True", "False"):
+            raise ValueError
+        return float(value)
+
+
+@dataclass(frozen=True)
+class Bool(Param):
+    """A truth value: True, 1, 'True', 'true', '1' and their opposites."""
+
+    expects: str = field(default="boolean", init=False)
+
+    def convert(self, value: Any) -> bool:
+        if isinstance(value, str):
+            return {"true": True, "1": True, "false": False, "0": False}[value.strip().lower()]
+        if isinstance(value, (bool, np.bool_, int, np.integer)):
+            return bool(value)
+        raise ValueError
+
+    def parse(self, name: str, value: Any) -> Any:
+        try:
+            return super().parse(name, value)
+        except KeyError:
+            raise self.invalid(name, value) from None
+
+
+@dataclass(frozen=True)
+class Enum(Param):
+    """One of a few words."""
+
+    choices: tuple[str, ...] = ()
+    expects: str = field(default="string", init=False)
+
+    def convert(self, value: Any) -> str:
+        if value not in self.choices:
+            valid = ", ".join(f"'{c}'" for c in sorted(self.choices))
+            raise MXNetError(f"Invalid Input: '{value}', valid values are: {{{valid}}}")
+        return str(value)
+
+    @property
+    def type_name(self) -> str:
+        return "{" + ", ".join(repr(c) for c in self.choices) + "}"
+
+
+@dataclass(frozen=True)
+class Text(Param):
+    """Any text."""
+
+    expects: str = field(default="string", init=False)
+
+    def convert(self, value: Any) -> str:
+        return str(value)
+
+    def parse(self, name: str, value: Any) -> Any:
+        return None if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Shape(Param):
+    """A tuple of integers; one integer means a tuple of one. ``holes`` allows None entries."""
+
+    holes: bool = False
+    expects: str = field(default="Shape(tuple)", init=False)
+
+    def convert(self, value: Any) -> tuple[int | None, ...]:
+        value = _literal(value)
+        if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+            value = (value,)
+        return tuple(self._entry(v) for v in value)
+
+    def _entry(self, v: Any) -> int | None:
+        if v is None and self.holes:
+            return None
+        if isinstance(v, (bool, np.bool_)) or int(v) != v:
+            raise ValueError
+        return int(v)
+
+
+@dataclass(frozen=True)
+class Floats(Param):
+    """A tuple of floats; one number means a tuple of one."""
+
+    expects: str = field(default="tuple of <float>", init=False)
+
+    def convert(self, value: Any) -> tuple[float, ...]:
+        value = _literal(value)
+        return (float(value),) if isinstance(value, (int, float, np.generic)) else tuple(float(v) for v in value)
+
+
+@dataclass(frozen=True)
+class Axis(Param):
+    """Axes of a reduction: None, an integer, or a tuple (empty means all)."""
+
+    default: Any = None
+    expects: str = field(default="Shape(tuple)", init=False)
+
+    def convert(self, value: Any) -> tuple[int, ...]:
+        return Shape().convert(value)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Dtype(Param):
+    """An element type, by name or class."""
+
+    expects: str = field(default="string", init=False)
+
+    def convert(self, value: Any) -> DType:
+        return dtype_of(value)
+
+    def invalid(self, name: str, value: Any) -> MXNetError:
+        valid = "'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8'"
+        return MXNetError(f"Invalid Input: '{value}', valid values are: {{{valid}}}")
+
+
+@dataclass(frozen=True)
+class Any_(Param):
+    """A value that only Python code can give (subgraphs, callables)."""
+
+    def convert(self, value: Any) -> Any:
+        return value
+
+
+class Values:
+    """Parsed attributes: readable as fields, hashable by ``key``."""
+
+    def __init__(self, items: dict[str, Any]) -> None:
+        self.__dict__.update(items)
+        self.__dict__["key"] = tuple(items.items())
+
+    def __getattr__(self, name: str) -> Any:  # only for what is missing; tells type checkers the rest
+        raise AttributeError(name)
+
+    def __repr__(self) -> str:
+        return f"Values({dict(self.key)})"

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator record: everything hybridgpu knows of an operator, declared in one place.
+
+The functions of ``nd`` and ``sym``, array and Symbol methods, shape and type inference, eager
+execution, lowering, JSON and the documentation are all derived from these records.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..base import MXNetError
+from ..compiler.ir import Builder, Node
+from ..compiler.ir.types import TensorType
+from ..dtypes import DType
+from .params import REQUIRED, Param, Values, text_of
+
+__all__ = ["OPERATORS", "Operator", "check_same_shape", "operator", "shape_text"]
+
+Lower = Callable[..., "Node | Sequence[Node]"]
+
+
+@dataclass(eq=False)
+class Operator:
+    """One operator.
+
+    Attributes:
+        name: MXNet's canonical name, which files carry.
+        inputs: names of the inputs in order; a variadic operator has one name, ``*data``.
+        params: attributes in declaration order.
+        lower: (builder, values, *inputs) -> result or tuple of results, in primitives.
+        doc: what it does.
+        aliases: other names under which it is reached.
+        optional: (values) -> names of the inputs in use, for operators whose inputs depend on attributes.
+        auxiliary: inputs that are states, not arguments.
+        outputs: number of results, or (values) -> number.
+        visible: how many of them callers see, or (values) -> number; None means all.
+        output_names: suffixes of output names, () for 'output' (or 'output0' … for several).
+        dtypes: a letter an input; inputs with one letter have one dtype, '*' takes any.
+        same_shape: inputs and result have one shape.
+        result_dtype: (values, input dtypes) -> dtype of the results, where it is not the attribute
+            ``dtype`` or the first input's; used where shapes are unknown.
+        infer_inputs: (values, shapes) -> shapes, filling in None from what is known.
+        mutates: input index -> output index whose value it takes after the call.
+        eager: (xp, values, *arrays) -> arrays, for results whose shape depends on values.
+        method: name as a method of arrays and Symbols, '' for none.
+        count_param: the attribute that holds the number of variadic inputs.
+        samples: what tests draw: keyword sets of attributes with input shapes.
+        domain: (low, high) of the values that tests draw.
+        differentiable: False where the gradient is zero by definition.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    params: dict[str, Param]
+    lower: Lower
+    doc: str
+    aliases: tuple[str, ...] = ()
+    optional: Callable[[Values], Sequence[str]] | None = None
+    auxiliary: tuple[str, ...] = ()
+    outputs: int | Callable[[Values], int] = 1
+    visible: int | Callable[[Values], int] | None = None
+    output_names: tuple[str, ...] = ()
+    dtypes: str = ""
+    same_shape: bool = False
+    result_dtype: Callable[[Values, Sequence[DType | None]], DType | None] | None = None
+    infer_inputs: Callable[[Values, list[Any]], list[Any]] | None = None
+    mutates: dict[int, int] = field(default_factory=dict)
+    eager: Callable[..., Any] | None = None
+    method: str = ""
+    count_param: str = ""
+    samples: tuple[Any, ...] = ()
+    domain: tuple[float, float] = (-2.0, 2.0)
+    differentiable: bool = True
+    _parsed: dict[Any, Values] = field(default_factory=dict, repr=False)
+
+    @property
+    def variadic(self) -> bool:
+        return self.inputs[:1] != () and self.inputs[0].startswith("*")
+
+    # -- attributes
+
+    def parse(self, attributes: dict[str, Any], node: str = "") -> Values:
+        """Canonical values of the attributes given; defaults for the others.
+
+        Raises:
+            MXNetError: an unknown, missing or unfit attribute, in MXNet's words.
+        """
+        try:
+            key = tuple(attributes.items())
+            found = self._parsed.get(key)
+            # 1 == True == 1.0 as dictionary keys, but not as attributes
+            if found is not None and all(type(a) is type(b) for (_, a), (_, b) in zip(key, found.given, strict=True)):
+                return found
+        except TypeError:  # unhashable, such as a list
+            key = None
+        items: dict[str, Any] = {}
+        unknown = [k for k in attributes if k not in self.params]
+        if unknown and self.params:
+            raise self._unknown(unknown[0])
+        for name, param in self.params.items():
+            if name in attributes:
+                try:
+                    items[name] = param.parse(name, attributes[name])
+                except MXNetError as e:
+                    raise MXNetError(f'{e}, in operator {self.name}(name="{node}")') from None
+            elif param.default is REQUIRED:
+                raise MXNetError(
+                    f'Required parameter {name} of {param.type_name} is not presented, in operator {self.name}(name="{node}")'
+                )
+            else:
+                items[name] = param.default if param.default is None else param.parse(name, param.default)
+        values = Values(items)
+        values.__dict__["given"] = key
+        if key is not None and len(self._parsed) < 4096:
+            self._parsed[key] = values
+        return values
+
+    def _unknown(self, name: str) -> MXNetError:
+        lines = [f"{n} : {p.type_name}{'' if p.default is REQUIRED else f', optional, default={p.default}'}" for n, p in self.params.items()]
+        return MXNetError(
+            f"Cannot find argument '{name}', Possible Arguments:\n----------------\n" + "\n".join(lines) + f", in operator {self.name}(name=\"\")"
+        )
+
+    def attribute_texts(self, attributes: dict[str, Any]) -> dict[str, str]:
+        """The attributes as a Symbol keeps them: text, only what was given."""
+        return {k: text_of(v) for k, v in attributes.items()}
+
+    # -- arity
+
+    def input_names(self, values: Values, count: int | None = None) -> list[str]:
+        """Names of the inputs in use; for variadic operators ``arg0`` … up to ``count``."""
+        if self.variadic:
+            base = "arg" if self.inputs[0] in ("*args", "*data") else self.inputs[0][1:]
+            return [f"{base}{k}" for k in range(count or 0)]
+        return list(self.optional(values)) if self.optional else list(self.inputs)
+
+    def num_outputs(self, values: Values) -> int:
+        """All results, hidden ones included."""
+        return self.outputs(values) if callable(self.outputs) else self.outputs
+
+    def num_visible(self, values: Values) -> int:
+        """Results that callers see."""
+        if self.visible is None:
+            return self.num_outputs(values)
+        return self.visible(values) if callable(self.visible) else self.visible
+
+    def output_suffixes(self, values: Values) -> list[str]:
+        """What follows ``<node name>_`` in the names of the results."""
+        count = self.num_outputs(values)
+        if self.output_names:
+            return [self.output_names[k] for k in range(count)]
+        return ["output"] if count == 1 else [f"output{k}" for k in range(count)]
+
+    # -- lowering
+
+    def build(self, b: Builder, values: Values, inputs: Sequence[Node], node: str = "") -> tuple[Node, ...]:
+        """Check the inputs against the record and lower.
+
+        Raises:
+            MXNetError: dtypes or shapes that do not fit.
+        """
+        self.check(values, [i.type for i in inputs], node)
+        try:
+            out = self.lower(b, values, *inputs)
+        except (TypeError, ValueError) as e:
+            # an inference rule of a primitive: say which operator asked for the impossible
+            shapes = ", ".join(f"{i.dtype.name}{shape_text(i.shape)}" for i in inputs)
+            raise MXNetError(f"operator {self.name} does not take inputs of {shapes}: {e}") from e
+        return (out,) if isinstance(out, Node) else tuple(out)
+
+    def check(self, values: Values, types: Sequence[TensorType], node: str = "") -> None:
+        """The checks that hold for every operator: one dtype, one shape.
+
+        Raises:
+            MXNetError: in MXNet's words.
+        """
+        letters = self.dtypes or "T" * len(types)
+        if self.variadic:
+            letters = (self.dtypes or "T") * len(types)
+        first: dict[str, Any] = {}
+        for k, (letter, t) in enumerate(zip(letters, types, strict=False)):
+            if letter == "*":
+                continue
+            known = first.setdefault(letter, t.dtype)
+            if known is not t.dtype:
+                raise MXNetError(
+                    f"Incompatible attr in node {node} at {k}-th input: expected {known.name}, got {t.dtype.name}"
+                )
+        if self.same_shape:
+            check_same_shape(types, node)
+
+    def fill_shapes(self, values: Values, shapes: list[Any]) -> list[Any]:
+        """Input shapes with what can be told from the others filled in (None: unknown)."""
+        if self.infer_inputs is not None:
+            return self.infer_inputs(values, shapes)
+        if self.same_shape:
+            known = next((s for s in shapes if s is not None), None)
+            return [known if s is None else s for s in shapes]
+        return shapes
+
+    def dtype_of_result(self, values: Values, dtypes: Sequence[DType | None]) -> DType | None:
+        """The element type of the results for known input types, without shapes."""
+        if self.result_dtype is not None:
+            return self.result_dtype(values, dtypes)
+        wanted = values.__dict__.get("dtype")
+        return wanted if wanted is not None else next((d for d in dtypes if d is not None), None)
+
+    # -- documentation
+
+    def signature(self) -> inspect.Signature:
+        """As ``nd`` functions show it."""
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters: list[inspect.Parameter] = []
+        if self.variadic:
+            parameters.append(inspect.Parameter(self.inputs[0][1:], inspect.Parameter.VAR_POSITIONAL))
+            kind = inspect.Parameter.KEYWORD_ONLY
+        else:
+            parameters += [inspect.Parameter(n, kind, default=None) for n in self.inputs]
+        for n, p in self.params.items():
+            if n != self.count_param:
+                parameters.append(inspect.Parameter(n, kind, default=None if p.default is REQUIRED else p.default))
+        for n in ("out", "name"):
+            parameters.append(inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None))
+        return inspect.Signature(parameters)
+
+    def docstring(self) -> str:
+        """The documentation with its arguments."""
+        lines = [textwrap.dedent(self.doc).strip(), "", "Args:"]
+        lines += [f"    {n.lstrip('*')}: input array." for n in self.inputs]
+        for n, p in self.params.items():
+            if n != self.count_param:
+                default = "required" if p.default is REQUIRED else f"default {p.default!r}"
+                lines.append(f"    {n}: {p.type_name}, {default}. {p.doc}".rstrip())
+        lines += ["    out: array that receives the result.", "    name: name of the node (Symbols).", ""]
+        return "\n".join(lines)
+
+
+OPERATORS: dict[str, Operator] = {}  #: every name, canonical or alias
+
+
+def operator(
+    name: str, inputs: str = "data", params: dict[str, Param] | None = None, **fields: Any
+) -> Callable[[Lower], Operator]:
+    """Declare an operator whose lowering is the decorated function and whose doc is its docstring.
+
+    Args:
+        name: canonical name, then aliases, separated by blanks.
+        inputs: names separated by blanks.
+        params: attributes.
+        fields: other fields of :class:`Operator`.
+    """
+
+    def declare(lower: Lower) -> Operator:
+        canonical, *aliases = name.split()
+        doc = fields.pop("doc", None) or inspect.cleandoc(lower.__doc__ or "")
+        record = Operator(canonical, tuple(inputs.split()), params or {}, lower, doc, tuple(aliases), **fields)
+        for n in (canonical, *aliases):
+            if n in OPERATORS:
+                raise AssertionError(f"operator {n} is declared twice")
+            OPERATORS[n] = record
+        return record
+
+    return declare
+
+
+def shape_text(shape: Sequence[Any]) -> str:
+    """A shape as MXNet's messages write it: [2,3]."""
+    return "[" + ",".join(str(d) for d in shape) + "]"
+
+
+def check_same_shape(types: Sequence[TensorType], node: str = "") -> None:
+    """Raise MXNet's error unless all shapes are equal."""
+    for k, t in enumerate(types):
+        if t.shape != types[0].shape:
+            raise MXNetError(
+                f"Incompatible attr in node {node} at {k}-th input: "
+                f"expected {shape_text(types[0].shape)}, got {shape_text(t.shape)}"
+            )

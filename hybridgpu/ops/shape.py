@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that move elements: reshape, transpose, slice, join, repeat, broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+
+from ..base import MXNetError
+from ..compiler.ir import Builder, Node
+from ..dtypes import i64
+from .params import Bool, Int, Shape, Values
+from .record import operator, shape_text
+
+__all__ = ["infer_reshape", "slice_bounds"]
+
+
+def axis_of(axis: int, ndim: int, what: str = "axis") -> int:
+    """``axis`` as a non-negative number.
+
+    Raises:
+        MXNetError: it is out of range.
+    """
+    if not -ndim <= axis < ndim:
+        raise MXNetError(f"Check failed: {what} {axis} is out of bounds for an array of {ndim} dimensions")
+    return axis % ndim
+
+
+# -- reshape
+
+
+def infer_reshape(shape: Sequence[int], target: Sequence[int], reverse: bool = False) -> tuple[int, ...]:
+    """The shape that MXNet's codes 0, -1, -2, -3 and -4 describe.
+
+    Raises:
+        MXNetError: the codes do not fit the shape, or the sizes differ.
+    """
+    source = list(shape)[::-1] if reverse else list(shape)
+    codes = list(target)
+    if reverse:
+        if -4 in codes:
+            raise MXNetError("Check failed: code -4 cannot be used with reverse=True")
+        codes.reverse()
+    out: list[int] = []
+    at, k, unknown = 0, 0, -1
+
+    def take() -> int:
+        nonlocal at
+        if at >= len(source):
+            raise MXNetError(f"Check failed: shape {tuple(target)} has more codes than {shape_text(shape)} has dimensions")
+        at += 1
+        return source[at - 1]
+
+    while k < len(codes):
+        code = codes[k]
+        if code == 0:
+            out.append(take())
+        elif code == -1:
+            if unknown >= 0:
+                raise MXNetError("Check failed: at most one dimension can be -1")
+            unknown = len(out)
+            out.append(1)
+            at += 1
+        elif code == -2:
+            out += source[at:]
+            at = len(source)
+        elif code == -3:
+            out.append(take() * take())
+        elif code == -4:
+            whole = take()
+            if k + 2 >= len(codes):
+                raise MXNetError("Check failed: code -4 needs two numbers after it")
+            first, second = codes[k + 1 : k + 3]
+            if first == -1 and second == -1:
+                raise MXNetError("Check failed: Split dims cannot both be -1.")
+            first = whole // second if first == -1 else first
+            second = whole // first if second == -1 else second
+            if first * second != whole:
+                raise MXNetError(f"Check failed: Split dims {first}, {second} do not divide original dim {whole}")
+            out += [first, second]
+            k += 2
+        elif code > 0:
+            out.append(code)
+            at += 1
+        else:
+            raise MXNetError(f"Check failed: {code} is no reshape code")
+        k += 1
+    size = prod(shape)
+    if unknown >= 0:
+        rest = prod(out[:unknown] + out[unknown + 1 :])
+        out[unknown] = size // rest if rest else 0
+    if reverse:
+        out.reverse()
+    if prod(out) != size:
+        raise MXNetError(
+            f"Check failed: oshape.Size() == dshape.Size(): Target shape size is different to source. Target: {shape_text(out)} Source: {shape_text(shape)}"
+        )
+    return tuple(out)
+
+
+@operator(
+    "Reshape reshape",
+    params={
+        "shape": Shape((), "new extents; 0 copies, -1 infers, -2 copies the rest, -3 merges two, -4 splits one"),
+        "reverse": Bool(False, "match the codes from the right"),
+        "target_shape": Shape((), "old form of shape"),
+        "keep_highest": Bool(False, "old form: keep the first extent"),
+    },
+)
+def reshape(b: Builder, p: Values, data: Node) -> Node:
+    """The same elements under another shape."""
+    if p.shape:
+        return b.reshape(data, infer_reshape(data.shape, p.shape, p.reverse))
+    target = list(p.target_shape)
+    if p.keep_highest and target:
+        target[0] = data.shape[0]
+    return b.reshape(data, infer_reshape(data.shape, [-1 if t == 0 else t for t in target]))
+
+
+@operator(
+    "reshape_like",
+    "lhs rhs",
+    dtypes="**",
+    params={k: Int(None) for k in ("lhs_begin", "lhs_end", "rhs_begin", "rhs_end")},
+    method="reshape_like",
+)
+def reshape_like(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
+    """lhs with the shape of rhs, or with axes begin … end replaced by those of rhs."""
+
+    def span(begin: int | None, end: int | None, ndim: int) -> tuple[int, int]:
+        start = 0 if begin is None else begin + ndim if begin < 0 else begin
+        stop = ndim if end is None else end + ndim if end < 0 else end
+        return start, stop
+
+    lb, le = span(p.lhs_begin, p.lhs_end, lhs.ndim)
+    rb, re_ = span(p.rhs_begin, p.rhs_end, rhs.ndim)
+    return b.reshape(lhs, _same_size(lhs, (*lhs.shape[:lb], *rhs.shape[rb:re_], *lhs.shape[le:])))
+
+
+def _same_size(x: Node, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if prod(shape) != x.size:
+        raise MXNetError(f"Cannot reshape array of shape {shape_text(x.shape)} to {shape_text(shape)}: the sizes differ")
+    return shape
+
+
+@operator("Flatten flatten", method="flatten")
+def flatten(b: Builder, p: Values, data: Node) -> Node:
+    """All axes but the first folded into one."""
+    return b.reshape(data, (data.shape[0], prod(data.shape[1:])))
+
+
+@operator("expand_dims", params={"axis": Int(doc="position of the new axis")}, method="expand_dims")
+def expand_dims(b: Builder, p: Values, data: Node) -> Node:
+    """A new axis of extent 1."""
+    axis = axis_of(p.axis, data.ndim + 1)
+    return b.reshape(data, (*data.shape[:axis], 1, *data.shape[axis:]))
+
+
+@operator("squeeze", params={"axis": Shape(None, "axes to drop; None for all of extent 1")}, method="squeeze")
+def squeeze(b: Builder, p: Values, data: Node) -> Node:
+    """Drop axes of extent 1."""
+    if p.axis is None:
+        axes = [k for k, d in enumerate(data.shape) if d == 1]
+    else:
+        axes = [axis_of(a, data.ndim) for a in p.axis]
+        for a in axes:
+            if data.shape[a] != 1:
+                raise MXNetError(f"Check failed: cannot select an axis to squeeze out which has size={data.shape[a]} not equal to one")
+    shape = tuple(d for k, d in enumerate(data.shape) if k not in axes)
+    return b.reshape(data, shape or (1,))
+
+
+# -- order of axes and elements
+
+
+@operator("transpose", params={"axes": Shape((), "new order; () reverses")}, method="transpose")
+def transpose(b: Builder, p: Values, data: Node) -> Node:
+    """Permute the axes."""
+    axes = [axis_of(a, data.ndim) for a in p.axes] or list(range(data.ndim))[::-1]
+    if sorted(axes) != list(range(data.ndim)):
+        raise MXNetError(f"Check failed: axes {p.axes} are no permutation of the {data.ndim} axes")
+    return b.copy(data) if data.ndim < 2 else b.transpose(data, axes)
+
+
+@operator("SwapAxis swapaxes", params={"dim1": Int(0, "first axis"), "dim2": Int(0, "second axis")}, method="swapaxes")
+def swapaxes(b: Builder, p: Values, data: Node) -> Node:
+    """Exchange two axes."""
+    axes = list(range(data.ndim))
+    one, two = axis_of(p.dim1, data.ndim), axis_of(p.dim2, data.ndim)
+    axes[one], axes[two] = axes[two], axes[one]
+    return b.transpose(data, axes)
+
+
+@operator("reverse flip", params={"axis": Shape(doc="axes to reverse")}, method="flip")
+def flip(b: Builder, p: Values, data: Node) -> Node:
+    """Reverse the order along axes."""
+    return b.reverse(data, axes=tuple(sorted(axis_of(a, data.ndim) for a in p.axis)))
+
+
+# -- slices
+
+
+def slice_bounds(begin: int | None, end: int | None, step: int | None, extent: int) -> tuple[int, int, int]:
+    """Python's slice as (first, number, step); bounds beyond the axis are cut as Python cuts them."""
+    if step == 0:
+        raise MXNetError("Check failed: slice step cannot be 0")
+    span = range(*slice(begin, end, step).indices(extent))
+    return (span.start if len(span) else 0), len(span), span.step
+
+
+def take_slice(b: Builder, x: Node, parts: Sequence[tuple[int, int, int]]) -> Node:
+    """(first, number, step) an axis; negative steps walk backwards."""
+    begin, end, step, backwards = [], [], [], []
+    for axis, (first, count, stride) in enumerate(parts):
+        low = first if stride > 0 else first + (count - 1) * stride
+        if count == 0:
+            low = 0
+        begin.append(low)
+        end.append(low + (count - 1) * abs(stride) + 1 if count else low)
+        step.append(abs(stride))
+        if stride < 0 and count > 1:
+            backwards.append(axis)
+    y = b.slice(x, begin, end, step)
+    return b.reverse(y, axes=tuple(backwards)) if backwards else y
+
+
+@operator(
+    "slice crop",
+    params={
+        "begin": Shape(doc="first positions, None for the start", holes=True),
+        "end": Shape(doc="positions after the last, None for the end", holes=True),
+        "step": Shape((), "steps; None or () for 1", holes=True),
+    },
+    method="slice",
+)
+def slice_(b: Builder, p: Values, data: Node) -> Node:
+    """A box of the array, as Python slices of the leading axes."""
+    if len(p.begin) > data.ndim or len(p.begin) != len(p.end):
+        raise MXNetError(f"Check failed: slice begin {p.begin} and end {p.end} do not fit an array of {data.ndim} dimensions")
+    steps = p.step or (None,) * len(p.begin)
+    parts = [slice_bounds(*t) for t in zip(p.begin, p.end, steps, data.shape, strict=False)]
+    parts += [(0, d, 1) for d in data.shape[len(parts) :]]
+    return take_slice(b, data, parts)
+
+
+@operator(
+    "slice_axis",
+    params={"axis": Int(doc="the axis"), "begin": Int(doc="first position"), "end": Int(doc="position after the last", optional=True)},
+    method="slice_axis",
+)
+def slice_axis(b: Builder, p: Values, data: Node) -> Node:
+    """A slice of one axis."""
+    axis = axis_of(p.axis, data.ndim)
+    extent = data.shape[axis]
+    begin = p.begin + extent if p.begin < 0 else p.begin
+    end = extent if p.end is None else p.end + extent if p.end < 0 else p.end
+    if not 0 <= begin < end <= extent:
+        raise MXNetError(f"Check failed: Invalid begin, end, get begin={p.begin}, end={p.end} for an axis of {extent}")
+    parts = [(begin, end - begin, 1) if k == axis else (0, d, 1) for k, d in enumerate(data.shape)]
+    return take_slice(b, data, parts)
+
+
+@operator(
+    "slice_like", "data shape_like", params={"axes": Shape((), "axes to cut; () for all")}, dtypes="**", method="slice_like"
+)
+def slice_like(b: Builder, p: Values, data: Node, shape_like: Node) -> Node:
+    """The start of every axis, as long as the other array's."""
+    axes = [axis_of(a, data.ndim) for a in p.axes] or list(range(data.ndim))
+    if not p.axes and data.ndim != shape_like.ndim:
+        raise MXNetError(f"Check failed: slice_like needs equal numbers of axes, got {data.ndim} and {shape_like.ndim}")
+    end = list(data.shape)
+    for a in axes:
+        if shape_like.shape[a] > data.shape[a]:
+            raise MXNetError(f"Check failed: Slice axis: {a} exceeds the extent {data.shape[a]} of the first input with {shape_like.shape[a]}")
+        end[a] = shape_like.shape[a]
+    return b.slice(data, (0,) * data.ndim, end)
+
+
+def _split_parts(p: Values) -> int:
+    return int(p.num_outputs)
+
+
+@operator(
+    "SliceChannel split",
+    params={
+        "num_outputs": Int(doc="number of parts", low=1),
+        "axis": Int(1, "the axis to cut"),
+        "squeeze_axis": Bool(False, "drop the axis (parts must have extent 1)"),
+    },
+    outputs=_split_parts,
+    method="split",
+)
+def split(b: Builder, p: Values, data: Node) -> list[Node]:
+    """Equal parts along an axis."""
+    axis = axis_of(p.axis, data.ndim)
+    extent, n = data.shape[axis], p.num_outputs
+    if extent % n:
+        raise MXNetError(
+            f"Check failed: dshape[real_axis] % param_.num_outputs == 0U ({extent % n} vs. 0) : You are trying to split the {axis}-th axis "
+            f"of input tensor with shape {shape_text(data.shape)} into num_outputs={n} evenly sized chunks, but this is not possible because {n} does not evenly divide {extent}"
+        )
+    return cut(b, data, axis, [k * (extent // n) for k in range(n + 1)], p.squeeze_axis)
+
+
+def cut(b: Builder, data: Node, axis: int, at: Sequence[int], squeeze_axis: bool) -> list[Node]:
+    """Pieces between consecutive positions of ``at``."""
+    out = []
+    for begin, end in zip(at[:-1], at[1:], strict=True):
+        low = tuple(begin if k == axis else 0 for k in range(data.ndim))
+        high = tuple(end if k == axis else d for k, d in enumerate(data.shape))
+        piece = b.slice(data, low, high)
+        if squeeze_axis:
+            if end - begin != 1:
+                raise MXNetError(f"Check failed: squeeze_axis needs parts of extent 1, got {end - begin}")
+            piece = b.reshape(piece, (*data.shape[:axis], *data.shape[axis + 1 :]))
+        out.append(piece)
+    return out
+
+
+@operator(
+    "_split_v2",
+    params={
+        "indices": Shape((), "positions of the cuts, 0 first"),
+        "axis": Int(1, "the axis to cut"),
+        "squeeze_axis": Bool(False, "drop the axis"),
+        "sections": Int(0, "number of equal parts, 0 to use indices"),
+    },
+    outputs=lambda p: p.sections or len(p.indices),
+)
+def split_v2(b: Builder, p: Values, data: Node) -> list[Node]:
+    """Parts along an axis, equal or cut at positions."""
+    axis = axis_of(p.axis, data.ndim)
+    extent = data.shape[axis]
+    if p.sections:
+        if extent % p.sections:
+            raise MXNetError(f"Check failed: {p.sections} does not evenly divide the extent {extent} of axis {axis}")
+        at = [k * (extent // p.sections) for k in range(p.sections + 1)]
+    else:
+        at = [min(i, extent) for i in p.indices] + [extent]
+    return cut(b, data, axis, at, p.squeeze_axis)
+
+
+# -- joining and repeating
+
+
+@operator("Concat concat", "*data", params={"num_args": Int(0), "dim": Int(1, "axis to join along")}, count_param="num_args")
+def concat(b: Builder, p: Values, *data: Node) -> Node:
+    """Join along an axis (1 by default)."""
+    axis = axis_of(p.dim, data[0].ndim)
+    for k, x in enumerate(data):
+        if x.ndim != data[0].ndim or any(j != axis and d != e for j, (d, e) in enumerate(zip(x.shape, data[0].shape, strict=False))):
+            raise MXNetError(
+                f"Check failed: Incompatible input shape: expected {shape_text(data[0].shape)} but for axis {axis}, got {shape_text(x.shape)} at input {k}"
+            )
+    return b.copy(data[0]) if len(data) == 1 else b.concat(list(data), axis)
+
+
+@operator("stack", "*data", params={"axis": Int(0, "position of the new axis"), "num_args": Int(0)}, same_shape=True, count_param="num_args")
+def stack(b: Builder, p: Values, *data: Node) -> Node:
+    """Join along a new axis."""
+    axis = axis_of(p.axis, data[0].ndim + 1)
+    shape = (*data[0].shape[:axis], 1, *data[0].shape[axis:])
+    return b.concat([b.reshape(x, shape) for x in data], axis)
+
+
+@operator("tile", params={"reps": Shape(doc="repetitions an axis")}, method="tile")
+def tile(b: Builder, p: Values, data: Node) -> Node:
+    """The whole array repeated along its axes, as NumPy's tile."""
+    rank = max(len(p.reps), data.ndim)
+    reps = (1,) * (rank - len(p.reps)) + p.reps
+    shape = (1,) * (rank - data.ndim) + data.shape
+    x = b.reshape(data, [e for d in shape for e in (1, d)])
+    x = b.broadcast(x, [e for r, d in zip(reps, shape, strict=True) for e in (r, d)])
+    return b.reshape(x, tuple(r * d for r, d in zip(reps, shape, strict=True)))
+
+
+@operator("repeat", params={"repeats": Int(doc="how often", low=0), "axis": Int(None, "the axis; None flattens")}, method="repeat")
+def repeat(b: Builder, p: Values, data: Node) -> Node:
+    """Every element repeated in place."""
+    x = data
+    if p.axis is None:
+        x = b.reshape(x, (x.size,))
+    axis = axis_of(p.axis or 0, x.ndim)
+    shape = x.shape
+    wide = b.broadcast(b.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :])), (*shape[: axis + 1], p.repeats, *shape[axis + 1 :]))
+    return b.reshape(wide, (*shape[:axis], shape[axis] * p.repeats, *shape[axis + 1 :]))
+
+
+# -- broadcasting
+
+
+def broadcast_shape(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
+    """``target`` with 0 standing for the input's extent.
+
+    Raises:
+        MXNetError: an extent other than 1 would have to grow.
+    """
+    if len(shape) != len(target):
+        raise MXNetError(
+            f"Check failed: ishape.ndim() == param.shape.ndim() ({len(shape)} vs. {len(target)}) : "
+            f"Operand of shape {shape_text(shape)} cannot be broadcasted to {shape_text(target)}"
+        )
+    out = tuple(d if t == 0 else t for d, t in zip(shape, target, strict=True))
+    if any(d not in (1, t) for d, t in zip(shape, out, strict=True)):
+        raise MXNetError(
+            f"Check failed: Array cannot be broadcasted from {shape_text(shape)} to {shape_text(target)}"
+        )
+    return out
+
+
+@operator("broadcast_to", params={"shape": Shape((), "new extents; 0 keeps one")})
+def broadcast_to(b: Builder, p: Values, data: Node) -> Node:
+    """Repeat axes of extent 1 up to a shape."""
+    return b.broadcast(data, broadcast_shape(data.shape, p.shape))
+
+
+@operator(
+    "broadcast_axis broadcast_axes",
+    params={"axis": Shape((), "axes of extent 1"), "size": Shape((), "their new extents")},
+    method="broadcast_axes",
+)
+def broadcast_axis(b: Builder, p: Values, data: Node) -> Node:
+    """Repeat single axes of extent 1."""
+    if len(p.axis) != len(p.size):
+        raise MXNetError(f"Check failed: axis {p.axis} and size {p.size} differ in length")
+    shape = list(data.shape)
+    for a, n in zip(p.axis, p.size, strict=True):
+        axis = axis_of(a, data.ndim)
+        if shape[axis] != 1:
+            raise MXNetError(f"Check failed: axis {a} has extent {shape[axis]}; only extents of 1 can be broadcast")
+        shape[axis] = n
+    return b.broadcast(data, shape)
+
+
+@operator(
+    "broadcast_like",
+    "lhs rhs",
+    params={"lhs_axes": Shape(None, "axes of lhs"), "rhs_axes": Shape(None, "axes of rhs that give their extents")},
+    dtypes="**",
+    method="broadcast_like",
+)
+def broadcast_like(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
+    """lhs broadcast to the shape of rhs, or to single axes of it."""
+    if p.lhs_axes is None or p.rhs_axes is None:
+        return b.broadcast(lhs, broadcast_shape(lhs.shape, rhs.shape))
+    target = list(lhs.shape)
+    for la, ra in zip(p.lhs_axes, p.rhs_axes, strict=True):
+        target[axis_of(la, lhs.ndim)] = rhs.shape[axis_of(ra, rhs.ndim)]
+    return b.broadcast(lhs, broadcast_shape(lhs.shape, tuple(target)))
+
+
+# -- shapes as arrays
+
+
+def _numbers(b: Builder, values: Sequence[int]) -> Node:
+    parts = [b.full((1,), v, i64) for v in values]
+    return b.concat(parts, 0) if parts else b.full((0,), 0, i64)
+
+
+@operator("shape_array", method="shape_array", differentiable=False, result_dtype=lambda p, d: i64)
+def shape_array(b: Builder, p: Values, data: Node) -> Node:
+    """The shape as an int64 array."""
+    return _numbers(b, data.shape)
+
+
+@operator("size_array", method="size_array", differentiable=False, result_dtype=lambda p, d: i64)
+def size_array(b: Builder, p: Values, data: Node) -> Node:
+    """The number of elements as an int64 array."""
+    return _numbers(b, [data.size])
+
+

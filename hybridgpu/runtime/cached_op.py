@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiled graph of a hybridized block: one program a signature, and a prepared call for the last one.
+
+A *signature* is the types of the inputs (shape, element type, device) and the training flag. Types
+are interned, so recognising the last signature takes a few identity checks. Nothing falls back to
+eager execution in silence: a new signature compiles, and is reported with the input that changed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .. import autograd
+
+from ..context import Context
+from ..ndarray.array import ArrayType, NDArray
+from ..symbol import Symbol
+from ..symbol.lowering import structure
+from .epoch import epoch
+from .pool import OutputPool
+from .program import Compiled, compiled
+
+__all__ = ["CachedOp"]
+
+_WARN_AFTER = 16  #: signatures of one block after which the dimension that keeps changing is named
+
+
+class CachedOp:
+    """A Symbol with the parameters of a block bound to its variables.
+
+    Args:
+        symbol: the traced graph.
+        data: names of the variables that are arguments, in call order.
+        params: parameters by name.
+        flags: static_alloc, static_shape, ….
+        name: of the block, for reports.
+    """
+
+    def __init__(self, symbol: Symbol, data: Sequence[str], params: Mapping[str, Any], flags: Mapping[str, Any], name: str) -> None:
+        self.symbol, self.flags, self.name = symbol, dict(flags), name
+        self.data = list(data)
+        names = symbol.list_inputs()
+        twice = [n for n in dict.fromkeys(names) if names.count(n) > 1]
+        if twice:
+            from ..base import MXNetError
+
+            raise MXNetError(f"variable name {twice[0]!r} occurs twice in the graph of {name}; give the two variables different names")
+        position = {n: k for k, n in enumerate(self.data)}
+        #: for each variable of the graph, the argument's number or the parameter
+        self.sources: list[Any] = [position[n] if n in position else params[n] for n in names]
+        self.fixed = frozenset(k for k, s in enumerate(self.sources) if not isinstance(s, int))
+        self._structure = structure(symbol)
+        self._last: tuple[list[ArrayType], bool] | None = None
+        self._changes: dict[str, int] = {}
+        self._count = 0
+        self._seen: dict[Any, Compiled] = {}
+
+    # -- the general way
+
+    def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
+        """The results, one array an output of the graph.
+
+        Raises:
+            DeferredInitializationError: a parameter still waits for its shape.
+            MXNetError: inputs that do not fit; the node is named.
+        """
+        ctx = arrays[0].context
+        inputs = self.inputs(arrays, ctx)
+        return self.compiled_for(inputs, ctx).run(inputs, ctx)
+
+    def inputs(self, arrays: Sequence[NDArray], ctx: Context) -> list[NDArray]:
+        """Arrays for all variables of the graph, parameters included."""
+        return [arrays[s] if isinstance(s, int) else s.data(ctx) for s in self.sources]
+
+    def compiled_for(self, inputs: Sequence[NDArray], ctx: Context) -> Compiled:
+        """The program for the types of ``inputs``."""
+        training = autograd.state.training
+        types = [x._type for x in inputs]
+        key = (tuple(types), training)
+        found = self._seen.get(key)
+        if found is None:
+            reason = self._reason(types, training)
+            found = compiled(
+                self.symbol, [t.tensor for t in types], training, ctx, self.fixed, self.name, reason, self._structure
+            )
+            self._seen[key] = found
+            self._last = (types, training)
+        return found
+
+    def _reason(self, types: list[ArrayType], training: bool) -> str:
+        """Why a new program is needed, in words; warns once about a dimension that keeps changing."""
+        self._count += 1
+        if self._last is None:
+            return "first call"
+        old, old_training = self._last
+        names = self.symbol.list_inputs()
+        parts = []
+        for n, a, b in zip(names, old, types, strict=True):
+            if a is b:
+                continue
+            if a.dtype is b.dtype and len(a.shape) == len(b.shape) and a.ctx == b.ctx:
+                axes = [k for k, (d, e) in enumerate(zip(a.shape, b.shape, strict=True)) if d != e]
+                parts.append(f"{n} axis {', '.join(map(str, axes))}: {a.shape} -> {b.shape}")
+                for k in axes:
+                    self._changes[f"axis {k} of {n}"] = self._changes.get(f"axis {k} of {n}", 0) + 1
+            else:
+                parts.append(f"{n}: {a!r} -> {b!r}")
+        if training != old_training:
+            parts.append(f"training: {old_training} -> {training}")
+        if self._count == _WARN_AFTER and self._changes:
+            worst = max(self._changes, key=lambda k: self._changes[k])
+            warnings.warn(
+                f"block {self.name} has been prepared for {self._count} signatures; {worst} keeps changing. Kernels that do not depend on it "
+                "are reused, but padding it to a few sizes saves preparation time.",
+                stacklevel=6,
+            )
+        return "; ".join(parts) or "another signature in between"
+
+    # -- the prepared call
+
+    def prepared(self, slow: Callable[..., Any]) -> Callable[..., Any] | None:
+        """A function that repeats the last call with almost no Python, or None where there is none.
+
+        It checks that the arguments have the same types, the training flag is the same and no
+        parameter moved; otherwise it calls ``slow``. Only single results on the host so far.
+        """
+        if self._last is None and not self._seen:
+            return None
+        (types, training), program = next(reversed(self._seen.items()))
+        ctx = types[0].ctx
+        loaded = program.loaded
+        if program.program is None or program.draws or len(program.outputs) != 1 or getattr(loaded, "single", None) is None:
+            return None
+        del ctx
+        return _prepare(self, types, training, program, slow)
+
+    # -- reports
+
+    def explain(self, arrays: Sequence[NDArray]) -> Any:
+        """See HybridBlock.explain."""
+        from ..explain import Explanation
+
+        ctx = arrays[0].context
+        inputs = self.inputs(arrays, ctx)
+        return Explanation(self.name, self.compiled_for(inputs, ctx))
+
+    def internals(self, arrays: Sequence[NDArray], monitor_all: bool) -> list[tuple[str, str, NDArray]]:
+        """(name, operator, value) of every result inside the graph, computed without fusion across them."""
+        ctx = arrays[0].context
+        inputs = self.inputs(arrays, ctx)
+        inner = self.symbol.get_internals()
+        heads = [(n, k) for n, k in inner._heads if monitor_all or n.op is not None]
+        group = Symbol(heads)
+        program = compiled(group, [x._type.tensor for x in inputs], autograd.state.training, ctx, name=f"{self.name} monitored")
+        values = program.run(inputs, ctx)
+        names = group.list_outputs()
+        return [(names[k], n.op.name if n.op else "null", v) for k, ((n, _), v) in enumerate(zip(heads, values, strict=True))]
+
+
+def _prepare(op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Callable[..., Any]) -> Callable[..., Any]:
+    """Build the prepared call: every name it uses is a local of this function."""
+    loaded = made.loaded
+    entry, table = loaded.single, loaded.table
+    ctx = next(t.ctx for k, t in enumerate(types) if k not in op.fixed)
+    params = [op.sources[k].data(ctx) for k in sorted(op.fixed)]
+    pointers = loaded.pointers([p.address for p in params])
+    fixed = ctypes.addressof(pointers)
+    arguments = [s for s in op.sources if isinstance(s, int)]
+    wanted: list[ArrayType | None] = [None] * len(op.data)
+    for s, t in zip(op.sources, types, strict=True):
+        if isinstance(s, int):
+            wanted[s] = t
+    pool = OutputPool(made.outputs[0], ctx)
+    take = pool.take
+    state, born = autograd.state, epoch[0]
+    free, release = loaded._free, loaded.release
+    has_arena = bool(made.program and made.program.arena_bytes)
+    make_arena = loaded.arena
+    keep = (pointers, params)
+
+    if len(op.data) == 1 and arguments == [0] and not has_arena:
+        only = wanted[0]
+
+        def call_one(*args: Any) -> Any:
+            if len(args) == 1:
+                x = args[0]
+                if x.__class__ is NDArray and x._type is only and epoch[0] == born and state.training is training and not state.recording:
+                    y = take()
+                    entry(0, table, fixed, x._address or x.address, y._address)
+                    return y
+            return slow(args)
+
+        call_one.keep = keep  # type: ignore[attr-defined]
+        return call_one
+
+    count = len(op.data)
+
+    def call_several(*args: Any) -> Any:
+        if len(args) == count and epoch[0] == born and state.training is training and not state.recording:
+            for x, t in zip(args, wanted):  # noqa: B905  (lengths were just compared)
+                if x.__class__ is not NDArray or (t is not None and x._type is not t):
+                    return slow(args)
+            y = take()
+            addresses = [args[k]._address or args[k].address for k in arguments]
+            arena = (free.pop() if free else make_arena()) if has_arena else (None, 0)
+            entry(arena[1], table, fixed, *addresses, y._address)
+            if has_arena:
+                release(arena)
+            return y
+        return slow(args)
+
+    call_several.keep = keep  # type: ignore[attr-defined]
+    return call_several
+
+

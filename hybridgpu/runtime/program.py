@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs by signature: found in memory, on disk, or compiled.
+
+A :class:`Compiled` runs a Symbol for one combination of input types. Where there is no compiler the
+reference interpreter runs the same graph, which is said once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from ..backends.devices import Device, device_of
+from ..compiler.ir.types import TensorType, tensor_type
+from ..compiler.program import VERSION, HostStep, Program
+from ..context import Context
+from ..dtypes import from_short
+from ..ndarray.array import NDArray, wrap
+from ..random import next_state
+from ..resources import kernels_hash
+from ..store import default_store
+from ..symbol.symbol import Symbol
+from .reports import CompileEvent, Dumper, record
+
+__all__ = ["Compiled", "compiled"]
+
+
+class Compiled:
+    """A Symbol compiled for given input types on a device.
+
+    Attributes:
+        program: the plan, None where the reference interpreter runs.
+        loaded: what runs it.
+        outputs: types of the results.
+        draws: True if it takes a random state as last argument.
+        seconds: what making it cost.
+        cache: 'none', 'disk' (program found there) or 'memory'.
+    """
+
+    def __init__(self, device: Device, outputs: list[TensorType], draws: bool, program: Program | None, loaded: Any) -> None:
+        self.device, self.outputs, self.draws = device, outputs, draws
+        self.program, self.loaded = program, loaded
+        self.seconds = 0.0
+        self.cache = "none"
+
+    def run(self, inputs: Sequence[NDArray], ctx: Context) -> list[NDArray]:
+        """The results for arrays in ``list_inputs`` order."""
+        arrays = [x._data for x in inputs]
+        if self.draws:
+            arrays.append(self.device.from_host(next_state(ctx)))
+        if self.program is None:
+            return [wrap(a, ctx) for a in self.loaded(*arrays)]
+        xp = self.device.xp
+        results = [xp.empty(t.shape, t.dtype.np) for t in self.outputs]
+        self.loaded(arrays, results)
+        return [wrap(a, ctx) for a in results]
+
+
+_memory: dict[Any, Compiled] = {}
+_building = threading.RLock()
+_warned = False
+
+
+def compiled(
+    symbol: Symbol,
+    types: Sequence[TensorType],
+    training: bool,
+    ctx: Context,
+    fixed: frozenset[int] = frozenset(),
+    name: str = "graph",
+    reason: str = "first call",
+    structure: str | None = None,
+) -> Compiled:
+    """The program of ``symbol`` for input types in ``list_inputs`` order.
+
+    Args:
+        fixed: positions of inputs whose memory stays where it is from call to call (parameters).
+        name, reason: for the report.
+        structure: the symbol's structure hash, if known.
+    """
+    from ..symbol.lowering import structure as structure_of
+
+    device = device_of(ctx)
+    backend = device.backend()
+    shape = structure if structure is not None else structure_of(symbol)
+    key = (shape, tuple(types), training, fixed, backend.key() if backend else "reference", id(device.xp))
+    found = _memory.get(key)
+    if found is not None:
+        return found
+    with _building:
+        found = _memory.get(key)
+        if found is None:
+            found = _memory[key] = _build(symbol, list(types), training, device, fixed, name, reason, repr(key[:5]))
+    return found
+
+
+def _build(
+    symbol: Symbol,
+    types: list[TensorType],
+    training: bool,
+    device: Device,
+    fixed: frozenset[int],
+    name: str,
+    reason: str,
+    identity: str,
+) -> Compiled:
+    start = time.perf_counter()
+    backend = device.backend()
+    if backend is None:
+        made = _reference(symbol, types, training, device, name)
+    else:
+        store = default_store()
+        key = hashlib.sha256(f"{VERSION} {kernels_hash()} {identity}".encode()).hexdigest()
+        program = _stored(store.get_json("program", key))
+        cached = program is not None
+        if program is None:
+            from ..compiler.pipeline import compile_graph
+            from ..symbol.lowering import lower_symbol
+
+            dumper = Dumper(name)
+            if dumper.folder is not None:
+                dumper.write("00_symbol.json", symbol.tojson())
+            graph = lower_symbol(symbol, dict(zip(symbol.list_inputs(), types, strict=True)), training, name)
+            program = compile_graph(graph, backend.target, fixed, dumper if dumper.folder else None)
+            store.put_json("program", key, program.to_json())
+        outputs = [tensor_type(tuple(shape), from_short(short)) for shape, short in program.outputs]
+        made = Compiled(device, outputs, len(program.inputs) > len(types), program, backend.load(program))
+        made.cache = "disk" if cached else "none"
+    made.seconds = time.perf_counter() - start
+    _record(made, name, types, reason)
+    return made
+
+
+def _stored(data: Any) -> Program | None:
+    """The program of a stored form; None (a miss) if it is not one."""
+    if data is None:
+        return None
+    try:
+        return Program.from_json(data)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _reference(symbol: Symbol, types: list[TensorType], training: bool, device: Device, name: str) -> Compiled:
+    from ..compiler.passes.simplify import simplify
+    from ..compiler.reference import Interpreter
+    from ..symbol.lowering import lower_symbol
+
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(
+            "hybridgpu: no C++ compiler was found (looked for $HYBRIDGPU_CXX, $CXX, c++, g++, clang++, zig), so NumPy runs "
+            "hybridized graphs operator by operator. Install g++ or clang++, or `pip install ziglang`, for compiled kernels.",
+            RuntimeWarning,
+            stacklevel=5,
+        )
+    graph = simplify(lower_symbol(symbol, dict(zip(symbol.list_inputs(), types, strict=True)), training, name))
+    draws = len(graph.inputs) > len(types)
+    return Compiled(device, [o.type for o in graph.outputs], draws, None, Interpreter(graph, device.xp))
+
+
+def _record(made: Compiled, name: str, types: Sequence[TensorType], reason: str) -> None:
+    program = made.program
+    kernels = sum(not isinstance(s, HostStep) for s in program.steps) if program else 0
+    signature = ", ".join(repr(t) for t in types[:3]) + (f" … {len(types)} inputs" if len(types) > 3 else "")
+    modules = made.loaded.info.compiled if program else 0
+    record(
+        CompileEvent(name, signature, program.target if program else "reference", reason, kernels, modules, made.cache, made.seconds),
+        program,
+    )

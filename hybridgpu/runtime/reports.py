@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was compiled and why: counters, ``compile_report()``, HYBRIDGPU_DEBUG and HYBRIDGPU_DUMP."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..compiler.program import KernelStep, Program
+from ..settings import debug_level, dump_folder
+
+__all__ = ["CompileEvent", "CompileReport", "Dumper", "compile_report", "record"]
+
+
+@dataclass(frozen=True)
+class CompileEvent:
+    """One signature that a program was made for.
+
+    Attributes:
+        name: of the graph.
+        signature: input types, in words.
+        target: 'cpu', 'cuda' or 'reference'.
+        reason: why a program was needed: 'first call', or which input changed and how.
+        kernels: number of kernels.
+        compiled_modules: modules a compiler ran for; 0 when everything came from a cache.
+        cache: 'memory', 'disk' or 'none', where the program came from.
+        seconds: wall time.
+    """
+
+    name: str
+    signature: str
+    target: str
+    reason: str
+    kernels: int
+    compiled_modules: int
+    cache: str
+    seconds: float
+
+
+@dataclass
+class CompileReport:
+    """All events of the process, in order."""
+
+    events: list[CompileEvent] = field(default_factory=list)
+
+    @property
+    def signatures(self) -> int:
+        """Number of programs made."""
+        return len(self.events)
+
+    @property
+    def compiled_modules(self) -> int:
+        """How often a compiler ran."""
+        return sum(e.compiled_modules for e in self.events)
+
+    @property
+    def seconds(self) -> float:
+        return sum(e.seconds for e in self.events)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.signatures} signatures, {self.compiled_modules} modules compiled, {self.seconds * 1e3:.0f} ms in all"
+        ]
+        for e in self.events:
+            source = "compiled" if e.compiled_modules else f"from {e.cache}"
+            lines.append(f"  {e.name:<24} {e.signature:<40} {e.kernels:>3} kernels  {source:<12} {e.seconds * 1e3:7.1f} ms  {e.reason}")
+        return "\n".join(lines)
+
+
+_report = CompileReport()
+_lock = threading.Lock()
+
+
+def compile_report() -> CompileReport:
+    """Every signature compiled so far in this process, with the reason and the time it took."""
+    with _lock:
+        return CompileReport(list(_report.events))
+
+
+def record(event: CompileEvent, program: Program | None) -> None:
+    """Note an event and print it as HYBRIDGPU_DEBUG asks for."""
+    with _lock:
+        _report.events.append(event)
+    level = debug_level()
+    if level < 1:
+        return
+    made = f"{event.compiled_modules} modules compiled" if event.compiled_modules else f"from {event.cache}"
+    say(f"{event.name} {event.signature} on {event.target}: {event.kernels} kernels, {made}, {event.seconds * 1e3:.1f} ms ({event.reason})")
+    if program is None:
+        return
+    if level >= 2:
+        for step in program.steps:
+            if isinstance(step, KernelStep):
+                k = program.kernels[step.kernel]
+                moved = step.bytes_read + step.bytes_written
+                say(f"  {k.kind:<7} {k.name:<40} {moved / 1e6:10.3f} MB  {', '.join(f'{a}={b}' for a, b in k.choice.items())}")
+            else:
+                say(f"  library {step.primitive}")
+        say(f"  moves {program.bytes_moved / 1e6:.3f} MB, at least {program.bytes_min / 1e6:.3f} MB are needed")
+    if level >= 3:
+        say(program.graph)
+        for producer, consumer, rule, reason in program.cuts:
+            say(f"  cut {producer} | {consumer} [{rule}]: {reason}")
+    if level >= 4:
+        say(program.source or "\n".join(k.text for k in program.kernels))
+
+
+def say(text: str) -> None:
+    """A line on stderr."""
+    print(f"hybridgpu: {text}", file=sys.stderr)
+
+
+class Dumper:
+    """Writes every stage of one compilation into a folder of its own under HYBRIDGPU_DUMP."""
+
+    _count = 0
+
+    def __init__(self, name: str) -> None:
+        root = dump_folder()
+        self.folder: Path | None = None
+        if root:
+            Dumper._count += 1
+            safe = re.sub(r"\W+", "_", name)[:40] or "graph"
+            self.folder = Path(root, f"{time.strftime('%H%M%S')}_{os.getpid()}_{Dumper._count:03d}_{safe}")
+            self.folder.mkdir(parents=True, exist_ok=True)
+
+    def write(self, name: str, text: str) -> None:
+        if self.folder is not None:
+            (self.folder / name).write_text(text, encoding="utf-8")
+
+    def __call__(self, stage: str, value: Any) -> None:
+        if self.folder is None:
+            return
+        if stage == "04_groups":
+            lines = []
+            for g in value.groups:
+                members = ", ".join(n.prim.name for n in (g.at or [g.library]))
+                lines.append(f"group {g.serial} level {g.level} domain {[v.extent for v in g.vars]} reduced {[v.extent for v in g.reduced]}: {members}")
+            lines += [f"cut {c.producer!r} | {c.consumer!r} [{c.rule}] {c.reason}" for c in value.cuts]
+            self.write(f"{stage}.txt", "\n".join(lines) + "\n")
+        elif stage == "05_kernels":
+            self.write(f"{stage}.txt", "\n".join(f"{k.kind} {k.summary} {k.choice} extents {k.extents}" for k in value) + "\n")
+        elif stage == "06_program":
+            self.write("06_plan.json", json.dumps({k: v for k, v in asdict(value).items() if k not in ("source", "kernels", "graph")}, indent=1))
+            ending = "cpp" if value.target == "cpu" else "cu"
+            if value.source:
+                self.write(f"program.{ending}", value.source)
+            for k in value.kernels:
+                self.write(f"kernel_{k.name}.{ending}", annotated(k.text, k.operators))
+        else:
+            self.write(f"{stage}.txt", str(value))
+
+
+def annotated(text: str, operators: list[tuple[str, str, str]]) -> str:
+    """A kernel's text under a comment that names the user's operators and lines."""
+    lines = [f"//   {op} {name}  {line}".rstrip() for op, name, line in operators]
+    return "// computes\n" + "\n".join(lines) + "\n" + text

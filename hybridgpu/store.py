@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The disk cache: compiled modules and programs by key, safe among processes.
+
+Every entry is written under a temporary name and moved into place, and carries its own SHA-256. What
+does not verify is a miss. A folder that is missing, read-only, full or writable by others is never an
+error: entries then live in a private temporary folder, which is said once.
+
+Environment: ``HYBRIDGPU_CACHE_DIR`` names the folder, ``HYBRIDGPU_CACHE_SIZE`` bounds it (bytes,
+default 1 GiB), ``HYBRIDGPU_CACHE=0`` turns the lasting cache off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Store", "Usage", "default_store", "reset_default_store"]
+
+_DEFAULT_SIZE = 1 << 30
+_TOUCH_AFTER = 24 * 3600  # seconds; a hit refreshes an entry's time at most once a day
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a cache folder holds: number of entries, their bytes, the bound in bytes."""
+
+    folder: Path
+    entries: int
+    nbytes: int
+    limit: int
+
+
+class Store:
+    """Entries of bytes under ``folder``, by kind (a file ending) and key (hex digits)."""
+
+    def __init__(self, folder: Path, limit: int = _DEFAULT_SIZE) -> None:
+        self.folder, self.limit = folder, limit
+        self._fallback: tempfile.TemporaryDirectory[str] | None = None
+        self._checked = False
+        self._written = 0
+
+    # -- reading
+
+    def path(self, kind: str, key: str) -> Path | None:
+        """The file of a verified entry, or None."""
+        file = self._file(self._root(), kind, key)
+        try:
+            data = file.read_bytes()
+            digest = file.with_suffix(file.suffix + ".sum").read_text()
+        except OSError:
+            return None
+        if hashlib.sha256(data).hexdigest() == digest:
+            self._touch(file)
+            return file
+        self._discard(file)
+        return None
+
+    def get(self, kind: str, key: str) -> bytes | None:
+        """The bytes of a verified entry, or None."""
+        file = self.path(kind, key)
+        try:
+            return file.read_bytes() if file else None
+        except OSError:
+            return None
+
+    def get_json(self, kind: str, key: str) -> Any:
+        """The value of a verified JSON entry, or None."""
+        data = self.get(kind, key)
+        try:
+            return json.loads(data) if data is not None else None
+        except ValueError:
+            return None
+
+    # -- writing
+
+    def put(self, kind: str, key: str, data: bytes) -> Path | None:
+        """Store an entry; its file, or None where nothing can be written at all."""
+        for _ in range(2):  # a second time in the temporary folder
+            root = self._root()
+            file = self._file(root, kind, key)
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._replace(file, data)
+                self._replace(file.with_suffix(file.suffix + ".sum"), hashlib.sha256(data).hexdigest().encode())
+            except OSError as e:
+                if self._fallback is not None:
+                    return None
+                self._use_fallback(f"cannot write to {root}: {e.strerror or e}")
+                continue
+            if self._written == 0 or self._written + len(data) > self.limit // 16:
+                self.trim()
+                self._written = 0
+            self._written += len(data)
+            return file
+        return None
+
+    def put_json(self, kind: str, key: str, value: Any) -> Path | None:
+        return self.put(kind, key, json.dumps(value, separators=(",", ":")).encode())
+
+    def forget(self, kind: str, key: str) -> None:
+        """Delete an entry that turned out to be unusable."""
+        self._discard(self._file(self._root(), kind, key))
+
+    # -- upkeep
+
+    def usage(self) -> Usage:
+        """Count the entries of the lasting folder."""
+        files = list(self._entries())
+        return Usage(self.folder, len(files), sum(size for _, size, _ in files), self.limit)
+
+    def clear(self) -> int:
+        """Delete every entry; the number deleted."""
+        files = list(self._entries())
+        for file, _, _ in files:
+            self._discard(file)
+        return len(files)
+
+    def trim(self) -> None:
+        """Delete the entries used longest ago until the folder is within its bound."""
+        files = sorted(self._entries(), key=lambda f: f[2])
+        excess = sum(size for _, size, _ in files) - self.limit
+        for file, size, _ in files:
+            if excess <= 0:
+                break
+            self._discard(file)
+            excess -= size
+
+    def _entries(self) -> Iterator[tuple[Path, int, float]]:
+        for file in self.folder.glob("*/*"):
+            if file.suffix == ".sum" or file.name.startswith("."):
+                continue
+            try:
+                info = file.stat()
+            except OSError:
+                continue
+            yield file, info.st_size, info.st_mtime
+
+    # -- places
+
+    @staticmethod
+    def _file(root: Path, kind: str, key: str) -> Path:
+        return root / key[:2] / f"{key}.{kind}"
+
+    def _root(self) -> Path:
+        if not self._checked:
+            self._checked = True
+            problem = self._problem()
+            if problem:
+                self._use_fallback(problem)
+        return Path(self._fallback.name) if self._fallback is not None else self.folder
+
+    def _problem(self) -> str:
+        """Why the folder cannot be trusted or used, or ''."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            info = self.folder.stat()
+        except OSError as e:
+            return f"cannot use {self.folder}: {e.strerror or e}"
+        if hasattr(os, "getuid") and info.st_uid != os.getuid():
+            return f"{self.folder} belongs to another user"
+        if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return f"{self.folder} can be written by other users"
+        return ""
+
+    def _use_fallback(self, problem: str) -> None:
+        if self._fallback is None:
+            warnings.warn(
+                f"hybridgpu: {problem}; compiled kernels are kept for this process only. "
+                "Set HYBRIDGPU_CACHE_DIR to a private folder to keep them.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+            try:
+                self._fallback = tempfile.TemporaryDirectory(prefix="hybridgpu-")
+            except OSError:
+                self._fallback = None
+
+    @staticmethod
+    def _replace(file: Path, data: bytes) -> None:
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=".")
+        try:
+            with os.fdopen(handle, "wb") as f:
+                f.write(data)
+            os.replace(name, file)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    @staticmethod
+    def _discard(file: Path) -> None:
+        for f in (file, file.with_suffix(file.suffix + ".sum")):
+            try:
+                f.unlink(missing_ok=True)
+            except OSError:
+                pass  # read-only: the entry stays, and stays a miss
+
+    @staticmethod
+    def _touch(file: Path) -> None:
+        try:
+            if time.time() - file.stat().st_mtime > _TOUCH_AFTER:
+                os.utime(file)
+        except OSError:
+            pass
+
+
+_default: Store | None = None
+
+
+def default_store() -> Store:
+    """The process's store, in the user's cache folder unless the environment names another."""
+    global _default
+    if _default is None:
+        limit = int(os.environ.get("HYBRIDGPU_CACHE_SIZE", _DEFAULT_SIZE))
+        named = os.environ.get("HYBRIDGPU_CACHE_DIR")
+        if os.environ.get("HYBRIDGPU_CACHE") == "0":
+            folder = Path(tempfile.mkdtemp(prefix="hybridgpu-"))
+            import atexit
+            import shutil
+
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        elif named:
+            folder = Path(named)
+        else:
+            import platformdirs  # 3 ms: only where something is compiled or loaded
+
+            folder = Path(platformdirs.user_cache_dir("hybridgpu", appauthor=False))
+        _default = Store(folder, limit)
+    return _default
+
+
+def reset_default_store() -> None:
+    """Read the environment again at the next use (tests)."""
+    global _default
+    _default = None

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``mx.sym``: graphs, built by the same operators that ``mx.nd`` executes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..base import MXNetError, numeric_types
+from ..namespaces import Namespace
+from .compose import apply_symbol, compose, make_node, var
+from .symbol import Group, Symbol
+
+contrib = Namespace("contrib", apply_symbol, "sym")
+linalg = Namespace("linalg", apply_symbol, "sym")
+_internal = Namespace("_internal", apply_symbol, "sym")
+op = Namespace("op", apply_symbol, "sym")
+random = Namespace("random", apply_symbol, "sym")
+_top = Namespace("", apply_symbol, "sym")
+
+Variable = var
+
+__all__ = ["Group", "Symbol", "Variable", "contrib", "linalg", "load", "load_json", "op", "random", "var"]
+
+
+def load(fname: str) -> Symbol:
+    """The Symbol of a file.
+
+    Raises:
+        TypeError: the name is no string.
+        MXNetError: the file is missing or no graph.
+    """
+    if not isinstance(fname, str):
+        raise TypeError("fname need to be string")
+    try:
+        text = Path(fname).read_text(encoding="utf-8")
+    except OSError as e:
+        raise MXNetError(f'Open "{fname}": {e.strerror}') from None
+    except UnicodeDecodeError:
+        raise MXNetError(f"{fname} is no JSON: it is not UTF-8 text") from None
+    from .graph_json import read_graph
+
+    return Symbol(read_graph(text, fname))
+
+
+def load_json(json_str: str) -> Symbol:
+    """The Symbol of a JSON text."""
+    if not isinstance(json_str, str):
+        raise TypeError("fname required to be string")
+    from .graph_json import read_graph
+
+    return Symbol(read_graph(json_str, "the JSON text"))
+
+
+def _extents(shape: Any) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+def _made(name: str, attributes: dict[str, Any], node: str | None) -> Symbol:
+    from ..ops import OPERATORS
+
+    return make_node(OPERATORS[name], name, [], attributes, node, None)
+
+
+def zeros(shape: Any, dtype: Any = None, name: str | None = None, **kwargs: Any) -> Symbol:
+    """Zeros, float32 by default."""
+    return _made("_zeros", {"shape": _extents(shape), "dtype": dtype or "float32"}, name)
+
+
+def ones(shape: Any, dtype: Any = None, name: str | None = None, **kwargs: Any) -> Symbol:
+    """Ones, float32 by default."""
+    return _made("_ones", {"shape": _extents(shape), "dtype": dtype or "float32"}, name)
+
+
+def full(shape: Any, val: float, dtype: Any = None, name: str | None = None, **kwargs: Any) -> Symbol:
+    """One value everywhere."""
+    return _made("_full", {"shape": _extents(shape), "dtype": dtype or "float32", "value": float(val)}, name)
+
+
+def arange(
+    start: float, stop: float | None = None, step: float = 1.0, repeat: int = 1, infer_range: bool = False, name: str | None = None, dtype: Any = None, **kwargs: Any
+) -> Symbol:
+    """Values at equal distances."""
+    attributes = {"start": start, "stop": stop, "step": step, "repeat": repeat, "infer_range": infer_range, "dtype": dtype or "float32"}
+    return _made("_arange", attributes, name)
+
+
+def linspace(start: float, stop: float, num: int, endpoint: bool = True, name: str | None = None, dtype: Any = None) -> Symbol:
+    """``num`` values at equal distances from start to stop."""
+    return _made("_linspace", {"start": start, "stop": stop, "num": num, "endpoint": endpoint, "dtype": dtype or "float32"}, name)
+
+
+def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, name: str | None = None, **kwargs: Any) -> Symbol:
+    """Ones on a diagonal."""
+    return _made("_eye", {"N": N, "M": M, "k": k, "dtype": dtype or "float32"}, name)
+
+
+def _pair(name: str, operator: str, hint: str, scalar: str, scalar_hint: str, reverse: tuple[str, str], python: Any) -> Any:
+    def function(lhs: Any, rhs: Any) -> Any:
+        if isinstance(lhs, Symbol) and isinstance(rhs, Symbol):
+            return compose(operator, hint, [lhs, rhs], {})
+        if isinstance(lhs, Symbol) and isinstance(rhs, numeric_types):
+            return compose(scalar, scalar_hint, [lhs], {"scalar": rhs})
+        if isinstance(rhs, Symbol) and isinstance(lhs, numeric_types):
+            return compose(reverse[0], reverse[1], [rhs], {"scalar": lhs})
+        if isinstance(lhs, numeric_types) and isinstance(rhs, numeric_types):
+            return python(lhs, rhs)
+        raise TypeError(f"types ({type(lhs)}, {type(rhs)}) not supported")
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+power = pow = _pair("power", "_power", "_power", "_power_scalar", "_powerscalar", ("_rpower_scalar", "_rpower_scalar"), lambda a, b: a**b)
+maximum = _pair("maximum", "_maximum", "_maximum", "_maximum_scalar", "_maximumscalar", ("_maximum_scalar", "_maximumscalar"), max)
+minimum = _pair("minimum", "_minimum", "_minimum", "_minimum_scalar", "_minimumscalar", ("_minimum_scalar", "_minimumscalar"), min)
+hypot = _pair(
+    "hypot", "_hypot", "_hypot", "_hypot_scalar", "_hypotscalar", ("_hypot_scalar", "_hypotscalar"), lambda a, b: (a * a + b * b) ** 0.5
+)
+
+
+def split_v2(ary: Symbol, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False, name: str | None = None) -> Symbol:
+    """Split into equal parts (an integer) or at positions (a tuple)."""
+    from ..ops import OPERATORS
+
+    if isinstance(indices_or_sections, int):
+        attributes: dict[str, Any] = {"indices": (), "axis": axis, "squeeze_axis": squeeze_axis, "sections": indices_or_sections}
+    elif isinstance(indices_or_sections, (tuple, list)):
+        attributes = {"indices": (0, *indices_or_sections), "axis": axis, "squeeze_axis": squeeze_axis}
+    else:
+        raise ValueError("indices_or_sections must either int or tuple of ints")
+    return make_node(OPERATORS["_split_v2"], "_split_v2", [ary], attributes, name, None)
+
+
+def __getattr__(name: str) -> Any:
+    value = getattr(_top, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(_top)})

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MXNet's graph files (``-symbol.json``): writing them byte for byte, reading all versions.
+
+The reader checks every index before it is used: inputs must point to earlier nodes, so a graph with
+a cycle cannot be built. Errors name the node.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..base import MXNetError
+from ..ops import OPERATORS
+from .node import Entry, SymbolNode, is_hidden, topological
+
+__all__ = ["read_graph", "write_graph"]
+
+VERSION = 10901
+_HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage", "weight_lr_mult", "shape", "dtype", "init")
+
+# -- writing
+
+
+def write_graph(heads: Sequence[Entry], remove_amp_cast: bool = True) -> str:
+    """The JSON text of a graph."""
+    return _Writer().graph(heads, "", remove_amp_cast, version=True)
+
+
+class _Writer:
+    """Follows dmlc's JSON writer: two blanks a level, ', ' before every line break, objects of one
+    key and lists of up to ten numbers on one line."""
+
+    def graph(self, heads: Sequence[Entry], pad: str, remove_amp_cast: bool, version: bool) -> str:
+        order = topological(heads)
+        resolve = self._without_amp(order) if remove_amp_cast else {}
+        if resolve:
+            heads = [resolve.get(id(n), (n, k)) for n, k in heads]
+            order = [n for n in topological(heads) if id(n) not in resolve]
+        number = {id(n): k for k, n in enumerate(order)}
+        auxiliary = {id(n.inputs[k][0]) for n in order for k in n.auxiliary_inputs()}
+
+        def entry(e: Entry) -> str:
+            node, output = resolve.get(id(e[0]), e) if id(e[0]) in resolve else e
+            return f"[{number[id(node)]}, {output}, {1 if id(node) in auxiliary else 0}]"
+
+        inner = pad + "  "
+        nodes = [self.node(n, inner + "  ", entry, remove_amp_cast) for n in order]
+        pointers, at = [0], 0
+        for n in order:
+            at += n.num_outputs
+            pointers.append(at)
+        fields = [
+            ("nodes", "[\n" + ", \n".join(inner + "  " + n for n in nodes) + f"\n{inner}]" if nodes else "[]"),
+            ("arg_nodes", self.list([str(k) for k, n in enumerate(order) if n.op is None], inner)),
+            ("node_row_ptr", self.list([str(p) for p in pointers], inner)),
+            ("heads", self.list([entry(h) for h in heads], inner)),
+        ]
+        if version:
+            fields.append(("attrs", f'{{"mxnet_version": ["int", {VERSION}]}}'))
+        return self.object(fields, pad)
+
+    def node(self, node: SymbolNode, pad: str, entry: Any, remove_amp_cast: bool) -> str:
+        fields = [("op", json.dumps(node.op.name if node.op else "null")), ("name", _quote(node.name))]
+        if node.attrs:
+            fields.append(("attrs", self.object([(k, _quote(v)) for k, v in sorted(node.attrs.items())], pad + "  ")))
+        fields.append(("inputs", self.list([entry(e) for e in node.inputs], pad + "  ")))
+        if node.subgraphs:
+            inner = pad + "  "
+            graphs = [self.graph(s._heads, inner + "  ", remove_amp_cast, version=False) for s in node.subgraphs]
+            fields.append(("subgraphs", "[\n" + ", \n".join(inner + "  " + g for g in graphs) + f"\n{inner}]"))
+        return self.object(fields, pad)
+
+    @staticmethod
+    def object(fields: Sequence[tuple[str, str]], pad: str) -> str:
+        if len(fields) <= 1:
+            return "{" + ", ".join(f"{_quote(k)}: {v}" for k, v in fields) + "}"
+        return "{\n" + ", \n".join(f"{pad}  {_quote(k)}: {v}" for k, v in fields) + f"\n{pad}}}"
+
+    @staticmethod
+    def list(items: Sequence[str], pad: str) -> str:
+        if len(items) <= 10:
+            return "[" + ", ".join(items) + "]"
+        return "[\n" + ", \n".join(f"{pad}  {i}" for i in items) + f"\n{pad}]"
+
+    @staticmethod
+    def _without_amp(order: Iterable[SymbolNode]) -> dict[int, Entry]:
+        """amp_cast and amp_multicast nodes -> what they cast."""
+        found: dict[int, Entry] = {}
+        for n in order:
+            if n.op is not None and n.op.name == "amp_cast":
+                source = n.inputs[0]
+                found[id(n)] = found.get(id(source[0]), source)
+        return found
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+# -- reading
+
+
+def read_graph(text: str, where: str) -> list[Entry]:
+    """The heads of a graph.
+
+    Raises:
+        MXNetError: the text is no JSON, or no graph; the node is named.
+    """
+    try:
+        data = json.loads(text)
+    except RecursionError:
+        raise MXNetError(f"{where} is no graph: it is nested too deeply") from None
+    except ValueError as e:
+        raise MXNetError(f"{where} is no JSON: {e}") from None
+    return _graph(data, where, 0)
+
+
+def _fail(where: str, what: str) -> MXNetError:
+    return MXNetError(f"Invalid graph in {where}: {what}")
+
+
+def _graph(data: Any, where: str, depth: int) -> list[Entry]:
+    if not isinstance(data, dict) or not isinstance(data.get("nodes"), list):
+        raise _fail(where, "there is no list 'nodes'")
+    if depth > 16:
+        raise _fail(where, "subgraphs are nested too deeply")
+    nodes: list[SymbolNode] = []
+    for k, raw in enumerate(data["nodes"]):
+        nodes.append(_node(raw, k, nodes, where, depth))
+    heads = data.get("heads")
+    if not isinstance(heads, list) or not heads:
+        raise _fail(where, "there are no heads")
+    return [_entry(h, nodes, f"head {k}", where) for k, h in enumerate(heads)]
+
+
+def _node(raw: Any, k: int, nodes: list[SymbolNode], where: str, depth: int) -> SymbolNode:
+    if not isinstance(raw, dict) or not isinstance(raw.get("op"), str) or not isinstance(raw.get("name"), str):
+        raise _fail(where, f"node {k} has no operator or no name")
+    op_name, name = raw["op"], raw["name"]
+    what = f"node {k} ({name!r}, operator {op_name})"
+    attrs: dict[str, str] = {}
+    for key in ("param", "attr", "attrs"):  # the older names first
+        part = raw.get(key, {})
+        if not isinstance(part, dict) or any(not isinstance(v, str) for v in part.values()):
+            raise _fail(where, f"{what}: {key} is no table of texts")
+        attrs.update(part)
+    op = None
+    if op_name != "null":
+        op = OPERATORS.get(op_name)
+        if op is None:
+            raise _fail(where, f"{what}: Operator {op_name} is not registered")
+    inputs = raw.get("inputs", [])
+    if not isinstance(inputs, list) or (op is None and inputs):
+        raise _fail(where, f"{what}: inputs are no list")
+    entries = [_entry(e, nodes, f"input {j} of {what}", where) for j, e in enumerate(inputs)]
+    graphs = raw.get("subgraphs", [])
+    if not isinstance(graphs, list):
+        raise _fail(where, f"{what}: subgraphs are no list")
+    subgraphs = []
+    if graphs:
+        from .symbol import Symbol
+
+        subgraphs = [Symbol(_graph(g, f"{where}, subgraph of {name}", depth + 1)) for g in graphs]
+    node = SymbolNode(op, name, _upgraded(attrs, op), entries, subgraphs)
+    if op is not None:
+        _check_arity(node, what, where)
+    return node
+
+
+def _check_arity(node: SymbolNode, what: str, where: str) -> None:
+    op = node.op
+    assert op is not None
+    try:
+        values = node.values
+    except MXNetError as e:
+        raise _fail(where, f"{what}: {e}") from None
+    wanted = op.input_names(values, len(node.inputs))
+    if len(wanted) != len(node.inputs):
+        missing = wanted[len(node.inputs) :]
+        if missing and all(n in op.auxiliary for n in missing):  # files of 0.8 left auxiliary states out
+            for n in missing:
+                node.inputs.append((SymbolNode(None, f"{node.name}_{n}", {}), 0))
+            return
+        raise _fail(where, f"{what}: Operator {op.name} expects {len(wanted)} inputs, but got {len(node.inputs)} instead.")
+
+
+def _upgraded(attrs: dict[str, str], op: Any) -> dict[str, str]:
+    """Attributes in today's form: old files carry hidden ones without underscores."""
+    out = {}
+    for key, value in attrs.items():
+        known = op is not None and key in op.params
+        if not known and not is_hidden(key) and (op is None or key in _HIDDEN_KEYS or not op.params):
+            key = f"__{key}__"
+        elif not known and not is_hidden(key) and key.endswith(("_lr_mult", "_wd_mult")):
+            continue  # belonged to a parameter of the operator, whose variable carries it now
+        out[key] = value
+    return dict(sorted(out.items()))
+
+
+def _entry(raw: Any, nodes: list[SymbolNode], what: str, where: str) -> Entry:
+    if not isinstance(raw, list) or len(raw) not in (2, 3) or any(not isinstance(v, int) or isinstance(v, bool) for v in raw):
+        raise _fail(where, f"{what} is no [node, output, version]")
+    k, output = raw[0], raw[1]
+    if not 0 <= k < len(nodes):
+        raise _fail(where, f"{what} points to node {k}, which does not come before it")
+    node = nodes[k]
+    if not 0 <= output < node.num_outputs:
+        raise _fail(where, f"{what} points to output {output} of {node.name!r}, which has {node.num_outputs}")
+    return node, output

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes and element types of a Symbol graph.
+
+Forward, a node's results follow from its lowering. Backward, an operator's record fills in inputs
+(the weight of a dense layer from its data). The graph is walked until nothing new is learned.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+from ..base import MXNetError
+from ..compiler.ir.types import TensorType, tensor_type
+from ..compiler.primitives import builder
+from ..dtypes import DType, dtype_of, f32, from_flag
+from ..ops.record import shape_text
+from .node import SymbolNode, topological
+from .symbol import Symbol, _auxiliary
+
+__all__ = ["Inference", "infer_shape", "infer_type"]
+
+Shape = tuple[int, ...]
+
+
+def known_shape(shape: Any) -> bool:
+    """True if every extent is known (0 and -1 mean unknown in MXNet)."""
+    return shape is not None and all(d > 0 for d in shape)
+
+
+class Inference:
+    """Propagates shapes and element types.
+
+    Attributes:
+        shapes, dtypes: (node id, output) -> what is known.
+    """
+
+    def __init__(self, symbol: Symbol, shapes: Mapping[str, Shape], dtypes: Mapping[str, DType], training: bool = False) -> None:
+        self.symbol, self.training = symbol, training
+        self.order = topological(symbol._heads)
+        self.shapes: dict[tuple[int, int], Shape] = {}
+        self.partial: dict[tuple[int, int], Shape] = {}
+        self.dtypes: dict[tuple[int, int], DType] = {}
+        for node in self.order:
+            if node.op is None:
+                self._start(node, shapes, dtypes)
+        self._memo: dict[Any, tuple[TensorType, ...]] = {}
+
+    def _start(self, node: SymbolNode, shapes: Mapping[str, Shape], dtypes: Mapping[str, DType]) -> None:
+        shape: Any = shapes.get(node.name)
+        if shape is None and "__shape__" in node.attrs:
+            try:
+                shape = tuple(int(d) for d in ast.literal_eval(node.attrs["__shape__"]))
+            except (ValueError, SyntaxError, TypeError):
+                raise MXNetError(f"variable {node.name}: {node.attrs['__shape__']!r} is no shape") from None
+        if known_shape(shape):
+            self.shapes[id(node), 0] = tuple(shape)
+        elif shape:
+            self.partial[id(node), 0] = tuple(shape)
+        if node.name in dtypes:
+            self.dtypes[id(node), 0] = dtypes[node.name]
+        elif "__dtype__" in node.attrs:
+            try:
+                flag = int(node.attrs["__dtype__"])
+                if flag >= 0:
+                    self.dtypes[id(node), 0] = from_flag(flag)
+            except (ValueError, KeyError):
+                raise MXNetError(f"variable {node.name}: {node.attrs['__dtype__']!r} is no element type") from None
+
+    def run(self) -> None:
+        """Walk forward and backward until nothing changes.
+
+        Raises:
+            MXNetError: a node whose inputs contradict each other; it is named.
+        """
+        for _ in range(4 + len(self.order)):
+            before = (len(self.shapes), len(self.dtypes))
+            self._dtypes()
+            for node in self.order:
+                if node.op is not None:
+                    self._visit(node)
+            for node in reversed(self.order):
+                if node.op is not None:
+                    self._backward(node)
+            if (len(self.shapes), len(self.dtypes)) == before:
+                return
+
+    def _dtypes(self) -> None:
+        """Inputs that share a letter share a type; what nothing says is float32."""
+        for node in self.order:
+            if node.op is None:
+                continue
+            letters = node.op.dtypes or "T" * len(node.inputs)
+            if node.op.variadic:
+                letters = (node.op.dtypes or "T") * len(node.inputs)
+            known: dict[str, DType] = {}
+            for letter, (source, k) in zip(letters, node.inputs, strict=False):
+                if letter != "*" and (id(source), k) in self.dtypes:
+                    known.setdefault(letter, self.dtypes[id(source), k])
+            for letter, (source, k) in zip(letters, node.inputs, strict=False):
+                if source.op is None and (id(source), k) not in self.dtypes and letter in known:
+                    self.dtypes[id(source), k] = known[letter]
+
+    def _visit(self, node: SymbolNode) -> None:
+        assert node.op is not None
+        keys = [(id(source), k) for source, k in node.inputs]
+        shapes: list[Any] = [self.shapes.get(k) for k in keys]
+        if any(s is None for s in shapes):
+            hints = [s if s is not None else self.partial.get(k) for s, k in zip(shapes, keys, strict=True)]
+            filled = node.op.fill_shapes(node.values, list(shapes))
+            for k, s, old, hint in zip(keys, filled, shapes, hints, strict=True):
+                if old is None and known_shape(s):
+                    self._learn(k, tuple(s), hint, node)
+            shapes = [self.shapes.get(k) for k in keys]
+        if any(s is None for s in shapes):
+            return
+        if (id(node), 0) in self.shapes and (id(node), node.num_outputs - 1) in self.dtypes:
+            return
+        types = [tensor_type(s, self.dtypes.get(k, f32)) for s, k in zip(shapes, keys, strict=True)]
+        for k, t in enumerate(self.results(node, types)):
+            known = self.shapes.get((id(node), k))
+            if known is not None and known != t.shape:
+                raise MXNetError(
+                    f"Error in operator {node.name}: Incompatible attr in node {node.name} at {k}-th output: "
+                    f"expected {shape_text(known)}, got {shape_text(t.shape)}"
+                )
+            self.shapes[id(node), k] = t.shape
+            self.dtypes[id(node), k] = t.dtype
+
+    def _learn(self, key: tuple[int, int], shape: Shape, hint: Any, node: SymbolNode) -> None:
+        if hint is not None and (len(hint) != len(shape) or any(h > 0 and h != d for h, d in zip(hint, shape, strict=True))):
+            raise MXNetError(
+                f"Error in operator {node.name}: Shape inconsistent, Provided = {shape_text(hint)}, inferred shape={shape_text(shape)}"
+            )
+        self.shapes[key] = shape
+
+    def _backward(self, node: SymbolNode) -> None:
+        """Operators of equal shapes learn from their result."""
+        assert node.op is not None
+        out = self.shapes.get((id(node), 0))
+        if out is None:
+            return
+        if node.op.same_shape:
+            for source, k in node.inputs:
+                if (id(source), k) not in self.shapes:
+                    self._learn((id(source), k), out, self.partial.get((id(source), k)), node)
+
+    def results(self, node: SymbolNode, types: Sequence[TensorType]) -> tuple[TensorType, ...]:
+        """Types of all results of a node for given input types.
+
+        Raises:
+            MXNetError: naming the node.
+        """
+        assert node.op is not None
+        if node.op.eager is not None:
+            return ()
+        key = (node.op, node.values.key, tuple(types), bool(node.subgraphs) and id(node))
+        found = self._memo.get(key)
+        if found is None:
+            b = builder(self.training)
+            inputs = [b.input(t, str(k)) for k, t in enumerate(types)]
+            try:
+                found = tuple(n.type for n in lower_node(b, node, inputs))
+            except MXNetError as e:
+                raise MXNetError(f"Error in operator {node.name}: {e}{origin(node)}") from None
+            self._memo[key] = found
+        return found
+
+
+def origin(node: SymbolNode) -> str:
+    """Where in the user's program a node was made, for the end of a message."""
+    where = ", ".join(p for p in (f"block {node.block}" if node.block else "", node.line) if p)
+    return f"\n(made in {where})" if where else ""
+
+
+def lower_node(b: Any, node: SymbolNode, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Lower one node into a builder, by its operator's record."""
+    assert node.op is not None
+    return node.op.build(b, node.values, inputs, node.name)
+
+
+def _named(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    names = symbol.list_arguments()
+    if args and kwargs:
+        raise ValueError("Can only specify known argument shapes either by positional or kwargs way.")
+    if args:
+        return {n: s for n, s in zip(names, args, strict=False) if s is not None}
+    known = {*names, *symbol.list_auxiliary_states()}
+    for key in kwargs:
+        if key not in known:
+            raise MXNetError(f"InferShapeKeyword argument name {key} not found.\nCandidate arguments:\n" + "\n".join(f"\t[{k}]{n}" for k, n in enumerate(names)))
+    return {k: v for k, v in kwargs.items() if v is not None}
+
+
+def infer_shape(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Any:
+    """See Symbol.infer_shape."""
+    given = _named(symbol, args, kwargs)
+    for name, shape in given.items():
+        if not isinstance(shape, tuple):
+            raise TypeError(f"Arguments need to be shapes (tuple), but '{name}' is {type(shape)}.")
+    inference = Inference(symbol, given, {})
+    inference.run()
+    arguments, states = _variables(symbol)
+
+    def of(key: tuple[int, int]) -> Any:
+        found = inference.shapes.get(key)
+        return found if found is not None or not partial else inference.partial.get(key, ())
+
+    arg_shapes = [of((id(n), 0)) for n in arguments]
+    out_shapes = [of((id(n), k)) for n, k in symbol._heads]
+    aux_shapes = [of((id(n), 0)) for n in states]
+    if not partial and any(s is None for s in (*arg_shapes, *out_shapes, *aux_shapes)):
+        if given:
+            unknown = [n.name for n, s in zip(arguments, arg_shapes, strict=True) if s is None]
+            warnings.warn(
+                "Cannot decide shape for the following arguments (0s in shape means unknown dimensions). "
+                "Consider providing them as input:\n\t" + "\n\t".join(f"{n}: ()" for n in unknown),
+                stacklevel=3,
+            )
+        return None, None, None
+    return arg_shapes, out_shapes, aux_shapes
+
+
+def infer_type(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """See Symbol.infer_type. Types follow without shapes: every extent counts as 1 where unknown."""
+    given = {k: dtype_of(v) for k, v in _named(symbol, args, kwargs).items()}
+    types = type_propagation(symbol, given)
+    arguments, states = _variables(symbol)
+    return (
+        [types[id(n), 0].np.type for n in arguments],
+        [types[id(n), k].np.type for n, k in symbol._heads],
+        [types[id(n), 0].np.type for n in states],
+    )
+
+
+def type_propagation(symbol: Symbol, given: Mapping[str, DType], declared: bool = True) -> dict[tuple[int, int], DType]:
+    """Element types of all entries; what nothing says is float32.
+
+    ``declared`` counts the types that variables were made with.
+    """
+    inference = Inference(symbol, {}, given)
+    if not declared:
+        for node in inference.order:
+            if node.op is None and node.name not in given:
+                inference.dtypes.pop((id(node), 0), None)
+    for _ in range(2):
+        inference._dtypes()
+        for node in inference.order:
+            if node.op is None:
+                continue
+            known = [inference.dtypes.get((id(s), k)) for s, k in node.inputs]
+            chosen = node.op.dtype_of_result(node.values, known)
+            if chosen is not None:
+                for k in range(node.num_outputs):
+                    inference.dtypes[id(node), k] = chosen
+    for node in inference.order:
+        for k in range(node.num_outputs):
+            inference.dtypes.setdefault((id(node), k), f32)
+    return inference.dtypes
+
+
+def _variables(symbol: Symbol) -> tuple[list[SymbolNode], list[SymbolNode]]:
+    aux = _auxiliary(symbol._heads)
+    variables = [n for n in topological(symbol._heads) if n.op is None]
+    return [n for n in variables if id(n) not in aux], [n for n in variables if id(n) in aux]
+
+

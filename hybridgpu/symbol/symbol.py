@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbol: a value of a graph that has not been computed.
+
+What an array can do and a Symbol cannot raises MXNet's error, followed by a line that says what to
+write instead.
+"""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from collections.abc import Iterator
+from typing import Any
+
+from ..base import MXNetError, NotImplementedForSymbol, numeric_types
+from ..dtypes import dtype_of
+from ..name import current as current_names
+from ..provenance import advice
+from .node import Entry, SymbolNode, topological
+
+__all__ = ["Group", "Symbol"]
+
+
+def _binary(operator: str, hint: str, scalar: str, scalar_hint: str, reverse: tuple[str, str] | None = None, reflected: bool = False) -> Any:
+    def method(self: Symbol, other: Any) -> Any:
+        from .compose import compose
+
+        if isinstance(other, Symbol):
+            pair = [other, self] if reflected else [self, other]
+            return compose(operator, hint, pair, {})
+        if isinstance(other, numeric_types) or isinstance(other, numbers.Number):
+            name, name_hint = reverse if reflected and reverse else (scalar, scalar_hint)
+            return compose(name, name_hint, [self], {"scalar": other})
+        raise TypeError(f"type {type(other)} not supported")
+
+    return method
+
+
+def _array_only(name: str, instead: str) -> Any:
+    def method(self: Symbol, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedForSymbol(name, advice=advice(instead))
+
+    method.__name__ = name
+    method.__doc__ = f"Arrays only: raises NotImplementedForSymbol. {instead}"
+    return method
+
+
+def _in_place(name: str, symbol: str, with_integer: bool, binary: str) -> Any:
+    def method(self: Symbol, other: Any) -> Any:
+        shown = (other, 1) if with_integer else (other,)
+        raise NotImplementedForSymbol(name, symbol, *shown, advice=advice(f"Write x = x {binary} y instead of x {symbol} y."))
+
+    return method
+
+
+_INSTEAD = {
+    "shape": "Shapes are not known while tracing: use F.shape_array(x), reshape codes (0 keeps an extent, -1 infers one), or *_like operators.",
+    "dtype": "Element types are not known while tracing: use F.cast, or *_like operators that follow an input.",
+    "context": "Devices are not known while tracing: operators run where their inputs are.",
+    "ctx": "Devices are not known while tracing: operators run where their inputs are.",
+    "size": "Sizes are not known while tracing: use F.size_array(x).",
+    "ndim": "The number of axes is not known while tracing: use reshape codes such as -2 (copy the rest).",
+    "T": "Write F.transpose(x).",
+    "grad": "Gradients belong to arrays: call attach_grad on the inputs before the block runs.",
+    "attach_grad": "Gradients belong to arrays: call attach_grad on the inputs before the block runs.",
+    "copyto": "Write F.identity(x).",
+    "item": "Values are not known while tracing: keep them in the graph, or read them from the block's result.",
+    "stype": "Storage is always dense here.",
+    "tostype": "Storage is always dense here.",
+}
+
+
+class Symbol:
+    """One or several results of a graph. Made by ``sym.var`` and the operators of ``mx.sym``."""
+
+    __slots__ = ("_heads",)
+    __array_priority__ = 1000.0
+    _heads: list[Entry]
+
+    def __init__(self, heads: list[Entry]) -> None:
+        object.__setattr__(self, "_heads", heads)
+
+    # -- identity and structure
+
+    @property
+    def name(self) -> str | None:
+        """The node's name; None for a group of several nodes."""
+        names = {node.name for node, _ in self._heads}
+        return names.pop() if len({id(n) for n, _ in self._heads}) == 1 else None
+
+    def __repr__(self) -> str:
+        if self.name is not None:
+            return f"<{type(self).__name__} {self.name}>"
+        shown = ", ".join(node.name for node, _ in self._heads)
+        return f"<{type(self).__name__} group [{shown}]>"
+
+    __str__ = __repr__
+
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    def __iter__(self) -> Iterator[Symbol]:
+        return (self[k] for k in range(len(self._heads)))
+
+    def __getitem__(self, index: Any) -> Symbol:
+        if isinstance(index, slice):
+            return Symbol(self._heads[index]) if len(self._heads[index]) else Group([])
+        if isinstance(index, str):
+            names = self.list_outputs()
+            matches = [k for k, n in enumerate(names) if n == index]
+            if not matches:
+                raise ValueError(f'Cannot find output that matches name "{index}"')
+            if len(matches) > 1:
+                raise ValueError(f'There are multiple outputs with name "{index}"')
+            return Symbol([self._heads[matches[0]]])
+        if not isinstance(index, int):
+            raise TypeError(
+                "Symbol only support integer index to fetch i-th output\n"
+                + advice("Write F.slice, F.slice_axis, F.take or F.pick to index the values of a Symbol.")
+            )
+        if index < 0:
+            raise MXNetError("Symbol only accept nonnegative index\n" + advice("Outputs are numbered from 0."))
+        if index >= len(self._heads):
+            raise IndexError
+        return Symbol([self._heads[index]])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TypeError(
+            f"'{type(self).__name__}' object does not support item assignment\n"
+            + advice("Build the result with F.where, F.concat or F.slice_assign-like operators instead of writing into it.")
+        )
+
+    def __delitem__(self, index: Any) -> None:
+        raise TypeError(f"'{type(self).__name__}' object doesn't support item deletion")
+
+    def __getattr__(self, name: str) -> Any:
+        from .methods import make_method
+
+        method = make_method(name)
+        if method is not None:
+            setattr(Symbol, name, method)
+            return getattr(self, name)
+        text = f"'{type(self).__name__}' object has no attribute '{name}'"
+        instead = _INSTEAD.get(name)
+        raise AttributeError(f"{text}\n{advice(instead)}" if instead else text)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __bool__(self) -> bool:
+        raise NotImplementedForSymbol(
+            "__bool__", "bool", advice=advice("Values are not known while tracing: write F.where, or F.contrib.cond for whole branches.")
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __copy__(self) -> Symbol:
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo: Any) -> Symbol:
+        table: dict[int, SymbolNode] = {}
+        for node in topological(self._heads):
+            inputs = [(table[id(n)], k) for n, k in node.inputs]
+            subgraphs = [copy.deepcopy(s) for s in node.subgraphs]
+            table[id(node)] = SymbolNode(node.op, node.name, dict(node.attrs), inputs, subgraphs, node.line, node.block)
+        return Symbol([(table[id(n)], k) for n, k in self._heads])
+
+    def __reduce__(self) -> Any:
+        from . import load_json
+
+        return load_json, (self.tojson(),)
+
+    # -- arithmetic: none of these broadcast
+
+    __add__ = _binary("elemwise_add", "_plus", "_plus_scalar", "_plusscalar")
+    __radd__ = _binary("elemwise_add", "_plus", "_plus_scalar", "_plusscalar", reflected=True)
+    __sub__ = _binary("elemwise_sub", "_minus", "_minus_scalar", "_minusscalar")
+    __rsub__ = _binary("elemwise_sub", "_minus", "_minus_scalar", "_minusscalar", ("_rminus_scalar", "_rminusscalar"), True)
+    __mul__ = _binary("elemwise_mul", "_mul", "_mul_scalar", "_mulscalar")
+    __rmul__ = _binary("elemwise_mul", "_mul", "_mul_scalar", "_mulscalar", reflected=True)
+    __truediv__ = _binary("elemwise_div", "_div", "_div_scalar", "_divscalar")
+    __rtruediv__ = _binary("elemwise_div", "_div", "_div_scalar", "_divscalar", ("_rdiv_scalar", "_rdivscalar"), True)
+    __mod__ = _binary("_mod", "_mod", "_mod_scalar", "_modscalar")
+    __rmod__ = _binary("_mod", "_mod", "_mod_scalar", "_modscalar", ("_rmod_scalar", "_rmodscalar"), True)
+    __pow__ = _binary("_power", "_power", "_power_scalar", "_powerscalar")
+    __rpow__ = _binary("_power", "_power", "_power_scalar", "_powerscalar", ("_rpower_scalar", "_rpower_scalar"), True)
+    __eq__ = _binary("_equal", "_equal", "_equal_scalar", "_equal_scalar")
+    __ne__ = _binary("_not_equal", "_not_equal", "_not_equal_scalar", "_not_equal_scalar")
+    __gt__ = _binary("_greater", "_greater", "_greater_scalar", "_greater_scalar")
+    __ge__ = _binary("_greater_equal", "_greater_equal", "_greater_equal_scalar", "_greater_equal_scalar")
+    __lt__ = _binary("_lesser", "_lesser", "_lesser_scalar", "_lesser_scalar")
+    __le__ = _binary("_lesser_equal", "_lesser_equal", "_lesser_equal_scalar", "_lesser_equal_scalar")
+
+    def __neg__(self) -> Symbol:
+        return self * -1  # type: ignore[no-any-return]
+
+    def __abs__(self) -> Symbol:
+        from .compose import compose
+
+        return compose("abs", "abs", [self], {})
+
+    __iadd__ = _in_place("__iadd__", "+=", True, "+")
+    __isub__ = _in_place("__isub__", "-=", False, "-")
+    __imul__ = _in_place("__imul__", "*=", False, "*")
+    __itruediv__ = _in_place("__itruediv__", "/=", False, "/")
+    __imod__ = _in_place("__imod__", "%=", False, "%")
+
+    # -- what only arrays have
+
+    asnumpy = _array_only("asnumpy", "Values are not known while tracing: use operators of F, or read the block's result.")
+    asscalar = _array_only("asscalar", "Values are not known while tracing: use operators of F, or read the block's result.")
+    wait_to_read = _array_only("wait_to_read", "There is nothing to wait for while tracing.")
+    backward = _array_only("backward", "Call backward on the arrays that the block returns.")
+    detach = _array_only("detach", "Write F.BlockGrad(x).")
+    copy = _array_only("copy", "Write F.identity(x).")
+
+    def as_in_context(self, *args: Any) -> Any:
+        """Arrays only."""
+        raise NotImplementedForSymbol("as_in_context", advice=advice("Operators run where their inputs are: move the inputs instead."))
+
+    # -- lists
+
+    def list_arguments(self) -> list[str]:
+        """Names of the variables that are no auxiliary states, depth first."""
+        aux = _auxiliary(self._heads)
+        return [n.name for n in topological(self._heads) if n.op is None and id(n) not in aux]
+
+    def list_auxiliary_states(self) -> list[str]:
+        """Names of the auxiliary states."""
+        aux = _auxiliary(self._heads)
+        return [n.name for n in topological(self._heads) if n.op is None and id(n) in aux]
+
+    def list_inputs(self) -> list[str]:
+        """Names of all variables."""
+        return [n.name for n in topological(self._heads) if n.op is None]
+
+    def list_outputs(self) -> list[str]:
+        """Names of the results."""
+        return [node.output_name(k) for node, k in self._heads]
+
+    def get_internals(self) -> Symbol:
+        """Every result of every node, grouped."""
+        return Symbol([(node, k) for node in topological(self._heads) for k in range(node.num_visible)])
+
+    def get_children(self) -> Symbol | None:
+        """The inputs of the node, grouped; None for a variable."""
+        entries = [e for node in dict.fromkeys(n for n, _ in self._heads) for e in node.inputs]
+        return Symbol(entries) if entries else None
+
+    # -- attributes
+
+    def attr(self, key: str) -> str | None:
+        """One attribute of the node, hidden ones with or without underscores."""
+        attrs = self._heads[0][0].attrs
+        return attrs.get(key, attrs.get(f"__{key}__"))
+
+    def list_attr(self, recursive: bool = False) -> dict[str, str]:
+        """Attributes of the node; lr_mult and its like under both spellings.
+
+        Raises:
+            DeprecationWarning: ``recursive``, which MXNet dropped too.
+        """
+        if recursive:
+            raise DeprecationWarning("Symbol.list_attr with recursive=True has been deprecated. Please use attr_dict instead.")
+        return _both_spellings(self._heads[0][0].attrs)
+
+    def attr_dict(self) -> dict[str, dict[str, str]]:
+        """Node name -> its attributes, for all nodes that have some."""
+        return {n.name: _both_spellings(n.attrs) for n in topological(self._heads) if n.attrs}
+
+    def _set_attr(self, **kwargs: str) -> None:
+        for key, value in kwargs.items():
+            if not isinstance(value, str):
+                raise ValueError("Set Attr only accepts string values")
+            node = self._heads[0][0]
+            known = node.op is not None and key in node.op.params
+            node.attrs[key if known or key.startswith("__") else f"__{key}__"] = value
+            node._values = None
+
+    # -- composition
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Symbol:
+        """A copy with variables replaced by keyword: ``net(data=other, name='composed')``."""
+        new = self.__deepcopy__({})
+        new._compose(*args, **kwargs)
+        return new
+
+    def _compose(self, *args: Any, **kwargs: Any) -> None:
+        name = kwargs.pop("name", None)
+        if args and kwargs:
+            raise TypeError("compose only accept input Symbols either as positional or keyword arguments, not both")
+        for value in (*args, *kwargs.values()):
+            if not isinstance(value, Symbol):
+                raise TypeError("Compose expect `Symbol` as arguments")
+        if args:
+            raise MXNetError("General composition only support kwargs for now\nWrite net(name_of_variable=symbol).")
+        replaced = set()
+        for node in topological(self._heads):
+            for k, (source, _) in enumerate(node.inputs):
+                if source.op is None and source.name in kwargs:
+                    node.inputs[k] = kwargs[source.name]._heads[0]
+                    replaced.add(source.name)
+        for key in kwargs:
+            if key not in replaced:
+                raise MXNetError(f"Keyword argument name {key} not found.\nCandidate arguments: {', '.join(self.list_inputs())}")
+        if name:
+            self._heads[0][0].name = current_names().get(name, "")
+
+    # -- inference
+
+    def infer_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """(argument, output, auxiliary) shapes from known ones; (None, None, None) where not all follow."""
+        from .inference import infer_shape
+
+        return infer_shape(self, args, kwargs, partial=False)
+
+    def infer_shape_partial(self, *args: Any, **kwargs: Any) -> Any:
+        """As ``infer_shape``, with () for what does not follow."""
+        from .inference import infer_shape
+
+        return infer_shape(self, args, kwargs, partial=True)
+
+    def infer_type(self, *args: Any, **kwargs: Any) -> Any:
+        """(argument, output, auxiliary) element types from known ones."""
+        from .inference import infer_type
+
+        return infer_type(self, args, kwargs)
+
+    def infer_type_partial(self, *args: Any, **kwargs: Any) -> Any:
+        """As ``infer_type``."""
+        from .inference import infer_type
+
+        return infer_type(self, args, kwargs)
+
+    # -- files
+
+    def tojson(self, remove_amp_cast: bool = True) -> str:
+        """The graph as MXNet's JSON."""
+        from .graph_json import write_graph
+
+        return write_graph(self._heads, remove_amp_cast)
+
+    def save(self, fname: str, remove_amp_cast: bool = True) -> None:
+        """Write ``tojson()`` to a file.
+
+        Raises:
+            TypeError: the name is no string.
+        """
+        if not isinstance(fname, str):
+            raise TypeError("fname need to be string")
+        from ..io.params import write_atomically
+
+        write_atomically(fname, self.tojson(remove_amp_cast).encode())
+
+    def debug_str(self) -> str:
+        """The nodes, one after the other, for people."""
+        lines = [f"Symbol Outputs:\n\toutput[{k}]={n}" for k, n in enumerate(self.list_outputs())]
+        for node in topological(self._heads):
+            if node.op is None:
+                lines.append(f"Variable:{node.name}")
+                continue
+            lines.append(f"--------------------\nOp:{node.op.name}, Name={node.name}\nInputs:")
+            lines += [f"\targ[{k}]={source.name}({at})" for k, (source, at) in enumerate(node.inputs)]
+            if node.attrs:
+                lines += ["Attrs:", *(f"\t{k}={v}" for k, v in sorted(node.attrs.items()))]
+        return "\n".join(lines) + "\n"
+
+    # -- execution
+
+    def eval(self, ctx: Any = None, **kwargs: Any) -> list[Any]:
+        """Evaluate with arrays for the variables; a list of arrays.
+
+        Raises:
+            ValueError: a variable has no array.
+        """
+        from .execution import evaluate
+
+        return evaluate(self, ctx, kwargs)
+
+    def gradient(self, wrt: Any) -> Any:
+        """Not implemented, as in MXNet: use autograd or an executor."""
+        raise MXNetError("Symbol.gradient is not implemented\nUse autograd.record and backward on the block's result.")
+
+
+def _auxiliary(heads: list[Entry]) -> set[int]:
+    """ids of the variables that some operator takes as auxiliary state."""
+    found: set[int] = set()
+    for node in topological(heads):
+        for k in node.auxiliary_inputs():
+            found.add(id(node.inputs[k][0]))
+    return found
+
+
+def _both_spellings(attrs: dict[str, str]) -> dict[str, str]:
+    out = dict(attrs)
+    for key in ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage"):
+        if f"__{key}__" in attrs:
+            out[key] = attrs[f"__{key}__"]
+    return out
+
+
+def Group(symbols: Any) -> Symbol:
+    """Several Symbols as one; groups flatten.
+
+    Raises:
+        TypeError: no Symbols.
+    """
+    if not symbols or any(not isinstance(s, Symbol) for s in symbols):
+        raise TypeError("Expected a list of symbols as input")
+    return Symbol([head for s in symbols for head in s._heads])
+
+
+def type_flag(dtype: Any) -> str:
+    """MXNet's number of an element type, as text."""
+    return str(dtype_of(dtype).flag)

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scalar helpers of both targets that every kernel may use.
+#pragma once
+
+namespace hg {
+
+#ifdef HG_CUDA
+template <typename T>
+HG_DEVICE T infinity() { return (T)__int_as_float(0x7f800000); }
+template <typename T>
+HG_DEVICE T nan() { return (T)__int_as_float(0x7fc00000); }
+#else
+template <typename T>
+HG_DEVICE T infinity() { return (T)__builtin_inff(); }
+template <typename T>
+HG_DEVICE T nan() { return (T)__builtin_nanf(""); }
+#endif
+
+template <typename T>
+HG_DEVICE bool is_minus_one(T b) { return (T)-1 < (T)0 && b == (T)-1; }
+
+// Functions that integers share with floats (whose overloads are in math.h).
+template <typename T>
+HG_DEVICE T maximum(T a, T b) { return a > b ? a : b; }
+template <typename T>
+HG_DEVICE T minimum(T a, T b) { return a < b ? a : b; }
+template <typename T>
+HG_DEVICE T abs(T a) { return a < (T)0 ? (T)(0 - (unsigned long long)a) : a; }
+template <typename T>
+HG_DEVICE T sign(T a) { return (T)((a > (T)0) - (a < (T)0)); }
+
+// Integer division, cut towards zero; x / 0 is 0.
+template <typename T>
+HG_DEVICE T idiv(T a, T b) {
+  return b == 0 ? (T)0 : (is_minus_one(b) ? (T)(0 - (unsigned long long)a) : (T)(a / b));
+}
+
+// Remainder with the sign of the divisor; x mod 0 is 0.
+template <typename T>
+HG_DEVICE T mod(T a, T b) {
+  if (b == 0 || is_minus_one(b)) return 0;
+  const T r = (T)(a % b);
+  return r != 0 && ((r < 0) != (b < 0)) ? (T)(r + b) : r;
+}
+HG_DEVICE double mod(double a, double b) {
+#ifdef HG_CUDA
+  const double r = fmod(a, b);
+#else
+  const double r = __builtin_fmod(a, b);
+#endif
+  return b == 0 ? 0 : (r != 0 && ((r < 0) != (b < 0)) ? r + b : r);
+}
+HG_DEVICE float mod(float a, float b) {
+#ifdef HG_CUDA
+  const float r = fmodf(a, b);
+#else
+  const float r = __builtin_fmodf(a, b);
+#endif
+  return b == 0 ? 0.0f : (r != 0 && ((r < 0) != (b < 0)) ? r + b : r);
+}
+
+}  // namespace hg

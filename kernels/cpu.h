@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host target: macros that generated kernels are written in.
+#pragma once
+
+#define HG_DEVICE static inline __attribute__((always_inline))
+#define HG_RESTRICT __restrict__
+#define HG_METHOD inline __attribute__((always_inline))
+#define HG_SIMD _Pragma("omp simd")
+#define HG_UNROLL
+#define HG_EXPORT extern "C" __attribute__((visibility("default")))
+
+typedef long long Index;
+
+#include "core.h"

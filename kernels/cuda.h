@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA target: macros that generated kernels are written in, wide memory access, grid loops.
+#pragma once
+
+#define HG_CUDA 1
+#define HG_DEVICE static __device__ __forceinline__
+#define HG_RESTRICT __restrict__
+#define HG_METHOD __device__ __forceinline__
+#define HG_UNROLL _Pragma("unroll")
+#define HG_BOUNDS(threads) __launch_bounds__(threads)
+
+// Each index below n once, shared out over the grid.
+#define HG_GRID(i, n)                                                                   \
+  for (Index i = (Index)blockIdx.x * (Index)blockDim.x + (Index)threadIdx.x; i < (n);   \
+       i += (Index)gridDim.x * (Index)blockDim.x)
+
+#include "core.h"
+
+namespace hg {
+
+// W neighbours that travel in one access of sizeof(T) * W bytes.
+template <typename T, int W>
+struct alignas(sizeof(T) * W) pack {
+  T v[W];
+};
+
+template <int W, typename T>
+HG_DEVICE pack<T, W> load(const T* p) {
+  return *reinterpret_cast<const pack<T, W>*>(p);
+}
+
+template <typename T, int W>
+HG_DEVICE void store(T* p, const pack<T, W>& value) {
+  *reinterpret_cast<pack<T, W>*>(p) = value;
+}
+
+}  // namespace hg

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Half precision in memory; arithmetic is done in float. No vendor header: one instruction each way
+// under CUDA, the compiler's own type on hosts that have one, integer arithmetic elsewhere.
+#pragma once
+#define HG_HALF 1
+
+namespace hg {
+
+HG_DEVICE float bits_to_float(const unsigned int u) {
+#ifdef HG_CUDA
+  return __uint_as_float(u);
+#else
+  float f;
+  __builtin_memcpy(&f, &u, 4);
+  return f;
+#endif
+}
+
+HG_DEVICE unsigned int float_to_bits(const float f) {
+#ifdef HG_CUDA
+  return __float_as_uint(f);
+#else
+  unsigned int u;
+  __builtin_memcpy(&u, &f, 4);
+  return u;
+#endif
+}
+
+#if defined(HG_CUDA)
+
+HG_DEVICE float half_to_float(const unsigned short h) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+  return f;
+}
+HG_DEVICE unsigned short float_to_half(const float f) {
+  unsigned short h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return h;
+}
+
+#elif defined(__FLT16_MANT_DIG__) && defined(__F16C__)
+
+HG_DEVICE float half_to_float(const unsigned short h) {
+  _Float16 x;
+  __builtin_memcpy(&x, &h, 2);
+  return (float)x;
+}
+HG_DEVICE unsigned short float_to_half(const float f) {
+  const _Float16 x = (_Float16)f;
+  unsigned short h;
+  __builtin_memcpy(&h, &x, 2);
+  return h;
+}
+
+#else
+
+// Shifting the exponent's bias is a multiplication by 2^112, which also normalises subnormals.
+HG_DEVICE float half_to_float(const unsigned short h) {
+  const unsigned int sign = (unsigned int)(h & 0x8000) << 16, rest = (unsigned int)(h & 0x7fff) << 13;
+  const unsigned int special = rest >= 0x0f800000u ? 0x7f800000u : 0u;
+  return bits_to_float(float_to_bits(bits_to_float(rest) * 5.192296858534828e33f) | special | sign);
+}
+
+// Adding a power of two that puts the last kept bit at the end of the significand rounds to even.
+HG_DEVICE unsigned short float_to_half(const float f) {
+  const unsigned int u = float_to_bits(f), sign = u >> 16 & 0x8000, a = u & 0x7fffffffu;
+  if (a > 0x7f800000u) return (unsigned short)(sign | 0x7e00 | (a >> 13 & 0x3ff));  // NaN
+  if (a >= 0x477ff000u) return (unsigned short)(sign | 0x7c00);                      // overflow
+  if (a < 0x38800000u) {                                                             // subnormal
+    return (unsigned short)(sign | (float_to_bits(bits_to_float(a) + 0.5f) - 0x3f000000u));
+  }
+  const unsigned int odd = a >> 13 & 1;
+  return (unsigned short)(sign | ((a + 0xc8000fffu + odd) >> 13));
+}
+
+#endif
+
+struct half {
+  unsigned short bits;
+  half() = default;
+  HG_METHOD half(const float f) : bits(float_to_half(f)) {}
+  HG_METHOD operator float() const { return half_to_float(bits); }
+};
+
+// A float rounded to half precision.
+HG_DEVICE float round_half(const float f) { return half_to_float(float_to_half(f)); }
+HG_DEVICE float round_half(const double d) { return round_half((float)d); }
+
+}  // namespace hg

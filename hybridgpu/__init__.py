@@ -36,7 +36,11 @@ _MODULES = {
     "ops": "ops",
     "cli": "cli",
 }
-_NAMES = {"AttrScope": ("attribute", "AttrScope"), "set_num_threads": ("runtime", "set_num_threads"), "compile_report": ("runtime.reports", "compile_report")}
+_NAMES = {
+    "AttrScope": ("attribute", "AttrScope"),
+    "set_num_threads": ("runtime", "set_num_threads"),
+    "compile_report": ("runtime.reports", "compile_report"),
+}
 
 __all__ = [
     "Context",

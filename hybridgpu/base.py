@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MXNetError", "NotImplementedForSymbol", "fail", "numeric_types", "integer_types", "string_types"]
+__all__ = ["MXNetError", "NotImplementedForSymbol", "fail", "integer_types", "numeric_types", "string_types"]
 
 numeric_types = (float, int, np.generic)
 integer_types = (int, np.integer)

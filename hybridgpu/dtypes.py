@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["DType", "dtype_of", "from_flag", "from_short", "ALL_DTYPES"]
+__all__ = ["ALL_DTYPES", "DType", "dtype_of", "from_flag", "from_short"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -71,7 +71,14 @@ _BY_NP = {d.np: d for d in ALL_DTYPES}
 _BY_NAME = {d.name: d for d in ALL_DTYPES}
 _BY_SHORT = {d.short: d for d in ALL_DTYPES}
 _BY_FLAG = {d.flag: d for d in ALL_DTYPES}
-_BY_ANY: dict[Any, DType] = {**_BY_NAME, **{d.np.type: d for d in ALL_DTYPES}, **_BY_NP, float: f64, int: i64, bool: bool_}
+_BY_ANY: dict[Any, DType] = {
+    **_BY_NAME,
+    **{d.np.type: d for d in ALL_DTYPES},
+    **_BY_NP,
+    float: f64,
+    int: i64,
+    bool: bool_,
+}
 
 
 def dtype_of(value: Any) -> DType:

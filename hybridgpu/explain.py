@@ -95,11 +95,19 @@ class Explanation:
         for step in program.steps:
             if isinstance(step, KernelStep):
                 k = program.kernels[step.kernel]
-                needed = sum(program.buffers[b].nbytes for b in set(step.buffers) if program.buffers[b].place != "arena")
+                needed = sum(
+                    program.buffers[b].nbytes for b in set(step.buffers) if program.buffers[b].place != "arena"
+                )
                 moved = step.bytes_read + step.bytes_written
                 self.kernels.append(
                     KernelReport(
-                        k.name, k.kind, tuple(dict.fromkeys(n or o for o, n, _ in k.operators)), annotated(k.text, k.operators), moved, min(needed, moved), k.choice
+                        k.name,
+                        k.kind,
+                        tuple(dict.fromkeys(n or o for o, n, _ in k.operators)),
+                        annotated(k.text, k.operators),
+                        moved,
+                        min(needed, moved),
+                        k.choice,
                     )
                 )
             elif isinstance(step, HostStep):
@@ -120,10 +128,14 @@ class Explanation:
         width = max([len(k.name) for k in self.kernels] + [len(c.name) for c in self.library_calls] + [6])
         lines.append(f"  {'kind':<8} {'kernel':<{width}} {'moved':>10} {'least':>10}  computes")
         for k in self.kernels:
-            lines.append(f"  {k.kind:<8} {k.name:<{width}} {_bytes(k.bytes_moved):>10} {_bytes(k.bytes_min):>10}  {', '.join(k.operators)}")
+            lines.append(
+                f"  {k.kind:<8} {k.name:<{width}} {_bytes(k.bytes_moved):>10} {_bytes(k.bytes_min):>10}  {', '.join(k.operators)}"
+            )
         for c in self.library_calls:
             lines.append(f"  {'library':<8} {c.name:<{width}} {_bytes(c.bytes_moved):>10} {'':>10}  {c.operator}")
-        lines.append(f"  moves {_bytes(self.bytes_moved)}, at least {_bytes(self.bytes_min)} are needed; intermediate results take {_bytes(self.arena_bytes)}")
+        lines.append(
+            f"  moves {_bytes(self.bytes_moved)}, at least {_bytes(self.bytes_min)} are needed; intermediate results take {_bytes(self.arena_bytes)}"
+        )
         if self.cuts:
             lines.append("  not fused:")
             lines += [f"    {c}" for c in self.cuts]

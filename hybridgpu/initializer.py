@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,8 @@ __all__ = [
     "Uniform", "Xavier", "Zero", "create", "register",
 ]  # fmt: skip
 
-_REGISTRY: dict[str, type[Initializer]] = {}
+_REGISTRY: dict[str, type[Any]] = {}
+_Any = TypeVar("_Any")
 
 
 class InitDesc(str):
@@ -36,7 +37,7 @@ class InitDesc(str):
         return self
 
 
-def register(klass: type[Initializer]) -> type[Initializer]:
+def register(klass: type[_Any]) -> type[_Any]:
     """Make an initializer known by its lower-cased name."""
     _REGISTRY[klass.__name__.lower()] = klass
     return klass
@@ -148,7 +149,9 @@ def _fill(arr: Any, values: Any) -> None:
 def _draw(kind: str, arr: Any, *args: float) -> None:
     from .ndarray import random
 
-    getattr(random, kind)(*args, shape=arr.shape, dtype="float32").astype(arr.dtype).as_in_context(arr.context).copyto(arr)
+    getattr(random, kind)(*args, shape=arr.shape, dtype="float32").astype(arr.dtype).as_in_context(arr.context).copyto(
+        arr
+    )
 
 
 @register
@@ -187,7 +190,13 @@ class Constant(Initializer):
 
     def dumps(self) -> str:
         value = self._kwargs["value"]
-        plain = value.tolist() if isinstance(value, np.ndarray) else value.asnumpy().tolist() if hasattr(value, "asnumpy") else value
+        plain = (
+            value.tolist()
+            if isinstance(value, np.ndarray)
+            else value.asnumpy().tolist()
+            if hasattr(value, "asnumpy")
+            else value
+        )
         return json.dumps([type(self).__name__.lower(), {"value": plain}])
 
 
@@ -227,7 +236,11 @@ class Orthogonal(Initializer):
         from .ndarray import random
 
         rows, columns = arr.shape[0], int(np.prod(arr.shape[1:]))
-        draw = random.uniform(-1.0, 1.0, shape=(rows, columns)) if self.rand_type == "uniform" else random.normal(0.0, 1.0, shape=(rows, columns))
+        draw = (
+            random.uniform(-1.0, 1.0, shape=(rows, columns))
+            if self.rand_type == "uniform"
+            else random.normal(0.0, 1.0, shape=(rows, columns))
+        )
         u, _, v = np.linalg.svd(draw.asnumpy(), full_matrices=False)
         _fill(arr, self.scale * (u if u.shape == (rows, columns) else v))
 
@@ -297,8 +310,6 @@ class LSTMBias(Initializer):
         quarter = arr.shape[0] // 4
         arr[quarter : 2 * quarter] = self.forget_bias
 
-    _init_bias = _init_weight
-
 
 @register
 class Load:
@@ -320,7 +331,9 @@ class Load:
             )
             arr[:] = self.param[name]
             return
-        assert self.default_init is not None, f"Cannot Initialize parameter {name}. Not found in loaded param and no default Initializer is provided."
+        assert self.default_init is not None, (
+            f"Cannot Initialize parameter {name}. Not found in loaded param and no default Initializer is provided."
+        )
         self.default_init(name, arr)
 
 

@@ -17,7 +17,7 @@ class Namespace:
     Args:
         name: which operators, see ``ops.functions.find``.
         apply: (operator, spelled name, Bound) -> result.
-        module: 'nd' or 'sym', for ``__module__`` and messages.
+        module: 'ndarray' or 'symbol', for ``__module__`` and messages.
     """
 
     def __init__(self, name: str, apply: Callable[..., Any], module: str) -> None:

@@ -60,9 +60,7 @@ def next_state(ctx: Context | None = None) -> Any:
             g = _generators[where] = _Generator(_default_seed + (where[0] - 1) * 1_000_003 + where[1] * 7_919)
         g.calls += 1
         calls, value = g.calls, g.seed
-    return np.array(
-        [value & 0xFFFFFFFF, value >> 32, calls & 0xFFFFFFFF, calls >> 32 & 0xFFFFFFFF], np.uint32
-    )
+    return np.array([value & 0xFFFFFFFF, value >> 32, calls & 0xFFFFFFFF, calls >> 32 & 0xFFFFFFFF], np.uint32)
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ default 1 GiB), ``HYBRIDGPU_CACHE=0`` turns the lasting cache off.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -198,18 +199,14 @@ class Store:
     @staticmethod
     def _discard(file: Path) -> None:
         for f in (file, file.with_suffix(file.suffix + ".sum")):
-            try:
+            with contextlib.suppress(OSError):  # read-only: the entry stays, and stays a miss
                 f.unlink(missing_ok=True)
-            except OSError:
-                pass  # read-only: the entry stays, and stays a miss
 
     @staticmethod
     def _touch(file: Path) -> None:
-        try:
+        with contextlib.suppress(OSError):
             if time.time() - file.stat().st_mtime > _TOUCH_AFTER:
                 os.utime(file)
-        except OSError:
-            pass
 
 
 _default: Store | None = None

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products of the host target, written with vector types that g++ and clang share.
-// `out(m, n, sum)` receives every element once. Extents and strides are literals at the call.
+//
+// K is the length of the sum, N the number of columns; AM and AK are the strides of the left operand
+// along rows and sum, BK and BN those of the right one along sum and columns, in elements. They are
+// template arguments so that what a shape does not need is never compiled. ONE: there is one row.
+// `out(m, n, sum)` receives every element once.
 #pragma once
 
 #if defined(__AVX512F__)
@@ -22,95 +26,73 @@ struct vector_of {
 
 // Sum of the lanes, halving the width each time.
 template <typename T, int LANES>
-struct lane_sum {
-  typedef T whole __attribute__((vector_size(LANES * sizeof(T))));
-  typedef T half_ __attribute__((vector_size(LANES * sizeof(T) / 2)));
-  HG_DEVICE T of(const whole v) {
-    half_ low, high;
+HG_DEVICE T lane_sum(const T __attribute__((vector_size(LANES * sizeof(T)))) v) {
+  if constexpr (LANES == 2) {
+    return v[0] + v[1];
+  } else {
+    T __attribute__((vector_size(LANES * sizeof(T) / 2))) low, high;
     __builtin_memcpy(&low, &v, sizeof low);
     __builtin_memcpy(&high, (const char*)&v + sizeof low, sizeof high);
-    return lane_sum<T, LANES / 2>::of(low + high);
+    return lane_sum<T, LANES / 2>(low + high);
   }
-};
-template <typename T>
-struct lane_sum<T, 2> {
-  typedef T whole __attribute__((vector_size(2 * sizeof(T))));
-  HG_DEVICE T of(const whole v) { return v[0] + v[1]; }
-};
+}
 
 // MR x NR elements at once, both operands contiguous along the sum.
-template <int MR, int NR, typename T, typename F>
-HG_DEVICE void dots_block(const T* a, const Index sa, const T* b, const Index sb, const Index m, const Index n,
-                          const Index depth, F out) {
+template <int MR, int NR, int K, Index AM, Index BN, typename T, typename F>
+HG_DEVICE void dots_block(const T* a, const T* b, const Index m, const Index n, F out) {
   typedef typename vector_of<T>::type V;
   typedef typename vector_of<T>::loose L;
   const int lanes = vector_of<T>::lanes;
-  V sum[MR][NR];
-#pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i)
-#pragma GCC unroll 8
-    for (int j = 0; j < NR; ++j) sum[i][j] = V{};
-  Index k = 0;
-  for (; k + lanes <= depth; k += lanes) {
+  const int whole = K / lanes * lanes;
+  V sum[MR][NR] = {};
+  for (int k = 0; k < whole; k += lanes) {
     V left[MR];
-#pragma GCC unroll 8
-    for (int i = 0; i < MR; ++i) left[i] = *(const L*)(a + (m + i) * sa + k);
-#pragma GCC unroll 8
+    for (int i = 0; i < MR; ++i) left[i] = *(const L*)(a + i * AM + k);
     for (int j = 0; j < NR; ++j) {
-      const V right = *(const L*)(b + (n + j) * sb + k);
-#pragma GCC unroll 8
+      const V right = *(const L*)(b + j * BN + k);
       for (int i = 0; i < MR; ++i) sum[i][j] += left[i] * right;
     }
   }
-#pragma GCC unroll 8
   for (int i = 0; i < MR; ++i)
-#pragma GCC unroll 8
     for (int j = 0; j < NR; ++j) {
-      T total = lane_sum<T, lanes>::of(sum[i][j]);
-      for (Index t = k; t < depth; ++t) total += a[(m + i) * sa + t] * b[(n + j) * sb + t];
+      T total = lane_sum<T, lanes>(sum[i][j]);
+      if constexpr (whole < K)
+        for (int k = whole; k < K; ++k) total += a[i * AM + k] * b[j * BN + k];
       out(m + i, n + j, total);
     }
 }
 
-template <int MR, typename T, typename F>
-HG_DEVICE void dots_rows(const T* a, const Index sa, const T* b, const Index sb, const Index m, const Index columns,
-                         const Index depth, F out) {
+template <int MR, int N, int K, Index AM, Index BN, typename T, typename F>
+HG_DEVICE void dots_rows(const T* a, const T* b, const Index m, F out) {
   const int NR = MR == 1 ? 8 : 4;
   Index n = 0;
-  for (; n + NR <= columns; n += NR) dots_block<MR, NR>(a, sa, b, sb, m, n, depth, out);
-  for (; n < columns; ++n) dots_block<MR, 1>(a, sa, b, sb, m, n, depth, out);
+  if constexpr (N >= NR)
+    for (; n + NR <= N; n += NR) dots_block<MR, NR, K, AM, BN>(a + m * AM, b + n * BN, m, n, out);
+  if constexpr (N % NR != 0)
+    for (; n < N; ++n) dots_block<MR, 1, K, AM, BN>(a + m * AM, b + n * BN, m, n, out);
 }
 
-// sum over k of a[m * am + k] * b[n * bn + k]; ak and bk are 1.
-template <typename T, typename F>
-HG_DEVICE void matmul_dots(const T* a, const Index am, const Index ak, const T* b, const Index bk, const Index bn,
-                           const Index begin, const Index end, const Index columns, const Index depth, F out) {
-  (void)ak, (void)bk;
+// sum over k of a[m * AM + k] * b[n * BN + k], for rows begin … end - 1.
+template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
+HG_DEVICE void matmul_dots(const T* a, const T* b, const Index begin, const Index end, F out) {
   Index m = begin;
-  for (; m + 4 <= end; m += 4) dots_rows<4>(a, am, b, bn, m, columns, depth, out);
-  for (; m < end; ++m) dots_rows<1>(a, am, b, bn, m, columns, depth, out);
+  if constexpr (!ONE)
+    for (; m + 4 <= end; m += 4) dots_rows<4, N, K, AM, BN>(a, b, m, out);
+  for (; m < end; ++m) dots_rows<1, N, K, AM, BN>(a, b, m, out);
 }
 
 // MR rows and NV vectors of columns at once; the right operand is contiguous along the columns.
-template <int MR, int NV, typename T, typename F>
-HG_DEVICE void axpy_block(const T* a, const Index am, const Index ak, const T* b, const Index bk, const Index m,
-                          const Index n, const Index depth, F out) {
+template <int MR, int NV, int K, Index AM, Index AK, Index BK, typename T, typename F>
+HG_DEVICE void axpy_block(const T* a, const T* b, const Index m, const Index n, F out) {
   typedef typename vector_of<T>::type V;
   typedef typename vector_of<T>::loose L;
   const int lanes = vector_of<T>::lanes;
-  V sum[MR][NV];
-#pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i)
-#pragma GCC unroll 8
-    for (int j = 0; j < NV; ++j) sum[i][j] = V{};
-  for (Index k = 0; k < depth; ++k) {
+  V sum[MR][NV] = {};
+  for (int k = 0; k < K; ++k) {
     V right[NV];
-#pragma GCC unroll 8
-    for (int j = 0; j < NV; ++j) right[j] = *(const L*)(b + k * bk + n + j * lanes);
-#pragma GCC unroll 8
+    for (int j = 0; j < NV; ++j) right[j] = *(const L*)(b + k * BK + j * lanes);
     for (int i = 0; i < MR; ++i) {
-      const T left = a[(m + i) * am + k * ak];
-#pragma GCC unroll 8
+      const T left = a[i * AM + k * AK];
       for (int j = 0; j < NV; ++j) sum[i][j] += left * right[j];
     }
   }
@@ -122,58 +104,48 @@ HG_DEVICE void axpy_block(const T* a, const Index am, const Index ak, const T* b
   }
 }
 
-template <int MR, typename T, typename F>
-HG_DEVICE void axpy_rows(const T* a, const Index am, const Index ak, const T* b, const Index bk, const Index bn,
-                         const Index m, const Index columns, const Index depth, F out) {
-  const int lanes = vector_of<T>::lanes;
+template <int MR, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
+HG_DEVICE void axpy_rows(const T* a, const T* b, const Index m, F out) {
+  const int lanes = vector_of<T>::lanes, strip = 16;
   Index n = 0;
-  if (bn == 1) {
-    for (; n + 4 * lanes <= columns; n += 4 * lanes) axpy_block<MR, 4>(a, am, ak, b, bk, m, n, depth, out);
-    for (; n + lanes <= columns; n += lanes) axpy_block<MR, 1>(a, am, ak, b, bk, m, n, depth, out);
+  if constexpr (BN == 1) {
+    if constexpr (N >= 4 * lanes)
+      for (; n + 4 * lanes <= N; n += 4 * lanes) axpy_block<MR, 4, K, AM, AK, BK>(a + m * AM, b + n, m, n, out);
+    if constexpr (N % (4 * lanes) >= lanes)
+      for (; n + lanes <= N; n += lanes) axpy_block<MR, 1, K, AM, AK, BK>(a + m * AM, b + n, m, n, out);
   }
-  // what is left of the columns, in a strip of its own
-  const int strip = 16;
-  for (; n < columns; n += strip) {
-    const Index width = columns - n < strip ? columns - n : strip;
-    for (int i = 0; i < MR; ++i) {
-      T sum[strip] = {};
-      for (Index k = 0; k < depth; ++k) {
-        const T left = a[(m + i) * am + k * ak];
-        for (Index j = 0; j < width; ++j) sum[j] += left * b[k * bk + (n + j) * bn];
+  if constexpr (BN != 1 || N % lanes != 0)  // what is left of the columns, in strips of their own
+    for (; n < N; n += strip) {
+      const int width = N - n < strip ? (int)(N - n) : strip;
+      for (int i = 0; i < MR; ++i) {
+        T sum[strip] = {};
+        for (int k = 0; k < K; ++k) {
+          const T left = a[(m + i) * AM + k * AK];
+          for (int j = 0; j < width; ++j) sum[j] += left * b[k * BK + (n + j) * BN];
+        }
+        for (int j = 0; j < width; ++j) out(m + i, n + j, sum[j]);
       }
-      for (Index j = 0; j < width; ++j) out(m + i, n + j, sum[j]);
     }
-  }
 }
 
-// sum over k of a[m * am + k * ak] * b[k * bk + n * bn]; fastest where bn is 1.
-template <typename T, typename F>
-HG_DEVICE void matmul_axpy(const T* a, const Index am, const Index ak, const T* b, const Index bk, const Index bn,
-                           const Index begin, const Index end, const Index columns, const Index depth, F out) {
+// sum over k of a[m * AM + k * AK] * b[k * BK + n * BN]; fastest where BN is 1.
+template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
+HG_DEVICE void matmul_axpy(const T* a, const T* b, const Index begin, const Index end, F out) {
   Index m = begin;
-  for (; m + 4 <= end; m += 4) axpy_rows<4>(a, am, ak, b, bk, bn, m, columns, depth, out);
-  for (; m < end; ++m) axpy_rows<1>(a, am, ak, b, bk, bn, m, columns, depth, out);
+  if constexpr (!ONE)
+    for (; m + 4 <= end; m += 4) axpy_rows<4, N, K, AM, AK, BK, BN>(a, b, m, out);
+  for (; m < end; ++m) axpy_rows<1, N, K, AM, AK, BK, BN>(a, b, m, out);
 }
 
-#ifdef HG_HALF
-// Half precision: products and sums in float, element by element.
-template <typename F>
-HG_DEVICE void matmul_axpy(const half* a, const Index am, const Index ak, const half* b, const Index bk,
-                           const Index bn, const Index begin, const Index end, const Index columns, const Index depth,
-                           F out) {
+// Types that vectors do not hold: products and sums in C, element by element.
+template <typename C, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
+HG_DEVICE void matmul_plain(const T* a, const T* b, const Index begin, const Index end, F out) {
   for (Index m = begin; m < end; ++m)
-    for (Index n = 0; n < columns; ++n) {
-      float sum = 0;
-      for (Index k = 0; k < depth; ++k) sum += (float)a[m * am + k * ak] * (float)b[k * bk + n * bn];
+    for (int n = 0; n < N; ++n) {
+      C sum = 0;
+      for (int k = 0; k < K; ++k) sum += (C)a[m * AM + k * AK] * (C)b[k * BK + n * BN];
       out(m, n, sum);
     }
 }
-template <typename F>
-HG_DEVICE void matmul_dots(const half* a, const Index am, const Index ak, const half* b, const Index bk,
-                           const Index bn, const Index begin, const Index end, const Index columns, const Index depth,
-                           F out) {
-  matmul_axpy(a, am, ak, b, bk, bn, begin, end, columns, depth, out);
-}
-#endif
 
 }  // namespace hg

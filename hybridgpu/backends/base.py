@@ -30,7 +30,9 @@ class BuildInfo:
 class Loaded(Protocol):
     """A program that can run. Calls may come from several threads at once."""
 
-    info: BuildInfo
+    @property
+    def info(self) -> BuildInfo:
+        """What loading it cost."""
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Run on C-contiguous arrays of the backend's array module, writing ``outputs``."""
@@ -39,8 +41,13 @@ class Loaded(Protocol):
 class Backend(Protocol):
     """Compiles and loads programs for one device."""
 
-    target: Target
-    xp: Any  #: the array module
+    @property
+    def target(self) -> Target:
+        """What the compiler is told of the device."""
+
+    @property
+    def xp(self) -> Any:
+        """The array module."""
 
     def load(self, program: Program) -> Loaded:
         """Compile (or find in the cache) and load ``program``."""

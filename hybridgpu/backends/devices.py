@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..base import MXNetError
 from ..context import Context
 from .base import Backend
 
@@ -115,11 +114,3 @@ def count_gpus() -> int:
     from .cuda.device import count
 
     return count()
-
-
-def unavailable(ctx: Context, reason: str) -> MXNetError:
-    """The error for a device that cannot be used."""
-    return MXNetError(
-        f"{ctx} cannot be used: {reason}\n"
-        "Arrays can be made on mx.cpu(); mx.num_gpus() tells how many GPUs there are."
-    )

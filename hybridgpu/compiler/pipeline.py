@@ -134,7 +134,9 @@ def _assemble(
             launch = asdict(kernel.launch) if kernel.launch else None
             kernels.append(KernelInfo(name, kernel.kind, text, kernel.headers, launch, operators, kernel.choice))
         bound = tuple(where[n] for n in (*inputs, *outputs))
-        steps.append(KernelStep(by_name[name], bound, kernel.extents, kernel.bytes_read, kernel.bytes_written))
+        steps.append(
+            KernelStep(by_name[name], bound, kernel.extents, len(outputs), kernel.bytes_read, kernel.bytes_written)
+        )
     temporary = list(first)
     offsets, arena = place([(first[n], last[n], n.type.nbytes) for n in temporary])
     for node, offset in zip(temporary, offsets, strict=True):

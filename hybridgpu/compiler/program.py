@@ -53,6 +53,7 @@ class KernelStep:
     kernel: int
     buffers: tuple[int, ...]
     extents: tuple[int, ...]
+    outputs: int  #: how many of the buffers, at the end, are written
     bytes_read: int
     bytes_written: int
 

@@ -30,19 +30,27 @@ class Interpreter:
         """``wide`` evaluates every float in float64, whatever its declared type."""
         self.graph, self._xp, self._wide = graph, xp, wide
         slot: dict[Node, int] = {}
+        self._start: list[Any] = []  # constants that only elementwise primitives read, as zero-dimensional arrays
+        scalars = _broadcastable(graph)
         self._steps: list[tuple[Callable[..., Any], list[int], Any, TensorType, int]] = []
         for node in graph.nodes:
             slot[node] = len(slot)
-            if node.prim.name != "input":
+            self._start.append(None)
+            if node in scalars:
+                dtype = np.float64 if wide and node.dtype.is_float else node.dtype.np
+                self._start[-1] = xp.asarray(node.params["value"], dtype)
+            elif node.prim.name != "input":
                 params, type = node.params, node.type
                 if wide:
-                    type, params = _widen(type), {k: _widen(v) if isinstance(v, TensorType) else v for k, v in params.items()}
+                    type, params = (
+                        _widen(type),
+                        {k: _widen(v) if isinstance(v, TensorType) else v for k, v in params.items()},
+                    )
                     if node.prim.name == "cast" and params["dtype"].is_float:
                         params = {"dtype": f64}
                 self._steps.append((node.prim.evaluate, [slot[i] for i in node.inputs], params, type, slot[node]))
         self._inputs = [slot[n] for n in graph.inputs]
         self._outputs = [slot[n] for n in graph.outputs]
-        self._size = len(slot)
         # an output that may be a view (or repeats another output) is copied
         self._copy = [
             n.prim.family in ("view", "leaf") or n.prim.name == "stop_gradient" or n in graph.outputs[:k]
@@ -50,7 +58,7 @@ class Interpreter:
         ]
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        env: list[Any] = [None] * self._size
+        env = self._start.copy()
         for k, a in zip(self._inputs, arrays, strict=True):
             env[k] = a.astype(np.float64) if self._wide and a.dtype.kind == "f" else a
         xp = self._xp
@@ -68,6 +76,16 @@ class Interpreter:
                 y = xp.ascontiguousarray(y)
             results.append(y)
         return results
+
+
+def _broadcastable(graph: Graph) -> set[Node]:
+    """Constants whose every reader broadcasts: elementwise primitives with another operand of full shape."""
+    found = {n for n in graph.nodes if n.prim.name == "full"} - set(graph.outputs)
+    for node in graph.nodes:
+        alone = all(i.prim.name == "full" for i in node.inputs)
+        if node.prim.family != "elementwise" or node.prim.name == "select" or alone:
+            found.difference_update(node.inputs)
+    return found
 
 
 def _widen(type: TensorType) -> TensorType:

@@ -9,9 +9,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-
 from ..initializer import Uniform
-from ..ndarray import load as load_arrays, save as save_arrays
+from ..ndarray import load as load_arrays
+from ..ndarray import save as save_arrays
 from .parameter import Parameter, ParameterDict
 from .scope import BlockScope
 
@@ -55,6 +55,7 @@ class Block:
         params: take parameters from here where they exist (sharing).
     """
 
+    _transparent = False  #: True for containers, which ``summary`` leaves out
     _fast: Callable[..., Any] | None = None  #: a prepared call that ``__call__`` may use instead of everything else
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
@@ -71,7 +72,9 @@ class Block:
         return type(self).__name__.lower()
 
     def __repr__(self) -> str:
-        body = "\n".join(f"  ({key}): {indent(repr(block), 2)}" for key, block in self.__dict__.items() if isinstance(block, Block))
+        body = "\n".join(
+            f"  ({key}): {indent(repr(block), 2)}" for key, block in self.__dict__.items() if isinstance(block, Block)
+        )
         return f"{type(self).__name__}(\n{body}\n)"
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -81,9 +84,11 @@ class Block:
         if isinstance(value, Block):
             self.register_child(value, name)
         elif isinstance(value, Parameter):
-            assert name not in self._reg_params or not isinstance(existing, Parameter) or self._reg_params[name] is not None, (
-                "Overriding Parameter attribute is not allowed."
-            )
+            assert (
+                name not in self._reg_params
+                or not isinstance(existing, Parameter)
+                or self._reg_params[name] is not None
+            ), "Overriding Parameter attribute is not allowed."
             self._reg_params[name] = value
         super().__setattr__(name, value)
 
@@ -199,7 +204,11 @@ class Block:
             return
         if not any("." in name for name in loaded):  # written by ParameterDict.save: full names without the prefix
             full = self.collect_params()
-            prefix = "" if any(n.startswith(("arg:", "aux:")) for n in loaded) or all(n in full for n in loaded) and loaded else self.prefix
+            prefix = (
+                ""
+                if any(n.startswith(("arg:", "aux:")) for n in loaded) or (all(n in full for n in loaded) and loaded)
+                else self.prefix
+            )
             full.load(filename, ctx, allow_missing, ignore_extra, prefix, cast_dtype, dtype_source)
             return
         if not allow_missing:
@@ -227,10 +236,15 @@ class Block:
 
     def save_params(self, filename: str) -> None:
         """Deprecated: ``save_parameters`` without structural names."""
-        warnings.warn("save_params is deprecated. Please use save_parameters. Note that if you want load from SymbolBlock later, please use export instead.", stacklevel=2)
+        warnings.warn(
+            "save_params is deprecated. Please use save_parameters. Note that if you want load from SymbolBlock later, please use export instead.",
+            stacklevel=2,
+        )
         self.collect_params().save(filename, strip_prefix=self.prefix)
 
-    def load_params(self, filename: str, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False) -> None:
+    def load_params(
+        self, filename: str, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False
+    ) -> None:
         """Deprecated: ``load_parameters``."""
         warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)
         self.load_parameters(filename, ctx, allow_missing, ignore_extra)
@@ -296,5 +310,3 @@ class Block:
         from .summary import print_summary
 
         print_summary(self, inputs)
-
-

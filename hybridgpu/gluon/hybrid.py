@@ -6,13 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import ndarray as nd_module, symbol as sym_module
+from .. import ndarray as nd_module
+from .. import symbol as sym_module
 from ..base import MXNetError
 from ..dtypes import dtype_of
-from ..ndarray import NDArray, save as save_arrays
+from ..ndarray import NDArray
+from ..ndarray import save as save_arrays
 from ..provenance import block_scope
 from ..runtime.cached_op import CachedOp
-from ..symbol import Group, Symbol, var as make_var
+from ..symbol import Group, Symbol
+from ..symbol import var as make_var
 from ..symbol.inference import Inference
 from .block import Block
 from .parameter import DeferredInitializationError, Parameter, ParameterDict
@@ -164,16 +167,21 @@ class HybridBlock(Block):
         inputs, out = self._get_graph(*args)
         params = dict(self.collect_params().items())
         names = set(out.list_inputs())
-        unused = [n for n in (i.name for i in inputs) if n not in names]
+        unused = [i.name for i in inputs if i.name is not None and i.name not in names]
         if unused:
             import warnings
 
             for n in unused:
-                warnings.warn(f"The {self._position(n)} input to HybridBlock is not used by any computation. Is this intended?", stacklevel=5)
+                warnings.warn(
+                    f"The {self._position(n)} input to HybridBlock is not used by any computation. Is this intended?",
+                    stacklevel=5,
+                )
         data = [i.name for i in inputs]
         missing = [n for n in names if n not in params and n not in data]
         if missing:
-            raise RuntimeError(f"the graph of {self.name} has inputs that are neither arguments nor parameters: {sorted(missing)}")
+            raise RuntimeError(
+                f"the graph of {self.name} has inputs that are neither arguments nor parameters: {sorted(missing)}"
+            )
         self._cached_op = CachedOp(out, data, params, self._flags, self.name)  # type: ignore[arg-type]
 
     def _position(self, name: str) -> str:
@@ -203,7 +211,12 @@ class HybridBlock(Block):
             out = op(arrays)
         if self._callback is not None:
             self._monitor(arrays)
-        elif not self._forward_hooks and not self._forward_pre_hooks and self._out_format == 0 and form == [0] * len(args):
+        elif (
+            not self._forward_hooks
+            and not self._forward_pre_hooks
+            and self._out_format == 0
+            and form == [0] * len(args)
+        ):
             fast = op.prepared(self._call)
             if fast is not None:
                 object.__setattr__(self, "_fast", fast)
@@ -341,9 +354,13 @@ def _kind(args: Any) -> type:
 
     visit(args)
     if len(found) == 2:
-        raise ValueError("In HybridBlock, we do not support mixed NDArrays and Symbols types for the input. Please check the type of the args.\n")
+        raise ValueError(
+            "In HybridBlock, we do not support mixed NDArrays and Symbols types for the input. Please check the type of the args.\n"
+        )
     if not found:
-        raise ValueError("In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n")
+        raise ValueError(
+            "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"
+        )
     return found.pop()
 
 

@@ -14,10 +14,13 @@ from ..base import MXNetError
 from ..context import Context, cpu, current_context
 from ..dtypes import dtype_of
 from ..initializer import InitDesc
-from ..ndarray import NDArray, array, load as load_arrays, save as save_arrays, zeros
+from ..ndarray import NDArray, array, zeros
+from ..ndarray import load as load_arrays
+from ..ndarray import save as save_arrays
 from ..ndarray.array import empty
 from ..runtime.epoch import bump
-from ..symbol import Symbol, var as make_var
+from ..symbol import Symbol
+from ..symbol import var as make_var
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict"]
 
@@ -81,7 +84,7 @@ class Parameter:
             shape = (int(shape),)
         if shape is not None:
             for d in shape:
-                if d < 0:
+                if d < -1:
                     raise ValueError(f"shape dimension size cannot be less than 0, while received {d}")
         self._shape: tuple[int, ...] | None = None if shape is None else tuple(int(d) for d in shape)
         self.name = name
@@ -91,7 +94,9 @@ class Parameter:
         self.init = init
         valid = ("default", "row_sparse", "csr")
         for what, value in (("stype", stype), ("grad_stype", grad_stype)):
-            assert value in valid, f"{what} for Parameter '{name}' must be one of 'default', 'row_sparse', or 'csr', but got '{value}'"
+            assert value in valid, (
+                f"{what} for Parameter '{name}' must be one of 'default', 'row_sparse', or 'csr', but got '{value}'"
+            )
         self._stype, self._grad_stype = stype, grad_stype
 
     def __repr__(self) -> str:
@@ -149,7 +154,9 @@ class Parameter:
 
     # -- initialisation
 
-    def initialize(self, init: Any = None, ctx: Any = None, default_init: Any = None, force_reinit: bool = False) -> None:
+    def initialize(
+        self, init: Any = None, ctx: Any = None, default_init: Any = None, force_reinit: bool = False
+    ) -> None:
         """Make and fill the arrays, one on each context of ``ctx``.
 
         ``self.init`` comes first, then ``init``, then ``default_init``.
@@ -159,7 +166,8 @@ class Parameter:
         """
         if self._data is not None and not force_reinit:
             warnings.warn(
-                f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to re-initialize.", stacklevel=2
+                f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to re-initialize.",
+                stacklevel=2,
             )
             return
         self._data = self._grad = None
@@ -218,7 +226,9 @@ class Parameter:
                 raise AssertionError(
                     f"Failed loading Parameter '{self.name}' from saved params: shape incompatible expected {self._shape} vs saved {data.shape}"
                 )
-            self._shape = tuple(saved if own in (0, -1) else own for own, saved in zip(self._shape, data.shape, strict=True))
+            self._shape = tuple(
+                saved if own in (0, -1) else own for own, saved in zip(self._shape, data.shape, strict=True)
+            )
         if not same_dtype(self._dtype, data.dtype):
             assert cast_dtype, (
                 f"Failed loading Parameter '{self.name}' from saved params: dtype incompatible expected {self._dtype} vs saved {data.dtype}. "
@@ -427,6 +437,11 @@ class Constant(Parameter):
 
     @grad_req.setter
     def grad_req(self, req: str) -> None:
+        if req != "null":
+            warnings.warn(
+                f'Constant parameter "{self.name}" does not support grad_req other than "null", and new value "{req}" is ignored.',
+                stacklevel=2,
+            )
         self._grad_req = "null"
 
 
@@ -530,7 +545,9 @@ class ParameterDict:
         found = self._find(full)
         if found is None:
             if value is None:
-                raise KeyError(f"No constant named '{full}'. Please specify value if you want to create a new constant.")
+                raise KeyError(
+                    f"No constant named '{full}'. Please specify value if you want to create a new constant."
+                )
             made = self._params[full] = Constant(full, value)
             return made
         assert isinstance(found, Constant), f"Parameter '{full}' already exists but it is not a constant."
@@ -615,7 +632,9 @@ class ParameterDict:
     ) -> None:
         """Read values of ``save`` or of an export (``arg:`` and ``aux:`` are dropped)."""
         loaded = load_arrays(filename)
-        self.load_dict(loaded, ctx, allow_missing, ignore_extra, restore_prefix, f"file '{filename}'", cast_dtype, dtype_source)
+        self.load_dict(
+            loaded, ctx, allow_missing, ignore_extra, restore_prefix, f"file '{filename}'", cast_dtype, dtype_source
+        )
 
     def load_dict(
         self,
@@ -635,25 +654,21 @@ class ParameterDict:
             ValueError: one too many.
         """
         where = "file: " + filename[6:-1] if filename and filename.startswith("file '") else filename or "param_dict"
-        values = {
-            restore_prefix + (k[4:] if k.startswith(("arg:", "aux:")) else k): v for k, v in param_dict.items()
-        }
+        values = {restore_prefix + (k[4:] if k.startswith(("arg:", "aux:")) else k): v for k, v in param_dict.items()}
         if not allow_missing:
             for name in self.keys():
                 assert name in values, (
-                    f"Parameter '{name[len(restore_prefix):]}' is missing in {where}, which contains parameters: {_names(list(values))}. "
+                    f"Parameter '{name[len(restore_prefix) :]}' is missing in {where}, which contains parameters: {_names(list(values))}. "
                     "Please make sure source and target networks have the same prefix."
                     "For more info on naming, please see https://mxnet.io/api/python/docs/tutorials/packages/gluon/blocks/naming.html"
                 )
         for name, value in values.items():
             if name not in self._params:
                 assert ignore_extra, (
-                    f"Parameter '{name[len(restore_prefix):]}' loaded from {where} is not present in ParameterDict, "
+                    f"Parameter '{name[len(restore_prefix) :]}' loaded from {where} is not present in ParameterDict, "
                     f"choices are: {_names(list(self.keys()))}. Set ignore_extra to True to ignore. "
                     "Please make sure source and target networks have the same prefix."
                     "For more info on naming, please see https://mxnet.io/api/python/docs/tutorials/packages/gluon/blocks/naming.html"
                 )
                 continue
             self[name]._load_init(value, ctx, cast_dtype, dtype_source)
-
-

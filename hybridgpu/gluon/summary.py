@@ -26,16 +26,14 @@ def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
     def shapes(args: Any) -> str:
         flat, _ = flatten(args, "input")
         found = [x.shape for x in flat if isinstance(x, NDArray)]
-        if len(found) == 1:
-            return str(found[0])
-        return str(found)
+        return str(found[0]) if len(found) == 1 else str(found)[1:-1]
 
     def register(b: Block) -> None:
         assert not getattr(b, "_active", False), f'"{b.name}" must not be hybridized to print summary.'
 
         def hook(layer: Block, _: Any, outputs: Any) -> None:
             key = f"{type(layer).__name__}-{len(rows)}"
-            row = {"shape": shapes(outputs), "params": 0, "trainable": 0, "shared": 0}
+            row: dict[str, Any] = {"shape": shapes(outputs), "params": 0, "trainable": 0, "shared": 0}
             for p in layer.params.values():
                 size = p.data().size
                 row["params"] += size
@@ -46,7 +44,8 @@ def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
                     seen.add(p)
             rows[key] = row
 
-        hooks.append(b.register_forward_hook(hook))
+        if not b._transparent:  # containers only pass through
+            hooks.append(b.register_forward_hook(hook))
 
     rows["Input"] = {"shape": shapes(inputs), "params": 0, "trainable": 0, "shared": 0}
     try:

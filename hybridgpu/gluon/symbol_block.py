@@ -7,7 +7,6 @@ from typing import Any
 
 from .. import symbol as sym_module
 from ..context import cpu
-
 from ..ndarray import NDArray
 from ..symbol import Group, Symbol
 from ..symbol.inference import type_propagation
@@ -51,10 +50,14 @@ class SymbolBlock(HybridBlock):
         known = set(symbol.list_inputs())
         for n in names:
             if n not in known:
-                raise ValueError(f"{symbol_file} has no input {n!r}; its variables are {', '.join(symbol.list_inputs()[:8])} …")
+                raise ValueError(
+                    f"{symbol_file} has no input {n!r}; its variables are {', '.join(symbol.list_inputs()[:8])} …"
+                )
         block = SymbolBlock(symbol, [sym_module.var(n) for n in names])
         if param_file is not None:
-            block.collect_params().load(param_file, ctx or cpu(), allow_missing, ignore_extra, cast_dtype=True, dtype_source="saved")
+            block.collect_params().load(
+                param_file, ctx or cpu(), allow_missing, ignore_extra, cast_dtype=True, dtype_source="saved"
+            )
         return block
 
     def __init__(self, outputs: Any, inputs: Any, params: ParameterDict | None = None) -> None:
@@ -113,7 +116,7 @@ class SymbolBlock(HybridBlock):
         assert form == self._in_format, "Invalid input format"
         assert self._cached_graph is not None
         inputs, out = self._cached_graph
-        composed = out(**{i.name: s for i, s in zip(inputs, flat, strict=True)})
+        composed = out(**{str(i.name): s for i, s in zip(inputs, flat, strict=True)})
         return regroup([composed] if self._out_format == 0 else list(composed), self._out_format)
 
     def _clear_cached_op(self) -> None:
@@ -157,5 +160,3 @@ def _common_prefix(names: list[str]) -> str:
     while k < min(len(first), len(last)) and first[k] == last[k]:
         k += 1
     return first[:k]
-
-

@@ -16,11 +16,11 @@ from .creation import *  # noqa: F403
 from .creation import __all__ as _creation
 from .serialization import load, load_frombuffer, save
 
-contrib = Namespace("contrib", apply_function, "nd")
-linalg = Namespace("linalg", apply_function, "nd")
-_internal = Namespace("_internal", apply_function, "nd")
-op = Namespace("op", apply_function, "nd")
-_top = Namespace("", apply_function, "nd")
+contrib = Namespace("contrib", apply_function, "ndarray")
+linalg = Namespace("linalg", apply_function, "ndarray")
+_internal = Namespace("_internal", apply_function, "ndarray")
+op = Namespace("op", apply_function, "ndarray")
+_top = Namespace("", apply_function, "ndarray")
 
 __all__ = ["NDArray", "contrib", "linalg", "load", "load_frombuffer", "op", "random", "save", *_creation]
 

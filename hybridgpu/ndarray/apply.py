@@ -15,6 +15,7 @@ from ..backends.devices import device_of
 from ..base import MXNetError
 from ..compiler.ir.graph import RANDOM_STATE, Graph
 from ..compiler.ir.types import TensorType
+from ..compiler.passes.simplify import simplify
 from ..compiler.primitives import builder
 from ..compiler.reference import Interpreter
 from ..context import Context, current_context
@@ -62,7 +63,10 @@ def apply_function(op: Operator, spelled: str, call: Bound) -> Any:
     if not op.variadic:
         wanted = len(op.input_names(values))
         if len(inputs) != wanted:
-            raise MXNetError(f"Operator {op.name} expects {wanted} inputs, but got {len(inputs)} instead.")
+            raise MXNetError(
+                f"Check failed: num_inputs == infered_num_inputs ({len(inputs)} vs. {wanted}) : "
+                f"Operator {op.name} expects {wanted} inputs, but got {len(inputs)} instead."
+            )
     return apply(op, inputs, values, call.out, _as_context(ctx))
 
 
@@ -96,7 +100,7 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
             graph, draws = operator_graph(op, values, [x._type.tensor for x in inputs], training)
             if len(_plans) >= _LIMIT:
                 _plans.clear()
-            plan = _plans[key] = (Interpreter(graph, device.xp), draws)
+            plan = _plans[key] = (Interpreter(simplify(graph), device.xp), draws)
         run, draws = plan
         if draws:
             from ..random import next_state
@@ -153,4 +157,3 @@ def write_out(results: Sequence[Any], out: Any) -> Any:
     for target, result in zip(targets, results, strict=False):
         target._data[...] = result
     return out
-

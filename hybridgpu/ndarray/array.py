@@ -105,7 +105,9 @@ def _in_place(operator: str, scalar: str, symbol: str) -> Any:
                 from ..base import MXNetError
                 from ..ops.record import shape_text
 
-                raise MXNetError(f"Shape inconsistent, Provided = {shape_text(self.shape)}, inferred shape={shape_text(grown)}")
+                raise MXNetError(
+                    f"Shape inconsistent, Provided = {shape_text(self.shape)}, inferred shape={shape_text(grown)}"
+                )
             apply(op, (self, other), op.parse({}), out=self)
         elif isinstance(other, numeric_types):
             op = OPERATORS[scalar]
@@ -281,9 +283,7 @@ class NDArray:
             warnings.warn("You are attempting to copy an array to itself", RuntimeWarning, stacklevel=2)
             return False  # type: ignore[return-value]
         if other.shape != self.shape:
-            raise ValueError(
-                f"could not copy an array of shape {self.shape} into one of shape {other.shape}"
-            )
+            raise ValueError(f"could not copy an array of shape {self.shape} into one of shape {other.shape}")
         if _moves(self, other.context):
             other._data[...] = device_of(other.context).from_host(self.asnumpy())
         else:
@@ -360,14 +360,18 @@ class NDArray:
             assert kwargs.get("shape") is not None, "Shape must be provided."
         unknown = set(kwargs) - {"shape", "reverse"}
         if unknown:
-            raise TypeError(f"Got unknown keywords in reshape: {', '.join(sorted(unknown))}. Accepted keyword arguments are 'shape' and 'reverse'.")
+            raise TypeError(
+                f"Got unknown keywords in reshape: {', '.join(sorted(unknown))}. Accepted keyword arguments are 'shape' and 'reverse'."
+            )
         reverse = bool(kwargs.get("reverse", False))
         if not any(d <= 0 for d in shape):
             new = int(np.prod(shape))
             if new < self.size:
                 raise ValueError(f"Cannot reshape array of size {self.size} into shape {tuple(shape)}")
             if new > self.size:
-                raise MXNetError(f"target shape size is larger than the current shape: {tuple(shape)} has {new} elements, the array {self.size}")
+                raise MXNetError(
+                    f"target shape size is larger than the current shape: {tuple(shape)} has {new} elements, the array {self.size}"
+                )
         from .. import autograd
 
         if autograd.state.recording:

@@ -14,7 +14,8 @@ from ..context import Context, current_context
 from ..dtypes import dtype_of
 from ..ops import OPERATORS
 from .apply import apply
-from .array import NDArray, empty as _empty, wrap
+from .array import NDArray, wrap
+from .array import empty as _empty
 
 __all__ = [
     "arange", "array", "concatenate", "empty", "eye", "from_dlpack", "from_numpy", "full", "linspace",
@@ -66,7 +67,9 @@ def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str 
     return _empty(_extents(shape), ctx, np.float32 if dtype is None else dtype)
 
 
-def zeros(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None, **kwargs: Any) -> NDArray:
+def zeros(
+    shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None, **kwargs: Any
+) -> NDArray:
     """Zeros, float32 by default."""
     return _made("_zeros", ctx, kwargs.get("out"), shape=_extents(shape), dtype="float32" if dtype is None else dtype)
 
@@ -76,7 +79,9 @@ def ones(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: An
     return _made("_ones", ctx, kwargs.get("out"), shape=_extents(shape), dtype="float32" if dtype is None else dtype)
 
 
-def full(shape: Any, val: Any, ctx: Context | None = None, dtype: Any = np.float32, out: NDArray | None = None) -> NDArray:
+def full(
+    shape: Any, val: Any, ctx: Context | None = None, dtype: Any = np.float32, out: NDArray | None = None
+) -> NDArray:
     """One value everywhere; the type does not follow the value."""
     if isinstance(val, NDArray):
         val = val.asscalar()
@@ -250,12 +255,37 @@ ARITHMETIC: dict[str, tuple[str, str, str, Any]] = {
     "equal": ("broadcast_equal", "_equal_scalar", "_equal_scalar", lambda a, b: float(a == b)),
     "not_equal": ("broadcast_not_equal", "_not_equal_scalar", "_not_equal_scalar", lambda a, b: float(a != b)),
     "greater": ("broadcast_greater", "_lesser_scalar", "_greater_scalar", lambda a, b: float(a > b)),
-    "greater_equal": ("broadcast_greater_equal", "_lesser_equal_scalar", "_greater_equal_scalar", lambda a, b: float(a >= b)),
+    "greater_equal": (
+        "broadcast_greater_equal",
+        "_lesser_equal_scalar",
+        "_greater_equal_scalar",
+        lambda a, b: float(a >= b),
+    ),
     "lesser": ("broadcast_lesser", "_greater_scalar", "_lesser_scalar", lambda a, b: float(a < b)),
-    "lesser_equal": ("broadcast_lesser_equal", "_greater_equal_scalar", "_lesser_equal_scalar", lambda a, b: float(a <= b)),
-    "logical_and": ("broadcast_logical_and", "_logical_and_scalar", "_logical_and_scalar", lambda a, b: float(bool(a) and bool(b))),
-    "logical_or": ("broadcast_logical_or", "_logical_or_scalar", "_logical_or_scalar", lambda a, b: float(bool(a) or bool(b))),
-    "logical_xor": ("broadcast_logical_xor", "_logical_xor_scalar", "_logical_xor_scalar", lambda a, b: float(bool(a) != bool(b))),
+    "lesser_equal": (
+        "broadcast_lesser_equal",
+        "_greater_equal_scalar",
+        "_lesser_equal_scalar",
+        lambda a, b: float(a <= b),
+    ),
+    "logical_and": (
+        "broadcast_logical_and",
+        "_logical_and_scalar",
+        "_logical_and_scalar",
+        lambda a, b: float(bool(a) and bool(b)),
+    ),
+    "logical_or": (
+        "broadcast_logical_or",
+        "_logical_or_scalar",
+        "_logical_or_scalar",
+        lambda a, b: float(bool(a) or bool(b)),
+    ),
+    "logical_xor": (
+        "broadcast_logical_xor",
+        "_logical_xor_scalar",
+        "_logical_xor_scalar",
+        lambda a, b: float(bool(a) != bool(b)),
+    ),
 }
 for _name, (_op, _left, _right, _python) in ARITHMETIC.items():
     globals()[_name] = _arithmetic(_name, _op, _left, _right, _python)

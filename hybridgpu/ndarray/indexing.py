@@ -78,7 +78,7 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
     else:
         try:
             host = np.asarray(value)
-            if host.dtype == object:
+            if host.dtype.kind not in "biuf":
                 raise TypeError
         except (TypeError, ValueError):
             raise TypeError(
@@ -92,7 +92,7 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
     if shape and not _fits(shape, target.shape):
         raise ValueError(
             "operands could not be broadcast together with remapped shapes[original->remapped]: "
-            f"{shape}  and requested shape {target.shape}"
+            f"{shape} and requested shape {target.shape}"
         )
     with np.errstate(all="ignore"):
         if isinstance(values, numeric_types) and x._data.dtype.kind in "iub":
@@ -119,9 +119,7 @@ def normalize(x: NDArray, key: Any) -> Any:
             axes += isinstance(k, slice)
             continue
         axes += 1
-        if isinstance(k, (bool, np.bool_)):
-            out.append(int(k))
-        elif is_integer(k):
+        if isinstance(k, (bool, np.bool_)) or is_integer(k):
             out.append(int(k))
         elif isinstance(k, NDArray):
             out.append(_integers(k.as_in_context(x.context)._data, xp))
@@ -143,4 +141,3 @@ def _integers(a: Any, xp: Any) -> Any:
 
 def _unsupported(key: Any) -> ValueError:
     return ValueError(f"NDArray does not support slicing with key {key} of type {type(key)}.")
-

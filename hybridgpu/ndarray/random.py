@@ -32,29 +32,47 @@ def _draw(name: str, shape: Any, dtype: Any, ctx: Context | None, out: NDArray |
 
 
 def uniform(
-    low: float = 0, high: float = 1, shape: Any = None, dtype: Any = None, ctx: Context | None = None, out: Any = None, **kwargs: Any
+    low: float = 0,
+    high: float = 1,
+    shape: Any = None,
+    dtype: Any = None,
+    ctx: Context | None = None,
+    out: Any = None,
+    **kwargs: Any,
 ) -> NDArray:
     """Uniform on [low, high), float32 by default."""
     return _draw("_random_uniform", shape, dtype, ctx, out, low=low, high=high)
 
 
 def normal(
-    loc: float = 0, scale: float = 1, shape: Any = None, dtype: Any = None, ctx: Context | None = None, out: Any = None, **kwargs: Any
+    loc: float = 0,
+    scale: float = 1,
+    shape: Any = None,
+    dtype: Any = None,
+    ctx: Context | None = None,
+    out: Any = None,
+    **kwargs: Any,
 ) -> NDArray:
     """Normal with mean ``loc`` and standard deviation ``scale``."""
     return _draw("_random_normal", shape, dtype, ctx, out, loc=loc, scale=scale)
 
 
-def randn(*shape: int, loc: float = 0, scale: float = 1, dtype: Any = None, ctx: Context | None = None, out: Any = None) -> NDArray:
+def randn(
+    *shape: int, loc: float = 0, scale: float = 1, dtype: Any = None, ctx: Context | None = None, out: Any = None
+) -> NDArray:
     """Normal numbers, the extents as separate arguments."""
     return normal(loc, scale, shape or None, dtype, ctx, out)
 
 
-def exponential(scale: float = 1, shape: Any = None, dtype: Any = None, ctx: Context | None = None, out: Any = None) -> NDArray:
+def exponential(
+    scale: float = 1, shape: Any = None, dtype: Any = None, ctx: Context | None = None, out: Any = None
+) -> NDArray:
     """Exponential with mean ``scale``."""
     return _draw("_random_exponential", shape, dtype, ctx, out, lam=1.0 / scale)
 
 
-def randint(low: int, high: int, shape: Any = None, dtype: Any = None, ctx: Context | None = None, out: Any = None) -> NDArray:
+def randint(
+    low: int, high: int, shape: Any = None, dtype: Any = None, ctx: Context | None = None, out: Any = None
+) -> NDArray:
     """Integers in low … high - 1, int32 by default."""
     return _draw("_random_randint", shape, dtype, ctx, out, low=low, high=high)

@@ -19,7 +19,9 @@ _SHAPE: dict[str, Param] = {"shape": Shape((), "extents"), "dtype": Dtype("float
 def checked_shape(shape: tuple[int, ...] | None, name: str) -> tuple[int, ...]:
     """A shape without unknown extents: 0 means unknown in MXNet, so it is refused."""
     if not shape or any(d < 1 for d in shape):
-        raise MXNetError(f"Operator {name} inferring shapes failed. input shapes: output shapes: {shape_text(shape or ())}")
+        raise MXNetError(
+            f"Operator {name} inferring shapes failed. input shapes: output shapes: {shape_text(shape or ())}"
+        )
     return shape
 
 
@@ -49,7 +51,9 @@ def arange_length(start: float, stop: float, step: float) -> int:
     if step == 0:
         raise MXNetError("Check failed: step cannot be 0")
     if (stop - start) / step < 0:
-        raise MXNetError(f"Invalid range (start, stop, step) = ({start:g}, {stop:g}, {step:g})")
+        raise MXNetError(
+            f"Check failed: param.start < param.stop.value(): Invalid range (start, stop, step) = ({start:g},{stop:g},{step:g})"
+        )
     return math.ceil((stop - start) / step)
 
 
@@ -127,7 +131,12 @@ def _uniform01(b: Builder, shape: tuple[int, ...]) -> Node:
     return b.cast(b.random_bits(shape) / 256, f32) * 2.0**-24
 
 
-@operator("_random_uniform _sample_uniform_scalar", "", params={"low": Float(0.0), "high": Float(1.0), **_DRAW}, differentiable=False)
+@operator(
+    "_random_uniform _sample_uniform_scalar",
+    "",
+    params={"low": Float(0.0), "high": Float(1.0), **_DRAW},
+    differentiable=False,
+)
 def random_uniform(b: Builder, p: Values) -> Node:
     """Uniform on [low, high)."""
     u = _uniform01(b, checked_shape(p.shape, "_random_uniform"))

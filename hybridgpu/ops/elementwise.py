@@ -16,7 +16,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import broadcast_shapes
 from ..dtypes import DType, bool_, f64, i32, i64
-from .params import Bool, Dtype, Float, Int, Values
+from .params import Bool, Double, Dtype, Float, Int, Values
 from .record import operator, shape_text
 
 Fn = Callable[..., Node]
@@ -53,7 +53,7 @@ def _unary(name: str, function: Fn, doc: str, **fields: Any) -> None:
     def lower(b: Builder, p: Values, data: Node) -> Node:
         return in_floats(b, lambda x: function(b, x), data)
 
-    operator(name, **{"method": name.split()[0], "same_shape": True, **fields}, doc=doc)(lower)
+    operator(name, **{"method": name.split(maxsplit=1)[0], "same_shape": True, **fields}, doc=doc)(lower)
 
 
 def _unary_any(name: str, function: Fn, doc: str, **fields: Any) -> None:
@@ -64,7 +64,7 @@ def _unary_any(name: str, function: Fn, doc: str, **fields: Any) -> None:
             raise MXNetError("Unknown type enum 7")
         return function(b, data)
 
-    operator(name, **{"method": name.split()[0], "same_shape": True, **fields}, doc=doc)(lower)
+    operator(name, **{"method": name.split(maxsplit=1)[0], "same_shape": True, **fields}, doc=doc)(lower)
 
 
 def _same_for_integers(primitive: str) -> Fn:
@@ -124,7 +124,11 @@ _unary("erfinv", lambda b, x: b.erfinv(x), "Inverse error function.", domain=(-0
 _unary("gamma", lambda b, x: b.tgamma(x), "Gamma function.", domain=(0.5, 4), method="")
 _unary("gammaln", lambda b, x: b.lgamma(x), "Log of the absolute value of gamma.", domain=(0.5, 4), method="")
 _unary_any(
-    "logical_not", lambda b, x: as_number(b, b.logical_not(truth(b, x)), x.dtype), "1 where x is 0.", differentiable=False, method=""
+    "logical_not",
+    lambda b, x: as_number(b, b.logical_not(truth(b, x)), x.dtype),
+    "1 where x is 0.",
+    differentiable=False,
+    method="",
 )
 
 
@@ -188,7 +192,12 @@ def amp_cast(b: Builder, p: Values, data: Node) -> Node:
     return b.cast(data, p.dtype) if data.dtype.is_float else b.copy(data)
 
 
-@operator("clip", same_shape=True, params={"a_min": Float(doc="lower bound"), "a_max": Float(doc="upper bound")}, method="clip")
+@operator(
+    "clip",
+    same_shape=True,
+    params={"a_min": Float(doc="lower bound"), "a_max": Float(doc="upper bound")},
+    method="clip",
+)
 def clip(b: Builder, p: Values, data: Node) -> Node:
     """Limit the values to a_min … a_max; NaN stays."""
     if data.dtype.is_float:
@@ -274,9 +283,9 @@ def _binary(word: str, function: Fn, doc: str, plain: str, gradient: bool) -> No
             _no_bool(lhs, name)
         return function(b, *broadcast_pair(b, lhs, rhs))
 
-    operator(
-        plain, "lhs rhs", same_shape=True, doc=f"{doc} (equal shapes).", domain=domain, differentiable=gradient
-    )(lower_plain)
+    operator(plain, "lhs rhs", same_shape=True, doc=f"{doc} (equal shapes).", domain=domain, differentiable=gradient)(
+        lower_plain
+    )
     names = f"{name} {_BROADCAST_ALIASES.get(word, '')}"
     operator(names, "lhs rhs", doc=f"{doc} (broadcasting).", domain=domain, differentiable=gradient)(lower_broadcast)
 
@@ -334,7 +343,7 @@ def _with_scalar(name: str, word: str, reverse: bool) -> None:
         return function(b, scalar, data) if reverse else function(b, data, scalar)
 
     # named as in messages: 'in operator _plus_scalar(name="...")'
-    params = {"scalar": Float(1.0, "the other operand"), "is_int": Bool(True, "written by newer versions")}
+    params = {"scalar": Double(1.0, "the other operand"), "is_int": Bool(True, "written by newer versions")}
     side = "the scalar is lhs" if reverse else "the scalar is rhs"
     domain = (0.5, 2.0) if word in ("div", "mod", "power") else (-2.0, 2.0)
     operator(name, same_shape=True, params=params, doc=f"{doc}; {side}.", domain=domain, differentiable=gradient)(lower)
@@ -356,11 +365,19 @@ def add_n(b: Builder, p: Values, *args: Node) -> Node:
     return b.copy(total) if len(args) == 1 else total
 
 
-@operator("where", "condition x y", dtypes="*TT", result_dtype=lambda p, d: d[1] or d[2], infer_inputs=lambda p, s: _where_shapes(s))
+@operator(
+    "where",
+    "condition x y",
+    dtypes="*TT",
+    result_dtype=lambda p, d: d[1] or d[2],
+    infer_inputs=lambda p, s: _where_shapes(s),
+)
 def where(b: Builder, p: Values, condition: Node, x: Node, y: Node) -> Node:
     """x where the condition is not zero, else y; a 1-d condition picks rows."""
     if x.shape != y.shape:
-        raise MXNetError(f"Incompatible attr in node  at 2-th input: expected {shape_text(x.shape)}, got {shape_text(y.shape)}")
+        raise MXNetError(
+            f"Incompatible attr in node  at 2-th input: expected {shape_text(x.shape)}, got {shape_text(y.shape)}"
+        )
     if condition.shape != x.shape:
         if condition.ndim != 1 or not x.ndim or condition.shape[0] != x.shape[0]:
             raise MXNetError(
@@ -385,6 +402,5 @@ def div_sqrt_dim(b: Builder, p: Values, data: Node) -> Node:
 @operator("_contrib_quadratic", same_shape=True, params={k: Float(0.0) for k in "abc"})
 def quadratic(b: Builder, p: Values, data: Node) -> Node:
     """a * x**2 + b * x + c."""
-    return data * data * p.a + data * p.b + p.c
-
-
+    y: Node = data * data * p.a + data * p.b + p.c
+    return y

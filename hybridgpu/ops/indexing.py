@@ -12,7 +12,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..dtypes import bool_, i64
 from .params import Bool, Dtype, Enum, Float, Int, Values
-from .record import operator, shape_text
+from .record import operator, shape_text, tuple_text
 from .shape import axis_of
 
 __all__ = ["bounded"]
@@ -29,7 +29,10 @@ def bounded(b: Builder, at: Node, extent: int, mode: str) -> Node:
 @operator(
     "take",
     "a indices",
-    params={"axis": Int(0, "axis to read along"), "mode": Enum("clip", "out of range", choices=("clip", "raise", "wrap"))},
+    params={
+        "axis": Int(0, "axis to read along"),
+        "mode": Enum("clip", "out of range", choices=("clip", "raise", "wrap")),
+    },
     dtypes="**",
     method="take",
 )
@@ -65,7 +68,9 @@ def pick(b: Builder, p: Values, data: Node, index: Node) -> Node:
     axis = axis_of(p.axis, data.ndim)
     kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
     if index.size != data.size // max(data.shape[axis], 1):
-        raise MXNetError(f"Check failed: pick: index of {shape_text(index.shape)} does not fit data of {shape_text(data.shape)} along axis {axis}")
+        raise MXNetError(
+            f"Check failed: pick: index of {shape_text(index.shape)} does not fit data of {shape_text(data.shape)} along axis {axis}"
+        )
     y = b.take_along(data, bounded(b, b.reshape(index, kept), data.shape[axis], p.mode), axis=axis)
     dropped = (*data.shape[:axis], *data.shape[axis + 1 :])
     return y if p.keepdims else b.reshape(y, dropped or (1,))
@@ -112,7 +117,7 @@ def embedding(b: Builder, p: Values, data: Node, weight: Node) -> Node:
     """Rows of a table: weight[data], indices clipped."""
     if weight.shape != (p.input_dim, p.output_dim):
         raise MXNetError(
-            f"Shape inconsistent, Provided = {shape_text(weight.shape)}, inferred shape={shape_text((p.input_dim, p.output_dim))}"
+            f"Shape inconsistent, Provided = {shape_text(weight.shape)}, inferred shape={tuple_text((p.input_dim, p.output_dim))}"
         )
     if data.dtype is bool_:
         raise MXNetError("Check failed: Embedding indices cannot be bool")

@@ -9,7 +9,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from .params import Bool, Enum, Int, Param, Values
-from .record import operator, shape_text
+from .record import operator, shape_text, tuple_text
 
 _STYPE = Enum(None, "kept for compatibility", choices=("csr", "default", "row_sparse"))
 _TRANSPOSE: dict[str, Param] = {
@@ -37,9 +37,7 @@ def dot(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
     if x.ndim == 0 or y.ndim == 0 or x.shape[-1] != y.shape[0]:
         raise MXNetError(f"Check failed: dot shape error: {shape_text(lhs.shape)} X {shape_text(rhs.shape)}")
     shape = (*x.shape[:-1], *y.shape[1:])
-    product = b.dot(
-        b.reshape(x, (prod(x.shape[:-1]), x.shape[-1])), b.reshape(y, (y.shape[0], prod(y.shape[1:])))
-    )
+    product = b.dot(b.reshape(x, (prod(x.shape[:-1]), x.shape[-1])), b.reshape(y, (y.shape[0], prod(y.shape[1:]))))
     return b.reshape(product, shape or (1,))
 
 
@@ -88,9 +86,13 @@ def fully_connected(b: Builder, p: Values, data: Node, weight: Node, bias: Node 
     need_float(data)
     depth = prod(data.shape[1:]) if p.flatten else data.shape[-1]
     if weight.shape != (p.num_hidden, depth):
-        raise MXNetError(f"Shape inconsistent, Provided = {shape_text(weight.shape)}, inferred shape={shape_text((p.num_hidden, depth))}")
+        raise MXNetError(
+            f"Shape inconsistent, Provided = {shape_text(weight.shape)}, inferred shape={tuple_text((p.num_hidden, depth))}"
+        )
     if bias is not None and bias.shape != (p.num_hidden,):
-        raise MXNetError(f"Shape inconsistent, Provided = {shape_text(bias.shape)}, inferred shape={shape_text((p.num_hidden,))}")
+        raise MXNetError(
+            f"Shape inconsistent, Provided = {shape_text(bias.shape)}, inferred shape={tuple_text((p.num_hidden,))}"
+        )
     lead = data.shape[:1] if p.flatten else data.shape[:-1]
     y = b.dot(b.reshape(data, (prod(lead), depth)), b.transpose(weight, (1, 0)))
     if bias is not None:

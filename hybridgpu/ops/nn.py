@@ -11,7 +11,7 @@ from ..dtypes import f32
 from .create import _uniform01
 from .linear import need_float
 from .params import Bool, Dtype, Enum, Float, Int, Param, Shape, Values
-from .record import operator, shape_text
+from .record import operator, shape_text, tuple_text
 from .shape import axis_of
 
 _ACTIVATIONS = {
@@ -70,7 +70,9 @@ def leaky_relu(b: Builder, p: Values, data: Node, gamma: Node | None = None) -> 
         slope = gamma
         if gamma.ndim == 1 and data.ndim > 1:
             if gamma.shape[0] not in (1, data.shape[1]):
-                raise MXNetError(f"Shape inconsistent, Provided = {shape_text(gamma.shape)}, inferred shape={shape_text((data.shape[1],))}")
+                raise MXNetError(
+                    f"Shape inconsistent, Provided = {shape_text(gamma.shape)}, inferred shape={tuple_text((data.shape[1],))}"
+                )
             slope = b.reshape(gamma, (1, gamma.shape[0], *(1,) * (data.ndim - 2)))
         return b.select(b.gt(data, 0), data, data * slope)
     if kind == "elu":
@@ -145,7 +147,11 @@ def softmin(b: Builder, p: Values, data: Node) -> Node:
     return _softmax(b, p, data, None, -1, log=False)
 
 
-@operator("SoftmaxActivation", same_shape=True, params={"mode": Enum("instance", "over all features or over axis 1", choices=("channel", "instance"))})
+@operator(
+    "SoftmaxActivation",
+    same_shape=True,
+    params={"mode": Enum("instance", "over all features or over axis 1", choices=("channel", "instance"))},
+)
 def softmax_activation(b: Builder, p: Values, data: Node) -> Node:
     """softmax over axis 1 (channel) or over all but the first axis (instance)."""
     need_float(data)

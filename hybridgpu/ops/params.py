@@ -16,7 +16,22 @@ import numpy as np
 from ..base import MXNetError
 from ..dtypes import DType, dtype_of
 
-__all__ = ["REQUIRED", "Any_", "Axis", "Bool", "Dtype", "Enum", "Float", "Int", "Param", "Shape", "Text", "Values", "text_of"]
+__all__ = [
+    "REQUIRED",
+    "Any_",
+    "Axis",
+    "Bool",
+    "Double",
+    "Dtype",
+    "Enum",
+    "Float",
+    "Int",
+    "Param",
+    "Shape",
+    "Text",
+    "Values",
+    "text_of",
+]
 
 
 class _Required:
@@ -32,7 +47,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, DType):
         return value.name
     if isinstance(value, (np.dtype, type)):
-        return np.dtype(value).name
+        return str(np.dtype(value).name)
     if isinstance(value, np.generic):
         return str(value.item())
     if isinstance(value, (list, np.ndarray)):
@@ -83,6 +98,11 @@ class Param:
         """How documentation names the type."""
         return self.expects + (" or None" if self.optional or self.default is None else "")
 
+    @property
+    def kind(self) -> str:
+        """How messages name the type."""
+        return self.expects
+
 
 def _literal(value: Any) -> Any:
     return ast.literal_eval(value.strip()) if isinstance(value, str) else value
@@ -106,14 +126,21 @@ class Int(Param):
 
 @dataclass(frozen=True)
 class Float(Param):
-    """A double; integers and their text too."""
+    """A number; integers and text too."""
 
-    expects: str = field(default="double", init=False)
+    expects: str = field(default="float", init=False)
 
     def convert(self, value: Any) -> float:
         if isinstance(value, (bool, np.bool_)) or value in ("True", "False"):
             raise ValueError
         return float(value)
+
+
+@dataclass(frozen=True)
+class Double(Float):
+    """A number that MXNet keeps in double precision."""
+
+    expects: str = field(default="double", init=False)
 
 
 @dataclass(frozen=True)
@@ -141,7 +168,7 @@ class Enum(Param):
     """One of a few words."""
 
     choices: tuple[str, ...] = ()
-    expects: str = field(default="string", init=False)
+    expects: str = field(default="int", init=False)
 
     def convert(self, value: Any) -> str:
         if value not in self.choices:

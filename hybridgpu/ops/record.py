@@ -19,7 +19,7 @@ from ..compiler.ir.types import TensorType
 from ..dtypes import DType
 from .params import REQUIRED, Param, Values, text_of
 
-__all__ = ["OPERATORS", "Operator", "check_same_shape", "operator", "shape_text"]
+__all__ = ["OPERATORS", "Operator", "check_same_shape", "operator", "shape_text", "tuple_text"]
 
 Lower = Callable[..., "Node | Sequence[Node]"]
 
@@ -78,13 +78,12 @@ class Operator:
     differentiable: bool = True
     _parsed: dict[Any, Values] = field(default_factory=dict, repr=False)
 
-    @property
-    def variadic(self) -> bool:
-        return self.inputs[:1] != () and self.inputs[0].startswith("*")
+    def __post_init__(self) -> None:
+        self.variadic = bool(self.inputs) and self.inputs[0].startswith("*")
 
     # -- attributes
 
-    def parse(self, attributes: dict[str, Any], node: str = "") -> Values:
+    def parse(self, attributes: dict[str, Any]) -> Values:
         """Canonical values of the attributes given; defaults for the others.
 
         Raises:
@@ -101,16 +100,16 @@ class Operator:
         items: dict[str, Any] = {}
         unknown = [k for k in attributes if k not in self.params]
         if unknown and self.params:
-            raise self._unknown(unknown[0])
+            raise self._unknown(unknown[0], attributes)
         for name, param in self.params.items():
             if name in attributes:
                 try:
                     items[name] = param.parse(name, attributes[name])
                 except MXNetError as e:
-                    raise MXNetError(f'{e}, in operator {self.name}(name="{node}")') from None
+                    raise MXNetError(f"{e}, {self._as_called(attributes)}") from None
             elif param.default is REQUIRED:
                 raise MXNetError(
-                    f'Required parameter {name} of {param.type_name} is not presented, in operator {self.name}(name="{node}")'
+                    f"Required parameter {name} of {param.kind} is not presented, {self._as_called(attributes)}"
                 )
             else:
                 items[name] = param.default if param.default is None else param.parse(name, param.default)
@@ -120,10 +119,19 @@ class Operator:
             self._parsed[key] = values
         return values
 
-    def _unknown(self, name: str) -> MXNetError:
-        lines = [f"{n} : {p.type_name}{'' if p.default is REQUIRED else f', optional, default={p.default}'}" for n, p in self.params.items()]
+    def _as_called(self, attributes: dict[str, Any]) -> str:
+        shown = "".join(f', {k}="{text_of(v)}"' for k, v in sorted(attributes.items()))
+        return f'in operator {self.name}(name=""{shown})'
+
+    def _unknown(self, name: str, attributes: dict[str, Any]) -> MXNetError:
+        lines = [
+            f"{n} : {p.type_name}{'' if p.default is REQUIRED else f', optional, default={p.default}'}"
+            for n, p in self.params.items()
+        ]
         return MXNetError(
-            f"Cannot find argument '{name}', Possible Arguments:\n----------------\n" + "\n".join(lines) + f", in operator {self.name}(name=\"\")"
+            f"Cannot find argument '{name}', Possible Arguments:\n----------------\n"
+            + "\n".join(lines)
+            + f"\n, {self._as_called(attributes)}"
         )
 
     def attribute_texts(self, attributes: dict[str, Any]) -> dict[str, str]:
@@ -214,7 +222,7 @@ class Operator:
 
     def signature(self) -> inspect.Signature:
         """As ``nd`` functions show it."""
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters: list[inspect.Parameter] = []
         if self.variadic:
             parameters.append(inspect.Parameter(self.inputs[0][1:], inspect.Parameter.VAR_POSITIONAL))
@@ -271,6 +279,11 @@ def operator(
 def shape_text(shape: Sequence[Any]) -> str:
     """A shape as MXNet's messages write it: [2,3]."""
     return "[" + ",".join(str(d) for d in shape) + "]"
+
+
+def tuple_text(shape: Sequence[Any]) -> str:
+    """A shape as some messages write it: (2,3)."""
+    return "(" + ",".join(str(d) for d in shape) + ")"
 
 
 def check_same_shape(types: Sequence[TensorType], node: str = "") -> None:

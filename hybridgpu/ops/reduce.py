@@ -54,7 +54,7 @@ def _reduction(name: str, function: Callable[[Builder, Node, tuple[int, ...]], N
             return b.copy(data)
         return shape_back(b, function(b, data, axes), data, axes, p.keepdims)
 
-    operator(name, params=dict(_PARAMS), method=name.split()[0], doc=doc, **fields)(lower)
+    operator(name, params=dict(_PARAMS), method=name.split(maxsplit=1)[0], doc=doc, **fields)(lower)
 
 
 def _sum(b: Builder, x: Node, axes: tuple[int, ...]) -> Node:
@@ -95,7 +95,9 @@ _reduction("min min_axis", lambda b, x, axes: b.reduce("amin", x, axes), "Smalle
 def norm(b: Builder, p: Values, data: Node) -> Node:
     """Sum of absolute values (ord 1) or root of the sum of squares (ord 2)."""
     if p.ord not in (1, 2):
-        raise MXNetError(f"Check failed: param.ord == 1 || param.ord == 2: norm only supports ord=1 and ord=2, not {p.ord}")
+        raise MXNetError(
+            f"Check failed: param.ord == 1 || param.ord == 2: norm only supports ord=1 and ord=2, not {p.ord}"
+        )
     if p.axis and len(p.axis) > 2:
         raise MXNetError(f"Check failed: norm takes one axis, two, or None, not {p.axis}")
     axes = reduction_axes(p.axis, data.shape)
@@ -117,7 +119,10 @@ def _arg(name: str, doc: str) -> None:
             return b.reshape(y, (1,) * data.ndim)
         return shape_back(b, y, data, axes, p.keepdims)
 
-    params = {"axis": Int(None, "axis to search; None for the flattened array"), "keepdims": Bool(False, "keep the axis with extent 1")}
+    params = {
+        "axis": Int(None, "axis to search; None for the flattened array"),
+        "keepdims": Bool(False, "keep the axis with extent 1"),
+    }
     operator(name, params=params, method=name, differentiable=False, result_dtype=lambda p, d: f32, doc=doc)(lower)
 
 
@@ -131,7 +136,9 @@ def argmax_channel(b: Builder, p: Values, data: Node) -> Node:
     return shape_back(b, b.cast(b.argmax(data, axes=(1,)), f32), data, (1,), False)
 
 
-@operator("moments", params={"axes": Axis(doc="axes to reduce"), "keepdims": Bool(False, "keep reduced axes")}, outputs=2)
+@operator(
+    "moments", params={"axes": Axis(doc="axes to reduce"), "keepdims": Bool(False, "keep reduced axes")}, outputs=2
+)
 def moments(b: Builder, p: Values, data: Node) -> tuple[Node, Node]:
     """Mean and (biased) variance over axes."""
     axes = reduction_axes(p.axes, data.shape)

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
-
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
@@ -48,7 +48,9 @@ def infer_reshape(shape: Sequence[int], target: Sequence[int], reverse: bool = F
     def take() -> int:
         nonlocal at
         if at >= len(source):
-            raise MXNetError(f"Check failed: shape {tuple(target)} has more codes than {shape_text(shape)} has dimensions")
+            raise MXNetError(
+                f"Check failed: shape {tuple(target)} has more codes than {shape_text(shape)} has dimensions"
+            )
         at += 1
         return source[at - 1]
 
@@ -140,7 +142,9 @@ def reshape_like(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
 
 def _same_size(x: Node, shape: tuple[int, ...]) -> tuple[int, ...]:
     if prod(shape) != x.size:
-        raise MXNetError(f"Cannot reshape array of shape {shape_text(x.shape)} to {shape_text(shape)}: the sizes differ")
+        raise MXNetError(
+            f"Cannot reshape array of shape {shape_text(x.shape)} to {shape_text(shape)}: the sizes differ"
+        )
     return shape
 
 
@@ -166,7 +170,9 @@ def squeeze(b: Builder, p: Values, data: Node) -> Node:
         axes = [axis_of(a, data.ndim) for a in p.axis]
         for a in axes:
             if data.shape[a] != 1:
-                raise MXNetError(f"Check failed: cannot select an axis to squeeze out which has size={data.shape[a]} not equal to one")
+                raise MXNetError(
+                    f"Check failed: cannot select an axis to squeeze out which has size={data.shape[a]} not equal to one"
+                )
     shape = tuple(d for k, d in enumerate(data.shape) if k not in axes)
     return b.reshape(data, shape or (1,))
 
@@ -204,9 +210,9 @@ def flip(b: Builder, p: Values, data: Node) -> Node:
 def slice_bounds(begin: int | None, end: int | None, step: int | None, extent: int) -> tuple[int, int, int]:
     """Python's slice as (first, number, step); bounds beyond the axis are cut as Python cuts them."""
     if step == 0:
-        raise MXNetError("Check failed: slice step cannot be 0")
+        raise MXNetError("Check failed: s != 0 (0 vs. 0) : slice op step cannot be 0")
     span = range(*slice(begin, end, step).indices(extent))
-    return (span.start if len(span) else 0), len(span), span.step
+    return (span.start if span else 0), len(span), span.step
 
 
 def take_slice(b: Builder, x: Node, parts: Sequence[tuple[int, int, int]]) -> Node:
@@ -237,7 +243,9 @@ def take_slice(b: Builder, x: Node, parts: Sequence[tuple[int, int, int]]) -> No
 def slice_(b: Builder, p: Values, data: Node) -> Node:
     """A box of the array, as Python slices of the leading axes."""
     if len(p.begin) > data.ndim or len(p.begin) != len(p.end):
-        raise MXNetError(f"Check failed: slice begin {p.begin} and end {p.end} do not fit an array of {data.ndim} dimensions")
+        raise MXNetError(
+            f"Check failed: slice begin {p.begin} and end {p.end} do not fit an array of {data.ndim} dimensions"
+        )
     steps = p.step or (None,) * len(p.begin)
     parts = [slice_bounds(*t) for t in zip(p.begin, p.end, steps, data.shape, strict=False)]
     parts += [(0, d, 1) for d in data.shape[len(parts) :]]
@@ -246,7 +254,11 @@ def slice_(b: Builder, p: Values, data: Node) -> Node:
 
 @operator(
     "slice_axis",
-    params={"axis": Int(doc="the axis"), "begin": Int(doc="first position"), "end": Int(doc="position after the last", optional=True)},
+    params={
+        "axis": Int(doc="the axis"),
+        "begin": Int(doc="first position"),
+        "end": Int(doc="position after the last", optional=True),
+    },
     method="slice_axis",
 )
 def slice_axis(b: Builder, p: Values, data: Node) -> Node:
@@ -262,7 +274,11 @@ def slice_axis(b: Builder, p: Values, data: Node) -> Node:
 
 
 @operator(
-    "slice_like", "data shape_like", params={"axes": Shape((), "axes to cut; () for all")}, dtypes="**", method="slice_like"
+    "slice_like",
+    "data shape_like",
+    params={"axes": Shape((), "axes to cut; () for all")},
+    dtypes="**",
+    method="slice_like",
 )
 def slice_like(b: Builder, p: Values, data: Node, shape_like: Node) -> Node:
     """The start of every axis, as long as the other array's."""
@@ -272,7 +288,9 @@ def slice_like(b: Builder, p: Values, data: Node, shape_like: Node) -> Node:
     end = list(data.shape)
     for a in axes:
         if shape_like.shape[a] > data.shape[a]:
-            raise MXNetError(f"Check failed: Slice axis: {a} exceeds the extent {data.shape[a]} of the first input with {shape_like.shape[a]}")
+            raise MXNetError(
+                f"Check failed: Slice axis: {a} exceeds the extent {data.shape[a]} of the first input with {shape_like.shape[a]}"
+            )
         end[a] = shape_like.shape[a]
     return b.slice(data, (0,) * data.ndim, end)
 
@@ -306,7 +324,7 @@ def split(b: Builder, p: Values, data: Node) -> list[Node]:
 def cut(b: Builder, data: Node, axis: int, at: Sequence[int], squeeze_axis: bool) -> list[Node]:
     """Pieces between consecutive positions of ``at``."""
     out = []
-    for begin, end in zip(at[:-1], at[1:], strict=True):
+    for begin, end in pairwise(at):
         low = tuple(begin if k == axis else 0 for k in range(data.ndim))
         high = tuple(end if k == axis else d for k, d in enumerate(data.shape))
         piece = b.slice(data, low, high)
@@ -344,19 +362,30 @@ def split_v2(b: Builder, p: Values, data: Node) -> list[Node]:
 # -- joining and repeating
 
 
-@operator("Concat concat", "*data", params={"num_args": Int(0), "dim": Int(1, "axis to join along")}, count_param="num_args")
+@operator(
+    "Concat concat", "*data", params={"num_args": Int(0), "dim": Int(1, "axis to join along")}, count_param="num_args"
+)
 def concat(b: Builder, p: Values, *data: Node) -> Node:
     """Join along an axis (1 by default)."""
     axis = axis_of(p.dim, data[0].ndim)
     for k, x in enumerate(data):
-        if x.ndim != data[0].ndim or any(j != axis and d != e for j, (d, e) in enumerate(zip(x.shape, data[0].shape, strict=False))):
+        if x.ndim != data[0].ndim or any(
+            j != axis and d != e for j, (d, e) in enumerate(zip(x.shape, data[0].shape, strict=False))
+        ):
+            wanted = shape_text([-1 if j == axis else d for j, d in enumerate(data[0].shape)])
             raise MXNetError(
-                f"Check failed: Incompatible input shape: expected {shape_text(data[0].shape)} but for axis {axis}, got {shape_text(x.shape)} at input {k}"
+                f"Check failed: Incompatible input shape: expected {wanted}, got {shape_text(x.shape)} (input {k})"
             )
     return b.copy(data[0]) if len(data) == 1 else b.concat(list(data), axis)
 
 
-@operator("stack", "*data", params={"axis": Int(0, "position of the new axis"), "num_args": Int(0)}, same_shape=True, count_param="num_args")
+@operator(
+    "stack",
+    "*data",
+    params={"axis": Int(0, "position of the new axis"), "num_args": Int(0)},
+    same_shape=True,
+    count_param="num_args",
+)
 def stack(b: Builder, p: Values, *data: Node) -> Node:
     """Join along a new axis."""
     axis = axis_of(p.axis, data[0].ndim + 1)
@@ -375,7 +404,11 @@ def tile(b: Builder, p: Values, data: Node) -> Node:
     return b.reshape(x, tuple(r * d for r, d in zip(reps, shape, strict=True)))
 
 
-@operator("repeat", params={"repeats": Int(doc="how often", low=0), "axis": Int(None, "the axis; None flattens")}, method="repeat")
+@operator(
+    "repeat",
+    params={"repeats": Int(doc="how often", low=0), "axis": Int(None, "the axis; None flattens")},
+    method="repeat",
+)
 def repeat(b: Builder, p: Values, data: Node) -> Node:
     """Every element repeated in place."""
     x = data
@@ -383,7 +416,9 @@ def repeat(b: Builder, p: Values, data: Node) -> Node:
         x = b.reshape(x, (x.size,))
     axis = axis_of(p.axis or 0, x.ndim)
     shape = x.shape
-    wide = b.broadcast(b.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :])), (*shape[: axis + 1], p.repeats, *shape[axis + 1 :]))
+    wide = b.broadcast(
+        b.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :])), (*shape[: axis + 1], p.repeats, *shape[axis + 1 :])
+    )
     return b.reshape(wide, (*shape[:axis], shape[axis] * p.repeats, *shape[axis + 1 :]))
 
 
@@ -404,7 +439,7 @@ def broadcast_shape(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[in
     out = tuple(d if t == 0 else t for d, t in zip(shape, target, strict=True))
     if any(d not in (1, t) for d, t in zip(shape, out, strict=True)):
         raise MXNetError(
-            f"Check failed: Array cannot be broadcasted from {shape_text(shape)} to {shape_text(target)}"
+            f"Check failed: ishape[i] == oshape[i] || ishape[i] == 1: Array cannot be broadcasted from {shape_text(shape)} to {shape_text(target)}"
         )
     return out
 
@@ -468,5 +503,3 @@ def shape_array(b: Builder, p: Values, data: Node) -> Node:
 def size_array(b: Builder, p: Values, data: Node) -> Node:
     """The number of elements as an int64 array."""
     return _numbers(b, [data.size])
-
-

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import autograd
-
 from ..context import Context
 from ..ndarray.array import ArrayType, NDArray
 from ..symbol import Symbol
@@ -39,7 +38,9 @@ class CachedOp:
         name: of the block, for reports.
     """
 
-    def __init__(self, symbol: Symbol, data: Sequence[str], params: Mapping[str, Any], flags: Mapping[str, Any], name: str) -> None:
+    def __init__(
+        self, symbol: Symbol, data: Sequence[str], params: Mapping[str, Any], flags: Mapping[str, Any], name: str
+    ) -> None:
         self.symbol, self.flags, self.name = symbol, dict(flags), name
         self.data = list(data)
         names = symbol.list_inputs()
@@ -47,7 +48,9 @@ class CachedOp:
         if twice:
             from ..base import MXNetError
 
-            raise MXNetError(f"variable name {twice[0]!r} occurs twice in the graph of {name}; give the two variables different names")
+            raise MXNetError(
+                f"variable name {twice[0]!r} occurs twice in the graph of {name}; give the two variables different names"
+            )
         position = {n: k for k, n in enumerate(self.data)}
         #: for each variable of the graph, the argument's number or the parameter
         self.sources: list[Any] = [position[n] if n in position else params[n] for n in names]
@@ -132,7 +135,12 @@ class CachedOp:
         (types, training), program = next(reversed(self._seen.items()))
         ctx = types[0].ctx
         loaded = program.loaded
-        if program.program is None or program.draws or len(program.outputs) != 1 or getattr(loaded, "single", None) is None:
+        if (
+            program.program is None
+            or program.draws
+            or len(program.outputs) != 1
+            or getattr(loaded, "single", None) is None
+        ):
             return None
         del ctx
         return _prepare(self, types, training, program, slow)
@@ -154,13 +162,20 @@ class CachedOp:
         inner = self.symbol.get_internals()
         heads = [(n, k) for n, k in inner._heads if monitor_all or n.op is not None]
         group = Symbol(heads)
-        program = compiled(group, [x._type.tensor for x in inputs], autograd.state.training, ctx, name=f"{self.name} monitored")
+        program = compiled(
+            group, [x._type.tensor for x in inputs], autograd.state.training, ctx, name=f"{self.name} monitored"
+        )
         values = program.run(inputs, ctx)
         names = group.list_outputs()
-        return [(names[k], n.op.name if n.op else "null", v) for k, ((n, _), v) in enumerate(zip(heads, values, strict=True))]
+        return [
+            (names[k], n.op.name if n.op else "null", v)
+            for k, ((n, _), v) in enumerate(zip(heads, values, strict=True))
+        ]
 
 
-def _prepare(op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Callable[..., Any]) -> Callable[..., Any]:
+def _prepare(
+    op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Callable[..., Any]
+) -> Callable[..., Any]:
     """Build the prepared call: every name it uses is a local of this function."""
     loaded = made.loaded
     entry, table = loaded.single, loaded.table
@@ -187,7 +202,13 @@ def _prepare(op: CachedOp, types: Sequence[ArrayType], training: bool, made: Com
         def call_one(*args: Any) -> Any:
             if len(args) == 1:
                 x = args[0]
-                if x.__class__ is NDArray and x._type is only and epoch[0] == born and state.training is training and not state.recording:
+                if (
+                    x.__class__ is NDArray
+                    and x._type is only
+                    and epoch[0] == born
+                    and state.training is training
+                    and not state.recording
+                ):
                     y = take()
                     entry(0, table, fixed, x._address or x.address, y._address)
                     return y
@@ -200,7 +221,7 @@ def _prepare(op: CachedOp, types: Sequence[ArrayType], training: bool, made: Com
 
     def call_several(*args: Any) -> Any:
         if len(args) == count and epoch[0] == born and state.training is training and not state.recording:
-            for x, t in zip(args, wanted):  # noqa: B905  (lengths were just compared)
+            for x, t in zip(args, wanted):
                 if x.__class__ is not NDArray or (t is not None and x._type is not t):
                     return slow(args)
             y = take()
@@ -214,5 +235,3 @@ def _prepare(op: CachedOp, types: Sequence[ArrayType], training: bool, made: Com
 
     call_several.keep = keep  # type: ignore[attr-defined]
     return call_several
-
-

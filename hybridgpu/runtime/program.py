@@ -41,7 +41,9 @@ class Compiled:
         cache: 'none', 'disk' (program found there) or 'memory'.
     """
 
-    def __init__(self, device: Device, outputs: list[TensorType], draws: bool, program: Program | None, loaded: Any) -> None:
+    def __init__(
+        self, device: Device, outputs: list[TensorType], draws: bool, program: Program | None, loaded: Any
+    ) -> None:
         self.device, self.outputs, self.draws = device, outputs, draws
         self.program, self.loaded = program, loaded
         self.seconds = 0.0
@@ -170,6 +172,15 @@ def _record(made: Compiled, name: str, types: Sequence[TensorType], reason: str)
     signature = ", ".join(repr(t) for t in types[:3]) + (f" … {len(types)} inputs" if len(types) > 3 else "")
     modules = made.loaded.info.compiled if program else 0
     record(
-        CompileEvent(name, signature, program.target if program else "reference", reason, kernels, modules, made.cache, made.seconds),
+        CompileEvent(
+            name,
+            signature,
+            program.target if program else "reference",
+            reason,
+            kernels,
+            modules,
+            made.cache,
+            made.seconds,
+        ),
         program,
     )

@@ -70,7 +70,9 @@ class CompileReport:
         ]
         for e in self.events:
             source = "compiled" if e.compiled_modules else f"from {e.cache}"
-            lines.append(f"  {e.name:<24} {e.signature:<40} {e.kernels:>3} kernels  {source:<12} {e.seconds * 1e3:7.1f} ms  {e.reason}")
+            lines.append(
+                f"  {e.name:<24} {e.signature:<40} {e.kernels:>3} kernels  {source:<12} {e.seconds * 1e3:7.1f} ms  {e.reason}"
+            )
         return "\n".join(lines)
 
 
@@ -92,7 +94,9 @@ def record(event: CompileEvent, program: Program | None) -> None:
     if level < 1:
         return
     made = f"{event.compiled_modules} modules compiled" if event.compiled_modules else f"from {event.cache}"
-    say(f"{event.name} {event.signature} on {event.target}: {event.kernels} kernels, {made}, {event.seconds * 1e3:.1f} ms ({event.reason})")
+    say(
+        f"{event.name} {event.signature} on {event.target}: {event.kernels} kernels, {made}, {event.seconds * 1e3:.1f} ms ({event.reason})"
+    )
     if program is None:
         return
     if level >= 2:
@@ -100,7 +104,9 @@ def record(event: CompileEvent, program: Program | None) -> None:
             if isinstance(step, KernelStep):
                 k = program.kernels[step.kernel]
                 moved = step.bytes_read + step.bytes_written
-                say(f"  {k.kind:<7} {k.name:<40} {moved / 1e6:10.3f} MB  {', '.join(f'{a}={b}' for a, b in k.choice.items())}")
+                say(
+                    f"  {k.kind:<7} {k.name:<40} {moved / 1e6:10.3f} MB  {', '.join(f'{a}={b}' for a, b in k.choice.items())}"
+                )
             else:
                 say(f"  library {step.primitive}")
         say(f"  moves {program.bytes_moved / 1e6:.3f} MB, at least {program.bytes_min / 1e6:.3f} MB are needed")
@@ -142,13 +148,22 @@ class Dumper:
             lines = []
             for g in value.groups:
                 members = ", ".join(n.prim.name for n in (g.at or [g.library]))
-                lines.append(f"group {g.serial} level {g.level} domain {[v.extent for v in g.vars]} reduced {[v.extent for v in g.reduced]}: {members}")
+                lines.append(
+                    f"group {g.serial} level {g.level} domain {[v.extent for v in g.vars]} reduced {[v.extent for v in g.reduced]}: {members}"
+                )
             lines += [f"cut {c.producer!r} | {c.consumer!r} [{c.rule}] {c.reason}" for c in value.cuts]
             self.write(f"{stage}.txt", "\n".join(lines) + "\n")
         elif stage == "05_kernels":
-            self.write(f"{stage}.txt", "\n".join(f"{k.kind} {k.summary} {k.choice} extents {k.extents}" for k in value) + "\n")
+            self.write(
+                f"{stage}.txt", "\n".join(f"{k.kind} {k.summary} {k.choice} extents {k.extents}" for k in value) + "\n"
+            )
         elif stage == "06_program":
-            self.write("06_plan.json", json.dumps({k: v for k, v in asdict(value).items() if k not in ("source", "kernels", "graph")}, indent=1))
+            self.write(
+                "06_plan.json",
+                json.dumps(
+                    {k: v for k, v in asdict(value).items() if k not in ("source", "kernels", "graph")}, indent=1
+                ),
+            )
             ending = "cpp" if value.target == "cpu" else "cu"
             if value.source:
                 self.write(f"program.{ending}", value.source)

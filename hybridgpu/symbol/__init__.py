@@ -11,12 +11,12 @@ from ..namespaces import Namespace
 from .compose import apply_symbol, compose, make_node, var
 from .symbol import Group, Symbol
 
-contrib = Namespace("contrib", apply_symbol, "sym")
-linalg = Namespace("linalg", apply_symbol, "sym")
-_internal = Namespace("_internal", apply_symbol, "sym")
-op = Namespace("op", apply_symbol, "sym")
-random = Namespace("random", apply_symbol, "sym")
-_top = Namespace("", apply_symbol, "sym")
+contrib = Namespace("contrib", apply_symbol, "symbol")
+linalg = Namespace("linalg", apply_symbol, "symbol")
+_internal = Namespace("_internal", apply_symbol, "symbol")
+op = Namespace("op", apply_symbol, "symbol")
+random = Namespace("random", apply_symbol, "symbol")
+_top = Namespace("", apply_symbol, "symbol")
 
 Variable = var
 
@@ -78,16 +78,34 @@ def full(shape: Any, val: float, dtype: Any = None, name: str | None = None, **k
 
 
 def arange(
-    start: float, stop: float | None = None, step: float = 1.0, repeat: int = 1, infer_range: bool = False, name: str | None = None, dtype: Any = None, **kwargs: Any
+    start: float,
+    stop: float | None = None,
+    step: float = 1.0,
+    repeat: int = 1,
+    infer_range: bool = False,
+    name: str | None = None,
+    dtype: Any = None,
+    **kwargs: Any,
 ) -> Symbol:
     """Values at equal distances."""
-    attributes = {"start": start, "stop": stop, "step": step, "repeat": repeat, "infer_range": infer_range, "dtype": dtype or "float32"}
+    attributes = {
+        "start": start,
+        "stop": stop,
+        "step": step,
+        "repeat": repeat,
+        "infer_range": infer_range,
+        "dtype": dtype or "float32",
+    }
     return _made("_arange", attributes, name)
 
 
-def linspace(start: float, stop: float, num: int, endpoint: bool = True, name: str | None = None, dtype: Any = None) -> Symbol:
+def linspace(
+    start: float, stop: float, num: int, endpoint: bool = True, name: str | None = None, dtype: Any = None
+) -> Symbol:
     """``num`` values at equal distances from start to stop."""
-    return _made("_linspace", {"start": start, "stop": stop, "num": num, "endpoint": endpoint, "dtype": dtype or "float32"}, name)
+    return _made(
+        "_linspace", {"start": start, "stop": stop, "num": num, "endpoint": endpoint, "dtype": dtype or "float32"}, name
+    )
 
 
 def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, name: str | None = None, **kwargs: Any) -> Symbol:
@@ -95,7 +113,9 @@ def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, name: str | None = No
     return _made("_eye", {"N": N, "M": M, "k": k, "dtype": dtype or "float32"}, name)
 
 
-def _pair(name: str, operator: str, hint: str, scalar: str, scalar_hint: str, reverse: tuple[str, str], python: Any) -> Any:
+def _pair(
+    name: str, operator: str, hint: str, scalar: str, scalar_hint: str, reverse: tuple[str, str], python: Any
+) -> Any:
     def function(lhs: Any, rhs: Any) -> Any:
         if isinstance(lhs, Symbol) and isinstance(rhs, Symbol):
             return compose(operator, hint, [lhs, rhs], {})
@@ -111,20 +131,45 @@ def _pair(name: str, operator: str, hint: str, scalar: str, scalar_hint: str, re
     return function
 
 
-power = pow = _pair("power", "_power", "_power", "_power_scalar", "_powerscalar", ("_rpower_scalar", "_rpower_scalar"), lambda a, b: a**b)
-maximum = _pair("maximum", "_maximum", "_maximum", "_maximum_scalar", "_maximumscalar", ("_maximum_scalar", "_maximumscalar"), max)
-minimum = _pair("minimum", "_minimum", "_minimum", "_minimum_scalar", "_minimumscalar", ("_minimum_scalar", "_minimumscalar"), min)
+power = pow = _pair(
+    "power",
+    "_power",
+    "_power",
+    "_power_scalar",
+    "_powerscalar",
+    ("_rpower_scalar", "_rpower_scalar"),
+    lambda a, b: a**b,
+)
+maximum = _pair(
+    "maximum", "_maximum", "_maximum", "_maximum_scalar", "_maximumscalar", ("_maximum_scalar", "_maximumscalar"), max
+)
+minimum = _pair(
+    "minimum", "_minimum", "_minimum", "_minimum_scalar", "_minimumscalar", ("_minimum_scalar", "_minimumscalar"), min
+)
 hypot = _pair(
-    "hypot", "_hypot", "_hypot", "_hypot_scalar", "_hypotscalar", ("_hypot_scalar", "_hypotscalar"), lambda a, b: (a * a + b * b) ** 0.5
+    "hypot",
+    "_hypot",
+    "_hypot",
+    "_hypot_scalar",
+    "_hypotscalar",
+    ("_hypot_scalar", "_hypotscalar"),
+    lambda a, b: (a * a + b * b) ** 0.5,
 )
 
 
-def split_v2(ary: Symbol, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False, name: str | None = None) -> Symbol:
+def split_v2(
+    ary: Symbol, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False, name: str | None = None
+) -> Symbol:
     """Split into equal parts (an integer) or at positions (a tuple)."""
     from ..ops import OPERATORS
 
     if isinstance(indices_or_sections, int):
-        attributes: dict[str, Any] = {"indices": (), "axis": axis, "squeeze_axis": squeeze_axis, "sections": indices_or_sections}
+        attributes: dict[str, Any] = {
+            "indices": (),
+            "axis": axis,
+            "squeeze_axis": squeeze_axis,
+            "sections": indices_or_sections,
+        }
     elif isinstance(indices_or_sections, (tuple, list)):
         attributes = {"indices": (0, *indices_or_sections), "axis": axis, "squeeze_axis": squeeze_axis}
     else:

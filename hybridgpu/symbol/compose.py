@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import attribute, name as names
+from .. import attribute
+from .. import name as names
 from ..base import MXNetError
 from ..ops import OPERATORS
 from ..ops.functions import Bound, spelled_hint
@@ -103,14 +104,15 @@ def make_node(
     """
     texts = op.attribute_texts({k: v for k, v in attributes.items() if not (k == op.count_param and v == 0)})
     full_name = names.current().get(name, hint)
-    values = op.parse({k: v for k, v in texts.items() if not k.startswith("__")}, full_name)
+    values = op.parse({k: v for k, v in texts.items() if not k.startswith("__")})
+    scope = hidden(attribute.current().get(attr))
     wanted = op.input_names(values, len(inputs))
     entries = []
     given = dict(zip(op.inputs, inputs, strict=True)) if not op.variadic else dict(zip(wanted, inputs, strict=True))
     for key in wanted:
         x = given.get(key)
         if x is None:
-            entries.append(_missing(op, full_name, key)._heads[0])
+            entries.append(_missing(op, full_name, key, {**texts, **scope})._heads[0])
             continue
         if len(x._heads) != 1:
             if op.variadic:
@@ -120,17 +122,28 @@ def make_node(
         entries.append(x._heads[0])
     extra = [k for k, x in given.items() if x is not None and k not in wanted]
     if extra:
-        raise MXNetError(f"Operator {op.name} expects {len(wanted)} inputs, but got {len(wanted) + len(extra)} instead.")
-    attrs = {**texts, **hidden(attribute.current().get(attr))}
-    node = SymbolNode(op, full_name, dict(sorted(attrs.items())), entries, list(subgraphs), user_line(), current_block())
+        raise MXNetError(
+            f"Operator {op.name} expects {len(wanted)} inputs, but got {len(wanted) + len(extra)} instead."
+        )
+    attrs = {**texts, **scope}
+    node = SymbolNode(
+        op, full_name, dict(sorted(attrs.items())), entries, list(subgraphs), user_line(), current_block()
+    )
     node._values = values
     return Symbol([(node, k) for k in range(op.num_visible(values))])
 
 
-_AUX_INIT = {"moving_mean": '["zero", {}]', "moving_var": '["one", {}]', "running_mean": '["zero", {}]', "running_var": '["one", {}]'}
+_AUX_INIT = {
+    "moving_mean": '["zero", {}]',
+    "moving_var": '["one", {}]',
+    "running_mean": '["zero", {}]',
+    "running_var": '["one", {}]',
+}
 
 
-def _missing(op: Operator, node: str, key: str) -> Symbol:
-    """The variable that stands for an input that was not given."""
-    init = _AUX_INIT.get(key) if key in op.auxiliary else None
-    return var(f"{node}_{key}", init=init)
+def _missing(op: Operator, node: str, key: str, attrs: dict[str, str]) -> Symbol:
+    """The variable that stands for an input that was not given; it carries its node's attributes."""
+    if key in op.auxiliary and key in _AUX_INIT:
+        attrs = {**attrs, "__init__": _AUX_INIT[key]}
+    made = SymbolNode(None, f"{node}_{key}", dict(sorted(attrs.items())), line=user_line(), block=current_block())
+    return Symbol([(made, 0)])

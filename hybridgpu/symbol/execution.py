@@ -29,7 +29,7 @@ def evaluate(symbol: Symbol, ctx: Any, arrays: dict[str, Any]) -> list[NDArray]:
         if name not in arrays:
             raise ValueError(f"key `{name}` is missing in `args`")
         if not isinstance(arrays[name], NDArray):
-            raise TypeError(f"Only accept list of NDArrays or dict of str to NDArray, but {name} is {type(arrays[name])}")
+            raise TypeError(f"Only accept list of NDArrays or dict of str to NDArray\n{name} is a {type(arrays[name])}")
         inputs.append(arrays[name])
     if len(set(names)) != len(names):
         twice = next(n for n in names if names.count(n) > 1)

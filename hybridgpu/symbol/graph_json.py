@@ -18,7 +18,17 @@ from .node import Entry, SymbolNode, is_hidden, topological
 __all__ = ["read_graph", "write_graph"]
 
 VERSION = 10901
-_HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage", "weight_lr_mult", "shape", "dtype", "init")
+_HIDDEN_KEYS = (
+    "ctx_group",
+    "lr_mult",
+    "wd_mult",
+    "force_mirroring",
+    "mirror_stage",
+    "weight_lr_mult",
+    "shape",
+    "dtype",
+    "init",
+)
 
 # -- writing
 
@@ -183,7 +193,9 @@ def _check_arity(node: SymbolNode, what: str, where: str) -> None:
             for n in missing:
                 node.inputs.append((SymbolNode(None, f"{node.name}_{n}", {}), 0))
             return
-        raise _fail(where, f"{what}: Operator {op.name} expects {len(wanted)} inputs, but got {len(node.inputs)} instead.")
+        raise _fail(
+            where, f"{what}: Operator {op.name} expects {len(wanted)} inputs, but got {len(node.inputs)} instead."
+        )
 
 
 def _upgraded(attrs: dict[str, str], op: Any) -> dict[str, str]:
@@ -191,7 +203,7 @@ def _upgraded(attrs: dict[str, str], op: Any) -> dict[str, str]:
     out = {}
     for key, value in attrs.items():
         known = op is not None and key in op.params
-        if not known and not is_hidden(key) and (op is None or key in _HIDDEN_KEYS or not op.params):
+        if not known and not is_hidden(key) and key in _HIDDEN_KEYS:
             key = f"__{key}__"
         elif not known and not is_hidden(key) and key.endswith(("_lr_mult", "_wd_mult")):
             continue  # belonged to a parameter of the operator, whose variable carries it now
@@ -200,7 +212,11 @@ def _upgraded(attrs: dict[str, str], op: Any) -> dict[str, str]:
 
 
 def _entry(raw: Any, nodes: list[SymbolNode], what: str, where: str) -> Entry:
-    if not isinstance(raw, list) or len(raw) not in (2, 3) or any(not isinstance(v, int) or isinstance(v, bool) for v in raw):
+    if (
+        not isinstance(raw, list)
+        or len(raw) not in (2, 3)
+        or any(not isinstance(v, int) or isinstance(v, bool) for v in raw)
+    ):
         raise _fail(where, f"{what} is no [node, output, version]")
     k, output = raw[0], raw[1]
     if not 0 <= k < len(nodes):

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-
 from ..base import MXNetError
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.primitives import builder
@@ -38,7 +37,9 @@ class Inference:
         shapes, dtypes: (node id, output) -> what is known.
     """
 
-    def __init__(self, symbol: Symbol, shapes: Mapping[str, Shape], dtypes: Mapping[str, DType], training: bool = False) -> None:
+    def __init__(
+        self, symbol: Symbol, shapes: Mapping[str, Shape], dtypes: Mapping[str, DType], training: bool = False
+    ) -> None:
         self.symbol, self.training = symbol, training
         self.order = topological(symbol._heads)
         self.shapes: dict[tuple[int, int], Shape] = {}
@@ -109,11 +110,11 @@ class Inference:
         keys = [(id(source), k) for source, k in node.inputs]
         shapes: list[Any] = [self.shapes.get(k) for k in keys]
         if any(s is None for s in shapes):
-            hints = [s if s is not None else self.partial.get(k) for s, k in zip(shapes, keys, strict=True)]
+            hints = [s if s is not None else self.partial.get(key) for s, key in zip(shapes, keys, strict=True)]
             filled = node.op.fill_shapes(node.values, list(shapes))
-            for k, s, old, hint in zip(keys, filled, shapes, hints, strict=True):
+            for key, s, old, hint in zip(keys, filled, shapes, hints, strict=True):
                 if old is None and known_shape(s):
-                    self._learn(k, tuple(s), hint, node)
+                    self._learn(key, tuple(s), hint, node)
             shapes = [self.shapes.get(k) for k in keys]
         if any(s is None for s in shapes):
             return
@@ -131,7 +132,9 @@ class Inference:
             self.dtypes[id(node), k] = t.dtype
 
     def _learn(self, key: tuple[int, int], shape: Shape, hint: Any, node: SymbolNode) -> None:
-        if hint is not None and (len(hint) != len(shape) or any(h > 0 and h != d for h, d in zip(hint, shape, strict=True))):
+        if hint is not None and (
+            len(hint) != len(shape) or any(h > 0 and h != d for h, d in zip(hint, shape, strict=True))
+        ):
             raise MXNetError(
                 f"Error in operator {node.name}: Shape inconsistent, Provided = {shape_text(hint)}, inferred shape={shape_text(shape)}"
             )
@@ -191,7 +194,10 @@ def _named(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any]) -> di
     known = {*names, *symbol.list_auxiliary_states()}
     for key in kwargs:
         if key not in known:
-            raise MXNetError(f"InferShapeKeyword argument name {key} not found.\nCandidate arguments:\n" + "\n".join(f"\t[{k}]{n}" for k, n in enumerate(names)))
+            raise MXNetError(
+                f"InferShapeKeyword argument name {key} not found.\nCandidate arguments:\n"
+                + "\n".join(f"\t[{k}]{n}" for k, n in enumerate(names))
+            )
     return {k: v for k, v in kwargs.items() if v is not None}
 
 
@@ -227,8 +233,15 @@ def infer_shape(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], 
 def infer_type(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """See Symbol.infer_type. Types follow without shapes: every extent counts as 1 where unknown."""
     given = {k: dtype_of(v) for k, v in _named(symbol, args, kwargs).items()}
-    types = type_propagation(symbol, given)
     arguments, states = _variables(symbol)
+    if not given and not any("__dtype__" in n.attrs for n in arguments) and any(n.inputs for n, _ in symbol._heads):
+        warnings.warn(
+            "Cannot decide type for the following arguments. Consider providing them as input:\n\t"
+            + "\n\t".join(n.name for n in arguments),
+            stacklevel=3,
+        )
+        return None, None, None
+    types = type_propagation(symbol, given)
     return (
         [types[id(n), 0].np.type for n in arguments],
         [types[id(n), k].np.type for n, k in symbol._heads],
@@ -266,5 +279,3 @@ def _variables(symbol: Symbol) -> tuple[list[SymbolNode], list[SymbolNode]]:
     aux = _auxiliary(symbol._heads)
     variables = [n for n in topological(symbol._heads) if n.op is None]
     return [n for n in variables if id(n) not in aux], [n for n in variables if id(n) in aux]
-
-

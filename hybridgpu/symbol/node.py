@@ -41,7 +41,7 @@ class SymbolNode:
         """The parsed operator attributes."""
         if self._values is None:
             assert self.op is not None
-            self._values = self.op.parse({k: v for k, v in self.attrs.items() if not is_hidden(k)}, self.name)
+            self._values = self.op.parse({k: v for k, v in self.attrs.items() if not is_hidden(k)})
         return self._values
 
     @property

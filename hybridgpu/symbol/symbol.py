@@ -21,14 +21,21 @@ from .node import Entry, SymbolNode, topological
 __all__ = ["Group", "Symbol"]
 
 
-def _binary(operator: str, hint: str, scalar: str, scalar_hint: str, reverse: tuple[str, str] | None = None, reflected: bool = False) -> Any:
+def _binary(
+    operator: str,
+    hint: str,
+    scalar: str,
+    scalar_hint: str,
+    reverse: tuple[str, str] | None = None,
+    reflected: bool = False,
+) -> Any:
     def method(self: Symbol, other: Any) -> Any:
         from .compose import compose
 
         if isinstance(other, Symbol):
             pair = [other, self] if reflected else [self, other]
             return compose(operator, hint, pair, {})
-        if isinstance(other, numeric_types) or isinstance(other, numbers.Number):
+        if isinstance(other, (*numeric_types, numbers.Number)):
             name, name_hint = reverse if reflected and reverse else (scalar, scalar_hint)
             return compose(name, name_hint, [self], {"scalar": other})
         raise TypeError(f"type {type(other)} not supported")
@@ -48,7 +55,9 @@ def _array_only(name: str, instead: str) -> Any:
 def _in_place(name: str, symbol: str, with_integer: bool, binary: str) -> Any:
     def method(self: Symbol, other: Any) -> Any:
         shown = (other, 1) if with_integer else (other,)
-        raise NotImplementedForSymbol(name, symbol, *shown, advice=advice(f"Write x = x {binary} y instead of x {symbol} y."))
+        raise NotImplementedForSymbol(
+            name, symbol, *shown, advice=advice(f"Write x = x {binary} y instead of x {symbol} y.")
+        )
 
     return method
 
@@ -127,7 +136,9 @@ class Symbol:
     def __setitem__(self, index: Any, value: Any) -> None:
         raise TypeError(
             f"'{type(self).__name__}' object does not support item assignment\n"
-            + advice("Build the result with F.where, F.concat or F.slice_assign-like operators instead of writing into it.")
+            + advice(
+                "Build the result with F.where, F.concat or F.slice_assign-like operators instead of writing into it."
+            )
         )
 
     def __delitem__(self, index: Any) -> None:
@@ -149,7 +160,9 @@ class Symbol:
 
     def __bool__(self) -> bool:
         raise NotImplementedForSymbol(
-            "__bool__", "bool", advice=advice("Values are not known while tracing: write F.where, or F.contrib.cond for whole branches.")
+            "__bool__",
+            "bool",
+            advice=advice("Values are not known while tracing: write F.where, or F.contrib.cond for whole branches."),
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -175,7 +188,9 @@ class Symbol:
     __add__ = _binary("elemwise_add", "_plus", "_plus_scalar", "_plusscalar")
     __radd__ = _binary("elemwise_add", "_plus", "_plus_scalar", "_plusscalar", reflected=True)
     __sub__ = _binary("elemwise_sub", "_minus", "_minus_scalar", "_minusscalar")
-    __rsub__ = _binary("elemwise_sub", "_minus", "_minus_scalar", "_minusscalar", ("_rminus_scalar", "_rminusscalar"), True)
+    __rsub__ = _binary(
+        "elemwise_sub", "_minus", "_minus_scalar", "_minusscalar", ("_rminus_scalar", "_rminusscalar"), True
+    )
     __mul__ = _binary("elemwise_mul", "_mul", "_mul_scalar", "_mulscalar")
     __rmul__ = _binary("elemwise_mul", "_mul", "_mul_scalar", "_mulscalar", reflected=True)
     __truediv__ = _binary("elemwise_div", "_div", "_div_scalar", "_divscalar")
@@ -207,8 +222,12 @@ class Symbol:
 
     # -- what only arrays have
 
-    asnumpy = _array_only("asnumpy", "Values are not known while tracing: use operators of F, or read the block's result.")
-    asscalar = _array_only("asscalar", "Values are not known while tracing: use operators of F, or read the block's result.")
+    asnumpy = _array_only(
+        "asnumpy", "Values are not known while tracing: use operators of F, or read the block's result."
+    )
+    asscalar = _array_only(
+        "asscalar", "Values are not known while tracing: use operators of F, or read the block's result."
+    )
     wait_to_read = _array_only("wait_to_read", "There is nothing to wait for while tracing.")
     backward = _array_only("backward", "Call backward on the arrays that the block returns.")
     detach = _array_only("detach", "Write F.BlockGrad(x).")
@@ -216,7 +235,9 @@ class Symbol:
 
     def as_in_context(self, *args: Any) -> Any:
         """Arrays only."""
-        raise NotImplementedForSymbol("as_in_context", advice=advice("Operators run where their inputs are: move the inputs instead."))
+        raise NotImplementedForSymbol(
+            "as_in_context", advice=advice("Operators run where their inputs are: move the inputs instead.")
+        )
 
     # -- lists
 
@@ -251,6 +272,8 @@ class Symbol:
 
     def attr(self, key: str) -> str | None:
         """One attribute of the node, hidden ones with or without underscores."""
+        if key == "name":
+            return self.name
         attrs = self._heads[0][0].attrs
         return attrs.get(key, attrs.get(f"__{key}__"))
 
@@ -261,7 +284,9 @@ class Symbol:
             DeprecationWarning: ``recursive``, which MXNet dropped too.
         """
         if recursive:
-            raise DeprecationWarning("Symbol.list_attr with recursive=True has been deprecated. Please use attr_dict instead.")
+            raise DeprecationWarning(
+                "Symbol.list_attr with recursive=True has been deprecated. Please use attr_dict instead."
+            )
         return _both_spellings(self._heads[0][0].attrs)
 
     def attr_dict(self) -> dict[str, dict[str, str]]:
@@ -302,7 +327,9 @@ class Symbol:
                     replaced.add(source.name)
         for key in kwargs:
             if key not in replaced:
-                raise MXNetError(f"Keyword argument name {key} not found.\nCandidate arguments: {', '.join(self.list_inputs())}")
+                raise MXNetError(
+                    f"Symbol.ComposeKeyword argument name {key} not found.\nCandidate arguments: {', '.join(self.list_inputs())}"
+                )
         if name:
             self._heads[0][0].name = current_names().get(name, "")
 
@@ -354,13 +381,16 @@ class Symbol:
 
     def debug_str(self) -> str:
         """The nodes, one after the other, for people."""
-        lines = [f"Symbol Outputs:\n\toutput[{k}]={n}" for k, n in enumerate(self.list_outputs())]
+        lines = ["Symbol Outputs:", *(f"\toutput[{k}]={n.name}({at})" for k, (n, at) in enumerate(self._heads))]
         for node in topological(self._heads):
             if node.op is None:
                 lines.append(f"Variable:{node.name}")
                 continue
             lines.append(f"--------------------\nOp:{node.op.name}, Name={node.name}\nInputs:")
-            lines += [f"\targ[{k}]={source.name}({at})" for k, (source, at) in enumerate(node.inputs)]
+            lines += [
+                f"\targ[{k}]={source.name}({at})" + (" version=0" if source.op is None else "")
+                for k, (source, at) in enumerate(node.inputs)
+            ]
             if node.attrs:
                 lines += ["Attrs:", *(f"\t{k}={v}" for k, v in sorted(node.attrs.items()))]
         return "\n".join(lines) + "\n"

@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.primitives import TABLE
 from ...compiler.program import HostStep, Program
 from ...compiler.target import CPU
 from ...dtypes import from_short
-from ...compiler.ir.types import tensor_type
 from ...store import Store, default_store
 from ..base import BuildInfo
+from ..library import run_host_step
 from .toolchain import CompileError, Toolchain, find_toolchain
 
 __all__ = ["CpuBackend", "CpuProgram", "address_of"]
@@ -117,22 +116,6 @@ class CpuProgram:
             assert isinstance(step, HostStep)
             run_host_step(step, array, self.program, np)
             at += 1
-
-
-def run_host_step(step: HostStep, array: Callable[[int, tuple[int, ...]], Any], program: Program, xp: Any) -> None:
-    """Compute a library primitive on arrays."""
-    b = program.buffers[step.output]
-    out = array(step.output, b.shape)
-    operands = []
-    for index, shape, transposed in zip(step.inputs, step.input_shapes, step.transposed, strict=True):
-        x = array(index, shape)
-        operands.append(x.swapaxes(-1, -2) if transposed else x)
-    if step.primitive == "dot" and b.dtype in ("f32", "f64"):
-        xp.matmul(*operands, out=out)
-        return
-    with np.errstate(all="ignore"):
-        params = {k: from_short(v) if k == "dtype" else v for k, v in step.params.items()}
-        out[...] = TABLE[step.primitive].evaluate(xp, operands, params, tensor_type(b.shape, from_short(b.dtype)))
 
 
 class CpuBackend:

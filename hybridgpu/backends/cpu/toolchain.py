@@ -143,7 +143,7 @@ def find_toolchain(store: Store) -> Toolchain | None:
     return None if candidates[:1] == (("none",),) else _find(candidates, store)
 
 
-_PROBE = "extern \"C\" float probe(float x) { return x + 1; }\n"
+_PROBE = 'extern "C" float probe(float x) { return x + 1; }\n'
 
 
 def _probe(command: tuple[str, ...]) -> tuple[str, ...] | None:

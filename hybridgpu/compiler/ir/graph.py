@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from ...dtypes import DType, u32
 from .types import TensorType, tensor_type
 
-__all__ = ["Builder", "Graph", "Node", "Primitive", "Provenance", "NO_DERIVATIVE", "RANDOM_STATE"]
+__all__ = ["NO_DERIVATIVE", "RANDOM_STATE", "Builder", "Graph", "Node", "Primitive", "Provenance"]
 
 Params = Mapping[str, Any]
 RANDOM_STATE = "random_state"  #: name of the argument that holds the generator's state
@@ -71,7 +71,7 @@ class Provenance(NamedTuple):
 class Node:
     """One typed value. Created by a Builder only; compare with ``is``."""
 
-    __slots__ = ("prim", "inputs", "params", "type", "index", "prov", "builder")
+    __slots__ = ("builder", "index", "inputs", "params", "prim", "prov", "type")
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class Builder:
 
     def apply(self, prim: Primitive, inputs: Sequence[Node], params: dict[str, Any]) -> Node:
         """The node ``prim(*inputs, **params)``, new or recorded before."""
-        key = (prim, tuple(i.index for i in inputs), tuple(sorted(params.items())))
+        key: tuple[Any, ...] = (prim, tuple(i.index for i in inputs), tuple(sorted(params.items())))
         # 0.0 == -0.0 and 1 == 1.0 and True == 1: the constant's text tells them apart
         if "value" in params:
             key += (repr(params["value"]),)
@@ -242,7 +242,9 @@ class Builder:
 
     def full(self, shape: tuple[int, ...], value: Any, dtype: DType) -> Node:
         """A constant tensor with one value, converted to ``dtype`` as NumPy converts."""
-        return self.apply(self._table["full"], (), {"value": to_scalar(value, dtype), "type": tensor_type(tuple(shape), dtype)})
+        return self.apply(
+            self._table["full"], (), {"value": to_scalar(value, dtype), "type": tensor_type(tuple(shape), dtype)}
+        )
 
     def full_like(self, x: Node, value: Any) -> Node:
         return self.full(x.shape, value, x.dtype)

@@ -47,7 +47,7 @@ def strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
             return None
         node, index = parts[0].node, parts[0].index
     offset = linearize(index, node.shape)
-    if node.prim.family == "leaf" and node.prim.name != "input" or not offset.affine:
+    if (node.prim.family == "leaf" and node.prim.name != "input") or not offset.affine:
         return None
     return node, variables, offset
 
@@ -77,7 +77,10 @@ def materialize(graph: Graph, wants_kernel: object) -> Materialized:
                 dots.add(new[node])
             continue
         # what kernels compute reads views through index expressions; a library needs memory
-        if node.prim.family not in ("elementwise", "view", "leaf", "reduce") and node.prim.name not in ("take", "take_along"):
+        if node.prim.family not in ("elementwise", "view", "leaf", "reduce") and node.prim.name not in (
+            "take",
+            "take_along",
+        ):
             inputs = [i if _in_memory(base(i)) else _copy(b, i) for i in inputs]
         new[node] = b.apply(node.prim, inputs, node.params)
     outputs: list[Node] = []
@@ -90,7 +93,9 @@ def materialize(graph: Graph, wants_kernel: object) -> Materialized:
                 node = _copy(b, node, again=True)
         outputs.append(node)
     finished = b.finish(outputs, graph.name)
-    return Materialized(finished, tuple(o.type for o in graph.outputs), frozenset(d for d in dots if d in set(finished.nodes)))
+    return Materialized(
+        finished, tuple(o.type for o in graph.outputs), frozenset(d for d in dots if d in set(finished.nodes))
+    )
 
 
 def _in_memory(node: Node) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from ...dtypes import bool_
@@ -78,7 +79,9 @@ def _fold(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     if node.prim.name in _EMPTY and inputs[0].size == 0:
         value = _EMPTY[node.prim.name]
         if not node.dtype.is_float and abs(value) == float("inf"):
-            lowest, highest = (0, 1) if node.dtype is bool_ else (np.iinfo(node.dtype.np).min, np.iinfo(node.dtype.np).max)
+            lowest, highest = (
+                (0, 1) if node.dtype is bool_ else (np.iinfo(node.dtype.np).min, np.iinfo(node.dtype.np).max)
+            )
             value = lowest if value < 0 else highest
         return b.full(node.shape, value, node.dtype)
     if not inputs or any(i.prim.name != "full" for i in inputs):
@@ -297,4 +300,3 @@ def _reduce(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
         return b.reshape(x, node.shape)
     y = b.apply(node.prim, (x,), {**node.params, "axes": kept})
     return b.reshape(y, node.shape)
-

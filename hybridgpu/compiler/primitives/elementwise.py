@@ -111,9 +111,11 @@ for _name, _np, _doc in (
     _float_unary(_name, _np, NO_DERIVATIVE, 1, _doc)
 _float_unary(
     "round_away",
-    lambda xp, inputs, params, out: xp.copysign(xp.floor(xp.absolute(inputs[0]) + out.dtype.np.type(0.5)), inputs[0])
-    if out.dtype.size > 4
-    else special.round_away(xp, inputs[0]),
+    lambda xp, inputs, params, out: (
+        xp.copysign(xp.floor(xp.absolute(inputs[0]) + out.dtype.np.type(0.5)), inputs[0])
+        if out.dtype.size > 4
+        else special.round_away(xp, inputs[0])
+    ),
     NO_DERIVATIVE,
     2,
     "nearest integer, halves away from zero",
@@ -162,7 +164,9 @@ _float_unary("atanh", "arctanh", lambda b, g, y, x: g / (1 - x * x), 24, "invers
 # -- sigmoid family, error function, gamma
 
 _float_unary("sigmoid", _special("sigmoid"), lambda b, g, y, x: g * y * (1 - y), 16, "1 / (1 + e**-x)")
-_float_unary("softplus", _special("softplus"), lambda b, g, y, x: g * b.sigmoid(x), 28, "log(1 + e**x) without overflow")
+_float_unary(
+    "softplus", _special("softplus"), lambda b, g, y, x: g * b.sigmoid(x), 28, "log(1 + e**x) without overflow"
+)
 _float_unary(
     "erf", _special("erf"), lambda b, g, y, x: g * (2 / math.sqrt(math.pi)) * b.exp(-(x * x)), 18, "error function"
 )

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...dtypes import DType
 
-__all__ = ["function", "divide", "modulo", "round_away"]
+__all__ = ["divide", "function", "modulo", "round_away"]
 
 
 def divide(xp: Any, a: Any, b: Any, dtype: DType) -> Any:
@@ -89,7 +89,10 @@ def _expansion(name: str) -> Any:
         return chebyshev.chebinterpolate(lambda t: np.array([f(v) for v in t]), degree)
 
     if name == "erf":  # erf(x)/x on [-1, 1] as a function of 2 x^2 - 1
-        return fit(lambda t: math.erf(math.sqrt((t + 1) / 2)) / math.sqrt((t + 1) / 2) if t > -1 else 2 / math.sqrt(math.pi), 18)
+        return fit(
+            lambda t: math.erf(math.sqrt((t + 1) / 2)) / math.sqrt((t + 1) / 2) if t > -1 else 2 / math.sqrt(math.pi),
+            18,
+        )
     if name == "erfc":  # erfc(x) e^(x^2) on [1, 6] as a function of (7/x - ...) scaled to [-1, 1]
         return fit(lambda t: math.erfc(_erfc_x(t)) * math.exp(_erfc_x(t) ** 2), 28)
     raise KeyError(name)
@@ -148,7 +151,7 @@ def _lgamma(x: float) -> float:
 
 
 def _digamma(x: float) -> float:
-    if x != x or x == -math.inf or (x <= 0 and x == math.floor(x)):
+    if math.isnan(x) or x == -math.inf or (x <= 0 and x == math.floor(x)):
         return math.nan
     if x == math.inf:
         return x

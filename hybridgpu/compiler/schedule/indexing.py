@@ -17,7 +17,20 @@ from typing import Any, NamedTuple
 
 from ..ir.graph import Node
 
-__all__ = ["Condition", "Expr", "Opaque", "Var", "ZERO", "const", "delinearize", "divide", "linearize", "modulo", "operands", "substitute"]
+__all__ = [
+    "ZERO",
+    "Condition",
+    "Expr",
+    "Opaque",
+    "Var",
+    "const",
+    "delinearize",
+    "divide",
+    "linearize",
+    "modulo",
+    "operands",
+    "substitute",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,7 +297,8 @@ class Condition(NamedTuple):
 Index = tuple[Expr, ...]
 
 
-class Operand(NamedTuple):
+@dataclass(frozen=True)
+class Operand:
     """What a view reads for one index: an operand at an index, where the conditions hold."""
 
     node: Node
@@ -311,7 +325,9 @@ def operands(view: Node, index: Index) -> list[Operand]:
     if name == "slice":
         return [Operand(x, tuple(e * s + b for e, b, s in zip(index, params["begin"], params["step"], strict=True)))]
     if name == "reverse":
-        flipped = tuple(e * -1 + (d - 1) if k in params["axes"] else e for k, (e, d) in enumerate(zip(index, x.shape, strict=True)))
+        flipped = tuple(
+            e * -1 + (d - 1) if k in params["axes"] else e for k, (e, d) in enumerate(zip(index, x.shape, strict=True))
+        )
         return [Operand(x, flipped)]
     if name == "pad":
         moved = tuple(e + -lo for e, lo in zip(index, params["low"], strict=True))

@@ -179,10 +179,18 @@ class Writer:
         if isinstance(atom, Var):
             return self.renamed.get(atom, atom.name)
         if isinstance(atom, Quotient):
-            return f"({self.expr(atom.expr)}) / {atom.by}" if len(atom.expr.terms) + bool(atom.expr.const) > 1 else f"{self.expr(atom.expr)} / {atom.by}"
+            return (
+                f"({self.expr(atom.expr)}) / {atom.by}"
+                if len(atom.expr.terms) + bool(atom.expr.const) > 1
+                else f"{self.expr(atom.expr)} / {atom.by}"
+            )
         if isinstance(atom, Remainder):
             inner = self.expr(atom.expr)
-            return f"(({inner}) % {atom.by})" if len(atom.expr.terms) + bool(atom.expr.const) > 1 else f"({inner} % {atom.by})"
+            return (
+                f"(({inner}) % {atom.by})"
+                if len(atom.expr.terms) + bool(atom.expr.const) > 1
+                else f"({inner} % {atom.by})"
+            )
         assert isinstance(atom, Opaque)
         return f"(Index){self.names[atom.value]}"
 
@@ -270,7 +278,9 @@ def headers(program: ScalarProgram) -> tuple[str, ...]:
         found["half.h"] = None
     if any(s.op == "compute" and s.node is not None and s.node.prim.name == "random_bits" for s in program.scalars):
         found["philox.h"] = None
-    if any(s.op == "compute" and s.node is not None and s.node.prim.expr and "hg::" in _text(s) for s in program.scalars):
+    if any(
+        s.op == "compute" and s.node is not None and s.node.prim.expr and "hg::" in _text(s) for s in program.scalars
+    ):
         found["math.h"] = None
     return tuple(found)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from ..ir.graph import Node
 from ..target import Target
 from .indexing import Expr, Var
 from .kernel import Kernel, Launch, Statement, Writer, headers, summary, traffic
@@ -40,7 +41,7 @@ class Pack:
     offset: str
 
 
-def schedule_map(program: ScalarProgram, target: Target, members: list[object]) -> Kernel:
+def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) -> Kernel:
     """The kernel of a group without reductions (``program`` is normalised)."""
     if not program.vars:
         program.vars.append(Var("i0", 1))
@@ -64,13 +65,13 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[object]) 
     return Kernel(
         kind="map",
         template=f"{target.name}/map.j2",
-        summary=summary(members),  # type: ignore[arg-type]
+        summary=summary(members),
         fields=fields,
         inputs=writer.inputs,
         outputs=outputs,
         extents=(outer.extent,),
         headers=headers(program),
-        members=members,  # type: ignore[arg-type]
+        members=members,
         launch=launch,
         choice=choice,
         bytes_read=read,
@@ -88,9 +89,7 @@ def _nest(program: ScalarProgram, writer: Writer) -> dict[str, object]:
             bodies[max((depth[v] + 1 for v in s.vars), default=0)].append(statement)
     for k, store in enumerate(program.stores):
         bodies[-1].append(Statement("", f"y{k}[{writer.expr(store.offset)}]", writer.names[store.value]))
-    loops = [
-        Loop(v.name, "n0" if k == 0 else str(v.extent), bodies[k + 1]) for k, v in enumerate(program.vars)
-    ]
+    loops = [Loop(v.name, "n0" if k == 0 else str(v.extent), bodies[k + 1]) for k, v in enumerate(program.vars)]
     return {"before": bodies[0], "loops": loops}
 
 
@@ -113,9 +112,11 @@ def _contiguous(s: Scalar, inner: Var) -> bool:
 
 
 def _stride_one(e: Expr | None, inner: Var) -> bool:
-    return e is not None and e.coefficient(inner) == 1 and inner not in Expr(
-        tuple((a, c) for a, c in e.terms if a is not inner), e.const
-    ).vars
+    return (
+        e is not None
+        and e.coefficient(inner) == 1
+        and inner not in Expr(tuple((a, c) for a, c in e.terms if a is not inner), e.const).vars
+    )
 
 
 def _aligned(e: Expr, inner: Var, vector: int) -> bool:
@@ -126,7 +127,9 @@ def _aligned(e: Expr, inner: Var, vector: int) -> bool:
 def _flat(program: ScalarProgram, writer: Writer, vector: int) -> dict[str, object]:
     """One step of ``vector`` elements: packed loads, statements, packed stores."""
     inner = program.vars[-1]
-    packs, once, each = [], [], []
+    packs: list[Pack] = []
+    once: list[Statement] = []
+    each: list[Statement] = []
     base = {inner: f"{inner.name}_0"}
     for s in program.scalars:
         if _contiguous(s, inner) and _aligned(s.offset, inner, vector):  # type: ignore[arg-type]

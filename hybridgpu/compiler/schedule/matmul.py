@@ -9,7 +9,9 @@ weight of a dense layer), and *axpy*, where it is contiguous along the columns.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from ..ir.graph import Node
 from ..passes.materialize import strided
@@ -39,6 +41,16 @@ def wants_kernel(target: Target, node: Node) -> bool:
     return m <= 8 or (work <= 1 << 19 and n <= 4096)
 
 
+@dataclass(frozen=True)
+class Matrix:
+    """An operand: its pointer, the offset of the batch, and strides along its two axes, in elements."""
+
+    pointer: str
+    place: str
+    first: int
+    second: int
+
+
 def schedule_matmul(program: ScalarProgram, dot: Node, target: Target, members: list[Node]) -> Kernel:
     """The kernel of a group around ``dot``; ``program.vars`` are the product's axes above extent 1."""
     writer = Writer(target, program)
@@ -49,17 +61,22 @@ def schedule_matmul(program: ScalarProgram, dot: Node, target: Target, members: 
     batch, m, n = axes[:-2], axes[-2], axes[-1]
     depth = dot.inputs[0].shape[-1]
     operands = []
-    for operand, inner in zip(dot.inputs, ("rows", "columns"), strict=True):
+    memory = []
+    for operand in dot.inputs:
         found = strided(operand)
         assert found is not None
         node, variables, offset = found
         pointer = writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
         table = {v: of_var(b) for v, b in zip(variables[:-2], batch, strict=True)}
         place = substitute(Expr(tuple((a, c) for a, c in offset.terms if a in variables[:-2]), offset.const), table)
-        first, second = (offset.coefficient(v) for v in variables[-2:])
-        operands.append({"pointer": pointer, "place": writer.expr(place), "first": first, "second": second, "kind": inner})
+        along, across = (offset.coefficient(v) for v in variables[-2:])
+        operands.append(Matrix(pointer, writer.expr(place), along, across))
+        memory.append(node)
     left, right = operands
-    form = "dots" if right["first"] == 1 and (left["second"] == 1 or depth == 1) else "axpy"
+    form = "dots" if right.first == 1 and (left.second == 1 or depth == 1) else "axpy"
+    first = "true" if m.extent == 1 else "false"
+    if target.name == "cpu" and dot.dtype.short not in ("f32", "f64"):
+        form, first = "plain", dot.dtype.compute
     statements = [st for s in program.scalars if (st := writer.statement(s))]
     statements += [
         Statement("", f"y{k}[{writer.expr(s.offset)}]", writer.names[s.value]) for k, s in enumerate(program.stores)
@@ -67,11 +84,13 @@ def schedule_matmul(program: ScalarProgram, dot: Node, target: Target, members: 
     assert program.result is not None
     outer = batch[0] if batch else m
     rest = batch[1:]
-    fields = {
+    per_outer = prod(v.extent for v in rest) * (m.extent if batch else 1) * n.extent
+    fields: dict[str, Any] = {
         "pointers": writer.pointer_list(outputs),
         "left": left,
         "right": right,
         "form": form,
+        "first": first,
         "batched": bool(batch),
         "batch": [(v.name, v.extent) for v in batch],
         "rest": [(v.name, v.extent) for v in rest],
@@ -80,14 +99,16 @@ def schedule_matmul(program: ScalarProgram, dot: Node, target: Target, members: 
         "depth": depth,
         "statements": statements,
         "product": (dot.dtype.compute, writer.names[program.result]),
-        "per_outer": prod(v.extent for v in rest) * (m.extent if batch else 1) * n.extent,
+        "per_outer": per_outer,
     }
     read, written = traffic(program)
-    read += sum(node.type.nbytes for node in {strided(i)[0] for i in dot.inputs})  # type: ignore[index]
+    read += sum(node.type.nbytes for node in dict.fromkeys(memory))
     launch = None
     if target.name == "cuda":
         per_block = 8 if form == "dots" else 128
-        launch = Launch(threads=256 if form == "dots" else 128, extent=0, scale=int(fields["per_outer"]), per_block=per_block)  # type: ignore[call-overload]
+        launch = Launch(
+            threads=256 if form == "dots" else 128, extent=0, scale=per_outer, per_block=per_block
+        )
     return Kernel(
         kind="matmul",
         template=f"{target.name}/matmul.j2",

@@ -251,7 +251,9 @@ class Plan:
             order = self._walk_order([r.operand for r in reductions] + [s for s, _ in stores], computed)
             for s in order:
                 if s in self.cached and s in computed:
-                    statement: Statement | None = Statement(s.dtype.compute, self.writer.names[s], f"{self.cached[s]}[kept]")
+                    statement: Statement | None = Statement(
+                        s.dtype.compute, self.writer.names[s], f"{self.cached[s]}[kept]"
+                    )
                 else:
                     statement = self.writer.statement(s)
                     first.setdefault(s, walk)
@@ -336,7 +338,9 @@ class Plan:
             return s.dtype.compute, self.writer.names[s]
 
         def row_operands(block: list[Scalar]) -> list[Scalar]:
-            used = dict.fromkeys(a for s in block for a in (*_operands(s), s) if a.op != "const" and not self.is_full(a))
+            used = dict.fromkeys(
+                a for s in block for a in (*_operands(s), s) if a.op != "const" and not self.is_full(a)
+            )
             return list(used)
 
         crossing: dict[Scalar, None] = {}

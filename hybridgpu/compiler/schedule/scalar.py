@@ -271,9 +271,7 @@ class _Evaluator:
 
     def choose(self, conditions: tuple[Condition, ...], inside: Scalar, outside: Scalar) -> Scalar:
         used = frozenset[Var]().union(*(c.expr.vars for c in conditions))
-        test = self.intern(
-            ("inside", conditions), lambda: Scalar("inside", bool_, conditions=conditions, vars=used)
-        )
+        test = self.intern(("inside", conditions), lambda: Scalar("inside", bool_, conditions=conditions, vars=used))
         return self.intern(
             ("choose", test, inside, outside),
             lambda: Scalar("compute", inside.dtype, (test, inside, outside), vars=_vars((test, inside, outside))),
@@ -305,4 +303,3 @@ def scalar_program(group: Group, stored: Iterable[Node]) -> ScalarProgram:
     return ScalarProgram(
         evaluator.scalars, evaluator.reductions, stores, list(group.vars), list(group.reduced), evaluator.contract
     )
-

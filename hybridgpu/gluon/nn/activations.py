@@ -49,7 +49,9 @@ class PReLU(HybridBlock):
     def __init__(self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         with self.name_scope():
-            self.alpha = self.params.get("alpha", shape=(in_channels,), init=alpha_initializer or initializer.Constant(0.25))
+            self.alpha = self.params.get(
+                "alpha", shape=(in_channels,), init=alpha_initializer or initializer.Constant(0.25)
+            )
 
     def hybrid_forward(self, F: Any, x: Any, alpha: Any) -> Any:
         return F.LeakyReLU(x, gamma=alpha, act_type="prelu", name="fwd")

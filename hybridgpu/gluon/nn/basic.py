@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import ndarray as nd_module, symbol as sym_module
-
+from ... import ndarray as nd_module
+from ... import symbol as sym_module
 from ..block import Block, indent
 from ..hybrid import HybridBlock
 from .activations import Activation
@@ -21,6 +21,7 @@ __all__ = ["Dense", "Dropout", "Embedding", "Flatten", "HybridLambda", "HybridSe
 class _Container:
     """What Sequential and HybridSequential share."""
 
+    _transparent = True
     _children: Any
     prefix: str
 
@@ -115,18 +116,24 @@ class Dense(HybridBlock):
         self._flatten = flatten
         with self.name_scope():
             self._units, self._in_units = units, in_units
-            self.weight = self.params.get("weight", shape=(units, in_units), init=weight_initializer, dtype=dtype, allow_deferred_init=True)
+            self.weight = self.params.get(
+                "weight", shape=(units, in_units), init=weight_initializer, dtype=dtype, allow_deferred_init=True
+            )
             self.bias = (
-                self.params.get("bias", shape=(units,), init=bias_initializer, dtype=dtype, allow_deferred_init=True) if use_bias else None
+                self.params.get("bias", shape=(units,), init=bias_initializer, dtype=dtype, allow_deferred_init=True)
+                if use_bias
+                else None
             )
             self.act = Activation(activation, prefix=activation + "_") if activation is not None else None
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:
-        x = F.FullyConnected(x, weight, bias, no_bias=bias is None, num_hidden=self._units, flatten=self._flatten, name="fwd")
+        x = F.FullyConnected(
+            x, weight, bias, no_bias=bias is None, num_hidden=self._units, flatten=self._flatten, name="fwd"
+        )
         return x if self.act is None else self.act(x)
 
     def __repr__(self) -> str:
-        shape = self.weight.shape
+        shape = self.weight.shape or (0, 0)
         layout = f"{shape[1] if shape[1] else None} -> {shape[0]}"
         return f"{type(self).__name__}({layout}, {self.act if self.act else 'linear'})"
 
@@ -151,7 +158,13 @@ class Embedding(HybridBlock):
     """Rows of a learned table by index."""
 
     def __init__(
-        self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None, sparse_grad: bool = False, **kwargs: Any
+        self,
+        input_dim: int,
+        output_dim: int,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+        sparse_grad: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self._kwargs = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype, "sparse_grad": sparse_grad}
@@ -220,5 +233,3 @@ class HybridLambda(HybridBlock):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._func_name})"
-
-

@@ -150,7 +150,9 @@ def _admit(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> C
     if group.library is not None:
         return refuse("library", f"{group.library.prim.name} is a library call, which takes its operands from memory")
     if node in group.memory:
-        return refuse("memory", f"{_describe(group.anchor)} reads {_describe(node)} at positions known only at run time")
+        return refuse(
+            "memory", f"{_describe(group.anchor)} reads {_describe(node)} at positions known only at run time"
+        )
     if len(group.at) >= state.target.max_nodes:
         return refuse("size", f"the kernel already holds {len(group.at)} operations")
     if len(group.pending) + len(node.inputs) > state.target.max_arguments:
@@ -225,7 +227,12 @@ def _admit_reduction(state: _State, group: Group, node: Node, needed_elsewhere: 
     offset = group.refine(node)
     order = bijective(offset, node.size) if offset is not None else None
     if order is None:
-        return Cut(node, group.anchor, "rows", f"{_describe(group.anchor)} does not read the results of the reduction row by row")
+        return Cut(
+            node,
+            group.anchor,
+            "rows",
+            f"{_describe(group.anchor)} does not read the results of the reduction row by row",
+        )
     count = operand.size // node.size
     rest = [v for v in group.vars if v not in order]
     extents = 1
@@ -236,7 +243,9 @@ def _admit_reduction(state: _State, group: Group, node: Node, needed_elsewhere: 
             return Cut(node, group.anchor, "pattern", "the kernel already reduces over other axes")
     elif rest:
         if extents != count:
-            return Cut(node, group.anchor, "domain", "the reduction runs over a different number of elements than its reader")
+            return Cut(
+                node, group.anchor, "domain", "the reduction runs over a different number of elements than its reader"
+            )
         group.reduced = rest
     else:
         group.reduced = _reduced_vars(group, node)
@@ -250,7 +259,9 @@ def _admit_dot(state: _State, group: Group, node: Node) -> Cut | None:
     offset = group.refine(node)
     order = bijective(offset, node.size) if offset is not None else None
     if offset is None or order is None or set(order) != set(group.vars):
-        return Cut(node, group.anchor, "epilogue", f"{_describe(group.anchor)} does not read each result of the product once")
+        return Cut(
+            node, group.anchor, "epilogue", f"{_describe(group.anchor)} does not read each result of the product once"
+        )
     group.vars, table = reexpress(offset, node.shape)
     group.replace(table)
     group.contract = node
@@ -279,7 +290,9 @@ def _merge(state: _State, a: Group, b: Group, shared: Node) -> Cut | None:
         return refuse("arguments", f"together the kernels would read more than {state.target.max_arguments} arrays")
     table = _correspondence(a, b, shared)
     if table is None:
-        return refuse("domain", f"{_describe(a.anchor)} and {_describe(b.anchor)} run over {shared.prim.name} differently")
+        return refuse(
+            "domain", f"{_describe(a.anchor)} and {_describe(b.anchor)} run over {shared.prim.name} differently"
+        )
     b.replace({v: of_var(w) for v, w in table.items()})
     if b.reduced and not a.reduced:
         a.reduced = [table[v] for v in b.reduced]
@@ -343,17 +356,17 @@ def _align(a: Group, b: Group, orders: list[list[Var]], shared: Node) -> bool:
         group = (a, b)[k]
         group.split(var, step // base)
         offset = linearize(group.pending[shared][0], shared.shape)
-        order = bijective(offset, shared.size)
-        if order is None:
+        found = bijective(offset, shared.size)
+        if found is None:
             return False
-        orders[k] = order
+        orders[k] = found
     return False
 
 
 def _merge_siblings(state: _State) -> None:
     """Groups of one level that run over the same array in the same way become one kernel."""
     for node in state.graph.nodes:
-        if node not in state.readers or node.prim.family == "leaf" and node.prim.name != "input":
+        if node not in state.readers or (node.prim.family == "leaf" and node.prim.name != "input"):
             continue
         by_level: dict[int, Group] = {}
         for g in state.resolve(node):

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps that a library computes on whole arrays, on either target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..compiler.ir.types import tensor_type
+from ..compiler.primitives import TABLE
+from ..compiler.program import HostStep, Program
+from ..dtypes import from_short
+
+__all__ = ["run_host_step"]
+
+
+def run_host_step(step: HostStep, array: Callable[[int, tuple[int, ...]], Any], program: Program, xp: Any) -> None:
+    """Compute a primitive.
+
+    Args:
+        array: (buffer number, shape) -> array over the buffer's memory.
+        xp: NumPy or CuPy.
+    """
+    b = program.buffers[step.output]
+    out = array(step.output, b.shape)
+    operands = []
+    for index, shape, transposed in zip(step.inputs, step.input_shapes, step.transposed, strict=True):
+        x = array(index, shape)
+        operands.append(x.swapaxes(-1, -2) if transposed else x)
+    if step.primitive == "dot" and b.dtype in ("f32", "f64"):
+        xp.matmul(*operands, out=out)
+        return
+    with np.errstate(all="ignore"):
+        params = {k: from_short(v) if k == "dtype" else v for k, v in step.params.items()}
+        out[...] = TABLE[step.primitive].evaluate(xp, operands, params, tensor_type(b.shape, from_short(b.dtype)))

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mathematics for kernels under CUDA: the functions of math_cpu.h with the same names and meaning.
+//
+// NVRTC provides the single- and double-precision functions without headers; their errors are in the CUDA C++
+// programming guide (exp 1 ulp, log 1, tanh 2, erf 2, pow 4, ...). -ftz and -prec-div stay at their defaults, so
+// subnormals count. HG_FAST_MATH selects the hardware's approximations for float: exp, log, log2, log10, tanh,
+// sigmoid and softplus lose up to some ten ulp, and subnormal results.
+#pragma once
+
+// what a kernel does not use is no mistake
+#pragma nv_diag_suppress 177
+
+#ifndef HG_DEVICE
+#define HG_DEVICE static __device__ __forceinline__
+#endif
+
+namespace hg {
+
+// -- float and double functions that differ only in their CUDA names
+
+#define HG_MATH_ONE(name, of_float, of_double)                  \
+  HG_DEVICE float name(float x) { return ::of_float(x); }       \
+  HG_DEVICE double name(double x) { return ::of_double(x); }
+#define HG_MATH_TWO(name, of_float, of_double)                             \
+  HG_DEVICE float name(float x, float y) { return ::of_float(x, y); }      \
+  HG_DEVICE double name(double x, double y) { return ::of_double(x, y); }
+
+HG_MATH_ONE(exp2, exp2f, exp2)
+HG_MATH_ONE(expm1, expm1f, expm1)
+HG_MATH_ONE(log1p, log1pf, log1p)
+HG_MATH_ONE(sqrt, sqrtf, sqrt)
+HG_MATH_ONE(rsqrt, rsqrtf, rsqrt)
+HG_MATH_ONE(cbrt, cbrtf, cbrt)
+HG_MATH_ONE(sin, sinf, sin)
+HG_MATH_ONE(cos, cosf, cos)
+HG_MATH_ONE(tan, tanf, tan)
+HG_MATH_ONE(asin, asinf, asin)
+HG_MATH_ONE(acos, acosf, acos)
+HG_MATH_ONE(atan, atanf, atan)
+HG_MATH_ONE(sinh, sinhf, sinh)
+HG_MATH_ONE(cosh, coshf, cosh)
+HG_MATH_ONE(asinh, asinhf, asinh)
+HG_MATH_ONE(acosh, acoshf, acosh)
+HG_MATH_ONE(atanh, atanhf, atanh)
+HG_MATH_ONE(erf, erff, erf)
+HG_MATH_ONE(erfc, erfcf, erfc)
+HG_MATH_ONE(tgamma, tgammaf, tgamma)
+HG_MATH_ONE(lgamma, lgammaf, lgamma)
+HG_MATH_ONE(floor, floorf, floor)
+HG_MATH_ONE(ceil, ceilf, ceil)
+HG_MATH_ONE(trunc, truncf, trunc)
+HG_MATH_ONE(rint, rintf, rint)
+HG_MATH_ONE(round_away, roundf, round)
+HG_MATH_ONE(abs, fabsf, fabs)
+HG_MATH_TWO(pow, powf, pow)
+HG_MATH_TWO(hypot, hypotf, hypot)
+HG_MATH_TWO(atan2, atan2f, atan2)
+HG_MATH_TWO(copysign, copysignf, copysign)
+
+#undef HG_MATH_ONE
+#undef HG_MATH_TWO
+
+HG_DEVICE float rcbrt(float x) { return ::rcbrtf(x); }
+HG_DEVICE double rcbrt(double x) { return 1.0 / ::cbrt(x); }
+
+// -- classes of values, signs, extrema
+
+HG_DEVICE bool isnan(float x) { return x != x; }
+HG_DEVICE bool isnan(double x) { return x != x; }
+HG_DEVICE bool isinf(float x) { return ::fabsf(x) == __int_as_float(0x7f800000); }
+HG_DEVICE bool isinf(double x) { return ::fabs(x) == __longlong_as_double(0x7ff0000000000000ll); }
+HG_DEVICE bool isfinite(float x) { return ::fabsf(x) < __int_as_float(0x7f800000); }
+HG_DEVICE bool isfinite(double x) { return ::fabs(x) < __longlong_as_double(0x7ff0000000000000ll); }
+// 0 for NaN and both zeros
+HG_DEVICE float sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; }
+HG_DEVICE double sign(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : 0.0; }
+// NaN if either is NaN
+HG_DEVICE float maximum(float a, float b) { return a != a || a > b ? a : b; }
+HG_DEVICE double maximum(double a, double b) { return a != a || a > b ? a : b; }
+HG_DEVICE float minimum(float a, float b) { return a != a || a < b ? a : b; }
+HG_DEVICE double minimum(double a, double b) { return a != a || a < b ? a : b; }
+
+// -- exp, log, tanh, sigmoid, softplus: exact or fast
+
+HG_DEVICE double exp(double x) { return ::exp(x); }
+HG_DEVICE double log(double x) { return ::log(x); }
+HG_DEVICE double log2(double x) { return ::log2(x); }
+HG_DEVICE double log10(double x) { return ::log10(x); }
+HG_DEVICE double tanh(double x) { return ::tanh(x); }
+// e = e^-|x| never overflows, and small results keep their relative accuracy
+HG_DEVICE double sigmoid(double x) {
+  const double e = ::exp(-::fabs(x));
+  return (x < 0.0 ? e : 1.0) / (1.0 + e);
+}
+HG_DEVICE double softplus(double x) { return maximum(x, 0.0) + ::log1p(::exp(-::fabs(x))); }
+
+#ifndef HG_FAST_MATH
+
+HG_DEVICE float exp(float x) { return ::expf(x); }
+HG_DEVICE float log(float x) { return ::logf(x); }
+HG_DEVICE float log2(float x) { return ::log2f(x); }
+HG_DEVICE float log10(float x) { return ::log10f(x); }
+HG_DEVICE float tanh(float x) { return ::tanhf(x); }
+HG_DEVICE float sigmoid(float x) {
+  const float e = ::expf(-::fabsf(x));
+  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+HG_DEVICE float softplus(float x) { return maximum(x, 0.0f) + ::log1pf(::expf(-::fabsf(x))); }
+
+#else
+
+HG_DEVICE float exp(float x) { return __expf(x); }
+HG_DEVICE float log(float x) { return __logf(x); }
+HG_DEVICE float log2(float x) { return __log2f(x); }
+HG_DEVICE float log10(float x) { return __log10f(x); }
+// (1 - e^-2|x|) / (1 + e^-2|x|), and a polynomial where that cancels
+HG_DEVICE float tanh(float x) {
+  const float a = ::fabsf(x), z = x * x, e = __expf(-2.0f * a);
+  // fit: tanh_small_f32
+  const float c3 = -0.33333144f, c5 = 0.1332587f, c7 = -0.053044774f, c9 = 0.017239774f;
+  const float small = (((c9 * z + c7) * z + c5) * z + c3) * (z * x) + x;
+  return a < 0.5f ? small : ::copysignf(__fdividef(1.0f - e, 1.0f + e), x);
+}
+HG_DEVICE float sigmoid(float x) {
+  const float e = __expf(-::fabsf(x));
+  return __fdividef(x < 0.0f ? e : 1.0f, 1.0f + e);
+}
+HG_DEVICE float softplus(float x) { return maximum(x, 0.0f) + ::log1pf(__expf(-::fabsf(x))); }
+
+#endif
+
+}  // namespace hg
+
+#include "math_special.h"

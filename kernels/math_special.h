@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions that neither libm nor CUDA has in the form wanted, written on the other functions of hg: one text for
+// both targets. Included at the end of math_cpu.h and math_cuda.h.
+#pragma once
+
+namespace hg {
+
+// x P(w), w = -log(1 - x^2), with one polynomial in w - 2.5 below 5 and one in sqrt(w) - 3 beyond (the split of
+// Giles, "Approximating the erfinv function", 2010). Branch-free. Max error XX ulp.
+HG_DEVICE float erfinv(float x) {
+  float a = abs(x), w = -log((1.0f - a) * (1.0f + a));
+  // fit: erfinv_central_f32
+  const float c0 = 1.5014094f, c1 = 0.24664028f, c2 = -0.004177669f, c3 = -0.0012527556f, c4 = 0.00021857762f,
+      c5 = -4.943661e-06f, c6 = -3.5236326e-06f, c7 = 4.600541e-07f, c8 = 2.8174219e-08f, c9 = -8.250198e-09f;
+  float t = w - 2.5f, t2 = t * t;
+  float p = ((c9 * t + c8) * t2 + (c7 * t + c6)) * t2 + (c5 * t + c4);
+  p = (p * t2 + (c3 * t + c2)) * t2 + (c1 * t + c0);
+  // fit: erfinv_tail_f32
+  const float d0 = 2.8329768f, d1 = 1.0016752f, d2 = 0.009445346f, d3 = -0.0076411446f, d4 = 0.0056847213f,
+      d5 = -0.0035815707f, d6 = 0.0014928052f, d7 = -8.2596474e-05f, d8 = -0.0003164663f, d9 = 0.00013066811f;
+  float u = sqrt(w) - 3.0f, u2 = u * u;
+  float q = ((d9 * u + d8) * u2 + (d7 * u + d6)) * u2 + (d5 * u + d4);
+  q = (q * u2 + (d3 * u + d2)) * u2 + (d1 * u + d0);
+  float y = x * (w < 5.0f ? p : q);
+  return a == 1.0f ? x * w : y;
+}
+
+// A guess with error 0.3 % (Winitzki 2008) or the first two terms of the series, then Halley's step twice, on erfc
+// where erf has no digits left. Max error XX ulp (random arguments). Not for vectors.
+HG_DEVICE double erfinv(double x) {
+  double a = abs(x), l = log((1.0 - a) * (1.0 + a)), b = 4.3307467508 + 0.5 * l;
+  double y = a < 0.1 ? a * (0.88622692545275801 + 0.23201366653465450 * a * a) : sqrt(sqrt(b * b - l * 6.8027210884) - b);
+  for (int i = 0; i < 2; i++) {
+    double e = a < 0.5 ? erf(y) - a : (1.0 - a) - erfc(y);
+    double s = e * exp(y * y) * 0.88622692545275801;
+    y = y - s / (1.0 + s * y);
+  }
+  y = a < 1e-8 ? a * 0.88622692545275801 : y;
+  return copysign(a < 1.0 ? y : -l, x);  // inf at 1, NaN beyond
+}
+
+// Reflection below 0, a polynomial between 1 and 2 as a factor of x minus the root, the recurrence up to 10,
+// the asymptotic series beyond. Max error XX ulp for x > 0; below 0 the error is relative to the larger term
+// of the reflection. Not for vectors.
+HG_DEVICE double digamma(double x) {
+  double rest = 0.0;
+  if (x <= 0.0) {
+    double f = x - rint(x);
+    if (f == 0.0) return x == 0.0 ? -1.0 / x : 0.0 / f;
+    rest = -3.1415926535897932 / tan(3.1415926535897932 * f);
+    x = 1.0 - x;
+  }
+  if (x >= 10.0) {
+    double z = 1.0 / (x * x);
+    double s = 691.0 / 32760.0 - z * (1.0 / 12.0 - z * (3617.0 / 8160.0));
+    s = 1.0 / 252.0 - z * (1.0 / 240.0 - z * (1.0 / 132.0 - z * s));
+    s = z * (1.0 / 12.0 - z * (1.0 / 120.0 - z * s));
+    return rest + (log(x) - 0.5 / x - s);
+  }
+  if (x < 1.0) {
+    rest -= 1.0 / x;
+    x += 1.0;
+  }
+  while (x > 2.0) {
+    x -= 1.0;
+    rest += 1.0 / x;
+  }
+  // fit: digamma_f64
+  const double high = 1.4616321449683622, low = 9.549995429965697e-17, c0 = 0.9510558760318328,
+      c1 = -0.4236274212814584, c2 = 0.2405424842407892, c3 = -0.1484049230546867, c4 = 0.09498872445359058,
+      c5 = -0.061922133199772245, c6 = 0.04076083387000959, c7 = -0.02697579979219982, c8 = 0.01790725108826482,
+      c9 = -0.01190815006751332, c10 = 0.007926963555484234, c11 = -0.005280870603630422,
+      c12 = 0.0035188421780813868, c13 = -0.0023377369269564933, c14 = 0.0015575246986692176,
+      c15 = -0.001077050102452199, c16 = 0.0007203664962938885, c17 = -0.0003559899357458089,
+      c18 = 0.00023271061349751265, c19 = -0.00037737716574289746, c20 = 0.0002553421054598142;
+  double t = x - 1.5, p = c20;
+  p = p * t + c19;
+  p = ((p * t + c18) * t + c17) * t + c16;
+  p = ((p * t + c15) * t + c14) * t + c13;
+  p = ((p * t + c12) * t + c11) * t + c10;
+  p = ((p * t + c9) * t + c8) * t + c7;
+  p = ((p * t + c6) * t + c5) * t + c4;
+  p = ((p * t + c3) * t + c2) * t + c1;
+  p = p * t + c0;
+  return rest + ((x - high) - low) * p;
+}
+HG_DEVICE float digamma(float x) { return (float)digamma((double)x); }
+
+}  // namespace hg

@@ -29,9 +29,9 @@ def run_host_step(step: HostStep, array: Callable[[int, tuple[int, ...]], Any], 
     for index, shape, transposed in zip(step.inputs, step.input_shapes, step.transposed, strict=True):
         x = array(index, shape)
         operands.append(x.swapaxes(-1, -2) if transposed else x)
-    if step.primitive == "dot" and b.dtype in ("f32", "f64"):
-        xp.matmul(*operands, out=out)
-        return
     with np.errstate(all="ignore"):
+        if step.primitive == "dot" and b.dtype in ("f32", "f64"):
+            xp.matmul(*operands, out=out)
+            return
         params = {k: from_short(v) if k == "dtype" else v for k, v in step.params.items()}
         out[...] = TABLE[step.primitive].evaluate(xp, operands, params, tensor_type(b.shape, from_short(b.dtype)))

@@ -257,9 +257,12 @@ def summary(nodes: Sequence[Node], limit: int = 3) -> str:
     return "_".join(words) or "kernel"
 
 
-def traffic(program: ScalarProgram) -> tuple[int, int]:
-    """Bytes read and written by one run: every element of every array once that is touched at all."""
-    touched: dict[Node, int] = {}
+def traffic(program: ScalarProgram, whole: Sequence[Node] = ()) -> tuple[int, int]:
+    """Bytes read and written by one run: every element of every array once that is touched at all.
+
+    ``whole`` are arrays that are read from end to end besides.
+    """
+    touched: dict[Node, int] = {node: node.size for node in whole}
     for s in program.scalars:
         if s.op == "load":
             assert s.node is not None and s.offset is not None

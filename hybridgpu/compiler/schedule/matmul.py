@@ -101,8 +101,7 @@ def schedule_matmul(program: ScalarProgram, dot: Node, target: Target, members: 
         "product": (dot.dtype.compute, writer.names[program.result]),
         "per_outer": per_outer,
     }
-    read, written = traffic(program)
-    read += sum(node.type.nbytes for node in dict.fromkeys(memory))
+    read, written = traffic(program, memory)
     launch = None
     if target.name == "cuda":
         per_block = 8 if form == "dots" else 128

@@ -133,11 +133,18 @@ class Group:
     def replace(self, table: dict[Var, Expr]) -> None:
         """Substitute loop variables in every index."""
         cache: dict[Index, Index] = {}
+        read: dict[Opaque, Expr] = {}
+
+        def renew_read(atom: Opaque) -> Expr:
+            if atom not in read:
+                used = all_vars(substitute(of_var(v), table) for v in atom.value.vars)
+                read[atom] = Expr(((Opaque(_Position(used), atom.low, atom.high), 1),))
+            return read[atom]
 
         def renew(index: Index) -> Index:
             new = cache.get(index)
             if new is None:
-                new = cache[index] = tuple(substitute(e, table) for e in index)
+                new = cache[index] = tuple(substitute(e, table, renew_read) for e in index)
             return new
 
         self.at = {n: renew(i) for n, i in self.at.items()}
@@ -207,13 +214,11 @@ def reads(group: Group, node: Node, index: Index) -> list[Read]:
         axis, at = node.params["axis"], node.inputs[1]
         inner = index[axis : axis + at.ndim]
         row = Expr(((Opaque(_Position(all_vars(inner)), 0, node.inputs[0].shape[axis] - 1), 1),))
-        data = through(node.inputs[0], (*index[:axis], row, *index[axis + at.ndim :]))
-        return through(at, inner) + [Read(r.node, r.index, False) for r in data]
+        return through(at, inner) + through(node.inputs[0], (*index[:axis], row, *index[axis + at.ndim :]))
     if name == "take_along":
         axis, at = node.params["axis"], node.inputs[1]
         row = Expr(((Opaque(_Position(all_vars(index)), 0, node.inputs[0].shape[axis] - 1), 1),))
-        data = through(node.inputs[0], (*index[:axis], row, *index[axis + 1 :]))
-        return through(at, index) + [Read(r.node, r.index, False) for r in data]
+        return through(at, index) + through(node.inputs[0], (*index[:axis], row, *index[axis + 1 :]))
     if node.prim.family == "reduce":
         return through(node.inputs[0], reduced_index(group, node, index))
     if name == "random_bits":

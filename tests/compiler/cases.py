@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs that every stage of the compiler is tried on: name -> (function of a builder, input types).
+
+Each is a pattern that a kernel kind, a view, a fusion rule or a corner needs. ``kinds`` in EXPECTED
+states what the compiler should make of some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hybridgpu.compiler.ir import Builder, Graph, Node, tensor_type
+from hybridgpu.compiler.primitives import builder
+from hybridgpu.dtypes import from_short
+
+Case = tuple[Callable[..., Any], tuple[str, ...]]
+CASES: dict[str, Case] = {}
+
+
+def case(*types: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        CASES[function.__name__] = (function, types)
+        return function
+
+    return register
+
+
+def parse(text: str) -> Any:
+    short, _, rest = text.partition("[")
+    return tensor_type(tuple(int(d) for d in rest.rstrip("]").split(",") if d), from_short(short))
+
+
+def build(name: str) -> Graph:
+    """The graph of a case."""
+    function, types = CASES[name]
+    b = builder()
+    inputs = [b.input(parse(t), f"x{k}") for k, t in enumerate(types)]
+    out = function(b, *inputs)
+    return b.finish([out] if isinstance(out, Node) else list(out), name)
+
+
+def arrays(graph: Graph, seed: int = 0, specials: bool = False) -> list[np.ndarray]:
+    """Inputs for a graph; ``specials`` mixes in NaN, infinities and zeros."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for node in graph.inputs:
+        shape, dtype = node.shape, node.dtype
+        if dtype.short == "u32":
+            a = rng.integers(0, 2**32, shape, dtype=np.uint32)
+        elif dtype.is_float:
+            a = rng.standard_normal(shape).astype(dtype.np)
+            if specials and a.size:
+                where = rng.random(shape)
+                a = np.where(where < 0.05, np.nan, np.where(where < 0.1, np.inf, np.where(where < 0.15, -np.inf, np.where(where < 0.25, -0.0, a)))).astype(dtype.np)
+        elif dtype.kind == "b":
+            a = rng.random(shape) < 0.5
+        else:
+            low = 0 if dtype.kind == "u" else -5
+            a = rng.integers(low, 12, shape).astype(dtype.np)
+        out.append(a)
+    return out
+
+
+# -- map
+
+
+@case("f32[100,7]", "f32[7]")
+def bias(b: Builder, x: Node, y: Node) -> Node:
+    return b.max((x + y) * 2.0 - 1.0, 0.0)
+
+
+@case("f32[1000]")
+def chain(b: Builder, x: Node) -> Node:
+    return b.tanh(x * 1.1 + 0.2) * b.sigmoid(x) + b.max(x - 0.3, 0.0) * 0.5 - b.exp(-(x * x))
+
+
+@case("f32[1001]")
+def odd_tail(b: Builder, x: Node) -> Node:
+    return b.sqrt(b.abs(x)) + 1
+
+
+@case("f32[]")
+def scalar(b: Builder, x: Node) -> Node:
+    return b.exp(x)
+
+
+@case("f32[6,40]", "f32[6,1]", "f32[1,40]")
+def broadcast_both(b: Builder, x: Node, r: Node, c: Node) -> Node:
+    return x * r + c
+
+
+@case("f32[3,1,5]", "f32[4,1]")
+def broadcast_outer(b: Builder, x: Node, y: Node) -> Node:
+    return x + y
+
+
+@case("f32[4,6]", "f32[4,3]")
+def joins(b: Builder, x: Node, y: Node) -> Any:
+    return (
+        b.concat([b.exp(x), y, b.reverse(x, axes=(1,))], 1),
+        b.pad(x, low=(1, 0), high=(0, 2), value=3.0),
+        b.transpose(b.reshape(x, (2, 12)), (1, 0)),
+    )
+
+
+@case("f32[5,6,7]")
+def slices(b: Builder, x: Node) -> Any:
+    y = b.slice(x, (1, 0, 2), (5, 6, 7), (2, 1, 3))
+    return y * 2, b.slice(x * x, (0, 5, 0), (5, 6, 7))
+
+
+@case("f32[8,12]")
+def transposed_sum(b: Builder, x: Node) -> Node:
+    return b.transpose(x, (1, 0)) + b.reshape(x, (12, 8))
+
+
+@case("f32[6,8]")
+def reshaped_chain(b: Builder, x: Node) -> Node:
+    y = b.reshape(b.exp(x), (3, 2, 8)) * 2
+    return b.reshape(b.transpose(y, (0, 2, 1)), (24, 2)) - 1
+
+
+@case("f32[10,8]")
+def several_outputs(b: Builder, x: Node) -> Any:
+    h = b.tanh(x)
+    return h, h * h, b.sum(h, (1,))
+
+
+@case("f32[64]", "f32[64]")
+def same_output_twice(b: Builder, x: Node, y: Node) -> Any:
+    z = x + y
+    return z, z, b.reshape(z, (8, 8))
+
+
+@case("f32[7]")
+def input_is_output(b: Builder, x: Node) -> Any:
+    return x, b.broadcast(b.reshape(x, (1, 7)), (3, 7))
+
+
+@case("f32[33]")
+def constants_only(b: Builder, x: Node) -> Any:
+    return b.full((5,), 2.5, x.dtype), b.iota((3, 4), 1, x.dtype), x + b.iota((33,), 0, x.dtype)
+
+
+@case("f32[40]")
+def selects(b: Builder, x: Node) -> Any:
+    positive = b.gt(x, 0.0)
+    return b.select(positive, x, b.full_like(x, 0.0)), b.cast(b.logical_and(positive, b.lt(x, 1.0)), x.dtype), b.isnan(x)
+
+
+@case("f16[65]", "f16[65]")
+def half(b: Builder, x: Node, y: Node) -> Any:
+    return x * y + 1, b.cast(b.exp(x), from_short("f32")), b.sum(x)
+
+
+@case("f64[50]")
+def double(b: Builder, x: Node) -> Any:
+    return b.exp(x) * 0.1, b.sum(x * x)
+
+
+@case("i32[30]", "i32[30]")
+def integers(b: Builder, x: Node, y: Node) -> Any:
+    return x + y, b.div(x, y), b.mod(x, y), b.max(x, y), b.abs(x), b.sign(y), b.sum(x), b.neg(x)
+
+
+@case("u8[30]", "u8[30]")
+def bytes_(b: Builder, x: Node, y: Node) -> Any:
+    return x - y, x * y, b.div(x, y), b.mod(x, y), b.min(x, y)
+
+
+@case("i64[20]")
+def longs(b: Builder, x: Node) -> Any:
+    return x * (1 << 33), b.cast(x, from_short("f64")) / 3.0, b.cast(x, from_short("i8"))
+
+
+@case("f32[30]")
+def casts(b: Builder, x: Node) -> Any:
+    y = x * 100
+    return [b.cast(y, from_short(s)) for s in ("i32", "i64", "u8", "i8", "f64", "f16", "bool")]
+
+
+@case("f32[20,30]", "u32[4]")
+def random_mask(b: Builder, x: Node, state: Node) -> Node:
+    bits = b.apply(b._table["random_bits"], (state,), {"shape": (20, 30), "stream": 1})
+    u = b.cast(bits / 256, x.dtype) * 2.0**-24
+    return b.select(b.ge(u, 0.3), x * (1 / 0.7), b.full_like(x, 0.0))
+
+
+# -- rows and reductions
+
+
+@case("f32[30,40]")
+def softmax(b: Builder, x: Node) -> Node:
+    e = b.exp(x - b.reduce("amax", x, (-1,), keepdims=True))
+    return e / b.sum(e, (-1,), keepdims=True)
+
+
+@case("f32[3,2000]")
+def softmax_long(b: Builder, x: Node) -> Node:
+    e = b.exp(x - b.reduce("amax", x, (-1,), keepdims=True))
+    return e / b.sum(e, (-1,), keepdims=True)
+
+
+@case("f32[4,5,6]")
+def softmax_middle(b: Builder, x: Node) -> Node:
+    e = b.exp(x - b.reduce("amax", x, (1,), keepdims=True))
+    return e / b.sum(e, (1,), keepdims=True)
+
+
+@case("f32[6,10]", "f32[10]", "f32[10]")
+def layer_norm(b: Builder, x: Node, g: Node, c: Node) -> Node:
+    d = x - b.mean(x, (-1,), keepdims=True)
+    v = b.mean(d * d, (-1,), keepdims=True)
+    return d * b.rsqrt(v + 1e-5) * g + c
+
+
+@case("f32[5,6,7]")
+def batch_norm(b: Builder, x: Node) -> Any:
+    d = x - b.mean(x, (0, 2), keepdims=True)
+    v = b.mean(d * d, (0, 2), keepdims=True)
+    return d * b.rsqrt(v + 1e-5), b.sum(x)
+
+
+@case("f32[2,6,4,4]", "f32[6]")
+def group_norm(b: Builder, x: Node, g: Node) -> Node:
+    y = b.reshape(x, (2, 3, 32))
+    d = y - b.mean(y, (2,), keepdims=True)
+    v = b.mean(d * d, (2,), keepdims=True)
+    return b.reshape(d * b.rsqrt(v + 1e-5), (2, 6, 4, 4)) * b.reshape(g, (1, 6, 1, 1))
+
+
+@case("f32[5,600]")
+def columns(b: Builder, x: Node) -> Any:
+    return b.sum(x * x, (0,)), b.argmax(x, axes=(0,)), b.argmin(x, axes=(1,)), b.reduce("prod", x * 0.1 + 1, (1,))
+
+
+@case("f32[3,4,5,6]")
+def many_axes(b: Builder, x: Node) -> Any:
+    return b.sum(x, (0, 2)), b.reduce("amax", x, (1, 3)), b.mean(x), b.reduce("amin", x, (0, 1, 2))
+
+
+@case("f32[40,3]")
+def narrow_rows(b: Builder, x: Node) -> Node:
+    return x - b.reduce("amax", x, (1,), keepdims=True)
+
+
+@case("f32[12,16]")
+def log_sum_exp(b: Builder, x: Node) -> Node:
+    m = b.reduce("amax", x, (1,), keepdims=True)
+    return b.log(b.sum(b.exp(x - m), (1,), keepdims=True)) + m
+
+
+@case("f32[12,16]", "i32[12]")
+def cross_entropy(b: Builder, x: Node, label: Node) -> Node:
+    m = x - b.reduce("amax", x, (1,), keepdims=True)
+    logp = m - b.log(b.sum(b.exp(m), (1,), keepdims=True))
+    at = b.max(b.min(label, 15), 0)
+    return b.neg(b.reshape(b.take_along(logp, b.reshape(at, (12, 1)), axis=1), (12,)))
+
+
+@case("bool[9,11]")
+def truths(b: Builder, x: Node) -> Any:
+    return b.reduce("amax", x, (1,)), b.reduce("amin", x, (0,)), b.sum(b.cast(x, from_short("i32")))
+
+
+@case("f32[0,3]")
+def empty(b: Builder, x: Node) -> Any:
+    return b.exp(x), b.sum(x, (0,)), b.reduce("amax", x, (0,))
+
+
+@case("f32[7,1]")
+def unit_axis(b: Builder, x: Node) -> Any:
+    return b.sum(x, (1,)), x / b.sum(x, (1,), keepdims=True)
+
+
+@case("f32[16,16]")
+def two_reductions(b: Builder, x: Node) -> Any:
+    rows = b.sum(x, (1,), keepdims=True)
+    return x / rows, x / b.sum(x, (0,), keepdims=True)
+
+
+# -- index
+
+
+@case("f32[10,6]", "i32[4,5]")
+def take(b: Builder, x: Node, i: Node) -> Any:
+    t = b.take(x, b.max(b.min(i, 9), 0), axis=0)
+    return t * 2.0, b.sum(t, (2,))
+
+
+@case("f32[5,8,3]", "i64[4]")
+def take_middle(b: Builder, x: Node, i: Node) -> Node:
+    return b.take(b.exp(x), b.mod(i, 8), axis=1) + 1
+
+
+@case("f32[6,9]", "i32[6,2]")
+def take_along(b: Builder, x: Node, i: Node) -> Node:
+    return b.take_along(x, b.max(b.min(i, 8), 0), axis=1) * 3
+
+
+@case("f32[4,5,6]", "i32[4,5]")
+def scatter(b: Builder, g: Node, i: Node) -> Node:
+    return b.scatter_add(g, b.max(b.min(i, 7), 0), axis=0, extent=8) * 2
+
+
+# -- matrix products
+
+
+@case("f32[3,512]", "f32[256,512]", "f32[256]")
+def dense(b: Builder, x: Node, w: Node, c: Node) -> Node:
+    return b.max(b.dot(x, b.transpose(w, (1, 0))) * 0.05 + c, 0.0)
+
+
+@case("f32[1,70]", "f32[33,70]", "f32[33]")
+def dense_one(b: Builder, x: Node, w: Node, c: Node) -> Node:
+    return b.tanh(b.dot(x, b.transpose(w, (1, 0))) + c)
+
+
+@case("f32[6,20]", "f32[20,37]")
+def product(b: Builder, x: Node, w: Node) -> Node:
+    return b.dot(x, w)
+
+
+@case("f32[96,200]", "f32[150,200]", "f32[150]")
+def dense_large(b: Builder, x: Node, w: Node, c: Node) -> Node:
+    return b.max(b.dot(x, b.transpose(w, (1, 0))) * 0.05 + c, 0.0)
+
+
+@case("f32[2,3,4,5]", "f32[2,3,5,6]")
+def batched(b: Builder, x: Node, w: Node) -> Node:
+    return b.transpose(b.dot(x, w), (0, 2, 1, 3)) * 2.0
+
+
+@case("f32[4,7,5]", "f32[4,9,5]")
+def batched_transposed(b: Builder, x: Node, w: Node) -> Node:
+    return b.dot(x, b.transpose(w, (0, 2, 1)))
+
+
+@case("f64[4,6]", "f64[6,5]")
+def product_double(b: Builder, x: Node, w: Node) -> Node:
+    return b.dot(x, w) + 1
+
+
+@case("f16[4,32]", "f16[6,32]")
+def product_half(b: Builder, x: Node, w: Node) -> Node:
+    return b.dot(x, b.transpose(w, (1, 0)))
+
+
+@case("f32[5,8]", "f32[8,8]", "f32[8,8]")
+def two_layers(b: Builder, x: Node, w: Node, v: Node) -> Node:
+    h = b.max(b.dot(x, w), 0.0)
+    return b.dot(h, v) + h
+
+
+@case("f32[2,3,8]", "f32[8,10]", "f32[10]")
+def dense_of_sequence(b: Builder, x: Node, w: Node, c: Node) -> Node:
+    y = b.reshape(b.dot(b.reshape(x, (6, 8)), w), (2, 3, 10))
+    return b.max(y + c, 0.0)
+
+
+@case("f32[5,4]", "f32[4,3]")
+def padded_operand(b: Builder, x: Node, w: Node) -> Node:
+    return b.dot(b.pad(x, low=(0, 0), high=(1, 0), value=0.0), w)
+
+
+@case("f32[0,4]", "f32[4,3]")
+def empty_product(b: Builder, x: Node, w: Node) -> Node:
+    return b.dot(x, w)
+
+
+#: what the compiler should make of some: kinds of kernels in order
+EXPECTED: dict[str, list[str]] = {
+    "chain": ["map"],
+    "bias": ["map"],
+    "softmax": ["rows"],
+    "softmax_middle": ["rows"],
+    "layer_norm": ["rows"],
+    "batch_norm": ["rows", "reduce"],
+    "group_norm": ["rows"],
+    "log_sum_exp": ["reduce"],
+    "cross_entropy": ["reduce"],
+    "several_outputs": ["rows"],
+    "dense": ["matmul"],
+    "dense_of_sequence": ["matmul"],
+    "take": ["rows"],
+    "narrow_rows": ["rows"],
+}
+
+

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every case graph: printed and parsed, simplified, compiled for the CPU and for CUDA, against the reference in float64."""
+
+from __future__ import annotations
+
+
+
+import numpy as np
+import pytest
+from compiler.cases import CASES, EXPECTED, arrays, build
+from emulated import aligned
+
+from hybridgpu.backends.cpu.backend import cpu_backend
+from hybridgpu.backends.cuda.backend import CudaBackend
+from hybridgpu.compiler.ir.text import parse_graph
+from hybridgpu.compiler.ir.verify import verify
+from hybridgpu.compiler.passes.simplify import simplify
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import TABLE
+from hybridgpu.compiler.program import KernelStep, Program
+from hybridgpu.compiler.reference import evaluate
+from hybridgpu.compiler.target import CPU, CUDA
+from hybridgpu.dtypes import from_short
+
+NAMES = list(CASES)
+#: cases whose loads are masked or gathered: their plan's traffic is a bound, not exact
+BOUNDED = {"joins", "slices", "take", "take_middle", "take_along", "cross_entropy", "random_mask", "padded_operand"}
+
+
+def tolerance(got: np.ndarray, inputs: list[np.ndarray]) -> float:
+    """Of the narrowest float that took part."""
+    floats = [a.dtype.itemsize for a in (got, *inputs) if a.dtype.kind == "f"]
+    return {2: 4e-3, 4: 3e-5, 8: 1e-9}[min(floats)]
+
+
+def close(got: np.ndarray, want: np.ndarray, inputs: list[np.ndarray], what: str) -> None:
+    assert got.shape == want.shape, f"{what}: shape {got.shape}, expected {want.shape}"
+    if got.dtype.kind == "f":
+        limit = tolerance(got, inputs)
+        np.testing.assert_allclose(got.astype(np.float64), want, rtol=limit, atol=limit, err_msg=what)
+    else:
+        np.testing.assert_array_equal(got, want, err_msg=what)
+
+
+def wanted(graph, inputs):
+    """The reference, in float64 except where an integer result depends on rounding in float32."""
+    with np.errstate(all="ignore"):
+        return evaluate(graph, inputs, wide=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_printed_form_reads_back(name):
+    graph = build(name)
+    text = str(graph)
+    again = parse_graph(text, TABLE)
+    verify(again)
+    assert str(again) == text
+    for a, b in zip(wanted(graph, arrays(graph)), wanted(again, arrays(graph))):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_simplified_graph_means_the_same(name):
+    graph = build(name)
+    small = simplify(graph)
+    verify(small)
+    assert len(small.nodes) <= len(graph.nodes) + 2
+    for specials in (False, True):
+        inputs = arrays(graph, 1, specials)
+        for a, b in zip(evaluate(graph, inputs), evaluate(small, inputs)):
+            np.testing.assert_array_equal(a, b)
+
+
+def fresh(program: Program) -> list[np.ndarray]:
+    return [aligned(shape, from_short(short).np) for shape, short in program.outputs]
+
+
+@pytest.mark.parametrize("specials", [False, True], ids=["plain", "specials"])
+@pytest.mark.parametrize("name", NAMES)
+def test_cpu(name, specials, compiler):
+    graph = build(name)
+    program = compile_graph(graph, CPU)
+    inputs = arrays(graph, 2, specials)
+    outputs = fresh(program)
+    cpu_backend().load(program)(inputs, outputs)
+    for k, (got, want) in enumerate(zip(outputs, wanted(graph, inputs))):
+        close(got, want, inputs, f"{name} output {k}")
+    kinds = [program.kernels[s.kernel].kind for s in program.steps if isinstance(s, KernelStep)]
+    if name in EXPECTED:
+        assert kinds == EXPECTED[name], f"{name} became {kinds}: {program.cuts}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cuda_text_executed_on_the_cpu(name, cuda_driver):
+    graph = build(name)
+    program = compile_graph(graph, CUDA)
+    loaded = CudaBackend(cuda_driver, np, lambda a: int(a.__array_interface__["data"][0])).load(program)
+    for seed, specials in ((3, False), (4, True)):
+        inputs = [on_device(a) for a in arrays(graph, seed, specials)]
+        outputs = fresh(program)
+        before = len(cuda_driver.launches)
+        loaded(inputs, outputs)
+        for k, (got, want) in enumerate(zip(outputs, wanted(graph, inputs))):
+            close(got, want, inputs, f"{name} output {k}")
+        steps = [s for s in program.steps if isinstance(s, KernelStep)]
+        for launch, step in zip(cuda_driver.launches[before:], steps):
+            assert launch.written == step.bytes_written
+            if name in BOUNDED:
+                assert launch.read <= step.bytes_read, f"{launch.kernel} reads {launch.read} bytes, the plan says at most {step.bytes_read}"
+            else:
+                assert launch.read == step.bytes_read, f"{launch.kernel} reads {launch.read} bytes, the plan says {step.bytes_read}"
+
+
+def on_device(a: np.ndarray) -> np.ndarray:
+    out = aligned(a.shape, a.dtype)
+    out[...] = a
+    return out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_graph_same_bytes(name):
+    first, second = compile_graph(build(name), CPU), compile_graph(build(name), CPU)
+    assert first.source == second.source and first.to_json() == second.to_json()
+
+
+@pytest.mark.parametrize("name", ["chain", "softmax", "dense", "batched", "several_outputs"])
+def test_program_survives_its_stored_form(name):
+    import json
+
+    for target in (CPU, CUDA):
+        program = compile_graph(build(name), target)
+        again = Program.from_json(json.loads(json.dumps(program.to_json())))
+        assert again == program
+
+
+def test_batch_size_does_not_change_the_text():
+    from hybridgpu.compiler.ir import tensor_type
+    from hybridgpu.compiler.primitives import builder
+    from hybridgpu.dtypes import f32
+
+    def net(n):
+        b = builder()
+        x, w = b.input(tensor_type((n, 16), f32), "x"), b.input(tensor_type((8, 16), f32), "w")
+        h = b.max(b.dot(x, b.transpose(w, (1, 0))), 0.0)
+        e = b.exp(h - b.reduce("amax", h, (-1,), keepdims=True))
+        return b.finish([e / b.sum(e, (-1,), keepdims=True)], "net")
+
+    for target in (CPU, CUDA):
+        texts = [[k.text for k in compile_graph(net(n), target).kernels] for n in (2, 3, 17)]
+        assert texts[0] == texts[1] == texts[2]
+    assert compile_graph(net(2), CPU).source == compile_graph(net(17), CPU).source
+
+

@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import stat
 import tempfile
 import time
@@ -27,6 +28,7 @@ from typing import Any
 __all__ = ["Store", "Usage", "default_store", "reset_default_store"]
 
 _DEFAULT_SIZE = 1 << 30
+_ENTRY = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]+\.\w+")  # what _file names: nothing else is ever deleted
 _TOUCH_AFTER = 24 * 3600  # seconds; a hit refreshes an entry's time at most once a day
 
 
@@ -137,8 +139,8 @@ class Store:
 
     def _entries(self) -> Iterator[tuple[Path, int, float]]:
         for file in self.folder.glob("*/*"):
-            if file.suffix == ".sum" or file.name.startswith("."):
-                continue
+            if not _ENTRY.fullmatch(f"{file.parent.name}/{file.name}") or file.suffix == ".sum":
+                continue  # half-written, a checksum, or nothing of ours
             try:
                 info = file.stat()
             except OSError:

@@ -16,32 +16,41 @@ template <typename T>
 HG_DEVICE T nan() { return (T)__builtin_nanf(""); }
 #endif
 
-template <typename T>
-HG_DEVICE bool is_minus_one(T b) { return (T)-1 < (T)0 && b == (T)-1; }
-
 // Functions that integers share with floats (whose overloads are in math.h).
 template <typename T>
 HG_DEVICE T maximum(T a, T b) { return a > b ? a : b; }
 template <typename T>
 HG_DEVICE T minimum(T a, T b) { return a < b ? a : b; }
-template <typename T>
-HG_DEVICE T abs(T a) { return a < (T)0 ? (T)(0 - (unsigned long long)a) : a; }
-template <typename T>
-HG_DEVICE T sign(T a) { return (T)((a > (T)0) - (a < (T)0)); }
 
-// Integer division, cut towards zero; x / 0 is 0.
+// Signed integers. Division cuts towards zero and x / 0 is 0; the remainder has the sign of the
+// divisor and x mod 0 is 0. Dividing by -1 is a negation, which cannot overflow here.
+template <typename T>
+HG_DEVICE T abs(T a) { return a < 0 ? (T)(0 - (unsigned long long)a) : a; }
+template <typename T>
+HG_DEVICE T sign(T a) { return (T)((a > 0) - (a < 0)); }
 template <typename T>
 HG_DEVICE T idiv(T a, T b) {
-  return b == 0 ? (T)0 : (is_minus_one(b) ? (T)(0 - (unsigned long long)a) : (T)(a / b));
+  return b == 0 ? (T)0 : (b == -1 ? (T)(0 - (unsigned long long)a) : (T)(a / b));
 }
-
-// Remainder with the sign of the divisor; x mod 0 is 0.
 template <typename T>
 HG_DEVICE T mod(T a, T b) {
-  if (b == 0 || is_minus_one(b)) return 0;
+  if (b == 0 || b == -1) return 0;
   const T r = (T)(a % b);
   return r != 0 && ((r < 0) != (b < 0)) ? (T)(r + b) : r;
 }
+
+// Unsigned integers.
+#define HG_UNSIGNED(T)                                                   \
+  HG_DEVICE T abs(T a) { return a; }                                     \
+  HG_DEVICE T sign(T a) { return a != 0; }                               \
+  HG_DEVICE T idiv(T a, T b) { return b == 0 ? (T)0 : (T)(a / b); }      \
+  HG_DEVICE T mod(T a, T b) { return b == 0 ? (T)0 : (T)(a % b); }
+HG_UNSIGNED(unsigned char)
+HG_UNSIGNED(unsigned short)
+HG_UNSIGNED(unsigned int)
+HG_UNSIGNED(unsigned long long)
+#undef HG_UNSIGNED
+
 HG_DEVICE double mod(double a, double b) {
 #ifdef HG_CUDA
   const double r = fmod(a, b);

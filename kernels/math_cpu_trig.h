@@ -34,7 +34,7 @@ HG_DEVICE float cos_near_0(float z) {
   return ((c8 * z + c6) * z + c4) * (z * z) + (1.0f - 0.5f * z);
 }
 
-// Max error XX ulp.
+// Max error 1.68 ulp.
 HG_DEVICE float sin(float x) {
   unsigned quadrant;
   float r = to_quadrant(x, quadrant), z = r * r;
@@ -43,7 +43,7 @@ HG_DEVICE float sin(float x) {
   return x == 0.0f ? x : y;
 }
 
-// Max error XX ulp.
+// Max error 1.58 ulp.
 HG_DEVICE float cos(float x) {
   unsigned quadrant;
   float r = to_quadrant(x, quadrant), z = r * r;
@@ -51,7 +51,7 @@ HG_DEVICE float cos(float x) {
   return from_bits(to_bits(y) ^ ((quadrant + 1) & 2) << 30);
 }
 
-// Max error XX ulp.
+// Max error 3.75 ulp.
 HG_DEVICE float tan(float x) {
   unsigned quadrant;
   float r = to_quadrant(x, quadrant), z = r * r;
@@ -72,7 +72,7 @@ HG_DEVICE float atan_to_1(float t) {
   return p * (z * t) + t;
 }
 
-// pi/2 - arctan(1 / |x|) beyond 1. Max error XX ulp.
+// pi/2 - arctan(1 / |x|) beyond 1. Max error 1.55 ulp.
 HG_DEVICE float atan(float x) {
   float a = abs(x);
   bool inverted = a > 1.0f;
@@ -80,7 +80,7 @@ HG_DEVICE float atan(float x) {
   return copysign(inverted ? 1.5707964f - (p + 4.3711388e-8f) : p, x);
 }
 
-// Max error XX ulp.
+// Max error 1.75 ulp.
 HG_DEVICE float atan2(float y, float x) {
   float b = abs(y), a = abs(x);
   bool swap = b > a;
@@ -101,7 +101,7 @@ HG_DEVICE float asin_tail(float z) {
   return (c11 * z + c9) * (z * z * z) + ((c7 * z + c5) * z + c3);
 }
 
-// pi/2 - 2 arcsin(sqrt((1 - |x|) / 2)) beyond 1/2. Max error XX ulp.
+// pi/2 - 2 arcsin(sqrt((1 - |x|) / 2)) beyond 1/2. Max error 2.36 ulp.
 HG_DEVICE float asin(float x) {
   float a = abs(x);
   bool large = a > 0.5f;
@@ -111,7 +111,7 @@ HG_DEVICE float asin(float x) {
   return copysign(large ? 1.5707964f - (2.0f * p + 4.3711388e-8f) : p, x);
 }
 
-// 2 arcsin(sqrt((1 - x) / 2)), pi minus that of -x, or pi/2 - arcsin(x) below 1/2. Max error XX ulp.
+// 2 arcsin(sqrt((1 - x) / 2)), pi minus that of -x, or pi/2 - arcsin(x) below 1/2. Max error 1.14 ulp.
 HG_DEVICE float acos(float x) {
   float a = abs(x);
   bool large = a > 0.5f;

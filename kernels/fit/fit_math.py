@@ -308,7 +308,7 @@ def erf_f64() -> Table:
 
 def _erfinv_over_x(w: Decimal) -> Decimal:
     """erfinv(x) / x as a function of w = -log(1 - x^2)"""
-    x = exact.with_digits(20, lambda: (1 - (-w).exp()).sqrt())
+    x = exact.with_digits(20, lambda v: (1 - (-v).exp()).sqrt(), w)
     return exact.erfinv_tail(1 - x) / x
 
 

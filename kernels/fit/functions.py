@@ -39,11 +39,11 @@ PI, LN2, SQRT2 = +LONG_PI, +LONG_LN2, Decimal(2).sqrt()
 
 
 def expm1(x: Decimal) -> Decimal:
-    return with_digits(DIGITS, lambda: x.exp() - 1)
+    return with_digits(DIGITS, lambda v: v.exp() - 1, x)
 
 
 def log1p(x: Decimal) -> Decimal:
-    return with_digits(DIGITS, lambda: (1 + x).ln())
+    return with_digits(DIGITS, lambda v: (1 + v).ln(), x)
 
 
 def _alternating(x: Decimal, first: Decimal, n: int) -> Decimal:
@@ -100,7 +100,7 @@ def erf(x: Decimal) -> Decimal:
 
 
 def erfc(x: Decimal) -> Decimal:
-    return with_digits(DIGITS + int(x * x), lambda: 1 - _erf(x))
+    return with_digits(DIGITS + int(x * x), lambda v: 1 - _erf(v), x)
 
 
 def erfinv_tail(x: Decimal) -> Decimal:

@@ -54,7 +54,11 @@ def arrays(graph: Graph, seed: int = 0, specials: bool = False) -> list[np.ndarr
             a = rng.standard_normal(shape).astype(dtype.np)
             if specials and a.size:
                 where = rng.random(shape)
-                a = np.where(where < 0.05, np.nan, np.where(where < 0.1, np.inf, np.where(where < 0.15, -np.inf, np.where(where < 0.25, -0.0, a)))).astype(dtype.np)
+                a = np.where(
+                    where < 0.05,
+                    np.nan,
+                    np.where(where < 0.1, np.inf, np.where(where < 0.15, -np.inf, np.where(where < 0.25, -0.0, a))),
+                ).astype(dtype.np)
         elif dtype.kind == "b":
             a = rng.random(shape) < 0.5
         else:
@@ -148,7 +152,11 @@ def constants_only(b: Builder, x: Node) -> Any:
 @case("f32[40]")
 def selects(b: Builder, x: Node) -> Any:
     positive = b.gt(x, 0.0)
-    return b.select(positive, x, b.full_like(x, 0.0)), b.cast(b.logical_and(positive, b.lt(x, 1.0)), x.dtype), b.isnan(x)
+    return (
+        b.select(positive, x, b.full_like(x, 0.0)),
+        b.cast(b.logical_and(positive, b.lt(x, 1.0)), x.dtype),
+        b.isnan(x),
+    )
 
 
 @case("f16[65]", "f16[65]")
@@ -388,5 +396,3 @@ EXPECTED: dict[str, list[str]] = {
     "take": ["rows"],
     "narrow_rows": ["rows"],
 }
-
-

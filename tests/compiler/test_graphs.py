@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-
-
 import numpy as np
 import pytest
 from compiler.cases import CASES, EXPECTED, arrays, build
@@ -106,9 +104,13 @@ def test_cuda_text_executed_on_the_cpu(name, cuda_driver):
         for launch, step in zip(cuda_driver.launches[before:], steps):
             assert launch.written == step.bytes_written
             if name in BOUNDED:
-                assert launch.read <= step.bytes_read, f"{launch.kernel} reads {launch.read} bytes, the plan says at most {step.bytes_read}"
+                assert launch.read <= step.bytes_read, (
+                    f"{launch.kernel} reads {launch.read} bytes, the plan says at most {step.bytes_read}"
+                )
             else:
-                assert launch.read == step.bytes_read, f"{launch.kernel} reads {launch.read} bytes, the plan says {step.bytes_read}"
+                assert launch.read == step.bytes_read, (
+                    f"{launch.kernel} reads {launch.read} bytes, the plan says {step.bytes_read}"
+                )
 
 
 def on_device(a: np.ndarray) -> np.ndarray:
@@ -149,5 +151,3 @@ def test_batch_size_does_not_change_the_text():
         texts = [[k.text for k in compile_graph(net(n), target).kernels] for n in (2, 3, 17)]
         assert texts[0] == texts[1] == texts[2]
     assert compile_graph(net(2), CPU).source == compile_graph(net(17), CPU).source
-
-

@@ -81,14 +81,17 @@ def run(module, script):
             scope.__enter__()
             continue
         printed = io.StringIO()
-        with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
             warnings.simplefilter("always")
             try:
                 try:
                     compiled = compile(code, "line", "eval")
                 except SyntaxError:
                     exec(compile(code, "line", "exec"), env)
-                    result = "" if printed.getvalue() else None
                     text = "ok"
                 else:
                     text = show(eval(compiled, env))

@@ -8,6 +8,7 @@ Nothing here is more than a scalar expression: loops, loads and stores are writt
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -243,6 +244,11 @@ class Writer:
         if not isinstance(expr, str):
             expr = expr([a.dtype for a in s.args], s.dtype)
         return expr.format(*(self.names[a] for a in s.args), T=s.dtype.compute)
+
+
+def mentioned(statements: Sequence[object]) -> frozenset[str]:
+    """Every identifier in the text of some statements: what is not among them need not be defined."""
+    return frozenset(re.findall(r"[A-Za-z_]\w*", " ".join(map(str, statements))))
 
 
 def summary(nodes: Sequence[Node], limit: int = 3) -> str:

@@ -14,7 +14,7 @@ from math import prod
 from ..ir.graph import Node
 from ..target import Target
 from .indexing import Expr, Var
-from .kernel import Kernel, Launch, Statement, Writer, headers, summary, traffic
+from .kernel import Kernel, Launch, Statement, Writer, headers, mentioned, summary, traffic
 from .scalar import Scalar, ScalarProgram
 
 __all__ = ["schedule_map"]
@@ -160,17 +160,19 @@ def _flat(program: ScalarProgram, writer: Writer, vector: int) -> dict[str, obje
         name = base[inner] if v is inner else v.name
         coordinates.append(Statement("Index", name, text))
         step *= v.extent
-    used = {v for s in program.scalars for v in s.vars} | {v for s in program.stores for v in s.offset.vars}
-    coordinates = [c for c, v in zip(coordinates, reversed(program.vars), strict=True) if v in used]
+    inside = mentioned([*each, *direct])
+    outside = mentioned([*once, *(p.offset for p in (*packs, *stores)), *inside])
+    needs_inner = inner.name in inside
+    wanted = outside | ({base[inner]} if needs_inner else set())
     return {
         "vector": vector,
         "tail": len(program.vars) == 1 and vector > 1,
-        "coordinates": coordinates[::-1],
+        "coordinates": [c for c in coordinates[::-1] if c.name in wanted],
         "packs": packs,
         "once": once,
         "each": each + direct,
         "stores": stores,
-        "inner_var": inner.name if inner in used else "",
+        "inner_var": inner.name if needs_inner else "",
         "index_type": "int" if _fits_int(program) else "long long",
     }
 

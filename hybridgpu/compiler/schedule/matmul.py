@@ -105,9 +105,7 @@ def schedule_matmul(program: ScalarProgram, dot: Node, target: Target, members: 
     launch = None
     if target.name == "cuda":
         per_block = 8 if form == "dots" else 128
-        launch = Launch(
-            threads=256 if form == "dots" else 128, extent=0, scale=per_outer, per_block=per_block
-        )
+        launch = Launch(threads=256 if form == "dots" else 128, extent=0, scale=per_outer, per_block=per_block)
     return Kernel(
         kind="matmul",
         template=f"{target.name}/matmul.j2",

@@ -20,7 +20,7 @@ from typing import Any
 from ..ir.graph import Node
 from ..target import Target
 from .indexing import Expr, Opaque, Quotient, Remainder, Var
-from .kernel import Kernel, Launch, Statement, Writer, headers, summary, traffic
+from .kernel import Kernel, Launch, Statement, Writer, headers, mentioned, summary, traffic
 from .scalar import Reduction, Scalar, ScalarProgram
 
 __all__ = ["schedule_rows"]
@@ -96,6 +96,8 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     plan = Plan(program, writer, keeps)
     read, written = traffic(program)
     full = any(plan.is_full_store(s.value, s.offset.vars) for s in program.stores)
+    if target.name == "cuda":
+        _drop_unused(fields, plan)
     fields |= {
         "pointers": writer.pointer_list(outputs),
         "width": width,
@@ -120,6 +122,21 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         bytes_read=read,
         bytes_written=written,
     )
+
+
+def _drop_unused(fields: dict[str, Any], plan: Plan) -> None:
+    """Leave out definitions of coordinates that nothing reads (NVRTC warns of them)."""
+    each = mentioned([s for w in plan.passes for s in (*w.each, *w.stores, *(a.position for a in w.accumulators))])
+    row = mentioned([*(s for w in plan.passes for s in w.row), *plan.row_stores])
+    fields["row_index"] = [s for s in fields["row_index"] if s.name in each | row]
+    fields["reduced_in"] = [
+        [
+            s
+            for s in fields["reduced_index"]
+            if s.name in mentioned([*w.each, *w.stores, *(a.position for a in w.accumulators)])
+        ]
+        for w in plan.passes
+    ]
 
 
 _Form = tuple[dict[str, Any], dict[str, Any], Launch | None]

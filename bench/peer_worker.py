@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One library in a process of its own, measured by bench/peers.py: ``peer_worker.py LIBRARY DEVICE``.
+
+Runs under any Python from 3.8 on, with nothing but that library (and NumPy). Commands come as JSON
+objects, one a line, and each is answered by one:
+
+    {"do": "hello"}                                        -> {"versions": {...}, "modes": [...]}
+    {"do": "prepare", "workload": ..., "size": n}          -> {"modes": {mode: null or why it does not run}}
+    {"do": "time", "mode": ..., "calls": n, "wait": bool}  -> {"us": per call, "cpu": processor time / wall time}
+
+``wait`` waits for every result before the next call; without it only for the last one of the batch.
+Failures answer {"error": sentence}.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import sys
+import time
+import warnings
+from itertools import repeat
+
+import numpy as np
+
+LAYERS = (512, 256, 128, 2)
+A, B, C = 1.25, -0.3, 0.2
+
+
+def mlp_data(batch):
+    """(input, [(weight, bias) of each layer]) in float32, the same in every library."""
+    rng = np.random.RandomState(0)
+    layers = []
+    for fan_in, units in zip(LAYERS, LAYERS[1:]):  # noqa: RUF007 (Python 3.8)
+        weight = (rng.standard_normal((units, fan_in)) * fan_in**-0.5).astype(np.float32)
+        layers.append((weight, (rng.standard_normal(units) * 0.1).astype(np.float32)))
+    return rng.standard_normal((batch, LAYERS[0])).astype(np.float32), layers
+
+
+def chain_data(size):
+    """The input of the chain."""
+    return np.random.RandomState(0).standard_normal(size).astype(np.float32)
+
+
+def mlp_of(xp, x, layers):
+    """The perceptron in NumPy's words."""
+    for k, (weight, bias) in enumerate(layers):
+        x = x @ weight.T + bias
+        if k < len(layers) - 1:
+            x = xp.maximum(x, 0)
+    return x
+
+
+def chain_of(xp, x):
+    """The chain in NumPy's words."""
+    return xp.tanh(A * x + B) * (1 / (1 + xp.exp(-x))) + 0.5 * xp.maximum(x - C, 0) - xp.exp(-x * x)
+
+
+class Mode:
+    """One way of computing: a function of one argument, how to wait for a result, how to see it."""
+
+    def __init__(self, call, argument, wait, see):
+        self.call, self.argument, self.wait, self.see = call, argument, wait, see
+
+
+class Library:
+    """A library on a device. ``modes`` maps names to functions (workload, size) -> Mode."""
+
+    def __init__(self, device):
+        self.device = device
+        self.modes = {}
+        self.versions = {"python": sys.version.split()[0], "numpy": np.__version__}
+
+
+class Arrays(Library):
+    """NumPy, or CuPy on a GPU."""
+
+    def __init__(self, device):
+        Library.__init__(self, device)
+        self.xp, self.see = np, np.asarray
+        self.wait = None
+        if device == "gpu":
+            import cupy
+
+            self.xp, self.see = cupy, cupy.asnumpy
+            self.wait = lambda out: cupy.cuda.get_current_stream().synchronize()
+            self.versions["cupy"] = cupy.__version__
+        self.modes["eager"] = self.eager
+
+    def eager(self, workload, size):
+        xp = self.xp
+        if workload == "chain":
+            return Mode(lambda x: chain_of(xp, x), xp.asarray(chain_data(size)), self.wait, self.see)
+        x, layers = mlp_data(size)
+        layers = [(xp.asarray(w), xp.asarray(b)) for w, b in layers]
+        return Mode(lambda x: mlp_of(xp, x, layers), xp.asarray(x), self.wait, self.see)
+
+
+class Gluon(Library):
+    """hybridgpu or MXNet: the same program runs on both."""
+
+    def __init__(self, device, name):
+        Library.__init__(self, device)
+        self.mx = importlib.import_module(name)
+        importlib.import_module(name + ".gluon")
+        self.versions[name] = self.mx.__version__
+        self.ctx = self.mx.gpu(0) if device == "gpu" else self.mx.cpu()
+        self.mx.nd.zeros((1,), ctx=self.ctx).wait_to_read()  # raises where there is no such device
+        for mode, flags in (
+            ("eager", None),
+            ("hybridized", {}),
+            ("static", {"static_alloc": True, "static_shape": True}),
+        ):
+            self.modes[mode] = lambda workload, size, flags=flags: self.make(workload, size, flags)
+
+    def make(self, workload, size, flags):
+        mx, ctx = self.mx, self.ctx
+        nn = mx.gluon.nn
+
+        class Chain(mx.gluon.HybridBlock):
+            def hybrid_forward(self, F, x):
+                return F.tanh(A * x + B) * F.sigmoid(x) + 0.5 * F.relu(x - C) - F.exp(-x * x)
+
+        if workload == "chain":
+            net, x = Chain(), chain_data(size)
+        else:
+            x, layers = mlp_data(size)
+            net = nn.HybridSequential()
+            for k, (weight, _) in enumerate(layers):
+                activation = "relu" if k < len(layers) - 1 else None
+                net.add(nn.Dense(weight.shape[0], activation=activation, in_units=weight.shape[1]))
+            net.initialize(ctx=ctx)
+            for k, (weight, bias) in enumerate(layers):
+                net[k].weight.set_data(mx.nd.array(weight))
+                net[k].bias.set_data(mx.nd.array(bias))
+        if flags is not None:
+            net.hybridize(**flags)
+        return Mode(net, mx.nd.array(x, ctx=ctx), lambda out: out.wait_to_read(), lambda out: out.asnumpy())
+
+
+class Torch(Library):
+    """PyTorch: eager, torch.jit, torch.compile; in inference mode."""
+
+    def __init__(self, device):
+        Library.__init__(self, device)
+        import torch
+
+        self.torch = torch
+        torch.set_num_threads(1)
+        torch.set_num_interop_threads(1)
+        self.versions["torch"] = torch.__version__
+        self.where = "cuda" if device == "gpu" else "cpu"
+        torch.zeros(1, device=self.where)
+        self.inference = torch.inference_mode()
+        self.inference.__enter__()
+        self.modes["eager"] = lambda w, n: self.make(w, n, lambda f, x: f)
+        self.modes["jit.script"] = self.scripted
+        self.modes["compile"] = lambda w, n: self.make(w, n, lambda f, x: torch.compile(f))
+        if device == "gpu":
+            self.modes["compile reduce-overhead"] = lambda w, n: self.make(
+                w, n, lambda f, x: torch.compile(f, mode="reduce-overhead")
+            )
+
+    def module(self, workload, size):
+        torch = self.torch
+
+        class Chain(torch.nn.Module):
+            def forward(self, x):
+                a = torch.tanh(1.25 * x - 0.3) * torch.sigmoid(x)
+                return a + 0.5 * torch.relu(x - 0.2) - torch.exp(-x * x)
+
+        if workload == "chain":
+            return Chain().to(self.where), torch.from_numpy(chain_data(size)).to(self.where)
+        x, layers = mlp_data(size)
+        parts = []
+        for k, (weight, bias) in enumerate(layers):
+            dense = torch.nn.Linear(weight.shape[1], weight.shape[0])
+            dense.weight.data = torch.from_numpy(weight)
+            dense.bias.data = torch.from_numpy(bias)
+            parts += [dense] if k == len(layers) - 1 else [dense, torch.nn.ReLU()]
+        return torch.nn.Sequential(*parts).eval().to(self.where), torch.from_numpy(x).to(self.where)
+
+    def make(self, workload, size, change):
+        module, x = self.module(workload, size)
+        torch = self.torch
+        wait = (lambda out: torch.cuda.synchronize()) if self.device == "gpu" else None
+        return Mode(change(module, x), x, wait, lambda out: out.cpu().numpy())
+
+    def scripted(self, workload, size):
+        torch = self.torch
+        # a module is scripted outside inference mode: frozen constants may not be inference tensors
+        self.inference.__exit__(None, None, None)
+        try:
+            return self.make(workload, size, lambda f, x: torch.jit.freeze(torch.jit.script(f.eval())))
+        finally:
+            self.inference = torch.inference_mode()
+            self.inference.__enter__()
+
+
+class Jax(Library):
+    """JAX: jit, with the weights as arguments, inputs by outputs as Flax has them."""
+
+    def __init__(self, device):
+        Library.__init__(self, device)
+        import jax
+
+        jax.config.update("jax_default_matmul_precision", "highest")
+        self.jax = jax
+        self.versions["jax"] = jax.__version__
+        self.place = jax.devices("gpu" if device == "gpu" else "cpu")[0]
+        self.modes["jit"] = self.jit
+
+    def jit(self, workload, size):
+        jax = self.jax
+        put = lambda a: jax.device_put(a, self.place)  # noqa: E731
+        wait = lambda out: out.block_until_ready()  # noqa: E731
+        if workload == "chain":
+            return Mode(jax.jit(lambda x: chain_of(jax.numpy, x)), put(chain_data(size)), wait, np.asarray)
+        x, layers = mlp_data(size)
+        layers = [(put(w.T.copy()), put(b)) for w, b in layers]
+
+        def network(x, layers):
+            for k, (kernel, bias) in enumerate(layers):
+                x = x @ kernel + bias
+                if k < len(layers) - 1:
+                    x = jax.numpy.maximum(x, 0)
+            return x
+
+        compiled = jax.jit(network)
+        return Mode(lambda x: compiled(x, layers), put(x), wait, np.asarray)
+
+
+class Numexpr(Library):
+    """numexpr: evaluate, and re_evaluate into an array that is there."""
+
+    def __init__(self, device):
+        Library.__init__(self, device)
+        if device == "gpu":
+            raise ImportError("numexpr has no GPU")
+        import numexpr
+
+        self.ne = numexpr
+        numexpr.set_num_threads(1)
+        self.versions["numexpr"] = numexpr.__version__
+        self.modes["evaluate"] = lambda w, n: self.make(w, n, False)
+        self.modes["re_evaluate"] = lambda w, n: self.make(w, n, True)
+
+    def make(self, workload, size, again):
+        if workload != "chain":
+            raise NotImplementedError("numexpr has no matrix product")
+        ne = self.ne
+        text = "tanh(a*x+b) * (one/(one+exp(-x))) + half*where(x>c, x-c, zero) - exp(-x*x)"
+        numbers = {"a": A, "b": B, "c": C, "one": 1, "half": 0.5, "zero": 0}
+        names = {k: np.float32(v) for k, v in numbers.items()}  # a literal would make everything float64
+        x = chain_data(size)
+        names["x"] = x
+        if not again:
+            return Mode(lambda x: ne.evaluate(text, names), x, None, np.asarray)
+        out = np.empty_like(x)
+
+        def call(x):
+            return ne.re_evaluate(names)
+
+        ne.evaluate(text, names, out=out)
+        return Mode(call, x, None, np.asarray)
+
+
+class Numba(Library):
+    """numba.njit of the loop a C programmer writes, into a new array."""
+
+    def __init__(self, device):
+        Library.__init__(self, device)
+        if device == "gpu":
+            raise ImportError("numba is compared on the CPU only")
+        import numba
+
+        self.numba = numba
+        self.versions["numba"] = numba.__version__
+        self.modes["njit"] = lambda w, n: self.make(w, n, False)
+        self.modes["njit fastmath"] = lambda w, n: self.make(w, n, True)
+
+    def make(self, workload, size, fast):
+        if workload != "chain":
+            raise NotImplementedError("a matrix product in numba is NumPy's")
+        a, b, c, one, half, zero = (np.float32(v) for v in (A, B, C, 1, 0.5, 0))
+
+        @self.numba.njit(fastmath=fast, error_model="numpy")
+        def chain(x):
+            out = np.empty_like(x)
+            for i in range(x.size):
+                v = x[i]
+                out[i] = np.tanh(a * v + b) * (one / (one + np.exp(-v))) + half * max(v - c, zero) - np.exp(-v * v)
+            return out
+
+        return Mode(chain, chain_data(size), None, np.asarray)
+
+
+LIBRARIES = {
+    "hybridgpu": lambda device: Gluon(device, "hybridgpu"),
+    "mxnet": lambda device: Gluon(device, "mxnet"),
+    "numpy": Arrays,
+    "torch": Torch,
+    "jax": Jax,
+    "numexpr": Numexpr,
+    "numba": Numba,
+}
+
+
+def check(mode, workload, size):
+    """Raise ValueError where a result is not what NumPy computes in float64."""
+    if workload == "chain":
+        want = chain_of(np, chain_data(size).astype(np.float64))
+    else:
+        x, layers = mlp_data(size)
+        want = mlp_of(np, x.astype(np.float64), [(w.astype(np.float64), b.astype(np.float64)) for w, b in layers])
+    for _ in range(3):  # compilers prepare during the first calls
+        out = mode.call(mode.argument)
+        if mode.wait is not None:
+            mode.wait(out)
+    got = mode.see(out)
+    if got.shape != want.shape or got.dtype != np.float32 or not np.allclose(got, want, 1e-4, 1e-4):
+        raise ValueError("wrong results")
+
+
+def batch(mode, calls, wait_each):
+    """(seconds, processor seconds) of a batch."""
+    call, argument, wait = mode.call, mode.argument, mode.wait
+    for _ in range(3):  # others have had the processor and its caches
+        out = call(argument)
+        if wait is not None:
+            wait(out)
+    gc.collect()
+    gc.disable()
+    used, start = time.process_time(), time.perf_counter()
+    if wait is not None and wait_each:
+        for _ in repeat(None, calls):
+            out = call(argument)
+            wait(out)
+    else:
+        for _ in repeat(None, calls):
+            out = call(argument)
+        if wait is not None:
+            wait(out)
+    end, used_end = time.perf_counter(), time.process_time()
+    gc.enable()
+    return end - start, used_end - used
+
+
+def one_line(e):
+    lines = str(e).strip().splitlines()
+    return type(e).__name__ + (": " + lines[0][:300] if lines else "")
+
+
+class Server:
+    """Answers the commands."""
+
+    def __init__(self, name, device):
+        self.name, self.device = name, device
+        self.library, self.ready = None, {}
+
+    def hello(self, message):
+        self.library = LIBRARIES[self.name](self.device)
+        return {"versions": self.library.versions, "modes": list(self.library.modes)}
+
+    def prepare(self, message):
+        self.ready = {}
+        answer = {}
+        for name, make in self.library.modes.items():
+            try:
+                mode = make(message["workload"], message["size"])
+                check(mode, message["workload"], message["size"])
+                self.ready[name] = mode
+                answer[name] = None
+            except Exception as e:  # whatever a library raises becomes a line of the table
+                answer[name] = one_line(e)
+        return {"modes": answer}
+
+    def time(self, message):
+        calls = message["calls"]
+        seconds, used = batch(self.ready[message["mode"]], calls, message["wait"])
+        return {"us": seconds / calls * 1e6, "cpu": used / max(seconds, 1e-9)}
+
+
+def main():
+    warnings.simplefilter("ignore")
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a library prints is no answer
+    server = Server(sys.argv[1], sys.argv[2])
+    for line in sys.stdin:
+        message = json.loads(line)
+        try:
+            answer = getattr(server, message["do"])(message)
+        except Exception as e:
+            answer = {"error": one_line(e)}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

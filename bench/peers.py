@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hybridgpu beside other libraries, in one run.
+
+    python bench/peers.py [PYTHON ...] [--workload mlp|chain|all] [--device cpu|gpu] [--rounds 15] [--quick] [--out FOLDER]
+
+Each PYTHON is an interpreter that has some of torch, jax, mxnet, numexpr, numba; the one that runs this
+file has hybridgpu, NumPy and (on a GPU) CuPy, and its own peers if it has any. Every library runs in a
+process of its own (bench/peer_worker.py) with one thread; all of them are started first, then take turns,
+a batch of calls at a time, so that a slow phase of the machine meets all. Times are medians over rounds;
+ratios are medians of the ratio to hybridgpu static within a round. On the CPU every result is waited for
+before the next call. On a GPU both are measured: with that wait (latency) and without (throughput).
+
+``--out`` writes peers-DATE-PROCESSOR.json and .md there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import queue
+import re
+import subprocess
+import sys
+import threading
+from datetime import datetime, timezone
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path.insert(0, str(ROOT))
+
+SCHEMA = "hybridgpu-peers/1"
+OURS, BASE = "hybridgpu", "hybridgpu static"
+PEERS = ("mxnet", "torch", "jax", "numexpr", "numba")
+SIZES = {"mlp": (1, 16), "chain": (1000, 100_000, 1_000_000)}
+TITLES = {
+    "mlp": "Perceptron 512-256-128-2, relu, float32; batch of",
+    "chain": "tanh(a*x+b)*sigmoid(x) + 0.5*relu(x-c) - exp(-x*x), float32; elements",
+}
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+    "MXNET_CPU_WORKER_NTHREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+}
+#: on the CPU, further processes of a library: (library, label, environment)
+VARIANTS = (
+    # the default engine hands every operator to another thread; this one runs it in the caller's
+    ("mxnet", "mxnet NaiveEngine", {"MXNET_ENGINE_TYPE": "NaiveEngine"}),
+    # with a pool of one thread every call waits for that thread; with more, JAX runs small ones itself
+    ("jax", "jax one thread", {"PJRT_NPROC": "1"}),
+)
+SEVERAL = 1.1  #: processor time / wall time from which a row is marked
+
+
+class WorkerFailed(RuntimeError):
+    """A worker answered with an error, not in time, or not at all."""
+
+
+class Worker:
+    """A library in a process."""
+
+    def __init__(
+        self, label: str, python: str, library: str, device: str, more: dict[str, str], timeout: float
+    ) -> None:
+        self.label, self.library, self.timeout = label, library, timeout
+        environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+        environment.update(ONE_THREAD, **more)
+        if library == OURS:
+            environment["PYTHONPATH"] = str(ROOT)
+        if device == "cpu":
+            environment.update(JAX_PLATFORMS="cpu", CUDA_VISIBLE_DEVICES="")
+        else:
+            environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+        command = [python, str(HERE / "peer_worker.py"), library, device]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+        self._answers: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+        self.versions: dict[str, str] = {}
+        self.modes: list[str] = []
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._answers.put(line)
+        self._answers.put("")
+
+    def ask(self, **message: Any) -> dict[str, Any]:
+        """Send a command and return the answer.
+
+        Raises:
+            WorkerFailed: it cannot do that; a worker that does not answer is ended.
+        """
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps(message) + "\n")
+            self.process.stdin.flush()
+            line = self._answers.get(timeout=self.timeout)
+        except (OSError, queue.Empty) as e:
+            self.close()
+            what = f"no answer in {self.timeout:.0f} s" if isinstance(e, queue.Empty) else "the process has ended"
+            raise WorkerFailed(what) from None
+        if not line:
+            self.close()
+            raise WorkerFailed(f"the process ended with code {self.process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise WorkerFailed(answer["error"])
+        return answer
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def start(pythons: list[str], device: str, timeout: float) -> tuple[list[Worker], dict[str, str]]:
+    """(workers that are ready, library -> why it is not there)."""
+    wanted = [(OURS, sys.executable, OURS, {}), ("cupy" if device == "gpu" else "numpy", sys.executable, "numpy", {})]
+    for python in dict.fromkeys([*pythons, sys.executable]):
+        for library in PEERS:
+            wanted.append((library, python, library, {}))
+            if device == "cpu":
+                wanted += [(label, python, name, more) for name, label, more in VARIANTS if name == library]
+    ready: list[Worker] = []
+    missing: dict[str, str] = {}
+    for label, python, library, more in wanted:
+        if label in (w.label for w in ready):
+            continue
+        worker = Worker(label, python, library, device, more, timeout)
+        try:
+            answer = worker.ask(do="hello")
+        except WorkerFailed as e:
+            worker.close()
+            missing.setdefault(label, str(e))
+            continue
+        worker.versions, worker.modes = answer["versions"], answer["modes"]
+        missing.pop(label, None)
+        ready.append(worker)
+        say(f"{label}: " + ", ".join(f"{k} {v}" for k, v in worker.versions.items()))
+    return ready, missing
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+class Contender:
+    """A mode of a library in one case."""
+
+    def __init__(self, worker: Worker, mode: str) -> None:
+        self.worker, self.mode = worker, mode
+        self.name = f"{worker.label} {mode}"
+        self.rounds: list[float] = []
+        self.cpu: list[float] = []
+        self.calls = 1
+
+    def time(self, calls: int, wait: bool) -> dict[str, Any]:
+        return self.worker.ask(do="time", mode=self.mode, calls=calls, wait=wait)
+
+    def calibrate(self, seconds: float, wait: bool) -> None:
+        """Choose a number of calls that takes about ``seconds``."""
+        calls = 1
+        while True:
+            took = self.time(calls, wait)["us"] * calls / 1e6
+            if took > seconds / 4 or calls >= 1 << 18:
+                self.calls = max(1, min(round(calls * seconds / took), 1 << 18))
+                return
+            calls *= 4
+
+
+def measure(workers: list[Worker], workload: str, size: int, rounds: int, seconds: float, wait: bool) -> dict[str, Any]:
+    """One case: every mode of every library that can run it, in turns."""
+    contenders: list[Contender] = []
+    failed: dict[str, str] = {}
+    for worker in workers:
+        if worker.process.poll() is not None:
+            continue
+        say(f"  {workload} {size}: {worker.label}")
+        try:
+            answers = worker.ask(do="prepare", workload=workload, size=size)["modes"]
+        except WorkerFailed as e:
+            failed[worker.label] = str(e)
+            continue
+        for mode, problem in answers.items():
+            if problem:
+                failed[f"{worker.label} {mode}"] = problem
+            else:
+                contenders.append(Contender(worker, mode))
+    run_rounds(contenders, failed, rounds, seconds, wait)
+    base = next((c for c in contenders if c.name == BASE), None)
+    rows = []
+    for c in contenders:
+        paired = [b / a for a, b in zip(base.rounds, c.rounds)] if base else []
+        rows.append(
+            {
+                "name": c.name,
+                "library": c.worker.label,
+                "mode": c.mode,
+                "median_us": median(c.rounds),
+                "min_us": min(c.rounds),
+                "over_hybridgpu": median(paired) if paired else None,
+                "calls": c.calls,
+                "rounds": len(c.rounds),
+                "cpu_over_wall": median(c.cpu),
+            }
+        )
+    kind = "latency" if wait else "throughput"
+    return {"workload": workload, "size": size, "kind": kind, "rows": rows, "failed": failed}
+
+
+def run_rounds(contenders: list[Contender], failed: dict[str, str], rounds: int, seconds: float, wait: bool) -> None:
+    """Let the contenders take turns; one that fails is moved from the list to ``failed``."""
+
+    def attempt(c: Contender, step: Any) -> None:
+        try:
+            step()
+        except WorkerFailed as e:
+            failed[c.name] = str(e)
+            contenders.remove(c)
+
+    def one_round(c: Contender) -> None:
+        answer = c.time(c.calls, wait)
+        c.rounds.append(answer["us"])
+        c.cpu.append(answer["cpu"])
+
+    for c in list(contenders):
+        attempt(c, lambda c=c: c.calibrate(seconds, wait))
+    for k in range(rounds):
+        first = k % max(1, len(contenders))  # nobody is always first
+        for c in [*contenders[first:], *contenders[:first]]:
+            attempt(c, lambda c=c: one_round(c))
+
+
+def markdown(document: dict[str, Any]) -> str:
+    """The document as short tables."""
+    lines = []
+    for (workload, kind), cases in grouped(document["cases"]).items():
+        title = TITLES[workload] + ("" if document["device"] == "cpu" else f" ({kind})")
+        lines += [f"**{title}**", ""]
+        lines.append(
+            "| microseconds a call (times hybridgpu static) | " + " | ".join(f"{c['size']:,}" for c in cases) + " |"
+        )
+        lines.append("|---|" + "---|" * len(cases))
+        names = list(dict.fromkeys(r["name"] for c in cases for r in c["rows"]))
+        for name in names:
+            cells = [cell(next((r for r in c["rows"] if r["name"] == name), None)) for c in cases]
+            label = f"**{name}**" if name.startswith(OURS) else name
+            lines.append(f"| {label} | " + " | ".join(cells) + " |")
+        lines.append("")
+        problems = {k: v for c in cases for k, v in c["failed"].items() if not v.startswith("NotImplementedError")}
+        lines += [f"{name} did not run: {why}" for name, why in problems.items()] + ([""] if problems else [])
+    machine = document["machine"]
+    gpus = [g["name"] for g in machine["cuda"]["gpus"]]
+    facts = [document["date"][:10], *gpus, f"{machine['cpu']['model']}, {machine['cpu']['cores']} cores"]
+    facts += [f"{k} {v}" for k, v in document["versions"].items()]
+    facts += [f"{k}={v}" for k, v in machine["environment"].items()]
+    lines.append(
+        "One thread each, interleaved; medians of " + f"{document['rounds']} rounds. " + "; ".join(facts) + "."
+    )
+    return "\n".join(lines) + "\n"
+
+
+def grouped(cases: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for c in cases:
+        found.setdefault((c["workload"], c["kind"]), []).append(c)
+    return found
+
+
+def cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "–"
+    us = row["median_us"]
+    text = f"{us:,.0f}" if us >= 1000 else f"{us:.0f}" if us >= 100 else f"{us:.3g}"
+    ratio = row["over_hybridgpu"]
+    mark = "†" if row["cpu_over_wall"] > SEVERAL else ""
+    return text + ("" if ratio is None else f" ({ratio:.2f})") + mark
+
+
+def write(document: dict[str, Any], folder: Path) -> list[Path]:
+    """The document as JSON and as tables, under a name with date and processor (or GPU)."""
+    machine = document["machine"]
+    name = machine["cuda"]["gpus"][0]["name"] if document["device"] == "gpu" else machine["cpu"]["model"]
+    stem = f"peers-{document['date'][:10]}-{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}"
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"{stem}.json", folder / f"{stem}.md"]
+    files[0].write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    files[1].write_text(markdown(document), encoding="utf-8")
+    return files
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pythons", nargs="*", metavar="PYTHON")
+    parser.add_argument("--workload", choices=[*SIZES, "all"], default="all")
+    parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--quick", action="store_true", help="the smallest size of each, short batches")
+    parser.add_argument("--out", type=Path, metavar="FOLDER")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds that a library may take to compile a case")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = parse()
+    from hybridgpu.cli.cache import open_store
+    from hybridgpu.cli.machine import machine
+
+    workers, missing = start(options.pythons, options.device, options.timeout)
+    if OURS in missing:
+        say(f"error: hybridgpu does not run here: {missing[OURS]}")
+        return 1
+    kinds = [True] if options.device == "cpu" else [True, False]
+    cases = []
+    try:
+        for workload in SIZES if options.workload == "all" else (options.workload,):
+            sizes = SIZES[workload][:1] if options.quick else SIZES[workload]
+            for wait in kinds:
+                for size in sizes:
+                    seconds = 0.005 if options.quick else 0.05
+                    cases.append(measure(workers, workload, size, options.rounds, seconds, wait))
+    finally:
+        for w in workers:
+            w.close()
+    versions = {"python": platform.python_version(), "numpy": workers[1].versions["numpy"] if len(workers) > 1 else ""}
+    for w in workers:
+        versions.update({k: v for k, v in w.versions.items() if k not in ("python", "numpy")})
+    document = {
+        "schema": SCHEMA,
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "device": options.device,
+        "rounds": options.rounds,
+        "machine": machine(open_store()),
+        "versions": versions,
+        "missing": missing,
+        "cases": cases,
+    }
+    print(markdown(document))
+    if options.out:
+        for file in write(document, options.out):
+            say(f"wrote {file}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hybridgpu bench``: how fast fusion is on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import nullcontext
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .plot import FORMATS, check_matplotlib
+from .results import SCHEMA, Document, SuiteResult
+
+__all__ = ["bench"]
+
+ROUNDS, QUICK_ROUNDS = 15, 5
+WIDTH = 110  #: of tables that go to no terminal
+
+
+@click.command()
+@click.option("--suite", type=click.Choice(["mlp", "chain", "all"]), default="all", show_default=True)
+@click.option("--device", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True)
+@click.option("--quick/--full", default=False, help="Some seconds instead of a minute: fewer sizes, shorter batches.")
+@click.option(
+    "--repeat", type=click.IntRange(1), help=f"Rounds of every size. [default: {ROUNDS}, quick {QUICK_ROUNDS}]"
+)
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads that NumPy may use.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write everything there.")
+@click.option("--plot", "plot_file", type=click.Path(dir_okay=False, path_type=Path), help="Draw a .png, .svg or .pdf.")
+def bench(
+    suite: str,
+    device: str,
+    quick: bool,
+    repeat: int | None,
+    threads: int,
+    json_file: Path | None,
+    plot_file: Path | None,
+) -> None:
+    """Time eager and hybridized blocks beside NumPy (CuPy on a GPU) and a copy of the same bytes."""
+    if plot_file is not None:
+        if plot_file.suffix.lower() not in FORMATS:
+            raise click.BadParameter(f"{plot_file} must end in {', '.join(FORMATS)}", param_hint="'--plot'")
+        check_matplotlib()
+    for file in (json_file, plot_file):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise click.BadParameter(f"there is no folder {file.parent}", param_hint="'--json' / '--plot'")
+    if device == "gpu":
+        _check_gpu()
+    from ..cache import open_store
+    from ..machine import machine
+    from .tables import print_machine, print_suite
+
+    console = _console()
+    facts = machine(open_store())
+    print_machine(console, facts)
+    options = {
+        "device": device,
+        "quick": quick,
+        "rounds": repeat or (QUICK_ROUNDS if quick else ROUNDS),
+        "threads": threads,
+    }
+    suites = []
+    for name in ("mlp", "chain") if suite == "all" else (suite,):
+        result = _measure({**options, "suite": name})
+        print_suite(console, result)
+        suites.append(result)
+    document: Document = {
+        "schema": SCHEMA,
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "options": {**options, "suite": suite},
+        "machine": facts,
+        "suites": suites,
+    }
+    if json_file is not None:
+        json_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        click.echo(f"wrote {json_file}")
+    if plot_file is not None:
+        from .plot import draw
+
+        draw(document, plot_file)
+        click.echo(f"wrote {plot_file}")
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH)
+
+
+def _check_gpu() -> None:
+    """Raise where gpu(0) cannot be used; the message says what was looked for."""
+    from ...backends.devices import device_of
+    from ...base import MXNetError
+    from ...context import gpu
+    from ..machine import gpu_search
+
+    try:
+        device_of(gpu(0))
+    except MXNetError as e:
+        looked = "; ".join(f"{what}: {found}" for what, found in gpu_search())
+        raise click.ClickException(f"{str(e).splitlines()[0]} (looked for {looked})") from None
+
+
+def _measure(options: dict[str, Any]) -> SuiteResult:
+    """One suite and its first calls, under a progress bar where stderr is a terminal."""
+    from .children import first_calls, run_worker
+
+    name, processes = options["suite"], min(3, options["rounds"]) if not options["quick"] else 1
+    with _progress() as bar:
+        task = bar.add_task(name, total=None) if bar is not None else None
+
+        def step(steps: int, label: str) -> None:
+            if bar is None:
+                return
+            if not label:
+                bar.update(task, total=steps + 1)
+            else:
+                bar.update(task, description=f"{name}: {label}", advance=1)
+
+        result = run_worker(options, step)
+        if bar is not None:
+            bar.update(task, description=f"{name}: first call in new processes")
+        result["first_calls"] = first_calls(name, options["device"], options["threads"], processes)
+    return result
+
+
+def _progress() -> Any:
+    """A rich Progress on stderr, or None in its place where that is no terminal."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+    return Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)

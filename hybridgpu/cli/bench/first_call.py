@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times the first call of a new process."""
+
+from __future__ import annotations
+
+import json
+import time
+
+__all__ = ["SCRIPT", "main"]
+
+#: what such a process runs with ``python -c``; arguments: suite, device
+SCRIPT = """\
+import time
+start = time.perf_counter()
+import hybridgpu, hybridgpu.gluon
+seconds = time.perf_counter() - start
+import sys
+from hybridgpu.cli.bench.first_call import main
+main(sys.argv[1], sys.argv[2], seconds)
+"""
+
+
+def main(suite: str, device: str, import_seconds: float) -> None:
+    """Find the compiler and make one call; print one JSON object with what each took (``results.FirstCall``)."""
+    from ...backends.devices import device_of
+    from ...runtime.reports import compile_report
+    from .worker import context_of
+    from .workloads import SUITES
+
+    chosen, ctx = SUITES[suite], context_of(device)
+    net, x = chosen.cases[chosen.first].make(ctx)
+    net.hybridize(static_alloc=True, static_shape=True)
+    where = device_of(ctx)
+    where.synchronize()
+    start = time.perf_counter()
+    where.backend()
+    ready = time.perf_counter()
+    net(x)
+    where.synchronize()
+    done = time.perf_counter()
+    times = {
+        "import_ms": import_seconds * 1e3,
+        "backend_ms": (ready - start) * 1e3,
+        "first_call_ms": (done - ready) * 1e3,
+        "modules": compile_report().compiled_modules,
+    }
+    print(json.dumps(times))

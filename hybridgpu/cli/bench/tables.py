@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A suite's result as tables on the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..text import byte_text, time_text
+from .results import CaseResult, Row, SuiteResult
+
+__all__ = ["LABELS", "print_machine", "print_suite"]
+
+LABELS = {"numpy": "NumPy", "cupy": "CuPy", "copy": "copy of the same bytes"}
+
+
+def print_suite(console: Any, suite: SuiteResult) -> None:
+    """The suite's cases and first calls, on a rich Console."""
+    from rich.table import Table
+    from rich.text import Text
+
+    reference = LABELS[suite["reference"]]
+    table = Table(title=Text(f"{suite['title']} on {suite['device']}"), title_justify="left", title_style="bold")
+    table.add_column("case", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for name in ("median us", "min us", f"faster than {reference}", "time / copy", "Python us"):
+        table.add_column(name, justify="right")
+    for case in suite["cases"]:
+        for k, row in enumerate(case["rows"]):
+            ours = row["mode"] in ("eager", "hybridized", "static")
+            cells = [_case(case, k), _label(case, row), *_numbers(row)]
+            last = k == len(case["rows"]) - 1
+            table.add_row(*map(Text, cells), style="bold" if ours else "", end_section=last)
+    console.print(table)
+    note = (
+        f"'faster than {reference}' and 'time / copy' are medians over rounds; 'Python us' is what a call costs beyond the bare "
+        "call."
+    )
+    console.print(Text(note, style="dim"))
+    for first in suite["first_calls"]:
+        compiled = f"{first['modules']} modules compiled" if first["modules"] else "nothing compiled"
+        text = (
+            f"first call, {first['cache']} cache: {first['first_call_ms']:.1f} ms ({compiled}); before it, import "
+            f"{first['import_ms']:.0f} ms, finding the compiler {first['backend_ms']:.1f} ms"
+        )
+        console.print(Text(text))
+    console.print()
+
+
+def _label(case: CaseResult, row: Row) -> str:
+    return f"bare {case['bare']}" if row["mode"] == "bare" else LABELS.get(row["mode"], row["mode"])
+
+
+def _case(case: CaseResult, line: int) -> str:
+    return case["name"] if line == 0 else byte_text(case["bytes"]) if line == 1 else ""
+
+
+def _numbers(row: Row) -> list[str]:
+    beyond = row["over_bare_us"]
+    if beyond is None:
+        python = ""
+    elif beyond > row["spread_us"]:
+        python = time_text(beyond)
+    else:
+        python = f"< {time_text(row['spread_us'])}"  # lost in the noise
+    return [
+        time_text(row["median_us"]),
+        time_text(row["min_us"]),
+        f"{1 / row['over_reference']:.2f}x",
+        f"{row['over_copy']:.2f}",
+        python,
+    ]
+
+
+def print_machine(console: Any, machine: dict[str, Any]) -> None:
+    """One paragraph on what the numbers were measured with."""
+    from rich.text import Text
+
+    versions, cpu, compiler, cuda = (machine[k] for k in ("versions", "cpu", "compiler", "cuda"))
+    parts = [f"{cpu['model']}, {cpu['cores']} cores"]
+    parts += [f"{g['name']} (driver CUDA {cuda['driver']}, NVRTC {cuda['nvrtc']})" for g in cuda["gpus"]]
+    parts.append(compiler["version"] if compiler["found"] else compiler["reason"])
+    parts += [f"{name} {versions[name]}" for name in ("hybridgpu", "numpy", "blas")]
+    parts.append(versions["python"])
+    parts += [f"{k}={v}" for k, v in machine["environment"].items()]
+    console.print(Text("; ".join(parts), style="dim"))
+    console.print()

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The measuring process of ``hybridgpu bench``: ``python -m hybridgpu.cli.bench.worker OPTIONS``.
+
+It is a process of its own because the number of threads that NumPy's BLAS uses is fixed when NumPy is
+imported. OPTIONS is a JSON object (suite, device, quick, rounds, threads); it writes one JSON object a
+line: ``{"steps": n}``, then ``{"done": label}`` after every step, then ``{"result": SuiteResult}``, or
+``{"error": sentence}``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ... import ndarray as nd
+from ...backends.devices import device_of
+from ...base import MXNetError
+from ...context import Context, cpu, gpu
+from ...gluon import HybridBlock
+from .results import CaseResult, Row, SuiteResult
+from .timing import Clock, CudaClock, HostClock, Loop, Samples, compare, loop
+from .workloads import SUITES, Case, Suite
+
+__all__ = ["WrongResult", "clock_for", "context_of", "measure_case", "measure_suite"]
+
+BATCH_SECONDS, QUICK_BATCH_SECONDS = 0.05, 0.01
+
+
+class WrongResult(RuntimeError):
+    """A way of computing that gives other numbers than the reference."""
+
+
+def context_of(device: str) -> Context:
+    """The context of 'cpu' or 'gpu'."""
+    return gpu(0) if device == "gpu" else cpu()
+
+
+def clock_for(ctx: Context) -> Clock:
+    """CUDA events for a GPU, else the processor's clock."""
+    if ctx.device_type != "gpu":
+        return HostClock()
+    return CudaClock(device_of(ctx).xp)
+
+
+def measure_suite(
+    suite: Suite, device: str, quick: bool, rounds: int, report: Callable[[dict[str, Any]], None]
+) -> SuiteResult:
+    """Measure all cases of a suite; first calls are left to the parent process.
+
+    Args:
+        report: takes the progress messages of the module's protocol.
+
+    Raises:
+        MXNetError: the device is not there.
+        WrongResult: a result differs from the reference's.
+    """
+    ctx = context_of(device)
+    clock = clock_for(ctx)
+    cases = suite.cases[: suite.quick] if quick else suite.cases
+    report({"steps": len(cases) * rounds})
+    results = [measure_case(case, ctx, clock, quick, rounds, partial(report, {"done": case.name})) for case in cases]
+    return {
+        "name": suite.name,
+        "title": suite.title,
+        "device": str(ctx),
+        "reference": _library(ctx),
+        "cases": results,
+        "first_calls": [],
+    }
+
+
+def _library(ctx: Context) -> str:
+    return "cupy" if ctx.device_type == "gpu" else "numpy"
+
+
+def measure_case(
+    case: Case, ctx: Context, clock: Clock, quick: bool, rounds: int, progress: Callable[[], object] = lambda: None
+) -> CaseResult:
+    """Time NumPy (CuPy), a copy of the same bytes, and the block eager, hybridized, static and bare."""
+    xp = device_of(ctx).xp
+    eager, x = case.make(ctx)
+    hybridized, static = case.again(eager), case.again(eager)
+    hybridized.hybridize()
+    static.hybridize(static_alloc=True, static_shape=True)
+    blocks = {"eager": eager, "hybridized": hybridized, "static": static}
+    parameters = [p.data(ctx)._data for p in eager.collect_params().values()]
+    result = _check(case, blocks, x, parameters, _library(ctx), xp)
+
+    nbytes = x._data.nbytes + sum(p.nbytes for p in parameters) + result._data.nbytes
+    loops = {_library(ctx): loop(case.reference, xp, x._data, *parameters)}
+    loops.update((name, loop(block, x)) for name, block in blocks.items())
+    bare, kind = bare_loop(static, x, ctx)
+    if bare is not None:
+        loops["bare"] = bare
+    loops["copy"] = copy_loop(xp, nbytes, ctx)
+    for run in loops.values():
+        run(2)
+    seconds = QUICK_BATCH_SECONDS if quick else BATCH_SECONDS
+    samples = compare(loops, clock, rounds, seconds, case.calls, progress)
+    return {
+        "name": case.name,
+        "parameters": case.parameters,
+        "elements": result.size,
+        "bytes": nbytes,
+        "bare": kind,
+        "rows": [_row(name, s, samples, _library(ctx)) for name, s in samples.items()],
+    }
+
+
+def _row(name: str, s: Samples, samples: dict[str, Samples], reference: str) -> Row:
+    bare = samples.get("bare") if name in ("hybridized", "static") else None
+    return {
+        "mode": name,
+        "median_us": s.median,
+        "min_us": s.minimum,
+        "calls": s.calls,
+        "rounds": len(s.rounds),
+        "over_reference": s.over(samples[reference]),
+        "over_copy": s.over(samples["copy"]),
+        "over_bare_us": None if bare is None else s.beyond(bare),
+        "spread_us": s.median - s.minimum,
+    }
+
+
+def _check(
+    case: Case, blocks: dict[str, HybridBlock], x: nd.NDArray, parameters: list[Any], library: str, xp: Any
+) -> nd.NDArray:
+    """Compare every way with NumPy in float64; the result of the last.
+
+    Raises:
+        WrongResult: they differ by more than float32 explains.
+    """
+    to_host = device_of(x.context).to_host
+    wide = [to_host(a).astype(np.float64) for a in (x._data, *parameters)]
+    want = case.reference(np, *wide)
+    found: dict[str, Any] = {library: to_host(case.reference(xp, x._data, *parameters))}
+    out = x
+    for name, block in blocks.items():
+        for _ in range(2):  # the second call of a hybridized block is the prepared one
+            out = block(x)
+        found[name] = out.asnumpy()
+    for name, got in found.items():
+        if got.shape != want.shape or not np.allclose(got, want, 1e-4, 1e-4):
+            raise WrongResult(f"{name} gives wrong results for {case.name}; `pytest` in a checkout finds out more")
+    return out
+
+
+def bare_loop(block: HybridBlock, x: nd.NDArray, ctx: Context) -> tuple[Loop | None, str | None]:
+    """(calls of the block's program without the Python around it, what that is).
+
+    Where the whole program is one function, that is a *foreign call* with prepared addresses. Else (library
+    calls in between, or a GPU) it is the *loaded program*, called on arrays that are there. None where
+    NumPy interprets the graph.
+    """
+    op = block._cached_op
+    assert op is not None
+    inputs = op.inputs([x], ctx)
+    made = op.compiled_for(inputs, ctx)
+    if made.program is None:
+        return None, None
+    xp, address = device_of(ctx).xp, device_of(ctx).address
+    outputs = [xp.empty(t.shape, t.dtype.np) for t in made.outputs]
+    arrays = [a._data for a in inputs]
+    entry = getattr(made.loaded, "single", None)
+    if entry is None:
+        return loop(made.loaded, arrays, outputs), "loaded program"
+    program, loaded = made.program, made.loaded
+    fixed = loaded.pointers([inputs[k].address for k in program.fixed])
+    moving = [a.address for k, a in enumerate(inputs) if k not in program.fixed]
+    owner, arena = loaded.arena()
+    run = loop(entry, arena, loaded.table, ctypes.addressof(fixed), *moving, *map(address, outputs))
+
+    def keeping(calls: int, keep: Any = (owner, fixed, arrays, outputs)) -> None:
+        run(calls)
+
+    return keeping, "foreign call"
+
+
+def copy_loop(xp: Any, nbytes: int, ctx: Context) -> Loop:
+    """Copies that read and write ``nbytes`` together."""
+    source = xp.ones(max(1, nbytes // 8), np.float32)
+    target = xp.empty_like(source)
+    if xp is np:
+        return loop(np.copyto, target, source)
+    stream = xp.cuda.get_current_stream()
+    return loop(target.data.copy_from_device_async, source.data, source.nbytes, stream)
+
+
+def main() -> None:
+    """Run what the first argument asks for."""
+    out = sys.stdout
+    options = json.loads(sys.argv[1])
+
+    def report(message: dict[str, Any]) -> None:
+        print(json.dumps(message), file=out, flush=True)
+
+    with contextlib.redirect_stdout(sys.stderr):  # whatever a library prints is no message
+        from ... import runtime
+
+        if "set_num_threads" in vars(runtime):
+            vars(runtime)["set_num_threads"](options["threads"])
+        try:
+            result = measure_suite(
+                SUITES[options["suite"]], options["device"], options["quick"], options["rounds"], report
+            )
+        except (MXNetError, WrongResult) as e:
+            report({"error": str(e).strip().splitlines()[0]})
+            sys.exit(1)
+        report({"result": result})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks that live at once: cooperative launches with grid barriers, and clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from . import (
+    BadLaunch,
+    BarrierFault,
+    Buffer,
+    Hang,
+    OutOfBounds,
+    Race,
+    SharedLifetime,
+    UninitialisedRead,
+)
+from .support import launch, normal, out
+
+ORDERS = ["forward", "reverse", "shuffle"]
+GROUPS = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
+
+# Sum of all elements: blocks leave partial sums, a grid barrier, every block adds them all up.
+GRID_SUM = (
+    GROUPS
+    + """
+__global__ void k(const float* x, float* part, float* o, int n) {
+  __shared__ float s[64];
+  cg::grid_group grid = cg::this_grid();
+  float v = 0;
+  for (int i = grid.thread_rank(); i < n; i += grid.size()) v += x[i];
+  s[threadIdx.x] = v;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    float t = 0;
+    for (int i = 0; i < 64; i++) t += s[i];
+    part[blockIdx.x] = t;
+  }
+  grid.sync();
+  float total = 0;
+  for (int b = 0; b < gridDim.x; b++) total += part[b];
+  if (threadIdx.x == 0) o[blockIdx.x] = total;
+}"""
+)
+
+
+def grid_sum(text: str = GRID_SUM, blocks: int = 6, **how):
+    x = np.arange(1000, dtype=np.float32)
+    part, result = Buffer.empty(blocks, np.float32, name="part"), out(blocks)
+    how.setdefault("cooperative", True)
+    report = launch(text, Buffer(x, name="x"), part, result, np.int32(x.size), grid=blocks, block=64, **how)
+    assert (result.get() == x.sum()).all()
+    return report
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_grid_barrier_orders_all_blocks(order):
+    assert grid_sum(order=order).grid_barriers == 1
+    grid_sum(order=order, check=False)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_missing_grid_barrier_is_a_race(order):
+    with pytest.raises((Race, UninitialisedRead), match="'part'"):
+        grid_sum(GRID_SUM.replace("grid.sync();", "__syncthreads();"), order=order)
+
+
+def test_grid_barriers_need_a_cooperative_launch():
+    with pytest.raises(BarrierFault, match="not cooperative"):
+        grid_sum(cooperative=False)
+
+
+def test_a_grid_barrier_that_a_block_misses():
+    text = GROUPS + "__global__ void k() { if (blockIdx.x == 2) return; cg::this_grid().sync(); }"
+    with pytest.raises(BarrierFault, match=r"grid barrier not reached by all blocks.*block \(2,0,0\)"):
+        launch(text, grid=4, cooperative=True)
+    text = GROUPS + "__global__ void k() { if (threadIdx.x == 2) return; cg::this_grid().sync(); }"
+    with pytest.raises(BarrierFault, match="grid barrier not reached by all threads"):
+        launch(text, grid=4, cooperative=True)
+    text = (
+        GROUPS
+        + """__global__ void k() {
+      if (threadIdx.x < 16) cg::this_grid().sync();
+      else __syncthreads();
+    }"""
+    )
+    with pytest.raises(BarrierFault, match="divergent barrier"):
+        launch(text, grid=4, cooperative=True)
+    text = (
+        GROUPS
+        + """__global__ void k() {
+      if (blockIdx.x == 0) cg::this_grid().sync();
+      else
+        cg::this_grid().sync();
+    }"""
+    )
+    with pytest.raises(BarrierFault, match="divergent grid barrier"):
+        launch(text, grid=4, cooperative=True)
+
+
+def test_each_live_block_has_its_own_shared_memory():
+    text = (
+        GROUPS
+        + """__global__ void k(int* o) {
+      __shared__ int a[32];
+      extern __shared__ int d[];
+      a[threadIdx.x] = blockIdx.x; d[threadIdx.x] = -(int)blockIdx.x;
+      for (int i = 0; i < 3; i++) cg::this_grid().sync();
+      o[blockIdx.x * 32 + threadIdx.x] = a[31 - threadIdx.x] * 1000 + d[31 - threadIdx.x];
+    }"""
+    )
+    result = out((20, 32), np.int32)
+    report = launch(text, result, grid=20, shared_mem=128, cooperative=True)
+    assert (result.get() == np.arange(20)[:, None] * 999).all()
+    assert report.grid_barriers == 3
+
+
+def test_writes_after_a_grid_barrier_may_reuse_what_was_read_before_it():
+    text = (
+        GROUPS
+        + """__global__ void k(float* a) {
+      const int i = blockIdx.x * 32 + threadIdx.x, n = gridDim.x * 32;
+      for (int step = 0; step < 4; step++) {
+        float v = a[(i + 1) % n];
+        cg::this_grid().sync();
+        a[i] = v;
+        SECOND
+      }
+    }"""
+    )
+    x = normal(96)
+    buffer = Buffer(x, name="a")
+    sync = "cg::this_grid().sync();"
+    for order in ORDERS:
+        launch(text.replace("SECOND", sync), buffer, grid=3, cooperative=True, order=order)
+    assert (buffer.get() == np.roll(x, -12)).all()
+    with pytest.raises(Race):
+        launch(text.replace("SECOND", ""), buffer, grid=3, cooperative=True)
+
+
+# ------------------------------------------------------------------------------------- clusters
+# Each block of a cluster of 4 adds up all blocks' values through distributed shared memory.
+CLUSTER_SUM = (
+    GROUPS
+    + """
+__global__ void k(const float* x, float* o) {
+  __shared__ float mine[32];
+  auto cluster = cg::this_cluster();
+  mine[threadIdx.x] = x[blockIdx.x * 32 + threadIdx.x];
+  cluster.sync();  // first
+  float v = 0;
+  for (unsigned r = 0; r < cluster.num_blocks(); r++)
+    v += cluster.map_shared_rank(mine, r)[threadIdx.x];
+  o[blockIdx.x * 32 + threadIdx.x] = v + 1000 * cluster.block_rank();
+  cluster.sync();  // second
+}"""
+)
+
+
+def cluster_sum(text: str = CLUSTER_SUM, **how):
+    x = np.round(normal(8, 32) * 8)
+    result = out((8, 32))
+    how.setdefault("cluster", 4)
+    report = launch(text, Buffer(x, name="x"), result, grid=8, **how)
+    sums = x.reshape(2, 4, 32).sum(1, keepdims=True) + np.arange(4)[None, :, None] * 1000
+    assert (result.get() == np.broadcast_to(sums, (2, 4, 32)).reshape(8, 32)).all()
+    return report
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("cooperative", [False, True])
+def test_distributed_shared_memory(order, cooperative):
+    report = cluster_sum(order=order, cooperative=cooperative)
+    assert report.cluster_barriers == 4
+    assert report.shared_read == 8 * 32 * 4 * 4
+    cluster_sum(order=order, cooperative=cooperative, check=False)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_access_before_the_other_block_has_started(order):
+    with pytest.raises((SharedLifetime, Race, UninitialisedRead)) as caught:
+        cluster_sum(CLUSTER_SUM.replace("cluster.sync();  // first", "__syncthreads();"), order=order)
+    if order == "forward":
+        assert isinstance(caught.value, SharedLifetime)
+        assert "may not have started" in str(caught.value)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_access_that_the_other_block_may_not_outlive(order):
+    message = "exits with no cluster barrier after the access|which has exited"
+    with pytest.raises(SharedLifetime, match=message):
+        cluster_sum(CLUSTER_SUM.replace("cluster.sync();  // second", ""), order=order)
+
+
+def test_a_missing_barrier_between_uses_of_distributed_shared_memory_is_a_race():
+    text = CLUSTER_SUM.replace("cluster.sync();  // second", "mine[threadIdx.x] = 0; cluster.sync();")
+    for order in ORDERS:
+        with pytest.raises(Race, match="shared memory 'mine'"):
+            cluster_sum(text, order=order)
+
+
+def test_distributed_accesses_are_bounds_checked():
+    with pytest.raises(OutOfBounds, match="overrun|past"):
+        cluster_sum(CLUSTER_SUM.replace("(mine, r)[threadIdx.x]", "(mine, r)[threadIdx.x + 1]"))
+    with pytest.raises(OutOfBounds, match="rank 4 of a cluster of 4"):
+        cluster_sum(CLUSTER_SUM.replace("r < cluster", "r <= cluster"))
+    text = CLUSTER_SUM.replace("map_shared_rank(mine, r)", "map_shared_rank((float*)x, r)")
+    with pytest.raises(OutOfBounds, match="not the block's shared memory"):
+        cluster_sum(text)
+
+
+def test_shared_memory_of_another_cluster_is_out_of_reach():
+    text = (
+        GROUPS
+        + """__global__ void k(float** p, float* o) {
+      __shared__ float s[32];
+      s[threadIdx.x] = 1;
+      if (blockIdx.x == 0 && threadIdx.x == 0) *p = s;
+      cg::this_grid().sync();
+      o[blockIdx.x * 32 + threadIdx.x] = (*p)[threadIdx.x];
+      cg::this_grid().sync();
+    }"""
+    )
+    with pytest.raises(OutOfBounds, match="not in its cluster"):
+        launch(text, Buffer.empty(1, np.uint64), out(), grid=2, cooperative=True)
+
+
+def test_cluster_dimensions():
+    text = (
+        GROUPS
+        + """__global__ void __cluster_dims__(2, 2, 1) k(unsigned* o) {
+      auto c = cg::this_cluster();
+      if (threadIdx.x) return;
+      unsigned* row = o + 4 * (blockIdx.x + gridDim.x * blockIdx.y);
+      row[0] = c.block_rank(); row[1] = c.num_blocks(); row[2] = c.block_index().x;
+      row[3] = c.block_index().y * 10 + c.dim_blocks().y;
+    }"""
+    )
+    result = Buffer.empty((4, 4, 4), np.uint32)
+    launch(text, result, grid=(4, 4))
+    y, x = np.mgrid[:4, :4]
+    assert (result.get()[..., 0] == y % 2 * 2 + x % 2).all()
+    assert (result.get()[..., 1] == 4).all()
+    assert (result.get()[..., 2] == x % 2).all()
+    assert (result.get()[..., 3] == y % 2 * 10 + 2).all()
+    with pytest.raises(BadLaunch, match="no multiple of the cluster"):
+        launch(text, result, grid=(3, 4))
+
+
+def test_a_cluster_barrier_that_a_block_misses():
+    text = GROUPS + "__global__ void k() { if (blockIdx.x == 3) return; cg::this_cluster().sync(); }"
+    with pytest.raises(BarrierFault, match=r"cluster barrier not reached by all blocks.*\(3,0,0\)"):
+        launch(text, grid=8, cluster=2)
+
+
+# ------------------------------------------------------------------- waiting by atomics and flags
+SPIN_BARRIER = """
+__device__ void barrier(unsigned* count, unsigned target) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    atomicAdd(count, 1u);
+    WAIT
+    __threadfence();
+  }
+  __syncthreads();
+}
+__global__ void k(float* a, unsigned* count, float* o) {
+  const int i = blockIdx.x * 32 + threadIdx.x, n = gridDim.x * 32;
+  a[i] = i;
+  barrier(count, gridDim.x);
+  float v = a[(i + 32) % n];
+  barrier(count, 2 * gridDim.x);
+  a[i] = v;
+  o[i] = v;
+}"""
+WAITS = {
+    "atomic": "while (atomicAdd(count, 0u) < target);",
+    "volatile": "while (*(volatile unsigned*)count < target);",
+    "sleep": "while (*(volatile unsigned*)count < target) __nanosleep(20);",
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("wait", WAITS)
+def test_a_hand_written_grid_barrier(wait, order):
+    count = Buffer(np.zeros(1, np.uint32), name="count")
+    result = out(128)
+    text = SPIN_BARRIER.replace("WAIT", WAITS[wait])
+    launch(
+        text,
+        Buffer.empty(128, np.float32, name="a"),
+        count,
+        result,
+        grid=4,
+        cooperative=True,
+        order=order,
+    )
+    assert (result.get() == np.roll(np.arange(128), -32)).all()
+
+
+def test_a_hand_written_grid_barrier_without_its_fence_is_a_race():
+    text = SPIN_BARRIER.replace("WAIT", WAITS["atomic"]).replace("__threadfence();\n    atomicAdd", "atomicAdd")
+    with pytest.raises(Race, match="global memory 'a'"):
+        launch(
+            text,
+            Buffer.empty(128, np.float32, name="a"),
+            Buffer(np.zeros(1, np.uint32)),
+            out(128),
+            grid=4,
+            cooperative=True,
+        )
+
+
+def test_waiting_for_another_block_needs_a_cooperative_launch():
+    text = SPIN_BARRIER.replace("WAIT", WAITS["atomic"])
+    with pytest.raises(Hang, match="not cooperative"):
+        launch(
+            text,
+            Buffer.empty(128, np.float32, name="a"),
+            Buffer(np.zeros(1, np.uint32)),
+            out(128),
+            grid=4,
+            timeout=0.2,
+        )
+
+
+def test_a_spin_lock():
+    text = """__global__ void k(int* lock, int* total) {
+      bool done = false;
+      while (!done) {
+        if (atomicCAS(lock, 0, 1) == 0) {
+          __threadfence();
+          *total = *total + 1;
+          __threadfence();
+          atomicExch(lock, 0);
+          done = true;
+        }
+      }
+    }"""
+    for order in ORDERS:
+        total = Buffer(np.zeros(1, np.int32), name="total")
+        launch(
+            text,
+            Buffer(np.zeros(1, np.int32)),
+            total,
+            grid=3,
+            block=64,
+            cooperative=True,
+            order=order,
+        )
+        assert total.get()[0] == 192
+
+
+def test_many_live_threads():
+    text = (
+        GROUPS
+        + """__global__ void k(int* o) {
+      cg::this_grid().sync();
+      o[cg::this_grid().thread_rank()] = 1;
+    }"""
+    )
+    result = out(65536, np.int32)
+    launch(text, result, grid=256, block=256, cooperative=True)
+    assert (result.get() == 1).all()
+    with pytest.raises(BadLaunch, match="live at once"):
+        launch(text, result, grid=257, block=256, cooperative=True)

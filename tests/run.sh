@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# All checks of a checkout: tests/run.sh [options of pytest]
+#
+# Needs Python 3.10 or later ($PYTHON, default python3) and a C++ compiler; makes .venv at the first run.
+# Runs style (ruff), types (mypy), layers (import-linter) and tests (pytest, a process a core). Every
+# check runs; the exit code is 1 if one failed, and the last lines name it.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=bench/environment.sh
+. "$root/bench/environment.sh"
+prepare dev,bench
+
+failed=()
+check() {
+  local name=$1
+  shift
+  echo "== $name"
+  "$@" || failed+=("$name")
+}
+
+cd "$root"
+bin=$(dirname "$python")
+check "ruff check" "$bin/ruff" check .
+check "ruff format" "$bin/ruff" format --check .
+check mypy "$bin/mypy"
+check lint-imports "$bin/lint-imports"
+check pytest "$python" -m pytest -n auto "$@"
+
+if [ ${#failed[@]} -gt 0 ]; then
+  printf 'FAILED: %s\n' "${failed[@]}" >&2
+  exit 1
+fi
+echo "all checks passed"

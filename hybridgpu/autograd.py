@@ -1,14 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recording and training state of the current thread."""
+"""Automatic differentiation: ``record`` what eager code does, then ``backward``.
+
+Example::
+
+    x.attach_grad()
+    with autograd.record():
+        y = (x * x).sum()
+    y.backward()
+    x.grad  # 2 x
+"""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
+from . import recording
+from .base import MXNetError
+from .ndarray import tape
+from .ndarray.array import NDArray
+from .recording import (
+    is_recording,
+    is_training,
+    mark_variables,
+    pause,
+    predict_mode,
+    record,
+    set_recording,
+    set_training,
+    train_mode,
+)
+
 __all__ = [
-    "GradientInfo",
+    "Function",
+    "backward",
+    "grad",
     "is_recording",
     "is_training",
     "mark_variables",
@@ -21,93 +47,137 @@ __all__ = [
 ]
 
 
-class _State(threading.local):
-    recording = False
-    training = False
+def _heads(heads: Any, head_grads: Any) -> tuple[list[NDArray], list[NDArray | None]]:
+    if isinstance(heads, NDArray):
+        assert head_grads is None or isinstance(head_grads, NDArray)
+        return [heads], [head_grads]
+    heads = list(heads)
+    for h in heads:
+        if not isinstance(h, NDArray):
+            raise AssertionError("heads and head_grads must be NDArrays")
+    grads: list[NDArray | None] = [None] * len(heads) if head_grads is None else list(head_grads)
+    assert len(heads) == len(grads), "heads and head_grads must be lists of the same length"
+    return heads, grads
 
 
-state = _State()
+def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
+    """Write the gradients of ``heads`` into the buffers of the variables they depend on.
 
-
-def is_recording() -> bool:
-    """True inside ``record()``."""
-    return state.recording
-
-
-def is_training() -> bool:
-    """True where operators behave as in training."""
-    return state.training
-
-
-def set_recording(is_record: bool) -> bool:
-    """Set the recording flag; the old one."""
-    old, state.recording = state.recording, bool(is_record)
-    return old
-
-
-def set_training(train_mode: bool) -> bool:
-    """Set the training flag; the old one."""
-    old, state.training = state.training, bool(train_mode)
-    return old
-
-
-class _Scope:
-    """Sets the flags that are not None while it is entered."""
-
-    def __init__(self, recording: bool | None, training: bool | None) -> None:
-        self._new = (recording, training)
-        self._old: tuple[bool, bool] = (False, False)
-
-    def __enter__(self) -> None:
-        self._old = (state.recording, state.training)
-        recording, training = self._new
-        if recording is not None:
-            state.recording = recording
-        if training is not None:
-            state.training = training
-
-    def __exit__(self, *exc: object) -> None:
-        state.recording, state.training = self._old
-
-
-def record(train_mode: bool = True) -> _Scope:
-    """Record operators for ``backward``, in training mode by default."""
-    return _Scope(True, train_mode)
-
-
-def pause(train_mode: bool = False) -> _Scope:
-    """Stop recording."""
-    return _Scope(False, train_mode)
-
-
-def train_mode() -> _Scope:
-    """Training behaviour without changing the recording."""
-    return _Scope(None, True)
-
-
-def predict_mode() -> _Scope:
-    """Inference behaviour without changing the recording."""
-    return _Scope(None, False)
-
-
-class GradientInfo:
-    """What an array knows of gradients: its buffer, how it is written, its place in the recorded graph."""
-
-    __slots__ = ("entry", "grad", "grad_req")
-
-    def __init__(self, grad: Any, grad_req: str, entry: Any = None) -> None:
-        self.grad, self.grad_req, self.entry = grad, grad_req, entry
-
-
-def mark_variables(variables: Any, gradients: Any, grad_reqs: str | Sequence[str] = "write") -> None:
-    """Make arrays the variables of later gradients, with buffers of the caller's own.
+    Args:
+        heads: an array or a list; the gradients of several add up.
+        head_grads: what the gradient of each head is multiplied with; None means ones.
+        retain_graph: keep the recorded graph for another backward pass.
+        train_mode: the training flag during the pass.
 
     Raises:
-        KeyError: a grad_req other than write, add and null.
+        MXNetError: a head that was not recorded, or whose graph was used before.
     """
-    if not isinstance(variables, (list, tuple)):
-        variables, gradients = [variables], [gradients]
-    reqs = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else list(grad_reqs)
-    for v, g, req in zip(variables, gradients, reqs, strict=True):
-        {"write": 0, "add": 0, "null": 0}[req]
-        v._autograd = GradientInfo(g, req)
+    found, grads = _heads(heads, head_grads)
+    tape.backward(found, grads, None, retain_graph, False, train_mode)
+
+
+def grad(
+    heads: Any,
+    variables: Any,
+    head_grads: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    train_mode: bool = True,
+) -> Any:
+    """The gradients of ``heads`` with respect to ``variables``; their buffers stay as they are.
+
+    Args:
+        create_graph: record the computation of the gradients, for gradients of higher order.
+        retain_graph: keep the recorded graph; by default if ``create_graph``.
+
+    Returns:
+        An array, or a list if ``variables`` is one.
+
+    Raises:
+        MXNetError: a head that was not recorded, or a variable without ``attach_grad`` that is no result.
+    """
+    found, grads = _heads(heads, head_grads)
+    single = isinstance(variables, NDArray)
+    wanted = [variables] if single else list(variables)
+    for v in wanted:
+        assert isinstance(v, NDArray), "variables must be an NDArray or a list of them"
+    assert wanted, "variables cannot be an empty list."
+    infos = [v._autograd for v in wanted]
+    if any(i is None for i in infos):
+        raise MXNetError(
+            f"Check failed: {tape.NOT_RECORDED}\nCall attach_grad() on the variable before it is used under autograd.record()."
+        )
+    retain = create_graph if retain_graph is None else retain_graph
+    results = tape.backward(found, grads, infos, retain, create_graph, train_mode)
+    out = [v.zeros_like() if g is None else g for v, g in zip(wanted, results, strict=True)]
+    return out[0] if single else out
+
+
+class _PythonCall(tape.Node):
+    """A recorded call of a user's :class:`Function`."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Function, inputs: Sequence[NDArray], results: Sequence[NDArray]) -> None:
+        super().__init__(inputs, results)
+        self.function: Any = function
+
+    def release(self) -> None:
+        self.released = True
+        self.function = None
+
+    def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
+        filled = [self.zeros(k) if c is None else c for k, c in enumerate(cotangents)]
+        found = self.function.backward(*filled)
+        if isinstance(found, NDArray):
+            found = (found,)
+        assert len(found) == len(self.inputs), (
+            f"{type(self.function).__name__}.backward must return exactly the same number of NDArrays as the number of "
+            f"NDArrays arguments to forward. Expecting {len(self.inputs)} got {len(found)}"
+        )
+        for g in found:
+            assert isinstance(g, NDArray), f"autograd.Function.backward must return NDArrays, not {type(g)}"
+        return [g for g, w in zip(found, wanted, strict=True) if w]
+
+
+class Function:
+    """A differentiable function with a derivative of your own.
+
+    Subclass it, define ``forward(self, *inputs)`` and ``backward(self, *output_grads)`` (one array per
+    input), and call an instance once. Values for ``backward`` go on ``self`` or through
+    ``save_for_backward`` and ``saved_tensors``.
+    """
+
+    def __init__(self) -> None:
+        self._used = False
+        self.saved_tensors: tuple[Any, ...] = ()
+
+    def save_for_backward(self, *args: Any) -> None:
+        """Keep arrays for ``backward``, where they are ``self.saved_tensors``."""
+        self.saved_tensors = args
+
+    def __call__(self, *inputs: NDArray) -> Any:
+        assert not self._used, "Each Function instance can only be called once. Please create another instance."
+        self._used = True
+        flags = recording.state.recording
+        recording.state.recording = False
+        try:
+            outputs = self.forward(*inputs)
+        finally:
+            recording.state.recording = flags
+        if not flags:
+            return outputs
+        results = [outputs] if isinstance(outputs, NDArray) else list(outputs)
+        if tape.tracked(inputs):
+            # an input that is returned as it is must not become a result of itself
+            results = [r.detach() if any(r is x for x in inputs) else r for r in results]
+            _PythonCall(self, inputs, results)
+        return results[0] if isinstance(outputs, NDArray) else results
+
+    def forward(self, *inputs: NDArray) -> Any:
+        """The results for the inputs."""
+        raise NotImplementedError
+
+    def backward(self, *output_grads: NDArray) -> Any:
+        """The gradients of the inputs for those of the results."""
+        raise NotImplementedError

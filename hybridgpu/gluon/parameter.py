@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import autograd, initializer
+from .. import initializer, recording
 from ..base import MXNetError
 from ..context import Context, cpu, current_context
 from ..dtypes import dtype_of
@@ -193,7 +193,7 @@ class Parameter:
             "Please specify in_units, in_channels, etc for `Block`s."
         )
         assert self._shape is not None
-        with autograd.pause():
+        with recording.pause():
             if data is None:
                 data = empty(self._shape, cpu(), self._dtype)
                 # an initializer of the parameter's own fills it whatever its name is
@@ -211,7 +211,7 @@ class Parameter:
             return
         assert self._data is not None
         self._grad = [zeros(d.shape, d.context, d.dtype) if d.size else d for d in self._data]
-        autograd.mark_variables(self._data, self._grad, self.grad_req)
+        recording.mark_variables(self._data, self._grad, self.grad_req)
 
     def _load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
         """Take values from a file, initialising if necessary."""
@@ -264,7 +264,7 @@ class Parameter:
         where = contexts(ctx)
         if self._data is not None:
             data = self._reduce()
-            with autograd.pause():
+            with recording.pause():
                 self._init_impl(data, where)
         elif self._deferred_init:
             init, _, default, data = self._deferred_init
@@ -278,7 +278,7 @@ class Parameter:
         self._var = None
         if self._data is None:
             return
-        with autograd.pause():
+        with recording.pause():
             self._data = [d.astype(dtype) for d in self._data]
             bump()
             self._init_grad()
@@ -375,7 +375,7 @@ class Parameter:
             self._deferred_init = (init, where, default, data)
             self._finish_deferred_init()
             return
-        with autograd.pause():
+        with recording.pause():
             for own in self._data:
                 own[:] = data
 

@@ -10,24 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import autograd
+from .. import recording
 from ..backends.devices import device_of
 from ..base import MXNetError
 from ..compiler.ir.graph import RANDOM_STATE, Graph
 from ..compiler.ir.types import TensorType
-from ..compiler.passes.simplify import simplify
 from ..compiler.primitives import builder
-from ..compiler.reference import Interpreter
 from ..context import Context, current_context
 from ..ops.functions import Bound
 from ..ops.params import Values
 from ..ops.record import Operator, shape_text
-from .array import NDArray, wrap
+from .array import NDArray, refuse_in_place, wrap
+from .tape import Function, FunctionCall, Pullback, tracked
 
 __all__ = ["apply", "apply_function", "operator_graph"]
 
 _graphs: dict[Any, tuple[Graph, bool]] = {}
-_plans: dict[Any, tuple[Interpreter, bool]] = {}
+_functions: dict[Any, Function] = {}
 _LIMIT = 8192  # plans kept; beyond it all are dropped and made again
 
 
@@ -92,28 +91,62 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
     if op.eager is not None:
         op.check(values, [x._type.tensor for x in inputs])
         results = list(op.eager(device.xp, values, *arrays))
+        function = seed = None
     else:
-        training = autograd.state.training
-        key = (op, values.key, training, device.xp, *[x._type.tensor for x in inputs])
-        plan = _plans.get(key)
-        if plan is None:
+        training = recording.state.training
+        key = (op, values.key, training, *[x._type.tensor for x in inputs])
+        function = _functions.get(key)
+        if function is None:
+            if len(_functions) >= _LIMIT:
+                _functions.clear()
             graph, draws = operator_graph(op, values, [x._type.tensor for x in inputs], training)
-            if len(_plans) >= _LIMIT:
-                _plans.clear()
-            plan = _plans[key] = (Interpreter(simplify(graph), device.xp), draws)
-        run, draws = plan
-        if draws:
+            function = _functions[key] = Function(graph, draws)
+        if function.draws:
             from ..random import next_state
 
-            arrays.append(device.from_host(next_state(where)))
-        results = run(*arrays)
-    for target, source in op.mutates.items():
-        inputs[target]._data[...] = results[source]
+            seed = device.from_host(next_state(where))
+            results = function.run(device.xp, [*arrays, seed])
+        else:
+            seed = None
+            results = function.run(device.xp, arrays)
     visible = results[: op.num_visible(values)]
+    track = recording.state.recording and tracked(inputs)
+    writes = [(inputs[target], results[source]) for target, source in op.mutates.items() if source < len(results)]
+    if not op.mutates_in_backward:
+        for array, value in writes:
+            array._data[...] = value
+        writes = []
     if out is not None:
-        return write_out(visible, out)
-    wrapped = [wrap(r, where) for r in visible]
-    return wrapped[0] if len(wrapped) == 1 else wrapped
+        if recording.state.recording:
+            for target in out if isinstance(out, (list, tuple)) else (out,):
+                refuse_in_place(target)
+        written = write_out(visible, out)
+        wrapped = list(out) if isinstance(out, (list, tuple)) else [out]
+    else:
+        wrapped = [wrap(r, where) for r in visible]
+        written = wrapped[0] if len(wrapped) == 1 else wrapped
+    if track:
+        if function is not None:
+            late = [(array._data, value) for array, value in writes]
+            FunctionCall(function, inputs, wrapped, where, seed, results[len(visible) :], late)
+        elif op.eager_gradient is not None:
+            _record_eager(op, values, inputs, wrapped, device)
+    return written
+
+
+def _record_eager(
+    op: Operator, values: Values, inputs: Sequence[NDArray], results: Sequence[NDArray], device: Any
+) -> None:
+    """Record an operator that has no graph; its derivative runs on arrays as it does itself."""
+    arrays, outputs = [x._data for x in inputs], [r._data for r in results]
+    where = inputs[0].context
+
+    def pullback(*cotangents: NDArray) -> list[NDArray | None]:
+        assert op.eager_gradient is not None
+        found = op.eager_gradient(device.xp, values, [c._data for c in cotangents], arrays, outputs)
+        return [None if g is None else wrap(g, where) for g in found]
+
+    Pullback(pullback, inputs, results)
 
 
 def common_context(op: Operator, inputs: Sequence[NDArray]) -> Context:

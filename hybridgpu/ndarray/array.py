@@ -130,9 +130,9 @@ def _broadcasts(a: NDArray, b: NDArray) -> bool:
 
 def refuse_in_place(x: NDArray) -> None:
     """Raise MXNet's error for writing into an array that gradients are recorded for."""
-    from .. import autograd
+    from .. import recording
 
-    if autograd.state.recording and x._autograd is not None:
+    if recording.state.recording and x._autograd is not None:
         from ..base import MXNetError
 
         raise MXNetError(
@@ -276,12 +276,18 @@ class NDArray:
             TypeError: ``other`` is neither.
         """
         if isinstance(other, Context):
-            return wrap(device_of(other).from_host(self.asnumpy()) if _moves(self, other) else self._data.copy(), other)
+            from .tape import record_call
+
+            def move(x: NDArray) -> list[NDArray]:
+                return [wrap(device_of(other).from_host(x.asnumpy()) if _moves(x, other) else x._data.copy(), other)]
+
+            return record_call(move, lambda g: [g.copyto(self.context)], [self])[0]
         if not isinstance(other, NDArray):
             raise TypeError(f"copyto does not support type {type(other)}")
         if other is self:
             warnings.warn("You are attempting to copy an array to itself", RuntimeWarning, stacklevel=2)
             return False  # type: ignore[return-value]
+        refuse_in_place(other)
         if other.shape != self.shape:
             raise ValueError(f"could not copy an array of shape {self.shape} into one of shape {other.shape}")
         if _moves(self, other.context):
@@ -316,11 +322,22 @@ class NDArray:
         Raises:
             KeyError: a grad_req other than write, add and null.
         """
-        from .. import autograd
+        from .. import recording
 
         device = device_of(self._type.ctx)
         zero = wrap(device.xp.zeros(self.shape, self._data.dtype), self._type.ctx)
-        autograd.mark_variables([self], [zero], grad_req)
+        recording.mark_variables([self], [zero], grad_req)
+
+    def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True) -> None:
+        """Write the gradients of the sum of this array's elements, weighted by ``out_grad``, into the buffers
+        of the variables that it depends on; see ``autograd.backward``.
+
+        Raises:
+            MXNetError: the array was not recorded, or its graph was used before.
+        """
+        from .tape import backward
+
+        backward([self], [out_grad], None, retain_graph, False, train_mode)
 
     def tostype(self, stype: str) -> NDArray:
         """``self``: storage is always dense.
@@ -372,9 +389,9 @@ class NDArray:
                 raise MXNetError(
                     f"target shape size is larger than the current shape: {tuple(shape)} has {new} elements, the array {self.size}"
                 )
-        from .. import autograd
+        from .. import recording
 
-        if autograd.state.recording:
+        if recording.state.recording:
             op = OPERATORS["Reshape"]
             return apply(op, (self,), op.parse({"shape": tuple(shape), "reverse": reverse}))  # type: ignore[no-any-return]
         return wrap(self._data.reshape(infer_reshape(self.shape, shape, reverse)), self._type.ctx)

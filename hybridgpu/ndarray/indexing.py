@@ -15,12 +15,41 @@ import numpy as np
 from ..backends.devices import device_of
 from ..base import MXNetError, is_integer, numeric_types
 from .array import NDArray, wrap
+from .tape import record_call, tracked
 
 __all__ = ["get_item", "set_item"]
 
 
 def get_item(x: NDArray, key: Any) -> NDArray:
-    """``x[key]``.
+    """``x[key]``, recorded under ``autograd.record``; see :func:`part`."""
+    if not tracked((x,)):
+        return part(x, key)
+    return record_call(lambda a: [part(a, key)], lambda g: [_spread(g, key, x)], [x])[0]
+
+
+def _spread(g: NDArray, key: Any, like: NDArray) -> NDArray:
+    """The transpose of ``like[key]``: zeros with the cotangent added where the elements came from."""
+
+    def forward(a: NDArray) -> list[NDArray]:
+        xp = device_of(a.context).xp
+        y = xp.zeros(like.shape, a._data.dtype)
+        index = normalize(like, int(key) if isinstance(key, (bool, np.bool_)) else key)
+        values = a._data.reshape(y[index].shape)
+        if any(not (k is None or k is Ellipsis or isinstance(k, (slice, int))) for k in _as_tuple(index)):
+            xp.add.at(y, index, values)  # arrays may name an element twice
+        else:
+            y[index] = values
+        return [wrap(y, a.context)]
+
+    return record_call(forward, lambda h: [get_item(h, key)], [g])[0]
+
+
+def _as_tuple(index: Any) -> tuple[Any, ...]:
+    return index if isinstance(index, tuple) else (index,)
+
+
+def part(x: NDArray, key: Any) -> NDArray:
+    """``x[key]``, not recorded.
 
     Raises:
         IndexError: out of range, or more keys than axes.

@@ -45,8 +45,12 @@ class Operator:
         result_dtype: (values, input dtypes) -> dtype of the results, where it is not the attribute
             ``dtype`` or the first input's; used where shapes are unknown.
         infer_inputs: (values, shapes) -> shapes, filling in None from what is known.
-        mutates: input index -> output index whose value it takes after the call.
+        mutates: input index -> index of the result of ``lower`` whose value it takes after the call; results
+            beyond ``outputs`` exist for this only, and a lowering may leave them out where nothing changes.
+        mutates_in_backward: the inputs change when the backward pass runs (MXNet's running averages).
+        mutating: (values) -> whether the inputs do change, for ``mutates_in_backward``.
         eager: (xp, values, *arrays) -> arrays, for results whose shape depends on values.
+        eager_gradient: (xp, values, cotangents, inputs, outputs) -> one array or None an input, with ``eager``.
         method: name as a method of arrays and Symbols, '' for none.
         count_param: the attribute that holds the number of variadic inputs.
         samples: what tests draw: keyword sets of attributes with input shapes.
@@ -70,7 +74,10 @@ class Operator:
     result_dtype: Callable[[Values, Sequence[DType | None]], DType | None] | None = None
     infer_inputs: Callable[[Values, list[Any]], list[Any]] | None = None
     mutates: dict[int, int] = field(default_factory=dict)
+    mutates_in_backward: bool = False
+    mutating: Callable[[Values], bool] = lambda values: True
     eager: Callable[..., Any] | None = None
+    eager_gradient: Callable[..., Sequence[Any]] | None = None
     method: str = ""
     count_param: str = ""
     samples: tuple[Any, ...] = ()

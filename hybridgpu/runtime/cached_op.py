@@ -13,14 +13,16 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .. import autograd
+from .. import recording
 from ..context import Context
 from ..ndarray.array import ArrayType, NDArray
+from ..ndarray.tape import tracked
 from ..symbol import Symbol
 from ..symbol.lowering import structure
 from .epoch import epoch
 from .pool import OutputPool
 from .program import Compiled, compiled
+from .training import Training, training_program
 
 __all__ = ["CachedOp"]
 
@@ -60,6 +62,7 @@ class CachedOp:
         self._changes: dict[str, int] = {}
         self._count = 0
         self._seen: dict[Any, Compiled] = {}
+        self._trained: dict[Any, Training] = {}
 
     # -- the general way
 
@@ -72,7 +75,33 @@ class CachedOp:
         """
         ctx = arrays[0].context
         inputs = self.inputs(arrays, ctx)
+        if tracked(inputs):
+            return self.training_for(inputs, ctx).call(inputs, ctx)
         return self.compiled_for(inputs, ctx).run(inputs, ctx)
+
+    def training_for(self, inputs: Sequence[NDArray], ctx: Context) -> Training:
+        """The forward and backward programs for the types of ``inputs`` and the gradients they want."""
+        training = recording.state.training
+        types = [x._type for x in inputs]
+        wanted = tuple(_wanted(x) for x in inputs)
+        key = (tuple(types), training, wanted)
+        found = self._trained.get(key)
+        if found is None:
+            reason = self._reason(types, training)
+            found = training_program(
+                self.symbol,
+                [t.tensor for t in types],
+                training,
+                wanted,
+                ctx,
+                self.fixed,
+                self.name,
+                reason,
+                self._structure,
+            )
+            self._trained[key] = found
+            self._last = (types, training)
+        return found
 
     def inputs(self, arrays: Sequence[NDArray], ctx: Context) -> list[NDArray]:
         """Arrays for all variables of the graph, parameters included."""
@@ -80,7 +109,7 @@ class CachedOp:
 
     def compiled_for(self, inputs: Sequence[NDArray], ctx: Context) -> Compiled:
         """The program for the types of ``inputs``."""
-        training = autograd.state.training
+        training = recording.state.training
         types = [x._type for x in inputs]
         key = (tuple(types), training)
         found = self._seen.get(key)
@@ -130,7 +159,7 @@ class CachedOp:
         It checks that the arguments have the same types, the training flag is the same and no
         parameter moved; otherwise it calls ``slow``. Only single results on the host so far.
         """
-        if self._last is None and not self._seen:
+        if not self._seen or recording.state.recording:
             return None
         (types, training), program = next(reversed(self._seen.items()))
         ctx = types[0].ctx
@@ -138,6 +167,7 @@ class CachedOp:
         if (
             program.program is None
             or program.draws
+            or program.writes
             or len(program.outputs) != 1
             or getattr(loaded, "single", None) is None
         ):
@@ -163,7 +193,7 @@ class CachedOp:
         heads = [(n, k) for n, k in inner._heads if monitor_all or n.op is not None]
         group = Symbol(heads)
         program = compiled(
-            group, [x._type.tensor for x in inputs], autograd.state.training, ctx, name=f"{self.name} monitored"
+            group, [x._type.tensor for x in inputs], recording.state.training, ctx, name=f"{self.name} monitored"
         )
         values = program.run(inputs, ctx)
         names = group.list_outputs()
@@ -171,6 +201,11 @@ class CachedOp:
             (names[k], n.op.name if n.op else "null", v)
             for k, ((n, _), v) in enumerate(zip(heads, values, strict=True))
         ]
+
+
+def _wanted(x: NDArray) -> bool:
+    info = x._autograd
+    return info is not None and (info.node is not None or info.grad_req != "null")
 
 
 def _prepare(
@@ -190,7 +225,7 @@ def _prepare(
             wanted[s] = t
     pool = OutputPool(made.outputs[0], ctx)
     take = pool.take
-    state, born = autograd.state, epoch[0]
+    state, born = recording.state, epoch[0]
     free, release = loaded._free, loaded.release
     has_arena = bool(made.program and made.program.arena_bytes)
     make_arena = loaded.arena

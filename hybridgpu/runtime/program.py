@@ -11,10 +11,11 @@ import hashlib
 import threading
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..backends.devices import Device, device_of
+from ..compiler.ir.graph import Graph
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.program import VERSION, HostStep, Program
 from ..context import Context
@@ -26,7 +27,7 @@ from ..store import default_store
 from ..symbol.symbol import Symbol
 from .reports import CompileEvent, Dumper, record
 
-__all__ = ["Compiled", "compiled"]
+__all__ = ["Compiled", "build", "compiled", "store_key"]
 
 
 class Compiled:
@@ -37,6 +38,7 @@ class Compiled:
         loaded: what runs it.
         outputs: types of the results.
         draws: True if it takes a random state as last argument.
+        writes: positions of the inputs that take the values of the last results after a call.
         seconds: what making it cost.
         cache: 'none', 'disk' (program found there) or 'memory'.
     """
@@ -46,20 +48,33 @@ class Compiled:
     ) -> None:
         self.device, self.outputs, self.draws = device, outputs, draws
         self.program, self.loaded = program, loaded
+        self.writes: tuple[int, ...] = ()
         self.seconds = 0.0
         self.cache = "none"
 
     def run(self, inputs: Sequence[NDArray], ctx: Context) -> list[NDArray]:
         """The results for arrays in ``list_inputs`` order."""
         arrays = [x._data for x in inputs]
-        if self.draws:
-            arrays.append(self.device.from_host(next_state(ctx)))
+        results = self.results(arrays, self.seed(ctx))
+        if self.writes:
+            for k, value in zip(self.writes, results[len(results) - len(self.writes) :], strict=True):
+                arrays[k][...] = value
+            results = results[: len(results) - len(self.writes)]
+        return [wrap(a, ctx) for a in results]
+
+    def seed(self, ctx: Context) -> Any:
+        """A fresh random state on the device, None if the graph draws nothing."""
+        return self.device.from_host(next_state(ctx)) if self.draws else None
+
+    def results(self, arrays: Sequence[Any], seed: Any = None) -> list[Any]:
+        """Results for device arrays."""
+        arguments = [*arrays, seed] if self.draws else list(arrays)
         if self.program is None:
-            return [wrap(a, ctx) for a in self.loaded(*arrays)]
+            return self.loaded(*arguments)  # type: ignore[no-any-return]
         xp = self.device.xp
         results = [xp.empty(t.shape, t.dtype.np) for t in self.outputs]
-        self.loaded(arrays, results)
-        return [wrap(a, ctx) for a in results]
+        self.loaded(arguments, results)
+        return results
 
 
 _memory: dict[Any, Compiled] = {}
@@ -84,6 +99,7 @@ def compiled(
         name, reason: for the report.
         structure: the symbol's structure hash, if known.
     """
+    from ..symbol.lowering import mutations
     from ..symbol.lowering import structure as structure_of
 
     device = device_of(ctx)
@@ -96,38 +112,50 @@ def compiled(
     with _building:
         found = _memory.get(key)
         if found is None:
-            found = _memory[key] = _build(symbol, list(types), training, device, fixed, name, reason, repr(key[:5]))
+            writes = mutations(symbol, training, in_backward=False)
+
+            def lower(dumper: Dumper) -> Graph:
+                from ..symbol.lowering import lower_symbol
+
+                if dumper.folder is not None:
+                    dumper.write("00_symbol.json", symbol.tojson())
+                named = dict(zip(symbol.list_inputs(), types, strict=True))
+                return lower_symbol(symbol, named, training, name, writes)
+
+            found = build(lower, list(types), device, fixed, name, reason, repr(key[:5]))
+            found.writes = tuple(w.position for w in writes)
+            _memory[key] = found
     return found
 
 
-def _build(
-    symbol: Symbol,
-    types: list[TensorType],
-    training: bool,
+def build(
+    lower: Callable[[Dumper], Graph],
+    types: Sequence[TensorType],
     device: Device,
     fixed: frozenset[int],
     name: str,
     reason: str,
     identity: str,
 ) -> Compiled:
+    """The program of a graph: from the store, or made from ``lower(dumper)``.
+
+    Args:
+        identity: everything that the graph depends on, as text.
+    """
     start = time.perf_counter()
     backend = device.backend()
     if backend is None:
-        made = _reference(symbol, types, training, device, name)
+        made = _reference(lower(Dumper(name)), types, device)
     else:
         store = default_store()
-        key = hashlib.sha256(f"{VERSION} {kernels_hash()} {identity}".encode()).hexdigest()
+        key = store_key(identity)
         program = _stored(store.get_json("program", key))
         cached = program is not None
         if program is None:
             from ..compiler.pipeline import compile_graph
-            from ..symbol.lowering import lower_symbol
 
             dumper = Dumper(name)
-            if dumper.folder is not None:
-                dumper.write("00_symbol.json", symbol.tojson())
-            graph = lower_symbol(symbol, dict(zip(symbol.list_inputs(), types, strict=True)), training, name)
-            program = compile_graph(graph, backend.target, fixed, dumper if dumper.folder else None)
+            program = compile_graph(lower(dumper), backend.target, fixed, dumper if dumper.folder else None)
             store.put_json("program", key, program.to_json())
         outputs = [tensor_type(tuple(shape), from_short(short)) for shape, short in program.outputs]
         made = Compiled(device, outputs, len(program.inputs) > len(types), program, backend.load(program))
@@ -135,6 +163,11 @@ def _build(
     made.seconds = time.perf_counter() - start
     _record(made, name, types, reason)
     return made
+
+
+def store_key(identity: str) -> str:
+    """The name under which the store keeps what depends on ``identity`` and on our own sources."""
+    return hashlib.sha256(f"{VERSION} {kernels_hash()} {identity}".encode()).hexdigest()
 
 
 def _stored(data: Any) -> Program | None:
@@ -147,10 +180,9 @@ def _stored(data: Any) -> Program | None:
         return None
 
 
-def _reference(symbol: Symbol, types: list[TensorType], training: bool, device: Device, name: str) -> Compiled:
+def _reference(graph: Graph, types: Sequence[TensorType], device: Device) -> Compiled:
     from ..compiler.passes.simplify import simplify
     from ..compiler.reference import Interpreter
-    from ..symbol.lowering import lower_symbol
 
     global _warned
     if not _warned:
@@ -161,7 +193,7 @@ def _reference(symbol: Symbol, types: list[TensorType], training: bool, device: 
             RuntimeWarning,
             stacklevel=5,
         )
-    graph = simplify(lower_symbol(symbol, dict(zip(symbol.list_inputs(), types, strict=True)), training, name))
+    graph = simplify(graph)
     draws = len(graph.inputs) > len(types)
     return Compiled(device, [o.type for o in graph.outputs], draws, None, Interpreter(graph, device.xp))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ..base import MXNetError
 from ..compiler.ir import Graph, Node
@@ -12,16 +13,57 @@ from ..compiler.ir.graph import Provenance
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from .inference import lower_node, origin
-from .node import topological
+from .node import SymbolNode, topological
 from .symbol import Symbol
 
-__all__ = ["lower_symbol", "structure"]
+__all__ = ["Mutation", "lower_symbol", "mutations", "structure"]
 
 
-def lower_symbol(symbol: Symbol, types: Mapping[str, TensorType], training: bool, name: str = "graph") -> Graph:
+class Mutation(NamedTuple):
+    """An input that takes the value of a result after a call: running averages, optimizer states.
+
+    Attributes:
+        node, result: what it takes.
+        position: of the variable in ``list_inputs``.
+    """
+
+    node: SymbolNode
+    result: int
+    position: int
+
+
+def mutations(symbol: Symbol, training: bool, in_backward: bool) -> list[Mutation]:
+    """The variables that a run of the graph changes, either at the call or when its backward pass runs.
+
+    Raises:
+        MXNetError: an operator that would have to change something other than a variable.
+    """
+    found = []
+    position = {n: k for k, n in enumerate(symbol.list_inputs())}
+    for node in topological(symbol._heads):
+        if node.op is None or not node.op.mutates or node.op.mutates_in_backward is not in_backward:
+            continue
+        if in_backward and not (training and node.op.mutating(node.values)):
+            continue
+        for target, result in node.op.mutates.items():
+            source = node.inputs[target][0]
+            if source.op is not None:
+                raise MXNetError(f"operator {node.name} changes its input {target}, which must be a variable")
+            found.append(Mutation(node, result, position[source.name]))
+    return found
+
+
+def lower_symbol(
+    symbol: Symbol,
+    types: Mapping[str, TensorType],
+    training: bool,
+    name: str = "graph",
+    writes: Sequence[Mutation] = (),
+) -> Graph:
     """The graph whose inputs are the symbol's variables in ``list_inputs`` order.
 
-    Graphs that draw random numbers get one more input, RANDOM_STATE, at the end.
+    Its results are the heads, then the values of ``writes``. Graphs that draw random numbers get one
+    more input, RANDOM_STATE, at the end.
 
     Raises:
         MXNetError: a node whose inputs do not fit; it is named, with the line that made it.
@@ -43,7 +85,8 @@ def lower_symbol(symbol: Symbol, types: Mapping[str, TensorType], training: bool
         except MXNetError as e:
             raise MXNetError(f"Error in operator {node.name}: {e}{origin(node)}") from None
     b.prov = None
-    return b.finish([results[id(n)][k] for n, k in symbol._heads], name)
+    heads = [results[id(n)][k] for n, k in symbol._heads]
+    return b.finish([*heads, *(results[id(w.node)][w.result] for w in writes)], name)
 
 
 def structure(symbol: Symbol) -> str:

@@ -232,6 +232,11 @@ def _stop_gradient(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | Non
     return inputs[0]  # derivatives have been taken by now
 
 
+@rule("custom_gradient")
+def _custom_gradient(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    return inputs[0]
+
+
 @rule("copy")
 def _copy(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     return inputs[0]  # materialize makes the copies that are needed

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reverse mode differentiation of a graph.
+
+The result is a graph of primitives again, so that it is simplified, fused and compiled like any
+other, and can be differentiated once more. It recomputes from the inputs what it needs of the
+forward values, except those that the caller keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, reachable
+from ..primitives import TABLE
+
+__all__ = ["Derivative", "differentiate", "residuals"]
+
+#: families whose results are kept for the backward pass rather than computed again
+_EXPENSIVE = frozenset({"contract", "reduce", "window", "scan", "sort", "library", "index"})
+
+
+@dataclass(frozen=True)
+class Derivative:
+    """The backward graph of a forward graph.
+
+    Attributes:
+        graph: its inputs are ``takes`` in order, then the random state if the forward graph draws.
+        takes: positions in the list of all forward inputs (without the state), all kept values and all
+            cotangents, one after the other.
+        gives: for each wanted input its position among the results, None where the derivative is zero.
+        draws: whether it needs the random state of the forward call.
+    """
+
+    graph: Graph
+    takes: tuple[int, ...]
+    gives: tuple[int | None, ...]
+    draws: bool
+
+
+def differentiate(graph: Graph, kept: Sequence[Node], given: Sequence[bool], wanted: Sequence[bool]) -> Derivative:
+    """The graph of the cotangents of inputs for cotangents of outputs.
+
+    Args:
+        graph: the forward graph.
+        kept: forward values that are arguments of the result instead of being computed again.
+        given: for each output, whether it has a cotangent.
+        wanted: for each input (the random state not counted), whether its cotangent is asked for.
+    """
+    plain = [n for n in graph.inputs if n.params["name"] != RANDOM_STATE]
+    states = [n for n in graph.inputs if n.params["name"] == RANDOM_STATE]
+    b = Builder(TABLE)
+    value: dict[Node, Node] = {n: b.input(n.type, n.params["name"]) for n in plain}
+    arguments = list(value.values())
+    for k, node in enumerate(kept):
+        argument = b.input(node.type, f"kept{k}")
+        arguments.append(argument)
+        if node.prim.family != "leaf":
+            value.setdefault(node, argument)
+    cotangents = [b.input(o.type, f"cotangent{k}") if given[k] else None for k, o in enumerate(graph.outputs)]
+    arguments += [g for g in cotangents if g is not None]
+    for state in states:
+        value[state] = b.input(state.type, RANDOM_STATE)
+    for node in graph.nodes:
+        if node not in value:
+            b.prov = node.prov
+            value[node] = b.apply(node.prim, [value[i] for i in node.inputs], node.params)
+
+    gradients = _sweep(b, graph, value, cotangents, {n for n, w in zip(plain, wanted, strict=True) if w})
+    results: list[Node] = []
+    gives: list[int | None] = []
+    for node, want in zip(plain, wanted, strict=True):
+        if want:
+            gradient = gradients.get(node)
+            gives.append(None if gradient is None else len(results))
+            if gradient is not None:
+                results.append(gradient)
+    needed = set(reachable(results))
+    takes = tuple(k for k, a in enumerate(arguments) if a in needed)
+    inputs = [arguments[k] for k in takes]
+    used_state = [value[s] for s in states if value[s] in needed]
+    made = Graph(f"{graph.name}_backward", (*inputs, *used_state), tuple(results))
+    return Derivative(made, takes, tuple(gives), bool(used_state))
+
+
+def _sweep(
+    b: Builder, graph: Graph, value: dict[Node, Node], cotangents: Sequence[Node | None], wanted: set[Node]
+) -> dict[Node, Node]:
+    """Cotangents of the wanted inputs."""
+    depends = set(wanted)
+    for node in graph.nodes:
+        if not depends.isdisjoint(node.inputs):
+            depends.add(node)
+    found: dict[Node, Node] = {}
+
+    def add(node: Node, g: Node) -> None:
+        found[node] = b.add(found[node], g) if node in found else g
+
+    for node, g in zip(graph.outputs, cotangents, strict=True):
+        if g is not None and node in depends:
+            add(node, g)
+    for node in reversed(graph.nodes):
+        if node not in found or not node.inputs:
+            continue
+        vjp = node.prim.vjp
+        if isinstance(vjp, str):
+            assert vjp == NO_DERIVATIVE
+            continue
+        if node.prov is not None:
+            b.prov = Provenance(f"_backward_{node.prov.op}", node.prov.name, node.prov.line)
+        parts = vjp(b, found[node], value[node], [value[i] for i in node.inputs], node.params)
+        for operand, part in zip(node.inputs, parts, strict=True):
+            if part is not None and operand in depends:
+                add(operand, part)
+    b.prov = None
+    return {n: found[n] for n in wanted if n in found}
+
+
+def residuals(graph: Graph, given: Sequence[bool], wanted: Sequence[bool]) -> list[Node]:
+    """Forward values worth keeping for the backward pass: results of contractions, reductions and the
+    like that it uses directly. Elementwise cones and random bits are computed again from them.
+    """
+    outputs = set(graph.outputs)
+    candidates = [n for n in graph.nodes if n.prim.family in _EXPENSIVE or n in outputs]
+    derivative = differentiate(graph, candidates, given, wanted)
+    first = sum(n.params["name"] != RANDOM_STATE for n in graph.inputs)
+    return [candidates[k - first] for k in derivative.takes if first <= k < first + len(candidates)]

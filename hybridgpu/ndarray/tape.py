@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recorded graph of eager calls, and the sweep that turns it into gradients.
+
+Every call under ``record()`` with an input that gradients are wanted for leaves a node that its
+results point to; nothing else holds it. A node knows the graph of primitives that it ran, so its
+derivative is derived once per graph and kept. The derivative is run like any other call, and is
+recorded itself under ``create_graph``, which is all that higher orders need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..backends.devices import device_of
+from ..base import MXNetError
+from ..compiler.ir.graph import Graph
+from ..compiler.passes.differentiate import differentiate
+from ..compiler.passes.simplify import simplify
+from ..compiler.reference import Interpreter
+from ..context import Context
+from ..recording import GradientInfo, state
+from .array import NDArray, wrap
+
+__all__ = ["Function", "FunctionCall", "Node", "backward", "record_call", "tracked"]
+
+NOT_RECORDED = (
+    "Cannot differentiate node because it is not in a computational graph. You need to set is_recording to true or use "
+    "autograd.record() to save computational graphs for backward. If you want to differentiate the same graph twice, you "
+    "need to pass retain_graph=True to backward."
+)
+
+
+def tracked(inputs: Sequence[NDArray]) -> bool:
+    """True if a call on these arrays is to be recorded."""
+    if not state.recording:
+        return False
+    for x in inputs:
+        if x._autograd is not None:
+            return True
+    return False
+
+
+class Node:
+    """A recorded call.
+
+    Attributes:
+        inputs: what each input knew of gradients when the call was made, None for constants.
+        types: types of the results, for cotangents that are zero.
+        released: True after a backward pass that did not retain the graph.
+    """
+
+    __slots__ = ("__weakref__", "inputs", "released", "types")
+
+    def __init__(self, inputs: Sequence[NDArray], results: Sequence[NDArray]) -> None:
+        self.inputs: list[GradientInfo | None] = [x._autograd for x in inputs]
+        self.types = [r._type for r in results]
+        self.released = False
+        for k, r in enumerate(results):
+            r._autograd = GradientInfo(None, "null", self, k)
+
+    def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
+        """Cotangents of the wanted inputs (None where zero), for those of the results (None where zero)."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Forget what the backward pass needs."""
+        self.released = True
+
+    def zeros(self, k: int) -> NDArray:
+        """A zero cotangent of result ``k``."""
+        t = self.types[k]
+        return wrap(device_of(t.ctx).xp.zeros(t.shape, t.dtype.np), t.ctx)
+
+
+class Function:
+    """A graph that arrays are run through, with its derivatives, each made once."""
+
+    __slots__ = ("_derivatives", "_runs", "draws", "graph")
+
+    def __init__(self, graph: Graph, draws: bool) -> None:
+        self.graph, self.draws = graph, draws
+        self._runs: dict[int, Interpreter] = {}
+        self._derivatives: dict[Any, tuple[Function, tuple[int, ...], tuple[int | None, ...]]] = {}
+
+    def run(self, xp: Any, arrays: Sequence[Any]) -> list[Any]:
+        """Results for device arrays, the random state last."""
+        run = self._runs.get(id(xp))
+        if run is None:
+            run = self._runs[id(xp)] = Interpreter(simplify(self.graph), xp)
+        return run(*arrays)
+
+    def derivative(
+        self, given: tuple[bool, ...], wanted: tuple[bool, ...]
+    ) -> tuple[Function, tuple[int, ...], tuple[int | None, ...]]:
+        """The backward function, what it takes of (inputs, results, given cotangents), what it gives."""
+        key = (given, wanted)
+        found = self._derivatives.get(key)
+        if found is None:
+            made = differentiate(self.graph, self.graph.outputs, given, wanted)
+            found = self._derivatives[key] = (Function(made.graph, made.draws), made.takes, made.gives)
+        return found
+
+
+class FunctionCall(Node):
+    """A recorded call of a :class:`Function`."""
+
+    __slots__ = ("arrays", "ctx", "function", "results", "seed", "writes")
+
+    def __init__(
+        self,
+        function: Function,
+        inputs: Sequence[NDArray],
+        results: Sequence[NDArray],
+        ctx: Context,
+        seed: Any = None,
+        hidden: Sequence[Any] = (),
+        writes: Sequence[tuple[Any, Any]] = (),
+    ) -> None:
+        """``hidden`` are results that callers do not see; ``writes`` (array, value) happen at the backward pass."""
+        super().__init__(inputs, results)
+        self.function, self.ctx, self.seed = function, ctx, seed
+        self.arrays = [x._data for x in inputs]
+        self.results = [*(r._data for r in results), *hidden]
+        self.writes = list(writes)
+
+    def release(self) -> None:
+        self.released = True
+        self.arrays = self.results = []
+        self.seed = None
+
+    def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
+        for target, value in self.writes:
+            target[...] = value
+        self.writes.clear()
+        visible = len(self.types)
+        given = (*(c is not None for c in cotangents), *(False,) * (len(self.results) - visible))
+        function, takes, gives = self.function.derivative(given, tuple(wanted))
+        if not function.graph.outputs:
+            return [None] * sum(wanted)
+        heads = [c for c in cotangents if c is not None]
+        results = run_function(function, [self._argument(k, heads) for k in takes], self.ctx, self.seed)
+        return [None if k is None else results[k] for k in gives]
+
+    def _argument(self, k: int, heads: Sequence[NDArray]) -> NDArray:
+        if k < len(self.arrays):
+            x = wrap(self.arrays[k], self.ctx)
+            x._autograd = self.inputs[k]
+            return x
+        k -= len(self.arrays)
+        if k < len(self.results):
+            x = wrap(self.results[k], self.ctx)
+            if k < len(self.types):
+                x._autograd = GradientInfo(None, "null", self, k)
+            return x
+        return heads[k - len(self.results)]
+
+
+def run_function(function: Function, arrays: Sequence[NDArray], ctx: Context, seed: Any) -> list[NDArray]:
+    """Run a derivative, recorded if recording is on."""
+    raw = [a._data for a in arrays]
+    if function.draws:
+        raw.append(seed)
+    results = [wrap(r, ctx) for r in function.run(device_of(ctx).xp, raw)]
+    if tracked(arrays):
+        FunctionCall(function, arrays, results, ctx, seed)
+    return results
+
+
+def record_call(
+    forward: Callable[..., Sequence[NDArray]],
+    pullback: Callable[..., Sequence[NDArray | None]],
+    inputs: Sequence[NDArray],
+) -> list[NDArray]:
+    """Call ``forward(*inputs)`` and record ``pullback(*cotangents)``, both made of operations on arrays."""
+    track = tracked(inputs)
+    recording, state.recording = state.recording, False
+    try:
+        results = list(forward(*inputs))
+    finally:
+        state.recording = recording
+    if track:
+        Pullback(pullback, inputs, results)
+    return results
+
+
+class Pullback(Node):
+    """A recorded call whose derivative is a Python function of the cotangents."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Any, inputs: Sequence[NDArray], results: Sequence[NDArray]) -> None:
+        super().__init__(inputs, results)
+        self.function = function
+
+    def release(self) -> None:
+        self.released = True
+        self.function = None
+
+    def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
+        filled = [self.zeros(k) if c is None else c for k, c in enumerate(cotangents)]
+        found = self.function(*filled)
+        return [g for g, w in zip(found, wanted, strict=True) if w]
+
+
+# -- the sweep
+
+
+def _order(heads: Sequence[GradientInfo]) -> list[Node]:
+    """Every node that the heads depend on, operands first; without recursion."""
+    order: list[Node] = []
+    done: set[int] = set()
+    for head in heads:
+        if head.node is None:
+            continue
+        stack: list[tuple[Node, int]] = [(head.node, 0)]
+        while stack:
+            node, k = stack.pop()
+            if id(node) in done:
+                continue
+            if k < len(node.inputs):
+                stack.append((node, k + 1))
+                info = node.inputs[k]
+                if info is not None and info.node is not None and id(info.node) not in done:
+                    stack.append((info.node, 0))
+                continue
+            done.add(id(node))
+            order.append(node)
+    return order
+
+
+def backward(
+    heads: Sequence[NDArray],
+    head_grads: Sequence[NDArray | None],
+    variables: Sequence[GradientInfo] | None,
+    retain_graph: bool,
+    create_graph: bool,
+    train_mode: bool,
+) -> list[NDArray | None]:
+    """Gradients of the sum of the heads, weighted by ``head_grads`` (None means ones).
+
+    Args:
+        variables: where gradients are wanted; None means in the buffers of all variables.
+
+    Returns:
+        The gradients of ``variables``, None where there is no way from a head.
+
+    Raises:
+        MXNetError: a head that was not recorded, or whose graph was released.
+    """
+    infos = [h._autograd for h in heads]
+    if any(i is None for i in infos):
+        raise MXNetError(f"Check failed: !AGInfo::IsNone(*i): {NOT_RECORDED}")
+    order = _order(infos)
+    if any(n.released for n in order):
+        raise MXNetError(f"Check failed: {NOT_RECORDED}")
+    found: dict[Any, NDArray] = {}
+    old = state.recording, state.training
+    state.recording, state.training = create_graph, train_mode
+    try:
+        for head, info, given in zip(heads, infos, head_grads, strict=True):
+            _accumulate(found, info.key, _head_gradient(head, given))
+        leaves: dict[Any, GradientInfo] = {}
+        if variables is None:
+            for i in (*infos, *(i for n in order for i in n.inputs)):
+                if i is not None and i.node is None and i.grad_req != "null":
+                    leaves[i.key] = i
+        else:
+            leaves = {v.key: v for v in variables}
+        _run(order, found, leaves, retain_graph)
+        if variables is not None:
+            return [found.get(v.key) for v in variables]
+        for key, leaf in leaves.items():
+            _deliver(leaf, found.get(key))
+        return []
+    finally:
+        state.recording, state.training = old
+
+
+def _head_gradient(head: NDArray, given: NDArray | None) -> NDArray:
+    if given is None:
+        return wrap(device_of(head.context).xp.ones(head.shape, head._data.dtype), head.context)
+    if given.size != head.size:
+        raise MXNetError(f"the head gradient has shape {given.shape}, its head {head.shape}")
+    return given if given.shape == head.shape else given.reshape(head.shape)
+
+
+def _accumulate(found: dict[Any, NDArray], key: Any, g: NDArray) -> None:
+    found[key] = found[key] + g if key in found else g
+
+
+def _run(order: Sequence[Node], found: dict[Any, NDArray], leaves: dict[Any, GradientInfo], retain: bool) -> None:
+    reaches: set[Any] = set(leaves)  # values that a wanted variable reaches
+    wanted: dict[int, list[bool]] = {}
+    for node in order:
+        flags = [i is not None and i.key in reaches for i in node.inputs]
+        wanted[id(node)] = flags
+        if any(flags):
+            reaches.update((id(node), k) for k in range(len(node.types)))
+    for node in reversed(order):
+        keys = [(id(node), k) for k in range(len(node.types))]
+        # a wanted intermediate value keeps its cotangent
+        cotangents = [found.get(k) if k in leaves else found.pop(k, None) for k in keys]
+        flags = wanted[id(node)]
+        if any(c is not None for c in cotangents) and any(flags):
+            parts = iter(node.backward(cotangents, flags))
+            for info, want in zip(node.inputs, flags, strict=True):
+                if want:
+                    part = next(parts)
+                    if part is not None:
+                        assert info is not None
+                        _accumulate(found, info.key, part)
+        if not retain:
+            node.release()
+
+
+def _deliver(leaf: GradientInfo, gradient: NDArray | None) -> None:
+    """Write a gradient into the buffer of a variable."""
+    target = leaf.grad._data
+    if leaf.grad_req == "add":
+        if gradient is not None:
+            target += gradient._data
+    elif gradient is None:
+        target[...] = 0
+    else:
+        target[...] = gradient._data

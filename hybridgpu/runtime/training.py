@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hybridized calls under ``autograd.record``: a forward and a backward program.
+
+The forward program returns, beside the results, the values that the backward program takes over
+(results of matrix products, reductions and the like); the rest is computed again, inside the fused
+kernels of the backward program. Both are cached as every program is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from ..backends.devices import Device, device_of
+from ..compiler.ir.graph import RANDOM_STATE, Graph
+from ..compiler.ir.types import TensorType
+from ..compiler.passes.differentiate import Derivative, differentiate, residuals
+from ..context import Context
+from ..ndarray.array import NDArray, wrap
+from ..ndarray.tape import Function, Node, run_function
+from ..recording import state
+from ..store import default_store
+from ..symbol.lowering import lower_symbol, mutations
+from ..symbol.symbol import Symbol
+from .program import Compiled, build, store_key
+from .reports import Dumper
+
+__all__ = ["Training", "training_program"]
+
+
+class Training:
+    """The two programs of one signature.
+
+    Attributes:
+        forward: its results are the heads, the values of the writes, and the kept values.
+        backward: None if no wanted input gets a gradient.
+        heads: number of heads; all floating point ones have a cotangent, zeros where the user gives none.
+        late: positions of inputs that take new values when the backward pass runs, in order of the results.
+        early: the same for the call itself; these results follow the late ones.
+        kept: positions of kept values among the results of the forward program.
+        takes, gives, draws: see Derivative; kept values stand between inputs and cotangents.
+    """
+
+    def __init__(self, symbol: Symbol, types: list[TensorType], training: bool, wanted: tuple[bool, ...]) -> None:
+        self.symbol, self.types, self.training, self.wanted = symbol, types, training, wanted
+        self.late = mutations(symbol, training, in_backward=True)
+        self.early = mutations(symbol, training, in_backward=False)
+        self.heads = len(symbol._heads)
+        self._graph: Graph | None = None
+        self._function: Function | None = None
+        self.forward: Compiled
+        self.backward: Compiled | None = None
+        self.given: tuple[bool, ...] = ()
+        self.kept: list[int] = []
+        self.takes: tuple[int, ...] = ()
+        self.gives: tuple[int | None, ...] = ()
+
+    def graph(self) -> Graph:
+        """The graph of the heads and the writes."""
+        if self._graph is None:
+            named = dict(zip(self.symbol.list_inputs(), self.types, strict=True))
+            self._graph = lower_symbol(self.symbol, named, self.training, "graph", [*self.late, *self.early])
+        return self._graph
+
+    def function(self) -> Function:
+        """The graph as a function with derivatives of every order, for ``create_graph``."""
+        if self._function is None:
+            graph = self.graph()
+            draws = any(n.params["name"] == RANDOM_STATE for n in graph.inputs)
+            heads = graph.outputs[: self.heads]
+            self._function = Function(Graph(graph.name, graph.inputs, heads), draws)
+        return self._function
+
+    def make(self, device: Device, fixed: frozenset[int], name: str, reason: str, identity: str) -> None:
+        """Compile both programs, or find them in the store."""
+        derivative: list[Derivative] = []
+        plan = default_store().get_json("training", store_key(identity)) if device.backend() else None
+        if not isinstance(plan, dict) or set(plan) != {"given", "kept", "takes", "gives"}:
+            plan = self._plan(derivative)
+            if device.backend():
+                default_store().put_json("training", store_key(identity), plan)
+        self.given = tuple(plan["given"])
+        self.kept, self.takes, self.gives = list(plan["kept"]), tuple(plan["takes"]), tuple(plan["gives"])
+
+        def forward(dumper: Dumper) -> Graph:
+            if dumper.folder is not None:
+                dumper.write("00_symbol.json", self.symbol.tojson())
+            graph = self.graph()
+            self._derive(derivative)
+            extra = [n for n in self._kept_nodes if n not in graph.outputs]
+            return Graph(name, graph.inputs, (*graph.outputs, *extra))
+
+        def backward(dumper: Dumper) -> Graph:
+            self._derive(derivative)
+            made = derivative[0].graph
+            return Graph(f"{name}_backward", made.inputs, made.outputs)
+
+        self.forward = build(forward, self.types, device, fixed, name, reason, f"{identity} forward")
+        if any(g is not None for g in self.gives):
+            arguments = self._argument_types()
+            self.backward = build(
+                backward,
+                [arguments[k] for k in self.takes],
+                device,
+                frozenset(i for i, k in enumerate(self.takes) if k in fixed),
+                f"{name}_backward",
+                reason,
+                f"{identity} backward",
+            )
+
+    def _argument_types(self) -> list[TensorType]:
+        outputs = self.forward.outputs
+        heads = [t for t, g in zip(outputs[: self.heads], self.given, strict=True) if g]
+        return [*self.types, *(outputs[k] for k in self.kept), *heads]
+
+    def _derive(self, found: list[Derivative]) -> None:
+        if not found:
+            graph = self.graph()
+            given = tuple(o.dtype.is_float for o in graph.outputs[: self.heads])
+            self.given = given
+            flags = (*given, *(False,) * (len(graph.outputs) - self.heads))
+            self._kept_nodes = residuals(graph, flags, self.wanted)
+            found.append(differentiate(graph, self._kept_nodes, flags, self.wanted))
+
+    def _plan(self, found: list[Derivative]) -> dict[str, Any]:
+        self._derive(found)
+        graph = self.graph()
+        kept, extra = [], len(graph.outputs)
+        for node in self._kept_nodes:
+            if node in graph.outputs:
+                kept.append(graph.outputs.index(node))
+            else:
+                kept.append(extra)
+                extra += 1
+        return {
+            "given": list(self.given),
+            "kept": kept,
+            "takes": list(found[0].takes),
+            "gives": list(found[0].gives),
+        }
+
+    def call(self, inputs: Sequence[NDArray], ctx: Context) -> list[NDArray]:
+        """Run the forward program and record the call."""
+        arrays = [x._data for x in inputs]
+        seed = self.forward.seed(ctx)
+        results = self.forward.results(arrays, seed)
+        first = self.heads + len(self.late)
+        for k, m in enumerate(self.early):
+            arrays[m.position][...] = results[first + k]
+        late = [(arrays[m.position], results[self.heads + k]) for k, m in enumerate(self.late)]
+        heads = [wrap(r, ctx) for r in results[: self.heads]]
+        _TrainingCall(self, inputs, heads, ctx, seed, [results[k] for k in self.kept], late)
+        return heads
+
+
+class _TrainingCall(Node):
+    """A recorded call of a hybridized graph."""
+
+    __slots__ = ("arrays", "ctx", "kept", "program", "results", "seed", "writes")
+
+    def __init__(
+        self,
+        program: Training,
+        inputs: Sequence[NDArray],
+        heads: Sequence[NDArray],
+        ctx: Context,
+        seed: Any,
+        kept: list[Any],
+        writes: list[tuple[Any, Any]],
+    ) -> None:
+        super().__init__(inputs, heads)
+        self.program, self.ctx, self.seed = program, ctx, seed
+        self.arrays = [x._data for x in inputs]
+        self.kept, self.writes = kept, writes
+
+    def release(self) -> None:
+        self.released = True
+        self.arrays = self.kept = []
+        self.seed = None
+
+    def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
+        for target, value in self.writes:
+            target[...] = value
+        self.writes = []
+        program = self.program
+        if state.recording:
+            return self._differentiable(cotangents, tuple(wanted))
+        filled = [(self.zeros(k) if c is None else c)._data for k, c in enumerate(cotangents) if program.given[k]]
+        if program.backward is None:
+            return [None] * sum(wanted)
+        arguments = [*self.arrays, *self.kept, *filled]
+        results = program.backward.results([arguments[k] for k in program.takes], self.seed)
+        every = iter(program.gives)
+        of_input = [next(every) if w else None for w in program.wanted]
+        return [
+            None if of_input[k] is None else wrap(results[of_input[k]], self.ctx)  # type: ignore[index]
+            for k, w in enumerate(wanted)
+            if w
+        ]
+
+    def _differentiable(self, cotangents: Sequence[NDArray | None], wanted: tuple[bool, ...]) -> list[NDArray | None]:
+        function = self.program.function()
+        given = tuple(c is not None for c in cotangents)
+        # nothing is kept: everything is computed again, so that derivatives of derivatives see it
+        key = (given, wanted, "recompute")
+        found = function._derivatives.get(key)
+        if found is None:
+            made = differentiate(function.graph, (), given, wanted)
+            found = function._derivatives[key] = (Function(made.graph, made.draws), made.takes, made.gives)
+        backward, takes, gives = found
+        arguments = []
+        for a, info in zip(self.arrays, self.inputs, strict=True):
+            x = wrap(a, self.ctx)
+            x._autograd = info
+            arguments.append(x)
+        arguments += [c for c in cotangents if c is not None]
+        results = run_function(backward, [arguments[k] for k in takes], self.ctx, self.seed)
+        return [None if k is None else results[k] for k in gives]
+
+
+_memory: dict[Any, Training] = {}
+_building = threading.RLock()
+
+
+def training_program(
+    symbol: Symbol,
+    types: Sequence[TensorType],
+    training: bool,
+    wanted: tuple[bool, ...],
+    ctx: Context,
+    fixed: frozenset[int],
+    name: str,
+    reason: str,
+    structure: str,
+) -> Training:
+    """The forward and backward programs of ``symbol`` for input types in ``list_inputs`` order.
+
+    Args:
+        wanted: for each input, whether its gradient may be asked for.
+        fixed, name, reason, structure: as for ``compiled``.
+    """
+    device = device_of(ctx)
+    backend = device.backend()
+    key = (structure, tuple(types), training, wanted, fixed, backend.key() if backend else "reference", id(device.xp))
+    found = _memory.get(key)
+    if found is None:
+        with _building:
+            found = _memory.get(key)
+            if found is None:
+                found = Training(symbol, list(types), training, wanted)
+                found.make(device, fixed, name, reason, f"training {key[:6]!r}")
+                _memory[key] = found
+    return found

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tape: what is recorded, when gradients are written, orders, functions of one's own, errors."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import hybridgpu as mx
+from hybridgpu import autograd, nd
+
+
+def attached(values, req="write", dtype="float32"):
+    x = nd.array(values, dtype=dtype)
+    x.attach_grad(req)
+    return x
+
+
+def test_gradient_of_a_chain():
+    x = attached([1.0, 2.0, 3.0])
+    with autograd.record():
+        y = nd.exp(x * 2) + x
+    y.backward()
+    np.testing.assert_allclose(x.grad.asnumpy(), 2 * np.exp(2 * np.array([1, 2, 3.0])) + 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("req", "times", "expected"), [("write", 2, [2, 4]), ("add", 2, [4, 8]), ("add", 3, [6, 12]), ("null", 2, [0, 0])]
+)
+def test_grad_req(req, times, expected):
+    x = attached([1.0, 2.0], req)
+    for _ in range(times):
+        with autograd.record():
+            y = x * x
+        if req == "null":
+            other = attached([1.0, 2.0])
+            with autograd.record():
+                y = x * x + other
+        y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), expected)
+
+
+def test_head_gradient_scales_and_may_be_missing():
+    x = attached([1.0, 2.0])
+    with autograd.record():
+        y, z = x * 2, x * 3
+    autograd.backward([y, z], [nd.array([10.0, 20.0]), None])
+    np.testing.assert_array_equal(x.grad.asnumpy(), [23, 43])
+
+
+def test_value_used_many_times():
+    x = attached([2.0])
+    with autograd.record():
+        y = x
+        for _ in range(10):
+            y = y + y
+    y.backward()
+    assert x.grad.asscalar() == 1024
+
+
+def test_deep_graph_needs_no_recursion():
+    x = attached([1.0])
+    with autograd.record():
+        y = x
+        for _ in range(5000):
+            y = y + 1
+    y.backward()
+    assert x.grad.asscalar() == 1
+    del y
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: x[1], [0, 1, 0]),
+        (lambda x: x[-1:], [0, 0, 1]),
+        (lambda x: x[::2], [1, 0, 1]),
+        (lambda x: x[nd.array([0, 0, 2])], [2, 0, 1]),
+        (lambda x: x[[1, 1]], [0, 2, 0]),
+        (lambda x: x[None, :], [1, 1, 1]),
+        (lambda x: x.reshape((3, 1))[1, 0], [0, 1, 0]),
+        (lambda x: x.expand_dims(0)[0, 1:], [0, 1, 1]),
+        (lambda x: x.astype("float64"), [1, 1, 1]),
+        (lambda x: x.copy(), [1, 1, 1]),
+        (lambda x: x.as_in_context(mx.cpu(1)).copyto(mx.cpu(2)), [1, 1, 1]),
+        (lambda x: nd.stack(*list(x)), [1, 1, 1]),
+    ],
+)
+def test_views_and_copies_are_recorded(function, expected):
+    x = attached([1.0, 2.0, 3.0])
+    with autograd.record():
+        y = function(x)
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), expected)
+
+
+def test_pause_detach_and_block_grad_stop():
+    for stop in (lambda v: v.detach(), nd.BlockGrad, lambda v: nd.stop_gradient(v)):
+        x = attached([3.0])
+        with autograd.record():
+            y = stop(x * x) * x
+        y.backward()
+        assert x.grad.asscalar() == 9
+    x = attached([3.0])
+    with autograd.record():
+        with autograd.pause():
+            c = x * x
+        y = c * x
+    y.backward()
+    assert x.grad.asscalar() == 9
+
+
+def test_attach_grad_on_an_intermediate_cuts():
+    x = attached([3.0])
+    with autograd.record():
+        y = x * x
+        y.attach_grad()
+        z = y * 2
+    z.backward()
+    assert y.grad.asscalar() == 2
+    assert x.grad.asscalar() == 0
+
+
+@pytest.mark.parametrize("function", [nd.argmax, lambda x: x > 1, nd.floor, nd.sign, nd.zeros_like])
+def test_undifferentiable_operators_give_zeros(function):
+    x = attached([1.0, 2.0])
+    x.grad[:] = 7
+    with autograd.record():
+        y = function(x)
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), [0, 0])
+
+
+def test_integer_gradients():
+    x = attached([2, 3], dtype="int32")
+    with autograd.record():
+        y = x * x
+    y.backward()
+    assert x.grad.dtype == np.int32
+    np.testing.assert_array_equal(x.grad.asnumpy(), [4, 6])
+
+
+# -- grad and higher orders
+
+
+def test_grad_leaves_buffers_alone_and_returns_as_asked():
+    x, w = attached([2.0]), attached([5.0])
+    with autograd.record():
+        y = x * x * w
+        g = autograd.grad(y, [x, w], retain_graph=True)
+        only = autograd.grad(y, x)
+    assert [float(v.asscalar()) for v in g] == [20, 4]
+    assert isinstance(only, nd.NDArray)
+    assert only.asscalar() == 20
+    assert x.grad.asscalar() == 0
+
+
+def test_grad_of_an_intermediate_value():
+    x = attached([2.0])
+    with autograd.record():
+        y = x * x
+        z = y * y
+        g = autograd.grad(z, y)
+    assert g.asscalar() == 8
+
+
+@pytest.mark.parametrize(
+    ("function", "derivatives"),
+    [
+        (nd.sin, [np.cos, lambda x: -np.sin(x), lambda x: -np.cos(x)]),
+        (nd.exp, [np.exp, np.exp, np.exp]),
+        (lambda x: x**4, [lambda x: 4 * x**3, lambda x: 12 * x**2, lambda x: 24 * x]),
+        (nd.log, [lambda x: 1 / x, lambda x: -1 / x**2, lambda x: 2 / x**3]),
+        (lambda x: x[:], [np.ones_like, np.zeros_like, np.zeros_like]),
+    ],
+)
+def test_higher_orders(function, derivatives):
+    values = np.array([0.5, 1.5], np.float64)
+    x = attached(values, dtype="float64")
+    with autograd.record():
+        y = function(x)
+        for k, expected in enumerate(derivatives):
+            y = autograd.grad(y, x, create_graph=k < len(derivatives) - 1, retain_graph=True)
+            np.testing.assert_allclose(y.asnumpy(), expected(values), rtol=1e-10, atol=1e-12)
+            if y._autograd is None:
+                break
+
+
+# -- errors
+
+
+def test_second_backward_needs_retain_graph():
+    x = attached([1.0])
+    with autograd.record():
+        y = x * x
+    y.backward(retain_graph=True)
+    y.backward()
+    with pytest.raises(mx.MXNetError, match="Cannot differentiate node because it is not in a computational graph"):
+        y.backward()
+
+
+def test_backward_without_record():
+    x = attached([1.0])
+    y = x * x
+    with pytest.raises(mx.MXNetError, match="use autograd.record"):
+        y.backward()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.__iadd__(1),
+        lambda x: x.__setitem__(0, 1),
+        lambda x: nd.relu(x, out=x),
+        lambda x: nd.ones((2,)).copyto(x),
+    ],
+)
+@pytest.mark.parametrize("result", [False, True])
+def test_writes_into_recorded_arrays_are_refused(write, result):
+    x = attached([1.0, 2.0])
+    with autograd.record():
+        y = x * 2 if result else x
+        before = y.asnumpy()
+        with pytest.raises(mx.MXNetError, match="Assigning to NDArrays that are already in a computational graph"):
+            write(y)
+    np.testing.assert_array_equal(y.asnumpy(), before)
+
+
+def test_unknown_grad_req():
+    with pytest.raises(KeyError):
+        nd.ones(2).attach_grad("wrong")
+
+
+def test_flags_nest_and_return_old_values():
+    assert not autograd.is_recording()
+    assert not autograd.is_training()
+    with autograd.record():
+        assert autograd.is_recording()
+        assert autograd.is_training()
+        with autograd.predict_mode():
+            assert autograd.is_recording()
+            assert not autograd.is_training()
+        with autograd.pause(train_mode=True):
+            assert not autograd.is_recording()
+            assert autograd.is_training()
+        assert autograd.set_recording(False) is True
+        assert autograd.set_recording(True) is False
+    with autograd.record(train_mode=False):
+        assert not autograd.is_training()
+    assert autograd.set_training(True) is False
+    assert autograd.set_training(False) is True
+
+
+# -- Function
+
+
+class Sigmoid(autograd.Function):
+    def forward(self, x):
+        y = 1 / (1 + nd.exp(-x))
+        self.save_for_backward(y)
+        return y
+
+    def backward(self, g):
+        (y,) = self.saved_tensors
+        return g * y * (1 - y)
+
+
+def test_function():
+    x = attached([0.0, 2.0])
+    with autograd.record():
+        y = Sigmoid()(x) * 3
+    y.backward()
+    s = 1 / (1 + np.exp(-np.array([0.0, 2.0])))
+    np.testing.assert_allclose(x.grad.asnumpy(), 3 * s * (1 - s), rtol=1e-6)
+
+
+def test_function_serves_one_call():
+    f = Sigmoid()
+    f(nd.ones(1))
+    with pytest.raises(AssertionError, match="Each Function instance can only be called once"):
+        f(nd.ones(1))
+
+
+def test_function_with_several_inputs_and_outputs():
+    class SumAndProduct(autograd.Function):
+        def forward(self, a, b):
+            self.save_for_backward(a, b)
+            return a + b, a * b
+
+        def backward(self, ds, dp):
+            a, b = self.saved_tensors
+            return ds + dp * b, ds + dp * a
+
+    a, b = attached([2.0]), attached([5.0])
+    with autograd.record():
+        s, p = SumAndProduct()(a, b)
+        z = s * 10 + p
+    z.backward()
+    assert a.grad.asscalar() == 15
+    assert b.grad.asscalar() == 12
+
+
+def test_function_must_return_a_gradient_an_input():
+    class Wrong(autograd.Function):
+        def forward(self, a, b):
+            return a + b
+
+        def backward(self, g):
+            return g
+
+    a, b = attached([2.0]), attached([5.0])
+    with autograd.record():
+        y = Wrong()(a, b)
+    with pytest.raises(AssertionError, match="Expecting 2 got 1"):
+        y.backward()
+
+
+# -- memory
+
+
+def test_the_graph_dies_with_its_results():
+    x = attached([1.0])
+    with autograd.record():
+        y = x * x
+    node = weakref.ref(y._autograd.node)
+    del y
+    assert node() is None
+
+
+def test_backward_frees_what_it_kept():
+    x = attached(np.ones(100))
+    with autograd.record():
+        y = x * 2
+        z = y * y
+    kept = z._autograd.node
+    z.backward()
+    assert kept.released
+    assert kept.arrays == []
+
+
+def test_threads_record_for_themselves():
+    import threading
+
+    seen = {}
+
+    def work(k):
+        x = attached([float(k)])
+        with autograd.record():
+            y = x * x
+        y.backward()
+        seen[k] = x.grad.asscalar()
+        assert not autograd.is_recording()
+
+    with autograd.record():
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert autograd.is_recording()
+    assert seen == {k: 2 * k for k in range(8)}

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hybridized blocks under ``record``: their backward is a program too, and equals the eager tape."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridgpu as mx
+from hybridgpu import autograd, gluon, nd
+from hybridgpu.gluon import nn
+
+
+def mlp(dropout=0.0):
+    net = nn.HybridSequential()
+    net.add(nn.Dense(16, activation="tanh"), nn.Dropout(dropout), nn.Dense(3, activation="relu"))
+    return net
+
+
+class TwoHeads(gluon.HybridBlock):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.body, self.a, self.b = nn.Dense(6, activation="sigmoid"), nn.Dense(2), nn.Dense(3)
+
+    def hybrid_forward(self, F, x):
+        h = self.body(x)
+        return F.softmax(self.a(h)), F.tanh(self.b(h)) * 2
+
+
+class Residual(gluon.HybridBlock):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.w = self.params.get("w", shape=(4,))
+
+    def hybrid_forward(self, F, x, w):
+        y = F.broadcast_mul(x, w)
+        mean = F.mean(y, axis=-1, keepdims=True)
+        y = F.broadcast_sub(y, mean)
+        y = F.broadcast_div(y, F.sqrt(F.mean(F.square(y), axis=-1, keepdims=True) + 1e-5))
+        return F.LeakyReLU(y, act_type="gelu") + x
+
+
+BLOCKS = {
+    "mlp": (mlp, (5, 4)),
+    "two heads": (TwoHeads, (3, 4)),
+    "residual norm": (Residual, (3, 5, 4)),
+}
+
+
+def gradients(net, x, train=True, order=1):
+    outs = []
+    with autograd.record(train_mode=train):
+        out = net(x)
+        out = list(out) if isinstance(out, (list, tuple)) else [out]
+        loss = sum(((o * o).sum() for o in out[1:]), (out[0] * out[0]).sum())
+        if order == 2:
+            g = autograd.grad(loss, x, create_graph=True)
+            loss = (g * g).sum()
+    loss.backward()
+    outs += [o.asnumpy() for o in out]
+    outs.append(x.grad.asnumpy())
+    outs += [p.grad().asnumpy() for p in net.collect_params().values() if p.grad_req != "null"]
+    return outs
+
+
+@pytest.mark.parametrize("context", ["cpu", "gpu"])
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", list(BLOCKS))
+def test_hybridized_equals_eager(name, order, context, request):
+    if context == "gpu":
+        request.getfixturevalue("cuda_driver")
+    ctx = mx.gpu(0) if context == "gpu" else mx.cpu()
+    make, shape = BLOCKS[name]
+    net = make()
+    mx.random.seed(3)
+    net.initialize(mx.init.Normal(0.5), ctx=ctx)
+    x = nd.array(np.random.default_rng(1).normal(size=shape), ctx=ctx)
+    x.attach_grad()
+    eager = gradients(net, x, order=order)
+    net.hybridize()
+    for _ in range(2):
+        for a, b in zip(eager, gradients(net, x, order=order), strict=True):
+            np.testing.assert_allclose(b, a, rtol=2e-4, atol=2e-5)
+
+
+def test_dropout_draws_the_same_mask_forward_and_backward():
+    net = nn.HybridSequential()
+    net.add(nn.Dropout(0.5), nn.HybridLambda(lambda F, x: x * 3))
+    net.hybridize()
+    x = nd.ones((100, 10))
+    x.attach_grad()
+    seen = []
+    for _ in range(2):
+        with autograd.record():
+            y = net(x)
+        y.backward()
+        np.testing.assert_array_equal(x.grad.asnumpy(), y.asnumpy())
+        assert set(np.unique(y.asnumpy())) == {0.0, 6.0}
+        seen.append(y.asnumpy())
+    assert (seen[0] != seen[1]).any()
+
+
+def test_grad_req_add_and_null_of_parameters():
+    net = nn.Dense(2, in_units=3)
+    net.initialize()
+    net.weight.grad_req = "add"
+    net.bias.grad_req = "null"
+    net.hybridize()
+    x = nd.ones((1, 3))
+    for k in range(1, 4):
+        with autograd.record():
+            y = net(x)
+        y.backward()
+        np.testing.assert_array_equal(net.weight.grad().asnumpy(), np.full((2, 3), k))
+
+
+def test_outputs_without_a_cotangent_count_as_zero():
+    net = TwoHeads()
+    net.initialize()
+    net.hybridize()
+    x = nd.ones((2, 4))
+    x.attach_grad()
+    with autograd.record():
+        a, _ = net(x)
+    a.backward()
+    for p in net.b.collect_params().values():
+        np.testing.assert_array_equal(p.grad().asnumpy(), 0)
+
+
+def test_nothing_recorded_for_constant_inputs():
+    class Double(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return x * 2
+
+    net = Double()
+    net.hybridize()
+    with autograd.record():
+        y = net(nd.ones(3))
+    with pytest.raises(mx.MXNetError, match="not in a computational graph"):
+        y.backward()
+
+
+def test_prediction_after_training_uses_new_weights():
+    net = nn.Dense(1, in_units=1, use_bias=False)
+    net.initialize(mx.init.One())
+    net.hybridize(static_alloc=True, static_shape=True)
+    x = nd.ones((1, 1))
+    assert net(x).asscalar() == 1
+    for _ in range(3):
+        with autograd.record():
+            y = net(x) * 2
+        y.backward()
+        net.weight.set_data(net.weight.data() - 0.25 * net.weight.grad())
+    assert net(x).asscalar() == pytest.approx(-0.5)
+    assert net(x).asscalar() == pytest.approx(-0.5)

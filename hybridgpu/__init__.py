@@ -33,11 +33,22 @@ _MODULES = {
     "viz": "visualization",
     "visualization": "visualization",
     "runtime": "runtime",
+    "executor": "executor",
+    "test_utils": "test_utils",
     "ops": "ops",
     "cli": "cli",
 }
 _NAMES = {
     "AttrScope": ("attribute", "AttrScope"),
+    "np_shape": ("util", "np_shape"),
+    "np_array": ("util", "np_array"),
+    "is_np_shape": ("util", "is_np_shape"),
+    "is_np_array": ("util", "is_np_array"),
+    "set_np_shape": ("util", "set_np_shape"),
+    "use_np": ("util", "use_np"),
+    "use_np_shape": ("util", "use_np_shape"),
+    "use_np_array": ("util", "use_np_array"),
+    "Executor": ("executor", "Executor"),
     "set_num_threads": ("runtime", "set_num_threads"),
     "compile_report": ("runtime.reports", "compile_report"),
 }

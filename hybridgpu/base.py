@@ -14,6 +14,7 @@ import numpy as np
 
 __all__ = ["MXNetError", "NotImplementedForSymbol", "fail", "integer_types", "numeric_types", "string_types"]
 
+mx_real_t = np.float32
 numeric_types = (float, int, np.generic)
 integer_types = (int, np.integer)
 string_types = (str,)

@@ -8,8 +8,9 @@ import math
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..dtypes import f32, f64, i32, i64
+from ..util import is_np_shape
 from .params import REQUIRED, Bool, Dtype, Float, Int, Param, Shape, Values
-from .record import operator, shape_text
+from .record import operator, sample, shape_text
 
 __all__ = ["arange_length"]
 
@@ -17,26 +18,33 @@ _SHAPE: dict[str, Param] = {"shape": Shape((), "extents"), "dtype": Dtype("float
 
 
 def checked_shape(shape: tuple[int, ...] | None, name: str) -> tuple[int, ...]:
-    """A shape without unknown extents: 0 means unknown in MXNet, so it is refused."""
-    if not shape or any(d < 1 for d in shape):
+    """A shape without unknown extents: without NumPy shape semantics () and 0 mean unknown, and are refused."""
+    if shape is None or any(d < 0 for d in shape) or (not is_np_shape() and (not shape or 0 in shape)):
         raise MXNetError(
             f"Operator {name} inferring shapes failed. input shapes: output shapes: {shape_text(shape or ())}"
         )
-    return shape
+    return tuple(shape)
 
 
 def _constant(name: str, value: float, doc: str) -> None:
     def lower(b: Builder, p: Values) -> Node:
         return b.full(checked_shape(p.shape, name), value, p.dtype)
 
-    operator(name, "", params=dict(_SHAPE), differentiable=False, doc=doc)(lower)
+    samples = (sample([], {"shape": (3, 5)}), sample([], {"shape": (1,), "dtype": "int64"}))
+    operator(name, "", params=dict(_SHAPE), differentiable=False, samples=samples, doc=doc)(lower)
 
 
 _constant("_zeros", 0, "Zeros.")
 _constant("_ones", 1, "Ones.")
 
 
-@operator("_full", "", params={**_SHAPE, "value": Float(doc="the value")}, differentiable=False)
+@operator(
+    "_full",
+    "",
+    params={**_SHAPE, "value": Float(doc="the value")},
+    differentiable=False,
+    samples=(sample([], {"shape": (2, 3), "value": 2.5}), sample([], {"shape": (4,), "value": 2.5, "dtype": "int32"})),
+)
 def full(b: Builder, p: Values) -> Node:
     """One value everywhere."""
     return b.full(checked_shape(p.shape, "_full"), p.value, p.dtype)
@@ -69,6 +77,11 @@ def arange_length(start: float, stop: float, step: float) -> int:
         "dtype": Dtype("float32", "element type"),
     },
     differentiable=False,
+    samples=(
+        sample([], {"start": 5}),
+        sample([], {"start": 2, "stop": 9, "step": 2, "repeat": 3, "dtype": "int32"}),
+        sample([], {"start": 1, "stop": -1, "step": -0.25, "dtype": "float64"}),
+    ),
 )
 def arange(b: Builder, p: Values) -> Node:
     """Values at equal distances."""
@@ -96,6 +109,10 @@ def arange(b: Builder, p: Values) -> Node:
         "endpoint": Bool(True, "stop is the last value"),
     },
     differentiable=False,
+    samples=(
+        sample([], {"start": 0, "stop": 2, "num": 5}),
+        sample([], {"start": 1, "stop": 0, "num": 4, "endpoint": False, "dtype": "float64"}),
+    ),
 )
 def linspace(b: Builder, p: Values) -> Node:
     """``num`` values at equal distances from start to stop."""
@@ -114,6 +131,7 @@ def linspace(b: Builder, p: Values) -> Node:
         "dtype": Dtype("float32", "element type"),
     },
     differentiable=False,
+    samples=(sample([], {"N": 3}), sample([], {"N": 3, "M": 5, "k": -1, "dtype": "int32"})),
 )
 def eye(b: Builder, p: Values) -> Node:
     """Ones on a diagonal."""
@@ -124,6 +142,7 @@ def eye(b: Builder, p: Values) -> Node:
 # -- random arrays of graphs; eager ones call the same operators
 
 _DRAW: dict[str, Param] = {"shape": Shape((1,), "extents"), "dtype": Dtype(None, "element type")}
+_DRAWN = (sample([], {"shape": (40, 50)}), sample([], {"shape": (7,), "dtype": "float64"}), sample([]))
 
 
 def _uniform01(b: Builder, shape: tuple[int, ...]) -> Node:
@@ -136,6 +155,7 @@ def _uniform01(b: Builder, shape: tuple[int, ...]) -> Node:
     "",
     params={"low": Float(0.0), "high": Float(1.0), **_DRAW},
     differentiable=False,
+    samples=_DRAWN,
 )
 def random_uniform(b: Builder, p: Values) -> Node:
     """Uniform on [low, high)."""
@@ -150,7 +170,13 @@ def _below(high: float, low: float) -> float:
     return float(np.nextafter(np.float32(high), np.float32(low)))
 
 
-@operator("_random_normal", "", params={"loc": Float(0.0), "scale": Float(1.0), **_DRAW}, differentiable=False)
+@operator(
+    "_random_normal",
+    "",
+    params={"loc": Float(0.0), "scale": Float(1.0), **_DRAW},
+    differentiable=False,
+    samples=_DRAWN,
+)
 def random_normal(b: Builder, p: Values) -> Node:
     """Normal with mean ``loc`` and standard deviation ``scale`` (Box and Muller, 1958)."""
     shape = checked_shape(p.shape, "_random_normal")
@@ -159,14 +185,23 @@ def random_normal(b: Builder, p: Values) -> Node:
     return b.cast(radius * b.cos(angle) * p.scale + p.loc, p.dtype or f32)
 
 
-@operator("_random_exponential", "", params={"lam": Float(1.0), **_DRAW}, differentiable=False)
+@operator("_random_exponential", "", params={"lam": Float(1.0), **_DRAW}, differentiable=False, samples=_DRAWN)
 def random_exponential(b: Builder, p: Values) -> Node:
     """Exponential with rate ``lam``."""
     u = _uniform01(b, checked_shape(p.shape, "_random_exponential"))
     return b.cast(b.log(1 - u) * (-1 / p.lam), p.dtype or f32)
 
 
-@operator("_random_randint", "", params={"low": Int(), "high": Int(), **_DRAW}, differentiable=False)
+@operator(
+    "_random_randint",
+    "",
+    params={"low": Int(), "high": Int(), **_DRAW},
+    differentiable=False,
+    samples=tuple(
+        sample([], {"low": -3, "high": 8, "shape": shape, "dtype": dtype})
+        for shape, dtype in (((40, 50), "int32"), ((7,), "int64"))
+    ),
+)
 def random_randint(b: Builder, p: Values) -> Node:
     """Uniform integers in low … high - 1."""
     if p.high <= p.low:

@@ -50,8 +50,8 @@ def text_of(value: Any) -> str:
         return str(np.dtype(value).name)
     if isinstance(value, np.generic):
         return str(value.item())
-    if isinstance(value, (list, np.ndarray)):
-        return str(tuple(value))
+    if isinstance(value, (list, tuple, np.ndarray)):  # NumPy numbers as Python's
+        return str(tuple(v.item() if isinstance(v, np.generic) else v for v in value))
     return str(value)
 
 

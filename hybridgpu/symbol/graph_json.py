@@ -8,11 +8,13 @@ a cycle cannot be built. Errors name the node.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..base import MXNetError
 from ..ops import OPERATORS
+from ..util import is_np_shape
 from .node import Entry, SymbolNode, is_hidden, topological
 
 __all__ = ["read_graph", "write_graph"]
@@ -68,7 +70,8 @@ class _Writer:
             ("heads", self.list([entry(h) for h in heads], inner)),
         ]
         if version:
-            fields.append(("attrs", f'{{"mxnet_version": ["int", {VERSION}]}}'))
+            attrs = [("is_np_shape", '["int", 1]')] if is_np_shape() else []
+            fields.append(("attrs", self.object([*attrs, ("mxnet_version", f'["int", {VERSION}]')], pad + "  ")))
         return self.object(fields, pad)
 
     def node(self, node: SymbolNode, pad: str, entry: Any, remove_amp_cast: bool) -> str:
@@ -124,7 +127,13 @@ def read_graph(text: str, where: str) -> list[Entry]:
         raise MXNetError(f"{where} is no graph: it is nested too deeply") from None
     except ValueError as e:
         raise MXNetError(f"{where} is no JSON: {e}") from None
-    return _graph(data, where, 0)
+    heads = _graph(data, where, 0)
+    attrs = data.get("attrs")
+    if is_np_shape() and not (isinstance(attrs, dict) and "is_np_shape" in attrs):
+        for node in topological(heads):  # written when 0 meant unknown
+            if node.op is None and "__shape__" in node.attrs:
+                node.attrs["__shape__"] = re.sub(r"(?<!\d)0(?!\d)", "-1", node.attrs["__shape__"])
+    return heads
 
 
 def _fail(where: str, what: str) -> MXNetError:

@@ -17,7 +17,9 @@ from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.primitives import builder
 from ..dtypes import DType, dtype_of, f32, from_flag
 from ..ops.record import shape_text
+from ..util import is_np_shape
 from .node import SymbolNode, topological
+from .partial import UNKNOWN, merge, probe_inputs, probe_outputs
 from .symbol import Symbol, _auxiliary
 
 __all__ = ["Inference", "infer_shape", "infer_type"]
@@ -26,8 +28,15 @@ Shape = tuple[int, ...]
 
 
 def known_shape(shape: Any) -> bool:
-    """True if every extent is known (0 and -1 mean unknown in MXNet)."""
-    return shape is not None and all(d > 0 for d in shape)
+    """True if every extent is known (-1 means unknown, and 0 too without NumPy shape semantics)."""
+    return shape is not None and all(d > 0 or (d == 0 and is_np_shape()) for d in shape)
+
+
+def _outside(shape: Shape | None) -> Shape | None:
+    """A partial shape as callers see it."""
+    if shape is None:
+        return None if is_np_shape() else ()
+    return shape if is_np_shape() else tuple(max(d, 0) for d in shape)
 
 
 class Inference:
@@ -60,7 +69,7 @@ class Inference:
         if known_shape(shape):
             self.shapes[id(node), 0] = tuple(shape)
         elif shape:
-            self.partial[id(node), 0] = tuple(shape)
+            self.partial[id(node), 0] = tuple(d if known_shape((d,)) else UNKNOWN for d in shape)
         if node.name in dtypes:
             self.dtypes[id(node), 0] = dtypes[node.name]
         elif "__dtype__" in node.attrs:
@@ -86,8 +95,82 @@ class Inference:
             for node in reversed(self.order):
                 if node.op is not None:
                     self._backward(node)
-            if (len(self.shapes), len(self.dtypes)) == before:
+            if (len(self.shapes), len(self.dtypes)) == before and not self._partially():
                 return
+
+    def _partially(self) -> bool:
+        """One walk over nodes with unknown extents, both ways; whether anything was learned."""
+        before = (len(self.shapes), dict(self.partial))
+        for node in (*self.order, *reversed(self.order)):
+            if node.op is None or node.op.eager is not None:
+                continue
+            keys = [(id(source), k) for source, k in node.inputs]
+            outs = [(id(node), k) for k in range(node.num_outputs)]
+            if all(k in self.shapes for k in (*keys, *outs)) or not any(
+                k in self.shapes or k in self.partial for k in (*keys, *outs)
+            ):
+                continue
+            if node.op.same_shape:
+                self._unify([*keys, *outs], node)
+            else:
+                self._probe(node, keys, outs)
+        return (len(self.shapes), self.partial) != before
+
+    def _seen(self, key: tuple[int, int]) -> Shape | None:
+        return self.shapes.get(key, self.partial.get(key))
+
+    def _note(self, key: tuple[int, int], shape: Shape, node: SymbolNode) -> None:
+        """Add what is known of a shape.
+
+        Raises:
+            MXNetError: it contradicts what was known before.
+        """
+        old = self._seen(key)
+        try:
+            new = merge(old, shape)
+        except ValueError:
+            raise MXNetError(
+                f"Error in operator {node.name}: Shape inconsistent, Provided = {shape_text(old or ())}, "
+                f"inferred shape={shape_text(shape)}{origin(node)}"
+            ) from None
+        assert new is not None
+        if UNKNOWN in new:
+            self.partial[key] = new
+        else:
+            self.partial.pop(key, None)
+            self.shapes[key] = new
+
+    def _unify(self, keys: list[tuple[int, int]], node: SymbolNode) -> None:
+        known = [s for s in map(self._seen, keys) if s is not None]
+        for shape in known:
+            for key in keys:
+                self._note(key, shape, node)
+
+    def _probe(self, node: SymbolNode, keys: list[tuple[int, int]], outs: list[tuple[int, int]]) -> None:
+        assert node.op is not None
+        op = node.op
+        given = [self._seen(k) for k in keys]
+        known = [k for k, s in enumerate(given) if s is not None]
+        dtypes = [self.dtypes.get(k, f32) for k in keys]
+
+        def results(shapes: Sequence[Shape]) -> list[Shape]:
+            """Shapes of the results, then of all inputs."""
+            every: list[Any] = [None] * len(keys)
+            for k, s in zip(known, shapes, strict=True):
+                every[k] = s
+            filled = op.fill_shapes(node.values, every)
+            if not all(known_shape(s) for s in filled):
+                raise MXNetError("not enough is known")
+            found = self.results(node, [tensor_type(tuple(s), d) for s, d in zip(filled, dtypes, strict=True)])
+            return [*(t.shape for t in found[: len(outs)]), *map(tuple, filled)]
+
+        inputs = [s for s in given if s is not None]
+        wanted = [*map(self._seen, outs), *given]
+        inputs = probe_inputs(results, inputs, wanted)
+        for k, s in zip(known, inputs, strict=True):
+            self._note(keys[k], s, node)
+        for key, shape in zip((*outs, *keys), probe_outputs(results, inputs) or (), strict=False):
+            self._note(key, shape, node)
 
     def _dtypes(self) -> None:
         """Inputs that share a letter share a type; what nothing says is float32."""
@@ -213,19 +296,22 @@ def infer_shape(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
     def of(key: tuple[int, int]) -> Any:
         found = inference.shapes.get(key)
-        return found if found is not None or not partial else inference.partial.get(key, ())
+        return found if found is not None or not partial else _outside(inference.partial.get(key))
 
     arg_shapes = [of((id(n), 0)) for n in arguments]
     out_shapes = [of((id(n), k)) for n, k in symbol._heads]
     aux_shapes = [of((id(n), 0)) for n in states]
     if not partial and any(s is None for s in (*arg_shapes, *out_shapes, *aux_shapes)):
-        if given:
-            unknown = [n.name for n, s in zip(arguments, arg_shapes, strict=True) if s is None]
-            warnings.warn(
-                "Cannot decide shape for the following arguments (0s in shape means unknown dimensions). "
-                "Consider providing them as input:\n\t" + "\n\t".join(f"{n}: ()" for n in unknown),
-                stacklevel=3,
-            )
+        unknown = [
+            f"{n.name}: {_outside(inference.partial.get((id(n), 0)))}"
+            for n, s in zip(arguments, arg_shapes, strict=True)
+            if s is None
+        ]
+        warnings.warn(
+            "Cannot decide shape for the following arguments (0s in shape means unknown dimensions). "
+            "Consider providing them as input:\n\t" + "\n\t".join(unknown[:10] + ["..."] * (len(unknown) > 10)),
+            stacklevel=3,
+        )
         return None, None, None
     return arg_shapes, out_shapes, aux_shapes
 

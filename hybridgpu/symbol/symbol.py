@@ -207,7 +207,7 @@ class Symbol:
     __le__ = _binary("_lesser_equal", "_lesser_equal", "_lesser_equal_scalar", "_lesser_equal_scalar")
 
     def __neg__(self) -> Symbol:
-        return self * -1  # type: ignore[no-any-return]
+        return self * -1.0  # type: ignore[no-any-return]
 
     def __abs__(self) -> Symbol:
         from .compose import compose
@@ -406,6 +406,54 @@ class Symbol:
         from .execution import evaluate
 
         return evaluate(self, ctx, kwargs)
+
+    def bind(
+        self,
+        ctx: Any,
+        args: Any,
+        args_grad: Any = None,
+        grad_req: Any = "write",
+        aux_states: Any = None,
+        group2ctx: Any = None,
+        shared_exec: Any = None,
+    ) -> Any:
+        """An executor over arrays of the caller's own.
+
+        Args:
+            ctx: where it runs.
+            args, args_grad, aux_states: arrays, as a list in the order of ``list_arguments`` (``list_auxiliary_states``)
+                or a dict by name; gradients may be missing.
+            grad_req: write, add or null for all arguments, a list, or a dict by name.
+            group2ctx, shared_exec: accepted; one device runs all, and memory is not shared.
+
+        Raises:
+            ValueError: an array is missing.
+            TypeError: something that is no array.
+        """
+        from ..executor import bind
+
+        return bind(self, ctx, args, args_grad, grad_req, aux_states)
+
+    def simple_bind(
+        self,
+        ctx: Any,
+        grad_req: Any = "write",
+        type_dict: Any = None,
+        stype_dict: Any = None,
+        group2ctx: Any = None,
+        shared_arg_names: Any = None,
+        shared_exec: Any = None,
+        shared_buffer: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """An executor with new zero arrays, their shapes inferred from those given by name.
+
+        Raises:
+            RuntimeError: shapes that do not fit or do not suffice.
+        """
+        from ..executor import simple_bind
+
+        return simple_bind(self, ctx, grad_req, type_dict, shared_exec, shared_buffer, **kwargs)
 
     def gradient(self, wrt: Any) -> Any:
         """Not implemented, as in MXNet: use autograd or an executor."""

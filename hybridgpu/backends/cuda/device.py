@@ -78,6 +78,11 @@ class CupyDevice:
             self._backend = CudaBackend(CupyDriver(self.id, default_store()), self.xp, self.address)
         return self._backend
 
+    @property
+    def compute_capability(self) -> int:
+        """10 * major + minor, such as 90."""
+        return int(self.xp.cuda.Device(self.id).compute_capability)
+
     def memory_info(self) -> tuple[int, int]:
         free, total = self.xp.cuda.Device(self.id).mem_info
         return int(free), int(total)

@@ -1,0 +1,499 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executors: a Symbol bound to arrays (``Symbol.bind`` and ``simple_bind``)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import recording
+from .backends.devices import device_of
+from .base import MXNetError
+from .compiler.ir.graph import RANDOM_STATE
+from .context import Context
+from .dtypes import dtype_of
+from .ndarray.array import NDArray, wrap
+from .ndarray.array import empty as empty_array
+from .ndarray.tape import Function, FunctionCall, backward
+from .random import next_state
+from .recording import GradientInfo
+from .runtime.program import compiled
+from .runtime.training import training_program
+from .symbol.inference import Inference, infer_type
+from .symbol.lowering import lower_symbol, mutations, structure
+from .symbol.symbol import Symbol
+
+__all__ = ["Executor", "bind", "simple_bind"]
+
+_COMPILE_AFTER = 8  #: calls of an executor that are interpreted before its graph is compiled
+
+_REQUESTS = {"null": 0, "write": 1, "add": 3}
+
+
+class Executor:
+    """A Symbol with arrays for its variables; make it with ``Symbol.bind`` or ``simple_bind``.
+
+    Its first calls are interpreted primitive by primitive; an executor that goes on is compiled.
+
+    Attributes:
+        arg_arrays, grad_arrays, aux_arrays: in the order of ``list_arguments`` and ``list_auxiliary_states``;
+            a gradient is None where none is wanted.
+        outputs: the results of the last ``forward``.
+    """
+
+    def __init__(
+        self,
+        symbol: Symbol,
+        ctx: Context,
+        arg_arrays: Sequence[NDArray],
+        grad_arrays: Sequence[NDArray | None],
+        requests: Mapping[str, str],
+        aux_arrays: Sequence[NDArray],
+        wants_gradients: bool,
+    ) -> None:
+        self._symbol, self._ctx = symbol, ctx
+        self.arg_arrays, self.aux_arrays = list(arg_arrays), list(aux_arrays)
+        self._gradients, self._requests = list(grad_arrays), dict(requests)
+        self._wants_gradients = wants_gradients
+        self._arguments, self._states = symbol.list_arguments(), symbol.list_auxiliary_states()
+        for kind, names in (("arguments", self._arguments), ("auxiliary states", self._states)):
+            twice = [n for n in dict.fromkeys(names) if names.count(n) > 1]
+            if twice:
+                raise ValueError(f"Duplicate names detected, {names} ({twice[0]!r} is twice among the {kind})")
+        self._structure = structure(symbol)
+        self._results: list[NDArray] | None = None
+        self._monitor: tuple[Callable[..., None], bool] | None = None
+        self._functions: dict[Any, Function] = {}
+        self._calls = 0
+        self._needs_heads = True
+
+    # -- arrays by name
+
+    @property
+    def arg_dict(self) -> dict[str, NDArray]:
+        """Arguments by name."""
+        return dict(zip(self._arguments, self.arg_arrays, strict=True))
+
+    @property
+    def grad_arrays(self) -> list[NDArray | None] | None:
+        """Gradients of the arguments, None if the executor was bound without any."""
+        return self._gradients if self._wants_gradients else None
+
+    @property
+    def grad_dict(self) -> dict[str, NDArray | None]:
+        """Gradients by the names of the arguments."""
+        return dict(zip(self._arguments, self._gradients, strict=True))
+
+    @property
+    def aux_dict(self) -> dict[str, NDArray]:
+        """Auxiliary states by name."""
+        return dict(zip(self._states, self.aux_arrays, strict=True))
+
+    @property
+    def outputs(self) -> list[NDArray]:
+        """The results of the last ``forward``; uninitialised before it."""
+        if self._results is None:
+            self._results = [empty_array(t.shape, self._ctx, t.dtype.np) for t in self._types()]
+        return self._results
+
+    @property
+    def output_dict(self) -> dict[str, NDArray]:
+        """The results by name."""
+        return dict(zip(self._symbol.list_outputs(), self.outputs, strict=True))
+
+    def _types(self) -> list[Any]:
+        types = [x._type.tensor for x in self._ordered()]
+        named = dict(zip(self._symbol.list_inputs(), types, strict=True))
+        return [o.type for o in lower_symbol(self._symbol, named, False).outputs]
+
+    def _ordered(self) -> list[NDArray]:
+        arrays = {**self.arg_dict, **self.aux_dict}
+        return [arrays[n] for n in self._symbol.list_inputs()]
+
+    # -- running
+
+    def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
+        """Run the graph.
+
+        Args:
+            is_train: training behaviour, and gradients may be asked for afterwards.
+            kwargs: new values of arguments, by name.
+
+        Returns:
+            The outputs.
+
+        Raises:
+            TypeError: an unknown argument.
+            ValueError: an array of another shape.
+        """
+        arguments = self.arg_dict
+        for name, value in kwargs.items():
+            if not isinstance(value, NDArray):
+                raise ValueError("only accept keyword argument of NDArrays")
+            if name not in arguments:
+                raise TypeError(f"Unknown argument {name}")
+            if arguments[name].shape != value.shape:
+                raise ValueError(
+                    f"Shape not match! Argument {name}, need: {arguments[name].shape}, received: {value.shape}"
+                )
+            value.copyto(arguments[name])
+        inputs = self._ordered()
+        if self._monitor is not None:
+            self._show(inputs, is_train)
+        self._calls += 1
+        results = self._evaluate(is_train, is_train)
+        # the memory of the outputs stays; what is seen through them is always the last call
+        for own, r in zip(self.outputs, results, strict=True):
+            own._data[...] = r._data
+            r._data, r._address = own._data, None
+        self._results = results
+        return results
+
+    def _evaluate(self, is_train: bool, record: bool) -> list[NDArray]:
+        old = recording.state.recording, recording.state.training
+        recording.state.recording, recording.state.training = record, is_train
+        try:
+            # arrays of the caller's may have a history of their own: ours are views without one
+            inputs = [x.detach() for x in self._ordered()]
+            gradients = self.grad_dict
+            if record:
+                for x, n in zip(inputs, self._symbol.list_inputs(), strict=True):
+                    if self._requests.get(n, "null") != "null" and gradients.get(n) is not None:
+                        x._autograd = GradientInfo(gradients[n], self._requests[n])
+            wanted = tuple(x._autograd is not None for x in inputs)
+            run = self._interpret if self._calls <= _COMPILE_AFTER else self._run
+            return run(inputs, is_train, wanted)
+        finally:
+            recording.state.recording, recording.state.training = old
+
+    def _run(self, inputs: list[NDArray], is_train: bool, wanted: tuple[bool, ...]) -> list[NDArray]:
+        """By the compiled program."""
+        types = [x._type.tensor for x in inputs]
+        if any(wanted):
+            program = training_program(
+                self._symbol, types, is_train, wanted, self._ctx, frozenset(), self._name(), "executor", self._structure
+            )
+            first = len(types) + len(program.kept)
+            self._needs_heads = any(k >= first for k in program.takes)
+            return program.call(inputs, self._ctx)
+        made = compiled(self._symbol, types, is_train, self._ctx, name=self._name(), structure=self._structure)
+        return made.run(inputs, self._ctx)
+
+    def _interpret(self, inputs: list[NDArray], is_train: bool, wanted: tuple[bool, ...]) -> list[NDArray]:
+        """Primitive by primitive: an executor that runs a few times only is not worth a compilation."""
+        types = tuple(x._type.tensor for x in inputs)
+        late = mutations(self._symbol, is_train, in_backward=True)
+        early = mutations(self._symbol, is_train, in_backward=False)
+        key = (types, is_train)
+        function = self._functions.get(key)
+        if function is None:
+            named = dict(zip(self._symbol.list_inputs(), types, strict=True))
+            graph = lower_symbol(self._symbol, named, is_train, self._name(), [*late, *early])
+            draws = any(n.params["name"] == RANDOM_STATE for n in graph.inputs)
+            function = self._functions[key] = Function(graph, draws)
+        device = device_of(self._ctx)
+        arrays = [x._data for x in inputs]
+        seed = device.from_host(next_state(self._ctx)) if function.draws else None
+        values = function.run(device.xp, [*arrays, seed] if function.draws else arrays)
+        heads = len(self._symbol._heads)
+        for k, m in enumerate(early):
+            arrays[m.position][...] = values[heads + len(late) + k]
+        results = [wrap(v, self._ctx) for v in values[:heads]]
+        if any(wanted):
+            writes = [(arrays[m.position], values[heads + k]) for k, m in enumerate(late)]
+            FunctionCall(function, inputs, results, self._ctx, seed, values[heads:], writes)
+            given = (*(r._type.dtype.is_float for r in results), *(False,) * (len(values) - heads))
+            derivative, takes, _ = function.derivative(given, wanted)
+            self._needs_heads = any(k >= len(inputs) + len(values) for k in takes) and bool(derivative.graph.outputs)
+        return results
+
+    def _name(self) -> str:
+        return self._symbol.name or "group"
+
+    def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
+        """Write the gradients of the last ``forward(is_train=True)``.
+
+        Args:
+            out_grads: gradients of the outputs: an array, a list, or a dict by output name. Only graphs
+                that end in losses go without.
+
+        Raises:
+            MXNetError: gradients are missing.
+        """
+        results = self._results
+        if results is None:
+            return
+        if all(r._autograd is None for r in results):  # after forward(is_train=False): once more, recorded
+            results = self._evaluate(False, True)
+            if all(r._autograd is None for r in results):
+                return  # no gradient is wanted
+        if out_grads is None:
+            if self._needs_heads:
+                raise MXNetError(
+                    "Check failed: i < head_grads.size() && !head_grads[i].is_none(): Because the last operator is not Loss "
+                    "function, head_gradient is required when calling backward. If you are attempting to minimize the output "
+                    "as an objective, please modify your network and pass it through the make_loss symbol."
+                )
+            grads: list[Any] = [None] * len(results)
+        elif isinstance(out_grads, NDArray):
+            grads = [out_grads]
+        elif isinstance(out_grads, dict):
+            grads = [out_grads[n] for n in self._symbol.list_outputs()]
+        else:
+            grads = list(out_grads)
+        for g in grads:
+            if g is not None and not isinstance(g, NDArray):
+                raise TypeError("inputs must be NDArray")
+        pairs = list(zip(results, grads, strict=False))
+        backward([r for r, _ in pairs], [g for _, g in pairs], None, True, False, is_train)
+
+    # -- parameters
+
+    def copy_params_from(
+        self,
+        arg_params: Mapping[str, Any],
+        aux_params: Mapping[str, Any] | None = None,
+        allow_extra_params: bool = False,
+    ) -> None:
+        """Copy values into arguments and auxiliary states.
+
+        Raises:
+            ValueError: an unknown name, unless ``allow_extra_params``.
+        """
+        for given, own, what in (
+            (arg_params, self.arg_dict, "arguments"),
+            (aux_params or {}, self.aux_dict, "auxiliary states"),
+        ):
+            for name, array in given.items():
+                if name in own:
+                    array.astype(own[name].dtype).copyto(own[name])
+                elif not allow_extra_params:
+                    raise ValueError(f'Find name "{name}" that is not in the {what}')
+
+    def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any) -> Executor:
+        """An executor for other input shapes that shares the arrays whose shapes stay.
+
+        Args:
+            partial_shaping: arguments that are not named may change their shapes too.
+            allow_up_sizing: arrays may grow.
+
+        Raises:
+            MXNetError, AssertionError: shapes that do not fit or grow without leave.
+        """
+        shapes, _, aux_shapes = self._symbol.infer_shape(**kwargs)
+        if shapes is None:
+            raise ValueError("Insufficient argument shapes provided.")
+
+        def renew(name: str, array: NDArray | None, shape: tuple[int, ...], what: str) -> NDArray | None:
+            if array is None or array.shape == shape:
+                return array
+            if not (partial_shaping or name in kwargs):
+                raise AssertionError(
+                    f"Shape of unspecified array {what}:{name} changed. This can cause the new executor to not share "
+                    "parameters with the old one. Please check for error in network. If this is intended, set "
+                    "partial_shaping=True to suppress this warning."
+                )
+            size = 1
+            for d in shape:
+                size *= d
+            if size > array.size:
+                if not allow_up_sizing:
+                    raise MXNetError(
+                        f"Check failed: allow_up_sizing: New shape of {what}: {name} is larger than original."
+                        "First making a big executor and then down sizing it is more efficient than the reverse."
+                        "If you really want to up size, set allow_up_sizing=True to enable allocation of new arrays."
+                    )
+                return wrap_like(array, shape)
+            return wrap(array._data.reshape(-1)[:size].reshape(shape), array.context)
+
+        arguments = [renew(n, a, s, "arg") for n, a, s in zip(self._arguments, self.arg_arrays, shapes, strict=True)]
+        gradients = [renew(n, g, s, "grad") for n, g, s in zip(self._arguments, self._gradients, shapes, strict=True)]
+        states = [renew(n, a, s, "aux") for n, a, s in zip(self._states, self.aux_arrays, aux_shapes, strict=True)]
+        made = Executor(
+            self._symbol,
+            self._ctx,
+            arguments,  # type: ignore[arg-type]
+            gradients,
+            self._requests,
+            states,  # type: ignore[arg-type]
+            self._wants_gradients,
+        )
+        made._share(self.outputs)
+        return made
+
+    def _share(self, old: Sequence[NDArray]) -> None:
+        """Put the outputs into the memory of another executor's where they fit."""
+        self._results = [
+            wrap(b._data.reshape(-1)[: a.size].reshape(a.shape), self._ctx)
+            if b.size >= a.size and a.dtype == b.dtype
+            else a
+            for a, b in zip(self.outputs, old, strict=True)
+        ]
+
+    # -- looking inside
+
+    def set_monitor_callback(self, callback: Callable[..., None], monitor_all: bool = False) -> None:
+        """Call ``callback(name, array)`` for every result inside the graph; with ``monitor_all`` also for variables."""
+        self._monitor = (callback, monitor_all)
+
+    def _show(self, inputs: Sequence[NDArray], is_train: bool) -> None:
+        assert self._monitor is not None
+        callback, everything = self._monitor
+        inner = self._symbol.get_internals()
+        heads = [(n, k) for n, k in inner._heads if everything or n.op is not None]
+        group = Symbol(heads)
+        given = dict(zip(self._symbol.list_inputs(), inputs, strict=True))
+        ordered = [given[n] for n in group.list_inputs()]
+        program = compiled(group, [x._type.tensor for x in ordered], is_train, self._ctx, name=self._name())
+        for name, value in zip(group.list_outputs(), program.run(ordered, self._ctx), strict=True):
+            callback(name, value)
+
+    def debug_str(self) -> str:
+        """The graph as text."""
+        return self._symbol.debug_str() + "Total 0 MB allocated\n"
+
+
+def wrap_like(array: NDArray, shape: tuple[int, ...]) -> NDArray:
+    """A new zero array of another shape with the type and device of ``array``."""
+    return wrap(device_of(array.context).xp.zeros(shape, array._data.dtype), array.context)
+
+
+def _requests(symbol: Symbol, grad_req: Any) -> dict[str, str]:
+    names = symbol.list_arguments()
+    if isinstance(grad_req, str):
+        found = dict.fromkeys(names, grad_req)
+    elif isinstance(grad_req, (list, tuple)):
+        found = dict(zip(names, grad_req, strict=True))
+    elif isinstance(grad_req, dict):
+        found = {n: grad_req.get(n, "null") for n in names}
+    else:
+        raise TypeError("grad_req must be a string, a list or a dict")
+    for r in found.values():
+        if r not in _REQUESTS:
+            raise ValueError(f"grad_req must be in {_REQUESTS}")
+    return found
+
+
+def _arrays(given: Any, names: Sequence[str], key: str, allow_missing: bool) -> list[Any]:
+    if isinstance(given, (list, tuple)):
+        if len(given) != len(names):
+            raise ValueError(f"Length of {key} does not match the number of arguments")
+        found = list(given)
+        if not allow_missing and any(not isinstance(a, NDArray) for a in found):
+            raise TypeError("Only accept list of NDArrays or dict of str to NDArray")
+        return found
+    if isinstance(given, dict):
+        found = []
+        for n in names:
+            if n in given:
+                if not isinstance(given[n], NDArray):
+                    raise TypeError("Only accept list of NDArrays or dict of str to NDArray")
+                found.append(given[n])
+            elif allow_missing:
+                found.append(None)
+            else:
+                raise ValueError(f"key `{n}` is missing in `{key}`")
+        return found
+    raise TypeError("Only accept list of NDArrays or dict of str to NDArray")
+
+
+def bind(
+    symbol: Symbol,
+    ctx: Context,
+    args: Any,
+    args_grad: Any = None,
+    grad_req: Any = "write",
+    aux_states: Any = None,
+) -> Executor:
+    """See Symbol.bind."""
+    if not isinstance(ctx, Context):
+        raise TypeError("Context type error")
+    names = symbol.list_arguments()
+    arguments = _arrays(args, names, "args", False)
+    gradients = [None] * len(names) if args_grad is None else _arrays(args_grad, names, "args_grad", True)
+    states = _arrays([] if aux_states is None else aux_states, symbol.list_auxiliary_states(), "aux_states", False)
+    requests = _requests(symbol, grad_req)
+    if args_grad is None:
+        requests = dict.fromkeys(names, "null")
+    requests = {n: r if g is not None else "null" for (n, r), g in zip(requests.items(), gradients, strict=True)}
+    _check_types(symbol, arguments)
+    return Executor(symbol, ctx, arguments, gradients, requests, states, args_grad is not None)
+
+
+def _check_types(symbol: Symbol, arguments: Sequence[NDArray]) -> None:
+    """Raise the error of the node whose inputs do not fit, before anything runs."""
+    names = symbol.list_arguments()
+    shapes = {n: a.shape for n, a in zip(names, arguments, strict=True)}
+    dtypes = {n: dtype_of(a.dtype) for n, a in zip(names, arguments, strict=True)}
+    Inference(symbol, shapes, dtypes).run()
+
+
+def simple_bind(
+    symbol: Symbol,
+    ctx: Context,
+    grad_req: Any = "write",
+    type_dict: Mapping[str, Any] | None = None,
+    shared_exec: Executor | None = None,
+    shared_buffer: dict[str, NDArray] | None = None,
+    **shapes: Any,
+) -> Executor:
+    """See Symbol.simple_bind."""
+    given = {k: tuple(v) if isinstance(v, (list, tuple)) else (int(v),) for k, v in shapes.items()}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the error below says the same
+            found, _, aux_found = symbol.infer_shape(**given)
+        if found is None:
+            unknown = ", ".join(f"{n}: None" for n in symbol.list_arguments() if n not in given)
+            raise MXNetError(
+                "InferShape pass cannot decide shapes for the following arguments (-1 means unknown dimensions). "
+                f"Please consider providing them as inputs:\n{unknown}, "
+            )
+        types, _, aux_types = infer_type(symbol, (), dict(type_dict or {})) if type_dict else _types_of(symbol)
+    except MXNetError as e:
+        shown = "\n".join(f"{k}: {v}" for k, v in given.items())
+        raise RuntimeError(f"simple_bind error. Arguments:\n{shown}\n{e}") from e
+    device = device_of(ctx)
+    names = symbol.list_arguments()
+    requests = _requests(symbol, grad_req)
+    old = shared_exec.arg_dict if shared_exec is not None else {}
+    old_aux = shared_exec.aux_dict if shared_exec is not None else {}
+    buffer = shared_buffer if shared_buffer is not None else {}
+
+    def make(name: str, shape: tuple[int, ...], dtype: Any, reuse: Mapping[str, NDArray]) -> NDArray:
+        for source in (reuse, buffer):
+            held = source.get(name)
+            if held is not None and held.dtype == dtype and held.size >= _size(shape):
+                flat = held._data.reshape(-1)[: _size(shape)]
+                return held if held.shape == shape else wrap(flat.reshape(shape), ctx)
+        array = wrap(device.xp.zeros(shape, dtype_of(dtype).np), ctx)
+        if shared_buffer is not None:
+            shared_buffer[name] = array
+        return array
+
+    arguments = [make(n, s, t, old) for n, s, t in zip(names, found, types, strict=True)]
+    gradients = [
+        wrap(device.xp.zeros(s, dtype_of(t).np), ctx) if requests[n] != "null" else None
+        for n, s, t in zip(names, found, types, strict=True)
+    ]
+    states = [
+        make(n, s, t, old_aux) for n, s, t in zip(symbol.list_auxiliary_states(), aux_found, aux_types, strict=True)
+    ]
+    return Executor(symbol, ctx, arguments, gradients, requests, states, True)
+
+
+def _types_of(symbol: Symbol) -> tuple[list[Any], list[Any], list[Any]]:
+    from .symbol.inference import type_propagation
+    from .symbol.node import topological
+
+    types = type_propagation(symbol, {})
+    of = {n.name: types[id(n), 0].np.type for n in topological(symbol._heads) if n.op is None}
+    return [of[n] for n in symbol.list_arguments()], [], [of[n] for n in symbol.list_auxiliary_states()]
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for d in shape:
+        size *= d
+    return size

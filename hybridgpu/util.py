@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``mx.util``: NumPy shape semantics, environment variables, devices.
+
+Under *NumPy shape semantics* the shape ``()`` is a scalar's and an extent of 0 is empty; without it
+both mean "unknown", as in MXNet 1.x.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+__all__ = [
+    "get_cuda_compute_capability",
+    "get_gpu_count",
+    "get_gpu_memory",
+    "getenv",
+    "is_np_array",
+    "is_np_shape",
+    "np_array",
+    "np_shape",
+    "reset_np",
+    "set_module",
+    "set_np",
+    "set_np_shape",
+    "setenv",
+    "use_np",
+    "use_np_array",
+    "use_np_shape",
+]
+
+
+class _Flags(threading.local):
+    shape = False
+    array = False
+
+
+_flags = _Flags()
+
+
+def set_np_shape(active: Any) -> bool:
+    """Turn NumPy shape semantics on or off in this thread; the old setting."""
+    old, _flags.shape = _flags.shape, bool(active)
+    return old
+
+
+def is_np_shape() -> bool:
+    """True under NumPy shape semantics."""
+    return _flags.shape
+
+
+def is_np_array() -> bool:
+    """True where Gluon works on NumPy-like arrays."""
+    return _flags.array
+
+
+class _Scope:
+    """Sets one flag while it is entered."""
+
+    def __init__(self, name: str, active: bool) -> None:
+        self._name, self._active = name, bool(active)
+        self._old: list[bool] = []
+
+    def __enter__(self) -> _Scope:
+        self._old.append(getattr(_flags, self._name))
+        setattr(_flags, self._name, self._active)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        setattr(_flags, self._name, self._old.pop())
+
+
+def np_shape(active: bool = True) -> _Scope:
+    """A scope with (or without) NumPy shape semantics."""
+    return _Scope("shape", active)
+
+
+def np_array(active: bool = True) -> _Scope:
+    """A scope with (or without) NumPy array semantics."""
+    return _Scope("array", active)
+
+
+def set_np(shape: bool = True, array: bool = True) -> None:
+    """Turn NumPy semantics on for this thread.
+
+    Raises:
+        ValueError: array semantics without shape semantics.
+    """
+    if array and not shape:
+        raise ValueError("NumPy Shape semantics is required in using NumPy array semantics.")
+    _flags.shape, _flags.array = bool(shape), bool(array)
+
+
+def reset_np() -> None:
+    """Turn NumPy semantics off."""
+    set_np(shape=False, array=False)
+
+
+def _decorator(*names: str) -> Callable[[Any], Any]:
+    """A decorator for functions and for the methods of classes that sets flags around every call."""
+
+    def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            old = [getattr(_flags, n) for n in names]
+            for n in names:
+                setattr(_flags, n, True)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                for n, value in zip(names, old, strict=True):
+                    setattr(_flags, n, value)
+
+        return run
+
+    def decorate(target: Any) -> Any:
+        if inspect.isclass(target):
+            for n, member in list(vars(target).items()):
+                if (callable(member) and not n.startswith("__")) or n in ("__init__", "__call__", "__repr__"):
+                    setattr(target, n, wrap(member))
+                elif isinstance(member, property):
+                    setattr(target, n, _wrapped(member, wrap))
+            return target
+        if callable(target):
+            return wrap(target)
+        raise TypeError(f"a class or a function is needed, not {type(target)}")
+
+    return decorate
+
+
+def _wrapped(member: property, wrap: Callable[[Any], Any]) -> property:
+    def each(function: Any) -> Any:
+        return None if function is None else wrap(function)
+
+    return property(each(member.fget), each(member.fset), each(member.fdel), member.__doc__)
+
+
+use_np_shape = _decorator("shape")
+use_np_array = _decorator("array")
+use_np = _decorator("shape", "array")
+use_np_shape.__doc__ = "Decorator: NumPy shape semantics in a function or in the methods of a class."
+use_np_array.__doc__ = "Decorator: NumPy array semantics in a function or in the methods of a class."
+use_np.__doc__ = "Decorator: both NumPy semantics in a function or in the methods of a class."
+
+
+def set_module(module: str) -> Callable[[Any], Any]:
+    """Decorator: set ``__module__``."""
+
+    def decorate(target: Any) -> Any:
+        if module is not None:
+            target.__module__ = module
+        return target
+
+    return decorate
+
+
+def get_gpu_count() -> int:
+    """Number of CUDA devices."""
+    from .context import num_gpus
+
+    return num_gpus()
+
+
+def get_gpu_memory(gpu_dev_id: int) -> tuple[int, int]:
+    """(free, total) bytes of a CUDA device."""
+    from .context import gpu_memory_info
+
+    return gpu_memory_info(gpu_dev_id)
+
+
+def get_cuda_compute_capability(ctx: Any) -> int | None:
+    """10 * major + minor of a CUDA device, None for the host."""
+    if ctx.device_type != "gpu":
+        return None
+    from .backends.cuda.device import open_device
+
+    return open_device(ctx.device_id).compute_capability
+
+
+def getenv(name: str) -> str | None:
+    """An environment variable, None if it is not set."""
+    return os.environ.get(name)
+
+
+def setenv(name: str, value: str | None) -> None:
+    """Set an environment variable; None removes it."""
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value

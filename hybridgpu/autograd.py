@@ -34,6 +34,7 @@ from .recording import (
 __all__ = [
     "Function",
     "backward",
+    "get_symbol",
     "grad",
     "is_recording",
     "is_training",
@@ -83,7 +84,7 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     train_mode: bool = True,
-) -> Any:
+) -> list[NDArray]:
     """The gradients of ``heads`` with respect to ``variables``; their buffers stay as they are.
 
     Args:
@@ -91,14 +92,13 @@ def grad(
         retain_graph: keep the recorded graph; by default if ``create_graph``.
 
     Returns:
-        An array, or a list if ``variables`` is one.
+        A list, also for one variable, as MXNet 1.9.1 returns it.
 
     Raises:
         MXNetError: a head that was not recorded, or a variable without ``attach_grad`` that is no result.
     """
     found, grads = _heads(heads, head_grads)
-    single = isinstance(variables, NDArray)
-    wanted = [variables] if single else list(variables)
+    wanted = [variables] if isinstance(variables, NDArray) else list(variables)
     for v in wanted:
         assert isinstance(v, NDArray), "variables must be an NDArray or a list of them"
     assert wanted, "variables cannot be an empty list."
@@ -109,8 +109,47 @@ def grad(
         )
     retain = create_graph if retain_graph is None else retain_graph
     results = tape.backward(found, grads, infos, retain, create_graph, train_mode)
-    out = [v.zeros_like() if g is None else g for v, g in zip(wanted, results, strict=True)]
-    return out[0] if single else out
+    return [v.zeros_like() if g is None else g for v, g in zip(wanted, results, strict=True)]
+
+
+def get_symbol(x: NDArray) -> Any:
+    """The recorded computation of an array as a Symbol; variables are named var0, var1, ….
+
+    Raises:
+        MXNetError: it was not recorded, or contains calls that are no operators (hybridized blocks, indexing).
+    """
+    from .name import NameManager
+    from .symbol.node import SymbolNode
+    from .symbol.symbol import Symbol
+
+    info = x._autograd
+    if info is None or info.node is None:
+        raise MXNetError(f"Check failed: {tape.NOT_RECORDED}")
+    made: dict[Any, SymbolNode] = {}
+    variables = 0
+
+    def leaf(key: Any) -> tuple[SymbolNode, int]:
+        nonlocal variables
+        if key not in made:
+            made[key] = SymbolNode(None, f"var{variables}", {})
+            variables += 1
+        return made[key], 0
+
+    names = NameManager()
+    for node in tape.recorded([info]):
+        operator = getattr(node, "operator", None)
+        if operator is None:
+            raise MXNetError(f"the computation contains a call that is no operator ({type(node).__name__})")
+        op, values = operator
+        inputs = []
+        for k, i in enumerate(node.inputs):
+            if i is None or i.node is None:
+                inputs.append(leaf((id(node), k) if i is None else i.key))
+            else:
+                inputs.append((made[id(i.node)], i.index))
+        attributes = op.attribute_texts(dict(values.given or ()))
+        made[id(node)] = SymbolNode(op, names.get(None, op.name.lower()), attributes, inputs)
+    return Symbol([(made[id(info.node)], info.index)])
 
 
 class _PythonCall(tape.Node):

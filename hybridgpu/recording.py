@@ -99,12 +99,14 @@ class GradientInfo:
         grad_req: write, add or null.
         node: the recorded call whose result the array is, None for a variable.
         index: which result.
+        fresh: True once a backward pass has written the gradient.
     """
 
-    __slots__ = ("grad", "grad_req", "index", "node")
+    __slots__ = ("fresh", "grad", "grad_req", "index", "node")
 
     def __init__(self, grad: Any, grad_req: str, node: Any = None, index: int = 0) -> None:
         self.grad, self.grad_req, self.node, self.index = grad, grad_req, node, index
+        self.fresh = False
 
     @property
     def key(self) -> Any:

@@ -128,7 +128,7 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
     if track:
         if function is not None:
             late = [(array._data, value) for array, value in writes]
-            FunctionCall(function, inputs, wrapped, where, seed, results[len(visible) :], late)
+            FunctionCall(function, inputs, wrapped, where, seed, results[len(visible) :], late, (op, values))
         elif op.eager_gradient is not None:
             _record_eager(op, values, inputs, wrapped, device)
     return written
@@ -185,7 +185,7 @@ def write_out(results: Sequence[Any], out: Any) -> Any:
             raise TypeError(f"out must be an NDArray or a list of them, not {type(target)}")
         if target.shape != result.shape:
             raise MXNetError(
-                f"Incompatible attr in node  at {k}-th output: expected {shape_text(target.shape)}, got {shape_text(result.shape)}"
+                f"Incompatible attr in node  at {k}-th output: expected {shape_text(result.shape)}, got {shape_text(target.shape)}"
             )
     for target, result in zip(targets, results, strict=False):
         target._data[...] = result

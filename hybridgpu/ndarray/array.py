@@ -219,6 +219,16 @@ class NDArray:
         """The gradient buffer of ``attach_grad``, None without one."""
         return None if self._autograd is None else self._autograd.grad  # type: ignore[no-any-return]
 
+    @property
+    def _fresh_grad(self) -> bool:
+        """Whether a backward pass has written the gradient since this was last set to False (Trainer does)."""
+        return self._autograd is not None and self._autograd.fresh
+
+    @_fresh_grad.setter
+    def _fresh_grad(self, value: bool) -> None:
+        if self._autograd is not None:
+            self._autograd.fresh = bool(value)
+
     # -- conversions
 
     def asnumpy(self) -> Any:

@@ -22,7 +22,7 @@ from ..context import Context
 from ..recording import GradientInfo, state
 from .array import NDArray, wrap
 
-__all__ = ["Function", "FunctionCall", "Node", "backward", "record_call", "tracked"]
+__all__ = ["Function", "FunctionCall", "Node", "Pullback", "backward", "record_call", "recorded", "tracked"]
 
 NOT_RECORDED = (
     "Cannot differentiate node because it is not in a computational graph. You need to set is_recording to true or use "
@@ -105,7 +105,7 @@ class Function:
 class FunctionCall(Node):
     """A recorded call of a :class:`Function`."""
 
-    __slots__ = ("arrays", "ctx", "function", "results", "seed", "writes")
+    __slots__ = ("arrays", "ctx", "function", "operator", "results", "seed", "writes")
 
     def __init__(
         self,
@@ -116,13 +116,15 @@ class FunctionCall(Node):
         seed: Any = None,
         hidden: Sequence[Any] = (),
         writes: Sequence[tuple[Any, Any]] = (),
+        operator: Any = None,
     ) -> None:
-        """``hidden`` are results that callers do not see; ``writes`` (array, value) happen at the backward pass."""
+        """``operator`` (record, attributes) made the call, for ``autograd.get_symbol``; ``hidden`` are results that callers do not see; ``writes`` (array, value) happen at the backward pass."""
         super().__init__(inputs, results)
         self.function, self.ctx, self.seed = function, ctx, seed
         self.arrays = [x._data for x in inputs]
         self.results = [*(r._data for r in results), *hidden]
         self.writes = list(writes)
+        self.operator = operator
 
     def release(self) -> None:
         self.released = True
@@ -206,7 +208,7 @@ class Pullback(Node):
 # -- the sweep
 
 
-def _order(heads: Sequence[GradientInfo]) -> list[Node]:
+def recorded(heads: Sequence[GradientInfo]) -> list[Node]:
     """Every node that the heads depend on, operands first; without recursion."""
     order: list[Node] = []
     done: set[int] = set()
@@ -251,7 +253,7 @@ def backward(
     infos = [h._autograd for h in heads]
     if any(i is None for i in infos):
         raise MXNetError(f"Check failed: !AGInfo::IsNone(*i): {NOT_RECORDED}")
-    order = _order(infos)
+    order = recorded(infos)
     if any(n.released for n in order):
         raise MXNetError(f"Check failed: {NOT_RECORDED}")
     found: dict[Any, NDArray] = {}
@@ -269,7 +271,12 @@ def backward(
             leaves = {v.key: v for v in variables}
         _run(order, found, leaves, retain_graph)
         if variables is not None:
-            return [found.get(v.key) for v in variables]
+            gradients = [found.get(v.key) for v in variables]
+            if create_graph:  # a gradient that is constant is still part of the graph, with derivative zero
+                constant = [g for g in gradients if g is not None and g._autograd is None]
+                if constant:
+                    Node((), constant)
+            return gradients
         for key, leaf in leaves.items():
             _deliver(leaf, found.get(key))
         return []
@@ -317,6 +324,7 @@ def _run(order: Sequence[Node], found: dict[Any, NDArray], leaves: dict[Any, Gra
 def _deliver(leaf: GradientInfo, gradient: NDArray | None) -> None:
     """Write a gradient into the buffer of a variable."""
     target = leaf.grad._data
+    leaf.fresh = True
     if leaf.grad_req == "add":
         if gradient is not None:
             target += gradient._data

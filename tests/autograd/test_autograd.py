@@ -147,15 +147,15 @@ def test_integer_gradients():
 # -- grad and higher orders
 
 
-def test_grad_leaves_buffers_alone_and_returns_as_asked():
+def test_grad_leaves_buffers_alone_and_returns_lists():
     x, w = attached([2.0]), attached([5.0])
     with autograd.record():
         y = x * x * w
         g = autograd.grad(y, [x, w], retain_graph=True)
-        only = autograd.grad(y, x)
+        only = autograd.grad(y, x)  # a list as well, as in MXNet
     assert [float(v.asscalar()) for v in g] == [20, 4]
-    assert isinstance(only, nd.NDArray)
-    assert only.asscalar() == 20
+    assert isinstance(only, list)
+    assert only[0].asscalar() == 20
     assert x.grad.asscalar() == 0
 
 
@@ -164,7 +164,7 @@ def test_grad_of_an_intermediate_value():
     with autograd.record():
         y = x * x
         z = y * y
-        g = autograd.grad(z, y)
+        (g,) = autograd.grad(z, y)
     assert g.asscalar() == 8
 
 
@@ -184,7 +184,7 @@ def test_higher_orders(function, derivatives):
     with autograd.record():
         y = function(x)
         for k, expected in enumerate(derivatives):
-            y = autograd.grad(y, x, create_graph=k < len(derivatives) - 1, retain_graph=True)
+            (y,) = autograd.grad(y, x, create_graph=k < len(derivatives) - 1, retain_graph=True)
             np.testing.assert_allclose(y.asnumpy(), expected(values), rtol=1e-10, atol=1e-12)
             if y._autograd is None:
                 break
@@ -363,3 +363,14 @@ def test_threads_record_for_themselves():
             t.join()
         assert autograd.is_recording()
     assert seen == {k: 2 * k for k in range(8)}
+
+
+def test_fresh_gradients_are_marked():
+    x = attached([1.0])
+    assert not x._fresh_grad
+    with autograd.record():
+        y = x * x
+    y.backward()
+    assert x._fresh_grad
+    x._fresh_grad = False
+    assert not x._fresh_grad

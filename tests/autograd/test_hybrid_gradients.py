@@ -56,7 +56,7 @@ def gradients(net, x, train=True, order=1):
         out = list(out) if isinstance(out, (list, tuple)) else [out]
         loss = sum(((o * o).sum() for o in out[1:]), (out[0] * out[0]).sum())
         if order == 2:
-            g = autograd.grad(loss, x, create_graph=True)
+            (g,) = autograd.grad(loss, x, create_graph=True)
             loss = (g * g).sum()
     loss.backward()
     outs += [o.asnumpy() for o in out]

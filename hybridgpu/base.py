@@ -20,6 +20,23 @@ integer_types = (int, np.integer)
 string_types = (str,)
 
 
+def py_str(x: bytes) -> str:
+    """Text of bytes in UTF-8."""
+    return x.decode("utf-8")
+
+
+def data_dir() -> str:
+    """The folder for files that are fetched or looked up: $MXNET_HOME, else ~/.mxnet."""
+    import os
+
+    return os.environ.get("MXNET_HOME") or os.path.join(os.path.expanduser("~"), ".mxnet")
+
+
+def _as_list(value: Any) -> list[Any]:
+    """A list of what is none yet."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
 class MXNetError(RuntimeError):
     """Any error that MXNet's core would have raised: shapes, types, attributes, files."""
 

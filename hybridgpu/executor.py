@@ -12,16 +12,19 @@ from .backends.devices import device_of
 from .base import MXNetError
 from .compiler.ir.graph import RANDOM_STATE
 from .context import Context
-from .dtypes import dtype_of
+from .dtypes import DType, dtype_of, f32
 from .ndarray.array import NDArray, wrap
 from .ndarray.array import empty as empty_array
 from .ndarray.tape import Function, FunctionCall, backward
 from .random import next_state
 from .recording import GradientInfo
+from .runtime.cached_op import CachedOp
 from .runtime.program import compiled
+from .runtime.stages import ends_program
 from .runtime.training import training_program
 from .symbol.inference import Inference, infer_type
 from .symbol.lowering import lower_symbol, mutations, structure
+from .symbol.node import topological
 from .symbol.symbol import Symbol
 
 __all__ = ["Executor", "bind", "simple_bind"]
@@ -65,6 +68,10 @@ class Executor:
         self._results: list[NDArray] | None = None
         self._monitor: tuple[Callable[..., None], bool] | None = None
         self._functions: dict[Any, Function] = {}
+        # operators that end programs run between compiled ones
+        self._stages: CachedOp | None = None
+        if any(map(ends_program, topological(symbol._heads))):
+            self._stages = CachedOp(symbol, symbol.list_inputs(), {}, {}, self._name())
         self._calls = 0
         self._needs_heads = True
 
@@ -94,7 +101,7 @@ class Executor:
     def outputs(self) -> list[NDArray]:
         """The results of the last ``forward``; uninitialised before it."""
         if self._results is None:
-            self._results = [empty_array(t.shape, self._ctx, t.dtype.np) for t in self._types()]
+            self._results = [empty_array(shape, self._ctx, dtype.np) for shape, dtype in self._types()]
         return self._results
 
     @property
@@ -102,10 +109,14 @@ class Executor:
         """The results by name."""
         return dict(zip(self._symbol.list_outputs(), self.outputs, strict=True))
 
-    def _types(self) -> list[Any]:
-        types = [x._type.tensor for x in self._ordered()]
-        named = dict(zip(self._symbol.list_inputs(), types, strict=True))
-        return [o.type for o in lower_symbol(self._symbol, named, False).outputs]
+    def _types(self) -> list[tuple[tuple[int, ...], DType]]:
+        """Shapes and element types of the outputs; no elements where the shape depends on values."""
+        arrays = dict(zip(self._symbol.list_inputs(), self._ordered(), strict=True))
+        shapes = {n: x.shape for n, x in arrays.items()}
+        found = Inference(self._symbol, shapes, {n: x._type.dtype for n, x in arrays.items()})
+        found.run()
+        keys = [(id(n), k) for n, k in self._symbol._heads]
+        return [(found.shapes.get(key, (0,)), found.dtypes.get(key, f32)) for key in keys]
 
     def _ordered(self) -> list[NDArray]:
         arrays = {**self.arg_dict, **self.aux_dict}
@@ -143,6 +154,9 @@ class Executor:
             self._show(inputs, is_train)
         self._calls += 1
         results = self._evaluate(is_train, is_train)
+        if self._stages is not None:  # shapes may depend on values
+            self._results = results
+            return results
         # the memory of the outputs stays; what is seen through them is always the last call
         for own, r in zip(self.outputs, results, strict=True):
             own._data[...] = r._data
@@ -161,6 +175,9 @@ class Executor:
                 for x, n in zip(inputs, self._symbol.list_inputs(), strict=True):
                     if self._requests.get(n, "null") != "null" and gradients.get(n) is not None:
                         x._autograd = GradientInfo(gradients[n], self._requests[n])
+            if self._stages is not None:
+                self._needs_heads = False  # what the last stage needs shows when it runs
+                return self._stages(inputs)
             wanted = tuple(x._autograd is not None for x in inputs)
             run = self._interpret if self._calls <= _COMPILE_AFTER else self._run
             return run(inputs, is_train, wanted)

@@ -21,7 +21,7 @@ import numpy as np
 from ..base import MXNetError
 from ..dtypes import dtype_of, from_flag
 
-__all__ = ["read_params", "write_params"]
+__all__ = ["read_params", "saved_with_np_shape", "write_params"]
 
 LIST_MAGIC = 0x112
 V1_MAGIC, V2_MAGIC, V3_MAGIC = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
@@ -133,6 +133,11 @@ def read_params(fname: str, data: bytes | None = None) -> tuple[list[Any], list[
     if named and len(set(names)) != named:
         raise r.fail("a name that occurs twice")
     return arrays, names
+
+
+def saved_with_np_shape(data: bytes) -> bool:
+    """Whether the first array of a file carries the magic of NumPy shape semantics."""
+    return len(data) >= 28 and struct.unpack_from("<I", data, 24)[0] == V3_MAGIC
 
 
 def _array(r: _Reader) -> Any:

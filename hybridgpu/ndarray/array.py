@@ -406,6 +406,45 @@ class NDArray:
             return apply(op, (self,), op.parse({"shape": tuple(shape), "reverse": reverse}))  # type: ignore[no-any-return]
         return wrap(self._data.reshape(infer_reshape(self.shape, shape, reverse)), self._type.ctx)
 
+    def flatten(self, inplace: bool = False) -> NDArray:
+        """All axes but the first as one; with ``inplace`` in the same memory."""
+        if inplace:
+            return self.reshape((0, -1)) if self.ndim > 1 else self.reshape((self.shape[0], 1))
+        return self._operator("Flatten")
+
+    def expand_dims(self, axis: int, inplace: bool = False) -> NDArray:
+        """A new axis of extent 1 before ``axis``; with ``inplace`` in the same memory."""
+        if inplace:
+            at = axis if axis >= 0 else axis + self.ndim + 1
+            assert 0 <= at <= self.ndim, f"axis {axis} is out of bounds for array of dimension {self.ndim}"
+            return self.reshape((*self.shape[:at], 1, *self.shape[at:]))
+        return self._operator("expand_dims", axis=axis)
+
+    def squeeze(self, axis: Any = None, inplace: bool = False) -> NDArray:
+        """Without axes of extent 1, all or those given; with ``inplace`` in the same memory.
+
+        Raises:
+            ValueError, AssertionError, MXNetError: an axis of another extent, out of range or given twice.
+        """
+        if not inplace:
+            return self._operator("squeeze", axis=axis)
+        axes = range(self.ndim) if axis is None else [axis] if isinstance(axis, int) else list(axis)
+        chosen = {a + self.ndim if a < 0 else a for a in axes}
+        assert axis is None or len(chosen) == len(list(axes)), "axis contains duplicate which is not allowed."
+        assert all(0 <= a < self.ndim for a in chosen), f"axis {axis} is out of bounds for array of dimension {self.ndim}"
+        if axis is None:
+            chosen = {a for a in chosen if self.shape[a] == 1}
+        for a in chosen:
+            if self.shape[a] != 1:
+                raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+        return self.reshape(tuple(d for k, d in enumerate(self.shape) if k not in chosen) or (1,))
+
+    def _operator(self, name: str, **attributes: Any) -> NDArray:
+        from .apply import apply
+
+        op = OPERATORS[name]
+        return apply(op, (self,), op.parse(attributes))  # type: ignore[no-any-return]
+
     def broadcast_to(self, shape: Any) -> NDArray:
         """Repeat axes of extent 1, and new leading axes, up to ``shape``.
 
@@ -414,7 +453,7 @@ class NDArray:
         """
         from .apply import apply
 
-        target = tuple(shape) if isinstance(shape, (tuple, list)) else (int(shape),)
+        target = (int(shape),) if np.ndim(shape) == 0 else tuple(int(d) for d in shape)
         own = (1,) * (len(target) - self.ndim) + self.shape
         if len(own) != len(target) or any(d not in (1, t) for d, t in zip(own, target, strict=True)):
             raise ValueError(

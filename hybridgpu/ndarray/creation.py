@@ -173,7 +173,13 @@ def from_numpy(ndarray: Any, zero_copy: bool = True) -> NDArray:
     if not ndarray.flags["C_CONTIGUOUS"]:
         raise ValueError("Only c-contiguous arrays are supported for zero-copy")
     dtype_of(ndarray.dtype)
-    return wrap(ndarray, current_context() if current_context().device_typeid != 2 else Context("cpu", 0))
+    if ndarray.flags.owndata:
+        ndarray.flags.writeable = True  # it may have been shared before
+        shared = ndarray.view()  # stays writable
+        ndarray.flags.writeable = False
+    else:
+        shared = ndarray.view()
+    return wrap(shared, current_context() if current_context().device_typeid != 2 else Context("cpu", 0))
 
 
 def from_dlpack(dlpack: Any) -> NDArray:

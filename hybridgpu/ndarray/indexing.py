@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import recording
 from ..backends.devices import device_of
 from ..base import MXNetError, is_integer, numeric_types
 from .array import NDArray, wrap
@@ -96,6 +97,11 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
     if value is None:
         value = np.nan
     if isinstance(value, NDArray):
+        if value._autograd is not None and recording.state.recording:
+            raise MXNetError(
+                "Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd.\n"
+                "Build the result with concat, where or slices instead, or assign outside autograd.record()."
+            )
         if value.context.device_typeid == x.context.device_typeid and (
             value.context.device_typeid != 2 or value.context == x.context
         ):
@@ -152,7 +158,7 @@ def normalize(x: NDArray, key: Any) -> Any:
             out.append(int(k))
         elif isinstance(k, NDArray):
             out.append(_integers(k.as_in_context(x.context)._data, xp))
-        elif isinstance(k, (list, np.ndarray, range)):
+        elif isinstance(k, (list, tuple, np.ndarray, range)):
             host = np.asarray(k.asnumpy() if isinstance(k, NDArray) else k)
             if host.dtype.kind not in "iubf":
                 raise _unsupported(key)

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from ..base import MXNetError
 from ..context import cpu
-from ..io.params import read_params, write_params
+from ..io.params import read_params, saved_with_np_shape, write_params
+from ..util import is_np_shape
 from .array import NDArray, wrap
 
 __all__ = ["load", "load_frombuffer", "save"]
@@ -31,27 +34,42 @@ def save(fname: str, data: Any) -> None:
             raise TypeError("save only accept dict str->NDArray or list of NDArray")
     else:
         raise ValueError("data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays.")
-    write_params(fname, [a.asnumpy() for a in arrays], names)
+    write_params(fname, [a.asnumpy() for a in arrays], names, is_np_shape())
 
 
-def _result(found: tuple[list[Any], list[str]]) -> Any:
-    arrays = [wrap(a, cpu()) for a in found[0]]
-    return dict(zip(found[1], arrays, strict=True)) if found[1] else arrays
+def _result(fname: str, data: bytes) -> Any:
+    values, names = read_params(fname, data)
+    if saved_with_np_shape(data) and not is_np_shape():
+        raise MXNetError(
+            "Check failed: Imperative::Get()->is_np_shape(): ndarray was saved in np shape semantics, and must be loaded in the "
+            "same semantics.\nPut the load under `with mx.np_shape(True):`."
+        )
+    if is_np_shape() and not saved_with_np_shape(data) and any(a.size == 0 for a in values):
+        raise MXNetError(
+            "Check failed: an array of zero or unknown size was saved without np shape semantics, and must be loaded without.\n"
+            "Put the load under `with mx.np_shape(False):`."
+        )
+    arrays = [wrap(a, cpu()) for a in values]
+    return dict(zip(names, arrays, strict=True)) if names else arrays
 
 
 def load(fname: str) -> Any:
     """Read a file of ``save``: a list, or a dict if it has names.
 
     Raises:
-        MXNetError: the file is missing, cut short or no such file.
+        MXNetError: the file is missing, cut short, no such file, or of other shape semantics (``mx.np_shape``).
     """
     if not isinstance(fname, str):
         raise TypeError("fname required to be a string")
-    return _result(read_params(fname))
+    try:
+        data = Path(fname).read_bytes()
+    except OSError as e:
+        raise MXNetError(f'Open "{fname}": {e.strerror}') from None
+    return _result(fname, data)
 
 
 def load_frombuffer(buf: bytes) -> Any:
     """As ``load``, from bytes in memory."""
     if not isinstance(buf, (bytes, bytearray, memoryview)):
         raise TypeError("buf required to be a string or bytes")
-    return _result(read_params("<buffer>", bytes(buf)))
+    return _result("<buffer>", bytes(buf))

@@ -9,15 +9,16 @@ array's type first.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import broadcast_shapes
+from ..compiler.primitives.gradient import gradient_rule
 from ..dtypes import DType, bool_, f64, i32, i64
 from .params import Bool, Double, Dtype, Float, Int, Values
-from .record import operator, shape_text
+from .record import operator, sample, shape_text
 
 Fn = Callable[..., Node]
 
@@ -29,9 +30,14 @@ def in_floats(b: Builder, function: Fn, *inputs: Node) -> Node:
     dtype = inputs[0].dtype
     if dtype.is_float:
         return function(*inputs)
-    if dtype is bool_:
-        raise MXNetError("Unknown type enum 7")
+    need_number(inputs[0])
     return b.cast(function(*(b.cast(i, f64) for i in inputs)), dtype)
+
+
+def need_number(x: Node) -> None:
+    """Raise MXNet's error for truth values where it computes with numbers only."""
+    if x.dtype is bool_:
+        raise MXNetError("Unknown type enum 7")
 
 
 def truth(b: Builder, x: Node) -> Node:
@@ -60,8 +66,7 @@ def _unary_any(name: str, function: Fn, doc: str, **fields: Any) -> None:
     """As ``_unary`` for functions that integers have of their own."""
 
     def lower(b: Builder, p: Values, data: Node) -> Node:
-        if data.dtype is bool_:
-            raise MXNetError("Unknown type enum 7")
+        need_number(data)
         return function(b, data)
 
     operator(name, **{"method": name.split(maxsplit=1)[0], "same_shape": True, **fields}, doc=doc)(lower)
@@ -115,8 +120,21 @@ _unary("arctanh", lambda b, x: b.atanh(x), "Inverse hyperbolic tangent.", domain
 _unary("degrees", lambda b, x: x * (180 / math.pi), "Radians to degrees.")
 _unary("radians", lambda b, x: x * (math.pi / 180), "Degrees to radians.")
 _unary("reciprocal", lambda b, x: b.div(1, x), "1 / x.", domain=(0.2, 3))
-# zero on the left: at a tie the gradient goes there, so that relu's is 0 at 0
-_unary_any("relu", lambda b, x: b.max(0, x), "max(x, 0).", domain=(0.1, 2))
+@gradient_rule("relu")
+def _relu_gradient(b: Builder, g: Node, y: Node, inputs: Sequence[Node], static: Any) -> Sequence[Node | None]:
+    """1 above zero, 0 at and below it, NaN at NaN."""
+    slope = b.select(b.gt(y, 0), g, b.full_like(g, 0))
+    return [b.select(b.isnan(y), y, slope) if y.dtype.is_float else slope]
+
+
+def rectified(b: Builder, x: Node) -> Node:
+    """max(x, 0) with MXNet's derivative."""
+    y = b.custom_gradient(b.max(0, x), x, rule="relu")
+    assert isinstance(y, Node)
+    return y
+
+
+_unary_any("relu", rectified, "max(x, 0).", domain=(0.1, 2))
 _unary("sigmoid", lambda b, x: b.sigmoid(x), "1 / (1 + e ** -x).")
 _unary("softsign", lambda b, x: x / (b.abs(x) + 1), "x / (1 + |x|).", method="")
 _unary("erf", lambda b, x: b.erf(x), "Error function.", method="")
@@ -162,10 +180,16 @@ def block_grad(b: Builder, p: Values, data: Node) -> Node:
     return b.stop_gradient(data)
 
 
+@gradient_rule("ones")
+def _ones(b: Builder, g: Node, y: Node, inputs: Sequence[Node], static: Any) -> list[Node | None]:
+    """A loss starts the backward pass: what comes from behind it does not count."""
+    return [b.full_like(inputs[0], 1)]
+
+
 @operator("make_loss", same_shape=True)
 def make_loss(b: Builder, p: Values, data: Node) -> Node:
-    """Marks a loss: identity."""
-    return b.copy(data)
+    """Marks a loss: identity, with a gradient of 1 whatever the head gradient is."""
+    return b.custom_gradient(b.copy(data), data, rule="ones")
 
 
 @operator("zeros_like _np_zeros_like", same_shape=True, method="zeros_like", differentiable=False)
@@ -180,13 +204,24 @@ def ones_like(b: Builder, p: Values, data: Node) -> Node:
     return b.full_like(data, 1)
 
 
-@operator("Cast cast", same_shape=True, params={"dtype": Dtype(doc="the new element type")})
+@operator(
+    "Cast cast",
+    same_shape=True,
+    params={"dtype": Dtype(doc="the new element type")},
+    samples=tuple(sample(None, {"dtype": d}) for d in ("float32", "float16", "float64", "int32", "uint8", "bool")),
+    domain=(-100.0, 100.0),
+)
 def cast(b: Builder, p: Values, data: Node) -> Node:
     """Convert the elements: floats are cut towards zero, narrow integers wrap, bool is x != 0."""
     return b.cast(data, p.dtype)
 
 
-@operator("amp_cast", same_shape=True, params={"dtype": Dtype(doc="the new element type")})
+@operator(
+    "amp_cast",
+    same_shape=True,
+    params={"dtype": Dtype(doc="the new element type")},
+    samples=tuple(sample(None, {"dtype": d}) for d in ("float32", "float16")),
+)
 def amp_cast(b: Builder, p: Values, data: Node) -> Node:
     """Cast between floating point types; integers stay."""
     return b.cast(data, p.dtype) if data.dtype.is_float else b.copy(data)
@@ -197,9 +232,11 @@ def amp_cast(b: Builder, p: Values, data: Node) -> Node:
     same_shape=True,
     params={"a_min": Float(doc="lower bound"), "a_max": Float(doc="upper bound")},
     method="clip",
+    samples=(sample(None, {"a_min": -0.75, "a_max": 1}), sample(None, {"a_min": 1, "a_max": float("inf")})),
 )
 def clip(b: Builder, p: Values, data: Node) -> Node:
     """Limit the values to a_min … a_max; NaN stays."""
+    need_number(data)
     if data.dtype.is_float:
         return _clip(b, data, p.a_min, p.a_max)
     return b.cast(_clip(b, b.cast(data, f64), p.a_min, p.a_max), data.dtype)
@@ -246,6 +283,17 @@ _BINARY: dict[str, tuple[Fn, str, str, bool]] = {
     "logical_or": (_logic("logical_or"), "1 where either is true", "_logical_or", False),
     "logical_xor": (_logic("logical_xor"), "1 where exactly one is true", "_logical_xor", False),
 }
+_BROADCASTING = tuple(
+    sample(shapes)
+    for shapes in (
+        [(3, 5), (3, 5)],
+        [(2, 1, 4), (3, 1)],
+        [(1,), (2, 3)],
+        [(2, 3, 7), (1, 3, 1)],
+        [(), (2, 3)],
+        [(0, 3), (1, 3)],
+    )
+)
 _BROADCAST_ALIASES = {"add": "broadcast_plus", "sub": "broadcast_minus"}
 
 
@@ -274,6 +322,8 @@ def _binary(word: str, function: Fn, doc: str, plain: str, gradient: bool) -> No
     domain = (0.5, 2.0) if word in ("div", "mod", "power") else (-2.0, 2.0)
 
     def lower_plain(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
+        if not word.startswith("logical"):
+            _no_bool(lhs, plain.split()[0])
         return function(b, lhs, rhs)
 
     name = f"broadcast_{word}"
@@ -287,7 +337,14 @@ def _binary(word: str, function: Fn, doc: str, plain: str, gradient: bool) -> No
         lower_plain
     )
     names = f"{name} {_BROADCAST_ALIASES.get(word, '')}"
-    operator(names, "lhs rhs", doc=f"{doc} (broadcasting).", domain=domain, differentiable=gradient)(lower_broadcast)
+    operator(
+        names,
+        "lhs rhs",
+        doc=f"{doc} (broadcasting).",
+        domain=domain,
+        differentiable=gradient,
+        samples=_BROADCASTING,
+    )(lower_broadcast)
 
 
 for _word, (_function, _doc, _plain, _gradient) in _BINARY.items():
@@ -346,7 +403,15 @@ def _with_scalar(name: str, word: str, reverse: bool) -> None:
     params = {"scalar": Double(1.0, "the other operand"), "is_int": Bool(True, "written by newer versions")}
     side = "the scalar is lhs" if reverse else "the scalar is rhs"
     domain = (0.5, 2.0) if word in ("div", "mod", "power") else (-2.0, 2.0)
-    operator(name, same_shape=True, params=params, doc=f"{doc}; {side}.", domain=domain, differentiable=gradient)(lower)
+    operator(
+        name,
+        same_shape=True,
+        params=params,
+        doc=f"{doc}; {side}.",
+        domain=domain,
+        differentiable=gradient,
+        samples=(sample(None, {"scalar": 1.75}), sample(None, {"scalar": 2})),
+    )(lower)
 
 
 for _name, (_word, _reverse) in _SCALAR.items():
@@ -359,6 +424,7 @@ for _name, (_word, _reverse) in _SCALAR.items():
 @operator("add_n ElementWiseSum", "*args", params={"num_args": Int(0)}, same_shape=True, count_param="num_args")
 def add_n(b: Builder, p: Values, *args: Node) -> Node:
     """The sum of all inputs."""
+    need_number(args[0])
     total = args[0]
     for x in args[1:]:
         total = total + x
@@ -371,6 +437,10 @@ def add_n(b: Builder, p: Values, *args: Node) -> Node:
     dtypes="*TT",
     result_dtype=lambda p, d: d[1] or d[2],
     infer_inputs=lambda p, s: _where_shapes(s),
+    samples=tuple(
+        sample(shapes, positions={0: (0, 1)})
+        for shapes in ([(3, 5)] * 3, [(4,), (4, 2, 3), (4, 2, 3)], [(1,)] * 3, [(0, 3)] * 3)
+    ),
 )
 def where(b: Builder, p: Values, condition: Node, x: Node, y: Node) -> Node:
     """x where the condition is not zero, else y; a 1-d condition picks rows."""
@@ -396,11 +466,18 @@ def _where_shapes(shapes: list[Any]) -> list[Any]:
 @operator("_contrib_div_sqrt_dim", same_shape=True)
 def div_sqrt_dim(b: Builder, p: Values, data: Node) -> Node:
     """data / sqrt(extent of the last axis)."""
+    need_number(data)
     return data * (1 / math.sqrt(data.shape[-1]))
 
 
-@operator("_contrib_quadratic", same_shape=True, params={k: Float(0.0) for k in "abc"})
+@operator(
+    "_contrib_quadratic",
+    same_shape=True,
+    params={k: Float(0.0) for k in "abc"},
+    samples=(sample(None, {"a": 2, "b": -1, "c": 0.5}), sample()),
+)
 def quadratic(b: Builder, p: Values, data: Node) -> Node:
     """a * x**2 + b * x + c."""
+    need_number(data)
     y: Node = data * data * p.a + data * p.b + p.c
     return y

@@ -28,6 +28,9 @@ class Bound:
 
 def bind(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Bound:
     """Sort the arguments of a call into inputs and attributes, as MXNet's generated functions do."""
+    if op.binder is not None:
+        found: Bound = op.binder(args, kwargs)
+        return found
     out = kwargs.pop("out", None)
     name = kwargs.pop("name", None)
     if op.variadic:

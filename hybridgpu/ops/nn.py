@@ -9,13 +9,14 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..dtypes import f32
 from .create import _uniform01
+from .elementwise import rectified
 from .linear import need_float
 from .params import Bool, Dtype, Enum, Float, Int, Param, Shape, Values
-from .record import operator, shape_text, tuple_text
+from .record import operator, sample, shape_text, tuple_text
 from .shape import axis_of
 
 _ACTIVATIONS = {
-    "relu": lambda b, x: b.max(0, x),
+    "relu": rectified,
     "sigmoid": lambda b, x: b.sigmoid(x),
     "tanh": lambda b, x: b.tanh(x),
     "softrelu": lambda b, x: b.softplus(x),
@@ -23,7 +24,12 @@ _ACTIVATIONS = {
 }
 
 
-@operator("Activation", same_shape=True, params={"act_type": Enum(doc="which one", choices=tuple(_ACTIVATIONS))})
+@operator(
+    "Activation",
+    same_shape=True,
+    params={"act_type": Enum(doc="which one", choices=tuple(_ACTIVATIONS))},
+    samples=tuple(sample(None, {"act_type": kind}) for kind in _ACTIVATIONS),
+)
 def activation(b: Builder, p: Values, data: Node) -> Node:
     """An activation function by name."""
     need_float(data)
@@ -58,6 +64,13 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
     infer_inputs=_leaky_shapes,
     outputs=lambda p: 2 if p.act_type == "rrelu" else 1,
     output_names=("output", "mask"),
+    samples=(
+        *(sample([(3, 5)], {"act_type": kind}) for kind in ("elu", "gelu", "leaky", "rrelu", "selu")),
+        sample([(2, 3, 4), (3,)], {"act_type": "prelu"}),
+        sample([(2, 3), (1,)], {"act_type": "prelu"}),
+        sample([(1,)], {"slope": 0.1}),
+        sample([(0, 3)], {"act_type": "elu", "slope": 0.5}),
+    ),
 )
 def leaky_relu(b: Builder, p: Values, data: Node, gamma: Node | None = None) -> Node | tuple[Node, Node]:
     """Rectifiers that are not flat below zero, and GELU (the exact one, by erf)."""
@@ -83,9 +96,9 @@ def leaky_relu(b: Builder, p: Values, data: Node, gamma: Node | None = None) -> 
         return data * 0.5 * (b.erf(data * 0.7071067811865476) + 1)
     if b.training:
         slope = b.cast(_uniform01(b, data.shape) * (p.upper_bound - p.lower_bound) + p.lower_bound, data.dtype)
-    else:
-        slope = b.full_like(data, (p.lower_bound + p.upper_bound) / 2)
-    return b.select(b.gt(data, 0), data, data * slope), b.select(b.gt(data, 0), b.full_like(data, 1), slope)
+        return b.select(b.gt(data, 0), data, data * slope), b.select(b.gt(data, 0), b.full_like(data, 1), slope)
+    slope = b.full_like(data, (p.lower_bound + p.upper_bound) / 2)
+    return b.select(b.gt(data, 0), data, data * slope), b.full_like(data, 0)  # no slope was drawn: no mask
 
 
 _SOFTMAX: dict[str, Param] = {
@@ -94,6 +107,17 @@ _SOFTMAX: dict[str, Param] = {
     "dtype": Dtype(None, "type of the result"),
     "use_length": Bool(False, "the second input masks the tail"),
 }
+
+
+_SOFTMAX_SAMPLES = (
+    sample([(3, 5)]),
+    sample([(3, 70)], {"temperature": 0.5}),
+    sample([(2, 3, 4)], {"axis": 1}),
+    sample([(1,)]),
+    sample([(3, 1)]),
+    sample([(0, 3)]),
+    sample([(2, 3)], {"dtype": "float64"}),
+)
 
 
 def _softmax_inputs(p: Values) -> list[str]:
@@ -129,19 +153,27 @@ def _softmax(b: Builder, p: Values, data: Node, length: Node | None, sign: float
     return b.cast(y, p.dtype or data.dtype)
 
 
-@operator("softmax", "data length", params=dict(_SOFTMAX), optional=_softmax_inputs, dtypes="**", method="softmax")
+@operator(
+    "softmax",
+    "data length",
+    params=dict(_SOFTMAX),
+    optional=_softmax_inputs,
+    dtypes="**",
+    method="softmax",
+    samples=(*_SOFTMAX_SAMPLES, sample([(4, 5), (4,)], {"use_length": True}, {1: (1, 5)})),
+)
 def softmax(b: Builder, p: Values, data: Node, length: Node | None = None) -> Node:
     """exp(x) / sum(exp(x)) along an axis."""
     return _softmax(b, p, data, length, 1, log=False)
 
 
-@operator("log_softmax", same_shape=True, params=dict(_SOFTMAX), method="log_softmax")
+@operator("log_softmax", same_shape=True, params=dict(_SOFTMAX), method="log_softmax", samples=_SOFTMAX_SAMPLES)
 def log_softmax(b: Builder, p: Values, data: Node) -> Node:
     """log(softmax(x)) without underflow."""
     return _softmax(b, p, data, None, 1, log=True)
 
 
-@operator("softmin", same_shape=True, params=dict(_SOFTMAX), method="softmin")
+@operator("softmin", same_shape=True, params=dict(_SOFTMAX), method="softmin", samples=_SOFTMAX_SAMPLES)
 def softmin(b: Builder, p: Values, data: Node) -> Node:
     """softmax(-x)."""
     return _softmax(b, p, data, None, -1, log=False)
@@ -151,6 +183,7 @@ def softmin(b: Builder, p: Values, data: Node) -> Node:
     "SoftmaxActivation",
     same_shape=True,
     params={"mode": Enum("instance", "over all features or over axis 1", choices=("channel", "instance"))},
+    samples=(sample([(3, 5)]), sample([(2, 3, 4)]), sample([(2, 3, 4)], {"mode": "channel"}), sample([(1, 1)])),
 )
 def softmax_activation(b: Builder, p: Values, data: Node) -> Node:
     """softmax over axis 1 (channel) or over all but the first axis (instance)."""

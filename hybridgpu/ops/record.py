@@ -19,9 +19,33 @@ from ..compiler.ir.types import TensorType
 from ..dtypes import DType
 from .params import REQUIRED, Param, Values, text_of
 
-__all__ = ["OPERATORS", "Operator", "check_same_shape", "operator", "shape_text", "tuple_text"]
+__all__ = ["OPERATORS", "Operator", "Sample", "check_same_shape", "operator", "sample", "shape_text", "tuple_text"]
 
 Lower = Callable[..., "Node | Sequence[Node]"]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One call that tests make.
+
+    Attributes:
+        shapes: of the inputs; None where every shape will do (records with ``same_shape``).
+        attributes: keyword arguments.
+        positions: input number -> (low, high), inclusive, for inputs that hold whole numbers such as indices.
+    """
+
+    shapes: tuple[tuple[int, ...], ...] | None
+    attributes: dict[str, Any]
+    positions: dict[int, tuple[int, int]]
+
+
+def sample(
+    shapes: Sequence[tuple[int, ...]] | None = None,
+    attributes: dict[str, Any] | None = None,
+    positions: dict[int, tuple[int, int]] | None = None,
+) -> Sample:
+    """A :class:`Sample`."""
+    return Sample(None if shapes is None else tuple(shapes), attributes or {}, positions or {})
 
 
 @dataclass(eq=False)
@@ -35,7 +59,8 @@ class Operator:
         lower: (builder, values, *inputs) -> result or tuple of results, in primitives.
         doc: what it does.
         aliases: other names under which it is reached.
-        optional: (values) -> names of the inputs in use, for operators whose inputs depend on attributes.
+        optional: (values) -> names of the inputs in use, for operators whose inputs depend on attributes;
+            none for a variadic operator whose inputs have no names then.
         auxiliary: inputs that are states, not arguments.
         outputs: number of results, or (values) -> number.
         visible: how many of them callers see, or (values) -> number; None means all.
@@ -51,9 +76,13 @@ class Operator:
         mutating: (values) -> whether the inputs do change, for ``mutates_in_backward``.
         eager: (xp, values, *arrays) -> arrays, for results whose shape depends on values.
         eager_gradient: (xp, values, cotangents, inputs, outputs) -> one array or None an input, with ``eager``.
+        python: (values, input arrays) -> arrays, for operators written in Python; it records itself.
+        infer_results: (values, input types) -> types of the results, with ``python``.
+        binder: (args, kwargs) -> Bound, where a call is taken apart in a way of its own.
         method: name as a method of arrays and Symbols, '' for none.
         count_param: the attribute that holds the number of variadic inputs.
-        samples: what tests draw: keyword sets of attributes with input shapes.
+        initial: input -> initialiser, as JSON, of the variable that stands for it when a Symbol is not given it.
+        samples: calls that tests make. Needed unless the record has ``same_shape`` and no required attribute.
         domain: (low, high) of the values that tests draw.
         differentiable: False where the gradient is zero by definition.
     """
@@ -78,9 +107,13 @@ class Operator:
     mutating: Callable[[Values], bool] = lambda values: True
     eager: Callable[..., Any] | None = None
     eager_gradient: Callable[..., Sequence[Any]] | None = None
+    python: Callable[[Values, Sequence[Any]], list[Any]] | None = None
+    infer_results: Callable[[Values, Sequence[TensorType]], Sequence[TensorType]] | None = None
+    binder: Callable[..., Any] | None = None
     method: str = ""
     count_param: str = ""
-    samples: tuple[Any, ...] = ()
+    initial: dict[str, str] = field(default_factory=dict)
+    samples: tuple[Sample, ...] = ()
     domain: tuple[float, float] = (-2.0, 2.0)
     differentiable: bool = True
     _parsed: dict[Any, Values] = field(default_factory=dict, repr=False)
@@ -149,10 +182,15 @@ class Operator:
 
     def input_names(self, values: Values, count: int | None = None) -> list[str]:
         """Names of the inputs in use; for variadic operators ``arg0`` … up to ``count``."""
-        if self.variadic:
+        named = list(self.optional(values)) if self.optional else []
+        if self.variadic and not named:
             base = "arg" if self.inputs[0] in ("*args", "*data") else self.inputs[0][1:]
             return [f"{base}{k}" for k in range(count or 0)]
-        return list(self.optional(values)) if self.optional else list(self.inputs)
+        return named if self.optional else list(self.inputs)
+
+    def auxiliary_names(self, values: Values) -> Sequence[str]:
+        """Names of the inputs that are states."""
+        return self.auxiliary
 
     def num_outputs(self, values: Values) -> int:
         """All results, hidden ones included."""
@@ -182,7 +220,7 @@ class Operator:
         self.check(values, [i.type for i in inputs], node)
         try:
             out = self.lower(b, values, *inputs)
-        except (TypeError, ValueError) as e:
+        except (TypeError, ValueError, IndexError) as e:
             # an inference rule of a primitive: say which operator asked for the impossible
             shapes = ", ".join(f"{i.dtype.name}{shape_text(i.shape)}" for i in inputs)
             raise MXNetError(f"operator {self.name} does not take inputs of {shapes}: {e}") from e

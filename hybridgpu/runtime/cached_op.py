@@ -19,9 +19,11 @@ from ..ndarray.array import ArrayType, NDArray
 from ..ndarray.tape import tracked
 from ..symbol import Symbol
 from ..symbol.lowering import structure
+from ..symbol.node import topological
 from .epoch import epoch
 from .pool import OutputPool
 from .program import Compiled, compiled
+from .stages import Stages, ends_program
 from .training import Training, training_program
 
 __all__ = ["CachedOp"]
@@ -58,11 +60,17 @@ class CachedOp:
         self.sources: list[Any] = [position[n] if n in position else params[n] for n in names]
         self.fixed = frozenset(k for k, s in enumerate(self.sources) if not isinstance(s, int))
         self._structure = structure(symbol)
+        self.stages: Stages | None = None
+        if any(map(ends_program, topological(symbol._heads))):
+            self.stages = Stages(symbol, self._stage)
         self._last: tuple[list[ArrayType], bool] | None = None
         self._changes: dict[str, int] = {}
         self._count = 0
         self._seen: dict[Any, Compiled] = {}
         self._trained: dict[Any, Training] = {}
+
+    def _stage(self, symbol: Symbol, names: list[str]) -> CachedOp:
+        return CachedOp(symbol, names, {}, self.flags, f"{self.name} stage")
 
     # -- the general way
 
@@ -75,6 +83,8 @@ class CachedOp:
         """
         ctx = arrays[0].context
         inputs = self.inputs(arrays, ctx)
+        if self.stages is not None:
+            return self.stages(inputs)
         if tracked(inputs):
             return self.training_for(inputs, ctx).call(inputs, ctx)
         return self.compiled_for(inputs, ctx).run(inputs, ctx)
@@ -159,7 +169,7 @@ class CachedOp:
         It checks that the arguments have the same types, the training flag is the same and no
         parameter moved; otherwise it calls ``slow``. Only single results on the host so far.
         """
-        if not self._seen or recording.state.recording:
+        if self.stages is not None or not self._seen or recording.state.recording:
             return None
         (types, training), program = next(reversed(self._seen.items()))
         ctx = types[0].ctx

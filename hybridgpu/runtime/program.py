@@ -22,7 +22,7 @@ from ..context import Context
 from ..dtypes import from_short
 from ..ndarray.array import NDArray, wrap
 from ..random import next_state
-from ..resources import kernels_hash
+from ..resources import sources_hash
 from ..store import default_store
 from ..symbol.symbol import Symbol
 from .reports import CompileEvent, Dumper, record
@@ -167,7 +167,7 @@ def build(
 
 def store_key(identity: str) -> str:
     """The name under which the store keeps what depends on ``identity`` and on our own sources."""
-    return hashlib.sha256(f"{VERSION} {kernels_hash()} {identity}".encode()).hexdigest()
+    return hashlib.sha256(f"{VERSION} {sources_hash()} {identity}".encode()).hexdigest()
 
 
 def _stored(data: Any) -> Program | None:

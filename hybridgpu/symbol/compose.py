@@ -72,7 +72,7 @@ def apply_symbol(op: Operator, spelled: str, call: Bound) -> Symbol:
     attr = attributes.pop("attr", None)
     if op.variadic:
         for x in call.inputs:
-            if not isinstance(x, Symbol):
+            if not isinstance(x, Symbol) and not (x is None and op.binder is not None):
                 raise AssertionError(f"Positional arguments must be Symbol instances, but got {x}")
     else:
         for n, x in zip(op.inputs, call.inputs, strict=True):
@@ -108,7 +108,8 @@ def make_node(
     scope = hidden(attribute.current().get(attr))
     wanted = op.input_names(values, len(inputs))
     entries = []
-    given = dict(zip(op.inputs, inputs, strict=True)) if not op.variadic else dict(zip(wanted, inputs, strict=True))
+    # a variadic operator with named inputs may leave out the last ones
+    given = dict(zip(wanted if op.variadic else op.inputs, inputs, strict=not (op.variadic and op.optional)))
     for key in wanted:
         x = given.get(key)
         if x is None:
@@ -143,7 +144,8 @@ _AUX_INIT = {
 
 def _missing(op: Operator, node: str, key: str, attrs: dict[str, str]) -> Symbol:
     """The variable that stands for an input that was not given; it carries its node's attributes."""
-    if key in op.auxiliary and key in _AUX_INIT:
-        attrs = {**attrs, "__init__": _AUX_INIT[key]}
+    initial = op.initial.get(key) or (_AUX_INIT.get(key) if key in op.auxiliary else None)
+    if initial:
+        attrs = {**attrs, "__init__": initial}
     made = SymbolNode(None, f"{node}_{key}", dict(sorted(attrs.items())), line=user_line(), block=current_block())
     return Symbol([(made, 0)])

@@ -241,6 +241,8 @@ class Inference:
             MXNetError: naming the node.
         """
         assert node.op is not None
+        if node.op.infer_results is not None:
+            return tuple(node.op.infer_results(node.values, types))
         if node.op.eager is not None:
             return ()
         key = (node.op, node.values.key, tuple(types), bool(node.subgraphs) and id(node))

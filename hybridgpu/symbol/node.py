@@ -63,10 +63,11 @@ class SymbolNode:
 
     def auxiliary_inputs(self) -> set[int]:
         """Positions of inputs that are auxiliary states."""
-        if self.op is None or not self.op.auxiliary:
+        states = self.op.auxiliary_names(self.values) if self.op is not None else ()
+        if not states or self.op is None:
             return set()
         names = self.op.input_names(self.values, len(self.inputs))
-        return {k for k, n in enumerate(names) if n in self.op.auxiliary}
+        return {k for k, n in enumerate(names) if n in states}
 
 
 Entry = tuple[SymbolNode, int]

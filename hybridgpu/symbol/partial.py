@@ -52,9 +52,7 @@ def probe_outputs(results: Results, shapes: Sequence[Shape]) -> list[Shape] | No
         a, b = _try(results, _fill(shapes, first)), _try(results, _fill(shapes, second))
         if a is None or b is None or any(len(x) != len(y) for x, y in zip(a, b, strict=True)):
             continue
-        return [
-            tuple(d if d == e else UNKNOWN for d, e in zip(x, y, strict=True)) for x, y in zip(a, b, strict=True)
-        ]
+        return [tuple(d if d == e else UNKNOWN for d, e in zip(x, y, strict=True)) for x, y in zip(a, b, strict=True)]
     return None
 
 

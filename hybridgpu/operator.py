@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators written in Python: ``CustomOp``, ``CustomOpProp`` and ``register``, for ``nd.Custom`` and ``sym.Custom``.
+
+A custom operator runs on arrays. In a hybridized graph it ends one compiled program and the next
+begins behind it; ``explain`` shows the stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .backends.devices import device_of
+from .base import MXNetError
+from .compiler.ir.types import TensorType, tensor_type
+from .dtypes import dtype_of
+from .ndarray.array import NDArray, wrap
+from .ndarray.tape import Pullback, tracked
+from .ops.functions import Bound
+from .ops.params import Text, Values, text_of
+from .ops.record import OPERATORS, Operator
+from .recording import state
+from .symbol.symbol import Symbol
+
+__all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register"]
+
+
+class CustomOp:
+    """What a custom operator computes; subclass it and define ``forward`` and ``backward``.
+
+    Both write their results into given arrays, best with ``self.assign``.
+    """
+
+    def __init__(self) -> None:
+        pass
+
+    def forward(
+        self,
+        is_train: bool,
+        req: Sequence[str],
+        in_data: Sequence[NDArray],
+        out_data: Sequence[NDArray],
+        aux: Sequence[NDArray],
+    ) -> None:
+        """Compute ``out_data`` from ``in_data``."""
+
+    def backward(
+        self,
+        req: Sequence[str],
+        out_grad: Sequence[NDArray],
+        in_data: Sequence[NDArray],
+        out_data: Sequence[NDArray],
+        in_grad: Sequence[NDArray],
+        aux: Sequence[NDArray],
+    ) -> None:
+        """Compute ``in_grad`` from ``out_grad``."""
+
+    def assign(self, dst: NDArray, req: str, src: Any) -> None:
+        """Write ``src`` into ``dst`` as ``req`` asks: null, write, inplace or add."""
+        if req == "null":
+            return
+        if req in ("write", "inplace"):
+            dst[:] = src
+        elif req == "add":
+            dst[:] += src
+
+
+class CustomOpProp:
+    """What a custom operator looks like from outside: its arguments, shapes and types.
+
+    Args:
+        need_top_grad: False for losses, whose gradient does not depend on the gradient of their result.
+    """
+
+    def __init__(self, need_top_grad: bool = True) -> None:
+        self.need_top_grad_ = need_top_grad
+
+    def infer_shape(self, in_shape: list[Any]) -> Any:
+        """(argument shapes, output shapes, auxiliary shapes); the last may be left out."""
+        return in_shape, (in_shape[0],) * len(self.list_outputs()), ()
+
+    def infer_type(self, in_type: list[Any]) -> Any:
+        """(argument types, output types, auxiliary types)."""
+        return (
+            in_type,
+            [in_type[0]] * len(self.list_outputs()),
+            [in_type[0]] * len(self.list_auxiliary_states()),
+        )
+
+    def list_outputs(self) -> list[str]:
+        """Names of the results."""
+        return ["output"]
+
+    def list_arguments(self) -> list[str]:
+        """Names of the inputs."""
+        return ["data"]
+
+    def list_auxiliary_states(self) -> list[str]:
+        """Names of the states."""
+        return []
+
+    def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
+        """What the backward pass reads."""
+        return [*(out_grad if self.need_top_grad_ else []), *in_data, *out_data]
+
+    def create_operator(self, ctx: Any, in_shapes: list[Any], in_dtypes: list[Any]) -> CustomOp:
+        """The operator for given inputs."""
+        return CustomOp()
+
+
+_registered: dict[str, type[CustomOpProp]] = {}
+
+
+def register(reg_name: str) -> Callable[[type[CustomOpProp]], type[CustomOpProp]]:
+    """Decorator: make a :class:`CustomOpProp` known as ``op_type=reg_name``."""
+
+    def decorate(prop: type[CustomOpProp]) -> type[CustomOpProp]:
+        if not issubclass(prop, CustomOpProp):
+            raise TypeError(f"{prop} is no subclass of CustomOpProp")
+        _registered[reg_name] = prop
+        return prop
+
+    return decorate
+
+
+def get_all_registered_operators() -> list[str]:
+    """Names of the custom operators."""
+    return list(_registered)
+
+
+def _property(values: Values) -> CustomOpProp:
+    """The property object for the attributes of a call."""
+    found = values.__dict__.get("_property")
+    if found is None:
+        maker = _registered.get(values.op_type)
+        if maker is None:
+            raise MXNetError(
+                f"Check failed: Cannot find custom operator {values.op_type}\n"
+                f"Register it first, with @mx.operator.register({values.op_type!r})."
+            )
+        found = values.__dict__["_property"] = maker(**dict(values.extra))
+    return found  # type: ignore[no-any-return]
+
+
+def _shapes(prop: CustomOpProp, shapes: Sequence[tuple[int, ...]]) -> tuple[list[Any], list[Any], list[Any]]:
+    found = prop.infer_shape([list(s) for s in shapes])
+    arguments, outputs = found[0], found[1]
+    states = found[2] if len(found) > 2 else []
+    return [tuple(s) for s in arguments], [tuple(s) for s in outputs], [tuple(s) for s in states]
+
+
+class _Custom(Operator):
+    """The record of ``Custom``: inputs, outputs and states are those of the registered property."""
+
+    def parse(self, attributes: dict[str, Any]) -> Values:
+        if "op_type" not in attributes:
+            raise MXNetError('Required parameter op_type of string is not presented, in operator Custom(name="")')
+        extra = tuple(sorted((k, text_of(v)) for k, v in attributes.items() if k != "op_type"))
+        values = Values({"op_type": str(attributes["op_type"]), "extra": extra})
+        values.__dict__["given"] = tuple(attributes.items())
+        return values
+
+    def input_names(self, values: Values, count: int | None = None) -> list[str]:
+        prop = _property(values)
+        return [*prop.list_arguments(), *prop.list_auxiliary_states()]
+
+    def num_outputs(self, values: Values) -> int:
+        return len(_property(values).list_outputs())
+
+    def output_suffixes(self, values: Values) -> list[str]:
+        return list(_property(values).list_outputs())
+
+    def auxiliary_names(self, values: Values) -> Sequence[str]:
+        return _property(values).list_auxiliary_states()
+
+    def fill_shapes(self, values: Values, shapes: list[Any]) -> list[Any]:
+        prop = _property(values)
+        count = len(prop.list_arguments())
+        if any(s is None for s in shapes[:1]):
+            return shapes
+        try:
+            arguments, _, states = _shapes(prop, [s or () for s in shapes[:count]])
+        except (IndexError, AssertionError):
+            return shapes
+        return [*arguments, *states]
+
+    def check(self, values: Values, types: Sequence[TensorType], node: str = "") -> None:
+        """The property checks for itself."""
+
+
+def _results(values: Values, types: Sequence[TensorType]) -> list[TensorType]:
+    prop = _property(values)
+    count = len(prop.list_arguments())
+    _, shapes, _ = _shapes(prop, [t.shape for t in types[:count]])
+    _, dtypes, *_ = prop.infer_type([t.dtype.np.type for t in types[:count]])
+    return [tensor_type(s, dtype_of(d)) for s, d in zip(shapes, dtypes, strict=True)]
+
+
+def _run(values: Values, inputs: Sequence[NDArray]) -> list[NDArray]:
+    """Call a custom operator on arrays, and record it.
+
+    Raises:
+        MXNetError: whatever goes wrong in it, with the original error as its cause.
+    """
+    prop = _property(values)
+    count = len(prop.list_arguments())
+    arguments, states = list(inputs[:count]), list(inputs[count:])
+    ctx = arguments[0].context if arguments else inputs[0].context
+    track, training = tracked(inputs), state.training
+    recording, state.recording = state.recording, False
+    try:
+        types = _results(values, [x._type.tensor for x in inputs])
+        xp = device_of(ctx).xp
+        results = [wrap(xp.zeros(t.shape, t.dtype.np), ctx) for t in types]
+        body = prop.create_operator(ctx, [list(a.shape) for a in arguments], [a.dtype for a in arguments])
+        body.forward(training, ["write"] * len(results), [a.detach() for a in arguments], results, states)
+    except MXNetError:
+        raise
+    except Exception as e:
+        raise MXNetError(f"Error in CustomOp.forward of {values.op_type}: {type(e).__name__}: {e}") from e
+    finally:
+        state.recording = recording
+    if track:
+
+        def pullback(*cotangents: NDArray) -> list[NDArray | None]:
+            given = [a.detach() for a in arguments]
+            gradients = [wrap(xp.zeros(a.shape, a._data.dtype), ctx) for a in given]
+            heads = list(cotangents)
+            flag, state.recording = state.recording, False
+            try:
+                body.backward(["write"] * len(given), heads, given, [r.detach() for r in results], gradients, states)
+            except MXNetError:
+                raise
+            except Exception as e:
+                raise MXNetError(f"Error in CustomOp.backward of {values.op_type}: {type(e).__name__}: {e}") from e
+            finally:
+                state.recording = flag
+            return [*gradients, *(None for _ in states)]
+
+        Pullback(pullback, inputs, results)
+    return results
+
+
+def _bind(args: Sequence[Any], kwargs: dict[str, Any]) -> Bound:
+    """Inputs by position and by the names that the property lists; everything else is an attribute."""
+    out, name = kwargs.pop("out", None), kwargs.pop("name", None)
+    attributes = {k: v for k, v in kwargs.items() if not isinstance(v, (NDArray, Symbol))}
+    named = {k: v for k, v in kwargs.items() if isinstance(v, (NDArray, Symbol))}
+    inputs = list(args)
+    if named:
+        names = _record.input_names(_record.parse({k: v for k, v in attributes.items() if k != "attr"}))
+        unknown = [k for k in named if k not in names]
+        if unknown:
+            raise MXNetError(
+                f"operator Custom of type {attributes['op_type']} has no input {unknown[0]!r}; it has {names}"
+            )
+        inputs += [None] * (len(names) - len(inputs))
+        for k, v in named.items():
+            inputs[names.index(k)] = v
+    elif args and isinstance(args[0], Symbol):
+        names = _record.input_names(_record.parse({k: v for k, v in attributes.items() if k != "attr"}))
+        inputs += [None] * (len(names) - len(inputs))
+    return Bound(inputs, attributes, out, name)
+
+
+def _lower(b: Any, p: Values, *inputs: Any) -> Any:
+    raise MXNetError(f"the custom operator {p.op_type} runs in Python and cannot be lowered")
+
+
+_record = _Custom(
+    "Custom",
+    ("*args",),
+    {"op_type": Text(doc="registered name")},
+    _lower,
+    "An operator written in Python, registered with ``mx.operator.register``.",
+    python=_run,
+    infer_results=_results,
+    binder=_bind,
+    dtypes="*",
+)
+OPERATORS["Custom"] = _record

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``gluon.data.vision``: picture datasets and transforms."""
+
+from . import transforms
+from .datasets import CIFAR10, CIFAR100, MNIST, FashionMNIST, ImageFolderDataset
+
+__all__ = ["CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "ImageFolderDataset", "transforms"]

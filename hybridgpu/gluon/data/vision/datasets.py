@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Datasets of pictures, read from files that are there; nothing is downloaded."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import pickle
+import struct
+import tarfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....base import MXNetError, data_dir
+from ....ndarray.creation import array
+from ..dataset import Dataset
+
+__all__ = ["CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "ImageFolderDataset"]
+
+
+class _Files(Dataset):
+    """Pictures and labels from files of a folder.
+
+    Args:
+        root: the folder.
+        transform: ``transform(picture, label)`` of every sample.
+    """
+
+    def __init__(self, root: str | None, folder: str, transform: Callable[..., Any] | None) -> None:
+        self._root = Path(root).expanduser() if root else Path(data_dir()) / "datasets" / folder
+        self._transform = transform
+        self._data, self._label = self._read()
+
+    def _read(self) -> tuple[Any, Any]:
+        raise NotImplementedError
+
+    def _open(self, *names: str) -> Path:
+        for name in names:
+            if (self._root / name).exists():
+                return self._root / name
+        raise MXNetError(
+            f"{type(self).__name__}: none of {', '.join(names)} is in {self._root}\n"
+            "Nothing is downloaded: put the dataset's original files there, or give their folder as root."
+        )
+
+    def __getitem__(self, idx: int) -> Any:
+        picture, label = self._data[idx], self._label[idx]
+        return (picture, label) if self._transform is None else self._transform(picture, label)
+
+    def __len__(self) -> int:
+        return len(self._label)
+
+
+def _idx(path: Path) -> Any:
+    """An array of an IDX file (LeCun's MNIST format), compressed or not."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rb") as f:
+        data = f.read()
+    if len(data) < 4 or data[0] or data[1] or data[2] != 8:
+        raise MXNetError(f"{path} is no IDX file of bytes")
+    ndim = data[3]
+    shape = struct.unpack_from(f">{ndim}I", data, 4) if len(data) >= 4 + 4 * ndim else ()
+    values = np.frombuffer(data, np.uint8, offset=4 + 4 * ndim)
+    if values.size != int(np.prod(shape, dtype=np.int64)):
+        raise MXNetError(f"{path} is cut short: it should hold {shape} bytes and holds {values.size}")
+    return values.reshape(shape)
+
+
+class MNIST(_Files):
+    """Handwritten digits: uint8 pictures of 28 x 28 x 1, int32 labels.
+
+    Args:
+        root: folder of the four IDX files, compressed or not; default ``~/.mxnet/datasets/mnist``.
+        train: the 60,000 training samples, or the 10,000 test samples.
+        transform: ``transform(picture, label)``.
+    """
+
+    _folder = "mnist"
+
+    def __init__(
+        self, root: str | None = None, train: bool = True, transform: Callable[..., Any] | None = None
+    ) -> None:
+        self._train = train
+        super().__init__(root, self._folder, transform)
+
+    def _read(self) -> tuple[Any, Any]:
+        kind = "train" if self._train else "t10k"
+        pictures = _idx(self._open(f"{kind}-images-idx3-ubyte.gz", f"{kind}-images-idx3-ubyte"))
+        labels = _idx(self._open(f"{kind}-labels-idx1-ubyte.gz", f"{kind}-labels-idx1-ubyte"))
+        return array(pictures.reshape(-1, 28, 28, 1), dtype=np.uint8), labels.astype(np.int32)
+
+
+class FashionMNIST(MNIST):
+    """Articles of clothing in MNIST's format; default root ``~/.mxnet/datasets/fashion-mnist``."""
+
+    _folder = "fashion-mnist"
+
+
+class CIFAR10(_Files):
+    """Small photographs: uint8 pictures of 32 x 32 x 3, int32 labels of 10 classes.
+
+    Args:
+        root: folder of the binary version (``data_batch_1.bin`` … or its tar.gz), or of the Python version.
+        train: the 50,000 training samples, or the 10,000 test samples.
+        transform: ``transform(picture, label)``.
+    """
+
+    def __init__(
+        self, root: str | None = None, train: bool = True, transform: Callable[..., Any] | None = None
+    ) -> None:
+        self._train, self._skip = train, 1
+        self._archive = "cifar-10-binary.tar.gz"
+        self._names = [f"data_batch_{k}.bin" for k in range(1, 6)] if train else ["test_batch.bin"]
+        super().__init__(root, "cifar10", transform)
+
+    def _bytes(self, name: str) -> bytes:
+        if not (self._root / name).exists() and (self._root / self._archive).exists():
+            with tarfile.open(self._root / self._archive) as tar:
+                for member in tar.getmembers():
+                    if os.path.basename(member.name) == name and member.isfile():
+                        stream = tar.extractfile(member)
+                        assert stream is not None
+                        return stream.read()
+        return self._open(name).read_bytes()
+
+    def _read(self) -> tuple[Any, Any]:
+        row = 3072 + self._skip
+        parts = []
+        for name in self._names:
+            data = np.frombuffer(self._bytes(name), np.uint8)
+            if data.size % row:
+                raise MXNetError(f"{name} in {self._root} is cut short: its size is no multiple of {row}")
+            parts.append(data.reshape(-1, row))
+        rows = np.concatenate(parts)
+        pictures = rows[:, self._skip :].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        return array(pictures, dtype=np.uint8), rows[:, self._label_column()].astype(np.int32)
+
+    def _label_column(self) -> int:
+        return 0
+
+
+class CIFAR100(CIFAR10):
+    """As CIFAR10 with 100 classes (``fine_label``) or 20 superclasses; default root ``~/.mxnet/datasets/cifar100``."""
+
+    def __init__(
+        self,
+        root: str | None = None,
+        fine_label: bool = False,
+        train: bool = True,
+        transform: Callable[..., Any] | None = None,
+    ) -> None:
+        self._train, self._fine, self._skip = train, fine_label, 2
+        self._archive = "cifar-100-binary.tar.gz"
+        self._names = ["train.bin" if train else "test.bin"]
+        _Files.__init__(self, root, "cifar100", transform)
+
+    def _label_column(self) -> int:
+        return int(self._fine)
+
+
+class ImageFolderDataset(Dataset):
+    """Pictures in one folder a class: ``root/class/picture``. ``.npy`` files always; others by the package Pillow.
+
+    Args:
+        root: the folder.
+        flag: 1 for colours, 0 for grey.
+        transform: ``transform(picture, label)``.
+
+    Attributes:
+        synsets: names of the classes, sorted; a label is a position here.
+        items: (file, label).
+    """
+
+    _extensions = (".jpg", ".jpeg", ".png", ".npy")
+
+    def __init__(self, root: str, flag: int = 1, transform: Callable[..., Any] | None = None) -> None:
+        self._root, self._flag, self._transform = os.path.expanduser(root), flag, transform
+        self.synsets: list[str] = []
+        self.items: list[tuple[str, int]] = []
+        for folder in sorted(os.listdir(self._root)):
+            path = os.path.join(self._root, folder)
+            if not os.path.isdir(path):
+                warnings.warn(f"Ignoring {path}, which is not a directory.", stacklevel=2)
+                continue
+            label = len(self.synsets)
+            self.synsets.append(folder)
+            for name in sorted(os.listdir(path)):
+                if os.path.splitext(name)[1].lower() not in self._extensions:
+                    warnings.warn(
+                        f"Ignoring {os.path.join(path, name)} of type {os.path.splitext(name)[1]}. "
+                        f"Only support {', '.join(self._extensions)}",
+                        stacklevel=2,
+                    )
+                    continue
+                self.items.append((os.path.join(path, name), label))
+
+    def __getitem__(self, idx: int) -> Any:
+        file, label = self.items[idx]
+        picture = array(read_picture(file, self._flag), dtype=np.uint8)
+        return (picture, label) if self._transform is None else self._transform(picture, label)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+def read_picture(file: str, flag: int = 1) -> Any:
+    """(height, width, channels) of a picture file, as a NumPy array.
+
+    Raises:
+        MXNetError: the file cannot be read, or the package Pillow is missing for its format.
+    """
+    if file.endswith(".npy"):
+        try:
+            picture = np.load(file, allow_pickle=False)
+        except (OSError, ValueError, pickle.UnpicklingError) as e:
+            raise MXNetError(f"{file} is no array file: {e}") from None
+        return picture if picture.ndim == 3 else picture[..., None]
+    try:
+        from PIL import Image  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        raise MXNetError(f"{file} needs the package Pillow to be read\nInstall it with `pip install pillow`.") from None
+    with Image.open(file) as picture:
+        found = np.asarray(picture.convert("RGB" if flag else "L"))
+    return found if found.ndim == 3 else found[..., None]

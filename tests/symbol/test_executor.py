@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``bind`` and ``simple_bind``: outputs, gradients, states, sharing, errors; interpreted first, compiled later."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridgpu as mx
+from hybridgpu import executor as executors
+from hybridgpu import nd, sym
+
+
+def product():
+    a, b = sym.var("a"), sym.var("b")
+    return a * b + a
+
+
+@pytest.fixture(params=["interpreted", "compiled"])
+def how(request, monkeypatch):
+    monkeypatch.setattr(executors, "_COMPILE_AFTER", 0 if request.param == "compiled" else 10**9)
+
+
+@pytest.mark.usefixtures("how")
+@pytest.mark.parametrize("is_train", [True, False])
+def test_forward_and_backward(is_train):
+    e = product().bind(
+        mx.cpu(),
+        {"a": nd.array([1.0, 2.0]), "b": nd.array([3.0, 4.0])},
+        {"a": nd.zeros(2), "b": nd.zeros(2)},
+    )
+    for _ in range(3):
+        (out,) = e.forward(is_train=is_train)
+        np.testing.assert_array_equal(out.asnumpy(), [4, 10])
+        e.backward(nd.array([10.0, 1.0]))
+        np.testing.assert_array_equal(e.grad_dict["a"].asnumpy(), [40, 5])
+        np.testing.assert_array_equal(e.grad_dict["b"].asnumpy(), [10, 2])
+
+
+@pytest.mark.usefixtures("how")
+@pytest.mark.parametrize(("req", "expected"), [("write", [4, 5]), ("add", [12, 15]), ("null", None)])
+def test_grad_req(req, expected):
+    e = product().simple_bind(mx.cpu(), grad_req={"a": req, "b": "null"}, a=(2,), b=(2,))
+    e.arg_dict["b"][:] = nd.array([3.0, 4.0])
+    for _ in range(3):
+        e.forward(is_train=True)
+        e.backward(nd.ones(2))
+    assert e.grad_dict["b"] is None
+    if expected is None:
+        assert e.grad_dict["a"] is None
+    else:
+        np.testing.assert_array_equal(e.grad_dict["a"].asnumpy(), expected)
+
+
+@pytest.mark.usefixtures("how")
+def test_new_arguments_by_name_and_outputs_in_their_place():
+    e = product().simple_bind(mx.cpu(), a=(2,), b=(2,))
+    held = e.outputs[0]
+    e.forward(a=nd.array([1.0, 1.0]), b=np.array([2.0, 3.0]))
+    np.testing.assert_array_equal(held.asnumpy(), [3, 4])
+    assert list(e.output_dict) == product().list_outputs() or list(e.output_dict)[0].endswith("_output")
+    for wrong, error, message in [
+        ({"z": nd.ones(2)}, TypeError, "Unknown argument z"),
+        ({"a": nd.ones(3)}, ValueError, r"Shape not match! Argument a, need: \(2,\), received: \(3,\)"),
+        ({"a": [1, 2]}, ValueError, "only accept keyword argument of NDArrays and numpy.ndarray"),
+    ]:
+        with pytest.raises(error, match=message):
+            e.forward(**wrong)
+    np.testing.assert_array_equal(e.arg_dict["a"].asnumpy(), [1, 1])
+
+
+@pytest.mark.usefixtures("how")
+def test_random_numbers_are_the_same_in_the_backward_pass():
+    e = sym.Dropout(sym.var("x"), p=0.5, mode="always").simple_bind(mx.cpu(), x=(50, 20))
+    e.arg_dict["x"][:] = 1
+    for is_train in (True, False):
+        first = e.forward(is_train=is_train)[0].asnumpy()
+        e.backward(nd.ones((50, 20)))
+        np.testing.assert_array_equal(e.grad_dict["x"].asnumpy(), first)
+        assert (e.forward(is_train=is_train)[0].asnumpy() != first).any()
+
+
+def test_backward_without_head_gradients_needs_a_loss():
+    e = product().simple_bind(mx.cpu(), a=(2,), b=(2,))
+    e.forward(is_train=True)
+    with pytest.raises(mx.MXNetError, match="Because the last operator is not Loss function"):
+        e.backward()
+
+
+def test_reshape_shares_what_stays():
+    net = sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc")
+    e = net.simple_bind(mx.cpu(), x=(5, 4))
+    e.arg_dict["fc_weight"][:] = 1
+    small = e.reshape(x=(2, 4))
+    assert small.arg_dict["fc_weight"] is e.arg_dict["fc_weight"]
+    small.forward(x=nd.ones((2, 4)))
+    np.testing.assert_array_equal(small.outputs[0].asnumpy(), np.full((2, 3), 4))
+    with pytest.raises(mx.MXNetError, match="larger than original"):
+        e.reshape(x=(9, 4))
+    assert e.reshape(x=(9, 4), allow_up_sizing=True).outputs[0].shape == (9, 3)
+    with pytest.raises(AssertionError, match="Shape of unspecified array arg:fc_weight changed"):
+        e.reshape(x=(5, 7), allow_up_sizing=True)
+
+
+def test_copy_params_from():
+    e = product().simple_bind(mx.cpu(), a=(2,), b=(2,))
+    e.copy_params_from({"a": nd.array([5.0, 6.0], dtype="float64")})
+    np.testing.assert_array_equal(e.arg_dict["a"].asnumpy(), [5, 6])
+    with pytest.raises(ValueError, match='Find name "q" that is not in the arguments'):
+        e.copy_params_from({"q": nd.ones(2)})
+    e.copy_params_from({"q": nd.ones(2)}, allow_extra_params=True)
+
+
+def test_monitor_sees_every_result():
+    e = product().simple_bind(mx.cpu(), a=(2,), b=(2,))
+    seen = []
+    e.set_monitor_callback(lambda name, array: seen.append((name, array.shape)))
+    e.forward(a=nd.ones(2), b=nd.ones(2))
+    assert [s for _, s in seen] == [(2,), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda s: s.bind(mx.cpu(), [nd.ones(2)]), ValueError, "Length of args does not match the number of arguments"),
+        (lambda s: s.bind(mx.cpu(), {"a": nd.ones(2)}), ValueError, "key `b` is missing in `args`"),
+        (lambda s: s.bind(mx.cpu(), 3), TypeError, "Only accept list of NDArrays or dict of str to NDArray"),
+        (lambda s: s.bind("cpu", {}), TypeError, "Context type error"),
+        (lambda s: s.simple_bind(mx.cpu()), RuntimeError, r"simple_bind error. Arguments:"),
+        (lambda s: s.simple_bind(mx.cpu(), a=(2,), b=(3,)), RuntimeError, r"expected \[2\], got \[3\]"),
+        (lambda s: s.simple_bind(mx.cpu(), "wrong", a=(2,), b=(2,)), ValueError, "grad_req must be in"),
+    ],
+)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call(product())
+
+
+def test_emulated_gpu(cuda_driver):
+    e = product().simple_bind(mx.gpu(0), a=(2,), b=(2,))
+    e.arg_dict["a"][:] = 2
+    for _ in range(10):
+        e.forward(is_train=True)
+        e.backward(nd.ones(2, ctx=mx.gpu(0)))
+    np.testing.assert_array_equal(e.grad_dict["b"].asnumpy(), [2, 2])

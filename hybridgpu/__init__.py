@@ -21,6 +21,7 @@ _MODULES = {
     "sym": "symbol",
     "symbol": "symbol",
     "gluon": "gluon",
+    "rnn": "rnn",
     "autograd": "autograd",
     "random": "random",
     "init": "initializer",

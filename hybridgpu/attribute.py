@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 
 __all__ = ["AttrScope", "current"]
 
@@ -16,6 +17,7 @@ class AttrScope:
     """
 
     _local = threading.local()
+    _subgraph_names: defaultdict[str, int] = defaultdict(int)  #: how many bodies of control flow had a name
 
     def __init__(self, **kwargs: str) -> None:
         for value in kwargs.values():

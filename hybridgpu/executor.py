@@ -7,16 +7,18 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import recording
 from .backends.devices import device_of
 from .base import MXNetError
 from .compiler.ir.graph import RANDOM_STATE
 from .context import Context
 from .dtypes import DType, dtype_of, f32
+from .generator import next_state, position, set_position
 from .ndarray.array import NDArray, wrap
 from .ndarray.array import empty as empty_array
 from .ndarray.tape import Function, FunctionCall, backward
-from .random import next_state
 from .recording import GradientInfo
 from .runtime.cached_op import CachedOp
 from .runtime.program import compiled
@@ -72,7 +74,7 @@ class Executor:
         self._stages: CachedOp | None = None
         if any(map(ends_program, topological(symbol._heads))):
             self._stages = CachedOp(symbol, symbol.list_inputs(), {}, {}, self._name())
-        self._calls = 0
+        self._calls = self._position = 0
         self._needs_heads = True
 
     # -- arrays by name
@@ -140,19 +142,20 @@ class Executor:
         """
         arguments = self.arg_dict
         for name, value in kwargs.items():
-            if not isinstance(value, NDArray):
-                raise ValueError("only accept keyword argument of NDArrays")
+            if not isinstance(value, (NDArray, np.ndarray)):
+                raise ValueError("only accept keyword argument of NDArrays and numpy.ndarray")
             if name not in arguments:
                 raise TypeError(f"Unknown argument {name}")
             if arguments[name].shape != value.shape:
                 raise ValueError(
                     f"Shape not match! Argument {name}, need: {arguments[name].shape}, received: {value.shape}"
                 )
-            value.copyto(arguments[name])
+            arguments[name][:] = value
         inputs = self._ordered()
         if self._monitor is not None:
             self._show(inputs, is_train)
         self._calls += 1
+        self._position = position(self._ctx)
         results = self._evaluate(is_train, is_train)
         if self._stages is not None:  # shapes may depend on values
             self._results = results
@@ -218,7 +221,7 @@ class Executor:
             arrays[m.position][...] = values[heads + len(late) + k]
         results = [wrap(v, self._ctx) for v in values[:heads]]
         if any(wanted):
-            writes = [(arrays[m.position], values[heads + k]) for k, m in enumerate(late)]
+            writes = [(arrays[m.position], values[heads + k], m.keep) for k, m in enumerate(late)]
             FunctionCall(function, inputs, results, self._ctx, seed, values[heads:], writes)
             given = (*(r._type.dtype.is_float for r in results), *(False,) * (len(values) - heads))
             derivative, takes, _ = function.derivative(given, wanted)
@@ -242,7 +245,11 @@ class Executor:
         if results is None:
             return
         if all(r._autograd is None for r in results):  # after forward(is_train=False): once more, recorded
-            results = self._evaluate(False, True)
+            now = set_position(self._ctx, self._position)  # with the same random numbers
+            try:
+                results = self._evaluate(False, True)
+            finally:
+                set_position(self._ctx, max(now, position(self._ctx)))
             if all(r._autograd is None for r in results):
                 return  # no gradient is wanted
         if out_grads is None:
@@ -456,7 +463,7 @@ def simple_bind(
     **shapes: Any,
 ) -> Executor:
     """See Symbol.simple_bind."""
-    given = {k: tuple(v) if isinstance(v, (list, tuple)) else (int(v),) for k, v in shapes.items()}
+    given = {k: tuple(v) for k, v in shapes.items() if isinstance(v, (list, tuple))}  # MXNet ignores others
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the error below says the same

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .compiler.program import HostStep, KernelStep, Program
 
-__all__ = ["Cut", "Explanation", "KernelReport", "LibraryCall"]
+__all__ = ["Cut", "Explanation", "KernelReport", "LibraryCall", "StagedExplanation", "annotated"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Explanation:
     """The report of ``net.explain(x)``; ``print`` it.
 
     Attributes:
-        kernels: KernelReport for every kernel start, in order.
+        kernels: KernelReport for every kernel start, in order; those of a loop's body once.
         library_calls: LibraryCall for every library step.
         cuts: Cut for everything that was not fused.
         compile_seconds: what preparing the signature cost.
@@ -90,8 +91,6 @@ class Explanation:
         self.cuts = [Cut(*c) for c in self.program.cuts]
 
     def _steps(self, program: Program) -> None:
-        from .runtime.reports import annotated
-
         for step in program.steps:
             if isinstance(step, KernelStep):
                 k = program.kernels[step.kernel]
@@ -113,6 +112,8 @@ class Explanation:
             elif isinstance(step, HostStep):
                 moved = sum(program.buffers[b].nbytes for b in (*step.inputs, step.output))
                 self.library_calls.append(LibraryCall(step.primitive, step.operator[1] or step.operator[0], moved))
+                if step.body is not None:
+                    self._steps(step.body)
 
     def source(self) -> str:
         """All kernel texts, each under its operators."""
@@ -144,6 +145,48 @@ class Explanation:
     __repr__ = __str__
 
 
+class StagedExplanation(Explanation):
+    """The report of a graph that is several programs, with operators that run by themselves between them.
+
+    Such an operator's results have extents that depend on values, or it is written in Python. ``kernels``,
+    ``library_calls`` and the rest are those of all programs together; the operators in between are among the
+    library calls.
+
+    Attributes:
+        parts: an Explanation for each program and a LibraryCall for each operator in between, in order.
+    """
+
+    def __init__(self, name: str, parts: Sequence[Explanation | LibraryCall]) -> None:
+        self.name, self.parts, self.program = name, list(parts), None
+        programs = [p for p in parts if isinstance(p, Explanation)]
+        self.kernels = [k for p in programs for k in p.kernels]
+        self.library_calls = []
+        for p in parts:
+            self.library_calls += p.library_calls if isinstance(p, Explanation) else [p]
+        self.cuts = [c for p in programs for c in p.cuts]
+        self.compile_seconds = sum(p.compile_seconds for p in programs)
+        self.cache_hit = all(p.cache_hit for p in programs)
+        self.target = programs[0].target if programs else "reference"
+        self.compiler = programs[0].compiler if programs else ""
+        self.bytes_moved = sum(p.bytes_moved for p in programs)
+        self.bytes_min = sum(p.bytes_min for p in programs)
+        self.arena_bytes = max((p.arena_bytes for p in programs), default=0)
+
+    def __str__(self) -> str:
+        count = sum(isinstance(p, Explanation) for p in self.parts)
+        lines = [f"{self.name}: {count} programs, since some operators cannot be part of one"]
+        for p in self.parts:
+            if isinstance(p, Explanation):
+                lines.append(str(p))
+            else:
+                lines.append(
+                    f"{p.name} {p.operator} runs by itself: extents depend on values, or it is written in Python"
+                )
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
 def _bytes(n: int) -> str:
     """A size for people."""
     value = float(n)
@@ -152,3 +195,9 @@ def _bytes(n: int) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
         value /= 1000
     raise AssertionError
+
+
+def annotated(text: str, operators: list[tuple[str, str, str]]) -> str:
+    """A kernel's text under a comment that names the user's operators and lines."""
+    lines = [f"//   {op} {name}  {line}".rstrip() for op, name, line in operators]
+    return "// computes\n" + "\n".join(lines) + "\n" + text

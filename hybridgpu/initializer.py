@@ -9,20 +9,21 @@ parameter has an initializer of its own.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
-from collections.abc import Callable
-from typing import Any, TypeVar
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "Bilinear", "Constant", "InitDesc", "Initializer", "LSTMBias", "Load", "MSRAPrelu", "Mixed", "Normal", "One", "Orthogonal",
-    "Uniform", "Xavier", "Zero", "create", "register",
-]  # fmt: skip
+from . import registry
 
-_REGISTRY: dict[str, type[Any]] = {}
-_Any = TypeVar("_Any")
+__all__ = [
+    "Bilinear", "Constant", "FusedRNN", "InitDesc", "Initializer", "LSTMBias", "Load", "MSRAPrelu", "Mixed", "Normal", "One",
+    "Orthogonal", "Uniform", "Xavier", "Zero", "alias", "create", "register",
+]  # fmt: skip
 
 
 class InitDesc(str):
@@ -37,33 +38,6 @@ class InitDesc(str):
         return self
 
 
-def register(klass: type[_Any]) -> type[_Any]:
-    """Make an initializer known by its lower-cased name."""
-    _REGISTRY[klass.__name__.lower()] = klass
-    return klass
-
-
-def create(init: Any, **kwargs: Any) -> Any:
-    """An initializer from an instance, a class, a name or a ``dumps()`` text.
-
-    Raises:
-        AssertionError: an unknown name.
-    """
-    if isinstance(init, Initializer):
-        return init
-    if isinstance(init, type):
-        return init(**kwargs)
-    if isinstance(init, str):
-        if init.startswith("["):
-            name, kwargs = json.loads(init)
-        else:
-            name = init
-        key = name.lower()
-        assert key in _REGISTRY, f"{name} is not registered. Please register with initializer.register first"
-        return _REGISTRY[key](**kwargs)
-    return init
-
-
 class Initializer:
     """Base class; subclasses define ``_init_weight(name, array)``."""
 
@@ -73,10 +47,14 @@ class Initializer:
         self._print_func: Callable[[Any], str] | None = None
 
     def set_verbosity(self, verbose: bool = False, print_func: Callable[[Any], str] | None = None) -> Initializer:
-        """Print a statistic of every array that is initialised."""
+        """Log a statistic of every array that is initialised; by default its root mean square."""
         self._verbose = verbose
-        self._print_func = print_func or (lambda x: str((np.linalg.norm(x.asnumpy()) / math.sqrt(x.size)).item()))
+        self._print_func = print_func or (lambda x: str(np.linalg.norm(x.asnumpy()) / math.sqrt(x.size)))
         return self
+
+    def _report(self, name: str, how: Any, arr: Any) -> None:
+        if self._verbose and self._print_func:
+            logging.info("Initialized %s as %s: %s", name, how, self._print_func(arr))
 
     def dumps(self) -> str:
         """JSON text of the class and its arguments."""
@@ -91,36 +69,69 @@ class Initializer:
     __hash__ = object.__hash__
 
     def __call__(self, desc: Any, arr: Any) -> None:
-        """Fill ``arr`` as the name in ``desc`` asks for.
+        """Fill ``arr`` as the name in ``desc`` (an ``InitDesc``; a plain string is deprecated) asks for.
 
         Raises:
             ValueError: a name that says nothing about how to initialise.
         """
         if not isinstance(desc, InitDesc):
-            desc = InitDesc(desc)
+            self._by_plain_name(desc, arr)
+            return
         if desc.global_init is None:
             desc.global_init = self
         init = desc.attrs.get("__init__", "")
         if init:
             create(init)._init_weight(desc, arr)
-        else:
-            self._by_name(desc, arr)
-        if self._verbose and self._print_func:
-            print(f"Initialized {desc} as {init or type(self).__name__.lower()}: {self._print_func(arr)}")
+            self._report(desc, init, arr)
+            return
+        for ending, method in _BY_ENDING:
+            if desc.endswith(ending):
+                getattr(self, method)(desc, arr)
+                self._report(desc, ending, arr)
+                return
+        self._init_default(desc, arr)
 
-    def _by_name(self, name: str, arr: Any) -> None:
-        if name.endswith("weight"):
-            self._init_weight(name, arr)
-        elif name.endswith(("bias", "beta")):
-            self._init_bias(name, arr) if name.endswith("bias") else self._init_beta(name, arr)
-        elif name.endswith("gamma"):
-            self._init_gamma(name, arr)
-        elif name.endswith("min"):
+    def _by_plain_name(self, name: Any, arr: Any) -> None:
+        """What a name without a description means: also the statistics and layers of old symbols."""
+        warnings.warn(
+            "Calling initializer with init(str, NDArray) has been deprecated."
+            "please use init(mx.init.InitDesc(...), NDArray) instead.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+        if not isinstance(name, str):
+            raise TypeError("name must be string")
+        if not hasattr(arr, "asnumpy"):
+            raise TypeError("arr must be NDArray")
+        if name.startswith("upsampling"):
+            self._init_bilinear(name, arr)
+        elif name.startswith("stn_loc") and name.endswith("weight"):
             self._init_zero(name, arr)
-        elif name.endswith("max"):
-            self._init_one(name, arr)
+        elif name.startswith("stn_loc") and name.endswith("bias"):
+            self._init_loc_bias(name, arr)
         else:
+            for ending, method in (*_BY_ENDING[:4], *_STATISTICS, *_BY_ENDING[4:6]):
+                if name.endswith(ending):
+                    getattr(self, method)(name, arr)
+                    return
             self._init_default(name, arr)
+
+    def _init_bilinear(self, name: str, arr: Any) -> None:
+        """A kernel (out, in, height, width) that upsamples by interpolation."""
+        shape = arr.shape
+        f = math.ceil(shape[3] / 2.0)
+        c = (2 * f - 1 - f % 2) / (2.0 * f)
+        y, x = np.mgrid[: shape[2], : shape[3]]
+        _fill(arr, np.broadcast_to((1 - np.abs(x / f - c)) * (1 - np.abs(y / f - c)), shape))
+
+    def _init_loc_bias(self, name: str, arr: Any) -> None:
+        assert arr.shape[0] == 6
+        _fill(arr, [1.0, 0, 0, 0, 1.0, 0])
+
+    def _init_quantized_weight(self, name: str, arr: Any) -> None:
+        from .ndarray import random
+
+        _fill(arr, random.randint(-127, 127, shape=arr.shape).asnumpy())
 
     def _init_zero(self, name: str, arr: Any) -> None:
         arr[:] = 0.0
@@ -128,7 +139,7 @@ class Initializer:
     def _init_one(self, name: str, arr: Any) -> None:
         arr[:] = 1.0
 
-    _init_bias = _init_beta = _init_zero
+    _init_bias = _init_beta = _init_quantized_bias = _init_zero
     _init_gamma = _init_one
 
     def _init_weight(self, name: str, arr: Any) -> None:
@@ -140,6 +151,44 @@ class Initializer:
             'Default initialization is now limited to "weight", "bias", "gamma" (1.0), and "beta" (0.0).'
             "Please use mx.sym.Variable(init=mx.init.*) to set initialization pattern"
         )
+
+
+#: the end of a name, and the method that fills such parameters
+_BY_ENDING = (
+    ("weight", "_init_weight"),
+    ("bias", "_init_bias"),
+    ("gamma", "_init_gamma"),
+    ("beta", "_init_beta"),
+    ("min", "_init_zero"),
+    ("max", "_init_one"),
+    ("weight_quantize", "_init_quantized_weight"),
+    ("bias_quantize", "_init_quantized_bias"),
+)
+_STATISTICS = (
+    ("moving_mean", "_init_zero"),
+    ("moving_var", "_init_one"),
+    ("moving_inv_var", "_init_zero"),
+    ("moving_avg", "_init_zero"),
+)
+
+_register = registry.get_register_func(Initializer, "initializer")
+alias = registry.get_alias_func(Initializer, "initializer")
+_create = registry.get_create_func(Initializer, "initializer")
+
+
+def register(klass: Any) -> Any:
+    """Make an initializer known by its lower-cased name."""
+    return _register(klass)
+
+
+def create(init: Any, **kwargs: Any) -> Any:
+    """An initializer from an instance, a name or a ``dumps()`` text.
+
+    Raises:
+        AssertionError: an unknown name, or something else.
+    """
+    # Load and Mixed choose among initializers; they may stand wherever an initializer does
+    return init if isinstance(init, (Load, Mixed)) else _create(init, **kwargs)
 
 
 def _fill(arr: Any, values: Any) -> None:
@@ -155,6 +204,7 @@ def _draw(kind: str, arr: Any, *args: float) -> None:
 
 
 @register
+@alias("zeros")
 class Zero(Initializer):
     """Zeros."""
 
@@ -165,6 +215,7 @@ class Zero(Initializer):
 
 
 @register
+@alias("ones")
 class One(Initializer):
     """Ones."""
 
@@ -174,14 +225,11 @@ class One(Initializer):
     _init_weight = Initializer._init_one
 
 
-_REGISTRY["zeros"], _REGISTRY["ones"] = Zero, One
-
-
 @register
 class Constant(Initializer):
     """One value, or an array of values."""
 
-    def __init__(self, value: Any = 0.0) -> None:
+    def __init__(self, value: Any) -> None:
         super().__init__(value=value)
         self.value = value
 
@@ -189,15 +237,11 @@ class Constant(Initializer):
         arr[:] = self.value
 
     def dumps(self) -> str:
-        value = self._kwargs["value"]
-        plain = (
-            value.tolist()
-            if isinstance(value, np.ndarray)
-            else value.asnumpy().tolist()
-            if hasattr(value, "asnumpy")
-            else value
-        )
-        return json.dumps([type(self).__name__.lower(), {"value": plain}])
+        value = self.value
+        if hasattr(value, "asnumpy"):
+            value = value.asnumpy()
+        self._kwargs["value"] = value if np.isscalar(value) else np.asarray(value).tolist()
+        return super().dumps()
 
 
 @register
@@ -288,13 +332,7 @@ class Bilinear(Initializer):
     def __init__(self) -> None:
         super().__init__()
 
-    def _init_weight(self, name: str, arr: Any) -> None:
-        shape = arr.shape
-        f = math.ceil(shape[3] / 2.0)
-        c = (2 * f - 1 - f % 2) / (2.0 * f)
-        y, x = np.mgrid[: shape[2], : shape[3]]
-        kernel = (1 - np.abs(x / f - c)) * (1 - np.abs(y / f - c))
-        _fill(arr, np.broadcast_to(kernel, shape))
+    _init_weight = Initializer._init_bilinear
 
 
 @register
@@ -311,9 +349,98 @@ class LSTMBias(Initializer):
         arr[quarter : 2 * quarter] = self.forget_bias
 
 
+_GATES = {"rnn_relu": ("",), "rnn_tanh": ("",), "lstm": ("_i", "_f", "_c", "_o"), "gru": ("_r", "_z", "_o")}
+
+
 @register
-class Load:
-    """Values by name from a file or a dict; ``arg:`` and ``aux:`` are dropped from names."""
+class FusedRNN(Initializer):
+    """Fills the one vector of a recurrent operator gate by gate.
+
+    Args:
+        init: for every gate's weights and biases; None means the initializer of the whole network.
+        num_hidden, num_layers, mode, bidirectional: as for the operator.
+        forget_bias: both biases of an LSTM's forget gate.
+    """
+
+    def __init__(
+        self,
+        init: Any,
+        num_hidden: int,
+        num_layers: int,
+        mode: str,
+        bidirectional: bool = False,
+        forget_bias: float = 1.0,
+    ) -> None:
+        if isinstance(init, str):
+            init = create(init)
+        super().__init__(
+            init=None if init is None else init.dumps(),
+            num_hidden=num_hidden,
+            num_layers=num_layers,
+            mode=mode,
+            bidirectional=bidirectional,
+            forget_bias=forget_bias,
+        )
+        self._init = init
+        self._num_hidden, self._num_layers, self._mode = num_hidden, num_layers, mode
+        self._directions = ("l", "r") if bidirectional else ("l",)
+        self._forget_bias = forget_bias
+
+    def _blocks(self, size: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Name and shape of every gate's weights, then of its biases, as they lie in the vector."""
+        hidden, gates, directions = self._num_hidden, _GATES[self._mode], self._directions
+        per_row = size // len(directions) // hidden // len(gates)
+        inputs = per_row - (self._num_layers - 1) * (hidden + len(directions) * hidden + 2) - hidden - 2
+        places = [(layer, d) for layer in range(self._num_layers) for d in directions]
+        for layer, d in places:
+            columns = {"i2h": inputs if layer == 0 else hidden * len(directions), "h2h": hidden}
+            for kind, n in columns.items():
+                for gate in gates:
+                    yield f"{d}{layer}_{kind}{gate}_weight", (hidden, n)
+        for layer, d in places:
+            for kind in ("i2h", "h2h"):
+                for gate in gates:
+                    yield f"{d}{layer}_{kind}{gate}_bias", (hidden,)
+
+    def _init_weight(self, desc: Any, arr: Any) -> None:
+        from .ndarray import zeros
+
+        parts = []
+        for name, shape in self._blocks(arr.size):
+            block = zeros(shape, dtype=arr.dtype)
+            if self._mode == "lstm" and name.endswith("_f_bias"):
+                block[:] = self._forget_bias
+            else:
+                (desc.global_init if self._init is None else self._init)(
+                    InitDesc(name, global_init=desc.global_init), block
+                )
+            parts.append(block.asnumpy().reshape(-1))
+        _fill(arr, np.concatenate(parts))
+
+
+class _Chooser:
+    """What Load and Mixed share: they may be given where an initializer is, also to ``net.initialize``."""
+
+    def _init_weight(self, desc: Any, arr: Any) -> None:
+        self(desc, arr)
+
+    def _own(self, desc: Any) -> Any:
+        """The initializer that a parameter was made with, None if it is left to this object."""
+        own = getattr(desc, "attrs", {}).get("__init__")
+        return None if own is None or own is self else own
+
+    def __call__(self, name: Any, arr: Any) -> None:
+        raise NotImplementedError
+
+
+class Load(_Chooser):
+    """Values by name from a file or a dict; ``arg:`` and ``aux:`` are dropped from names.
+
+    Args:
+        param: the file's name, or name -> array.
+        default_init: for names that are not there.
+        verbose: log where each parameter came from.
+    """
 
     def __init__(self, param: Any, default_init: Any = None, verbose: bool = False) -> None:
         if isinstance(param, str):
@@ -324,36 +451,55 @@ class Load:
         self.param = {k[4:] if k.startswith(("arg:", "aux:")) else k: v for k, v in param.items()}
         self.default_init, self.verbose = default_init, verbose
 
-    def __call__(self, name: str, arr: Any) -> None:
-        if name in self.param:
-            assert arr.shape == self.param[name].shape, (
-                f"Parameter {name} cannot be initialized from loading. Shape mismatch, target {arr.shape} vs loaded {self.param[name].shape}"
+    def __call__(self, name: Any, arr: Any) -> None:
+        """Copy the value of this name, or call ``default_init``.
+
+        Raises:
+            AssertionError: another shape, or neither a value nor ``default_init``.
+        """
+        found = self.param.get(str(name))
+        if found is not None:
+            assert arr.shape == found.shape, (
+                f"Parameter {name} cannot be initialized from loading. "
+                f"Shape mismatch, target {arr.shape} vs loaded {found.shape}"
             )
-            arr[:] = self.param[name]
-            return
-        assert self.default_init is not None, (
-            f"Cannot Initialize parameter {name}. Not found in loaded param and no default Initializer is provided."
-        )
-        self.default_init(name, arr)
+            arr[:] = found
+        elif self._own(name) is not None:
+            create(self._own(name))._init_weight(name, arr)
+        else:
+            assert self.default_init is not None, (
+                f"Cannot Initialize {name}. Not found in loaded param and no default Initializer is provided."
+            )
+            create(self.default_init)(InitDesc(name), arr)
+        if self.verbose:
+            logging.info("Initialized %s by %s", name, "default" if found is None else "loading")
 
 
-@register
-class Mixed:
+class Mixed(_Chooser):
     """The first pattern that matches the name decides.
 
-    Raises:
-        ValueError: no pattern matches.
+    Args:
+        patterns: regular expressions, matched from the start of the name.
+        initializers: one for each.
     """
 
     def __init__(self, patterns: list[str], initializers: list[Any]) -> None:
         assert len(patterns) == len(initializers)
         self.map = [(re.compile(p), init) for p, init in zip(patterns, initializers, strict=True)]
 
-    def __call__(self, name: str, arr: Any) -> None:
+    def __call__(self, name: Any, arr: Any) -> None:
+        """Fill ``arr`` by the initializer of the first pattern that matches.
+
+        Raises:
+            ValueError: none matches.
+        """
+        if self._own(name) is not None:
+            create(self._own(name))._init_weight(name, arr)
+            return
         for pattern, init in self.map:
             if pattern.match(name):
-                init(name, arr)
+                create(init)(InitDesc(name), arr)
                 return
         raise ValueError(
-            f'Parameter name {name} did not match any pattern. Consider adding a ".*" pattern at the and with default Initializer.'
+            f'Parameter name {name} did not match any pattern. Consider add a ".*" pattern at the and with default Initializer.'
         )

@@ -8,7 +8,7 @@ begins behind it; ``explain`` shows the stages.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .backends.devices import device_of
 from .base import MXNetError
@@ -17,12 +17,19 @@ from .dtypes import dtype_of
 from .ndarray.array import NDArray, wrap
 from .ndarray.tape import Pullback, tracked
 from .ops.functions import Bound
-from .ops.params import Text, Values, text_of
+from .ops.params import REQUIRED, Text, Values, text_of
 from .ops.record import OPERATORS, Operator
 from .recording import state
 from .symbol.symbol import Symbol
 
-__all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register"]
+__all__ = [
+    "CustomOp",
+    "CustomOpProp",
+    "OperatorArguments",
+    "get_all_registered_operators",
+    "get_operator_arguments",
+    "register",
+]
 
 
 class CustomOp:
@@ -124,8 +131,33 @@ def register(reg_name: str) -> Callable[[type[CustomOpProp]], type[CustomOpProp]
 
 
 def get_all_registered_operators() -> list[str]:
-    """Names of the custom operators."""
-    return list(_registered)
+    """Names of all operators."""
+    return list(OPERATORS)
+
+
+class OperatorArguments(NamedTuple):
+    """What an operator takes: the number of arguments, their names and types."""
+
+    narg: int
+    names: list[str]
+    types: list[str]
+
+
+def get_operator_arguments(op_name: str) -> OperatorArguments:
+    """The arguments of an operator: inputs first, then attributes.
+
+    Raises:
+        MXNetError: there is no such operator.
+    """
+    op = OPERATORS.get(op_name)
+    if op is None:
+        raise MXNetError(f"Check failed: op != nullptr: Operator {op_name} is not registered")
+    names = [n.lstrip("*") for n in op.inputs]
+    types = ["NDArray-or-Symbol[]" if op.variadic else "NDArray-or-Symbol"] * len(names)
+    for n, p in op.params.items():
+        names.append(n)
+        types.append(f"{p.type_name}, required" if p.default is REQUIRED else f"{p.type_name}, optional, default={p.default}")
+    return OperatorArguments(len(names), names, types)
 
 
 def _property(values: Values) -> CustomOpProp:

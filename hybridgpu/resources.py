@@ -7,7 +7,7 @@ import hashlib
 from functools import lru_cache
 from pathlib import Path
 
-__all__ = ["kernels_folder", "kernels_hash", "templates_folder"]
+__all__ = ["kernels_folder", "kernels_hash", "sources_hash", "templates_folder"]
 
 
 @lru_cache
@@ -36,4 +36,19 @@ def kernels_hash() -> str:
     for folder, pattern in ((kernels_folder(), "*.h"), (templates_folder(), "**/*.j2")):
         for path in sorted(folder.glob(pattern)):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+@lru_cache
+def sources_hash() -> str:
+    """A hash over the sources that turn a Symbol into a program: part of every program's cache key, so that a
+    changed lowering or pass never meets a program of the old one. Reading them costs less than a millisecond."""
+    package = Path(__file__).resolve().parent
+    digest = hashlib.sha256(kernels_hash().encode())
+    for path in (
+        *sorted(package.glob("ops/*.py")),
+        *sorted(package.glob("compiler/**/*.py")),
+        package / "symbol/lowering.py",
+    ):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

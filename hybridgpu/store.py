@@ -100,7 +100,7 @@ class Store:
                 self._use_fallback(f"cannot write to {root}: {e.strerror or e}")
                 continue
             if self._written == 0 or self._written + len(data) > self.limit // 16:
-                self.trim()
+                self.trim(keep=file)
                 self._written = 0
             self._written += len(data)
             return file
@@ -127,13 +127,15 @@ class Store:
             self._discard(file)
         return len(files)
 
-    def trim(self) -> None:
-        """Delete the entries used longest ago until the folder is within its bound."""
+    def trim(self, keep: Path | None = None) -> None:
+        """Delete the entries used longest ago until the folder is within its bound; ``keep`` is about to be used."""
         files = sorted(self._entries(), key=lambda f: f[2])
         excess = sum(size for _, size, _ in files) - self.limit
         for file, size, _ in files:
             if excess <= 0:
                 break
+            if file == keep:
+                continue
             self._discard(file)
             excess -= size
 
@@ -218,7 +220,7 @@ def default_store() -> Store:
     """The process's store, in the user's cache folder unless the environment names another."""
     global _default
     if _default is None:
-        limit = int(os.environ.get("HYBRIDGPU_CACHE_SIZE", _DEFAULT_SIZE))
+        limit = _limit()
         named = os.environ.get("HYBRIDGPU_CACHE_DIR")
         if os.environ.get("HYBRIDGPU_CACHE") == "0":
             folder = Path(tempfile.mkdtemp(prefix="hybridgpu-"))
@@ -234,6 +236,20 @@ def default_store() -> Store:
             folder = Path(platformdirs.user_cache_dir("hybridgpu", appauthor=False))
         _default = Store(folder, limit)
     return _default
+
+
+def _limit() -> int:
+    """Bytes that the folder may hold."""
+    text = os.environ.get("HYBRIDGPU_CACHE_SIZE", "")
+    try:
+        return max(int(text), 0) if text else _DEFAULT_SIZE
+    except ValueError:
+        warnings.warn(
+            f"hybridgpu: HYBRIDGPU_CACHE_SIZE={text!r} is no number of bytes; the bound is {_DEFAULT_SIZE}",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        return _DEFAULT_SIZE
 
 
 def reset_default_store() -> None:

@@ -22,6 +22,28 @@ HG_DEVICE T maximum(T a, T b) { return a > b ? a : b; }
 template <typename T>
 HG_DEVICE T minimum(T a, T b) { return a < b ? a : b; }
 
+// Integer arithmetic wraps around, which C++ leaves undefined where it happens in a signed type.
+template <typename T>
+HG_DEVICE T plus(T a, T b) { return (T)(a + b); }
+template <typename T>
+HG_DEVICE T minus(T a, T b) { return (T)(a - b); }
+template <typename T>
+HG_DEVICE T times(T a, T b) { return (T)(a * b); }
+#define HG_WRAP(T, U)                                              \
+  HG_DEVICE T plus(T a, T b) { return (T)((U)a + (U)b); }          \
+  HG_DEVICE T minus(T a, T b) { return (T)((U)a - (U)b); }         \
+  HG_DEVICE T times(T a, T b) { return (T)((U)a * (U)b); }         \
+  HG_DEVICE T negative(T a) { return (T)(0 - (U)a); }
+HG_WRAP(signed char, unsigned int)
+HG_WRAP(unsigned char, unsigned int)
+HG_WRAP(short, unsigned int)
+HG_WRAP(unsigned short, unsigned int)
+HG_WRAP(int, unsigned int)
+HG_WRAP(unsigned int, unsigned int)
+HG_WRAP(long long, unsigned long long)
+HG_WRAP(unsigned long long, unsigned long long)
+#undef HG_WRAP
+
 // Signed integers. Division cuts towards zero and x / 0 is 0; the remainder has the sign of the
 // divisor and x mod 0 is 0. Dividing by -1 is a negation, which cannot overflow here.
 template <typename T>

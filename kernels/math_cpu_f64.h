@@ -24,7 +24,11 @@ HG_DEVICE double cosh(double x) { return __builtin_cosh(x); }
 HG_DEVICE double asinh(double x) { return __builtin_asinh(x); }
 HG_DEVICE double acosh(double x) { return __builtin_acosh(x); }
 HG_DEVICE double atanh(double x) { return __builtin_atanh(x); }
-HG_DEVICE double pow(double x, double y) { return __builtin_pow(x, y); }
+HG_DEVICE double pow(double x, double y) {
+  // GCC's vectoriser makes a bare square root of an exponent 0.5, which is wrong at -0 and -inf
+  if (y == 0.5) return x == -__builtin_inf() ? __builtin_inf() : __builtin_sqrt(x) + 0.0;
+  return __builtin_pow(x, y);
+}
 HG_DEVICE double erfc(double x) { return __builtin_erfc(x); }
 HG_DEVICE double tgamma(double x) { return __builtin_tgamma(x); }
 HG_DEVICE double lgamma(double x) {

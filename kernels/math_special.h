@@ -87,4 +87,27 @@ HG_DEVICE double digamma(double x) {
 }
 HG_DEVICE float digamma(float x) { return (float)digamma((double)x); }
 
+// the derivative of digamma: reflection, recurrence up to 16, then the asymptotic series
+HG_DEVICE double trigamma(double x) {
+  double rest = 0.0, sign = 1.0;
+  if (x <= 0.0) {
+    double f = x - rint(x);
+    if (f == 0.0) return 1.0 / (f * f);
+    double s = sin(3.1415926535897932 * f);
+    rest = 9.8696044010893586 / (s * s);
+    sign = -1.0;
+    x = 1.0 - x;
+  }
+  double sum = 0.0;
+  while (x < 16.0) {
+    sum += 1.0 / (x * x);
+    x += 1.0;
+  }
+  double z = 1.0 / (x * x);
+  double s = 1.0 / 30.0 - z * (5.0 / 66.0 - z * (691.0 / 2730.0));
+  s = 1.0 / 6.0 - z * (1.0 / 30.0 - z * (1.0 / 42.0 - z * s));
+  return rest + sign * (sum + (1.0 + s * z) / x + 0.5 * z);
+}
+HG_DEVICE float trigamma(float x) { return (float)trigamma((double)x); }
+
 }  // namespace hg

@@ -143,7 +143,7 @@ HG_DEVICE void matmul_plain(const T* a, const T* b, const Index begin, const Ind
   for (Index m = begin; m < end; ++m)
     for (int n = 0; n < N; ++n) {
       C sum = 0;
-      for (int k = 0; k < K; ++k) sum += (C)a[m * AM + k * AK] * (C)b[k * BK + n * BN];
+      for (int k = 0; k < K; ++k) sum = plus(sum, times((C)a[m * AM + k * AK], (C)b[k * BK + n * BN]));
       out(m, n, sum);
     }
 }

@@ -14,9 +14,9 @@ HG_DEVICE long long axpy_element() { return (long long)blockIdx.x * 128 + thread
 template <typename C, int K, int SA, int SB, typename T>
 HG_DEVICE C dots(const T* a, const T* b) {
   C sum = 0;
-  for (int k = threadIdx.x % 32; k < K; k += 32) sum += (C)a[k] * (C)b[k];
+  for (int k = threadIdx.x % 32; k < K; k += 32) sum = plus(sum, times((C)a[k], (C)b[k]));
   HG_UNROLL
-  for (int d = 16; d; d >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+  for (int d = 16; d; d >>= 1) sum = plus(sum, __shfl_xor_sync(0xffffffffu, sum, d));
   return sum;
 }
 
@@ -24,7 +24,7 @@ HG_DEVICE C dots(const T* a, const T* b) {
 template <typename C, int K, int SA, int SB, typename T>
 HG_DEVICE C axpy(const T* a, const T* b) {
   C sum = 0;
-  for (int k = 0; k < K; ++k) sum += (C)a[(long long)k * SA] * (C)b[(long long)k * SB];
+  for (int k = 0; k < K; ++k) sum = plus(sum, times((C)a[(long long)k * SA], (C)b[(long long)k * SB]));
   return sum;
 }
 

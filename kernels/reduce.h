@@ -28,8 +28,8 @@ template <typename T>
 struct Sum {
   typedef T State;
   HG_DEVICE State start() { return (T)0; }
-  HG_DEVICE State add(State s, T value, long long) { return (T)(s + value); }
-  HG_DEVICE State merge(State s, State t) { return (T)(s + t); }
+  HG_DEVICE State add(State s, T value, long long) { return plus(s, value); }
+  HG_DEVICE State merge(State s, State t) { return plus(s, t); }
   HG_DEVICE T result(State s) { return s; }
 };
 
@@ -37,8 +37,8 @@ template <typename T>
 struct Prod {
   typedef T State;
   HG_DEVICE State start() { return (T)1; }
-  HG_DEVICE State add(State s, T value, long long) { return (T)(s * value); }
-  HG_DEVICE State merge(State s, State t) { return (T)(s * t); }
+  HG_DEVICE State add(State s, T value, long long) { return times(s, value); }
+  HG_DEVICE State merge(State s, State t) { return times(s, t); }
   HG_DEVICE T result(State s) { return s; }
 };
 
@@ -46,7 +46,10 @@ template <typename T>
 struct Max {
   typedef T State;
   HG_DEVICE State start() { return limits<T>::low(); }
-  HG_DEVICE State merge(State s, State t) { return t > s || t != t ? t : s; }
+  HG_DEVICE State merge(State s, State t) {
+    const T m = t > s ? t : s;  // two plain selections, which compilers vectorise
+    return t != t ? t : m;
+  }
   HG_DEVICE State add(State s, T value, long long) { return merge(s, value); }
   HG_DEVICE T result(State s) { return s; }
 };
@@ -55,7 +58,10 @@ template <typename T>
 struct Min {
   typedef T State;
   HG_DEVICE State start() { return limits<T>::high(); }
-  HG_DEVICE State merge(State s, State t) { return t < s || t != t ? t : s; }
+  HG_DEVICE State merge(State s, State t) {
+    const T m = t < s ? t : s;
+    return t != t ? t : m;
+  }
   HG_DEVICE State add(State s, T value, long long) { return merge(s, value); }
   HG_DEVICE T result(State s) { return s; }
 };

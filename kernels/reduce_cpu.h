@@ -16,26 +16,26 @@ struct Fold {
 #define HG_PRAGMA_(...) _Pragma(#__VA_ARGS__)
 #define HG_PRAGMA(...) HG_PRAGMA_(__VA_ARGS__)
 
-// Four independent partial results hide the latency of an addition.
-#define HG_FOLD(OP, T, SYMBOL, COMBINE)                                                    \
+// Four independent partial results (of type U) hide the latency of an addition.
+#define HG_FOLD(OP, T, U, SYMBOL, COMBINE)                                                 \
   template <>                                                                              \
   struct Fold<OP<T>, T> {                                                                  \
     HG_DEVICE T of(const T s, const T* HG_RESTRICT t, const Index n, const Index, const Index) { \
-      T p0 = OP<T>::start(), p1 = p0, p2 = p0, p3 = p0;                                    \
+      U p0 = (U)OP<T>::start(), p1 = p0, p2 = p0, p3 = p0;                                 \
       const Index q = n / 4;                                                               \
       HG_PRAGMA(omp simd reduction(SYMBOL : p0, p1, p2, p3))                               \
       for (Index i = 0; i < q; ++i) {                                                      \
-        COMBINE(p0, t[i]);                                                                 \
-        COMBINE(p1, t[i + q]);                                                             \
-        COMBINE(p2, t[i + 2 * q]);                                                         \
-        COMBINE(p3, t[i + 3 * q]);                                                         \
+        COMBINE(p0, (U)t[i]);                                                              \
+        COMBINE(p1, (U)t[i + q]);                                                          \
+        COMBINE(p2, (U)t[i + 2 * q]);                                                      \
+        COMBINE(p3, (U)t[i + 3 * q]);                                                      \
       }                                                                                    \
-      for (Index i = 4 * q; i < n; ++i) COMBINE(p0, t[i]);                                 \
+      for (Index i = 4 * q; i < n; ++i) COMBINE(p0, (U)t[i]);                              \
       COMBINE(p0, p1);                                                                     \
       COMBINE(p2, p3);                                                                     \
       COMBINE(p0, p2);                                                                     \
-      COMBINE(p0, s);                                                                      \
-      return p0;                                                                           \
+      COMBINE(p0, (U)s);                                                                   \
+      return (T)p0;                                                                        \
     }                                                                                      \
   };
 #define HG_PLUS(a, b) a += (b)
@@ -43,14 +43,14 @@ struct Fold {
 #define HG_LARGER(a, b) a = (b) > a ? (b) : a
 #define HG_SMALLER(a, b) a = (b) < a ? (b) : a
 
-HG_FOLD(Sum, float, +, HG_PLUS)
-HG_FOLD(Sum, double, +, HG_PLUS)
-HG_FOLD(Sum, int, +, HG_PLUS)
-HG_FOLD(Sum, long long, +, HG_PLUS)
-HG_FOLD(Prod, float, *, HG_TIMES)
-HG_FOLD(Prod, double, *, HG_TIMES)
-HG_FOLD(Max, int, max, HG_LARGER)
-HG_FOLD(Min, int, min, HG_SMALLER)
+HG_FOLD(Sum, float, float, +, HG_PLUS)
+HG_FOLD(Sum, double, double, +, HG_PLUS)
+HG_FOLD(Sum, int, unsigned int, +, HG_PLUS)
+HG_FOLD(Sum, long long, unsigned long long, +, HG_PLUS)
+HG_FOLD(Prod, float, float, *, HG_TIMES)
+HG_FOLD(Prod, double, double, *, HG_TIMES)
+HG_FOLD(Max, int, int, max, HG_LARGER)
+HG_FOLD(Min, int, int, min, HG_SMALLER)
 #undef HG_FOLD
 
 // Extremes of floats: the comparison loop ignores NaN, which is counted beside it.

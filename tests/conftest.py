@@ -14,6 +14,17 @@ if "HYBRIDGPU_CACHE_DIR" not in os.environ:
     os.environ["HYBRIDGPU_CACHE_DIR"] = os.path.join(tempfile.gettempdir(), f"hybridgpu-tests-{os.getuid()}")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--update-golden", action="store_true", help="store the generated texts that tests compare")
+    parser.addoption("--fuzz", type=int, default=2000, help="number of mutated files a format")
+
+
+@pytest.fixture
+def update_golden(request):
+    """True if stored texts are to be replaced."""
+    return request.config.getoption("--update-golden")
+
+
 @pytest.fixture
 def compiler():
     """Skips where the host has no C++ compiler."""

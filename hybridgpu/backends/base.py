@@ -9,7 +9,11 @@ from typing import Any, Protocol
 from ..compiler.program import Program
 from ..compiler.target import Target
 
-__all__ = ["Backend", "BuildInfo", "Loaded"]
+__all__ = ["Backend", "BuildInfo", "Loaded", "NoPlaceError"]
+
+
+class NoPlaceError(RuntimeError):
+    """Compiled code could not be kept anywhere: every disk is full or read-only."""
 
 
 class BuildInfo:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import asdict
 
 import click
@@ -20,11 +21,13 @@ def open_store() -> Store:
     Raises:
         click.ClickException: HYBRIDGPU_CACHE_SIZE is no number.
     """
-    try:
-        return default_store()
-    except ValueError:
-        size = os.environ.get("HYBRIDGPU_CACHE_SIZE", "")
-        raise click.ClickException(f"HYBRIDGPU_CACHE_SIZE must be a number of bytes, not {size!r}") from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)  # elsewhere a wrong number is said and passed over
+        try:
+            return default_store()
+        except RuntimeWarning:
+            size = os.environ.get("HYBRIDGPU_CACHE_SIZE", "")
+            raise click.ClickException(f"HYBRIDGPU_CACHE_SIZE must be a number of bytes, not {size!r}") from None
 
 
 def store_lines(store: Store) -> list[tuple[str, str]]:

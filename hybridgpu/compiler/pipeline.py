@@ -17,6 +17,7 @@ from .passes.plan import place
 from .passes.simplify import simplify
 from .program import Buffer, HostStep, KernelInfo, KernelStep, Program
 from .schedule.axes import normalize
+from .schedule.conv import schedule_conv, wants_conv_kernel
 from .schedule.kernel import Kernel
 from .schedule.map import schedule_map
 from .schedule.matmul import schedule_matmul, wants_kernel
@@ -47,7 +48,7 @@ def compile_graph(
     if checking:
         verify(graph)
     seen("02_simplified", graph)
-    ready = materialize(graph, lambda dot: wants_kernel(target, dot))
+    ready = materialize(graph, lambda node: _wants_kernel(target, node))
     if checking:
         verify(ready.graph)
     seen("03_materialized", ready.graph)
@@ -62,6 +63,10 @@ def compile_graph(
     return program
 
 
+def _wants_kernel(target: Target, node: Node) -> bool:
+    return wants_conv_kernel(target, node) if node.prim.name == "conv" else wants_kernel(target, node)
+
+
 def _schedule(group: Group, graph: Graph, plan: FusionPlan, target: Target) -> Kernel | None:
     """The kernel of a group, None for a library call."""
     if group.library is not None:
@@ -69,6 +74,8 @@ def _schedule(group: Group, graph: Graph, plan: FusionPlan, target: Target) -> K
     stored = _stored(group, graph, plan)
     program = scalar_program(group, stored)
     members = sorted(group.at, key=lambda n: n.index)
+    if group.contract is not None and group.contract.prim.name == "conv":
+        return schedule_conv(program, group.contract, target, members)
     if group.contract is not None:
         return schedule_matmul(program, group.contract, target, members)
     normalize(program)
@@ -125,7 +132,7 @@ def _assemble(
         for node in (*inputs, *outputs):
             last[node] = at
         if kernel is None:
-            steps.append(_host_step(group, where))
+            steps.append(_host_step(group, where, target))
             continue
         name, text = kernel_text(kernel)
         if name not in by_name:
@@ -183,16 +190,19 @@ def _library_nodes(group: Group) -> tuple[list[Node], list[Node]]:
     return [node for node, _, _ in _library_operands(group.library)], [group.library]
 
 
-def _host_step(group: Group, where: dict[Node, int]) -> HostStep:
+def _host_step(group: Group, where: dict[Node, int], target: Target) -> HostStep:
     node = group.library
     assert node is not None
+    params = dict(node.params)
+    body = params.pop("body", None)  # of a loop: a program of its own
     operands = _library_operands(node)
     return HostStep(
         primitive=node.prim.name,
-        params=dict(node.params),
+        params=params,
         inputs=tuple(where[n] for n, _, _ in operands),
         input_shapes=tuple(shape for _, shape, _ in operands),
         transposed=tuple(flag for _, _, flag in operands),
         output=where[node],
         operator=_origin(node),
+        body=None if body is None else compile_graph(body, target),
     )

@@ -69,6 +69,7 @@ class HostStep:
     transposed: tuple[bool, ...]  #: operands of a matrix product whose last two axes are swapped in memory
     output: int
     operator: tuple[str, str, str]
+    body: Program | None = None  #: what a loop runs at every step
 
 
 @dataclass
@@ -127,6 +128,8 @@ class Program:
         data = asdict(self)
         for step, source in zip(data["steps"], self.steps, strict=True):
             step["host"] = isinstance(source, HostStep)
+            if isinstance(source, HostStep) and source.body is not None:
+                step["body"] = source.body.to_json()
         return data
 
     @classmethod
@@ -137,7 +140,9 @@ class Program:
             raw = dict(raw)
             if raw.pop("host"):
                 raw["params"] = {k: _tuples(v) for k, v in raw["params"].items()}
-                steps.append(HostStep(**{k: _tuples(v) if k != "params" else v for k, v in raw.items()}))
+                body = raw.pop("body")
+                fields = {k: _tuples(v) if k != "params" else v for k, v in raw.items()}
+                steps.append(HostStep(**fields, body=None if body is None else cls.from_json(body)))
             else:
                 steps.append(KernelStep(**{k: _tuples(v) for k, v in raw.items()}))
         return cls(

@@ -20,6 +20,7 @@ __all__ = [
     "Parameter",
     "ParameterDict",
     "SymbolBlock",
+    "Trainer",
     "nn",
 ]
 
@@ -27,6 +28,10 @@ _LATER = {"loss", "rnn", "data", "utils", "contrib", "model_zoo", "trainer"}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Trainer":
+        from .trainer import Trainer
+
+        return Trainer
     if name in _LATER:
         try:
             return importlib.import_module(f".{name}", __name__)

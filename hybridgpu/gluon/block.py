@@ -222,6 +222,7 @@ class Block:
                     f"Parameter '{name}' is missing in file '{filename}', which contains parameters: {_names(list(loaded))}. "
                     "Set allow_missing=True to ignore missing parameters."
                 )
+        fitting = []
         for name, value in loaded.items():
             if name not in params:
                 if not ignore_extra:
@@ -232,7 +233,21 @@ class Block:
                         f"{_names(list(self._params.keys()))}. Set ignore_extra=True to ignore. "
                     )
                 continue
-            params[name]._load_init(value, ctx, cast_dtype, dtype_source)
+            fitting.append((params[name], params[name]._load_check(value, ctx, cast_dtype, dtype_source)))
+        for p, value in fitting:  # only now: a load that fails changes nothing
+            p._load_init(value, ctx)
+
+    def save(self, prefix: str) -> None:
+        """Write the model's structure with the graphs of traced blocks, and its parameters, to two files."""
+        from .saving import save_model
+
+        save_model(self, prefix)
+
+    def load(self, prefix: str) -> None:
+        """Read what ``save`` wrote, into a model of the same classes."""
+        from .saving import load_model
+
+        load_model(self, prefix)
 
     def save_params(self, filename: str) -> None:
         """Deprecated: ``save_parameters`` without structural names."""

@@ -74,6 +74,7 @@ class Parameter:
         grad_stype: str = "default",
     ) -> None:
         self._var: Symbol | None = None
+        self._trainer: Any = None
         self._data: list[NDArray] | None = None
         self._grad: list[NDArray] | None = None
         self._deferred_init: tuple[Any, list[Context], Any, Any] | None = None
@@ -203,6 +204,7 @@ class Parameter:
     def _init_impl(self, data: NDArray, where: list[Context]) -> None:
         self._data = [data.copyto(ctx) for ctx in where]
         bump()
+        self._tell_trainer()
         self._init_grad()
 
     def _init_grad(self) -> None:
@@ -213,22 +215,21 @@ class Parameter:
         self._grad = [zeros(d.shape, d.context, d.dtype) if d.size else d for d in self._data]
         recording.mark_variables(self._data, self._grad, self.grad_req)
 
-    def _load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
-        """Take values from a file, initialising if necessary."""
+    def _load_check(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> NDArray:
+        """The values of a file in the parameter's type; changes nothing.
+
+        Raises:
+            AssertionError: they do not fit.
+        """
         if cast_dtype:
             assert dtype_source in ("current", "saved")
-        if self._shape is not None:
-            for own, saved in zip(self._shape, data.shape, strict=False):
-                assert own in (0, -1, saved), (
-                    f"Failed loading Parameter '{self.name}' from saved params: shape incompatible expected {self._shape} vs saved {data.shape}"
-                )
-            if len(self._shape) != len(data.shape):
-                raise AssertionError(
-                    f"Failed loading Parameter '{self.name}' from saved params: shape incompatible expected {self._shape} vs saved {data.shape}"
-                )
-            self._shape = tuple(
-                saved if own in (0, -1) else own for own, saved in zip(self._shape, data.shape, strict=True)
-            )
+        fits = self._shape is None or (
+            len(self._shape) == len(data.shape)
+            and all(own in (0, -1, saved) for own, saved in zip(self._shape, data.shape, strict=True))
+        )
+        assert fits, (
+            f"Failed loading Parameter '{self.name}' from saved params: shape incompatible expected {self._shape} vs saved {data.shape}"
+        )
         if not same_dtype(self._dtype, data.dtype):
             assert cast_dtype, (
                 f"Failed loading Parameter '{self.name}' from saved params: dtype incompatible expected {self._dtype} vs saved {data.dtype}. "
@@ -236,23 +237,23 @@ class Parameter:
             )
             if dtype_source == "current":
                 data = data.astype(self._dtype)
-            else:
-                self._dtype = data.dtype
-        if self._data is None:
-            if self._deferred_init:
-                own_contexts = set(self._deferred_init[1])
-                assert ctx is None or set(contexts(ctx)) == own_contexts, (
-                    f"Failed to load Parameter '{self.name}' on {ctx} because it was previous initialized on {self.list_ctx()}."
-                )
-                where = self._deferred_init[1]
-            else:
-                where = contexts(ctx) if ctx is not None else [cpu()]
-            self._init_impl(data, where)
-        else:
+        if self._data is not None or self._deferred_init:
             assert ctx is None or set(contexts(ctx)) == set(self.list_ctx()), (
                 f"Failed to load Parameter '{self.name}' on {ctx} because it was previous initialized on {self.list_ctx()}."
             )
+        return data
+
+    def _load_init(self, data: NDArray, ctx: Any) -> None:
+        """Take values that ``_load_check`` returned, initialising if necessary."""
+        self._shape = data.shape
+        if not same_dtype(self._dtype, data.dtype):
+            self.cast(data.dtype)
+        if self._data is not None:
             self.set_data(data)
+        elif self._deferred_init:
+            self._init_impl(data, self._deferred_init[1])
+        else:
+            self._init_impl(data, contexts(ctx) if ctx is not None else [cpu()])
         self._deferred_init = None
 
     def reset_ctx(self, ctx: Any) -> None:
@@ -273,7 +274,12 @@ class Parameter:
             raise ValueError(f"Cannot reset context for Parameter '{self.name}' because it has not been initialized.")
 
     def cast(self, dtype: Any) -> None:
-        """Convert values and gradients."""
+        """Convert values and gradients.
+
+        Raises:
+            TypeError: an unknown type; nothing is changed.
+        """
+        dtype_of(dtype)
         self._dtype = dtype
         self._var = None
         if self._data is None:
@@ -378,6 +384,25 @@ class Parameter:
         with recording.pause():
             for own in self._data:
                 own[:] = data
+        self._tell_trainer()
+
+    def _set_trainer(self, trainer: Any) -> None:
+        """Say which Trainer learns the parameter.
+
+        Raises:
+            RuntimeError: a second one for a parameter that is not dense.
+        """
+        if self._stype != "default" and self._trainer and trainer and self._trainer is not trainer:
+            raise RuntimeError(
+                f"Failed to set the trainer for Parameter '{self.name}' because it was already set. "
+                f"More than one trainers for a {self._stype} Parameter is not supported."
+            )
+        self._trainer = trainer
+
+    def _tell_trainer(self) -> None:
+        """Values came from elsewhere: a store that keeps a copy must take them."""
+        if self._trainer is not None:
+            self._trainer._values_were_set(self)
 
     def zero_grad(self) -> None:
         """Set the gradients to zero."""
@@ -653,6 +678,9 @@ class ParameterDict:
             AssertionError: a missing parameter, or one that does not fit.
             ValueError: one too many.
         """
+        if not isinstance(param_dict, Mapping):  # a file without arrays reads as an empty list
+            assert not param_dict, "the file holds a list of arrays without names"
+            param_dict = {}
         where = "file: " + filename[6:-1] if filename and filename.startswith("file '") else filename or "param_dict"
         values = {restore_prefix + (k[4:] if k.startswith(("arg:", "aux:")) else k): v for k, v in param_dict.items()}
         if not allow_missing:
@@ -662,6 +690,7 @@ class ParameterDict:
                     "Please make sure source and target networks have the same prefix."
                     "For more info on naming, please see https://mxnet.io/api/python/docs/tutorials/packages/gluon/blocks/naming.html"
                 )
+        fitting = []
         for name, value in values.items():
             if name not in self._params:
                 assert ignore_extra, (
@@ -671,4 +700,6 @@ class ParameterDict:
                     "For more info on naming, please see https://mxnet.io/api/python/docs/tutorials/packages/gluon/blocks/naming.html"
                 )
                 continue
-            self[name]._load_init(value, ctx, cast_dtype, dtype_source)
+            fitting.append((self[name], self[name]._load_check(value, ctx, cast_dtype, dtype_source)))
+        for p, value in fitting:  # only now: a load that fails changes nothing
+            p._load_init(value, ctx)

@@ -32,6 +32,8 @@ def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
         assert not getattr(b, "_active", False), f'"{b.name}" must not be hybridized to print summary.'
 
         def hook(layer: Block, _: Any, outputs: Any) -> None:
+            if not any(isinstance(x, NDArray) for x in flatten(outputs, "input")[0]):
+                return  # traced for the shapes of deferred parameters; the run follows
             key = f"{type(layer).__name__}-{len(rows)}"
             row: dict[str, Any] = {"shape": shapes(outputs), "params": 0, "trainable": 0, "shared": 0}
             for p in layer.params.values():

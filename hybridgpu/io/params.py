@@ -170,7 +170,9 @@ def _elements(r: _Reader, shape: tuple[int, ...], flag: int) -> Any:
         dtype = from_flag(flag)
     except KeyError:
         raise r.fail(f"unknown element type {flag}") from None
-    if any(d > len(r.data) for d in shape) and 0 not in shape:
+    # without elements an extent may be larger than the file, but not than memory can be numbered
+    most = len(r.data) if 0 not in shape else 1 << 31
+    if any(d > most for d in shape) or prod(d for d in shape if d) * dtype.size > 1 << 62:
         raise r.fail(f"an array of shape {list(shape)}, larger than the file,")
     raw = r.take(prod(shape) * dtype.size, f"the values of an array of shape {list(shape)}")
     return np.frombuffer(raw, dtype.np.newbyteorder("<")).astype(dtype.np).reshape(shape)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..namespaces import Namespace
-from . import random
+from . import control_flow, random, updates
 from .apply import apply_function
 from .array import NDArray
 from .creation import *  # noqa: F403
@@ -17,12 +17,16 @@ from .creation import __all__ as _creation
 from .serialization import load, load_frombuffer, save
 
 contrib = Namespace("contrib", apply_function, "ndarray")
+for _module in (control_flow, updates):
+    for _name in _module.__all__:
+        setattr(contrib, _name, getattr(_module, _name))
 linalg = Namespace("linalg", apply_function, "ndarray")
+image = Namespace("image", apply_function, "ndarray")
 _internal = Namespace("_internal", apply_function, "ndarray")
 op = Namespace("op", apply_function, "ndarray")
 _top = Namespace("", apply_function, "ndarray")
 
-__all__ = ["NDArray", "contrib", "linalg", "load", "load_frombuffer", "op", "random", "save", *_creation]
+__all__ = ["NDArray", "contrib", "image", "linalg", "load", "load_frombuffer", "op", "random", "save", *_creation]
 
 
 def __getattr__(name: str) -> Any:

@@ -21,7 +21,7 @@ from ..ops.functions import Bound
 from ..ops.params import Values
 from ..ops.record import Operator, shape_text
 from .array import NDArray, refuse_in_place, wrap
-from .tape import Function, FunctionCall, Pullback, tracked
+from .tape import Function, FunctionCall, Pullback, blend, tracked
 
 __all__ = ["apply", "apply_function", "operator_graph"]
 
@@ -107,7 +107,7 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
             graph, draws = operator_graph(op, values, [x._type.tensor for x in inputs], training)
             function = _functions[key] = Function(graph, draws)
         if function.draws:
-            from ..random import next_state
+            from ..generator import next_state
 
             seed = device.from_host(next_state(where))
             results = function.run(device.xp, [*arrays, seed])
@@ -116,15 +116,15 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
             results = function.run(device.xp, arrays)
     visible = results[: op.num_visible(values)]
     track = recording.state.recording and tracked(inputs)
-    writes = [(inputs[target], results[source]) for target, source in op.mutates.items() if source < len(results)]
-    if not op.mutates_in_backward:
-        for array, value in writes:
-            array._data[...] = value
-        writes = []
+    if op.mutates:
+        for target, source, keep in op.writes(values, recording.state.training, late=False):
+            blend(inputs[target]._data, results[source], keep)
     if out is not None:
         if recording.state.recording:
             for target in out if isinstance(out, (list, tuple)) else (out,):
                 refuse_in_place(target)
+        if op.accumulates(values):
+            visible = [t._data * r for t, r in zip(out if isinstance(out, (list, tuple)) else [out], visible)]
         written = write_out(visible, out)
         wrapped = list(out) if isinstance(out, (list, tuple)) else [out]
     else:
@@ -132,7 +132,10 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
         written = wrapped[0] if len(wrapped) == 1 else wrapped
     if track:
         if function is not None:
-            late = [(array._data, value) for array, value in writes]
+            late = [
+                (inputs[target]._data, results[source], keep)
+                for target, source, keep in op.writes(values, recording.state.training, late=True)
+            ]
             FunctionCall(function, inputs, wrapped, where, seed, results[len(visible) :], late, (op, values))
         elif op.eager_gradient is not None:
             _record_eager(op, values, inputs, wrapped, device)

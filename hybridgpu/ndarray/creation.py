@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from .array import NDArray, wrap
 from .array import empty as _empty
 
 __all__ = [
-    "arange", "array", "concatenate", "empty", "eye", "from_dlpack", "from_numpy", "full", "linspace",
+    "arange", "array", "concatenate", "empty", "eye", "from_dlpack", "from_numpy", "full", "histogram", "linspace",
     "moveaxis", "ones", "split_v2", "to_dlpack_for_read", "to_dlpack_for_write", "waitall", "zeros",
 ]  # fmt: skip
 
@@ -162,6 +163,29 @@ def split_v2(ary: NDArray, indices_or_sections: Any, axis: int = 0, squeeze_axis
     return apply(op, (ary,), op.parse({**attributes, "axis": axis, "squeeze_axis": squeeze_axis}))
 
 
+def histogram(a: NDArray, bins: Any = 10, range: tuple[float, float] | None = None) -> list[NDArray]:
+    """Numbers of elements in bins, and the edges of the bins.
+
+    Args:
+        a: any shape; its elements count.
+        bins: number of bins of equal width, or an array of edges.
+        range: lowest and highest value counted, for a number of bins; those of the data if None.
+
+    Raises:
+        ValueError: bins is neither.
+    """
+    op = OPERATORS["_histogram"]
+    if isinstance(bins, NDArray):
+        return list(apply(op, (a, bins), op.parse({})))
+    if not isinstance(bins, (int, np.integer)):
+        raise ValueError("bins argument should be either an integer or an NDArray")
+    if range is None:
+        warnings.warn("range is not specified, using numpy's result to ensure consistency with numpy", stacklevel=2)
+        counts, edges = np.histogram(a.asnumpy(), bins=int(bins))
+        return [array(counts, a.context), array(edges, a.context)]
+    return list(apply(op, (a,), op.parse({"bin_cnt": int(bins), "range": tuple(range)})))
+
+
 def from_numpy(ndarray: Any, zero_copy: bool = True) -> NDArray:
     """An array from a NumPy array; with ``zero_copy`` the memory is shared and becomes read-only in NumPy.
 
@@ -183,14 +207,20 @@ def from_numpy(ndarray: Any, zero_copy: bool = True) -> NDArray:
 
 
 def from_dlpack(dlpack: Any) -> NDArray:
-    """An array that shares the memory of a DLPack object or capsule."""
-    if not hasattr(dlpack, "__dlpack__"):
+    """An array that shares the memory of a DLPack object or capsule.
+
+    Writing needs an object that allows it; bare capsules have no say, and can be written.
+    """
+    bare = not hasattr(dlpack, "__dlpack__")
+    if bare:
         dlpack = _Capsule(dlpack)
     kind, number = dlpack.__dlpack_device__()
     if int(kind) == 2:
         ctx = Context("gpu", number)
         return wrap(device_of(ctx).xp.from_dlpack(dlpack), ctx)
     data = np.from_dlpack(dlpack)
+    if bare and not data.flags.writeable:
+        data = np.asarray(_Writable(data))
     return wrap(data if data.flags.c_contiguous else np.ascontiguousarray(data), Context("cpu", 0))
 
 
@@ -205,6 +235,15 @@ class _Capsule:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
+
+
+class _Writable:
+    """The memory of an array that NumPy took from an old capsule, and therefore marks as read-only."""
+
+    def __init__(self, data: Any) -> None:
+        self._owner = data
+        address, _ = data.__array_interface__["data"]
+        self.__array_interface__ = {**data.__array_interface__, "data": (address, False)}
 
 
 def to_dlpack_for_read(data: NDArray) -> Any:

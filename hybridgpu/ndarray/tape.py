@@ -22,7 +22,7 @@ from ..context import Context
 from ..recording import GradientInfo, state
 from .array import NDArray, wrap
 
-__all__ = ["Function", "FunctionCall", "Node", "Pullback", "backward", "record_call", "recorded", "tracked"]
+__all__ = ["Function", "FunctionCall", "Node", "Pullback", "backward", "blend", "record_call", "recorded", "tracked"]
 
 NOT_RECORDED = (
     "Cannot differentiate node because it is not in a computational graph. You need to set is_recording to true or use "
@@ -73,6 +73,15 @@ class Node:
         return wrap(device_of(t.ctx).xp.zeros(t.shape, t.dtype.np), t.ctx)
 
 
+def blend(target: Any, value: Any, keep: float) -> None:
+    """Write ``keep`` of ``target`` and the rest of ``value`` into the array ``target``."""
+    if keep:
+        target *= keep
+        target += value * (1 - keep)
+    else:
+        target[...] = value
+
+
 class Function:
     """A graph that arrays are run through, with its derivatives, each made once."""
 
@@ -115,10 +124,10 @@ class FunctionCall(Node):
         ctx: Context,
         seed: Any = None,
         hidden: Sequence[Any] = (),
-        writes: Sequence[tuple[Any, Any]] = (),
+        writes: Sequence[tuple[Any, Any, float]] = (),
         operator: Any = None,
     ) -> None:
-        """``operator`` (record, attributes) made the call, for ``autograd.get_symbol``; ``hidden`` are results that callers do not see; ``writes`` (array, value) happen at the backward pass."""
+        """``operator`` (record, attributes) made the call, for ``autograd.get_symbol``; ``hidden`` are results that callers do not see; ``writes`` (array, value, keep) happen at the backward pass."""
         super().__init__(inputs, results)
         self.function, self.ctx, self.seed = function, ctx, seed
         self.arrays = [x._data for x in inputs]
@@ -132,14 +141,21 @@ class FunctionCall(Node):
         self.seed = None
 
     def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
-        for target, value in self.writes:
-            target[...] = value
+        found = self._gradients(cotangents, wanted)
+        for write in self.writes:  # last: the derivative may read what they change
+            blend(*write)
         self.writes.clear()
+        return found
+
+    def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         visible = len(self.types)
         given = (*(c is not None for c in cotangents), *(False,) * (len(self.results) - visible))
         function, takes, gives = self.function.derivative(given, tuple(wanted))
         if not function.graph.outputs:
             return [None] * sum(wanted)
+        for c, t in zip(cotangents, self.types, strict=True):
+            if c is not None and c.shape != t.shape:
+                raise MXNetError(f"a head gradient has shape {c.shape}, its head {t.shape}")
         heads = [c for c in cotangents if c is not None]
         results = run_function(function, [self._argument(k, heads) for k in takes], self.ctx, self.seed)
         return [None if k is None else results[k] for k in gives]
@@ -287,9 +303,7 @@ def backward(
 def _head_gradient(head: NDArray, given: NDArray | None) -> NDArray:
     if given is None:
         return wrap(device_of(head.context).xp.ones(head.shape, head._data.dtype), head.context)
-    if given.size != head.size:
-        raise MXNetError(f"the head gradient has shape {given.shape}, its head {head.shape}")
-    return given if given.shape == head.shape else given.reshape(head.shape)
+    return given.reshape(head.shape) if given.size == head.size and given.shape != head.shape else given
 
 
 def _accumulate(found: dict[Any, NDArray], key: Any, g: NDArray) -> None:

@@ -1,9 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operator table. Importing this package declares every operator."""
 
-from . import create, elementwise, indexing, linear, nn, reduce, shape
+from . import (
+    attention,
+    control_flow,
+    conv,
+    create,
+    elementwise,
+    image,
+    indexing,
+    linalg,
+    linear,
+    losses,
+    nn,
+    normalization,
+    optimizer,
+    optimizer_many,
+    ordering,
+    pooling,
+    rearrange,
+    reduce,
+    resize,
+    rnn,
+    sampling,
+    sequence,
+    shape,
+    vision,
+)
 from .record import OPERATORS, Operator
 
 __all__ = ["OPERATORS", "Operator"]
 
-_FAMILIES = (create, elementwise, indexing, linear, nn, reduce, shape)
+_FAMILIES = (
+    attention,
+    control_flow,
+    conv,
+    create,
+    elementwise,
+    image,
+    indexing,
+    linalg,
+    linear,
+    losses,
+    nn,
+    normalization,
+    optimizer,
+    optimizer_many,
+    ordering,
+    pooling,
+    rearrange,
+    reduce,
+    resize,
+    rnn,
+    sampling,
+    sequence,
+    shape,
+    vision,
+)

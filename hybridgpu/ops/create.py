@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators without inputs: constants, ranges, and the random arrays of graphs."""
+"""Operators without inputs: constants and ranges; and uniform numbers for operators that draw."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..dtypes import f32, f64, i32, i64
+from ..dtypes import DType, f32, f64, i64
 from ..util import is_np_shape
 from .params import REQUIRED, Bool, Dtype, Float, Int, Param, Shape, Values
 from .record import operator, sample, shape_text
@@ -139,75 +139,12 @@ def eye(b: Builder, p: Values) -> Node:
     return b.cast(b.eq(b.iota(shape, 1, i64), b.iota(shape, 0, i64) + p.k), p.dtype)
 
 
-# -- random arrays of graphs; eager ones call the same operators
-
-_DRAW: dict[str, Param] = {"shape": Shape((1,), "extents"), "dtype": Dtype(None, "element type")}
-_DRAWN = (sample([], {"shape": (40, 50)}), sample([], {"shape": (7,), "dtype": "float64"}), sample([]))
+# -- what random operators begin with
 
 
-def _uniform01(b: Builder, shape: tuple[int, ...]) -> Node:
-    """Half-open [0, 1) in steps of 2**-24."""
+def _uniform01(b: Builder, shape: tuple[int, ...], dtype: DType = f32) -> Node:
+    """Half-open [0, 1) in steps of 2**-24, float64 in steps of 2**-53."""
+    if dtype is f64:
+        high, low = b.cast(b.random_bits(shape) / 32, f64), b.cast(b.random_bits(shape) / 64, f64)
+        return (high * 2.0**26 + low) * 2.0**-53
     return b.cast(b.random_bits(shape) / 256, f32) * 2.0**-24
-
-
-@operator(
-    "_random_uniform _sample_uniform_scalar",
-    "",
-    params={"low": Float(0.0), "high": Float(1.0), **_DRAW},
-    differentiable=False,
-    samples=_DRAWN,
-)
-def random_uniform(b: Builder, p: Values) -> Node:
-    """Uniform on [low, high)."""
-    u = _uniform01(b, checked_shape(p.shape, "_random_uniform"))
-    # rounding may reach high: the largest value below it takes its place
-    return b.cast(b.min(u * (p.high - p.low) + p.low, _below(p.high, p.low)), p.dtype or f32)
-
-
-def _below(high: float, low: float) -> float:
-    import numpy as np
-
-    return float(np.nextafter(np.float32(high), np.float32(low)))
-
-
-@operator(
-    "_random_normal",
-    "",
-    params={"loc": Float(0.0), "scale": Float(1.0), **_DRAW},
-    differentiable=False,
-    samples=_DRAWN,
-)
-def random_normal(b: Builder, p: Values) -> Node:
-    """Normal with mean ``loc`` and standard deviation ``scale`` (Box and Muller, 1958)."""
-    shape = checked_shape(p.shape, "_random_normal")
-    radius = b.sqrt(b.log(1 - _uniform01(b, shape)) * -2.0)
-    angle = _uniform01(b, shape) * (2 * math.pi)
-    return b.cast(radius * b.cos(angle) * p.scale + p.loc, p.dtype or f32)
-
-
-@operator("_random_exponential", "", params={"lam": Float(1.0), **_DRAW}, differentiable=False, samples=_DRAWN)
-def random_exponential(b: Builder, p: Values) -> Node:
-    """Exponential with rate ``lam``."""
-    u = _uniform01(b, checked_shape(p.shape, "_random_exponential"))
-    return b.cast(b.log(1 - u) * (-1 / p.lam), p.dtype or f32)
-
-
-@operator(
-    "_random_randint",
-    "",
-    params={"low": Int(), "high": Int(), **_DRAW},
-    differentiable=False,
-    samples=tuple(
-        sample([], {"low": -3, "high": 8, "shape": shape, "dtype": dtype})
-        for shape, dtype in (((40, 50), "int32"), ((7,), "int64"))
-    ),
-)
-def random_randint(b: Builder, p: Values) -> Node:
-    """Uniform integers in low … high - 1."""
-    if p.high <= p.low:
-        raise MXNetError(f"Check failed: low < high: randint of an empty range {p.low} … {p.high}")
-    span, shape = p.high - p.low, checked_shape(p.shape, "_random_randint")
-    bits = b.cast(b.random_bits(shape), i64)
-    if span > 1 << 20:  # two words: the bias of one modulo is below 2**-31
-        bits = bits + b.cast(b.random_bits(shape) / 2, i64) * (1 << 32)
-    return b.cast(b.mod(bits, span) + p.low, p.dtype or i32)

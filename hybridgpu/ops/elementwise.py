@@ -180,7 +180,7 @@ def block_grad(b: Builder, p: Values, data: Node) -> Node:
     return b.stop_gradient(data)
 
 
-@gradient_rule("ones")
+@gradient_rule("ones", exact=False)
 def _ones(b: Builder, g: Node, y: Node, inputs: Sequence[Node], static: Any) -> list[Node | None]:
     """A loss starts the backward pass: what comes from behind it does not count."""
     return [b.full_like(inputs[0], 1)]
@@ -264,7 +264,7 @@ def _logic(primitive: str) -> Fn:
 
 #: word -> (function, doc, names without broadcasting, gradient)
 _BINARY: dict[str, tuple[Fn, str, str, bool]] = {
-    "add": (lambda b, x, y: x + y, "lhs + rhs", "elemwise_add _plus _add", True),
+    "add": (lambda b, x, y: x + y, "lhs + rhs", "elemwise_add _plus _add _grad_add", True),
     "sub": (lambda b, x, y: x - y, "lhs - rhs", "elemwise_sub _minus _sub", True),
     "mul": (lambda b, x, y: x * y, "lhs * rhs", "elemwise_mul _mul", True),
     "div": (lambda b, x, y: x / y, "lhs / rhs; integers are cut towards zero", "elemwise_div _div", True),

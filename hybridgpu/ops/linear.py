@@ -9,7 +9,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from .params import Bool, Enum, Int, Param, Values
-from .record import operator, shape_text, tuple_text
+from .record import operator, sample, shape_text, tuple_text
 
 _STYPE = Enum(None, "kept for compatibility", choices=("csr", "default", "row_sparse"))
 _TRANSPOSE: dict[str, Param] = {
@@ -25,7 +25,22 @@ def need_float(x: Node) -> None:
         raise MXNetError(f"This operation only support floating point types, not {x.dtype.name}")
 
 
-@operator("dot", "lhs rhs", params=dict(_TRANSPOSE), method="")
+@operator(
+    "dot",
+    "lhs rhs",
+    params=dict(_TRANSPOSE),
+    method="",
+    samples=(
+        sample([(3, 4), (4, 5)]),
+        sample([(4, 3), (5, 4)], {"transpose_a": True, "transpose_b": True}),
+        sample([(2, 3, 4), (4, 5, 2)]),
+        sample([(7,), (7,)]),
+        sample([(1, 1), (1, 1)]),
+        sample([(0, 4), (4, 5)]),
+        sample([(3, 0), (0, 5)]),
+        sample([(33, 65), (65, 17)], {"transpose_b": False}),
+    ),
+)
 def dot(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
     """Sum over the last axis of lhs and the first of rhs; transposing moves the other end there."""
     need_float(lhs)
@@ -41,21 +56,35 @@ def dot(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
     return b.reshape(product, shape or (1,))
 
 
-@operator("batch_dot", "lhs rhs", params=dict(_TRANSPOSE))
+@operator(
+    "batch_dot",
+    "lhs rhs",
+    params=dict(_TRANSPOSE),
+    samples=(
+        sample([(2, 3, 4), (2, 4, 5)]),
+        sample([(2, 4, 3), (2, 5, 4)], {"transpose_a": True, "transpose_b": True}),
+        sample([(2, 2, 3, 4), (2, 2, 4, 1)]),
+        sample([(1, 1, 1), (1, 1, 1)]),
+        sample([(0, 3, 4), (0, 4, 5)]),
+    ),
+)
 def batch_dot(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
     """Matrix products of the last two axes, one for each index of the others."""
     need_float(lhs)
-    if lhs.ndim < 3 or lhs.ndim != rhs.ndim or lhs.shape[:-2] != rhs.shape[:-2]:
+    if lhs.ndim < 3 or lhs.ndim != rhs.ndim:
         raise MXNetError(
-            "Check failed: batch_dot shape error (the leading batch dimensions must be equal): "
-            f"{shape_text(lhs.shape)} X {shape_text(rhs.shape)}"
+            "batch_dot currently only support N-D*N-D array (N >= 3)"
+            f"{shape_text(lhs.shape)} v.s. {shape_text(rhs.shape)}"
         )
+    shapes = f"{shape_text(lhs.shape)} X {shape_text(rhs.shape)} trans_a={p.transpose_a:d} trans_b={p.transpose_b:d}"
+    if lhs.shape[:-2] != rhs.shape[:-2]:
+        raise MXNetError(f"Check failed: batch_dot shape error (the leading batch dimensions must be equal): {shapes}")
     axes = list(range(lhs.ndim))
     axes[-1], axes[-2] = axes[-2], axes[-1]
     x = b.transpose(lhs, axes) if p.transpose_a else lhs
     y = b.transpose(rhs, axes) if p.transpose_b else rhs
     if x.shape[-1] != y.shape[-2]:
-        raise MXNetError(f"Check failed: batch_dot shape error: {shape_text(lhs.shape)} X {shape_text(rhs.shape)}")
+        raise MXNetError(f"Check failed: batch_dot shape error (shape mismatch): {shapes}")
     return b.dot(x, y)
 
 
@@ -80,6 +109,14 @@ def _dense_shapes(p: Values, shapes: list[Any]) -> list[Any]:
     },
     optional=_dense_inputs,
     infer_inputs=_dense_shapes,
+    samples=(
+        sample([(3, 4), (5, 4), (5,)], {"num_hidden": 5}),
+        sample([(2, 3, 4), (5, 12)], {"num_hidden": 5, "no_bias": True}),
+        sample([(2, 3, 4), (5, 4), (5,)], {"num_hidden": 5, "flatten": False}),
+        sample([(1, 65), (33, 65), (33,)], {"num_hidden": 33}),
+        sample([(1, 1), (1, 1), (1,)], {"num_hidden": 1}),
+        sample([(0, 4), (5, 4), (5,)], {"num_hidden": 5}),
+    ),
 )
 def fully_connected(b: Builder, p: Values, data: Node, weight: Node, bias: Node | None = None) -> Node:
     """data * weight^T + bias, weight of shape (num_hidden, inputs)."""

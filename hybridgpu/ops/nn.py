@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
+from ..compiler.primitives.gradient import gradient_rule
 from ..dtypes import f32
 from .create import _uniform01
 from .elementwise import rectified
@@ -15,7 +17,7 @@ from .params import Bool, Dtype, Enum, Float, Int, Param, Shape, Values
 from .record import operator, sample, shape_text, tuple_text
 from .shape import axis_of
 
-_ACTIVATIONS = {
+_ACTIVATIONS: dict[str, Callable[[Builder, Node], Node]] = {
     "relu": rectified,
     "sigmoid": lambda b, x: b.sigmoid(x),
     "tanh": lambda b, x: b.tanh(x),
@@ -97,8 +99,15 @@ def leaky_relu(b: Builder, p: Values, data: Node, gamma: Node | None = None) -> 
     if b.training:
         slope = b.cast(_uniform01(b, data.shape) * (p.upper_bound - p.lower_bound) + p.lower_bound, data.dtype)
         return b.select(b.gt(data, 0), data, data * slope), b.select(b.gt(data, 0), b.full_like(data, 1), slope)
-    slope = b.full_like(data, (p.lower_bound + p.upper_bound) / 2)
-    return b.select(b.gt(data, 0), data, data * slope), b.full_like(data, 0)  # no slope was drawn: no mask
+    y = b.select(b.gt(data, 0), data, data * ((p.lower_bound + p.upper_bound) / 2))
+    # no slope was drawn: no mask
+    return b.custom_gradient(y, data, rule="rrelu_in_prediction"), b.full_like(data, 0)
+
+
+@gradient_rule("rrelu_in_prediction", exact=False)
+def _rrelu_gradient(b: Builder, g: Node, y: Node, inputs: Sequence[Node], static: Any) -> list[Node | None]:
+    """MXNet takes the result for the slope."""
+    return [b.select(b.gt(y, 0), g, g * y)]
 
 
 _SOFTMAX: dict[str, Param] = {

@@ -25,6 +25,7 @@ __all__ = [
     "Dtype",
     "Enum",
     "Float",
+    "Floats",
     "Int",
     "Param",
     "Shape",
@@ -178,7 +179,7 @@ class Enum(Param):
 
     @property
     def type_name(self) -> str:
-        return "{" + ", ".join(repr(c) for c in self.choices) + "}"
+        return "{" + ", ".join(repr(c) for c in sorted(self.choices)) + "}"
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
@@ -19,7 +19,7 @@ from ..compiler.ir.types import TensorType
 from ..dtypes import DType
 from .params import REQUIRED, Param, Values, text_of
 
-__all__ = ["OPERATORS", "Operator", "Sample", "check_same_shape", "operator", "sample", "shape_text", "tuple_text"]
+__all__ = ["OPERATORS", "Operator", "Sample", "Write", "check_same_shape", "operator", "sample", "shape_text", "tuple_text"]
 
 Lower = Callable[..., "Node | Sequence[Node]"]
 
@@ -48,6 +48,17 @@ def sample(
     return Sample(None if shapes is None else tuple(shapes), attributes or {}, positions or {})
 
 
+class Write(NamedTuple):
+    """An input that changes: its new value is ``keep`` of the old one and ``1 - keep`` of a result of the lowering.
+
+    So are running averages written, of which several calls between two backward passes all count.
+    """
+
+    target: int
+    result: int
+    keep: float = 0.0
+
+
 @dataclass(eq=False)
 class Operator:
     """One operator.
@@ -61,19 +72,24 @@ class Operator:
         aliases: other names under which it is reached.
         optional: (values) -> names of the inputs in use, for operators whose inputs depend on attributes;
             none for a variadic operator whose inputs have no names then.
+        subgraphs: number of graphs that control flow works on; ``lower`` takes them before the inputs, each
+            with ``inputs``, ``outputs`` (numbers) and ``lower(builder, nodes)``.
         auxiliary: inputs that are states, not arguments.
         outputs: number of results, or (values) -> number.
         visible: how many of them callers see, or (values) -> number; None means all.
         output_names: suffixes of output names, () for 'output' (or 'output0' … for several).
         dtypes: a letter an input; inputs with one letter have one dtype, '*' takes any.
         same_shape: inputs and result have one shape.
-        result_dtype: (values, input dtypes) -> dtype of the results, where it is not the attribute
-            ``dtype`` or the first input's; used where shapes are unknown.
+        result_dtype: (values, input dtypes) -> dtype of the results, or a tuple of one a result, where it is
+            not the attribute ``dtype`` or the first input's; used where shapes are unknown.
+        infer_dtypes: (values, input dtypes) -> input dtypes, filling in None where ``dtypes`` cannot say it.
         infer_inputs: (values, shapes) -> shapes, filling in None from what is known.
-        mutates: input index -> index of the result of ``lower`` whose value it takes after the call; results
-            beyond ``outputs`` exist for this only, and a lowering may leave them out where nothing changes.
-        mutates_in_backward: the inputs change when the backward pass runs (MXNet's running averages).
-        mutating: (values) -> whether the inputs do change, for ``mutates_in_backward``.
+        infer_with_graphs: (values, subgraphs, shapes) -> shapes, for control flow.
+        infer_from_results: (values, shapes, shapes of the results) -> shapes, the other way round.
+        mutates: input index -> index of the result of ``lower`` whose value it takes after the call, or
+            (values, training) -> :class:`Write` items; results beyond ``outputs`` exist for this only.
+        mutates_in_backward: in training, the inputs change when the backward pass runs (MXNet's running averages).
+        accumulates: (values) -> whether results are multiplied into the arrays of ``out=`` instead of replacing them.
         eager: (xp, values, *arrays) -> arrays, for results whose shape depends on values.
         eager_gradient: (xp, values, cotangents, inputs, outputs) -> one array or None an input, with ``eager``.
         python: (values, input arrays) -> arrays, for operators written in Python; it records itself.
@@ -94,17 +110,21 @@ class Operator:
     doc: str
     aliases: tuple[str, ...] = ()
     optional: Callable[[Values], Sequence[str]] | None = None
+    subgraphs: int = 0
     auxiliary: tuple[str, ...] = ()
     outputs: int | Callable[[Values], int] = 1
     visible: int | Callable[[Values], int] | None = None
     output_names: tuple[str, ...] = ()
     dtypes: str = ""
     same_shape: bool = False
-    result_dtype: Callable[[Values, Sequence[DType | None]], DType | None] | None = None
+    result_dtype: Callable[[Values, Sequence[DType | None]], DType | tuple[DType | None, ...] | None] | None = None
+    infer_dtypes: Callable[[Values, list[DType | None]], list[DType | None]] | None = None
     infer_inputs: Callable[[Values, list[Any]], list[Any]] | None = None
-    mutates: dict[int, int] = field(default_factory=dict)
+    infer_with_graphs: Callable[[Values, Sequence[Any], list[Any]], Sequence[Any]] | None = None
+    infer_from_results: Callable[[Values, list[Any], list[Any]], list[Any]] | None = None
+    mutates: dict[int, int] | Callable[[Values, bool], Iterable[Write]] = field(default_factory=dict)
     mutates_in_backward: bool = False
-    mutating: Callable[[Values], bool] = lambda values: True
+    accumulates: Callable[[Values], bool] = lambda values: False
     eager: Callable[..., Any] | None = None
     eager_gradient: Callable[..., Sequence[Any]] | None = None
     python: Callable[[Values, Sequence[Any]], list[Any]] | None = None
@@ -202,6 +222,14 @@ class Operator:
             return self.num_outputs(values)
         return self.visible(values) if callable(self.visible) else self.visible
 
+    def writes(self, values: Values, training: bool, late: bool) -> list[Write]:
+        """The inputs that change at the call or, for ``late``, when its backward pass runs."""
+        if not self.mutates or late is not (self.mutates_in_backward and training):
+            return []
+        if callable(self.mutates):
+            return list(self.mutates(values, training))
+        return [Write(target, result) for target, result in self.mutates.items()]
+
     def output_suffixes(self, values: Values) -> list[str]:
         """What follows ``<node name>_`` in the names of the results."""
         count = self.num_outputs(values)
@@ -211,15 +239,17 @@ class Operator:
 
     # -- lowering
 
-    def build(self, b: Builder, values: Values, inputs: Sequence[Node], node: str = "") -> tuple[Node, ...]:
-        """Check the inputs against the record and lower.
+    def build(
+        self, b: Builder, values: Values, inputs: Sequence[Node], node: str = "", graphs: Sequence[Any] = ()
+    ) -> tuple[Node, ...]:
+        """Check the inputs against the record and lower; ``graphs`` are the subgraphs of control flow.
 
         Raises:
             MXNetError: dtypes or shapes that do not fit.
         """
         self.check(values, [i.type for i in inputs], node)
         try:
-            out = self.lower(b, values, *inputs)
+            out = self.lower(b, values, graphs, *inputs) if self.subgraphs else self.lower(b, values, *inputs)
         except (TypeError, ValueError, IndexError) as e:
             # an inference rule of a primitive: say which operator asked for the impossible
             shapes = ", ".join(f"{i.dtype.name}{shape_text(i.shape)}" for i in inputs)
@@ -256,12 +286,14 @@ class Operator:
             return [known if s is None else s for s in shapes]
         return shapes
 
-    def dtype_of_result(self, values: Values, dtypes: Sequence[DType | None]) -> DType | None:
-        """The element type of the results for known input types, without shapes."""
+    def dtypes_of_results(self, values: Values, dtypes: Sequence[DType | None]) -> tuple[DType | None, ...]:
+        """The element types of all results for known input types, without shapes."""
         if self.result_dtype is not None:
-            return self.result_dtype(values, dtypes)
-        wanted = values.__dict__.get("dtype")
-        return wanted if wanted is not None else next((d for d in dtypes if d is not None), None)
+            found = self.result_dtype(values, dtypes)
+        else:
+            wanted = values.__dict__.get("dtype")
+            found = wanted if wanted is not None else next((d for d in dtypes if d is not None), None)
+        return found if isinstance(found, tuple) else (found,) * self.num_outputs(values)
 
     # -- documentation
 

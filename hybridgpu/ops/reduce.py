@@ -9,9 +9,9 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..dtypes import bool_, f32
-from .elementwise import in_floats
+from .elementwise import in_floats, need_number
 from .params import Axis, Bool, Dtype, Int, Values
-from .record import operator, shape_text
+from .record import operator, sample, shape_text
 
 __all__ = ["reduction_axes", "shape_back"]
 
@@ -47,6 +47,18 @@ def shape_back(b: Builder, y: Node, x: Node, axes: tuple[int, ...], keepdims: bo
     return y if y.ndim else b.reshape(y, (1,))
 
 
+_REDUCED = (
+    sample([(3, 5)]),
+    sample([(3, 70)], {"axis": 1}),
+    sample([(3, 4, 5)], {"axis": (0, 2), "keepdims": True}),
+    sample([(3, 4, 5)], {"axis": 1, "exclude": True}),
+    sample([(2, 3, 4)], {"axis": -2}),
+    sample([(1,)]),
+    sample([(1, 1)], {"axis": 1}),
+)
+_EMPTY = (sample([(0, 3)], {"axis": 1}), sample([(0, 3)], {"axis": 0}))
+
+
 def _reduction(name: str, function: Callable[[Builder, Node, tuple[int, ...]], Node], doc: str, **fields: Any) -> None:
     def lower(b: Builder, p: Values, data: Node) -> Node:
         axes = reduction_axes(p.axis, data.shape, p.exclude)
@@ -54,6 +66,7 @@ def _reduction(name: str, function: Callable[[Builder, Node, tuple[int, ...]], N
             return b.copy(data)
         return shape_back(b, function(b, data, axes), data, axes, p.keepdims)
 
+    fields.setdefault("samples", _REDUCED + _EMPTY)
     operator(name, params=dict(_PARAMS), method=name.split(maxsplit=1)[0], doc=doc, **fields)(lower)
 
 
@@ -77,8 +90,18 @@ _reduction(
     "Product over axes, NaN counted as 1.",
     domain=(0.5, 1.5),
 )
-_reduction("max max_axis", lambda b, x, axes: b.reduce("amax", x, axes), "Largest element over axes; NaN wins.")
-_reduction("min min_axis", lambda b, x, axes: b.reduce("amin", x, axes), "Smallest element over axes; NaN wins.")
+_reduction(
+    "max max_axis",
+    lambda b, x, axes: b.reduce("amax", x, axes),
+    "Largest element over axes; NaN wins.",
+    samples=(*_REDUCED, _EMPTY[0]),
+)
+_reduction(
+    "min min_axis",
+    lambda b, x, axes: b.reduce("amin", x, axes),
+    "Smallest element over axes; NaN wins.",
+    samples=(*_REDUCED, _EMPTY[0]),
+)
 
 
 @operator(
@@ -91,6 +114,14 @@ _reduction("min min_axis", lambda b, x, axes: b.reduce("amin", x, axes), "Smalle
     },
     method="norm",
     result_dtype=lambda p, d: p.out_dtype or d[0],
+    samples=(
+        sample([(3, 5)]),
+        sample([(3, 70)], {"ord": 1, "axis": 1}),
+        sample([(2, 3, 4)], {"axis": (0, 2), "keepdims": True}),
+        sample([(1,)], {"ord": 1}),
+        sample([(2, 3)], {"axis": 0, "out_dtype": "float64"}),
+        sample([(0, 3)], {"axis": 1}),
+    ),
 )
 def norm(b: Builder, p: Values, data: Node) -> Node:
     """Sum of absolute values (ord 1) or root of the sum of squares (ord 2)."""
@@ -98,8 +129,6 @@ def norm(b: Builder, p: Values, data: Node) -> Node:
         raise MXNetError(
             f"Check failed: param.ord == 1 || param.ord == 2: norm only supports ord=1 and ord=2, not {p.ord}"
         )
-    if p.axis and len(p.axis) > 2:
-        raise MXNetError(f"Check failed: norm takes one axis, two, or None, not {p.axis}")
     axes = reduction_axes(p.axis, data.shape)
 
     def compute(x: Node) -> Node:
@@ -123,24 +152,54 @@ def _arg(name: str, doc: str) -> None:
         "axis": Int(None, "axis to search; None for the flattened array"),
         "keepdims": Bool(False, "keep the axis with extent 1"),
     }
-    operator(name, params=params, method=name, differentiable=False, result_dtype=lambda p, d: f32, doc=doc)(lower)
+    operator(
+        name,
+        params=params,
+        method=name,
+        differentiable=False,
+        result_dtype=lambda p, d: f32,
+        samples=(
+            sample([(3, 5)], {"axis": 1}),
+            sample([(3, 70)], {"axis": 0, "keepdims": True}),
+            sample([(2, 3)]),
+            sample([(2, 3)], {"keepdims": True}),
+            sample([(1,)], {"axis": 0}),
+            sample([(0, 3)], {"axis": 1}),
+        ),
+        doc=doc,
+    )(lower)
 
 
 _arg("argmax", "Index of the first largest element, as float32.")
 _arg("argmin", "Index of the first smallest element, as float32.")
 
 
-@operator("argmax_channel", method="argmax_channel", differentiable=False, result_dtype=lambda p, d: f32)
+@operator(
+    "argmax_channel",
+    method="argmax_channel",
+    differentiable=False,
+    result_dtype=lambda p, d: f32,
+    samples=(sample([(3, 5)]), sample([(2, 3, 4)]), sample([(1, 1)])),
+)
 def argmax_channel(b: Builder, p: Values, data: Node) -> Node:
     """argmax along axis 1."""
     return shape_back(b, b.cast(b.argmax(data, axes=(1,)), f32), data, (1,), False)
 
 
 @operator(
-    "moments", params={"axes": Axis(doc="axes to reduce"), "keepdims": Bool(False, "keep reduced axes")}, outputs=2
+    "moments",
+    params={"axes": Axis(doc="axes to reduce"), "keepdims": Bool(False, "keep reduced axes")},
+    outputs=2,
+    samples=(
+        sample([(3, 5)]),
+        sample([(3, 70)], {"axes": (1,)}),
+        sample([(2, 3, 4)], {"axes": (0, 2), "keepdims": True}),
+        sample([(1, 1)], {"axes": (0,)}),
+    ),
 )
 def moments(b: Builder, p: Values, data: Node) -> tuple[Node, Node]:
     """Mean and (biased) variance over axes."""
+    need_number(data)
     axes = reduction_axes(p.axes, data.shape)
     mean = b.mean(data, axes, keepdims=True)
     centred = data - mean

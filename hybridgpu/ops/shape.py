@@ -11,7 +11,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..dtypes import i64
 from .params import Bool, Int, Shape, Values
-from .record import operator, shape_text
+from .record import operator, sample, shape_text
 
 __all__ = ["infer_reshape", "slice_bounds"]
 
@@ -109,6 +109,14 @@ def infer_reshape(shape: Sequence[int], target: Sequence[int], reverse: bool = F
         "target_shape": Shape((), "old form of shape"),
         "keep_highest": Bool(False, "old form: keep the first extent"),
     },
+    samples=(
+        sample([(2, 3, 4)], {"shape": (0, -1)}),
+        sample([(2, 3, 4)], {"shape": (-4, 1, 2, -2)}),
+        sample([(10, 5, 4)], {"shape": (-1, 0), "reverse": True}),
+        sample([(2, 3, 4)], {"shape": (-3, 0)}),
+        sample([(1,)], {"shape": (1, 1)}),
+        sample([(0, 3)], {"shape": (0, 0, 1)}),
+    ),
 )
 def reshape(b: Builder, p: Values, data: Node) -> Node:
     """The same elements under another shape."""
@@ -126,6 +134,11 @@ def reshape(b: Builder, p: Values, data: Node) -> Node:
     dtypes="**",
     params={k: Int(None) for k in ("lhs_begin", "lhs_end", "rhs_begin", "rhs_end")},
     method="reshape_like",
+    samples=(
+        sample([(2, 6), (3, 4)]),
+        sample([(2, 12), (2, 3, 4)], {"lhs_begin": 1, "lhs_end": 2, "rhs_begin": 1, "rhs_end": 3}),
+        sample([(0, 3), (3, 0)]),
+    ),
 )
 def reshape_like(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
     """lhs with the shape of rhs, or with axes begin … end replaced by those of rhs."""
@@ -148,20 +161,52 @@ def _same_size(x: Node, shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape
 
 
-@operator("Flatten flatten", method="flatten")
+@operator(
+    "Flatten flatten",
+    method="flatten",
+    samples=(
+        sample([(2, 3, 4)]),
+        sample([(3,)]),
+        sample([(0, 3, 2)]),
+        sample([(1, 1)]),
+    ),
+)
 def flatten(b: Builder, p: Values, data: Node) -> Node:
     """All axes but the first folded into one."""
     return b.reshape(data, (data.shape[0], prod(data.shape[1:])))
 
 
-@operator("expand_dims", params={"axis": Int(doc="position of the new axis")}, method="expand_dims")
+@operator(
+    "expand_dims",
+    params={"axis": Int(doc="position of the new axis")},
+    method="expand_dims",
+    samples=(
+        sample([(2, 3)], {"axis": 0}),
+        sample([(2, 3)], {"axis": -1}),
+        sample([(1,)], {"axis": 1}),
+        sample([(0, 3)], {"axis": 1}),
+    ),
+)
 def expand_dims(b: Builder, p: Values, data: Node) -> Node:
     """A new axis of extent 1."""
-    axis = axis_of(p.axis, data.ndim + 1)
+    if not -data.ndim - 1 <= p.axis <= data.ndim:
+        raise MXNetError(f"Check failed: axis must be in the range [{-data.ndim}, {data.ndim}] ({p.axis} provided)")
+    axis = p.axis % (data.ndim + 1)
     return b.reshape(data, (*data.shape[:axis], 1, *data.shape[axis:]))
 
 
-@operator("squeeze", params={"axis": Shape(None, "axes to drop; None for all of extent 1")}, method="squeeze")
+@operator(
+    "squeeze",
+    params={"axis": Shape(None, "axes to drop; None for all of extent 1")},
+    method="squeeze",
+    samples=(
+        sample([(1, 2, 1, 3)]),
+        sample([(1, 2, 1)], {"axis": 2}),
+        sample([(1, 2, 1)], {"axis": (0, -1)}),
+        sample([(1, 1)]),
+        sample([(0, 1)], {"axis": 1}),
+    ),
+)
 def squeeze(b: Builder, p: Values, data: Node) -> Node:
     """Drop axes of extent 1."""
     if p.axis is None:
@@ -180,7 +225,18 @@ def squeeze(b: Builder, p: Values, data: Node) -> Node:
 # -- order of axes and elements
 
 
-@operator("transpose", params={"axes": Shape((), "new order; () reverses")}, method="transpose")
+@operator(
+    "transpose",
+    params={"axes": Shape((), "new order; () reverses")},
+    method="transpose",
+    samples=(
+        sample([(3, 5)]),
+        sample([(2, 3, 4)], {"axes": (1, 2, 0)}),
+        sample([(3,)]),
+        sample([(33, 65)]),
+        sample([(0, 3)]),
+    ),
+)
 def transpose(b: Builder, p: Values, data: Node) -> Node:
     """Permute the axes."""
     axes = [axis_of(a, data.ndim) for a in p.axes] or list(range(data.ndim))[::-1]
@@ -189,7 +245,17 @@ def transpose(b: Builder, p: Values, data: Node) -> Node:
     return b.copy(data) if data.ndim < 2 else b.transpose(data, axes)
 
 
-@operator("SwapAxis swapaxes", params={"dim1": Int(0, "first axis"), "dim2": Int(0, "second axis")}, method="swapaxes")
+@operator(
+    "SwapAxis swapaxes",
+    params={"dim1": Int(0, "first axis"), "dim2": Int(0, "second axis")},
+    method="swapaxes",
+    samples=(
+        sample([(2, 3, 4)], {"dim1": 0, "dim2": 2}),
+        sample([(3, 5)], {"dim1": 0, "dim2": -1}),
+        sample([(1, 1)]),
+        sample([(0, 3)], {"dim1": 0, "dim2": 1}),
+    ),
+)
 def swapaxes(b: Builder, p: Values, data: Node) -> Node:
     """Exchange two axes."""
     axes = list(range(data.ndim))
@@ -198,7 +264,17 @@ def swapaxes(b: Builder, p: Values, data: Node) -> Node:
     return b.transpose(data, axes)
 
 
-@operator("reverse flip", params={"axis": Shape(doc="axes to reverse")}, method="flip")
+@operator(
+    "reverse flip",
+    params={"axis": Shape(doc="axes to reverse")},
+    method="flip",
+    samples=(
+        sample([(3, 5)], {"axis": 1}),
+        sample([(2, 3, 4)], {"axis": (0, 2)}),
+        sample([(1,)], {"axis": 0}),
+        sample([(0, 3)], {"axis": 1}),
+    ),
+)
 def flip(b: Builder, p: Values, data: Node) -> Node:
     """Reverse the order along axes."""
     return b.reverse(data, axes=tuple(sorted(axis_of(a, data.ndim) for a in p.axis)))
@@ -209,8 +285,6 @@ def flip(b: Builder, p: Values, data: Node) -> Node:
 
 def slice_bounds(begin: int | None, end: int | None, step: int | None, extent: int) -> tuple[int, int, int]:
     """Python's slice as (first, number, step); bounds beyond the axis are cut as Python cuts them."""
-    if step == 0:
-        raise MXNetError("Check failed: s != 0 (0 vs. 0) : slice op step cannot be 0")
     span = range(*slice(begin, end, step).indices(extent))
     return (span.start if span else 0), len(span), span.step
 
@@ -239,6 +313,13 @@ def take_slice(b: Builder, x: Node, parts: Sequence[tuple[int, int, int]]) -> No
         "step": Shape((), "steps; None or () for 1", holes=True),
     },
     method="slice",
+    samples=(
+        sample([(4, 5)], {"begin": (1, 0), "end": (3, 4)}),
+        sample([(4, 5)], {"begin": (None, -1), "end": (None, None), "step": (2, -2)}),
+        sample([(4, 5, 2)], {"begin": (-3,), "end": (None,)}),
+        sample([(1,)], {"begin": (0,), "end": (1,)}),
+        sample([(0, 3)], {"begin": (None, 1), "end": (None, 3)}),
+    ),
 )
 def slice_(b: Builder, p: Values, data: Node) -> Node:
     """A box of the array, as Python slices of the leading axes."""
@@ -247,6 +328,8 @@ def slice_(b: Builder, p: Values, data: Node) -> Node:
             f"Check failed: slice begin {p.begin} and end {p.end} do not fit an array of {data.ndim} dimensions"
         )
     steps = p.step or (None,) * len(p.begin)
+    if 0 in steps:
+        raise MXNetError(f"Check failed: s != 0 (0 vs. 0) : slice op step[{steps.index(0)}] cannot be 0")
     parts = [slice_bounds(*t) for t in zip(p.begin, p.end, steps, data.shape, strict=False)]
     parts += [(0, d, 1) for d in data.shape[len(parts) :]]
     return take_slice(b, data, parts)
@@ -260,6 +343,12 @@ def slice_(b: Builder, p: Values, data: Node) -> Node:
         "end": Int(doc="position after the last", optional=True),
     },
     method="slice_axis",
+    samples=(
+        sample([(4, 5)], {"axis": 1, "begin": 1, "end": 3}),
+        sample([(4, 5)], {"axis": -2, "begin": -2, "end": None}),
+        sample([(1,)], {"axis": 0, "begin": 0, "end": 1}),
+        sample([(0, 3)], {"axis": 1, "begin": 0, "end": 2}),
+    ),
 )
 def slice_axis(b: Builder, p: Values, data: Node) -> Node:
     """A slice of one axis."""
@@ -279,6 +368,12 @@ def slice_axis(b: Builder, p: Values, data: Node) -> Node:
     params={"axes": Shape((), "axes to cut; () for all")},
     dtypes="**",
     method="slice_like",
+    samples=(
+        sample([(4, 5), (2, 3)]),
+        sample([(4, 5), (3, 9)], {"axes": (0,)}),
+        sample([(1,), (1,)]),
+        sample([(3, 4), (0, 2)]),
+    ),
 )
 def slice_like(b: Builder, p: Values, data: Node, shape_like: Node) -> Node:
     """The start of every axis, as long as the other array's."""
@@ -308,6 +403,12 @@ def _split_parts(p: Values) -> int:
     },
     outputs=_split_parts,
     method="split",
+    samples=(
+        sample([(2, 6)], {"num_outputs": 3}),
+        sample([(4, 2, 3)], {"num_outputs": 4, "axis": 0, "squeeze_axis": True}),
+        sample([(2, 3)], {"num_outputs": 1}),
+        sample([(0, 4)], {"num_outputs": 2}),
+    ),
 )
 def split(b: Builder, p: Values, data: Node) -> list[Node]:
     """Equal parts along an axis."""
@@ -345,6 +446,12 @@ def cut(b: Builder, data: Node, axis: int, at: Sequence[int], squeeze_axis: bool
         "sections": Int(0, "number of equal parts, 0 to use indices"),
     },
     outputs=lambda p: p.sections or len(p.indices),
+    samples=(
+        sample([(4, 6)], {"indices": (0, 2, 5)}),
+        sample([(4, 6)], {"axis": 0, "sections": 2}),
+        sample([(3, 1)], {"axis": 0, "sections": 3, "squeeze_axis": True}),
+        sample([(0, 4)], {"sections": 2}),
+    ),
 )
 def split_v2(b: Builder, p: Values, data: Node) -> list[Node]:
     """Parts along an axis, equal or cut at positions."""
@@ -363,7 +470,17 @@ def split_v2(b: Builder, p: Values, data: Node) -> list[Node]:
 
 
 @operator(
-    "Concat concat", "*data", params={"num_args": Int(0), "dim": Int(1, "axis to join along")}, count_param="num_args"
+    "Concat concat",
+    "*data",
+    params={"num_args": Int(0), "dim": Int(1, "axis to join along")},
+    count_param="num_args",
+    samples=(
+        sample([(2, 3), (2, 1), (2, 4)]),
+        sample([(2, 3), (1, 3)], {"dim": 0}),
+        sample([(2, 3)]),
+        sample([(2, 3, 2), (2, 3, 1)], {"dim": -1}),
+        sample([(0, 3), (2, 3)], {"dim": 0}),
+    ),
 )
 def concat(b: Builder, p: Values, *data: Node) -> Node:
     """Join along an axis (1 by default)."""
@@ -385,6 +502,13 @@ def concat(b: Builder, p: Values, *data: Node) -> Node:
     params={"axis": Int(0, "position of the new axis"), "num_args": Int(0)},
     same_shape=True,
     count_param="num_args",
+    samples=(
+        sample([(2, 3), (2, 3)]),
+        sample([(2, 3)] * 3, {"axis": 1}),
+        sample([(4,), (4,)], {"axis": -1}),
+        sample([(1,)]),
+        sample([(0, 3), (0, 3)]),
+    ),
 )
 def stack(b: Builder, p: Values, *data: Node) -> Node:
     """Join along a new axis."""
@@ -393,7 +517,18 @@ def stack(b: Builder, p: Values, *data: Node) -> Node:
     return b.concat([b.reshape(x, shape) for x in data], axis)
 
 
-@operator("tile", params={"reps": Shape(doc="repetitions an axis")}, method="tile")
+@operator(
+    "tile",
+    params={"reps": Shape(doc="repetitions an axis")},
+    method="tile",
+    samples=(
+        sample([(2, 3)], {"reps": (2, 2)}),
+        sample([(3,)], {"reps": (2, 1, 2)}),
+        sample([(2, 3)], {"reps": (2,)}),
+        sample([(1,)], {"reps": (1,)}),
+        sample([(0, 3)], {"reps": (2, 1)}),
+    ),
+)
 def tile(b: Builder, p: Values, data: Node) -> Node:
     """The whole array repeated along its axes, as NumPy's tile."""
     rank = max(len(p.reps), data.ndim)
@@ -408,6 +543,13 @@ def tile(b: Builder, p: Values, data: Node) -> Node:
     "repeat",
     params={"repeats": Int(doc="how often", low=0), "axis": Int(None, "the axis; None flattens")},
     method="repeat",
+    samples=(
+        sample([(2, 3)], {"repeats": 2}),
+        sample([(2, 3)], {"repeats": 3, "axis": 1}),
+        sample([(2, 3)], {"repeats": 2, "axis": -2}),
+        sample([(1,)], {"repeats": 1}),
+        sample([(0, 3)], {"repeats": 2, "axis": 1}),
+    ),
 )
 def repeat(b: Builder, p: Values, data: Node) -> Node:
     """Every element repeated in place."""
@@ -444,7 +586,15 @@ def broadcast_shape(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[in
     return out
 
 
-@operator("broadcast_to", params={"shape": Shape((), "new extents; 0 keeps one")})
+@operator(
+    "broadcast_to",
+    params={"shape": Shape((), "new extents; 0 keeps one")},
+    samples=(
+        sample([(1, 3)], {"shape": (4, 3)}),
+        sample([(2, 1, 3)], {"shape": (0, 5, 0)}),
+        sample([(1,)], {"shape": (1,)}),
+    ),
+)
 def broadcast_to(b: Builder, p: Values, data: Node) -> Node:
     """Repeat axes of extent 1 up to a shape."""
     return b.broadcast(data, broadcast_shape(data.shape, p.shape))
@@ -454,6 +604,11 @@ def broadcast_to(b: Builder, p: Values, data: Node) -> Node:
     "broadcast_axis broadcast_axes",
     params={"axis": Shape((), "axes of extent 1"), "size": Shape((), "their new extents")},
     method="broadcast_axes",
+    samples=(
+        sample([(1, 3, 1)], {"axis": (0, 2), "size": (2, 4)}),
+        sample([(2, 1)], {"axis": -1, "size": 3}),
+        sample([(1,)], {"axis": 0, "size": 1}),
+    ),
 )
 def broadcast_axis(b: Builder, p: Values, data: Node) -> Node:
     """Repeat single axes of extent 1."""
@@ -474,6 +629,11 @@ def broadcast_axis(b: Builder, p: Values, data: Node) -> Node:
     params={"lhs_axes": Shape(None, "axes of lhs"), "rhs_axes": Shape(None, "axes of rhs that give their extents")},
     dtypes="**",
     method="broadcast_like",
+    samples=(
+        sample([(1, 3), (4, 3)]),
+        sample([(2, 1), (5, 7)], {"lhs_axes": (1,), "rhs_axes": (-1,)}),
+        sample([(1,), (1,)]),
+    ),
 )
 def broadcast_like(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
     """lhs broadcast to the shape of rhs, or to single axes of it."""
@@ -493,13 +653,33 @@ def _numbers(b: Builder, values: Sequence[int]) -> Node:
     return b.concat(parts, 0) if parts else b.full((0,), 0, i64)
 
 
-@operator("shape_array", method="shape_array", differentiable=False, result_dtype=lambda p, d: i64)
+@operator(
+    "shape_array",
+    method="shape_array",
+    differentiable=False,
+    result_dtype=lambda p, d: i64,
+    samples=(
+        sample([(2, 3)]),
+        sample([(1,)]),
+        sample([(0, 3)]),
+    ),
+)
 def shape_array(b: Builder, p: Values, data: Node) -> Node:
     """The shape as an int64 array."""
     return _numbers(b, data.shape)
 
 
-@operator("size_array", method="size_array", differentiable=False, result_dtype=lambda p, d: i64)
+@operator(
+    "size_array",
+    method="size_array",
+    differentiable=False,
+    result_dtype=lambda p, d: i64,
+    samples=(
+        sample([(2, 3)]),
+        sample([(1,)]),
+        sample([(0, 3)]),
+    ),
+)
 def size_array(b: Builder, p: Values, data: Node) -> Node:
     """The number of elements as an int64 array."""
     return _numbers(b, [data.size])

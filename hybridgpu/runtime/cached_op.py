@@ -15,6 +15,7 @@ from typing import Any
 
 from .. import recording
 from ..context import Context
+from ..explain import Explanation, LibraryCall, StagedExplanation
 from ..ndarray.array import ArrayType, NDArray
 from ..ndarray.tape import tracked
 from ..symbol import Symbol
@@ -187,13 +188,23 @@ class CachedOp:
 
     # -- reports
 
-    def explain(self, arrays: Sequence[NDArray]) -> Any:
+    def explain(self, arrays: Sequence[NDArray]) -> Explanation:
         """See HybridBlock.explain."""
-        from ..explain import Explanation
-
         ctx = arrays[0].context
         inputs = self.inputs(arrays, ctx)
-        return Explanation(self.name, self.compiled_for(inputs, ctx))
+        if self.stages is None:
+            return Explanation(self.name, self.compiled_for(inputs, ctx))
+        parts: list[Explanation | LibraryCall] = []
+
+        def watch(what: Any, values: list[NDArray]) -> None:
+            if isinstance(what, CachedOp):
+                parts.append(what.explain(values))
+            else:
+                parts.append(LibraryCall(what.op.name, what.name, sum(v._type.tensor.nbytes for v in values)))
+
+        with recording.pause(recording.state.training):
+            self.stages(inputs, watch)
+        return StagedExplanation(self.name, parts)
 
     def internals(self, arrays: Sequence[NDArray], monitor_all: bool) -> list[tuple[str, str, NDArray]]:
         """(name, operator, value) of every result inside the graph, computed without fusion across them."""

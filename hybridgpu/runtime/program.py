@@ -14,15 +14,17 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..backends.base import NoPlaceError
 from ..backends.devices import Device, device_of
 from ..compiler.ir.graph import Graph
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.program import VERSION, HostStep, Program
 from ..context import Context
 from ..dtypes import from_short
+from ..generator import next_state
 from ..ndarray.array import NDArray, wrap
-from ..random import next_state
 from ..resources import sources_hash
+from ..settings import dump_folder
 from ..store import default_store
 from ..symbol.symbol import Symbol
 from .reports import CompileEvent, Dumper, record
@@ -145,11 +147,11 @@ def build(
     start = time.perf_counter()
     backend = device.backend()
     if backend is None:
-        made = _reference(lower(Dumper(name)), types, device)
+        made = _reference(lower(Dumper(name)), types, device, _NO_COMPILER)
     else:
         store = default_store()
         key = store_key(identity)
-        program = _stored(store.get_json("program", key))
+        program = None if dump_folder() else _stored(store.get_json("program", key))  # a dump needs the stages
         cached = program is not None
         if program is None:
             from ..compiler.pipeline import compile_graph
@@ -158,8 +160,13 @@ def build(
             program = compile_graph(lower(dumper), backend.target, fixed, dumper if dumper.folder else None)
             store.put_json("program", key, program.to_json())
         outputs = [tensor_type(tuple(shape), from_short(short)) for shape, short in program.outputs]
-        made = Compiled(device, outputs, len(program.inputs) > len(types), program, backend.load(program))
-        made.cache = "disk" if cached else "none"
+        try:
+            loaded = backend.load(program)
+        except NoPlaceError as e:
+            made = _reference(lower(Dumper(name)), types, device, f"{e}. Free some space, or name a folder in TMPDIR.")
+        else:
+            made = Compiled(device, outputs, len(program.inputs) > len(types), program, loaded)
+            made.cache = "disk" if cached else "none"
     made.seconds = time.perf_counter() - start
     _record(made, name, types, reason)
     return made
@@ -180,7 +187,14 @@ def _stored(data: Any) -> Program | None:
         return None
 
 
-def _reference(graph: Graph, types: Sequence[TensorType], device: Device) -> Compiled:
+_NO_COMPILER = (
+    "no C++ compiler was found (looked for $HYBRIDGPU_CXX, $CXX, c++, g++, clang++, zig). "
+    "Install g++ or clang++, or `pip install ziglang`, for compiled kernels."
+)
+
+
+def _reference(graph: Graph, types: Sequence[TensorType], device: Device, why: str) -> Compiled:
+    """The graph run by NumPy, which is said once, with the reason."""
     from ..compiler.passes.simplify import simplify
     from ..compiler.reference import Interpreter
 
@@ -188,10 +202,7 @@ def _reference(graph: Graph, types: Sequence[TensorType], device: Device) -> Com
     if not _warned:
         _warned = True
         warnings.warn(
-            "hybridgpu: no C++ compiler was found (looked for $HYBRIDGPU_CXX, $CXX, c++, g++, clang++, zig), so NumPy runs "
-            "hybridized graphs operator by operator. Install g++ or clang++, or `pip install ziglang`, for compiled kernels.",
-            RuntimeWarning,
-            stacklevel=5,
+            f"hybridgpu: NumPy runs hybridized graphs operator by operator: {why}", RuntimeWarning, stacklevel=5
         )
     graph = simplify(graph)
     draws = len(graph.inputs) > len(types)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..compiler.program import KernelStep, Program
+from ..explain import annotated
 from ..settings import debug_level, dump_folder
 
 __all__ = ["CompileEvent", "CompileReport", "Dumper", "compile_report", "record"]
@@ -171,9 +172,3 @@ class Dumper:
                 self.write(f"kernel_{k.name}.{ending}", annotated(k.text, k.operators))
         else:
             self.write(f"{stage}.txt", str(value))
-
-
-def annotated(text: str, operators: list[tuple[str, str, str]]) -> str:
-    """A kernel's text under a comment that names the user's operators and lines."""
-    lines = [f"//   {op} {name}  {line}".rstrip() for op, name, line in operators]
-    return "// computes\n" + "\n".join(lines) + "\n" + text

@@ -59,17 +59,29 @@ class Stages:
             members = [n for n in order if n.op is not None and not ends_program(n) and stage[id(n)] == k]
             self.compiled.append(_cut(members, read, k, make))
 
-    def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
-        """The heads, for arrays in ``list_inputs`` order."""
+    def __call__(
+        self, arrays: Sequence[NDArray], watch: Callable[[Any, list[NDArray]], None] | None = None
+    ) -> list[NDArray]:
+        """The heads, for arrays in ``list_inputs`` order.
+
+        Args:
+            watch: called with each stage and its arguments before it runs, and with each node that runs
+                between stages and its results.
+        """
         env: dict[tuple[int, int], NDArray] = {(id(n), 0): a for n, a in zip(self.variables, arrays, strict=True)}
         for (run, takes, gives), between in zip(self.compiled, self.between, strict=True):
             if run is not None:
-                results = run([env[id(n), k] for n, k in takes])
+                inputs = [env[id(n), k] for n, k in takes]
+                if watch is not None:
+                    watch(run, inputs)
+                results = run(inputs)
                 env.update({(id(n), k): r for (n, k), r in zip(gives, results, strict=True)})
             for node in between:
                 assert node.op is not None
                 found = apply(node.op, [env[id(n), k] for n, k in node.inputs], node.values)
                 values = found if isinstance(found, list) else [found]
+                if watch is not None:
+                    watch(node, values)
                 env.update({(id(node), k): v for k, v in enumerate(values)})
         return [env[id(n), k] for n, k in self.heads]
 

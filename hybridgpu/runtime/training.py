@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backends.devices import Device, device_of
+from ..base import MXNetError
 from ..compiler.ir.graph import RANDOM_STATE, Graph
 from ..compiler.ir.types import TensorType
 from ..compiler.passes.differentiate import Derivative, differentiate, residuals
 from ..context import Context
 from ..ndarray.array import NDArray, wrap
-from ..ndarray.tape import Function, Node, run_function
+from ..ndarray.tape import Function, Node, blend, run_function
 from ..recording import state
 from ..store import default_store
 from ..symbol.lowering import lower_symbol, mutations
@@ -148,7 +149,7 @@ class Training:
         first = self.heads + len(self.late)
         for k, m in enumerate(self.early):
             arrays[m.position][...] = results[first + k]
-        late = [(arrays[m.position], results[self.heads + k]) for k, m in enumerate(self.late)]
+        late = [(arrays[m.position], results[self.heads + k], m.keep) for k, m in enumerate(self.late)]
         heads = [wrap(r, ctx) for r in results[: self.heads]]
         _TrainingCall(self, inputs, heads, ctx, seed, [results[k] for k in self.kept], late)
         return heads
@@ -167,7 +168,7 @@ class _TrainingCall(Node):
         ctx: Context,
         seed: Any,
         kept: list[Any],
-        writes: list[tuple[Any, Any]],
+        writes: list[tuple[Any, Any, float]],
     ) -> None:
         super().__init__(inputs, heads)
         self.program, self.ctx, self.seed = program, ctx, seed
@@ -180,12 +181,19 @@ class _TrainingCall(Node):
         self.seed = None
 
     def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
-        for target, value in self.writes:
-            target[...] = value
+        found = self._gradients(cotangents, wanted)
+        for write in self.writes:  # last: the derivative may read what they change
+            blend(*write)
         self.writes = []
+        return found
+
+    def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         program = self.program
         if state.recording:
             return self._differentiable(cotangents, tuple(wanted))
+        for c, t in zip(cotangents, self.types, strict=True):
+            if c is not None and c.shape != t.shape:
+                raise MXNetError(f"a head gradient has shape {c.shape}, its head {t.shape}")
         filled = [(self.zeros(k) if c is None else c)._data for k, c in enumerate(cotangents) if program.given[k]]
         if program.backward is None:
             return [None] * sum(wanted)

@@ -8,19 +8,22 @@ from typing import Any
 
 from ..base import MXNetError, numeric_types
 from ..namespaces import Namespace
+from . import control_flow, random
 from .compose import apply_symbol, compose, make_node, var
 from .symbol import Group, Symbol
 
 contrib = Namespace("contrib", apply_symbol, "symbol")
+for _name in control_flow.__all__:
+    setattr(contrib, _name, getattr(control_flow, _name))
 linalg = Namespace("linalg", apply_symbol, "symbol")
+image = Namespace("image", apply_symbol, "symbol")
 _internal = Namespace("_internal", apply_symbol, "symbol")
 op = Namespace("op", apply_symbol, "symbol")
-random = Namespace("random", apply_symbol, "symbol")
 _top = Namespace("", apply_symbol, "symbol")
 
 Variable = var
 
-__all__ = ["Group", "Symbol", "Variable", "contrib", "linalg", "load", "load_json", "op", "random", "var"]
+__all__ = ["Group", "Symbol", "Variable", "contrib", "image", "linalg", "load", "load_json", "op", "random", "var"]
 
 
 def load(fname: str) -> Symbol:
@@ -56,25 +59,28 @@ def _extents(shape: Any) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
-def _made(name: str, attributes: dict[str, Any], node: str | None) -> Symbol:
+def _made(name: str, attributes: dict[str, Any], node: str | None, extra: dict[str, Any] | None = None) -> Symbol:
     from ..ops import OPERATORS
+
+    # hidden attributes, such as the layout of a recurrent state, stay with the node
+    attributes |= {k: v for k, v in (extra or {}).items() if k.startswith("__")}
 
     return make_node(OPERATORS[name], name, [], attributes, node, None)
 
 
 def zeros(shape: Any, dtype: Any = None, name: str | None = None, **kwargs: Any) -> Symbol:
     """Zeros, float32 by default."""
-    return _made("_zeros", {"shape": _extents(shape), "dtype": dtype or "float32"}, name)
+    return _made("_zeros", {"shape": _extents(shape), "dtype": dtype or "float32"}, name, kwargs)
 
 
 def ones(shape: Any, dtype: Any = None, name: str | None = None, **kwargs: Any) -> Symbol:
     """Ones, float32 by default."""
-    return _made("_ones", {"shape": _extents(shape), "dtype": dtype or "float32"}, name)
+    return _made("_ones", {"shape": _extents(shape), "dtype": dtype or "float32"}, name, kwargs)
 
 
 def full(shape: Any, val: float, dtype: Any = None, name: str | None = None, **kwargs: Any) -> Symbol:
     """One value everywhere."""
-    return _made("_full", {"shape": _extents(shape), "dtype": dtype or "float32", "value": float(val)}, name)
+    return _made("_full", {"shape": _extents(shape), "dtype": dtype or "float32", "value": float(val)}, name, kwargs)
 
 
 def arange(
@@ -175,6 +181,20 @@ def split_v2(
     else:
         raise ValueError("indices_or_sections must either int or tuple of ints")
     return make_node(OPERATORS["_split_v2"], "_split_v2", [ary], attributes, name, None)
+
+
+def histogram(a: Symbol, bins: Any = 10, range: Any = None, name: str | None = None) -> Symbol:  # noqa: A002
+    """Numbers of elements in bins (a number with a range, or a Symbol of edges), and the edges."""
+    from ..ops import OPERATORS
+
+    op = OPERATORS["_histogram"]
+    if isinstance(bins, Symbol):
+        return make_node(op, "_histogram", [a, bins], {}, name, None)
+    if not isinstance(bins, int):
+        raise ValueError("bins argument should be either an integer or an NDArray")
+    if range is None:
+        raise ValueError("null range is not supported in symbol mode")
+    return make_node(op, "_histogram", [a, None], {"bin_cnt": bins, "range": tuple(range)}, name, None)
 
 
 def __getattr__(name: str) -> Any:

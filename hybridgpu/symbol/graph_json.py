@@ -20,6 +20,7 @@ from .node import Entry, SymbolNode, is_hidden, topological
 __all__ = ["read_graph", "write_graph"]
 
 VERSION = 10901
+_MAX_OUTPUTS = 1 << 16  # of one node: a number in a file is no reason to list billions of names
 _HIDDEN_KEYS = (
     "ctx_group",
     "lr_mult",
@@ -137,7 +138,12 @@ def read_graph(text: str, where: str) -> list[Entry]:
 
 
 def _fail(where: str, what: str) -> MXNetError:
-    return MXNetError(f"Invalid graph in {where}: {what}")
+    return MXNetError(f"Invalid graph in {where}: {_short(what, 1200)}")
+
+
+def _short(text: str, limit: int) -> str:
+    """The start and the end of a text that a file made long."""
+    return text if len(text) <= limit else f"{text[: limit - 120]} … {text[-100:]}"
 
 
 def _graph(data: Any, where: str, depth: int) -> list[Entry]:
@@ -158,13 +164,17 @@ def _node(raw: Any, k: int, nodes: list[SymbolNode], where: str, depth: int) -> 
     if not isinstance(raw, dict) or not isinstance(raw.get("op"), str) or not isinstance(raw.get("name"), str):
         raise _fail(where, f"node {k} has no operator or no name")
     op_name, name = raw["op"], raw["name"]
-    what = f"node {k} ({name!r}, operator {op_name})"
+    what = f"node {k} ({_short(name, 200)!r}, operator {_short(op_name, 200)})"
     attrs: dict[str, str] = {}
     for key in ("param", "attr", "attrs"):  # the older names first
         part = raw.get(key, {})
         if not isinstance(part, dict) or any(not isinstance(v, str) for v in part.values()):
             raise _fail(where, f"{what}: {key} is no table of texts")
         attrs.update(part)
+    try:
+        "".join([name, *attrs, *attrs.values()]).encode()
+    except UnicodeEncodeError:
+        raise _fail(where, f"{what}: a text is no Unicode") from None
     op = None
     if op_name != "null":
         op = OPERATORS.get(op_name)
@@ -195,6 +205,10 @@ def _check_arity(node: SymbolNode, what: str, where: str) -> None:
         values = node.values
     except MXNetError as e:
         raise _fail(where, f"{what}: {e}") from None
+    if node.num_outputs > _MAX_OUTPUTS:
+        raise _fail(where, f"{what}: {node.num_outputs} outputs, more than any graph needs; see num_outputs")
+    if len(node.subgraphs) != op.subgraphs:
+        raise _fail(where, f"{what}: it has {len(node.subgraphs)} subgraphs, not {op.subgraphs}")
     wanted = op.input_names(values, len(node.inputs))
     if len(wanted) != len(node.inputs):
         missing = wanted[len(node.inputs) :]

@@ -20,6 +20,7 @@ from ..ops.record import shape_text
 from ..util import is_np_shape
 from .node import SymbolNode, topological
 from .partial import UNKNOWN, merge, probe_inputs, probe_outputs
+from .subgraph import fill_shapes, incomplete, lower_node, no_broadcast, origin
 from .symbol import Symbol, _auxiliary
 
 __all__ = ["Inference", "infer_shape", "infer_type"]
@@ -57,6 +58,13 @@ class Inference:
         for node in self.order:
             if node.op is None:
                 self._start(node, shapes, dtypes)
+        #: nodes without inputs whose shape leaves extents open
+        self.open: dict[int, SymbolNode] = {}
+        for node in self.order:
+            shape = incomplete(node)
+            if shape is not None:
+                self.open[id(node)] = node
+                self.partial[id(node), 0] = tuple(d if known_shape((d,)) else UNKNOWN for d in shape)
         self._memo: dict[Any, tuple[TensorType, ...]] = {}
 
     def _start(self, node: SymbolNode, shapes: Mapping[str, Shape], dtypes: Mapping[str, DType]) -> None:
@@ -112,7 +120,7 @@ class Inference:
                 continue
             if node.op.same_shape:
                 self._unify([*keys, *outs], node)
-            else:
+            elif node.op.infer_from_results is None:
                 self._probe(node, keys, outs)
         return (len(self.shapes), self.partial) != before
 
@@ -158,7 +166,7 @@ class Inference:
             every: list[Any] = [None] * len(keys)
             for k, s in zip(known, shapes, strict=True):
                 every[k] = s
-            filled = op.fill_shapes(node.values, every)
+            filled = fill_shapes(node, every)
             if not all(known_shape(s) for s in filled):
                 raise MXNetError("not enough is known")
             found = self.results(node, [tensor_type(tuple(s), d) for s, d in zip(filled, dtypes, strict=True)])
@@ -187,14 +195,37 @@ class Inference:
             for letter, (source, k) in zip(letters, node.inputs, strict=False):
                 if source.op is None and (id(source), k) not in self.dtypes and letter in known:
                     self.dtypes[id(source), k] = known[letter]
+            if node.op.infer_dtypes is not None:
+                keys = [(id(source), k) for source, k in node.inputs]
+                filled = node.op.infer_dtypes(node.values, [self.dtypes.get(key) for key in keys])
+                for key, (source, _), dtype in zip(keys, node.inputs, filled, strict=True):
+                    if source.op is None and dtype is not None:
+                        self.dtypes.setdefault(key, dtype)
+
+    def completed(self) -> dict[int, Shape]:
+        """Shapes of the nodes whose own shape leaves extents open, by identity.
+
+        Raises:
+            MXNetError: a shape that does not follow from anything; the node is named.
+        """
+        for key, node in self.open.items():
+            if (key, 0) not in self.shapes:
+                assert node.op is not None
+                raise MXNetError(
+                    f"Error in operator {node.name}: Operator {node.op.name} inferring shapes failed. input shapes: "
+                    f"output shapes: {shape_text(node.values.shape)}{origin(node)}"
+                )
+        return {key: self.shapes[key, 0] for key in self.open}
 
     def _visit(self, node: SymbolNode) -> None:
         assert node.op is not None
+        if id(node) in self.open and (id(node), 0) not in self.shapes:
+            return
         keys = [(id(source), k) for source, k in node.inputs]
         shapes: list[Any] = [self.shapes.get(k) for k in keys]
         if any(s is None for s in shapes):
             hints = [s if s is not None else self.partial.get(key) for s, key in zip(shapes, keys, strict=True)]
-            filled = node.op.fill_shapes(node.values, list(shapes))
+            filled = fill_shapes(node, list(shapes))
             for key, s, old, hint in zip(keys, filled, shapes, hints, strict=True):
                 if old is None and known_shape(s):
                     self._learn(key, tuple(s), hint, node)
@@ -229,6 +260,14 @@ class Inference:
         out = self.shapes.get((id(node), 0))
         if out is None:
             return
+        if node.op.infer_from_results is not None:
+            shapes = [self.shapes.get((id(source), k)) for source, k in node.inputs]
+            results = [self.shapes.get((id(node), k)) for k in range(node.num_outputs)]
+            for (source, k), old, new in zip(
+                node.inputs, shapes, node.op.infer_from_results(node.values, list(shapes), results), strict=True
+            ):
+                if old is None and new is not None:
+                    self._note((id(source), k), tuple(new), node)
         if node.op.same_shape:
             for source, k in node.inputs:
                 if (id(source), k) not in self.shapes:
@@ -245,29 +284,18 @@ class Inference:
             return tuple(node.op.infer_results(node.values, types))
         if node.op.eager is not None:
             return ()
-        key = (node.op, node.values.key, tuple(types), bool(node.subgraphs) and id(node))
+        key = (node.op, node.values.key, tuple(types), (node.subgraphs or id(node) in self.open) and id(node))
         found = self._memo.get(key)
         if found is None:
             b = builder(self.training)
             inputs = [b.input(t, str(k)) for k, t in enumerate(types)]
             try:
-                found = tuple(n.type for n in lower_node(b, node, inputs))
+                shape = self.shapes.get((id(node), 0)) if id(node) in self.open else None
+                found = tuple(n.type for n in lower_node(b, node, inputs, shape))
             except MXNetError as e:
-                raise MXNetError(f"Error in operator {node.name}: {e}{origin(node)}") from None
+                raise MXNetError(f"Error in operator {node.name}: {e}{no_broadcast(node, inputs)}{origin(node)}") from None
             self._memo[key] = found
         return found
-
-
-def origin(node: SymbolNode) -> str:
-    """Where in the user's program a node was made, for the end of a message."""
-    where = ", ".join(p for p in (f"block {node.block}" if node.block else "", node.line) if p)
-    return f"\n(made in {where})" if where else ""
-
-
-def lower_node(b: Any, node: SymbolNode, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Lower one node into a builder, by its operator's record."""
-    assert node.op is not None
-    return node.op.build(b, node.values, inputs, node.name)
 
 
 def _named(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -353,9 +381,8 @@ def type_propagation(symbol: Symbol, given: Mapping[str, DType], declared: bool 
             if node.op is None:
                 continue
             known = [inference.dtypes.get((id(s), k)) for s, k in node.inputs]
-            chosen = node.op.dtype_of_result(node.values, known)
-            if chosen is not None:
-                for k in range(node.num_outputs):
+            for k, chosen in enumerate(node.op.dtypes_of_results(node.values, known)):
+                if chosen is not None:
                     inference.dtypes[id(node), k] = chosen
     for node in inference.order:
         for k in range(node.num_outputs):

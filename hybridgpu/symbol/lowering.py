@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from ..base import MXNetError
 from ..compiler.ir import Graph, Node
-from ..compiler.ir.graph import Provenance
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
-from .inference import lower_node, origin
+from .inference import Inference
 from .node import SymbolNode, topological
+from .subgraph import incomplete, lower_nodes
 from .symbol import Symbol
 
 __all__ = ["Mutation", "lower_symbol", "mutations", "structure"]
@@ -25,15 +25,19 @@ class Mutation(NamedTuple):
     Attributes:
         node, result: what it takes.
         position: of the variable in ``list_inputs``.
+        keep: how much of the old value stays, see ``ops.record.Write``.
     """
 
     node: SymbolNode
     result: int
     position: int
+    keep: float
 
 
 def mutations(symbol: Symbol, training: bool, in_backward: bool) -> list[Mutation]:
     """The variables that a run of the graph changes, either at the call or when its backward pass runs.
+
+    The latter are in the order in which a backward pass meets them.
 
     Raises:
         MXNetError: an operator that would have to change something other than a variable.
@@ -41,16 +45,16 @@ def mutations(symbol: Symbol, training: bool, in_backward: bool) -> list[Mutatio
     found = []
     position = {n: k for k, n in enumerate(symbol.list_inputs())}
     for node in topological(symbol._heads):
+        # what an operator with late writes changes in prediction (a fixed gamma becomes 1) nobody reads in a graph
         if node.op is None or not node.op.mutates or node.op.mutates_in_backward is not in_backward:
             continue
-        if in_backward and not (training and node.op.mutating(node.values)):
-            continue
-        for target, result in node.op.mutates.items():
+        for target, result, keep in node.op.writes(node.values, training, in_backward):
             source = node.inputs[target][0]
-            if source.op is not None:
+            if source.op is None:
+                found.append(Mutation(node, result, position[source.name], keep))
+            elif target in node.auxiliary_inputs():
                 raise MXNetError(f"operator {node.name} changes its input {target}, which must be a variable")
-            found.append(Mutation(node, result, position[source.name]))
-    return found
+    return found[::-1] if in_backward else found
 
 
 def lower_symbol(
@@ -74,17 +78,14 @@ def lower_symbol(
     for node in order:
         if node.op is None:
             results[id(node)] = (b.input(types[node.name], node.name),)
-    for node in order:
-        if node.op is None:
-            continue
-        where = f"{node.block} {node.line}".strip()
-        b.prov = Provenance(node.op.name, node.name, where)
-        inputs = [results[id(source)][k] for source, k in node.inputs]
-        try:
-            results[id(node)] = lower_node(b, node, inputs)
-        except MXNetError as e:
-            raise MXNetError(f"Error in operator {node.name}: {e}{origin(node)}") from None
-    b.prov = None
+    shapes: dict[int, tuple[int, ...]] = {}
+    if any(incomplete(n) for n in order):
+        inference = Inference(
+            symbol, {n: t.shape for n, t in types.items()}, {n: t.dtype for n, t in types.items()}, training
+        )
+        inference.run()
+        shapes = inference.completed()
+    lower_nodes(b, order, results, shapes)
     heads = [results[id(n)][k] for n, k in symbol._heads]
     return b.finish([*heads, *(results[id(w.node)][w.result] for w in writes)], name)
 

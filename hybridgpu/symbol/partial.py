@@ -19,7 +19,8 @@ UNKNOWN = -1
 Shape = tuple[int, ...]
 Results = Callable[[Sequence[Shape]], Sequence[Shape]]
 
-_GUESSES = ((61, 67), (64, 96), (1, 2))  # primes meet few conditions by chance; others suit splits and fixed extents
+#: primes meet few conditions by chance; the others suit splits, reshapes and fixed extents
+_GUESSES = ((61, 67), (64, 96), (2520, 5040), (1, 2))
 
 
 def merge(a: Shape | None, b: Shape | None) -> Shape | None:

@@ -38,7 +38,12 @@ def _binary(
         if isinstance(other, (*numeric_types, numbers.Number)):
             name, name_hint = reverse if reflected and reverse else (scalar, scalar_hint)
             return compose(name, name_hint, [self], {"scalar": other})
-        raise TypeError(f"type {type(other)} not supported")
+        text = f"type {type(other)} not supported"
+        if hasattr(other, "asnumpy"):
+            text += "\n" + advice(
+                "An array cannot enter a graph: write F.ones, F.full or F.arange, or make it an argument or a parameter of the block."
+            )
+        raise TypeError(text)
 
     return method
 
@@ -137,7 +142,7 @@ class Symbol:
         raise TypeError(
             f"'{type(self).__name__}' object does not support item assignment\n"
             + advice(
-                "Build the result with F.where, F.concat or F.slice_assign-like operators instead of writing into it."
+                "Build the result with F.where or F.concat instead of writing into it."
             )
         )
 

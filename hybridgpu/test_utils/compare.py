@@ -301,7 +301,8 @@ def compare_optimizer(
         opt1.update_multi_precision(0, w1[0], g1[0], states1[0])
         opt2.update_multi_precision(0, w2[0], g2[0], states2[0])
     else:
-        opt1.update_multi_precision(indices, w1, g1, states1)
+        for k in indices:  # the first is the reference: one tensor after the other
+            opt1.update_multi_precision(k, w1[k], g1[k], states1[k])
         opt2.update_multi_precision(indices, w2, g2, states2)
     if compare_states:
         compare_ndarray_tuple(tuple(states1), tuple(states2), rtol, atol)

@@ -268,7 +268,7 @@ def check_symbolic_backward(
     if out_grads is not None:
         out_grads = [
             g if isinstance(g, NDArray) or g is None else nd.array(g, ctx=where, dtype=o.dtype)
-            for g, o in zip(out_grads, outputs, strict=True)
+            for g, o in zip(out_grads, outputs, strict=False)
         ]
     executor.backward(out_grads)
     found = {k: v.asnumpy() for k, v in executor.grad_dict.items() if v is not None}

@@ -179,6 +179,11 @@ def bytes_(b: Builder, x: Node, y: Node) -> Any:
     return x - y, x * y, b.div(x, y), b.mod(x, y), b.min(x, y)
 
 
+@case("f64[40]", "f32[40]")
+def powers(b: Builder, x: Node, y: Node) -> Any:
+    return [b.pow(a, p) for a in (x, y) for p in (0.5, 2.0, -1.0, 0.0, 1.5)]
+
+
 @case("i64[20]")
 def longs(b: Builder, x: Node) -> Any:
     return x * (1 << 33), b.cast(x, from_short("f64")) / 3.0, b.cast(x, from_short("i8"))
@@ -243,6 +248,18 @@ def group_norm(b: Builder, x: Node, g: Node) -> Node:
 @case("f32[5,600]")
 def columns(b: Builder, x: Node) -> Any:
     return b.sum(x * x, (0,)), b.argmax(x, axes=(0,)), b.argmin(x, axes=(1,)), b.reduce("prod", x * 0.1 + 1, (1,))
+
+
+@case("f32[3,4,5,70]", "f32[3,1,1,70]")
+def columns_of_blocks(b: Builder, x: Node, y: Node) -> Node:
+    return b.sum(x * y, (2,))
+
+
+@case("f32[3,5,40]")
+def normalised_columns(b: Builder, x: Node) -> Any:
+    d = x - b.mean(x, (1,), keepdims=True)
+    v = b.mean(d * d, (1,), keepdims=True)
+    return d * b.rsqrt(v + 1e-5), b.log(v + 1)
 
 
 @case("f32[3,4,5,6]")
@@ -379,6 +396,64 @@ def empty_product(b: Builder, x: Node, w: Node) -> Node:
     return b.dot(x, w)
 
 
+# -- convolutions
+
+
+def _conv(b: Builder, x: Node, w: Node, groups: int = 1, stride: int = 1) -> Node:
+    """Without padding: whether 0 times an infinite weight is added there is left open."""
+    n = x.ndim - 2
+    steps = {"stride": (stride,) * n, "dilate": (1,) * n, "base_dilate": (1,) * n}
+    return b.conv(x, w, groups=groups, low=(0,) * n, high=(0,) * n, **steps)
+
+
+@case("f32[2,4,30]", "f32[6,4,3]")
+def convolved_line(b: Builder, x: Node, w: Node) -> Node:
+    return b.max(_conv(b, x, w), 0.0)
+
+
+@case("f32[2,4,12,16]", "f32[8,2,3,3]", "f32[8]")
+def convolved(b: Builder, x: Node, w: Node, c: Node) -> Node:
+    return b.tanh(_conv(b, x, w, groups=2) + b.reshape(c, (1, 8, 1, 1)))
+
+
+@case("f32[1,2,5,6,16]", "f32[8,2,3,3,3]")
+def convolved_volume(b: Builder, x: Node, w: Node) -> Node:
+    return _conv(b, x, w, stride=2) * 0.5
+
+
+def _windows(b: Builder, x: Node, kernel: tuple[int, ...], stride: tuple[int, ...], dilate: tuple[int, ...]) -> Node:
+    n = len(kernel)
+    extents = zip(x.shape[-n:], kernel, stride, dilate, strict=True)
+    extent = tuple((d - (k - 1) * e - 1) // s + 1 for d, k, s, e in extents)
+    wide = b.broadcast(b.reshape(x, (1,) * n + x.shape), (*kernel, *x.shape))
+    return b.windows(wide, stride=stride, dilate=dilate, extent=extent)
+
+
+@case("f32[2,3,9,8]")
+def max_pool(b: Builder, x: Node) -> Node:
+    padded = b.pad(x, low=(0, 0, 1, 0), high=(0, 0, 1, 1), value=float("-inf"))
+    return b.amax(_windows(b, b.max(padded, 0.5), (3, 2), (2, 1), (1, 1)), axes=(0, 1))
+
+
+@case("f32[2,17]")
+def dilated_windows(b: Builder, x: Node) -> list[Node]:
+    taken = _windows(b, x, (3,), (2,), (3,))
+    return [b.sum(taken, (0,)), b.argmax(taken, axes=(0,))]
+
+
+@case("f32[3,2,2,4,5]")
+def windows_put_back(b: Builder, x: Node) -> Node:
+    back = b.unwindows(x, stride=(2, 3), dilate=(1, 2), extent=(10, 15))
+    return b.sum(back, (0, 1)) * 2.0
+
+
+@case("f32[4,6]")
+def reversed_and_taken_apart(b: Builder, x: Node) -> Node:
+    """Quotients of a falling index: rounding towards zero would be wrong."""
+    line = b.reverse(b.reshape(b.transpose(x, (1, 0)), (24,)), axes=(0,))
+    return b.max(line, 0.0)
+
+
 #: what the compiler should make of some: kinds of kernels in order
 EXPECTED: dict[str, list[str]] = {
     "chain": ["map"],
@@ -395,4 +470,8 @@ EXPECTED: dict[str, list[str]] = {
     "dense_of_sequence": ["matmul"],
     "take": ["rows"],
     "narrow_rows": ["rows"],
+    "max_pool": ["reduce"],
+    "windows_put_back": ["reduce"],
+    "convolved": ["conv"],
+    "convolved_line": ["conv"],
 }

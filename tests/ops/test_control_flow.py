@@ -397,3 +397,52 @@ def test_classes_of_numbers(name, want):
     x = mx.nd.array([1.0, np.inf, -np.inf, np.nan])
     y = getattr(mx.nd.contrib, name)(x)
     assert y.dtype == np.float32 and y.asnumpy().tolist() == want
+
+
+def broken(change):
+    """The text of a foreach and a while_loop with one thing changed, as a file may come."""
+    x, s = mx.sym.var("x"), mx.sym.var("s")
+    out, last = mx.sym.contrib.foreach(lambda d, h: (d * h, h + 1), x, s)
+    rows, (end,) = mx.sym.contrib.while_loop(lambda k: k < 3, lambda k: (k, [k + 1]), [last], max_iterations=4)
+    data = json.loads(mx.sym.Group([out, rows, end]).tojson())
+    for node in data["nodes"]:
+        change(node)
+    return json.dumps(data)
+
+
+def set_attr(operator, key, value):
+    def change(node):
+        if node["op"] == operator:
+            node["attrs"][key] = value
+
+    return change
+
+
+def drop_graph(node):
+    if "subgraphs" in node:
+        del node["subgraphs"][0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        drop_graph,
+        set_attr("_foreach", "in_state_locs", "[7]"),
+        set_attr("_foreach", "in_data_locs", "[0, 1]"),
+        set_attr("_foreach", "remain_locs", "[1]"),
+        set_attr("_foreach", "num_out_data", "2"),
+        set_attr("_while_loop", "func_input_locs", "[3]"),
+        set_attr("_while_loop", "func_var_locs", "[2]"),
+        set_attr("_while_loop", "cond_input_locs", "[]"),
+        set_attr("_while_loop", "max_iterations", "-1"),
+    ],
+)
+def test_broken_files(change):
+    """Graphs that do not fit their node are refused with MXNet's error, when they are read or when they run."""
+    text = broken(lambda node: None)
+    arrays = {"x": mx.nd.ones((3, 1)), "s": mx.nd.zeros((1,))}
+    assert len(mx.sym.load_json(text).eval(**arrays)) == 3
+    with pytest.raises(MXNetError):
+        mx.sym.load_json(broken(change)).eval(**arrays)
+    with pytest.raises(MXNetError):
+        mx.sym.load_json(broken(change)).infer_shape(x=(3, 1))

@@ -5,7 +5,7 @@
 
 A script holds one Python line after another; a line that starts with '!' resets the names. For each
 line the result (or the exception's class and the first line of its message) is printed. What MXNet
-1.9.1 prints is kept beside the script as SCRIPT.txt; test_parity.py compares.
+1.9.1 prints is kept beside the script as NAME.expected; test_parity.py compares.
 """
 
 import contextlib
@@ -39,12 +39,14 @@ def message(error):
     """Class and first telling line of an error, without what C++ adds."""
     text = str(error).strip()
     text = re.sub(r"^Traceback.*?(?=MXNetError:)", "", text, flags=re.S)
-    text = re.sub(r'^(MXNetError: |\s*File "[^"]*", line \d+\n)+', "", text)
-    text = re.sub(r"^\[\d\d:\d\d:\d\d\] \S+:\d+: ", "", text)
+    text = re.sub(r"^(MXNetError: |Traceback \(most recent call last\):\n|\s*(File|\[bt\]).*\n)+", "", text)
+    text = re.sub(r"\[\d\d:\d\d:\d\d\] \S+:\d+: ", "", text)
+    text = re.sub(r"Check failed: [^:\n]*?([<>=&!]|\w\()[^:\n]*: ", "Check failed: ", text)  # C++ conditions
+    text = re.sub(r"\bCheck failed: (?=\S)", "", text)
+    text = re.sub(r"^(\w+\.\w+: |\w+: allow_null: :)", "", text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("  File ")]
     first = lines[0] if lines else ""
-    first = re.sub(r"^(Check failed: )?[^:]*: (?=Check failed)", "", first)
-    return f"{type(error).__name__}: {first[:160]}"
+    return f"{type(error).__name__}: {first[:300]}"
 
 
 def normal(text):
@@ -81,11 +83,10 @@ def run(module, script):
             scope.__enter__()
             continue
         printed = io.StringIO()
-        with (
-            warnings.catch_warnings(record=True) as caught,
-            contextlib.redirect_stdout(printed),
-            contextlib.redirect_stderr(io.StringIO()),
-        ):
+        with contextlib.ExitStack() as entered:  # Python 3.8, which MXNet needs, has no with (…)
+            caught = entered.enter_context(warnings.catch_warnings(record=True))
+            entered.enter_context(contextlib.redirect_stdout(printed))
+            entered.enter_context(contextlib.redirect_stderr(io.StringIO()))
             warnings.simplefilter("always")
             try:
                 try:

@@ -11,18 +11,20 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ...compiler.ir.types import tensor_type
 from ...compiler.program import HostStep, Program
 from ...compiler.target import CPU
 from ...dtypes import from_short
 from ...store import Store, default_store
-from ..base import BuildInfo
+from ..base import BuildInfo, NoPlaceError
 from ..library import run_host_step
-from .toolchain import CompileError, Toolchain, find_toolchain
+from .loop import run_by_address
+from .toolchain import Toolchain, find_toolchain
 
 __all__ = ["CpuBackend", "CpuProgram", "address_of"]
 
@@ -51,8 +53,11 @@ class CpuProgram:
         table: address of the numbers (extents, offsets).
     """
 
-    def __init__(self, program: Program, library: ctypes.CDLL, info: BuildInfo) -> None:
-        self.program, self.info = program, info
+    def __init__(
+        self, program: Program, library: ctypes.CDLL, info: BuildInfo, bodies: Mapping[int, CpuProgram] | None = None
+    ) -> None:
+        """``bodies``: step number -> what a loop runs."""
+        self.program, self.info, self._bodies = program, info, bodies or {}
         self._numbers = (ctypes.c_longlong * max(1, len(program.table)))(*(v for _, v in program.table))
         self.table = ctypes.addressof(self._numbers)
         self._library = library
@@ -92,6 +97,23 @@ class CpuProgram:
         finally:
             self.release(arena)
 
+    def repeat(self, step: HostStep, array: Callable[[int, tuple[int, ...]], Any], program: Program) -> None:
+        """Run this program as the body of a loop, a step of ``program``."""
+        entry, table = self.single, self.table
+        assert entry is not None
+        operands = [array(k, shape) for k, shape in zip(step.inputs, step.input_shapes, strict=True)]
+        packed = array(step.output, program.buffers[step.output].shape)
+        outputs = [tensor_type(shape, from_short(short)) for shape, short in self.program.outputs]
+        nothing = self.pointers([])
+        arena = self.arena()
+        start, fixed = arena[1], ctypes.addressof(nothing)
+        try:
+            run_by_address(
+                operands, step.params, outputs, packed, address_of, lambda *at: entry(start, table, fixed, *at)
+            )
+        finally:
+            self.release(arena)
+
     def _run_steps(self, arena: tuple[Any, int], rest: list[int], inputs: list[Any], outputs: list[Any]) -> None:
         owner, base = arena
         skip = base - address_of(owner) if owner is not None else 0
@@ -114,7 +136,11 @@ class CpuProgram:
                 continue
             step = self.program.steps[at]
             assert isinstance(step, HostStep)
-            run_host_step(step, array, self.program, np)
+            body = self._bodies.get(at)
+            if body is not None and body.single is not None and step.params["guard"] < 0:
+                body.repeat(step, array, self.program)
+            else:
+                run_host_step(step, array, self.program, np, body)
             at += 1
 
 
@@ -147,14 +173,18 @@ class CpuBackend:
                 compiled = 1
                 path = self.store.put("so", key, self.toolchain.compile(program.source))
                 if path is None:
-                    raise CompileError("storing the library", program.source, "no folder can be written")
+                    raise NoPlaceError("compiled code cannot be written to any folder")
                 held = ctypes.CDLL(str(path))
             self._loaded[key] = held
         library = held
         if program.bytes_moved < _KEEP_GIL_BELOW:
             library = ctypes.PyDLL(held._name, handle=held._handle)
         info = BuildInfo(time.perf_counter() - start, compiled, " ".join(self.toolchain.command))
-        return CpuProgram(program, library, info)
+        bodies = {
+            k: self.load(s.body) for k, s in enumerate(program.steps) if isinstance(s, HostStep) and s.body is not None
+        }
+        info.compiled += sum(p.info.compiled for p in bodies.values())
+        return CpuProgram(program, library, info, bodies)
 
 
 _backend: CpuBackend | None = None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import platform
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from ...resources import kernels_folder, kernels_hash
 from ...store import Store
+from ..base import NoPlaceError
 
 __all__ = ["CompileError", "Toolchain", "find_toolchain"]
 
@@ -78,13 +80,20 @@ class Toolchain:
 
         Raises:
             CompileError: with the text and the compiler's message.
+            NoPlaceError: there is no room for temporary files.
         """
-        with tempfile.TemporaryDirectory(prefix="hybridgpu-") as folder:
-            out = Path(folder, "unit.so")
-            run = _run([*self.command, *self.flags, f"-I{kernels_folder()}", "-x", "c++", "-", "-o", str(out)], source)
-            if run.returncode != 0:
-                raise CompileError(" ".join(self.command), source, run.stderr)
-            return out.read_bytes()
+        try:
+            with tempfile.TemporaryDirectory(prefix="hybridgpu-") as folder:
+                out = Path(folder, "unit.so")
+                command = [*self.command, *self.flags, f"-I{kernels_folder()}", "-x", "c++", "-", "-o", str(out)]
+                run = _run(command, source)
+                if run.returncode == 0:
+                    return out.read_bytes()
+        except OSError as e:
+            raise NoPlaceError(f"the C++ compiler has no place to work in: {e.strerror or e}") from None
+        if os.strerror(errno.ENOSPC) in run.stderr:
+            raise NoPlaceError(f"the C++ compiler has no place to work in: {os.strerror(errno.ENOSPC)}")
+        raise CompileError(" ".join(self.command), source, run.stderr)
 
 
 def _run(command: list[str], source: str) -> subprocess.CompletedProcess[str]:
@@ -124,7 +133,7 @@ def _find(candidates: tuple[tuple[str, ...], ...], store: Store) -> Toolchain | 
         identity = f"{os.path.realpath(path)} {info.st_size} {info.st_mtime_ns} {' '.join(command[1:])}"
         key = hashlib.sha256(f"{identity} {FLAGS} {cpu_features()}".encode()).hexdigest()
         flags = store.get_json("flags", key)
-        if not isinstance(flags, list):
+        if not _plausible(flags):
             probed = _probe((path, *command[1:]))
             if probed is None:
                 continue
@@ -141,6 +150,11 @@ def find_toolchain(store: Store) -> Toolchain | None:
     """
     candidates = tuple(_candidates())
     return None if candidates[:1] == (("none",),) else _find(candidates, store)
+
+
+def _plausible(flags: object) -> bool:
+    """Whether a cache entry is what :func:`_probe` returns."""
+    return isinstance(flags, list) and all(f in FLAGS for f in flags) and all(f in flags for f in _REQUIRED)
 
 
 _PROBE = 'extern "C" float probe(float x) { return x + 1; }\n'

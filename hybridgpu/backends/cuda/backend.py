@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...compiler.program import HostStep, KernelStep, Program
 from ...compiler.target import CUDA
@@ -19,6 +19,11 @@ __all__ = ["CudaBackend", "CudaProgram"]
 _ALIGNMENT = 16  #: bytes; wide accesses need it
 
 
+class _LibraryCall(NamedTuple):
+    step: HostStep
+    body: CudaProgram | None  #: what a loop runs
+
+
 class CudaProgram:
     """A program bound to its kernels."""
 
@@ -26,10 +31,11 @@ class CudaProgram:
         self.program, self.info = program, info
         self._driver, self._xp, self._address = driver, xp, address
         handles = driver.load(program.kernels)
-        self._launches: list[tuple[Any, tuple[int, int], int, int, KernelStep, int] | HostStep | None] = []
+        self._launches: list[tuple[Any, tuple[int, int], int, int, KernelStep, int] | _LibraryCall | None] = []
         for step in program.steps:
             if isinstance(step, HostStep):
-                self._launches.append(step)
+                body = None if step.body is None else CudaProgram(step.body, driver, xp, address, info)
+                self._launches.append(_LibraryCall(step, body))
                 continue
             kernel = program.kernels[step.kernel]
             launch = kernel.launch
@@ -49,6 +55,7 @@ class CudaProgram:
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         xp, program = self._xp, self.program
         inputs = [a if self._address(a) % _ALIGNMENT == 0 else xp.array(a, order="C", copy=True) for a in inputs]
+        given, outputs = outputs, [a if self._address(a) % _ALIGNMENT == 0 else xp.empty_like(a) for a in outputs]
         arena = xp.empty(program.arena_bytes, xp.uint8) if program.arena_bytes else None
         base = self._address(arena) if arena is not None else 0
         addresses = []
@@ -68,8 +75,8 @@ class CudaProgram:
         for launch in self._launches:
             if launch is None:
                 continue
-            if isinstance(launch, HostStep):
-                run_host_step(launch, array, program, xp)
+            if isinstance(launch, _LibraryCall):
+                run_host_step(launch.step, array, program, xp, launch.body)
                 continue
             handle, grid, threads, shared, step, written = launch
             first_output = len(step.buffers) - written
@@ -77,6 +84,9 @@ class CudaProgram:
                 Memory(addresses[b], program.buffers[b].nbytes, k >= first_output) for k, b in enumerate(step.buffers)
             ]
             self._driver.launch(handle, grid, threads, shared, memory, step.extents)
+        for target, value in zip(given, outputs, strict=True):
+            if target is not value:
+                target[...] = value
 
 
 class CudaBackend:

@@ -43,6 +43,7 @@ class FirstCall(TypedDict):
     import_ms: float  #: import hybridgpu and gluon, NumPy included
     backend_ms: float  #: finding the compiler; cold: trying its flags, too
     first_call_ms: float  #: tracing, compiling or loading, running
+    first_call_cpu_ms: float  #: processor time of that, the compiler's included: not lengthened by other jobs
     modules: int  #: modules that a compiler ran for
 
 

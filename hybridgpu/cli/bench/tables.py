@@ -39,7 +39,8 @@ def print_suite(console: Any, suite: SuiteResult) -> None:
     for first in suite["first_calls"]:
         compiled = f"{first['modules']} modules compiled" if first["modules"] else "nothing compiled"
         text = (
-            f"first call, {first['cache']} cache: {first['first_call_ms']:.1f} ms ({compiled}); before it, import "
+            f"first call, {first['cache']} cache: {first['first_call_ms']:.1f} ms "
+            f"({first['first_call_cpu_ms']:.0f} ms of processor time; {compiled}); before it, import "
             f"{first['import_ms']:.0f} ms, finding the compiler {first['backend_ms']:.1f} ms"
         )
         console.print(Text(text))

@@ -155,6 +155,9 @@ class Graph:
         if not self.nodes:
             self.nodes = tuple(reachable(self.outputs, self.inputs))
 
+    def __repr__(self) -> str:
+        return f"<graph {self.name} of {len(self.nodes)} nodes>"
+
     def uses(self) -> dict[Node, list[Node]]:
         """Node -> its consumers, once per operand position."""
         table: dict[Node, list[Node]] = {n: [] for n in self.nodes}
@@ -232,6 +235,14 @@ class Builder:
         self.__dict__[name] = method  # next time without __getattr__
         return method
 
+    def primitive(self, name: str) -> Primitive:
+        """The row of a primitive."""
+        return self._table[name]
+
+    def nested(self) -> Builder:
+        """A new builder over the same table, for the body of a loop."""
+        return Builder(self._table, self.training)
+
     # -- leaves
 
     def input(self, type: TensorType, name: str = "") -> Node:
@@ -253,13 +264,19 @@ class Builder:
         """Indices along ``axis``."""
         return self.apply(self._table["iota"], (), {"axis": axis, "type": tensor_type(tuple(shape), dtype)})
 
-    def random_bits(self, shape: Sequence[int]) -> Node:
-        """Fresh random words; the graph gets an argument named RANDOM_STATE for the generator's state."""
+    def draw(self, name: str, *operands: Node, **params: Any) -> Node:
+        """Apply a random primitive: its first operand is the state of the generator, its stream a fresh one.
+
+        The graph gets an argument named RANDOM_STATE.
+        """
         if self._state is None:
             self._state = self.input(tensor_type((4,), u32), RANDOM_STATE)
         self._streams += 1
-        params = {"shape": tuple(shape), "stream": self._streams}
-        return self.apply(self._table["random_bits"], (self._state,), params)
+        return self.apply(self._table[name], (self._state, *operands), {**params, "stream": self._streams})
+
+    def random_bits(self, shape: Sequence[int]) -> Node:
+        """Fresh random words."""
+        return self.draw("random_bits", shape=tuple(shape))
 
     # -- conversions that vanish when there is nothing to do
 
@@ -321,6 +338,11 @@ class Builder:
         if begin == (0,) * x.ndim and end == x.shape and steps == (1,) * x.ndim:
             return x
         return self.apply(self._table["slice"], (x,), {"begin": begin, "end": end, "step": steps})
+
+    def pad(self, x: Node, low: Sequence[int], high: Sequence[int], value: Any) -> Node:
+        """Surround with ``value``, converted to the operand's dtype as NumPy converts."""
+        params = {"low": tuple(low), "high": tuple(high), "value": to_scalar(value, x.dtype)}
+        return self.apply(self._table["pad"], (x,), params)
 
     def concat(self, xs: Sequence[Node], axis: int) -> Node:
         """Join along ``axis``."""

@@ -3,6 +3,7 @@
 
 Grammar (one node a line; a literal operand stands for a constant of the other operand's type)::
 
+    text    := graph {graph}                 a parameter @K is graph number K, the body of a loop
     graph   := 'graph' NAME '(' [NAME ':' type {',' NAME ':' type}] ')' '->' '(' [ref {',' ref}] ')' {node}
     node    := '%' INT '=' PRIMITIVE '(' [operand {',' operand}] ')' {KEY '=' VALUE} type ['#' comment]
     operand := ref | NUMBER
@@ -21,10 +22,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...dtypes import DType, from_short
+from ...dtypes import ALL_DTYPES, DType, from_short
 from .graph import Builder, Graph, Node, Primitive, Provenance
 from .types import TensorType, tensor_type
 
@@ -34,7 +35,16 @@ _IMPLIED = ("type", "dtype", "position", "name")  # parameters that the result t
 
 
 def print_graph(graph: Graph) -> str:
-    """The text of ``graph``; parse_graph reads it back."""
+    """The text of ``graph`` and of the bodies of its loops; parse_graph reads it back."""
+    graphs = [graph]
+    texts = []
+    for each in graphs:  # grows: a body is printed after the graphs that mention it
+        texts.append(_print_one(each, graphs))
+    return "".join(texts)
+
+
+def _print_one(graph: Graph, graphs: list[Graph]) -> str:
+    """The text of one graph; bodies that it mentions join ``graphs``."""
     label: dict[Node, str] = {}
     taken: set[str] = set()
     for k, node in enumerate(graph.inputs):
@@ -57,15 +67,32 @@ def print_graph(graph: Graph) -> str:
     for node in graph.nodes:
         if node in literal or node.prim.name == "input":
             continue
-        operands = [repr(i.params["value"]) if i in literal else label[i] for i in node.inputs]
-        params = [f"{k}={v!r}" for k, v in sorted(node.params.items()) if k not in _IMPLIED]
+        operands = [_number(i) if i in literal else label[i] for i in node.inputs]
+        params = [f"{k}={_param(v, graphs)}" for k, v in sorted(node.params.items()) if k not in _IMPLIED]
         text = " ".join([f"  {label[node]} = {node.prim.name}({', '.join(operands)})", *params, f" {node.type!r}"])
         if node.prov:
-            text = f"{text:<56}# {' '.join(part for part in node.prov if part)}"
+            text = f"{text:<55} # {' '.join(part for part in node.prov if part)}"
         lines.append(text.rstrip())
     header = ", ".join(f"{label[n]}: {n.type!r}" for n in graph.inputs)
     results = ", ".join(label[o] for o in graph.outputs)
     return "\n".join([f"graph {graph.name} ({header}) -> ({results})", *lines]) + "\n"
+
+
+def _param(value: Any, graphs: list[Graph]) -> str:
+    """A parameter; a body is the number of its graph in the text."""
+    if not isinstance(value, Graph):
+        return repr(value)
+    if value not in graphs:
+        graphs.append(value)
+    return f"@{graphs.index(value)}"
+
+
+def _number(constant: Node) -> str:
+    """The shortest text that reads back as the same element."""
+    value = constant.params["value"]
+    if not constant.dtype.is_float:
+        return repr(value)
+    return min(str(constant.dtype.np.type(value)), repr(value), key=len)
 
 
 def _inlines(consumer: Node) -> bool:
@@ -85,40 +112,69 @@ def parse_graph(text: str, primitives: Mapping[str, Primitive]) -> Graph:
     Raises:
         ParseError: the text does not follow the grammar, or a type is not what the primitive infers.
     """
-    lines = [line.split("#")[0].strip() for line in text.strip().splitlines()]
+    written = text.strip().splitlines() or [""]
+    starts = [k for k, line in enumerate(written) if k == 0 or line.startswith("graph ")]
+    found: dict[int, Graph] = {}
+
+    def block(k: int) -> Graph:
+        if k not in found:
+            if not 0 <= k < len(starts):
+                raise ParseError(f"there is no graph @{k}")
+            first, last = starts[k], [*starts, len(written)][k + 1]
+            found[k] = _parse_one(written[first:last], first, primitives, block)
+        return found[k]
+
+    return block(0)
+
+
+def _parse_one(
+    written: list[str], before: int, primitives: Mapping[str, Primitive], block: Callable[[int], Graph]
+) -> Graph:
+    """The graph of some lines; ``before`` is the number of lines above, ``block(k)`` another graph of the text."""
+    lines = [line.split("#")[0].strip() for line in written]
     head = re.fullmatch(r"graph (\S+) \((.*?)\) -> \((.*?)\)", lines[0])
     if not head:
-        raise ParseError(f"line 1: expected 'graph NAME (inputs) -> (outputs)', found {lines[0]!r}")
+        raise ParseError(f"line {before + 1}: expected 'graph NAME (inputs) -> (outputs)', found {lines[0]!r}")
     b = Builder(primitives)
     env: dict[str, Node] = {}
-    for name, type_text in re.findall(r"(\w+): (\w+\[[\d,]*\])", head[2]):
-        env[name] = b.input(_parse_type(type_text), name)
-    for number, line in enumerate(lines[1:], 2):
+    for part in re.split(r",\s*(?![^\[]*\])", head[2]) if head[2] else []:
+        match = re.fullmatch(r"(\w+): (\w+\[[\d,]*\])", part)
+        if not match or match[1] in env:
+            raise ParseError(f"line {before + 1}: expected 'NAME: type' with a new name, found {part!r}")
+        env[match[1]] = b.input(_parse_type(match[2]), match[1])
+    for number, line in enumerate(lines[1:], before + 2):
         if not line:
             continue
         match = re.fullmatch(r"(%\d+) = (\w+)\((.*?)\)\s*(.*?)\s*(\w+\[[\d,]*\])", line)
         if not match:
             raise ParseError(f"line {number}: expected '%N = primitive(operands) params type', found {line!r}")
         target, prim_name, operands, params_text, type_text = match.groups()
+        if target in env:
+            raise ParseError(f"line {number}: {target} is defined twice")
         if prim_name not in primitives:
             raise ParseError(f"line {number}: there is no primitive {prim_name!r}")
-        out = _parse_type(type_text)
         prim = primitives[prim_name]
+        b.prov = _provenance(written[number - 1 - before])
         try:
+            out = _parse_type(type_text)
             inputs = _operands(b, env, [o.strip() for o in operands.split(",") if o.strip()], prim, out)
-            params = _parse_params(params_text)
-        except (KeyError, ValueError, SyntaxError) as e:
-            raise ParseError(f"line {number}: {e} in {line!r}") from None
-        if prim.family == "leaf":
-            params["type"] = out
-        if prim_name == "cast":
-            params["dtype"] = out.dtype
-        b.prov = _provenance(text.strip().splitlines()[number - 1])
-        node = b.apply(prim, inputs, params)
+            params = _parse_params(params_text, block)
+            if prim.family == "leaf":
+                params["type"] = out
+            if prim_name == "cast":
+                params["dtype"] = out.dtype
+            node = b.apply(prim, inputs, params)
+        except (TypeError, KeyError, ValueError, SyntaxError, IndexError) as e:
+            what = f"{e.args[0]} is missing" if isinstance(e, KeyError) else e
+            raise ParseError(f"line {number}: {what} in {line!r}") from None
         if node.type is not out:
             raise ParseError(f"line {number}: {prim_name} gives {node.type!r}, the text says {out!r}")
         env[target] = node
-    results = [env[r.strip()] for r in head[3].split(",") if r.strip()]
+    wanted = [r.strip() for r in head[3].split(",") if r.strip()]
+    missing = [r for r in wanted if r not in env]
+    if missing:
+        raise ParseError(f"line {before + 1}: the result {missing[0]} is not defined")
+    results = [env[r] for r in wanted]
     return b.finish(results, head[1])
 
 
@@ -143,13 +199,14 @@ def _value(text: str) -> Any:
     return float(text) if text.lstrip("-") in ("inf", "nan") else ast.literal_eval(text)
 
 
-def _parse_params(text: str) -> dict[str, Any]:
+def _parse_params(text: str, block: Callable[[int], Graph]) -> dict[str, Any]:
     parts = re.split(r"\s*(\w+)=", text)[1:]
-    return {k: _value(v.strip()) for k, v in zip(parts[::2], parts[1::2], strict=True)}
+    pairs = zip(parts[::2], (v.strip() for v in parts[1::2]), strict=True)
+    return {k: block(int(v[1:])) if v.startswith("@") else _value(v) for k, v in pairs}
 
 
 def _parse_type(text: str) -> TensorType:
     match = re.fullmatch(r"(\w+)\[([\d,]*)\]", text)
-    if not match:
+    if not match or match[1] not in {d.short for d in ALL_DTYPES}:
         raise ParseError(f"{text!r} is no type")
     return tensor_type(tuple(int(d) for d in match[2].split(",") if d), from_short(match[1]))

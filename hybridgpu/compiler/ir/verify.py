@@ -26,8 +26,8 @@ def verify(graph: Graph) -> None:
         else:
             try:
                 inferred = node.prim.infer([i.type for i in node.inputs], node.params)
-            except TypeError as e:
-                problem = str(e)
+            except (TypeError, ValueError, KeyError, IndexError) as e:
+                problem = f"{type(e).__name__}: {e}"
             else:
                 if inferred is not node.type:
                     problem = f"its type should be {inferred!r}"

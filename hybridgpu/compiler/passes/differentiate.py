@@ -17,7 +17,7 @@ from ..primitives import TABLE
 __all__ = ["Derivative", "differentiate", "residuals"]
 
 #: families whose results are kept for the backward pass rather than computed again
-_EXPENSIVE = frozenset({"contract", "reduce", "window", "scan", "sort", "library", "index"})
+_EXPENSIVE = frozenset({"contract", "conv", "reduce", "scan", "sort", "library", "index", "loop"})
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,8 @@ def materialize(graph: Graph, wants_kernel: object) -> Materialized:
     """Insert copies for outputs and library operands.
 
     Args:
-        wants_kernel: function (dot node) -> True if a kernel is generated for it, with strided
-            operands; otherwise a library takes them.
+        wants_kernel: function (dot or conv node) -> True if a kernel is generated for it (that of a dot
+            takes strided operands); otherwise a library takes them.
     """
     b = Builder(TABLE)
     new: dict[Node, Node] = {}
@@ -75,6 +75,11 @@ def materialize(graph: Graph, wants_kernel: object) -> Materialized:
             new[node] = b.apply(node.prim, inputs, node.params)
             if generated:
                 dots.add(new[node])
+            continue
+        if node.prim.name == "conv" and wants_kernel(node):  # type: ignore[operator]
+            inputs = [i if _in_memory(base(i)) else _copy(b, i) for i in inputs]
+            new[node] = b.apply(node.prim, inputs, node.params)
+            dots.add(new[node])
             continue
         # what kernels compute reads views through index expressions; a library needs memory
         if node.prim.family not in ("elementwise", "view", "leaf", "reduce") and node.prim.name not in (
@@ -118,7 +123,9 @@ def _acceptable(operand: Node, generated: bool) -> bool:
 
 def blas_layout(operand: Node, found: tuple[Node, list[Var], Expr]) -> bool | None:
     """True if the matrices are stored transposed, False if not, None if BLAS cannot take them."""
-    _, variables, offset = found
+    node, variables, offset = found
+    if node.size != operand.size:  # part of an array: a library is given whole ones
+        return None
     rows, columns = variables[-2:]
     by_row, by_column = offset.coefficient(rows), offset.coefficient(columns)
     if offset.const or any(offset.coefficient(v) < 0 for v in variables):

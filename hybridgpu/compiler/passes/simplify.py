@@ -4,7 +4,8 @@
 A rule is a function ``(b, node, inputs) -> Node | None`` in the table of its primitive: ``inputs``
 are the already simplified operands, and None means that the rule does not apply. Only identities
 that hold for every value (NaN, infinities and signed zeros included) are here; small integer powers
-become products, which round within the error of ``pow`` itself.
+become products, which round within the error of ``pow`` itself, and the sum of one element is that
+element, also where it is -0 (a longer sum of zeros starts from +0).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...dtypes import bool_
-from ..ir.graph import Builder, Graph, Node
+from ..ir.graph import Builder, Graph, Node, to_scalar
 from ..ir.types import tensor_type
 from ..primitives import TABLE
 
@@ -51,6 +52,18 @@ def simplify(graph: Graph) -> Graph:
 
 
 def _rewrite(b: Builder, node: Node, inputs: Sequence[Node]) -> Node:
+    """``node`` over new operands, simplified until no rule applies (each makes it cheaper, so this ends)."""
+    while True:
+        found = _step(b, node, inputs)
+        if found is None:
+            return b.apply(node.prim, inputs, node.params)
+        if found is node or not found.inputs:
+            return found
+        node, inputs = found, found.inputs
+
+
+def _step(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    """What the first rule that applies makes of a node."""
     folded = _fold(b, node, inputs)
     if folded is not None:
         return folded
@@ -58,7 +71,7 @@ def _rewrite(b: Builder, node: Node, inputs: Sequence[Node]) -> Node:
         found = apply(b, node, inputs)
         if found is not None:
             return found
-    return b.apply(node.prim, inputs, node.params)
+    return None
 
 
 def _is(node: Node, value: float) -> bool:
@@ -69,7 +82,11 @@ def _is(node: Node, value: float) -> bool:
     return bool(held == value) and math.copysign(1, held) == math.copysign(1, value)
 
 
-_EMPTY = {"sum": 0, "prod": 1, "amax": float("-inf"), "amin": float("inf"), "argmax": 0, "argmin": 0, "dot": 0}
+#: primitives that make something of nothing, and what
+_EMPTY = {
+    **{"sum": 0, "prod": 1, "amax": float("-inf"), "amin": float("inf"), "argmax": 0, "argmin": 0},
+    **{"dot": 0, "conv": 0, "scatter_add": 0, "scatter_along": 0},
+}
 
 
 def _fold(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
@@ -141,8 +158,8 @@ def _div(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
         return x
     if y.prim.name == "full" and node.dtype.is_float:
         value = y.params["value"]
-        mantissa, exponent = math.frexp(value)
-        if abs(mantissa) == 0.5 and -20 < exponent < 20:  # dividing by a power of two is exact both ways
+        # multiplying by the inverse of a power of two rounds alike, if the element type holds the inverse
+        if abs(math.frexp(value)[0]) == 0.5 and to_scalar(1 / value, node.dtype) == 1 / value:
             return b.mul(x, 1 / value)
     return None
 
@@ -173,9 +190,11 @@ def _neg(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
 @rule("abs")
 def _abs(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     x = inputs[0]
+    if node.dtype.kind == "u":  # where a negation wraps, so this comes first
+        return x
     if x.prim.name == "neg":
         return b.abs(x.inputs[0])
-    return x if x.prim.name == "abs" or node.dtype.kind == "u" else None
+    return x if x.prim.name == "abs" else None
 
 
 # -- comparison, selection, casts
@@ -288,6 +307,19 @@ def _pad(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
 @rule("reverse")
 def _reverse(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     return inputs[0] if all(node.shape[a] <= 1 for a in node.params["axes"]) else None
+
+
+@rule("conv")
+def _conv(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    """Zeros around the operand are the convolution's own pads."""
+    x, params = inputs[0], node.params
+    if x.prim.name != "pad" or x.params["value"] != 0 or any(s != 1 for s in params["base_dilate"]):
+        return None
+    ends = [*x.params["low"][:2], *x.params["high"][:2]]
+    if any(ends):
+        return None
+    wider = {k: tuple(p + q for p, q in zip(params[k], x.params[k][2:], strict=True)) for k in ("low", "high")}
+    return b.conv(x.inputs[0], inputs[1], **{**params, **wider})
 
 
 # -- reductions over axes of extent 1 do nothing

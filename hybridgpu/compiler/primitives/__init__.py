@@ -8,12 +8,48 @@ type rule, its meaning on arrays, its derivative and, where elementwise, its sca
 from __future__ import annotations
 
 from ..ir.graph import Builder, Primitive
-from . import contract, elementwise, gradient, index, random, reduce, views
+from . import (
+    contract,
+    conv,
+    ctc,
+    elementwise,
+    gradient,
+    index,
+    linalg,
+    loop,
+    random,
+    reduce,
+    roi,
+    sampling,
+    scan,
+    scatter,
+    sort,
+    views,
+    window,
+)
 
 __all__ = ["TABLE", "builder"]
 
 TABLE: dict[str, Primitive] = {}
-for _family in (elementwise, views, reduce, index, contract, random, gradient):
+for _family in (
+    elementwise,
+    views,
+    window,
+    reduce,
+    index,
+    contract,
+    conv,
+    ctc,
+    roi,
+    random,
+    gradient,
+    sort,
+    scan,
+    scatter,
+    linalg,
+    sampling,
+    loop,
+):
     for _row in _family.ROWS:
         assert _row.name not in TABLE, f"primitive {_row.name} is declared twice"
         TABLE[_row.name] = _row

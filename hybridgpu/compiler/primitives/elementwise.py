@@ -88,7 +88,7 @@ def _by_kind(of_float: str, of_integer: str) -> Callable[[Sequence[DType], DType
 
 # -- unary, any number type
 
-_row("neg", _same, "negative", "-{0}", (lambda b, g, y, x: -g,), 1, "-x")
+_row("neg", _same, "negative", _by_kind("-{0}", "hg::negative({0})"), (lambda b, g, y, x: -g,), 1, "-x")
 _row("abs", _same, "absolute", "hg::abs({0})", (lambda b, g, y, x: g * b.sign(x),), 1, "|x|")
 _row(
     "sign",
@@ -179,20 +179,37 @@ _float_unary(
 )
 _float_unary("tgamma", _special("tgamma"), lambda b, g, y, x: g * y * b.digamma(x), 60, "gamma function")
 _float_unary("lgamma", _special("lgamma"), lambda b, g, y, x: g * b.digamma(x), 60, "log of |gamma(x)|")
-_float_unary("digamma", _special("digamma"), NO_DERIVATIVE, 60, "derivative of lgamma")
+_float_unary("digamma", _special("digamma"), lambda b, g, y, x: g * b.trigamma(x), 60, "derivative of lgamma")
+_float_unary("trigamma", _special("trigamma"), NO_DERIVATIVE, 60, "derivative of digamma")
 
 # -- binary
 
-_row("add", _same, "add", "{0} + {1}", (lambda b, g, y, x0, x1: g, lambda b, g, y, x0, x1: g), 1, "x0 + x1")
-_row("sub", _same, "subtract", "{0} - {1}", (lambda b, g, y, x0, x1: g, lambda b, g, y, x0, x1: -g), 1, "x0 - x1")
+_row(
+    "add",
+    _same,
+    "add",
+    _by_kind("{0} + {1}", "hg::plus({0}, {1})"),
+    (lambda b, g, y, x0, x1: g, lambda b, g, y, x0, x1: g),
+    1,
+    "x0 + x1; integers wrap around",
+)
+_row(
+    "sub",
+    _same,
+    "subtract",
+    _by_kind("{0} - {1}", "hg::minus({0}, {1})"),
+    (lambda b, g, y, x0, x1: g, lambda b, g, y, x0, x1: -g),
+    1,
+    "x0 - x1; integers wrap around",
+)
 _row(
     "mul",
     _same,
     "multiply",
-    "{0} * {1}",
+    _by_kind("{0} * {1}", "hg::times({0}, {1})"),
     (lambda b, g, y, x0, x1: g * x1, lambda b, g, y, x0, x1: g * x0),
     1,
-    "x0 * x1",
+    "x0 * x1; integers wrap around",
 )
 _row(
     "div",
@@ -208,14 +225,18 @@ _row(
     _same,
     lambda xp, inputs, params, out: special.modulo(xp, inputs[0], inputs[1], out.dtype),
     "hg::mod({0}, {1})",
-    (lambda b, g, y, x0, x1: g, lambda b, g, y, x0, x1: -g * b.floor(x0 / x1)),
+    # integers have no slope
+    (
+        lambda b, g, y, x0, x1: g if x0.dtype.is_float else None,
+        lambda b, g, y, x0, x1: -g * b.floor(x0 / x1) if x0.dtype.is_float else None,
+    ),
     8,
     "remainder with the divisor's sign; x mod 0 is 0",
 )
 _row(
     "pow",
     _same_float,
-    "power",
+    lambda xp, inputs, params, out: special.power(xp, *inputs),
     "hg::pow({0}, {1})",
     (
         lambda b, g, y, x0, x1: g * x1 * b.pow(x0, x1 - 1),
@@ -320,7 +341,7 @@ def _cast_expr(dtypes: Sequence[DType], out: DType) -> str:
         # narrow types wrap as MXNet's do, which a direct conversion leaves undefined
         return "({T})(int){0}" if out.size < 4 else "({T}){0}" if out.kind == "i" else "({T})(long long){0}"
     if out.short == "f16":
-        return "hg::round_half({0})"
+        return "hg::round_half({0})" if source.is_float else "hg::round_half((float){0})"
     return "({T}){0}"
 
 
@@ -366,7 +387,7 @@ ROWS.append(
         "copy",
         "elementwise",
         _same,
-        lambda xp, inputs, params, out: xp.ascontiguousarray(inputs[0]),
+        lambda xp, inputs, params, out: xp.array(inputs[0], order="C"),
         lambda b, g, y, inputs, params: [g],
         "{0}",
         1,

@@ -15,18 +15,25 @@ from typing import Any
 from ..ir.graph import Builder, Node, Params, Primitive
 from ..ir.types import TensorType
 
-__all__ = ["GRADIENT_RULES", "ROWS", "gradient_rule"]
+__all__ = ["GRADIENT_RULES", "INEXACT_RULES", "ROWS", "gradient_rule"]
 
 #: name -> (b, g, y, inputs, static) -> one cotangent or None per x
 GRADIENT_RULES: dict[str, Callable[..., Sequence[Node | None]]] = {}
 
 
-def gradient_rule(name: str) -> Callable[[Callable[..., Sequence[Node | None]]], Callable[..., Sequence[Node | None]]]:
-    """Register a rule under the name that graphs carry."""
+INEXACT_RULES: set[str] = set()  #: those that are by definition not the derivative of the value
+
+
+def gradient_rule(
+    name: str, exact: bool = True
+) -> Callable[[Callable[..., Sequence[Node | None]]], Callable[..., Sequence[Node | None]]]:
+    """Register a rule under the name that graphs carry; ``exact`` if it is the derivative of the value."""
 
     def register(rule: Callable[..., Sequence[Node | None]]) -> Callable[..., Sequence[Node | None]]:
         assert name not in GRADIENT_RULES, f"gradient rule {name} is declared twice"
         GRADIENT_RULES[name] = rule
+        if not exact:
+            INEXACT_RULES.add(name)
         return rule
 
     return register

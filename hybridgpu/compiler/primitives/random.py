@@ -15,7 +15,7 @@ from ...dtypes import u32
 from ..ir.graph import NO_DERIVATIVE, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
-__all__ = ["ROWS", "STATE", "philox"]
+__all__ = ["ROWS", "STATE", "philox", "words"]
 
 STATE = tensor_type((4,), u32)  #: type of the state argument
 
@@ -43,12 +43,16 @@ def philox(xp: Any, counter: Sequence[Any], key: Sequence[Any]) -> Any:
     return c[0].astype(xp.uint32)
 
 
+def words(xp: Any, state: Any, i: Any, stream: int) -> Any:
+    """The words of elements ``i`` (uint64) of a stream under a state argument."""
+    key = state.astype(xp.uint64)
+    number = (xp.uint64(stream) + (i >> xp.uint64(32)) * xp.uint64(0x10000)) & xp.uint64(0xFFFFFFFF)
+    counter = (i & xp.uint64(0xFFFFFFFF), number, key[2], key[3])
+    return philox(xp, counter, (int(key[0]), int(key[1])))
+
+
 def _evaluate(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
-    state = inputs[0].astype(xp.uint64)
-    i = xp.arange(out.size, dtype=xp.uint64)
-    stream = (xp.uint64(params["stream"]) + (i >> xp.uint64(32)) * xp.uint64(0x10000)) & xp.uint64(0xFFFFFFFF)
-    counter = (i & xp.uint64(0xFFFFFFFF), stream, state[2], state[3])
-    return philox(xp, counter, (int(state[0]), int(state[1]))).reshape(out.shape)
+    return words(xp, inputs[0], xp.arange(out.size, dtype=xp.uint64), params["stream"]).reshape(out.shape)
 
 
 ROWS = [

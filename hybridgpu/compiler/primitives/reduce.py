@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from ...dtypes import i64
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
@@ -30,13 +33,52 @@ def _keep(b: Builder, x: Node, y: Node, axes: Sequence[int]) -> Node:
     return b.broadcast(b.reshape(y, kept), x.shape)
 
 
+_PLANES = 32
+_UFUNC = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+
+
+def _few_planes(x: Any, axes: Sequence[int]) -> bool:
+    """True for reductions over a few leading axes, such as those of windows: whole planes are then combined."""
+    count = prod(x.shape[: len(axes)])
+    return axes[-1] == len(axes) - 1 and 1 < count <= _PLANES and x.size >= 64 * count
+
+
+def _by_planes(xp: Any, function: str, x: Any, axes: int, out: TensorType) -> Any:
+    planes = [x[k] for k in np.ndindex(x.shape[:axes])]
+    combine = getattr(xp, _UFUNC[function])
+    total = combine(*planes[:2], dtype=xp.float32 if out.dtype.short == "f16" and function in ("sum", "prod") else None)
+    for plane in planes[2:]:
+        combine(total, plane, out=total)
+    return total.astype(out.dtype.np, copy=False)
+
+
+def _arg_by_planes(xp: Any, function: str, x: Any, axes: int, out: TensorType) -> Any:
+    """The first extreme; NaN counts as one."""
+    beats = xp.greater if function == "argmax" else xp.less
+    at = xp.zeros(out.shape, out.dtype.np)
+    best = None
+    for number, k in enumerate(np.ndindex(x.shape[:axes])):
+        plane = x[k]
+        if best is None:
+            best = plane.copy()
+            continue
+        better = beats(plane, best)
+        if x.dtype.kind == "f":
+            better |= xp.isnan(plane) & ~xp.isnan(best)
+        at[better] = number
+        xp.copyto(best, plane, where=better)
+    return at
+
+
 def _evaluate(function: str) -> Any:
     def run(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
         x = inputs[0]
+        if _few_planes(x, params["axes"]):
+            return _by_planes(xp, function, x, len(params["axes"]), out)
         if function in ("sum", "prod"):
             wide = xp.float32 if out.dtype.short == "f16" else out.dtype.np
             return getattr(xp, function)(x, axis=params["axes"], dtype=wide).astype(out.dtype.np, copy=False)
-        if x.size == 0 and out.size:
+        if x.size == 0:
             # the identity: -inf for a maximum of nothing
             lowest = function == "max"
             if out.dtype.is_float:
@@ -54,9 +96,11 @@ def _evaluate_arg(function: str) -> Any:
     def run(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
         x, axes = inputs[0], params["axes"]
         rest = [i for i in range(x.ndim) if i not in axes]
-        flat = xp.transpose(x, (*rest, *axes)).reshape((*out.shape, -1))
-        if flat.shape[-1] == 0:
+        if x.size == 0:
             return xp.zeros(out.shape, out.dtype.np)
+        if _few_planes(x, axes):
+            return _arg_by_planes(xp, function, x, len(axes), out)
+        flat = xp.transpose(x, (*rest, *axes)).reshape((*out.shape, -1))
         return getattr(xp, function)(flat, axis=-1).astype(out.dtype.np)
 
     return run

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...dtypes import DType
 
-__all__ = ["divide", "function", "modulo", "round_away"]
+__all__ = ["divide", "function", "modulo", "power", "round_away"]
 
 
 def divide(xp: Any, a: Any, b: Any, dtype: DType) -> Any:
@@ -38,6 +38,17 @@ def modulo(xp: Any, a: Any, b: Any, dtype: DType) -> Any:
     zero = b == 0
     safe = xp.where(zero, xp.asarray(1, dtype.np), b)
     return xp.where(zero, xp.asarray(0, dtype.np), xp.mod(a, safe)).astype(dtype.np, copy=False)
+
+
+def power(xp: Any, a: Any, b: Any) -> Any:
+    """``a ** b`` as C's pow has it: NumPy's short cut for the exponent 0.5 is sqrt, which differs at -0 and -inf."""
+    y = xp.power(a, b)
+    if xp is np:
+        half = b == 0.5
+        if np.any(half):
+            root = np.where(a == -np.inf, np.inf, np.sqrt(a) + 0.0)
+            y = np.where(half, root, y).astype(y.dtype)
+    return y
 
 
 def round_away(xp: Any, x: Any) -> Any:
@@ -66,6 +77,8 @@ def _device_function(xp: Any, name: str) -> Callable[[Any], Any]:
         return lambda x: xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.absolute(x)))
     from cupyx.scipy import special  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+    if name == "trigamma":
+        return lambda x: special.polygamma(1, x).astype(x.dtype, copy=False)
     table = {"erf": "erf", "erfinv": "erfinv", "tgamma": "gamma", "lgamma": "gammaln", "digamma": "digamma"}
     plain = getattr(special, table[name])
     return lambda x: plain(x).astype(x.dtype, copy=False)
@@ -151,12 +164,14 @@ def _lgamma(x: float) -> float:
 
 
 def _digamma(x: float) -> float:
+    if x == 0:
+        return -math.copysign(math.inf, x)
     if math.isnan(x) or x == -math.inf or (x <= 0 and x == math.floor(x)):
         return math.nan
     if x == math.inf:
         return x
     if x < 0:
-        return _digamma(1 - x) - math.pi / math.tan(math.pi * x)
+        return _digamma(1 - x) - math.pi / math.tan(math.pi * (x - round(x)))  # exact: the pole is at an integer
     shift = 0.0
     while x < 10:  # recurrence, then the asymptotic series
         shift -= 1 / x
@@ -164,6 +179,24 @@ def _digamma(x: float) -> float:
     r = 1 / (x * x)
     series = r * (1 / 12 - r * (1 / 120 - r * (1 / 252 - r * (1 / 240 - r * (1 / 132 - r * 691 / 32760)))))
     return shift + math.log(x) - 0.5 / x - series
+
+
+def _trigamma(x: float) -> float:
+    if math.isnan(x) or x == -math.inf:
+        return math.nan
+    if x == math.inf:
+        return 0.0
+    if x <= 0:
+        if x == math.floor(x):
+            return math.inf
+        return (math.pi / math.sin(math.pi * (x - round(x)))) ** 2 - _trigamma(1 - x)
+    total = 0.0
+    while x < 16:  # recurrence, then the asymptotic series
+        total += 1 / (x * x)
+        x += 1
+    z = 1 / (x * x)
+    series = 1 / 6 - z * (1 / 30 - z * (1 / 42 - z * (1 / 30 - z * (5 / 66 - z * 691 / 2730))))
+    return total + (1 + series * z) / x + 0.5 * z
 
 
 _PLAIN: dict[str, Callable[[Any], Any]] = {
@@ -174,4 +207,5 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
     "tgamma": _scalar(_gamma),
     "lgamma": _scalar(_lgamma),
     "digamma": _scalar(_digamma),
+    "trigamma": _scalar(_trigamma),
 }

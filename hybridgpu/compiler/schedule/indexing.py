@@ -221,7 +221,8 @@ def divide(e: Expr, by: int) -> Expr:
         if isinstance(atom, Remainder) and atom.by % by == 0:
             # (e mod ab) // b = (e // b) mod a
             return whole + modulo(divide(atom.expr, by), atom.by // by)
-    return whole + Expr(((Quotient(rest, by), 1),))
+    rest, lifted = _lifted(rest, by)
+    return whole + Expr(((Quotient(rest, by), 1),)) + -lifted
 
 
 def modulo(e: Expr, by: int) -> Expr:
@@ -239,7 +240,16 @@ def modulo(e: Expr, by: int) -> Expr:
         atom = rest.terms[0][0]
         if isinstance(atom, Remainder) and atom.by % by == 0:
             return modulo(atom.expr, by)
-    return Expr(((Remainder(rest, by), 1),))
+    return Expr(((Remainder(_lifted(rest, by)[0], by), 1),))
+
+
+def _lifted(e: Expr, by: int) -> tuple[Expr, int]:
+    """``e`` plus the least multiple of ``by`` that makes it non-negative, and that multiple over ``by``.
+
+    C rounds quotients towards zero: what is divided in a kernel must not be negative.
+    """
+    lifted = max(0, -(e.low // by))
+    return e + lifted * by, lifted
 
 
 def linearize(index: Sequence[Expr], shape: Sequence[int]) -> Expr:
@@ -333,6 +343,13 @@ def operands(view: Node, index: Index) -> list[Operand]:
         moved = tuple(e + -lo for e, lo in zip(index, params["low"], strict=True))
         inside = tuple(c for c in (Condition(e, d) for e, d in zip(moved, x.shape, strict=True)) if not c.always)
         return [Operand(x, moved, inside)]
+    if name == "windows":
+        n = len(params["extent"])
+        steps = zip(index[:n], index[len(index) - n :], params["stride"], params["dilate"], strict=True)
+        moved = tuple(t * stride + k * dilate for k, t, stride, dilate in steps)
+        return [Operand(x, (*index[: len(index) - n], *moved))]
+    if name == "unwindows":
+        return [_unwindowed(view, index)]
     if name == "concat":
         axis, parts, at = params["axis"], [], 0
         for part in view.inputs:
@@ -344,6 +361,23 @@ def operands(view: Node, index: Index) -> list[Operand]:
                 parts.append(Operand(part, (*index[:axis], e, *index[axis + 1 :]), where))
         return parts
     raise AssertionError(f"{name} is no view")
+
+
+def _unwindowed(view: Node, index: Index) -> Operand:
+    """The window position that element ``index`` of an ``unwindows`` belongs to, where there is one."""
+    x, params = view.inputs[0], view.params
+    n = len(params["extent"])
+    lead = view.ndim - n
+    positions: list[Expr] = []
+    conditions: list[Condition] = []
+    for k, s, extent, stride, dilate in zip(
+        index[:n], index[lead:], x.shape[lead:], params["stride"], params["dilate"], strict=True
+    ):
+        offset = s + k * -dilate
+        position = divide(offset, stride)
+        positions.append(position)
+        conditions += [Condition(modulo(offset, stride), 1), Condition(position, extent)]
+    return Operand(x, (*index[:lead], *positions), tuple(c for c in conditions if not c.always))
 
 
 def reshaped(index: Index, shape: tuple[int, ...], target: tuple[int, ...]) -> Index:

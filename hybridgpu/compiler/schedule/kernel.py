@@ -227,7 +227,8 @@ class Writer:
             text = self.load(s)
         elif s.op == "index":
             assert s.offset is not None
-            text = f"({s.dtype.compute})({self.expr(s.offset)})"
+            position = self.expr(s.offset)
+            text = f"({s.dtype.compute})" + (position if position.isidentifier() else f"({position})")
         elif s.op == "inside":
             text = self.conditions(s)
         elif s.node is None:
@@ -244,6 +245,21 @@ class Writer:
         if not isinstance(expr, str):
             expr = expr([a.dtype for a in s.args], s.dtype)
         return expr.format(*(self.names[a] for a in s.args), T=s.dtype.compute)
+
+
+def address(pointer: str, offset: str) -> str:
+    """C text of ``pointer`` moved by ``offset`` elements."""
+    return pointer if offset == "0" else f"{pointer} + {offset if offset.isidentifier() else f'({offset})'}"
+
+
+def coordinates(variables: Sequence[Var], source: str) -> list[Statement]:
+    """Definitions of the variables from their row-major position ``source``."""
+    out, step = [], 1
+    for k, v in reversed(list(enumerate(variables))):
+        text = source if step == 1 else f"{source} / {step}"
+        out.append(Statement("Index", v.name, f"{text} % {v.extent}" if k else text))
+        step *= v.extent
+    return out[::-1]
 
 
 def mentioned(statements: Sequence[object]) -> frozenset[str]:
@@ -272,11 +288,34 @@ def traffic(program: ScalarProgram, whole: Sequence[Node] = ()) -> tuple[int, in
     for s in program.scalars:
         if s.op == "load":
             assert s.node is not None and s.offset is not None
-            used = s.offset.vars
-            points = math.prod(v.extent for v in program.vars if v in used)
-            touched[s.node] = min(s.node.size, touched.get(s.node, 0) + points)
+            touched[s.node] = min(s.node.size, touched.get(s.node, 0) + _positions(s.offset))
     read = sum(n * node.dtype.size for node, n in touched.items())
     return read, sum(store.node.type.nbytes for store in program.stores)
+
+
+def _positions(offset: Expr) -> int:
+    """The number of different values of ``offset``: fewer than points where windows overlap."""
+    if not offset.affine:  # read at run time, or taken apart: as many as there are points, at most
+        return math.prod(v.extent for v in offset.vars)
+    count, span = 1, 0
+    cluster: list[tuple[int, int]] = []  # (step, extent) that interleave
+    for step, extent in sorted((abs(c), a.high - a.low + 1) for a, c in offset.terms):
+        if step > span:
+            count, span, cluster = count * _reached(cluster), 0, []
+        span += step * (extent - 1)
+        cluster.append((step, extent))
+    return count * _reached(cluster)
+
+
+def _reached(cluster: list[tuple[int, int]]) -> int:
+    """The number of different sums of a multiple of each step."""
+    points = math.prod(extent for _, extent in cluster)
+    if len(cluster) < 2 or points > 1 << 20:
+        return points
+    values = {0}
+    for step, extent in cluster:
+        values = {v + step * k for v in values for k in range(extent)}
+    return len(values)
 
 
 def headers(program: ScalarProgram) -> tuple[str, ...]:
@@ -287,11 +326,14 @@ def headers(program: ScalarProgram) -> tuple[str, ...]:
         found["half.h"] = None
     if any(s.op == "compute" and s.node is not None and s.node.prim.name == "random_bits" for s in program.scalars):
         found["philox.h"] = None
-    if any(
-        s.op == "compute" and s.node is not None and s.node.prim.expr and "hg::" in _text(s) for s in program.scalars
-    ):
+    if any(s.op == "compute" and s.node is not None and s.node.prim.expr and _needs_math(s) for s in program.scalars):
         found["math.h"] = None
     return tuple(found)
+
+
+def _needs_math(s: Scalar) -> bool:
+    """True for a function of floats; those of integers are in core.h, which every kernel has."""
+    return "hg::" in _text(s) and any(a.dtype.is_float for a in (s, *s.args))
 
 
 def _text(s: Scalar) -> str:

@@ -14,7 +14,7 @@ from math import prod
 from ..ir.graph import Node
 from ..target import Target
 from .indexing import Expr, Var
-from .kernel import Kernel, Launch, Statement, Writer, headers, mentioned, summary, traffic
+from .kernel import Kernel, Launch, Statement, Writer, address, coordinates, headers, mentioned, summary, traffic
 from .scalar import Scalar, ScalarProgram
 
 __all__ = ["schedule_map"]
@@ -39,6 +39,10 @@ class Pack:
     type: str
     pointer: str
     offset: str
+
+    @property
+    def address(self) -> str:
+        return address(self.pointer, self.offset)
 
 
 def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) -> Kernel:
@@ -152,14 +156,7 @@ def _flat(program: ScalarProgram, writer: Writer, vector: int) -> dict[str, obje
         else:
             direct.append(Statement("", f"y{k}[{writer.expr(store.offset)}]", writer.names[store.value]))
     # coordinates of element e: the last axis is the remainder, the first one the quotient
-    coordinates, step = [], 1
-    for k, v in reversed(list(enumerate(program.vars))):
-        text = "e" if step == 1 else f"e / {step}"
-        if k:
-            text = f"{text} % {v.extent}"
-        name = base[inner] if v is inner else v.name
-        coordinates.append(Statement("Index", name, text))
-        step *= v.extent
+    position = coordinates([*program.vars[:-1], Var(base[inner], inner.extent)], "e")
     inside = mentioned([*each, *direct])
     outside = mentioned([*once, *(p.offset for p in (*packs, *stores)), *inside])
     needs_inner = inner.name in inside
@@ -167,7 +164,7 @@ def _flat(program: ScalarProgram, writer: Writer, vector: int) -> dict[str, obje
     return {
         "vector": vector,
         "tail": len(program.vars) == 1 and vector > 1,
-        "coordinates": [c for c in coordinates[::-1] if c.name in wanted],
+        "coordinates": [c for c in position if c.name in wanted],
         "packs": packs,
         "once": once,
         "each": each + direct,

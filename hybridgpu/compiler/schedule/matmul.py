@@ -17,7 +17,7 @@ from ..ir.graph import Node
 from ..passes.materialize import strided
 from ..target import Target
 from .indexing import Expr, Var, of_var, substitute
-from .kernel import Kernel, Launch, Statement, Writer, headers, summary, traffic
+from .kernel import Kernel, Launch, Statement, Writer, address, coordinates, headers, mentioned, summary, traffic
 from .scalar import ScalarProgram
 
 __all__ = ["schedule_matmul", "wants_kernel"]
@@ -50,6 +50,10 @@ class Matrix:
     first: int
     second: int
 
+    @property
+    def address(self) -> str:
+        return address(self.pointer, self.place)
+
 
 def schedule_matmul(program: ScalarProgram, dot: Node, target: Target, members: list[Node]) -> Kernel:
     """The kernel of a group around ``dot``; ``program.vars`` are the product's axes above extent 1."""
@@ -61,6 +65,7 @@ def schedule_matmul(program: ScalarProgram, dot: Node, target: Target, members: 
     batch, m, n = axes[:-2], axes[-2], axes[-1]
     depth = dot.inputs[0].shape[-1]
     operands = []
+    starts: list[str] = []  # where an element's row and column begin
     memory = []
     for operand in dot.inputs:
         found = strided(operand)
@@ -70,6 +75,8 @@ def schedule_matmul(program: ScalarProgram, dot: Node, target: Target, members: 
         table = {v: of_var(b) for v, b in zip(variables[:-2], batch, strict=True)}
         place = substitute(Expr(tuple((a, c) for a, c in offset.terms if a in variables[:-2]), offset.const), table)
         along, across = (offset.coefficient(v) for v in variables[-2:])
+        start = place + (of_var(m) * along if not starts else of_var(n) * across)
+        starts.append(address(pointer, writer.expr(start)))
         operands.append(Matrix(pointer, writer.expr(place), along, across))
         memory.append(node)
     left, right = operands
@@ -91,6 +98,7 @@ def schedule_matmul(program: ScalarProgram, dot: Node, target: Target, members: 
         "right": right,
         "form": form,
         "first": first,
+        "starts": starts,
         "batched": bool(batch),
         "batch": [(v.name, v.extent) for v in batch],
         "rest": [(v.name, v.extent) for v in rest],
@@ -104,6 +112,8 @@ def schedule_matmul(program: ScalarProgram, dot: Node, target: Target, members: 
     read, written = traffic(program, memory)
     launch = None
     if target.name == "cuda":
+        used = mentioned([*starts, *statements])
+        fields["coordinates"] = [s for s in coordinates([*batch, m, n], "e") if s.name in used]
         per_block = 8 if form == "dots" else 128
         launch = Launch(threads=256 if form == "dots" else 128, extent=0, scale=per_outer, per_block=per_block)
     return Kernel(

@@ -20,13 +20,16 @@ from typing import Any
 from ..ir.graph import Node
 from ..target import Target
 from .indexing import Expr, Opaque, Quotient, Remainder, Var
-from .kernel import Kernel, Launch, Statement, Writer, headers, mentioned, summary, traffic
+from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, mentioned, summary, traffic
 from .scalar import Reduction, Scalar, ScalarProgram
 
 __all__ = ["schedule_rows"]
 
 _COMBINE = {"sum": "Sum", "prod": "Prod", "amax": "Max", "amin": "Min", "argmax": "ArgMax", "argmin": "ArgMin"}
 _LANES = 64  #: columns that one CPU tile works on at once
+_WINDOW = 64  #: elements of a window, …
+_STEP = 4  #: … distance of windows, …
+_NEIGHBOURS = 4  #: … and their number along an axis, for which each lane or thread takes a window of its own
 _CHUNK = 512  #: elements that a CPU pass computes before it folds them into the accumulators
 _REGISTERS = 16  #: values of one row that a CUDA thread keeps
 _RECOMPUTE = 6  #: scalar operations that are cheaper to repeat than to keep
@@ -73,6 +76,9 @@ class Pass:
     keep: list[tuple[str, str]] = field(default_factory=list)
     stores: list[Statement] = field(default_factory=list)
     accumulators: list[Accumulator] = field(default_factory=list)
+    row_tile: bool = False  #: the columns form's row statements, and those of every element,
+    each_tile: bool = False  #: mention the tile's variable
+    column: bool = False  #: CUDA: its position along the row is needed
     row_in: list[tuple[str, str]] = field(default_factory=list)
     row_out: list[tuple[str, str]] = field(default_factory=list)
     each_in: list[tuple[str, str]] = field(default_factory=list)
@@ -93,11 +99,13 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         program.vars.append(program.reduced[0])
     fields, choice, launch = _FORMS[target.name](program, rows, width, columns)
     keeps = not columns and width * 4 <= target.register_row and (target.name == "cpu" or fields["items"] <= _REGISTERS)
-    plan = Plan(program, writer, keeps)
+    plan = Plan(program, writer, keeps, fields["kept"])
     read, written = traffic(program)
     full = any(plan.is_full_store(s.value, s.offset.vars) for s in program.stores)
     if target.name == "cuda":
         _drop_unused(fields, plan)
+    elif columns:
+        _note_tile(fields, plan)
     fields |= {
         "pointers": writer.pointer_list(outputs),
         "width": width,
@@ -126,17 +134,21 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
 
 def _drop_unused(fields: dict[str, Any], plan: Plan) -> None:
     """Leave out definitions of coordinates that nothing reads (NVRTC warns of them)."""
-    each = mentioned([s for w in plan.passes for s in (*w.each, *w.stores, *(a.position for a in w.accumulators))])
-    row = mentioned([*(s for w in plan.passes for s in w.row), *plan.row_stores])
-    fields["row_index"] = [s for s in fields["row_index"] if s.name in each | row]
-    fields["reduced_in"] = [
-        [
-            s
-            for s in fields["reduced_index"]
-            if s.name in mentioned([*w.each, *w.stores, *(a.position for a in w.accumulators)])
-        ]
-        for w in plan.passes
-    ]
+    walks = [mentioned([*w.each, *w.stores, *(a.position for a in w.accumulators)]) for w in plan.passes]
+    used = mentioned([*(s for w in plan.passes for s in w.row), *plan.row_stores]).union(*walks)
+    fields["row_index"] = [s for s in fields["row_index"] if s.name in used]
+    fields["reads_row"] = fields["row"] in used or bool(fields["row_index"])
+    fields["reduced_in"] = [[s for s in fields["reduced_index"] if s.name in walk] for walk in walks]
+    for w, walk, inside in zip(plan.passes, walks, fields["reduced_in"], strict=True):
+        w.column = fields["partial"] or fields["column"] in walk or bool(inside)
+
+
+def _note_tile(fields: dict[str, Any], plan: Plan) -> None:
+    """Where the columns form needs the tile's variable."""
+    for w in plan.passes:
+        last = plan.row_stores if w is plan.passes[-1] else []
+        w.row_tile = fields["tile"] in mentioned([*w.row, *last])
+        w.each_tile = fields["tile"] in mentioned([*w.each, *w.stores, *(a.position for a in w.accumulators)])
 
 
 _Form = tuple[dict[str, Any], dict[str, Any], Launch | None]
@@ -174,8 +186,12 @@ def _cuda_form(program: ScalarProgram, rows: list[Var], width: int, columns: boo
         "items": -(-width // team),
         "partial": width % team != 0,
         "inner_rows": inner,
-        "row_index": _coordinates(rows, "r"),
-        "reduced_index": _coordinates(program.reduced, "c"),
+        "guarded": 1 < team < threads,
+        "kept": "kept",
+        "row": rows[0].name if len(rows) == 1 else "r",
+        "column": program.reduced[0].name if len(program.reduced) == 1 else "c",
+        "row_index": coordinates(rows, "r") if len(rows) > 1 else [],
+        "reduced_index": coordinates(program.reduced, "c") if len(program.reduced) > 1 else [],
         "index_type": "int" if 2 * max([total, *sizes]) < 1 << 31 else "long long",
     }
     launch = Launch(threads, extent=0, scale=inner, per_block=threads // team, limit=2048 // threads * 8)
@@ -183,16 +199,6 @@ def _cuda_form(program: ScalarProgram, rows: list[Var], width: int, columns: boo
 
 
 _FORMS: dict[str, Callable[..., _Form]] = {"cpu": _cpu_form, "cuda": _cuda_form}
-
-
-def _coordinates(variables: list[Var], source: str) -> list[Statement]:
-    """Definitions of the variables from their row-major position ``source``."""
-    out, step = [], 1
-    for k, v in reversed(list(enumerate(variables))):
-        text = source if step == 1 else f"{source} / {step}"
-        out.append(Statement("Index", v.name, f"{text} % {v.extent}" if k else text))
-        step *= v.extent
-    return out[::-1]
 
 
 def _linear(variables: list[Var]) -> str:
@@ -214,9 +220,23 @@ def _is_columns(program: ScalarProgram, rows: list[Var]) -> bool:
     votes = 0
     for s in program.scalars:
         if s.op == "load" and s.offset is not None and s.vars & set(program.reduced):
-            votes += s.offset.coefficient(rows[-1]) == 1
-            votes -= s.offset.coefficient(program.reduced[-1]) == 1
-    return votes > 0
+            elements = prod(v.extent for v in s.vars)
+            votes += elements * (s.offset.coefficient(rows[-1]) == 1)
+            votes -= elements * (s.offset.coefficient(program.reduced[-1]) == 1)
+    return votes > 0 or _small_windows(program, rows[-1])
+
+
+def _small_windows(program: ScalarProgram, row: Var) -> bool:
+    """True if small windows slide over the data: neighbouring rows overlap or follow each other closely."""
+    offsets = [s.offset for s in program.scalars if s.op == "load" and s.offset and s.vars & set(program.reduced)]
+    return bool(offsets) and all(_slides(program, e, row) for e in offsets)
+
+
+def _slides(program: ScalarProgram, offset: Expr, row: Var) -> bool:
+    step = offset.coefficient(row)
+    last = program.reduced[-1].extent
+    small = prod(v.extent for v in program.reduced) <= _WINDOW and row.extent >= _NEIGHBOURS
+    return small and 0 < step <= _STEP and (len(program.reduced) > 1 or step < last)
 
 
 class Plan:
@@ -229,8 +249,8 @@ class Plan:
         row_values: (type, name) of row values that outlive the block that computes them.
     """
 
-    def __init__(self, program: ScalarProgram, writer: Writer, keeps: bool) -> None:
-        self.program, self.writer, self.keeps = program, writer, keeps
+    def __init__(self, program: ScalarProgram, writer: Writer, keeps: bool, kept: str) -> None:
+        self.program, self.writer, self.keeps, self.kept = program, writer, keeps, kept
         self.reduced = set(program.reduced)
         self.reduction_of = {r.result: r for r in program.reductions}
         self.phase: dict[Scalar, int] = {}
@@ -269,7 +289,7 @@ class Plan:
             for s in order:
                 if s in self.cached and s in computed:
                     statement: Statement | None = Statement(
-                        s.dtype.compute, self.writer.names[s], f"{self.cached[s]}[kept]"
+                        s.dtype.compute, self.writer.names[s], f"{self.cached[s]}[{self.kept}]"
                     )
                 else:
                     statement = self.writer.statement(s)
@@ -371,7 +391,7 @@ class Plan:
             walk.each_in = [entry(s) for s in used]
             crossing.update(dict.fromkeys([*incoming, *used]))
         for k, walk in enumerate(self.passes):
-            walk.row_out = [entry(s) for s in rows[k] if s in crossing]
+            walk.row_out = [entry(s) for s in rows[k] if s in crossing and s.op != "reduction"]
         self.row_values = [entry(s) for s in crossing]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...dtypes import DType, bool_, i64, u32
 from ..ir.graph import Node
-from ..passes.fuse.group import Group, reduced_index
+from ..passes.fuse.group import CONTRACTIONS, Group, reduced_index
 from .indexing import Condition, Expr, Index, Opaque, Var, const, linearize, operands, substitute
 
 __all__ = ["Reduction", "Scalar", "ScalarProgram", "Store", "scalar_program"]
@@ -76,7 +76,7 @@ class ScalarProgram:
     stores: list[Store]
     vars: list[Var]
     reduced: list[Var]
-    result: Scalar | None = None  #: stands for the dot's element in an epilogue
+    result: Scalar | None = None  #: stands for the contraction's element in an epilogue
 
     def expressions(self) -> list[Expr]:
         """Every index expression in use."""
@@ -209,7 +209,9 @@ class _Evaluator:
             words = [self.load(node.inputs[0], const(k), ()) for k in range(4)]
             position = self.index(linearize(index, node.shape), i64)
             return self.compute(node, (*words, position, self.constant(node.params["stream"], u32)))
-        if node.prim.name == "dot":
+        if node.prim.name in ("copy", "stop_gradient"):  # no arithmetic: the same scalar
+            return self.memo[(node.inputs[0], index, conditions)]
+        if node.prim.name in CONTRACTIONS:
             if self.contract is None:
                 self.contract = self.make(Scalar("reduction", node.dtype, node=node, vars=frozenset(self.group.vars)))
             return self.contract
@@ -219,10 +221,12 @@ class _Evaluator:
     def build_view(self, node: Node, index: Index, conditions: tuple[Condition, ...]) -> Scalar:
         parts = operands(node, index)
         values = [self.memo[(o.node, o.index, _join(conditions, o.conditions))] for o in parts]
-        if node.prim.name == "pad":
+        if node.prim.name in ("pad", "unwindows"):
             if not parts[0].conditions:
                 return values[0]
-            return self.choose(parts[0].conditions, values[0], self.constant(node.params["value"], node.dtype))
+            return self.choose(
+                parts[0].conditions, values[0], self.constant(node.params.get("value", 0), node.dtype)
+            )
         if not parts:  # a join of empty arrays is never visited
             return self.constant(0, node.dtype)
         result = values[-1]

@@ -8,5 +8,20 @@ from .activations import *  # noqa: F403
 from .activations import __all__ as _activations
 from .basic import *  # noqa: F403
 from .basic import __all__ as _basic
+from .conv import *  # noqa: F403
+from .conv import __all__ as _conv
+from .normalization import *  # noqa: F403
+from .normalization import __all__ as _normalization
+from .pooling import *  # noqa: F403
+from .pooling import __all__ as _pooling
 
-__all__ = ["Block", "HybridBlock", "SymbolBlock", *_activations, *_basic]
+__all__ = [
+    "Block",
+    "HybridBlock",
+    "SymbolBlock",
+    *_activations,
+    *_basic,
+    *_conv,
+    *_normalization,
+    *_pooling,
+]

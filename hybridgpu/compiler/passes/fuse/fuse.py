@@ -17,13 +17,14 @@ from ...ir.graph import Graph, Node
 from ...schedule.indexing import Expr, Index, Var, all_vars, linearize, of_var
 from ...target import Target
 from ..materialize import base
-from .group import Cut, Group, bijective, reexpress, source
+from .group import CONTRACTIONS, Cut, Group, bijective, reexpress, source
 
 __all__ = ["FusionPlan", "fuse"]
 
 _LOOK_AHEAD = 24  #: operands that are looked at for a reduction
+_SIBLINGS = 4  #: groups of one level that a further one is tried to be merged with
 _FAMILIES_IN_KERNELS = ("elementwise", "reduce")
-_MEMBERS_BY_NAME = ("take", "take_along", "random_bits", "dot")
+_MEMBERS_BY_NAME = ("take", "take_along", "random_bits")
 
 
 @dataclass
@@ -70,7 +71,7 @@ def fuse(graph: Graph, target: Target, generated_dots: frozenset[Node] = frozens
     Args:
         graph: every output is a node that computes (see ``materialize``).
         target: limits and costs.
-        generated_dots: the matrix products for which a kernel is generated; others go to a library.
+        generated_dots: the matrix products and convolutions for which a kernel is generated; others go to a library.
     """
     state = _State(graph, target, generated_dots, set(graph.outputs))
     for node in reversed(graph.nodes):
@@ -110,8 +111,8 @@ def _place(state: _State, node: Node) -> None:
                 return
             state.cuts.append(cut)
     group = state.open(level)
-    if node.prim.name == "dot":
-        # matmul kernels know their variables by the axis of the product
+    if node.prim.name in CONTRACTIONS:
+        # their kernels know variables by the axis of the result
         axes = [Var(f"i{k}", d) for k, d in enumerate(node.shape)]
         group.vars = [v for v in axes if v.extent > 1]
         group.contract = node
@@ -124,7 +125,7 @@ def _place(state: _State, node: Node) -> None:
 
 
 def _is_member(state: _State, node: Node) -> bool:
-    if node.prim.name == "dot":
+    if node.prim.name in CONTRACTIONS:
         return node in state.generated_dots
     if node.prim.name in _MEMBERS_BY_NAME:
         return True
@@ -150,19 +151,18 @@ def _admit(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> C
     if group.library is not None:
         return refuse("library", f"{group.library.prim.name} is a library call, which takes its operands from memory")
     if node in group.memory:
-        return refuse(
-            "memory", f"{_describe(group.anchor)} reads {_describe(node)} at positions known only at run time"
-        )
+        how = "many times" if group.contract is not None else "at positions known only at run time"
+        return refuse("memory", f"{_describe(group.anchor)} reads {_describe(node)} {how}")
     if len(group.at) >= state.target.max_nodes:
         return refuse("size", f"the kernel already holds {len(group.at)} operations")
     if len(group.pending) + len(node.inputs) > state.target.max_arguments:
         return refuse("arguments", f"the kernel would read more than {state.target.max_arguments} arrays")
     if node.prim.family == "reduce":
         return _admit_reduction(state, group, node, needed_elsewhere)
-    if node.prim.name == "dot":
-        return _admit_dot(state, group, node)
+    if node.prim.name in CONTRACTIONS:
+        return _admit_contraction(state, group, node)
     if group.contract is not None and node.prim.name in ("take", "take_along"):
-        return refuse("epilogue", "a matrix product's epilogue does not gather")
+        return refuse("epilogue", "the epilogue of a contraction does not gather")
     return _admit_elementwise(state, group, node, needed_elsewhere)
 
 
@@ -221,7 +221,7 @@ def _executions(group: Group, node: Node, index: Index) -> int:
 def _admit_reduction(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
     operand = node.inputs[0]
     if group.contract is not None:
-        return Cut(node, group.anchor, "epilogue", "a matrix product's epilogue does not hold reductions")
+        return Cut(node, group.anchor, "epilogue", "the epilogue of a contraction does not hold reductions")
     if node.size == 0 or operand.size == 0:
         return Cut(node, group.anchor, "empty", "an empty array is reduced on its own")
     offset = group.refine(node)
@@ -253,14 +253,14 @@ def _admit_reduction(state: _State, group: Group, node: Node, needed_elsewhere: 
     return None
 
 
-def _admit_dot(state: _State, group: Group, node: Node) -> Cut | None:
+def _admit_contraction(state: _State, group: Group, node: Node) -> Cut | None:
     if group.contract is not None or group.reduced:
-        return Cut(node, group.anchor, "pattern", "the kernel already contains a matrix product or a reduction")
+        return Cut(node, group.anchor, "pattern", "the kernel already contains a contraction or a reduction")
     offset = group.refine(node)
     order = bijective(offset, node.size) if offset is not None else None
     if offset is None or order is None or set(order) != set(group.vars):
         return Cut(
-            node, group.anchor, "epilogue", f"{_describe(group.anchor)} does not read each result of the product once"
+            node, group.anchor, "epilogue", f"{_describe(group.anchor)} does not read each result of the contraction once"
         )
     group.vars, table = reexpress(offset, node.shape)
     group.replace(table)
@@ -283,7 +283,7 @@ def _merge(state: _State, a: Group, b: Group, shared: Node) -> Cut | None:
         return Cut(a.anchor, b.anchor, rule, reason)
 
     if a.library or b.library or a.contract or b.contract:
-        return refuse("kind", "matrix products and library calls do not share a kernel with their siblings")
+        return refuse("kind", "contractions and library calls do not share a kernel with their siblings")
     if len(a.at) + len(b.at) > state.target.max_nodes:
         return refuse("size", "together the kernels would hold too many operations")
     if len({**a.pending, **b.pending}) > state.target.max_arguments:
@@ -368,10 +368,18 @@ def _merge_siblings(state: _State) -> None:
     for node in state.graph.nodes:
         if node not in state.readers or (node.prim.family == "leaf" and node.prim.name != "input"):
             continue
-        by_level: dict[int, Group] = {}
+        by_level: dict[int, list[Group]] = {}
         for g in state.resolve(node):
-            if g.library or g.contract or node in g.memory or node not in g.pending or len(g.pending[node]) != 1:
+            if g.library or g.contract or node not in g.pending or len(g.pending[node]) != 1:
                 continue
-            first = by_level.setdefault(g.level, g)
-            if first is not g and first.points == g.points and all_vars(g.pending[node][0]) == set(g.vars):
-                _merge(state, first, g, node)
+            if node in g.memory and node.prim.name != "input":  # an input always is
+                continue
+            met = by_level.setdefault(g.level, [])
+            whole = all_vars(g.pending[node][0]) == set(g.vars)
+            for other in met[:_SIBLINGS]:
+                # rows may be few: reading an argument once is no reason to make a map as slow as a reduction
+                alike = node.prim.name != "input" or bool(other.reduced) == bool(g.reduced)
+                if whole and alike and other.points == g.points and _merge(state, other, g, node) is None:
+                    break
+            else:
+                met.append(g)

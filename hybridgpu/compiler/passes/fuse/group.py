@@ -31,7 +31,9 @@ from ...schedule.indexing import (
     substitute,
 )
 
-__all__ = ["Cut", "Group", "Read", "bijective", "reads"]
+__all__ = ["CONTRACTIONS", "Cut", "Group", "Read", "bijective", "reads"]
+
+CONTRACTIONS = ("dot", "conv")  #: primitives whose kernels take what follows as an epilogue
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Group:
         reduced: the variables that reductions run over.
         at: member -> its index.
         pending: node outside (or not yet inside) -> the indices at which members read it.
-        contract: the dot whose epilogue this group is, if any.
+        contract: the dot or conv whose epilogue this group is, if any.
         library: the node that a library computes, alone in its group.
     """
 
@@ -223,7 +225,7 @@ def reads(group: Group, node: Node, index: Index) -> list[Read]:
         return through(node.inputs[0], reduced_index(group, node, index))
     if name == "random_bits":
         return [Read(node.inputs[0], (ZERO,), False)]
-    if name == "dot":
+    if name in CONTRACTIONS:
         return [Read(source(i), (), False) for i in node.inputs]
     raise AssertionError(f"{name} cannot be a member of a group")
 

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that only a GPU can show, in one run: bench/gpu_check.sh starts this.
+
+    python bench/gpu_check.py [--steps tests,kernels,…] [--peers PYTHON …] [--out FOLDER] [--full] [--emulate]
+
+Steps: ``tests`` (pytest -m gpu), ``kernels`` (every kind of kernel against the reference, and its bandwidth),
+``memcheck``, ``racecheck``, ``initcheck``, ``synccheck`` (compute-sanitizer over the same kernels), ``bench``
+(hybridgpu bench) and ``peers`` (bench/peers.py). A step that fails is recorded and the rest goes on.
+
+Writes check.json and check.log into bench/results/DATE-GPU, or into FOLDER. Exits with 0 if every step that
+could run passed, 1 if one failed, 2 if there is no GPU. ``--emulate`` rehearses the run without a GPU: kernels are
+executed on the CPU, the benchmark measures the CPU, and the document says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, TextIO
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+SCHEMA = "hybridgpu-gpu-check/1"
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+STEPS = ("tests", "kernels", *TOOLS, "bench", "peers")
+SANITIZER_FOUND = 86  #: exit code of compute-sanitizer where it reports something
+
+
+@dataclass
+class Result:
+    """One step.
+
+    Attributes:
+        status: passed, failed or missing (a tool that is not here).
+        detail: a sentence: why it failed, what is missing.
+        data: what the step measured.
+    """
+
+    name: str
+    status: str
+    command: str = ""
+    exit_code: int | None = None
+    seconds: float = 0.0
+    detail: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+class Log:
+    """Everything the steps print, on the terminal and in a file, without the folders of this machine."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        text = public(text)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        self._file.write(text)
+        self._file.flush()
+
+
+def public(text: str) -> str:
+    """A text in which this machine's folders are named by what they are."""
+    known = {str(ROOT): ".", sys.prefix: "PYTHON", tempfile.gettempdir(): "TMP", str(Path.home()): "HOME"}
+    for folder in sorted(known, key=len, reverse=True):
+        if len(folder) > 1:
+            text = re.sub(rf"(?<!\w){re.escape(folder)}(?![\w.-])", known[folder], text)
+    return text
+
+
+def run(command: Sequence[str], log: Log, seconds: float, **more: str) -> tuple[int, str]:
+    """(exit code, output) of a command, shown while it runs; one that takes longer is ended, with code 124."""
+    path = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH", "")) if p)
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **more}
+    process = subprocess.Popen(
+        list(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=ROOT, env=environment
+    )  # fmt: skip
+    assert process.stdout is not None
+    lines: queue.Queue[str | None] = queue.Queue()
+
+    def read(stream: TextIO) -> None:
+        for line in stream:
+            lines.put(line)
+        lines.put(None)
+
+    threading.Thread(target=read, args=(process.stdout,), daemon=True).start()
+    output, end = [], time.monotonic() + seconds
+    while True:
+        try:
+            line = lines.get(timeout=max(0.01, end - time.monotonic()))
+        except queue.Empty:
+            process.kill()
+            process.wait()
+            log.write(f"ended after {seconds:.0f} s\n")
+            return 124, "".join(output)
+        if line is None:
+            return process.wait(), "".join(output)
+        output.append(line)
+        log.write(line)
+
+
+class Check:
+    """The steps, with what they share.
+
+    Args:
+        full: the benchmark's long form.
+        emulate: a rehearsal without a GPU.
+        peers: further interpreters for bench/peers.py.
+        seconds: what a step may take.
+    """
+
+    def __init__(self, log: Log, folder: Path, full: bool, emulate: bool, peers: Sequence[str], seconds: float) -> None:
+        self.log, self.folder, self.full, self.emulate = log, folder, full, emulate
+        self.peers, self.seconds = list(peers), seconds
+
+    def step(self, name: str) -> Result:
+        """Run a step; whatever goes wrong becomes its result."""
+        self.log.write(f"\n== {name}\n")
+        start = time.monotonic()
+        method: Callable[[str], Result] = self._sanitizer if name in TOOLS else getattr(self, f"_{name}")
+        try:
+            result = method(name)
+        except Exception as e:
+            result = Result(name, "failed", detail=public(f"{type(e).__name__}: {e}"))
+        result.seconds = round(time.monotonic() - start, 1)
+        self.log.write(f"== {name}: {result.status} {result.detail}".rstrip() + "\n")
+        return result
+
+    def _run(self, name: str, command: Sequence[str], **more: str) -> tuple[Result, str]:
+        code, output = run(command, self.log, self.seconds, **more)
+        shown = public(" ".join("python" if c == sys.executable else c for c in command))
+        result = Result(name, "failed" if code else "passed", shown, code)
+        if code:
+            last = [line for line in output.splitlines() if line.strip()]
+            result.detail = public(last[-1])[:300] if last else f"it ended with code {code}"
+            if code == 124:
+                result.detail = f"it took longer than {self.seconds:.0f} s"
+        return result, output
+
+    def _tests(self, name: str) -> Result:
+        file = self.folder / "tests.xml"
+        chosen = ["-k", "emulated"] if self.emulate else ["-m", "gpu"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "tests/gpu",
+            *chosen,
+            "-p",
+            "no:cacheprovider",
+            "--tb=short",
+            f"--junitxml={file}",
+        ]
+        result, _ = self._run(name, command)
+        result.data = junit(file)
+        if not result.data["passed"] and result.status == "passed":
+            result.status, result.detail = "failed", "no test ran"
+        return result
+
+    def _kernels(self, name: str) -> Result:
+        file = self.folder / "kernels.json"
+        command = [
+            sys.executable,
+            "bench/gpu_kernels.py",
+            "--json",
+            str(file),
+            *(["--emulate"] if self.emulate else []),
+        ]
+        result, _ = self._run(name, command)
+        result.data = read(file)
+        return result
+
+    def _sanitizer(self, name: str) -> Result:
+        binary = find_sanitizer()
+        if binary is None:
+            looked = "on the PATH, in $CUDA_HOME, $CUDA_PATH and /usr/local/cuda"
+            return Result(
+                name,
+                "missing",
+                detail=f"compute-sanitizer is not here (looked {looked}); it comes with the CUDA toolkit",
+            )
+        if self.emulate:
+            return Result(name, "missing", detail="compute-sanitizer needs a GPU; the emulated one has its own checks")
+        options = ["--tool", name, "--error-exitcode", str(SANITIZER_FOUND), "--print-limit", "20"]
+        command = [binary, *options, sys.executable, "bench/gpu_kernels.py", "--no-timing", "--no-pool"]
+        result, output = self._run(name, command)
+        result.command = result.command.replace(binary, "compute-sanitizer")
+        result.data = sanitizer_summary(output)
+        if "errors" not in result.data and result.status == "passed":
+            result.status, result.detail = "failed", "compute-sanitizer printed no summary"
+        return result
+
+    def _bench(self, name: str) -> Result:
+        file = self.folder / "bench.json"
+        device = "cpu" if self.emulate else "gpu"
+        options = ["--device", device, "--full" if self.full else "--quick", "--json", str(file)]
+        result, _ = self._run(name, [sys.executable, "-m", "hybridgpu", "bench", *options])
+        result.data = read(file)
+        return result
+
+    def _peers(self, name: str) -> Result:
+        folder = self.folder / "peers"
+        device = "cpu" if self.emulate else "gpu"
+        options = ["--device", device, "--out", str(folder), *([] if self.full else ["--quick", "--rounds", "5"])]
+        result, _ = self._run(name, [sys.executable, "bench/peers.py", *self.peers, *options])
+        files = sorted(folder.glob("*.json"))
+        result.data = read(files[0]) if files else {}
+        result.command = public(result.command)
+        return result
+
+
+def read(file: Path) -> dict[str, Any]:
+    """A step's JSON; what it did not write is empty."""
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return found
+
+
+def junit(file: Path) -> dict[str, Any]:
+    """Counts of a pytest run, and the first line of every failure."""
+    found: dict[str, Any] = {"passed": 0, "failed": 0, "errors": 0, "skipped": 0, "failures": []}
+    if not file.exists():
+        return found
+    kinds = {"failure": "failed", "error": "errors", "skipped": "skipped"}
+    for case in ElementTree.parse(file).iter("testcase"):
+        kind = next((kinds[child.tag] for child in case if child.tag in kinds), "passed")
+        found[kind] += 1
+        if kind in ("failed", "errors"):
+            message = next((child.get("message") or "" for child in case if child.tag in kinds), "")
+            text = f"{case.get('classname')}::{case.get('name')}: {' '.join(message.split())}"
+            found["failures"].append(public(text)[:400])
+    return found
+
+
+def sanitizer_summary(output: str) -> dict[str, Any]:
+    """How many errors (and, of racecheck, hazards) compute-sanitizer counted, and the first lines it said of them."""
+    found: dict[str, Any] = {}
+    counts = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)", output)
+    if counts:
+        found["errors"] = sum(map(int, counts))
+    lines = [line for line in output.splitlines() if line.startswith("=========") and line.strip("= ")]
+    found["first"] = [public(line) for line in lines[:20]] if found.get("errors") else []
+    version = next((line for line in lines if "COMPUTE-SANITIZER" in line), "")
+    found["tool"] = version.strip("= ")
+    return found
+
+
+def find_sanitizer() -> str | None:
+    """compute-sanitizer's path."""
+    folders = [os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""), "/usr/local/cuda"]
+    places = [os.environ.get("PATH", ""), *(str(Path(f, "bin")) for f in folders if f)]
+    return shutil.which("compute-sanitizer", path=os.pathsep.join(places))
+
+
+def summary(results: Sequence[Result]) -> str:
+    """A line a step."""
+    return "".join(f"{r.name:<10} {r.status:<8} {r.seconds:7.1f} s  {r.detail}".rstrip() + "\n" for r in results)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", default=",".join(STEPS), help="some of %(default)s")
+    parser.add_argument("--peers", nargs="*", default=[], metavar="PYTHON", help="interpreters that have torch, jax, …")
+    parser.add_argument("--out", type=Path, metavar="FOLDER")
+    parser.add_argument("--full", action="store_true", help="all sizes and rounds of the benchmarks")
+    parser.add_argument(
+        "--timeout", type=float, default=1800, metavar="SECONDS", help="that a step may take (default: %(default)s)"
+    )
+    parser.add_argument("--emulate", action="store_true", help="rehearse without a GPU; needs --out")
+    options = parser.parse_args(arguments)
+    options.steps = [s for s in options.steps.split(",") if s]
+    unknown = [s for s in options.steps if s not in STEPS]
+    if unknown:
+        parser.error(f"no such step: {', '.join(unknown)}; there are {', '.join(STEPS)}")
+    if options.emulate and options.out is None:
+        parser.error("a rehearsal's results do not belong among the measured ones: name a folder with --out")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    from hybridgpu.cli.cache import open_store
+    from hybridgpu.cli.machine import gpu_search, machine
+
+    facts = machine(open_store())
+    gpus = facts["cuda"]["gpus"]
+    if not gpus and not options.emulate:
+        looked = "\n".join(f"  {what}: {found}" for what, found in gpu_search())
+        print(f"error: no GPU was found, so nothing was checked. Looked for:\n{looked}", file=sys.stderr)
+        return 2
+    date = datetime.now(timezone.utc)
+    name = re.sub(r"[^a-z0-9]+", "-", gpus[0]["name"].lower()).strip("-") if gpus else "emulated"
+    folder = options.out or ROOT / "bench" / "results" / f"{date:%Y-%m-%d}-{name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "date": date.isoformat(timespec="seconds"),
+        "emulated": options.emulate,
+        "machine": facts,
+        "steps": [],
+    }
+    results: list[Result] = []
+    with (folder / "check.log").open("w", encoding="utf-8") as file, tempfile.TemporaryDirectory() as work:
+        log = Log(file)
+        check = Check(log, Path(work), options.full, options.emulate, options.peers, options.timeout)
+        for step in options.steps:
+            results.append(check.step(step))
+            document["steps"] = [asdict(r) for r in results]  # written every time: a machine may be taken away
+            (folder / "check.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        log.write("\n" + summary(results))
+    print(f"wrote check.json and check.log into {folder}")
+    return 1 if any(r.status == "failed" for r in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolution over any number of spatial axes, general enough to contain its own derivatives.
+
+``conv(x, w)`` with x (N, C, *S) and w (O, C / groups, *K) is::
+
+    y[n, o, s] = sum over c, k of  X[n, c, s * stride + k * dilate] * w[o, c, k]
+
+where X is x with ``base_dilate - 1`` zeros between neighbours, then ``low`` and ``high`` zeros at
+its ends (negative: elements cut off). A transposed convolution is one with ``base_dilate``; the
+derivative by x is the convolution of the cotangent with the flipped weight, and the derivative by w
+that of x with the cotangent, batch and channels exchanged. So higher orders need nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd, prod
+from typing import Any
+
+from ..ir.graph import Builder, Node, Params, Primitive
+from ..ir.types import TensorType, tensor_type
+
+__all__ = ["ROWS"]
+
+_CHUNK = 4 << 20  #: bytes of unfolded windows at a time: they stay in the cache
+_WIDE = 64  #: output positions from which a product a sample is wide enough for BLAS
+
+
+def _span(extent: int, step: int) -> int:
+    """What ``extent`` positions ``step`` apart cover."""
+    return (extent - 1) * step + 1 if extent else 0
+
+
+def _infer(types: Sequence[TensorType], params: Params) -> TensorType:
+    x, w = types
+    n, groups = x.ndim - 2, params["groups"]
+    spans = [params[k] for k in ("stride", "low", "high", "dilate", "base_dilate")]
+    fits = n >= 1 and w.ndim == x.ndim and all(len(s) == n for s in spans) and x.dtype is w.dtype
+    if not fits or x.shape[1] != w.shape[1] * groups or w.shape[0] % groups or not x.dtype.is_float:
+        raise TypeError(f"conv of {x!r} and {w!r} with {dict(params)}")
+    shape = []
+    for d, k, stride, low, high, dilate, base in zip(x.shape[2:], w.shape[2:], *spans, strict=True):
+        free = _span(d, base) + low + high - _span(k, dilate)
+        if min(stride, dilate, base, k) < 1 or free < 0:
+            raise TypeError(f"conv of {x!r} and {w!r}: the kernel exceeds the input, or a step is not positive")
+        shape.append(free // stride + 1)
+    return tensor_type((x.shape[0], w.shape[0], *shape), x.dtype)
+
+
+def _flipped(b: Builder, w: Node, groups: int) -> Node:
+    """(O, C/g, *K) -> (C, O/g, *K) with the spatial axes reversed."""
+    o, c, *k = w.shape
+    w = b.reverse(w, axes=tuple(range(2, w.ndim)))
+    w = b.reshape(w, (groups, o // groups, c, *k))
+    return b.reshape(b.transpose(w, (0, 2, 1, *range(3, w.ndim))), (groups * c, o // groups, *k))
+
+
+def _vjp(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    x, w = inputs
+    groups = params["groups"]
+    names = ("stride", "low", "dilate", "base_dilate")
+    back, forth = [], []
+    for s, k, out, stride, low, dilate, base in zip(
+        x.shape[2:], w.shape[2:], y.shape[2:], *(params[p] for p in names), strict=True
+    ):
+        source, kernel, result = _span(s, base), _span(k, dilate), _span(out, stride)
+        back.append((kernel - 1 - low, source + low - result))
+        forth.append((low, kernel - 1 + result - source - low))
+    dx = b.conv(
+        g,
+        _flipped(b, w, groups),
+        stride=params["base_dilate"],
+        low=tuple(lo for lo, _ in back),
+        high=tuple(hi for _, hi in back),
+        dilate=params["dilate"],
+        base_dilate=params["stride"],
+        groups=groups,
+    )
+    # batch and channels change places; groups of channels become groups of samples
+    n, c = x.shape[:2]
+    spatial = range(3, x.ndim + 1)
+    folded = b.transpose(b.reshape(x, (n, groups, c // groups, *x.shape[2:])), (2, 1, 0, *spatial))
+    swap = (1, 0, *range(2, x.ndim))
+    dw = b.conv(
+        b.reshape(folded, (c // groups, groups * n, *x.shape[2:])),
+        b.transpose(g, swap),
+        stride=params["dilate"],
+        low=params["low"],
+        high=tuple(hi for _, hi in forth),
+        dilate=params["stride"],
+        base_dilate=params["base_dilate"],
+        groups=groups,
+    )
+    return [dx, b.transpose(dw, swap)]
+
+
+# -- evaluation: windows unfolded chunk by chunk, then BLAS
+
+
+def _inner(*ends: slice) -> tuple[slice, ...]:
+    """An index of the spatial axes."""
+    return (slice(None), slice(None), *ends)
+
+
+def _padded(xp: Any, x: Any, params: Params) -> Any:
+    """x with zeros between and around its elements; x itself where there is nothing to do."""
+    low, high, base = params["low"], params["high"], params["base_dilate"]
+    if any(s != 1 for s in base):
+        spans = [_span(d, s) for d, s in zip(x.shape[2:], base, strict=True)]
+        spread = xp.zeros((*x.shape[:2], *spans), x.dtype)
+        spread[_inner(*(slice(None, None, s) for s in base))] = x
+        x = spread
+    cut = [slice(max(0, -lo), d - max(0, -hi)) for d, lo, hi in zip(x.shape[2:], low, high, strict=True)]
+    x = x[_inner(*cut)]
+    if max((*low, *high)) <= 0:
+        return x
+    shape = [d + max(lo, 0) + max(hi, 0) for d, lo, hi in zip(x.shape[2:], low, high, strict=True)]
+    y = xp.zeros((*x.shape[:2], *shape), x.dtype)
+    y[_inner(*(slice(max(lo, 0), max(lo, 0) + d) for lo, d in zip(low, x.shape[2:], strict=True)))] = x
+    return y
+
+
+def _phase(r: int, k: int, dilate: int, base: int, low: int) -> tuple[slice, int, int]:
+    """The taps that meet elements, not zeros between them, at results r, r + base, …; their dilation and pad."""
+    step = base // gcd(dilate, base)
+    first = next((t for t in range(min(step, k)) if (r + t * dilate - low) % base == 0), None)
+    if first is None:
+        return slice(0, 0), 1, 0
+    return slice(first, None, step), step * dilate // base, -((r + first * dilate - low) // base)
+
+
+def _by_phases(xp: Any, x: Any, w: Any, params: Params, out: TensorType) -> Any:
+    """Base dilation without multiplying zeros: results a base apart are a convolution with part of the weight."""
+    y = xp.zeros(out.shape, out.dtype.np)
+    base = params["base_dilate"]
+    for r in _positions(base):
+        spatial = [-(-(d - at) // step) for d, at, step in zip(out.shape[2:], r, base, strict=True)]
+        columns = (r, w.shape[2:], params["dilate"], base, params["low"])
+        taps, dilate, low = zip(*(_phase(*c) for c in zip(*columns, strict=True)), strict=True)
+        part = w[_inner(*taps)]
+        if not part.size or min(spatial) < 1:
+            continue
+        reach = [(k - 1) * d for k, d in zip(part.shape[2:], dilate, strict=True)]
+        high = [t + k - lo - d for t, k, lo, d in zip(spatial, reach, low, x.shape[2:], strict=True)]
+        plain = {**params, "low": low, "high": tuple(high), "dilate": dilate, "base_dilate": params["stride"]}
+        type = tensor_type((*out.shape[:2], *spatial), out.dtype)
+        y[_inner(*(slice(at, None, step) for at, step in zip(r, base, strict=True)))] = _evaluate(
+            xp, (x, part), plain, type
+        )
+    return y
+
+
+def _evaluate(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    x, w = inputs
+    if out.dtype.short == "f16":
+        x, w = x.astype(xp.float32), w.astype(xp.float32)
+    if max(params["base_dilate"]) > 1 and max(params["stride"]) == 1 and x.size:
+        return _by_phases(xp, x, w, params, out)
+    groups = params["groups"]
+    n, o = out.shape[:2]
+    spatial, kernel = out.shape[2:], w.shape[2:]
+    channels = w.shape[1]
+    x = _padded(xp, x, params)
+    y = xp.empty((n, groups, o // groups, prod(spatial)), x.dtype)
+    depth = channels * prod(kernel)
+    if not y.size or not depth:
+        return xp.zeros(out.shape, out.dtype.np)
+    strides = x.strides
+    windows = xp.lib.stride_tricks.as_strided(
+        x,
+        (n, groups, channels, *kernel, *spatial),
+        (
+            strides[0],
+            strides[1] * channels,
+            strides[1],
+            *(s * d for s, d in zip(strides[2:], params["dilate"], strict=True)),
+            *(s * d for s, d in zip(strides[2:], params["stride"], strict=True)),
+        ),
+    )
+    if depth == prod(kernel) and o == groups:
+        _depthwise(xp, windows, w.reshape((groups, *kernel)), y.reshape((n, groups, *spatial)))
+    elif max(params["stride"]) == 1 and 2 * o * prod(x.shape[2:]) <= groups * channels * prod(spatial):
+        _spread(xp, x, w, y.reshape((n, groups, o // groups, *spatial)), params["dilate"])
+    else:
+        _product(xp, windows, w.reshape((groups, o // groups, depth)), y, spatial, kernel)
+    return y.reshape(out.shape).astype(out.dtype.np, copy=False)
+
+
+def _depthwise(xp: Any, windows: Any, w: Any, y: Any) -> None:
+    """One channel a group: a weighted sum of shifted planes."""
+    rank = w.ndim - 1
+    y[...] = 0
+    for k in _positions(w.shape[1:]):
+        tap: Any = (slice(None), slice(None), 0, *k)
+        weight: Any = (slice(None), *k)
+        y += windows[tap] * w[weight].reshape((1, -1) + (1,) * rank)
+
+
+def _spread(xp: Any, x: Any, w: Any, y: Any, dilate: Sequence[int]) -> None:
+    """Few output channels: what every element gives to each tap, then a sum of shifted planes.
+
+    That copies products, which are fewer here than the elements of windows.
+    """
+    n, groups, outputs = y.shape[:3]
+    kernel, spatial = w.shape[2:], y.shape[3:]
+    taps = _positions(kernel)
+    weights = w.reshape((groups, outputs, w.shape[1], len(taps))).transpose((0, 3, 1, 2))
+    weights = weights.reshape((groups, len(taps) * outputs, w.shape[1]))
+    flat = x.reshape((n, groups, w.shape[1], prod(x.shape[2:])))
+    many = max(1, _CHUNK // max(1, groups * len(taps) * outputs * flat.shape[3] * x.itemsize))
+    for at in range(0, n, many):
+        part = xp.matmul(weights, flat[at : at + many])
+        part = part.reshape((part.shape[0], groups, len(taps), outputs, *x.shape[2:]))
+        total = y[at : at + many]
+        for t, k in enumerate(taps):
+            window = (slice(i * d, i * d + s) for i, d, s in zip(k, dilate, spatial, strict=True))
+            at_tap: Any = (slice(None), slice(None), t, slice(None), *window)
+            shifted = part[at_tap]
+            if t:
+                total += shifted
+            else:
+                total[...] = shifted
+
+
+def _positions(shape: Sequence[int]) -> list[tuple[int, ...]]:
+    found: list[tuple[int, ...]] = [()]
+    for d in shape:
+        found = [(*p, k) for p in found for k in range(d)]
+    return found
+
+
+def _product(xp: Any, windows: Any, w: Any, y: Any, spatial: Sequence[int], kernel: Sequence[int]) -> None:
+    """Unfold ``windows`` (N, G, C/g, *K, *S) in chunks and multiply by w (G, O/g, C/g * K) into y (N, G, O/g, S)."""
+    n, groups = windows.shape[:2]
+    depth, positions, rank = w.shape[2], prod(spatial), len(spatial)
+    sample = groups * depth * positions * windows.dtype.itemsize
+    many = max(1, _CHUNK // sample)
+    if positions >= _WIDE and spatial[-1] >= kernel[-1]:
+        # a product a sample writes its results where they belong
+        if sample <= _CHUNK or spatial[0] == 1:
+            for at in range(0, n, many):
+                unfolded = windows[at : at + many].reshape((-1, groups, depth, positions))
+                xp.matmul(w, unfolded, out=y[at : at + many])
+            return
+        rows, inner = max(1, _CHUNK * spatial[0] // sample), positions // spatial[0]
+        for k in range(n):
+            for row in range(0, spatial[0], rows):
+                band: Any = (k, *(slice(None),) * (2 + rank), slice(row, row + rows))
+                part = windows[band]
+                xp.matmul(w, part.reshape((groups, depth, -1)), out=y[k, ..., row * inner : (row + rows) * inner])
+        return
+    # few positions: samples side by side; the longer of window and result is copied innermost
+    axes = (*range(2, 3 + rank), 0, *range(3 + rank, 3 + 2 * rank))  # channel, kernel, sample, position
+    by_kernel = spatial[-1] < kernel[-1]
+    if by_kernel:
+        axes = (0, *range(3 + rank, 3 + 2 * rank), *range(2, 3 + rank))
+    for at in range(0, n, many):
+        part = windows[at : at + many]
+        count = part.shape[0] * positions
+        unfolded = part.transpose((1, *axes)).reshape((groups, count, depth) if by_kernel else (groups, depth, count))
+        product = xp.matmul(w, unfolded.swapaxes(1, 2) if by_kernel else unfolded)
+        y[at : at + many] = product.reshape((groups, -1, part.shape[0], positions)).transpose(2, 0, 1, 3)
+
+
+ROWS = [Primitive("conv", "conv", _infer, _evaluate, _vjp, doc="(N, C, *S) with (O, C / groups, *K)")]

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Factorisations and solutions with matrices: the last two axes are the matrix, leading ones batches.
+
+Each is a library call. Factorisations of two results are returned side by side in one array, so
+that they are computed once; lowerings take them apart with slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...base import MXNetError
+from ...dtypes import i64
+from ..ir.graph import Builder, Node, Params, Primitive
+from ..ir.types import TensorType, tensor_type
+
+__all__ = ["ROWS", "eye", "swap", "triangle"]
+
+_LEAF = 32  #: triangular systems of this size are solved row by row
+
+
+# -- small graphs that rules and lowerings share
+
+
+def swap(b: Builder, x: Node) -> Node:
+    """The transposed matrices."""
+    return b.transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
+
+
+def _rows_columns(b: Builder, x: Node) -> tuple[Node, Node]:
+    return b.iota(x.shape, x.ndim - 2, i64), b.iota(x.shape, x.ndim - 1, i64)
+
+
+def triangle(b: Builder, x: Node, lower: bool, diagonal: int = 0) -> Node:
+    """The matrices with zeros above (lower) or below a diagonal."""
+    rows, columns = _rows_columns(b, x)
+    inside = b.le(columns, rows + diagonal) if lower else b.ge(columns, rows + diagonal)
+    return b.select(inside, x, b.full_like(x, 0))
+
+
+def eye(b: Builder, like: Node) -> Node:
+    """Unit matrices of the shape and type of ``like``."""
+    rows, columns = _rows_columns(b, like)
+    return b.cast(b.eq(rows, columns), like.dtype)
+
+
+def _mirror(b: Builder, x: Node) -> Node:
+    """The symmetric matrix with the lower triangle of ``x``."""
+    rows, columns = _rows_columns(b, x)
+    return b.select(b.ge(rows, columns), x, swap(b, x))
+
+
+# -- type rules
+
+
+def _square(types: Sequence[TensorType], params: Params) -> TensorType:
+    t = types[0]
+    if t.ndim < 2 or t.shape[-1] != t.shape[-2] or not t.dtype.is_float:
+        raise TypeError(f"square matrices are needed, not {t!r}")
+    return t
+
+
+def _infer_solve(types: Sequence[TensorType], params: Params) -> TensorType:
+    a, x = _square(types, params), types[1]
+    if a.dtype is not x.dtype or a.shape[:-2] != x.shape[:-2] or x.ndim != a.ndim or a.shape[-1] != x.shape[-2]:
+        raise TypeError(f"a triangular system of {a!r} and {x!r}")
+    return x
+
+
+def _infer_det(types: Sequence[TensorType], params: Params) -> TensorType:
+    t = _square(types, params)
+    return tensor_type(t.shape[:-2], t.dtype)
+
+
+def _infer_slogdet(types: Sequence[TensorType], params: Params) -> TensorType:
+    t = _square(types, params)
+    return tensor_type((*t.shape[:-2], 2), t.dtype)
+
+
+def _infer_lq(types: Sequence[TensorType], params: Params) -> TensorType:
+    t = types[0]
+    if t.ndim < 2 or t.shape[-2] > t.shape[-1] or not t.dtype.is_float:
+        raise TypeError(f"matrices with at most as many rows as columns are needed, not {t!r}")
+    return tensor_type((*t.shape[:-1], t.shape[-1] + t.shape[-2]), t.dtype)
+
+
+def _infer_eigh(types: Sequence[TensorType], params: Params) -> TensorType:
+    t = _square(types, params)
+    return tensor_type((*t.shape[:-1], t.shape[-1] + 1), t.dtype)
+
+
+# -- evaluation
+
+
+def _cholesky(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    lower = xp.tril(inputs[0])
+    whole = lower + xp.swapaxes(xp.tril(inputs[0], -1), -1, -2)  # only the lower triangle counts
+    try:
+        return xp.linalg.cholesky(whole)
+    except np.linalg.LinAlgError:
+        raise MXNetError(
+            "Check failed: ret == 0: potrf failed in lapack. This may happen when the input matrix is either not "
+            "symmetric or not positive definite."
+        ) from None
+
+
+def _lower_solve(xp: Any, a: Any, x: Any) -> Any:
+    """Solution of a * y = x for lower triangles ``a``, halves first, row by row at the end."""
+    n = a.shape[-1]
+    if n > _LEAF:
+        half = n // 2
+        top = _lower_solve(xp, a[..., :half, :half], x[..., :half, :])
+        rest = x[..., half:, :] - xp.matmul(a[..., half:, :half], top)
+        return xp.concatenate([top, _lower_solve(xp, a[..., half:, half:], rest)], axis=-2)
+    y = xp.empty_like(x)
+    for k in range(n):
+        known = xp.matmul(a[..., k : k + 1, :k], y[..., :k, :]) if k else 0
+        y[..., k : k + 1, :] = (x[..., k : k + 1, :] - known) / a[..., k : k + 1, k : k + 1]
+    return y
+
+
+def _solve(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    a, x = inputs
+    if params["lower"]:
+        return _lower_solve(xp, a, x)
+    # upper triangles are lower ones read backwards
+    y = _lower_solve(xp, xp.flip(a, (-1, -2)), xp.flip(x, -2))
+    return xp.flip(y, -2)
+
+
+def _inverse(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    try:
+        return xp.linalg.inv(inputs[0]).astype(out.dtype.np, copy=False)
+    except np.linalg.LinAlgError:
+        raise MXNetError("Check failed: ret == 0: the input matrix is non-convertible") from None
+
+
+def _inverse_or_zero(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    """Inverses, zeros for matrices that have none."""
+    a = inputs[0]
+    regular = xp.linalg.slogdet(a)[0] != 0
+    safe = xp.where(regular[..., None, None], a, xp.eye(a.shape[-1], dtype=a.dtype))
+    return xp.where(regular[..., None, None], xp.linalg.inv(safe), 0).astype(out.dtype.np, copy=False)
+
+
+def _det(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    return xp.asarray(xp.linalg.det(inputs[0]), out.dtype.np)
+
+
+def _slogdet(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    sign, log = xp.linalg.slogdet(inputs[0])
+    return xp.stack([xp.asarray(sign), xp.asarray(log)], axis=-1).astype(out.dtype.np, copy=False)
+
+
+def _lq(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    q, r = xp.linalg.qr(xp.swapaxes(inputs[0], -1, -2))
+    return xp.concatenate([xp.swapaxes(q, -1, -2), xp.swapaxes(r, -1, -2)], axis=-1)
+
+
+def _eigh(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    try:
+        values, columns = xp.linalg.eigh(inputs[0], UPLO="L")
+    except np.linalg.LinAlgError as e:
+        raise MXNetError(f"Check failed: ret == 0: syevd failed in lapack: {e}") from None
+    rows = xp.swapaxes(columns, -1, -2)
+    # the entry of the largest size is positive, the first of several
+    largest = xp.take_along_axis(rows, xp.argmax(xp.absolute(rows), axis=-1)[..., None], axis=-1)
+    rows = xp.where(largest < 0, -rows, rows)
+    return xp.concatenate([rows, values[..., None]], axis=-1)
+
+
+# -- derivatives
+
+
+def _vjp_cholesky(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    """MXNet's, which is symmetric: L**-T * mirror(L**T * g) * L**-1 / 2."""
+    upper = swap(b, y)
+    middle = _mirror(b, b.dot(upper, g))
+    left = b.tri_solve(upper, middle, lower=False)
+    return [swap(b, b.tri_solve(upper, swap(b, left), lower=False)) * 0.5]
+
+
+def _vjp_solve(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    a, lower = inputs[0], params["lower"]
+    of_x = b.tri_solve(swap(b, a), g, lower=not lower)
+    return [triangle(b, -b.dot(of_x, swap(b, y)), lower), of_x]
+
+
+def _vjp_inverse(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    transposed = swap(b, y)
+    return [-b.dot(b.dot(transposed, g), transposed)]
+
+
+def _over_matrix(b: Builder, scalars: Node, like: Node) -> Node:
+    return b.broadcast(b.reshape(scalars, (*scalars.shape, 1, 1)), like.shape)
+
+
+def _vjp_det(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    x = inputs[0]
+    return [_over_matrix(b, g * y, x) * swap(b, b.inverse_or_zero(x))]
+
+
+def _vjp_slogdet(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    x = inputs[0]
+    begin, end = (*(0,) * (g.ndim - 1), 1), g.shape
+    of_log = b.reshape(b.slice(g, begin, end), x.shape[:-2])
+    return [_over_matrix(b, of_log, x) * swap(b, b.inverse_or_zero(x))]
+
+
+def _columns(b: Builder, x: Node, begin: int, end: int) -> Node:
+    return b.slice(x, (*(0,) * (x.ndim - 1), begin), (*x.shape[:-1], end))
+
+
+def _vjp_lq(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    """L**-T * (gQ + mirror(M) * Q) with M = L**T * gL - gQ * Q**T."""
+    n, whole = inputs[0].shape[-1], y.shape[-1]
+    q, lower = _columns(b, y, 0, n), _columns(b, y, n, whole)
+    of_q, of_l = _columns(b, g, 0, n), _columns(b, g, n, whole)
+    upper = swap(b, lower)
+    middle = b.dot(upper, of_l) - b.dot(of_q, swap(b, q))
+    return [b.tri_solve(upper, of_q + b.dot(_mirror(b, middle), q), lower=False)]
+
+
+def _vjp_eigh(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    """U**T * (Y + diag(gl)) * U, Y[i,j] = (X[i,j] - X[j,i]) / 2(l[i] - l[j]) with X = gU * U**T."""
+    n = y.shape[-2]
+    u, of_u = _columns(b, y, 0, n), _columns(b, g, 0, n)
+    values, of_values = _columns(b, y, n, n + 1), _columns(b, g, n, n + 1)
+    x = b.dot(of_u, swap(b, u))
+    rows, columns = _rows_columns(b, x)
+    gap = b.broadcast(values, x.shape) - b.broadcast(swap(b, values), x.shape)
+    least = 1e-100 if x.dtype.size > 4 else 1e-30
+    size = b.max(b.abs(gap), least)  # equal eigenvalues: as far apart as MXNet takes them to be
+    signed = b.select(b.ge(rows, columns), size, -size)
+    off = (x - swap(b, x)) * 0.5 / signed
+    middle = b.select(b.eq(rows, columns), b.broadcast(of_values, x.shape), off)
+    return [b.dot(b.dot(swap(b, u), middle), u)]
+
+
+ROWS = [
+    Primitive("cholesky", "library", _square, _cholesky, _vjp_cholesky, doc="lower L of a symmetric positive L * L**T"),
+    Primitive("tri_solve", "library", _infer_solve, _solve, _vjp_solve, doc="y of a * y = x for triangular a"),
+    Primitive("inverse", "library", _square, _inverse, _vjp_inverse, doc="inverse matrices"),
+    Primitive(
+        "inverse_or_zero",
+        "library",
+        _square,
+        _inverse_or_zero,
+        _vjp_inverse,
+        doc="inverse matrices, zero where there is none",
+    ),
+    Primitive("det", "library", _infer_det, _det, _vjp_det, doc="determinants; the derivative is 0 where they are 0"),
+    Primitive("slogdet", "library", _infer_slogdet, _slogdet, _vjp_slogdet, doc="(sign, log of size) of determinants"),
+    Primitive("lq", "library", _infer_lq, _lq, _vjp_lq, doc="Q beside L of the factorisation L * Q"),
+    Primitive("eigh", "library", _infer_eigh, _eigh, _vjp_eigh, doc="eigenvectors as rows beside the eigenvalues"),
+]

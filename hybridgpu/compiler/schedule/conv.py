@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Direct convolutions: when a generated kernel is worth it, and with which numbers.
+
+The loops live in ``kernels/conv_*.h``. On the CPU a kernel computes a *band* of rows at a time: what
+the band reads fits the second-level cache, and where padding, strides or dilations are in the way
+it is first copied into rows that are padded with zeros and sorted by the phases of the strides. The
+epilogue (bias, activation, residual) is the body of a lambda that gets finished rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+from ..ir.graph import Node
+from ..passes.materialize import base
+from ..target import Target
+from .indexing import Var
+from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, summary, traffic
+from .scalar import ScalarProgram
+
+__all__ = ["schedule_conv", "wants_conv_kernel"]
+
+_BAND = 192 << 10  #: bytes of a band's copy that leave room in the second-level cache
+_MOST = 448 << 10  #: bytes of a copy on the stack, at the very most
+_LINE = 4 << 10  #: pixels of a band: results of a tile stay in the first-level cache
+_LANES = 16
+_TAPS = 4096
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A convolution with exactly three spatial axes, leading ones of extent 1; see kernels/conv_cpu.h."""
+
+    batch: int
+    groups: int
+    inputs: int  #: channels of a group
+    outputs: int
+    size: tuple[int, ...]
+    result: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    low: tuple[int, ...]
+    dilate: tuple[int, ...]
+    base: tuple[int, ...]
+
+    @property
+    def work(self) -> int:
+        """Multiplications."""
+        return self.batch * self.groups * self.outputs * self.inputs * prod(self.kernel) * prod(self.result)
+
+
+def shape_of(node: Node) -> Shape | None:
+    """The shape of the convolution ``node``, None if it has more than three spatial axes."""
+    x, w = node.inputs
+    rank = node.ndim - 2
+    if rank > 3:
+        return None
+
+    def three(values: tuple[int, ...], missing: int) -> tuple[int, ...]:
+        return (missing,) * (3 - rank) + tuple(values)
+
+    p = node.params
+    return Shape(
+        x.shape[0],
+        p["groups"],
+        w.shape[1],
+        w.shape[0] // p["groups"],
+        three(x.shape[2:], 1),
+        three(node.shape[2:], 1),
+        three(w.shape[2:], 1),
+        three(p["stride"], 1),
+        three(p["low"], 0),
+        three(p["dilate"], 1),
+        three(p["base_dilate"], 1),
+    )
+
+
+@dataclass(frozen=True)
+class Band:
+    """How much of the result is computed together, from what."""
+
+    rows: int
+    columns: int
+    direct: bool
+    pitch: int
+    channel: int  #: distance of channels
+    copied_rows: int
+    phases: tuple[int, int]
+    taps: tuple[int, ...]
+    scratch: int  #: elements of the copy
+
+    @property
+    def pixels(self) -> int:
+        """From the first to the last, gaps between rows included."""
+        return (self.rows - 1) * self.pitch + self.columns
+
+    @property
+    def use(self) -> float:
+        """The part of the computed pixels that is wanted."""
+        return self.rows * self.columns / (-(-self.pixels // _LANES) * _LANES)
+
+
+def _even(extent: int, most: int) -> int:
+    """The part size of a division of ``extent`` into as few parts of at most ``most`` as possible."""
+    count = -(-extent // max(1, most))
+    return -(-extent // count)
+
+
+@lru_cache(maxsize=1024)
+def band_of(s: Shape, itemsize: int) -> Band | None:
+    """The band of a convolution on the CPU, None if none fits."""
+    _, oh, ow = s.result
+    _, kh, kw = s.kernel
+    if prod(s.kernel) > _TAPS:
+        return None
+    reach = [(k - 1) * d for k, d in zip(s.kernel, s.dilate, strict=True)]
+    ends = all(
+        low == 0 and (out - 1) * step + r < d
+        for low, out, step, r, d in zip(s.low, s.result, s.stride, reach, s.size, strict=True)
+    )
+    if ends and all(v == 1 for v in (*s.stride[1:], *s.base)) and s.stride[0] == 1:
+        d, h, w = s.size
+        rows = _even(oh, max(1, _LINE // w))
+        columns = ow if rows > 1 or ow <= _LINE else _even(ow, _LINE)
+        taps = tuple(
+            (k * s.dilate[0] * h + i * s.dilate[1]) * w + j * s.dilate[2]
+            for k in range(s.kernel[0])
+            for i in range(kh)
+            for j in range(kw)
+        )
+        found = Band(rows, columns, True, w, d * h * w, 0, (1, 1), taps, 0)
+        if found.pixels >= _LANES:
+            return found
+    ph, pw = (
+        1 if k == 1 else min(k, step) if dilate == 1 else step
+        for k, step, dilate in zip(s.kernel[1:], s.stride[1:], s.dilate[1:], strict=True)
+    )
+    more_rows, more_columns = reach[1] // s.stride[1], reach[2] // s.stride[2]
+    planes = s.inputs * s.kernel[0] * ph * pw * itemsize
+
+    def taken(rows: int, columns: int) -> int:
+        return planes * (rows + more_rows) * (columns + more_columns)
+
+    def used(rows: int, columns: int) -> float:
+        pixels = (rows - 1) * (columns + more_columns) + columns
+        return rows * columns / (-(-pixels // _LANES) * _LANES)
+
+    line = planes * (ow + more_columns)
+    most = max(1, min(oh, _BAND // line - more_rows, _LINE // (ow + more_columns)))
+    # fewer bands copy less; but a band that fills its vectors better may be worth some more
+    fewest = -(-oh // most)
+    candidates = {-(-oh // count) for count in range(fewest, min(oh, fewest + 3) + 1)}
+    rows, columns = max(candidates, key=lambda r: (used(r, ow) * r / (r + 0.1 * more_rows), r)), ow
+    if taken(rows, columns) > _MOST or columns > _LINE:
+        most = _BAND // (planes * (rows + more_rows)) - more_columns
+        columns = _even(ow, min(max(most, 4 * _LANES), _LINE))
+        if taken(rows, columns) > _MOST:
+            return None
+    pitch, copied = columns + more_columns, rows + more_rows
+    plane = copied * pitch
+    places: list[int] = []
+    for k in range(s.kernel[0]):
+        for i in range(0, kh * s.dilate[1], s.dilate[1]):
+            for j in range(0, kw * s.dilate[2], s.dilate[2]):
+                phase = (k * ph + i % s.stride[1]) * pw + j % s.stride[2]
+                places.append(phase * plane + i // s.stride[1] * pitch + j // s.stride[2])
+    channel = s.kernel[0] * ph * pw * plane
+    return Band(rows, columns, False, pitch, channel, copied, (ph, pw), tuple(places), s.inputs * channel + 64)
+
+
+def wants_conv_kernel(target: Target, node: Node) -> bool:
+    """True if a generated kernel beats unfolding and BLAS for the convolution ``node``."""
+    shape = shape_of(node)
+    if shape is None or node.size == 0 or shape.work == 0 or node.dtype.short not in ("f32", "f64", "f16"):
+        return False
+    if target.name != "cpu":
+        return shape.work <= 1 << 24
+    if node.dtype.short == "f16":
+        return False
+    found = band_of(shape, node.dtype.size)
+    if found is None:
+        return False
+    # a wasteful kernel still beats the calls of a library where there is little to do
+    zeros = prod(shape.base)
+    return shape.work * zeros / found.use <= 1 << 23 or found.use / zeros >= 0.4
+
+
+def schedule_conv(program: ScalarProgram, conv: Node, target: Target, members: list[Node]) -> Kernel:
+    """The kernel of a group around ``conv``; ``program.vars`` are the result's axes above extent 1."""
+    shape = shape_of(conv)
+    assert shape is not None and program.result is not None
+    x, w = (base(i) for i in conv.inputs)
+    writer = Writer(target, program)
+    outputs = [s.node for s in program.stores]
+    for node in (x, w):
+        writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
+    axis_of = {v.name: v for v in program.vars}
+    axes = [axis_of.get(f"i{k}", Var(f"i{k}", 1)) for k in range(conv.ndim)]
+    column = axes[-1]
+    once: list[Statement] = []
+    each: list[Statement] = []
+    inner = {program.result}
+    for s in program.scalars:
+        statement = writer.statement(s)
+        dependent = column in s.vars or any(a in inner for a in s.args)
+        if dependent:
+            inner.add(s)
+        if statement:
+            (each if dependent else once).append(statement)
+    each += [
+        Statement("", f"y{k}[{writer.expr(s.offset)}]", writer.names[s.value]) for k, s in enumerate(program.stores)
+    ]
+    read, written = traffic(program, [x, w])
+    fields: dict[str, Any] = {
+        "pointers": writer.pointer_list(outputs),
+        "x": writer.pointers[x],
+        "w": writer.pointers[w],
+        "axes": [v.name for v in axes],
+        "shape": shape,
+        "once": once,
+        "each": each,
+        "product": (conv.dtype.compute, writer.names[program.result]),
+    }
+    choice: dict[str, object] = {}
+    launch = None
+    if target.name == "cpu":
+        band = band_of(shape, conv.dtype.size)
+        assert band is not None
+        fields["band"] = band
+        choice = {"rows": band.rows, "columns": band.columns, "copies": not band.direct, "use": round(band.use, 2)}
+    else:
+        per_sample = conv.size // max(conv.shape[0], 1)
+        fields |= {
+            "per_sample": per_sample,
+            "sample": prod(conv.inputs[0].shape[1:]),
+            "coordinates": coordinates(axes, "e"),
+        }
+        launch = Launch(threads=128, extent=0, scale=per_sample, per_block=128)
+    return Kernel(
+        kind="conv",
+        template=f"{target.name}/conv.j2",
+        summary=summary(members),
+        fields=fields,
+        inputs=writer.inputs,
+        outputs=outputs,
+        extents=(axes[0].extent,),
+        headers=(*headers(program), f"conv_{target.name}.h"),
+        members=members,
+        launch=launch,
+        choice=choice,
+        bytes_read=read,
+        bytes_written=written,
+    )

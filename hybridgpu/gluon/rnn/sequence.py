@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sequences as one array with a time axis or as a list with one array a step, for arrays and Symbols alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import ndarray, symbol
+from ...ndarray import NDArray
+from ...symbol import Symbol
+
+__all__ = ["Sequence", "as_list", "is_tensor", "masked", "module_of", "reversed_steps"]
+
+
+def is_tensor(x: Any) -> bool:
+    """True for an array or a Symbol."""
+    return isinstance(x, (NDArray, Symbol))
+
+
+def module_of(x: Any) -> Any:
+    """``nd`` or ``sym``, whichever ``x`` (or the first element of a list) belongs to."""
+    first = x if is_tensor(x) else x[0]
+    return symbol if isinstance(first, Symbol) else ndarray
+
+
+def as_list(x: Any) -> list[Any]:
+    """The results of an operator as a list, one result included."""
+    return [x] if isinstance(x, NDArray) else list(x)
+
+
+class Sequence:
+    """A sequence in a layout.
+
+    Attributes:
+        F: ``nd`` or ``sym``.
+        data: one tensor, or a list with one a step.
+        axis: the time axis of a tensor.
+        batch_size: 0 for Symbols.
+    """
+
+    def __init__(self, data: Any, layout: str, length: int | None = None) -> None:
+        assert data is not None, (
+            "unroll(inputs=None) has been deprecated. Please create input variables outside unroll."
+        )
+        self.data, self.layout, self.length = data, layout, length
+        self.axis = layout.find("T")
+        if not is_tensor(data):
+            assert length is None or len(data) == length
+        self.F = module_of(data)
+        self.batch_size = 0
+        if self.F is ndarray:
+            self.batch_size = data.shape[layout.find("N")] if is_tensor(data) else data[0].shape[0]
+
+    def steps(self) -> list[Any]:
+        """One tensor a step."""
+        if not is_tensor(self.data):
+            return list(self.data)
+        if self.F is ndarray:
+            count = self.data.shape[self.axis]
+            assert self.length is None or self.length == count
+        else:
+            assert len(self.data.list_outputs()) == 1, (
+                "unroll doesn't allow grouped symbol as input. Please convert to list with list(inputs) first or let "
+                "unroll handle splitting."
+            )
+            assert self.length is not None, "the number of steps of a Symbol is not known: give length"
+            count = self.length
+        return as_list(self.F.split(self.data, axis=self.axis, num_outputs=count, squeeze_axis=1))
+
+    def tensor(self) -> Any:
+        """One tensor with a time axis."""
+        return self.data if is_tensor(self.data) else self.F.stack(*self.data, axis=self.axis)
+
+    def merged(self, merge: bool | None) -> Any:
+        """A tensor (True), a list (False), or whatever it is (None)."""
+        return self.data if merge is None else self.tensor() if merge else self.steps()
+
+
+def masked(F: Any, data: Any, length: int, valid_length: Any, axis: int, merge: bool | None) -> Any:
+    """Zeros past the end of each sequence; a list unless ``merge``."""
+    if not is_tensor(data):
+        data = F.stack(*data, axis=axis)
+    out = F.SequenceMask(data, sequence_length=valid_length, use_sequence_length=True, axis=axis)
+    return out if merge else as_list(F.split(out, num_outputs=length, axis=axis, squeeze_axis=True))
+
+
+def reversed_steps(steps: list[Any], length: int, valid_length: Any) -> list[Any]:
+    """The steps from last to first; with ``valid_length`` only those before the end of each sequence change places."""
+    if valid_length is None:
+        return list(reversed(steps))
+    F = module_of(steps)
+    turned = F.SequenceReverse(F.stack(*steps, axis=0), sequence_length=valid_length, use_sequence_length=True)
+    if length > 1 or F is symbol:
+        return as_list(F.split(turned, axis=0, num_outputs=length, squeeze_axis=True))
+    return [turned[0]]

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``nd.contrib.foreach``, ``while_loop`` and ``cond``: Python's own control flow, step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ops import OPERATORS
+from .apply import apply
+from .array import NDArray
+from .creation import zeros
+
+__all__ = ["cond", "foreach", "isfinite", "isinf", "isnan", "while_loop"]
+
+
+def _flatten(args: Any, what: str) -> tuple[list[NDArray], Any]:
+    """(arrays, format): 0 for an array, a list of formats for a list."""
+    if isinstance(args, NDArray):
+        return [args], 0
+    assert isinstance(args, (list, tuple)), (
+        f"{what} must be (nested) list of NDArray, but got {args} of type {type(args)}"
+    )
+    flat: list[NDArray] = []
+    formats = []
+    for a in args:
+        part, form = _flatten(a, what)
+        flat += part
+        formats.append(form)
+    return flat, formats
+
+
+def _regroup(flat: list[Any], form: Any) -> Any:
+    """The nested structure of ``form`` made of ``flat``, which is used up."""
+    return flat.pop(0) if form == 0 else [_regroup(flat, f) for f in form]
+
+
+def _joined(operator: str, arrays: list[NDArray], **attributes: Any) -> Any:
+    op = OPERATORS[operator]
+    return apply(op, arrays, op.parse({"num_args": len(arrays), **attributes}))
+
+
+def _scalar(value: Any, kind: Any, name: str) -> Any:
+    try:
+        return kind(value.asscalar() if isinstance(value, NDArray) else value)
+    except (TypeError, ValueError):
+        raise ValueError(f"Cannot convert {name} to python {kind.__name__}") from None
+
+
+def foreach(body: Any, data: Any, init_states: Any, name: str = "foreach") -> tuple[Any, Any]:
+    """Run ``body`` for every index of axis 0.
+
+    Args:
+        body: ``(slices, states) -> (outputs, new states)``; nested lists everywhere.
+        data: arrays that are sliced along axis 0.
+        init_states: the states of the first step.
+
+    Returns:
+        (outputs stacked along a new axis 0, last states).
+    """
+    flat, form = _flatten(data, "foreach input")
+    _flatten(init_states, "foreach states")
+    states, collected = init_states, []
+    out_form: Any = []
+    for k in range(flat[0].shape[0]):
+        outputs, states = body(_regroup([d[k] for d in flat], form), states)
+        results, out_form = _flatten(outputs, "foreach output")
+        collected.append(results)
+    stacked = [_joined("stack", list(values)) for values in zip(*collected, strict=True)]
+    return _regroup(stacked, out_form), states
+
+
+def while_loop(
+    cond: Any, func: Any, loop_vars: Any, max_iterations: int | None = None, name: str = "while_loop"
+) -> tuple[Any, Any]:
+    """Run ``func`` while ``cond`` holds.
+
+    Args:
+        cond: ``(*loop_vars) -> `` array of one element.
+        func: ``(*loop_vars) -> (outputs, new loop_vars)``.
+        loop_vars: an array or a list of arrays.
+        max_iterations: bound of the number of steps.
+
+    Returns:
+        (outputs stacked along a new axis 0 of ``max_iterations`` rows, zeros from the last step on, or []
+        where there was no step; last loop_vars).
+
+    Raises:
+        ValueError: no bound, no loop variables, or a number of them or of outputs that changes.
+    """
+    if max_iterations is None:
+        raise ValueError("max_iterations should be specified")
+    bound = _scalar(max_iterations, int, "max_iteration")
+    if len(loop_vars) == 0:
+        raise ValueError("loop_vars should contain at least one element")
+    single = isinstance(loop_vars, NDArray)
+    variables = [loop_vars] if single else list(loop_vars)
+    collected: list[list[NDArray]] = []
+    out_form: Any = []
+    while len(collected) < bound and _scalar(cond(*variables), bool, "Return value of cond"):
+        outputs, new = func(*variables)
+        new = [] if new is None else [new] if isinstance(new, NDArray) else list(new)
+        if len(new) != len(variables):
+            raise ValueError("The length of loop_vars should be consistent during the loop")
+        variables = new
+        results, out_form = _flatten([] if outputs is None else outputs, "while output")
+        collected.append(results)
+        if len(results) != len(collected[0]):
+            raise ValueError("Number of elements in step_output should be the same in each step")
+    stacked = []
+    for k, values in enumerate(zip(*collected, strict=True), 1):
+        rows = list(values)
+        if any(r.shape != rows[0].shape for r in rows):
+            lines = [f"  Step {i}, shape is {r.shape}" for i, r in enumerate(rows)]
+            raise ValueError(
+                "\n".join([f"Shapes of {k}-th elements in step_outputs are inconsistent, which are:", *lines])
+            )
+        rest = bound - len(rows)
+        if rest:
+            empty = zeros(rows[0].shape, ctx=rows[0].context, dtype=rows[0].dtype)
+            rows += [empty] * rest
+        stacked.append(_joined("stack", rows))
+    return _regroup(stacked, out_form), variables[0] if single else variables
+
+
+def cond(pred: Any, then_func: Any, else_func: Any, name: str = "cond") -> Any:
+    """``then_func()`` if ``pred``, an array of one element, holds, else ``else_func()``."""
+    return then_func() if _scalar(pred, bool, "pred") else else_func()
+
+
+def isnan(data: Any) -> Any:
+    """1 where an element is NaN, else 0."""
+    return data != data  # noqa: PLR0124
+
+
+def isinf(data: Any) -> Any:
+    """1 where an element is infinite, else 0."""
+    return data.abs() == float("inf")
+
+
+def isfinite(data: Any) -> Any:
+    """1 where an element is neither infinite nor NaN, else 0."""
+    return (1 - isnan(data)) * (1 - isinf(data))

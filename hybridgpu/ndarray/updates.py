@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``nd.contrib``'s updates of weights: lists of arrays instead of one long row of inputs.
+
+States change in place; the new weights are the result and go to ``out``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..ops import OPERATORS
+from .apply import apply
+from .array import NDArray
+from .creation import full
+
+__all__ = [
+    "adamw_update",
+    "mp_adamw_update",
+    "multi_adamw_update",
+    "multi_lamb_update",
+    "multi_mp_adamw_update",
+    "multi_mp_lamb_update",
+]
+
+
+def _factor(rescale_grad: Any, weight: NDArray) -> NDArray:
+    """The gradients' factor as an array where the weight is."""
+    if isinstance(rescale_grad, NDArray):
+        return rescale_grad.as_in_context(weight.context)
+    return full((1,), rescale_grad, ctx=weight.context)
+
+
+def _run(operator: str, inputs: Sequence[NDArray], attributes: dict[str, Any], out: Any) -> Any:
+    op = OPERATORS[operator]
+    attributes.pop("name", None)  # of nodes, which arrays have none of
+    return apply(op, inputs, op.parse(attributes), out)
+
+
+def _interleaved(*lists: Sequence[NDArray]) -> list[NDArray]:
+    return [x for group in zip(*lists, strict=True) for x in group]
+
+
+def adamw_update(
+    weight: NDArray,
+    grad: NDArray,
+    mean: NDArray,
+    var: NDArray,
+    rescale_grad: Any,
+    lr: float,
+    eta: float,
+    out: Any = None,
+    **attributes: Any,
+) -> Any:
+    """One step of AdamW.
+
+    Args:
+        mean, var: states.
+        rescale_grad: factor of the gradient, a number or an array; nothing changes if it is 0 or not finite.
+        lr, eta: learning rate, factor of the schedule.
+        out: array that receives the new weight.
+        attributes: beta1, beta2, epsilon, wd, clip_gradient.
+    """
+    inputs = [weight, grad, mean, var, _factor(rescale_grad, weight)]
+    return _run("_adamw_update", inputs, {"lr": lr, "eta": eta, **attributes}, out)
+
+
+def mp_adamw_update(
+    weight: NDArray,
+    grad: NDArray,
+    mean: NDArray,
+    var: NDArray,
+    weight32: NDArray,
+    rescale_grad: Any,
+    lr: float,
+    eta: float,
+    out: Any = None,
+    **attributes: Any,
+) -> Any:
+    """``adamw_update`` of ``weight32``, a float copy of the weight."""
+    inputs = [weight, grad, mean, var, weight32, _factor(rescale_grad, weight)]
+    return _run("_mp_adamw_update", inputs, {"lr": lr, "eta": eta, **attributes}, out)
+
+
+def multi_adamw_update(
+    weights: Sequence[NDArray],
+    grads: Sequence[NDArray],
+    mean: Sequence[NDArray],
+    var: Sequence[NDArray],
+    rescale_grad: Any,
+    lrs: Sequence[float],
+    wds: Sequence[float],
+    etas: Sequence[float],
+    out: Any = None,
+    size: int = 0,
+    **attributes: Any,
+) -> Any:
+    """``adamw_update`` of many weights, with rates, decays and factors of their own."""
+    inputs = [*_interleaved(weights, grads, mean, var), _factor(rescale_grad, weights[0])]
+    given = {"lrs": lrs, "wds": wds, "etas": etas, "num_weights": size or len(weights), **attributes}
+    return _run("_multi_adamw_update", inputs, given, out)
+
+
+def multi_mp_adamw_update(
+    weights: Sequence[NDArray],
+    grads: Sequence[NDArray],
+    mean: Sequence[NDArray],
+    var: Sequence[NDArray],
+    weights32: Sequence[NDArray],
+    rescale_grad: Any,
+    lrs: Sequence[float],
+    wds: Sequence[float],
+    etas: Sequence[float],
+    out: Any = None,
+    size: int = 0,
+    **attributes: Any,
+) -> Any:
+    """``mp_adamw_update`` of many weights."""
+    inputs = [*_interleaved(weights, grads, mean, var, weights32), _factor(rescale_grad, weights[0])]
+    given = {"lrs": lrs, "wds": wds, "etas": etas, "num_weights": size or len(weights), **attributes}
+    return _run("_multi_mp_adamw_update", inputs, given, out)
+
+
+def multi_lamb_update(
+    weights: Sequence[NDArray],
+    grads: Sequence[NDArray],
+    mean: Sequence[NDArray],
+    var: Sequence[NDArray],
+    step_count: Sequence[int],
+    lrs: Sequence[float],
+    wds: Sequence[float],
+    out: Any = None,
+    num_tensors: int = 0,
+    **attributes: Any,
+) -> Any:
+    """One step of LAMB of many weights.
+
+    Args:
+        mean, var: states.
+        step_count, lrs, wds: number of the step, learning rate and weight decay of each weight.
+        out: arrays that receive the new weights.
+        attributes: beta1, beta2, epsilon, rescale_grad, lower_bound, upper_bound, clip_gradient, bias_correction.
+    """
+    given = {"learning_rates": lrs, "wds": wds, "step_count": step_count, "num_tensors": num_tensors or len(weights)}
+    return _run("_multi_lamb_update", _interleaved(weights, grads, mean, var), {**given, **attributes}, out)
+
+
+def multi_mp_lamb_update(
+    weights: Sequence[NDArray],
+    grads: Sequence[NDArray],
+    mean: Sequence[NDArray],
+    var: Sequence[NDArray],
+    weights32: Sequence[NDArray],
+    step_count: Sequence[int],
+    lrs: Sequence[float],
+    wds: Sequence[float],
+    out: Any = None,
+    num_tensors: int = 0,
+    **attributes: Any,
+) -> Any:
+    """``multi_lamb_update`` of ``weights32``, float copies of the weights."""
+    given = {"learning_rates": lrs, "wds": wds, "step_count": step_count, "num_tensors": num_tensors or len(weights)}
+    inputs = _interleaved(weights, grads, mean, var, weights32)
+    return _run("_multi_mp_lamb_update", inputs, {**given, **attributes}, out)

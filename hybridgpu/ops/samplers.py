@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions of ``nd.random`` and ``sym.random``, made from one definition for both kinds of array.
+
+Parameters are all numbers, which makes one array of ``shape``, or all arrays, of which each entry
+gives ``shape`` numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..base import numeric_types
+
+__all__ = ["make_samplers"]
+
+#: (operator, inputs, attributes, keywords such as ctx, out and name) -> result
+Call = Callable[[str, list[Any], dict[str, Any], dict[str, Any]], Any]
+
+
+def _extents(shape: Any) -> Any:
+    return (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(shape)
+
+
+def make_samplers(array: type, kind: str, call: Call, get_prob: bool) -> dict[str, Callable[..., Any]]:
+    """The sampling functions by name.
+
+    Args:
+        array: the class of arrays.
+        kind: its name in messages.
+        call: applies an operator.
+        get_prob: whether ``multinomial`` returns probabilities by default.
+    """
+
+    def draw(word: str, parameters: dict[str, Any], shape: Any, dtype: Any, rest: dict[str, Any]) -> Any:
+        values = list(parameters.values())
+        of_arrays = isinstance(values[0], array)
+        if not of_arrays and not isinstance(values[0], (*numeric_types, np.generic)):
+            raise ValueError(f"Distribution parameters must be either {kind} or numbers, but got {type(values[0])}.")
+        for v in values[1:]:
+            assert isinstance(v, array if of_arrays else (*numeric_types, np.generic)), (
+                f"Distribution parameters must all have the same type, but got both {type(values[0])} and {type(v)}."
+            )
+        attributes = {} if shape is None else {"shape": _extents(shape)}
+        if dtype not in (None, "None"):
+            attributes["dtype"] = dtype
+        if of_arrays:
+            return call(f"_sample_{word}", values, attributes, rest)
+        return call(f"_random_{word}", [], {**parameters, **attributes}, rest)
+
+    def uniform(low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+        """Uniform on [low, high), float32 by default."""
+        return draw("uniform", {"low": low, "high": high}, shape, dtype, kwargs)
+
+    def normal(loc: Any = 0, scale: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+        """Normal with mean ``loc`` and standard deviation ``scale``."""
+        return draw("normal", {"loc": loc, "scale": scale}, shape, dtype, kwargs)
+
+    def randn(*shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, **kwargs: Any) -> Any:
+        """Normal numbers, the extents as separate arguments."""
+        return normal(loc, scale, shape or None, dtype, **kwargs)
+
+    def gamma(alpha: Any = 1, beta: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+        """Gamma with shape ``alpha`` and scale ``beta``."""
+        return draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, kwargs)
+
+    def exponential(scale: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+        """Exponential with mean ``scale``."""
+        return draw("exponential", {"lam": 1.0 / scale}, shape, dtype, kwargs)
+
+    def poisson(lam: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+        """Poisson with mean ``lam``."""
+        return draw("poisson", {"lam": lam}, shape, dtype, kwargs)
+
+    def negative_binomial(k: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+        """Successes before the k-th failure, whose probability is ``p``."""
+        return draw("negative_binomial", {"k": k, "p": p}, shape, dtype, kwargs)
+
+    def generalized_negative_binomial(
+        mu: Any = 1, alpha: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any
+    ) -> Any:
+        """Negative binomial with mean ``mu`` and variance ``mu + alpha * mu**2``."""
+        return draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, kwargs)
+
+    def randint(low: int, high: int, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+        """Integers in low … high - 1, int32 by default."""
+        if isinstance(low, array) or isinstance(high, array):
+            raise TypeError("randint takes numbers as its bounds")
+        return draw("randint", {"low": low, "high": high}, shape, dtype, kwargs)
+
+    def multinomial(data: Any, shape: Any = (), get_prob: bool = get_prob, dtype: Any = "int32", **kwargs: Any) -> Any:
+        """Numbers of categories with the probabilities of the last axis of ``data``, ``shape`` of them a row.
+
+        With ``get_prob`` also the logarithms of the probabilities of what was drawn.
+        """
+        attributes = {"shape": _extents(shape), "get_prob": get_prob, "dtype": dtype}
+        return call("_sample_multinomial", [data], attributes, kwargs)
+
+    def shuffle(data: Any, **kwargs: Any) -> Any:
+        """The entries of the first axis in random order."""
+        return call("_shuffle", [data], {}, kwargs)
+
+    functions: tuple[Callable[..., Any], ...] = (
+        uniform,
+        normal,
+        randn,
+        gamma,
+        exponential,
+        poisson,
+        negative_binomial,
+        generalized_negative_binomial,
+        randint,
+        multinomial,
+        shuffle,
+    )
+    for f in functions:
+        f.__qualname__ = f.__name__
+    return {f.__name__: f for f in functions}

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Updater: an optimizer together with the states of all weights."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import pickle
+import struct
+from typing import Any
+
+from ..context import Context
+from ..ndarray import NDArray, load_frombuffer
+from .base import Optimizer
+
+__all__ = ["Updater", "get_updater"]
+
+
+class _MXNetArray:
+    """An array as MXNet pickles it: its bytes in the format of ``nd.save``."""
+
+    def __new__(cls, handle: Any = None) -> Any:
+        return object.__new__(cls)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        one = struct.pack("<QQQ", 0x112, 0, 1)  # a file of one array without a name
+        self.array = load_frombuffer(one + bytes(state["handle"]) + struct.pack("<Q", 0))[0]
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads states of MXNet, too: its classes stand for ours."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        ours = __name__.partition(".")[0]
+        first, _, rest = module.partition(".")
+        if first != "mxnet" or ours == "mxnet":
+            return super().find_class(module, name)
+        if name == "NDArray":
+            return _MXNetArray
+        return getattr(importlib.import_module(f"{ours}.{rest.split('.')[0]}"), name)
+
+
+def _arrays(state: Any) -> Any:
+    """A state with MXNet's arrays replaced by ours."""
+    if isinstance(state, _MXNetArray):
+        return state.array
+    if isinstance(state, (tuple, list)):
+        return type(state)(_arrays(s) for s in state)
+    return state
+
+
+class Updater:
+    """``updater(index, gradient, weight)`` makes one step; states are made at the first one.
+
+    Attributes:
+        states: index -> state of ``optimizer.create_state_multi_precision``.
+    """
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.states: dict[Any, Any] = {}
+        self.states_synced: dict[Any, bool] = {}
+        self.aggregate_updates = optimizer.aggregate_num > 0
+
+    def __call__(self, index: Any, grad: Any, weight: Any) -> None:
+        """One step for a weight, or for each of three lists."""
+        if isinstance(index, (list, tuple)):
+            indices, grads, weights = list(index), list(grad), list(weight)
+        else:
+            indices, grads, weights = [index], [grad], [weight]
+        if not weights:
+            return
+        optimizer = self.optimizer
+        optimizer._set_current_context(weights[0].context.device_id)
+        for k, i in enumerate(indices):
+            if isinstance(i, bytes):
+                i = indices[k] = i.decode()
+            if i not in self.states:
+                self.states[i] = optimizer.create_state_multi_precision(i, weights[k])
+            elif not self.states_synced[i]:
+                self.states[i] = self.sync_state_context(self.states[i], weights[k].context)
+            self.states_synced[i] = True
+        if not self.aggregate_updates:
+            for i, w, g in zip(indices, weights, grads, strict=True):
+                optimizer.update_multi_precision(i, w, g, self.states[i])
+            return
+        by_type: dict[Any, list[tuple[Any, Any, Any]]] = {}
+        for row in zip(indices, weights, grads, strict=True):
+            by_type.setdefault(row[1].dtype, []).append(row)
+        size = optimizer.aggregate_num
+        for rows in by_type.values():
+            for start in range(0, len(rows), size):
+                part, ws, gs = (list(column) for column in zip(*rows[start : start + size], strict=True))
+                optimizer.update_multi_precision(part, ws, gs, [self.states[i] for i in part])
+
+    def sync_state_context(self, state: Any, context: Context) -> Any:
+        """A state (nested tuples and lists too) on ``context``."""
+        if isinstance(state, NDArray):
+            return state.as_in_context(context)
+        if isinstance(state, (tuple, list)):
+            return type(state)(self.sync_state_context(s, context) for s in state)
+        return state
+
+    def set_states(self, states: bytes) -> None:
+        """Take states (and, if it is there, the optimizer) from what ``get_states`` gave, here or in MXNet.
+
+        States are pickled: take them only from where code would be taken from.
+        """
+        loaded = _Unpickler(io.BytesIO(states)).load()
+        if isinstance(loaded, tuple) and len(loaded) == 2:
+            self.states, self.optimizer = loaded
+            self.aggregate_updates = self.optimizer.aggregate_num > 0
+        else:
+            self.states = loaded
+        self.states = {i: _arrays(s) for i, s in self.states.items()}
+        self.states_synced = dict.fromkeys(self.states, False)
+
+    def get_states(self, dump_optimizer: bool = False) -> bytes:
+        """States as bytes; with ``dump_optimizer`` together with the optimizer."""
+        return pickle.dumps((self.states, self.optimizer) if dump_optimizer else self.states)
+
+
+def get_updater(optimizer: Optimizer) -> Updater:
+    """An Updater for ``optimizer``."""
+    return Updater(optimizer)

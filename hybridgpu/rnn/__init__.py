@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``mx.rnn``: the symbolic recurrent cells from before Gluon, kept for older programs."""
+
+from . import io
+from .combined import *  # noqa: F403
+from .combined import __all__ as _combined
+from .conv import *  # noqa: F403
+from .conv import __all__ as _conv
+from .io import *  # noqa: F403
+from .io import __all__ as _io
+from .rnn_cell import *  # noqa: F403
+from .rnn_cell import __all__ as _cells
+
+__all__ = ["io", *_cells, *_combined, *_conv, *_io]

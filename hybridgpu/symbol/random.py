@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``mx.sym.random``: nodes that draw anew at each run of their graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..namespaces import Namespace
+from ..ops import OPERATORS
+from ..ops.samplers import make_samplers
+from .compose import apply_symbol, make_node
+from .symbol import Symbol
+
+_operators = Namespace("random", apply_symbol, "symbol")
+
+
+def _call(name: str, inputs: list[Any], attributes: dict[str, Any], rest: dict[str, Any]) -> Any:
+    rest.pop("ctx", None)  # nodes run where their graph does
+    rest.pop("out", None)
+    node, attr = rest.pop("name", None), rest.pop("attr", None)
+    op = OPERATORS[name]
+    for n, x in zip(op.inputs, inputs, strict=True):
+        if not isinstance(x, Symbol):
+            raise AssertionError(f"Argument {n} must be Symbol instances, but got {x}")
+    return make_node(op, name, inputs, {**attributes, **rest}, node, attr)
+
+
+_samplers = make_samplers(Symbol, "Symbol", _call, get_prob=True)
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    found = _samplers.get(name)
+    value = found if found is not None else getattr(_operators, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_samplers, *dir(_operators)})

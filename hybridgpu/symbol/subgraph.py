@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lowering of nodes, those with graphs of their own (control flow) included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..base import MXNetError
+from ..compiler.ir import Builder, Node
+from ..compiler.ir.graph import Provenance
+from ..ops import OPERATORS
+from ..ops.params import Values
+from ..util import is_np_shape
+from .node import SymbolNode, topological
+from .symbol import Symbol
+
+__all__ = ["Subgraph", "fill_shapes", "incomplete", "lower_node", "lower_nodes", "no_broadcast", "origin"]
+
+
+def origin(node: SymbolNode) -> str:
+    """Where in the user's program a node was made, for the end of a message."""
+    where = ", ".join(p for p in (f"block {node.block}" if node.block else "", node.line) if p)
+    return f"\n(made in {where})" if where else ""
+
+
+def no_broadcast(node: SymbolNode, inputs: Sequence[Node]) -> str:
+    """What to write instead of an operator that needs equal shapes, where there is one that broadcasts."""
+    assert node.op is not None
+    name = f"broadcast_{node.op.name.removeprefix('elemwise_').lstrip('_')}"
+    if len(inputs) != 2 or inputs[0].shape == inputs[1].shape or name not in OPERATORS:
+        return ""
+    return f"\nBetween Symbols, {node.op.name} does not broadcast (nor do Python's operators): write F.{name}."
+
+
+def incomplete(node: SymbolNode) -> tuple[int, ...] | None:
+    """The shape of a node without inputs that leaves extents open, such as the zeros of a first state."""
+    if node.op is None or node.inputs or "shape" not in node.op.params:
+        return None
+    shape = node.values.shape
+    if not shape or all(d > 0 or (d == 0 and is_np_shape()) for d in shape):
+        return None
+    return tuple(shape)
+
+
+def lower_node(
+    b: Builder, node: SymbolNode, inputs: Sequence[Node], shape: tuple[int, ...] | None = None
+) -> tuple[Node, ...]:
+    """Lower one node into a builder, by its operator's record.
+
+    Args:
+        shape: what an open shape turned out to be, see :func:`incomplete`.
+    """
+    assert node.op is not None
+    values = node.values
+    if shape is not None:
+        values = Values({**dict(values.key), "shape": shape})
+    return node.op.build(b, values, inputs, node.name, [Subgraph(s) for s in node.subgraphs])
+
+
+def lower_nodes(
+    b: Builder, order: Sequence[SymbolNode], results: dict[int, Sequence[Node]], shapes: Mapping[int, tuple[int, ...]]
+) -> None:
+    """Lower all operators of ``order``; ``results`` has the variables and gets the rest.
+
+    Args:
+        shapes: of nodes with an open shape, by identity.
+
+    Raises:
+        MXNetError: a node whose inputs do not fit; it is named, with the line that made it.
+    """
+    for node in order:
+        if node.op is None:
+            continue
+        b.prov = Provenance(node.op.name, node.name, f"{node.block} {node.line}".strip())
+        inputs = [results[id(source)][k] for source, k in node.inputs]
+        try:
+            results[id(node)] = lower_node(b, node, inputs, shapes.get(id(node)))
+        except MXNetError as e:
+            raise MXNetError(f"Error in operator {node.name}: {e}{no_broadcast(node, inputs)}{origin(node)}") from None
+    b.prov = None
+
+
+class Subgraph:
+    """A graph that belongs to a node, as operator records see it.
+
+    Attributes:
+        inputs: number of its variables, in ``list_inputs`` order.
+        outputs: number of its results.
+    """
+
+    def __init__(self, symbol: Symbol) -> None:
+        self.symbol = symbol
+        self.order = topological(symbol._heads)
+        self.variables = [n for n in self.order if n.op is None]
+        self.inputs, self.outputs = len(self.variables), len(symbol._heads)
+
+    def lower(self, b: Builder, inputs: Sequence[Node]) -> list[Node]:
+        """The results for nodes of ``b`` in the place of the variables.
+
+        Raises:
+            MXNetError: as ``lower_nodes``; also an operator that would change one of its inputs in training.
+        """
+        for node in self.order:
+            if node.op is None or (node.op.mutates_in_backward and not b.training):
+                continue
+            if node.op.writes(node.values, b.training, node.op.mutates_in_backward):
+                raise MXNetError(
+                    f"operator {node.name} ({node.op.name}) changes its inputs, which is not possible inside a loop or "
+                    f"branch{origin(node)}\nCompute it outside, or with use_global_stats=True."
+                )
+        results: dict[int, Sequence[Node]] = {id(n): (x,) for n, x in zip(self.variables, inputs, strict=True)}
+        shapes: dict[int, tuple[int, ...]] = {}
+        if any(incomplete(n) for n in self.order):
+            from .inference import Inference
+
+            known = {n.name: x.shape for n, x in zip(self.variables, inputs, strict=True)}
+            found = Inference(
+                self.symbol, known, {n.name: x.dtype for n, x in zip(self.variables, inputs, strict=True)}
+            )
+            found.run()
+            shapes = found.completed()
+        prov = b.prov
+        lower_nodes(b, self.order, results, shapes)
+        b.prov = prov
+        return [results[id(n)][k] for n, k in self.symbol._heads]
+
+    def infer(self, shapes: Sequence[tuple[int, ...] | None]) -> list[tuple[int, ...] | None]:
+        """Shapes of all variables, as far as they follow from the known ones."""
+        from .inference import Inference
+
+        known = {n.name: s for n, s in zip(self.variables, shapes, strict=True) if s is not None}
+        found = Inference(self.symbol, known, {})
+        found.run()
+        return [found.shapes.get((id(n), 0)) for n in self.variables]
+
+
+def fill_shapes(node: SymbolNode, shapes: list[Any]) -> list[Any]:
+    """Input shapes of a node, as far as they follow from each other."""
+    assert node.op is not None
+    if node.subgraphs and node.op.infer_with_graphs is not None:
+        try:
+            return list(node.op.infer_with_graphs(node.values, [Subgraph(s) for s in node.subgraphs], shapes))
+        except (IndexError, KeyError, ValueError, TypeError) as e:  # a file whose attributes do not fit its subgraphs
+            raise MXNetError(f"Error in operator {node.name}: its attributes do not fit its subgraphs: {e}") from e
+    return node.op.fill_shapes(node.values, shapes)

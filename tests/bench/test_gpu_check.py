@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bench/gpu_check.py and bench/gpu_kernels.py without a GPU: rehearsals, failures, and what they write."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import hybridgpu as mx
+from hybridgpu.backends import devices
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "bench" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    path = list(sys.path)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path[:] = path
+    return module
+
+
+gpu_check, gpu_kernels = load("gpu_check"), load("gpu_kernels")
+
+
+@pytest.fixture
+def check(tmp_path):
+    log = gpu_check.Log(io.StringIO())
+    return gpu_check.Check(log, tmp_path, full=False, emulate=True, peers=[], seconds=60)
+
+
+def test_no_gpu_is_said_plainly(capsys, tmp_path):
+    if mx.num_gpus():
+        pytest.skip("there is a GPU here")
+    assert gpu_check.main(["--out", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "no GPU was found, so nothing was checked" in said and "CUDA driver" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_rehearsal_writes_one_document(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu_check, "find_sanitizer", lambda: None)
+    assert gpu_check.main(["--emulate", "--steps", "memcheck,tests", "--out", str(tmp_path)]) == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["check.json", "check.log"]
+    document = json.loads((tmp_path / "check.json").read_text())
+    assert document["schema"] == gpu_check.SCHEMA and document["emulated"] is True
+    memcheck, tests = document["steps"]
+    assert memcheck["status"] == "missing" and "compute-sanitizer is not here" in memcheck["detail"]
+    assert tests["status"] == "passed" and tests["data"]["passed"] > 50 and tests["data"]["failures"] == []
+    for file in tmp_path.iterdir():
+        text = file.read_text()
+        assert str(ROOT) not in text and str(Path.home()) + "/" not in text
+
+
+def test_a_failed_step_is_recorded_and_the_rest_goes_on(tmp_path, monkeypatch):
+    def broken(self, name):
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(gpu_check.Check, "_kernels", broken)
+    monkeypatch.setattr(gpu_check.Check, "_bench", lambda self, name: gpu_check.Result(name, "passed"))
+    assert gpu_check.main(["--emulate", "--steps", "kernels,bench", "--out", str(tmp_path)]) == 1
+    kernels, bench = json.loads((tmp_path / "check.json").read_text())["steps"]
+    assert (kernels["status"], kernels["detail"]) == ("failed", "RuntimeError: planted")
+    assert bench["status"] == "passed"
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "detail"),
+    [
+        ("print('fine')", "passed", ""),
+        ("import sys; print('it broke'); sys.exit(3)", "failed", "it broke"),
+        ("import sys; sys.exit(3)", "failed", "it ended with code 3"),
+        ("import time; time.sleep(60)", "failed", "it took longer than 1 s"),
+    ],
+    ids=["passes", "says why", "says nothing", "hangs"],
+)
+def test_commands(check, script, status, detail):
+    check.seconds = 1 if "sleep" in script else 60
+    result, _ = check._run("x", [sys.executable, "-c", script])
+    assert (result.status, result.detail) == (status, detail)
+
+
+def test_the_sanitizers_summary_is_read():
+    output = "========= COMPUTE-SANITIZER\n========= Invalid __global__ write of size 4 bytes\n========= ERROR SUMMARY: 2 errors\n"
+    found = gpu_check.sanitizer_summary(output)
+    assert found["errors"] == 2 and "Invalid __global__ write" in found["first"][1]
+    clean = gpu_check.sanitizer_summary(
+        "========= COMPUTE-SANITIZER\n========= RACECHECK SUMMARY: 0 hazards displayed\n"
+    )
+    assert clean["errors"] == 0 and clean["first"] == []
+    assert "errors" not in gpu_check.sanitizer_summary("nothing")
+
+
+def test_a_sanitizer_that_says_nothing_is_a_failure(check, monkeypatch):
+    check.emulate = False
+    monkeypatch.setattr(gpu_check, "find_sanitizer", lambda: "true")
+    result = check._sanitizer("memcheck")
+    assert (result.status, result.detail) == ("failed", "compute-sanitizer printed no summary")
+
+
+def test_failures_of_pytest_are_listed(tmp_path, check):
+    test = tmp_path / "test_planted.py"
+    test.write_text("def test_a():\n    assert 1 == 2\ndef test_b():\n    pass\n")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-c",
+        "/dev/null",
+        "-p",
+        "no:cacheprovider",
+        str(test),
+        f"--junitxml={tmp_path / 'x.xml'}",
+    ]
+    result, _ = check._run("tests", command)
+    assert result.exit_code == 1
+    data = gpu_check.junit(tmp_path / "x.xml")
+    assert (data["passed"], data["failed"]) == (1, 1) and "assert 1 == 2" in data["failures"][0]
+
+
+def test_folders_of_this_machine_are_not_written():
+    text = gpu_check.public(f"{ROOT}/bench/x {tempfile.gettempdir()}/tmpabc {sys.prefix}/bin/python")
+    assert text == "./bench/x TMP/tmpabc PYTHON/bin/python"
+
+
+@pytest.mark.parametrize("arguments", [["--steps", "tests,nonsense"], ["--emulate"]], ids=["step", "no folder"])
+def test_usage_errors(arguments, capsys):
+    with pytest.raises(SystemExit) as e:
+        gpu_check.main(arguments)
+    assert e.value.code == 2 and "error:" in capsys.readouterr().err
+
+
+@pytest.fixture
+def emulated():
+    """Afterwards gpu(0) is again whatever it was: other tests of this process may have an emulated one."""
+    held = devices._gpu_factory
+    yield
+    devices.use_gpu_devices(held)
+
+
+def test_kernels_are_compared_and_timed(emulated, monkeypatch, tmp_path, capsys):
+    file = tmp_path / "kernels.json"
+    monkeypatch.setattr(
+        sys, "argv", ["gpu_kernels.py", "--emulate", "--json", str(file), "chain", "softmax", "dense_one"]
+    )
+    assert gpu_kernels.main() == 0
+    document = json.loads(file.read_text())
+    assert document["kinds"] == ["map", "matmul", "rows"] and all(c["ok"] for c in document["cases"])
+    assert [row["name"] for row in document["bandwidth"]] == list(gpu_kernels.BANDWIDTH)
+    for row in document["bandwidth"]:
+        assert row["name"].split(":")[0] == row["kinds"][0] and 0 < row["bytes_min"] <= row["bytes_moved"]
+    monkeypatch.setattr(gpu_kernels, "evaluate", lambda *a, **k: [x + 0.01 for x in reference(*a, **k)])
+    monkeypatch.setattr(sys, "argv", ["gpu_kernels.py", "--emulate", "--no-timing", "chain"])
+    assert gpu_kernels.main() == 1 and "WRONG chain" in capsys.readouterr().out
+
+
+reference = gpu_kernels.evaluate

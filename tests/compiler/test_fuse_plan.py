@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fusion and memory: certificates on random graphs, linear work, no recursion in deep graphs, no buffer over another."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from compiler.cases import CASES, build, parse
+from compiler.random_graphs import graphs
+from compiler.test_random_graphs import examples
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+from hybridgpu.compiler.ir import Graph, Node
+from hybridgpu.compiler.ir.text import parse_graph
+from hybridgpu.compiler.ir.verify import verify
+from hybridgpu.compiler.passes.fuse import FusionPlan, fuse
+from hybridgpu.compiler.passes.materialize import base, materialize
+from hybridgpu.compiler.passes.plan import ALIGNMENT, place
+from hybridgpu.compiler.passes.simplify import simplify
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import TABLE, builder
+from hybridgpu.compiler.program import KernelStep, Program
+from hybridgpu.compiler.reference import evaluate
+from hybridgpu.compiler.schedule.matmul import wants_kernel
+from hybridgpu.compiler.target import CPU, CUDA
+
+
+def fused(graph: Graph, target: Any) -> tuple[Graph, FusionPlan]:
+    ready = materialize(simplify(graph), lambda dot: wants_kernel(target, dot))
+    return ready.graph, fuse(ready.graph, target, ready.generated_dots)
+
+
+def certify(graph: Graph, plan: FusionPlan, target: Any) -> None:
+    """Every node is computed once, by a group that runs, and lies above, all groups that read it."""
+    home: dict[Node, int] = {}
+    for k, g in enumerate(plan.groups):
+        members = [g.library] if g.library is not None else list(g.at)
+        assert members
+        for node in members:
+            assert node not in home, f"{node!r} is computed twice"
+            home[node] = k
+        if g.library is None:
+            assert len(g.at) <= target.max_nodes
+            assert (
+                len({n for n in g.pending if n.prim.family != "leaf" or n.prim.name == "input"}) <= target.max_arguments
+            )
+    for k, g in enumerate(plan.groups):
+        for read in g.pending:
+            node = base(read)
+            if node.prim.family in ("leaf", "view"):
+                continue
+            assert node in home, f"{node!r} is read and never computed"
+            assert home[node] < k, f"{node!r} is read before it is computed"
+            assert plan.groups[home[node]].level > g.level
+    for out in graph.outputs:
+        assert out in home
+    assert all(cut.rule and cut.reason for cut in plan.cuts)
+
+
+@pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
+@examples(100)
+@given(graph=graphs(steps=24))
+def test_random_graphs_have_certificates(target, graph):
+    note(str(graph))
+    certify(*fused(graph, target), target)
+
+
+# -- large graphs
+
+
+def chain(n: int) -> Graph:
+    b = builder()
+    y = b.input(parse("f32[64]"), "x")
+    for k in range(n):
+        y = b.tanh(y) if k % 2 else y * 1.5
+    return b.finish([y], "chain")
+
+
+def layers(n: int) -> Graph:
+    """Residual layers with a normalisation each: nine primitives a layer."""
+    b = builder()
+    x = b.input(parse("f32[8,16]"), "x")
+    for _ in range(n // 9):
+        d = x - b.mean(x, (-1,), keepdims=True)
+        x = x + d * b.rsqrt(b.mean(d * d, (-1,), keepdims=True) + 1e-5)
+    return b.finish([x], "layers")
+
+
+def wide(n: int) -> Graph:
+    b = builder()
+    x = b.input(parse("f32[64]"), "x")
+    return b.finish([b.exp(x * float(k)) for k in range(n // 2)], "wide")
+
+
+def random_dag(n: int, seed: int = 0) -> Graph:
+    """Every node reads some of the last thirty."""
+    rng = np.random.default_rng(seed)
+    b = builder()
+    xs = [b.input(parse("f32[8,16]"), "x")]
+    for _ in range(n):
+        i, j = (xs[-1 - int(rng.integers(0, min(30, len(xs))))] for _ in range(2))
+        kind = rng.integers(0, 10)
+        if kind < 5:
+            xs.append(i + j if kind < 3 else i * j)
+        elif kind < 8:
+            xs.append(b.tanh(i))
+        elif kind == 8:
+            xs.append(i - b.reduce("amax", i, (-1,), keepdims=True))
+        else:
+            xs.append(b.sum(i, (0,), keepdims=True) * j)
+    return b.finish(xs[-30:], "dag")
+
+
+def calls(run: Callable[[], Any]) -> int:
+    """How many Python functions ``run`` calls: work that does not depend on the machine."""
+    count = 0
+
+    def watch(frame: Any, event: str, arg: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize("make", [chain, layers, wide, random_dag])
+def test_fusion_is_linear(make):
+    work = {}
+    for n in (500, 1000, 2000):
+        ready = materialize(simplify(make(n)), lambda dot: True)
+        work[n] = calls(lambda ready=ready: fuse(ready.graph, CPU, ready.generated_dots))
+    assert work[1000] < 2.3 * work[500] and work[2000] < 2.3 * work[1000], work
+
+
+@pytest.mark.parametrize("make", [chain, layers])
+def test_the_whole_compiler_is_linear(make):
+    work = {n: calls(lambda n=n: compile_graph(make(n), CUDA)) for n in (600, 1200, 2400)}
+    assert work[1200] < 2.4 * work[600] and work[2400] < 2.4 * work[1200], work
+
+
+@pytest.mark.parametrize("make", [chain, layers, wide, random_dag])
+def test_ten_thousand_nodes_fuse(make):
+    graph = make(10_000)
+    assert len(graph.nodes) > 9_000
+    certify(*fused(graph, CPU), CPU)
+
+
+@pytest.mark.parametrize("make", [chain, layers])
+def test_depth_is_no_recursion(make):
+    """Chains of more than 5,000 with the stack Python has by default."""
+    assert sys.getrecursionlimit() <= 3000
+    graph = make(6_000)
+    text = str(graph)
+    again = parse_graph(text, TABLE)
+    verify(again)
+    assert str(again) == text
+    x = np.random.default_rng(0).standard_normal(graph.inputs[0].shape).astype(np.float32)
+    np.testing.assert_array_equal(evaluate(graph, [x])[0], evaluate(simplify(graph), [x])[0])
+    for target in (CPU, CUDA):
+        program = compile_graph(graph, target)
+        assert Program.from_json(json.loads(json.dumps(program.to_json()))) == program
+
+
+# -- memory
+
+
+def overlapping(lifetimes: list[tuple[int, int, int]], offsets: list[int]) -> list[tuple[int, int]]:
+    """Pairs of buffers that live at once and share bytes."""
+    found = []
+    for i, (first, last, nbytes) in enumerate(lifetimes):
+        for j in range(i):
+            alive = lifetimes[j][0] <= last and first <= lifetimes[j][1]
+            if alive and offsets[i] < offsets[j] + lifetimes[j][2] and offsets[j] < offsets[i] + nbytes:
+                found.append((j, i))
+    return found
+
+
+@examples(200)
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 8), st.integers(0, 5000)), max_size=30))
+def test_no_two_living_buffers_overlap(drawn):
+    lifetimes = [(first, first + length, nbytes) for first, length, nbytes in drawn]
+    offsets, total = place(lifetimes)
+    assert not overlapping(lifetimes, offsets)
+    assert all(at % ALIGNMENT == 0 for at in offsets)
+    assert all(at + nbytes <= total for at, (_, _, nbytes) in zip(offsets, lifetimes))
+    # never worse than one after the other
+    assert total <= sum(-(-max(n, 1) // ALIGNMENT) * ALIGNMENT for _, _, n in lifetimes)
+
+
+def test_dead_buffers_are_used_again():
+    offsets, total = place([(k, k + 1, 1000) for k in range(50)])
+    assert total == 2048 and set(offsets) == {0, 1024}
+
+
+def check_memory(program: Program) -> None:
+    """Arena buffers that live at once are apart, inside the arena, and written before they are read."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for at, step in enumerate(program.steps):
+        if isinstance(step, KernelStep):
+            split = len(step.buffers) - step.outputs
+            read, written = step.buffers[:split], step.buffers[split:]
+        else:
+            read, written = step.inputs, (step.output,)
+        for k in read:
+            if program.buffers[k].place == "arena":
+                assert k in first, f"step {at} reads buffer {k}, which nothing has written"
+            last[k] = at
+        for k in written:
+            assert program.buffers[k].place != "input", f"step {at} writes an input"
+            first.setdefault(k, at)
+            last[k] = at
+    arena = [k for k, b in enumerate(program.buffers) if b.place == "arena"]
+    assert all(k in first for k in arena)
+    lifetimes = [(first[k], last[k], program.buffers[k].nbytes) for k in arena]
+    offsets = [program.buffers[k].index for k in arena]
+    assert not overlapping(lifetimes, offsets)
+    assert all(at + n <= program.arena_bytes for at, (_, _, n) in zip(offsets, lifetimes))
+    needed = [k for k in program.output_buffers if program.buffers[k].nbytes]
+    assert all(k in first for k in needed), "an output is never written"
+
+
+@pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
+@examples(100)
+@given(graph=graphs(steps=24))
+def test_memory_of_random_graphs(target, graph):
+    note(str(graph))
+    check_memory(compile_graph(graph, target))
+
+
+@pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
+def test_memory_of_cases_and_large_graphs(target):
+    for name in CASES:
+        check_memory(compile_graph(build(name), target))
+    for make in (layers, random_dag):
+        program = compile_graph(make(2000), target)
+        check_memory(program)
+        temporary = sum(b.nbytes for b in program.buffers if b.place == "arena")
+        assert program.arena_bytes <= temporary + ALIGNMENT * len(program.buffers)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random graphs: printed and parsed, simplified, fused and compiled for both targets, against float64.
+
+The examples are the same in every run. A session with others:
+``HYBRIDGPU_RANDOM_GRAPHS=2000 pytest tests/compiler/test_random_graphs.py --hypothesis-seed=1``.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from compiler.cases import arrays, build
+from compiler.oracle import Oracle
+from compiler.random_graphs import COVERED, LEFT_OUT, graphs
+from emulated import aligned
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from hybridgpu.backends.cpu.backend import cpu_backend
+from hybridgpu.backends.cuda.backend import CudaBackend
+from hybridgpu.compiler.ir.text import parse_graph
+from hybridgpu.compiler.ir.verify import verify
+from hybridgpu.compiler.passes.simplify import simplify
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import TABLE
+from hybridgpu.compiler.reference import evaluate
+from hybridgpu.compiler.target import CPU, CUDA
+from hybridgpu.dtypes import from_short
+
+SESSION = int(os.environ.get("HYBRIDGPU_RANDOM_GRAPHS", "0"))
+
+
+def examples(count: int) -> settings:
+    """``count`` examples, the same ones each time; a session by hand draws its own."""
+    return settings(
+        max_examples=SESSION or count,
+        derandomize=not SESSION,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def show(graph, inputs) -> None:
+    """Into the report of a failing example: what reproduces it."""
+    note(str(graph))
+    for node, a in zip(graph.inputs, inputs):
+        if a.size <= 64:
+            note(f"{node.params['name']} = {a.tolist()!r}")
+
+
+def fresh(program):
+    return [aligned(shape, from_short(short).np) for shape, short in program.outputs]
+
+
+def unaligned(a: np.ndarray) -> np.ndarray:
+    """The same array, one element past an aligned address."""
+    raw = aligned((a.size + 1,), a.dtype)
+    raw[1:] = a.reshape(-1)
+    return raw[1:].reshape(a.shape)
+
+
+def test_every_primitive_is_drawn():
+    assert COVERED | set(LEFT_OUT) == set(TABLE)
+
+
+@examples(150)
+@given(graphs(), st.integers(0, 99), st.booleans())
+def test_printed_and_simplified(graph, seed, specials):
+    inputs = arrays(graph, seed, specials)
+    show(graph, inputs)
+    verify(graph)
+    text = str(graph)
+    again = parse_graph(text, TABLE)
+    verify(again)
+    assert str(again) == text
+    with np.errstate(all="ignore"):
+        for a, b in zip(evaluate(graph, inputs), evaluate(again, inputs), strict=True):
+            np.testing.assert_array_equal(a, b)
+    small = simplify(graph)
+    verify(small)
+    oracle = Oracle(graph, inputs)
+    oracle.check(evaluate(small, inputs, wide=True), f"simplified:\n{small}")
+    assert str(simplify(small)) == str(small), "simplifying twice gives something else"
+
+
+@examples(60)
+@given(graphs(), st.integers(0, 99), st.booleans(), st.booleans())
+def test_cpu(compiler, graph, seed, specials, shifted):
+    inputs = arrays(graph, seed, specials)
+    show(graph, inputs)
+    program = compile_graph(graph, CPU)
+    outputs = fresh(program)
+    held = [unaligned(a) if shifted else a for a in inputs]
+    cpu_backend().load(program)(held, outputs)
+    note(program.source)
+    Oracle(graph, inputs).check(outputs, "CPU")
+    for a, b in zip(held, inputs):
+        np.testing.assert_array_equal(a, b, err_msg="an input was written")
+
+
+@examples(15)
+@given(graphs(size_limit=300), st.integers(0, 99), st.booleans())
+def test_cuda_text_executed_on_the_cpu(cuda_driver, graph, seed, specials):
+    inputs = arrays(graph, seed, specials)
+    show(graph, inputs)
+    program = compile_graph(graph, CUDA)
+    for k in program.kernels:
+        note(k.text)
+    held = []
+    for a in inputs:
+        held.append(aligned(a.shape, a.dtype))
+        held[-1][...] = a
+    outputs = fresh(program)
+    CudaBackend(cuda_driver, np, lambda a: int(a.__array_interface__["data"][0])).load(program)(held, outputs)
+    Oracle(graph, inputs).check(outputs, "CUDA")
+
+
+# -- the oracle itself
+
+
+@pytest.mark.parametrize("name", ["chain", "softmax", "layer_norm", "dense", "joins", "half", "integers", "columns"])
+def test_the_oracle_accepts_the_declared_precision_and_refuses_errors(name):
+    graph = build(name)
+    inputs = arrays(graph, 5)
+    oracle = Oracle(graph, inputs)
+    right = [np.array(r) for r in evaluate(graph, inputs)]
+    oracle.check(right, "NumPy in the declared precision")
+    for k, r in enumerate(right):
+        assert oracle.compared[k].mean() > 0.9
+        wrong = [a.copy() for a in right]
+        flat = wrong[k].reshape(-1)
+        flat[-1] = flat[-1] * 1.1 + 0.1 if r.dtype.kind == "f" else flat[-1] ^ 1
+        with pytest.raises(AssertionError, match=f"result {k}"):
+            oracle.check(wrong, "planted")

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every branch of every template is taken by a kernel that the tests execute.
+
+``test_graphs.py`` executes all cases on both targets. Here the same cases are compiled with templates whose
+branches report themselves: bodies of if, elif, else, for, macro and call, both sides of inline
+conditions, and the way past an if without else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jinja2
+import pytest
+from compiler.cases import CASES, build
+from jinja2 import nodes
+
+from hybridgpu.compiler.codegen import render as seam
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.target import CPU, CUDA
+from hybridgpu.resources import templates_folder
+
+Branch = tuple[str, int, str]  # template, line, which
+
+
+class Instrumented(jinja2.Environment):
+    """An environment whose templates note each branch they take in ``taken``; ``known`` has those that exist."""
+
+    known: set[Branch]
+    taken: set[Branch]
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        tree = super()._parse(source, name, filename)
+        self._mark_all(tree, str(name))
+        return tree
+
+    def _mark_all(self, tree: nodes.Template, name: str) -> None:
+        def key(node: nodes.Node, which: str) -> nodes.Const:
+            branch = (name, node.lineno, which)
+            self.known.add(branch)
+            return nodes.Const(branch, lineno=node.lineno)
+
+        def mark(node: nodes.Node, which: str) -> nodes.Node:
+            return nodes.ExprStmt(wrap(key(node, which), key(node, which)), lineno=node.lineno)
+
+        def wrap(value: nodes.Expr, branch: nodes.Const) -> nodes.Filter:
+            return nodes.Filter(value, "covered", [branch], [], None, None, lineno=branch.lineno)
+
+        inner = {id(e) for i in tree.find_all(nodes.If) for e in i.elif_}
+        for node in list(tree.find_all((nodes.If, nodes.For, nodes.Macro, nodes.CallBlock, nodes.CondExpr))):
+            if isinstance(node, nodes.CondExpr):
+                node.expr1 = wrap(node.expr1, key(node, "inline if"))
+                if node.expr2 is not None:
+                    node.expr2 = wrap(node.expr2, key(node, "inline else"))
+                continue
+            kind = type(node).__name__.lower()
+            node.body.insert(0, mark(node, "elif" if id(node) in inner else kind))
+            if isinstance(node, nodes.If) and id(node) not in inner:
+                node.else_.insert(0, mark(node, "else" if node.else_ else "if not"))
+
+
+@pytest.fixture
+def instrumented(monkeypatch):
+    env = seam._environment().overlay()
+    env.__class__ = Instrumented
+    env.known, env.taken = set(), set()
+
+    @jinja2.pass_context
+    def covered(context: Any, value: Any, branch: Branch) -> Any:
+        env.taken.add(branch)
+        return value
+
+    env.filters = {**env.filters, "covered": covered}
+    monkeypatch.setattr(seam, "_environment", lambda: env)
+    return env
+
+
+def compile_cases(names) -> None:
+    for name in names:
+        for target in (CPU, CUDA):
+            compile_graph(build(name), target)
+
+
+def missing(env: Instrumented) -> list[str]:
+    for path in sorted(templates_folder().rglob("*.j2")):
+        env.get_template(path.relative_to(templates_folder()).as_posix())
+    return [f"templates/{t}:{line}: {which}" for t, line, which in sorted(env.known - env.taken)]
+
+
+def test_every_branch_is_taken(instrumented):
+    compile_cases(CASES)
+    assert len(instrumented.known) > 50
+    unreached = missing(instrumented)
+    assert not unreached, "no case takes these branches:\n" + "\n".join(unreached)
+
+
+def test_an_unreached_branch_is_named(instrumented):
+    compile_cases(["chain"])
+    unreached = missing(instrumented)
+    assert any(line.startswith("templates/cuda/rows.j2:") for line in unreached)
+    assert not any(line.startswith("templates/cpu/program.j2:") and line.endswith("for") for line in unreached)
+
+
+def test_instrumented_templates_write_the_same_text(instrumented, monkeypatch):
+    noted = [compile_graph(build("softmax"), t).kernels[0].text for t in (CPU, CUDA)]
+    monkeypatch.undo()
+    assert noted == [compile_graph(build("softmax"), t).kernels[0].text for t in (CPU, CUDA)]

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every page of the documentation: its code runs and prints what is shown, its links lead somewhere, and what is
+made by programs is current."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from docs.pages import blocks, run, settled, with_outputs
+
+import hybridgpu as mx
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+CODE = [p for p in PAGES if blocks(p.read_text(encoding="utf-8"))]
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    path = list(sys.path)
+    spec.loader.exec_module(module)
+    sys.path[:] = path
+    return module
+
+
+@pytest.mark.parametrize("page", CODE, ids=lambda p: p.name)
+def test_code(page, compiler, tmp_path, monkeypatch, update_golden):
+    text = page.read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    mx.random.seed(0)
+    np.random.seed(0)
+    names, outputs = {"__name__": "__main__"}, {}
+    for block in blocks(text):
+        printed = outputs[block] = run(page, block, names)
+        if block.output is None or update_golden:
+            continue
+        assert settled(printed) == settled(block.output), (
+            f"{page.name}, line {block.line}: look at it, and write it down with pytest tests/docs --update-golden"
+        )
+    if update_golden:
+        page.write_text(with_outputs(text, outputs), encoding="utf-8")
+
+
+def test_pages_have_code():
+    assert {"README.md", "tutorial.md", "errors.md", "files.md", "explain.md"} <= {p.name for p in CODE}
+
+
+def anchors(page):
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", t.lower()).strip().replace(" ", "-") for t in titles}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda p: p.name)
+def test_links(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{page.name} links to {target}"
+        assert not anchor or anchor in anchors(file), f"{page.name} links to {target}"
+
+
+def test_every_page_is_linked():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert {f"docs/{p.name}" for p in PAGES[1:]} <= set(re.findall(r"\]\(([^)#\s]+)", text))
+
+
+def test_table_of_operators_is_current():
+    maker = load("make_operators")
+    assert maker.PAGE.read_text(encoding="utf-8") == maker.page(), "run python docs/make_operators.py"
+
+
+def test_pictures_are_current():
+    maker = load("make_pictures")
+    for name, text in maker.pictures().items():
+        assert (maker.FOLDER / name).read_text(encoding="utf-8") == text, "run python docs/make_pictures.py"
+    assert {p.name for p in maker.FOLDER.iterdir()} == set(maker.pictures())
+
+
+def test_measured_tables_are_current():
+    for page, text in load("make_results").pages().items():
+        assert page.read_text(encoding="utf-8") == text, "run python docs/make_results.py"
+
+
+@pytest.mark.parametrize("variable", sorted(set(re.findall(r"HYBRIDGPU_[A-Z_]+[A-Z]", "\n".join(
+    p.read_text(encoding="utf-8") for p in (ROOT / "hybridgpu").rglob("*.py"))))))  # fmt: skip
+def test_every_variable_is_described(variable):
+    assert f"`{variable}" in (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")

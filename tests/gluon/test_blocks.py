@@ -1,0 +1,500 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks: names, parameters, files, hooks, summary, text; wrong input changes nothing."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+import hybridgpu as mx
+from hybridgpu.base import MXNetError
+from hybridgpu.gluon.parameter import DeferredInitializationError
+
+nd, nn, gluon = mx.nd, mx.gluon.nn, mx.gluon
+
+
+def mlp(prefix=None):
+    net = nn.HybridSequential(prefix=prefix)
+    with net.name_scope():
+        net.add(nn.Dense(4, activation="relu"), nn.Dense(2))
+    return net
+
+
+def ready(prefix=None, **flags):
+    net = mlp(prefix)
+    net.initialize()
+    if flags:
+        net.hybridize(**flags)
+    net(nd.ones((1, 3)))
+    return net
+
+
+# -- names
+
+
+class Camel(gluon.HybridBlock):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.a = nn.Dense(2)
+            self.b = nn.Dense(2)
+            self.w = self.params.get("w", shape=(1,))
+        self.c = nn.Dense(2)
+
+
+def test_names_follow_scopes_and_counters():
+    first, second, named = Camel(), Camel(), Camel(prefix="my_")
+    assert [b.prefix for b in (first, first.a, first.b, first.c)] == [
+        "camel0_",
+        "camel0_dense0_",
+        "camel0_dense1_",
+        "dense0_",
+    ]
+    assert [second.prefix, second.a.weight.name, second.c.name] == ["camel1_", "camel1_dense0_weight", "dense1"]
+    assert list(named.collect_params().keys()) == [
+        "my_w", "my_dense0_weight", "my_dense0_bias", "my_dense1_weight", "my_dense1_bias", "dense2_weight", "dense2_bias",
+    ]  # fmt: skip
+    assert list(named._collect_params_with_prefix()) == [
+        "w",
+        "a.weight",
+        "a.bias",
+        "b.weight",
+        "b.bias",
+        "c.weight",
+        "c.bias",
+    ]
+    assert list(named.params.keys()) == ["my_w"]
+
+
+def test_an_empty_prefix_opens_no_scope():
+    net = mlp(prefix="")
+    assert [b.prefix for b in net] == ["dense0_", "dense1_"]
+
+
+def test_name_manager_restarts_counters():
+    assert nn.Dense(1).prefix == "dense0_"
+    with mx.name.NameManager():
+        assert nn.Dense(1).prefix == "dense0_"
+    assert nn.Dense(1).prefix == "dense1_"
+
+
+@pytest.mark.parametrize(
+    ("select", "found"),
+    [(".*weight", 2), ("n_dense0", 2), ("dense", 0), ("n_dense0_bias|n_dense1_bias", 2), (None, 4), ("zz", 0)],
+)
+def test_collect_params_selects_by_match_at_the_start(select, found):
+    assert len(list(mlp("n_").collect_params(select).keys())) == found
+
+
+def test_shared_parameters():
+    one = nn.Dense(2, in_units=3)
+    two = nn.Dense(2, in_units=3, params=one.params)
+    assert two.weight is one.weight and two.prefix == "dense1_"
+    one.initialize()
+    x = nd.ones((1, 3))
+    two.hybridize()
+    np.testing.assert_array_equal(one(x).asnumpy(), two(x).asnumpy())
+    one.weight.set_data(nd.zeros((2, 3)))
+    np.testing.assert_array_equal(two(x).asnumpy(), [[0, 0]])
+
+
+REPR = [
+    (lambda: nn.Dense(4, activation="relu"), "Dense(None -> 4, Activation(relu))"),
+    (lambda: nn.Dense(3, in_units=7), "Dense(7 -> 3, linear)"),
+    (lambda: nn.Dropout(0.5), "Dropout(p = 0.5, axes=())"),
+    (lambda: nn.Flatten(), "Flatten"),
+    (lambda: nn.Embedding(3, 4), "Embedding(3 -> 4, float32)"),
+    (lambda: nn.Activation("tanh"), "Activation(tanh)"),
+    (lambda: nn.LeakyReLU(0.1), "LeakyReLU(0.1)"),
+    (lambda: nn.HybridLambda("relu"), "HybridLambda(relu)"),
+    (lambda: nn.GELU(), "GELU(\n\n)"),
+    (lambda: nn.Sequential(), "Sequential(\n\n)"),
+    (lambda: mlp(), "HybridSequential(\n  (0): Dense(None -> 4, Activation(relu))\n  (1): Dense(None -> 2, linear)\n)"),
+    (lambda: gluon.Parameter("p", shape=(2, 3)), "Parameter p (shape=(2, 3), dtype=<class 'numpy.float32'>)"),
+    (lambda: gluon.Constant("c", [1, 2]), "Constant c (shape=(2,), dtype=<class 'numpy.float32'>)"),
+]
+
+
+@pytest.mark.parametrize(("make", "text"), REPR, ids=[r[1].splitlines()[0] for r in REPR])
+def test_repr(make, text):
+    assert repr(make()) == text
+
+
+def test_repr_nests():
+    net = nn.HybridSequential()
+    net.add(mlp())
+    assert repr(net) == (
+        "HybridSequential(\n  (0): HybridSequential(\n    (0): Dense(None -> 4, Activation(relu))\n"
+        "    (1): Dense(None -> 2, linear)\n  )\n)"
+    )
+
+
+# -- parameters
+
+
+def test_deferred_initialisation():
+    net = mlp("n_")
+    net.initialize()
+    assert net[0].weight.shape == (4, 0)
+    with pytest.raises(DeferredInitializationError, match="Parameter 'n_dense0_weight' has not been initialized yet"):
+        net[0].weight.data()
+    assert net[0].weight.list_ctx() == [mx.cpu()]
+    net.hybridize()
+    assert net(nd.ones((5, 3))).shape == (5, 2)
+    assert (net[0].weight.shape, net[1].weight.shape) == ((4, 3), (2, 4))
+
+
+def test_not_initialised():
+    with pytest.raises(
+        RuntimeError, match="Parameter 'dense0_weight' has not been initialized. Note that you should initialize"
+    ):
+        nn.Dense(2)(nd.ones((1, 3)))
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_a_shape_that_does_not_fit_changes_nothing(hybridized):
+    net = ready("n_", active=hybridized)
+    before = {k: p.data().asnumpy() for k, p in net.collect_params().items()}
+    with pytest.raises(MXNetError) as caught:
+        net(nd.ones((1, 5)))
+    assert "Shape inconsistent, Provided = [4,3], inferred shape=(4,5)" in str(caught.value)
+    for k, p in net.collect_params().items():
+        np.testing.assert_array_equal(p.data().asnumpy(), before[k])
+    assert net(nd.ones((1, 3))).shape == (1, 2)
+
+
+PARAMETER_ERRORS = [
+    (lambda p: p.set_data(nd.ones((2, 4))), AssertionError, "Expected shape (2, 4) is incompatible with given shape (2, 3)."),
+    (lambda p: setattr(p, "shape", (2, 4)), AssertionError, "Expected shape (2, 4) is incompatible with given shape (2, 3)."),
+    (lambda p: setattr(p, "grad_req", "foo"), AssertionError, "grad_req must be one of 'write', 'add', or 'null', but got 'foo'"),
+    (lambda p: p.data(mx.cpu(3)), RuntimeError, "Parameter 'p' was not initialized on context cpu(3). It was only initialized on [cpu(0)]."),
+    (lambda p: p.data(mx.gpu(0)), RuntimeError, "Parameter 'p' was not initialized on context gpu(0). It was only initialized on [cpu(0)]."),
+    (lambda p: p.cast("nope"), TypeError, "nope"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wrong", "error", "text"), PARAMETER_ERRORS, ids=[e[2][:40] for e in PARAMETER_ERRORS])
+def test_parameters_refuse_and_stay(wrong, error, text):
+    p = gluon.Parameter("p", shape=(2, 3), init="ones")
+    p.initialize()
+    with pytest.raises(error) as caught:
+        wrong(p)
+    assert text in str(caught.value)
+    assert p.shape == (2, 3) and p.grad_req == "write" and p.dtype == np.float32
+    np.testing.assert_array_equal(p.data().asnumpy(), np.ones((2, 3)))
+    np.testing.assert_array_equal(p.grad().asnumpy(), np.zeros((2, 3)))
+
+
+def test_initialising_twice_warns_and_keeps():
+    net = nn.Dense(2, in_units=3, use_bias=False)
+    net.initialize(mx.init.One())
+    with pytest.warns(UserWarning, match="Parameter 'dense0_weight' is already initialized, ignoring"):
+        net.initialize(mx.init.Zero())
+    assert net.weight.data().sum().asscalar() == 6
+
+
+def test_a_parameter_on_two_contexts():
+    net = mlp()
+    net.initialize(ctx=[mx.cpu(0), mx.cpu(1)])
+    x = nd.ones((1, 3))
+    got = [net(x.as_in_context(c)) for c in (mx.cpu(0), mx.cpu(1))]
+    np.testing.assert_array_equal(got[0].asnumpy(), got[1].asnumpy())
+    net.hybridize()
+    for c in (mx.cpu(0), mx.cpu(1), mx.cpu(0)):
+        y = net(x.as_in_context(c))
+        assert y.context == c
+        np.testing.assert_allclose(y.asnumpy(), got[0].asnumpy(), rtol=1e-6)
+
+
+# -- files
+
+
+def test_save_and_load(tmp_path):
+    net, file = ready(), str(tmp_path / "p")
+    net.save_parameters(file)
+    assert list(nd.load(file)) == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    other = mlp()
+    other.load_parameters(file)  # initialises, and fills the shapes in
+    x = nd.ones((2, 3))
+    np.testing.assert_array_equal(other(x).asnumpy(), net(x).asnumpy())
+    net.collect_params().save(file)
+    assert list(nd.load(file)) == list(net.collect_params().keys())
+
+
+def bigger():
+    net = mlp()
+    net.add(nn.Dense(3))
+    return net
+
+
+def smaller():
+    net = nn.HybridSequential(prefix="s_")
+    with net.name_scope():
+        net.add(nn.Dense(4))
+    return net
+
+
+def other_shape():
+    net = nn.HybridSequential(prefix="o_")
+    with net.name_scope():
+        net.add(nn.Dense(5), nn.Dense(2))
+    return net
+
+
+LOAD_ERRORS = [
+    (bigger, AssertionError, "Parameter '2.weight' is missing in file '{}', which contains parameters: '0.weight', '0.bias', '1.weight', '1.bias'. Set allow_missing=True to ignore missing parameters."),
+    (smaller, ValueError, "Parameter '1.weight' loaded from file '{}' is not present in ParameterDict, which contains parameters . Set ignore_extra=True to ignore. "),
+    (other_shape, AssertionError, "Failed loading Parameter 'o_dense0_weight' from saved params: shape incompatible expected (5, 0) vs saved (4, 3)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "error", "text"), LOAD_ERRORS, ids=["missing", "extra", "shape"])
+def test_load_errors_change_nothing(make, error, text, tmp_path):
+    file = str(tmp_path / "p")
+    ready().save_parameters(file)
+    net = make()
+    net.initialize(mx.init.One())
+    net(nd.ones((1, 3)))
+    before = {k: p.data().asnumpy() for k, p in net.collect_params().items()}
+    with pytest.raises(error) as caught:
+        net.load_parameters(file)
+    shown = text.format(file).replace("(5, 0)", "(5, 3)")
+    assert str(caught.value).strip() == shown.strip()
+    for k, p in net.collect_params().items():
+        np.testing.assert_array_equal(p.data().asnumpy(), before[k], err_msg=f"{k} was changed by a load that failed")
+
+
+def test_load_dtypes(tmp_path):
+    file = str(tmp_path / "p")
+    ready().save_parameters(file)
+    net = mlp()
+    net.cast("float16")
+    net.initialize()
+    net(nd.ones((1, 3), dtype="float16"))
+    with pytest.raises(
+        AssertionError, match="dtype incompatible expected .*float16.* vs saved .*float32.*cast_dtype=True"
+    ):
+        net.load_parameters(file)
+    net.load_parameters(file, cast_dtype=True)
+    assert net[0].weight.data().dtype == np.float16
+    net.load_parameters(file, cast_dtype=True, dtype_source="saved")
+    assert net[0].weight.data().dtype == np.float32
+
+
+@pytest.mark.parametrize("epoch", [0, 7, 12345])
+def test_export(epoch, tmp_path):
+    net = ready("mlp_", active=True)
+    path = str(tmp_path / "m")
+    assert net.export(path, epoch) is None
+    assert sorted(p.name for p in tmp_path.iterdir()) == [f"m-{epoch:04d}.params", "m-symbol.json"]
+    assert list(nd.load(f"{path}-{epoch:04d}.params")) == [
+        "arg:mlp_dense0_weight", "arg:mlp_dense0_bias", "arg:mlp_dense1_weight", "arg:mlp_dense1_bias",
+    ]  # fmt: skip
+    graph = json.loads((tmp_path / "m-symbol.json").read_text())
+    assert [n["name"] for n in graph["nodes"] if n["op"] != "null"] == [
+        "mlp_dense0_fwd",
+        "mlp_dense0_relu_fwd",
+        "mlp_dense1_fwd",
+    ]
+    again = gluon.SymbolBlock.imports(f"{path}-symbol.json", ["data"], f"{path}-{epoch:04d}.params")
+    assert again.prefix == "" and list(again.collect_params().keys()) == list(net.collect_params().keys())
+    assert repr(again) == "SymbolBlock(\n<Symbol mlp_dense1_fwd> : 1 -> 1\n)"
+    x = nd.array(np.random.default_rng(0).normal(size=(4, 3)))
+    np.testing.assert_array_equal(again(x).asnumpy(), net(x).asnumpy())
+
+
+def test_export_needs_a_trace():
+    with pytest.raises(RuntimeError) as caught:
+        mlp().export("nowhere")
+    assert str(caught.value) == (
+        "Please first call block.hybridize() and then run forward with this block at least once before calling export."
+    )
+
+
+def test_export_of_several_inputs_and_outputs(tmp_path):
+    class Two(gluon.HybridBlock):
+        def hybrid_forward(self, F, x, pair):
+            return x + pair[0], [pair[1] * 2, x]
+
+    net = Two(prefix="t_")
+    net.hybridize()
+    args = [nd.ones(2) * k for k in (1, 2, 3)]
+    net(args[0], args[1:])
+    net.export(str(tmp_path / "t"))
+    again = gluon.SymbolBlock.imports(
+        str(tmp_path / "t-symbol.json"), ["data0", "data1", "data2"], str(tmp_path / "t-0000.params")
+    )
+    got = again(*args)
+    assert [g.asnumpy().tolist() for g in got] == [[3, 3], [6, 6], [1, 1]]
+
+
+IMPORT_ERRORS = [
+    ("nope-symbol.json", ["data"], "m-0000.params", MXNetError, 'Open "nope-symbol.json": No such file or directory'),
+    ("m-symbol.json", ["data"], "nope.params", MXNetError, 'Open "nope.params": No such file or directory'),
+    ("m-symbol.json", ["zz"], "m-0000.params", ValueError, "no input 'zz'"),
+    ("m-symbol.json", [], "m-0000.params", AssertionError, "Parameter 'data' is missing in file"),
+]
+
+
+@pytest.mark.parametrize(
+    ("symbol", "names", "params", "error", "text"), IMPORT_ERRORS, ids=[e[4][:25] for e in IMPORT_ERRORS]
+)
+def test_import_errors(symbol, names, params, error, text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ready("mlp_", active=True).export("m")
+    with pytest.raises(error, match=text.replace("(", r"\(")):
+        gluon.SymbolBlock.imports(symbol, names, params)
+
+
+def test_imported_without_parameters_must_be_initialised(tmp_path):
+    ready("mlp_", active=True).export(str(tmp_path / "m"))
+    net = gluon.SymbolBlock.imports(str(tmp_path / "m-symbol.json"), "data")
+    with pytest.raises(RuntimeError, match="Parameter 'mlp_dense0_weight' has not been initialized"):
+        net(nd.ones((1, 3)))
+    net.initialize()
+    assert net(nd.ones((1, 3))).shape == (1, 2)
+
+
+def test_symbol_block_inputs_must_be_variables():
+    x = mx.sym.var("x")
+    with pytest.raises(
+        AssertionError, match="Input symbols must be variable, but <Symbol relu0> is an output of operators"
+    ):
+        gluon.SymbolBlock(x + 1, mx.sym.relu(x))
+
+
+# -- hooks, summary, apply
+
+
+def test_hooks():
+    net, seen = ready("n_"), []
+    pre = net.register_forward_pre_hook(lambda b, i: seen.append(("pre", b.name, len(i))))
+    post = net[1].register_forward_hook(lambda b, i, o: seen.append(("post", b.name, o.shape)))
+    net(nd.ones((2, 3)))
+    assert seen == [("pre", "n", 1), ("post", "n_dense1", (2, 2))]
+    pre.detach()
+    post.detach()
+    net(nd.ones((2, 3)))
+    assert len(seen) == 2
+
+
+def test_hooks_of_a_hybridized_block_run_at_every_call_and_of_its_children_while_tracing(recwarn):
+    net, seen = ready("n_"), []
+    net.register_forward_hook(lambda b, i, o: seen.append(type(o).__name__))
+    net[0].register_forward_hook(lambda b, i, o: seen.append(type(o).__name__))
+    net.hybridize()
+    assert any("forward hook" in str(w.message) for w in recwarn)
+    for _ in range(3):
+        net(nd.ones((2, 3)))
+    assert seen == ["Symbol", "NDArray", "NDArray", "NDArray"]
+
+
+def test_op_hooks_see_every_operator():
+    net, seen = ready("n_"), []
+    net.hybridize()
+    net.register_op_hook(lambda name, op, value: seen.append((name, op, value.shape)))
+    net(nd.ones((2, 3)))
+    assert seen == [
+        (b"n_dense0_fwd_output", b"FullyConnected", (2, 4)),
+        (b"n_dense0_relu_fwd_output", b"Activation", (2, 4)),
+        (b"n_dense1_fwd_output", b"FullyConnected", (2, 2)),
+    ]
+
+
+def test_summary(capsys):
+    net = mlp("n_")
+    net.initialize()
+    net.summary(nd.ones((1, 3)))
+    out = capsys.readouterr().out
+    for line in (
+        "Layer (type)",
+        "Activation-1",
+        "Dense-2",
+        "Dense-3",
+        "(1, 4)",
+        "16",
+        "(1, 2)",
+        "Total params: 26",
+        "Trainable params: 26",
+    ):
+        assert line in out
+    net.hybridize()
+    with pytest.raises(AssertionError) as caught:
+        net.summary(nd.ones((1, 3)))
+    assert str(caught.value) == '"n_dense0_relu" must not be hybridized to print summary.'  # children first
+
+
+def test_apply_visits_children_first_and_returns_the_block():
+    net, seen = mlp("n_"), []
+    assert net.apply(lambda b: seen.append(b.name)) is net
+    assert seen == ["n_dense0_relu", "n_dense0", "n_dense1", "n"]
+
+
+def test_a_list_of_blocks_is_not_registered_and_said_so():
+    class Lost(gluon.Block):
+        def __init__(self):
+            super().__init__()
+            self.children = [nn.Dense(1)]
+
+    with pytest.warns(UserWarning, match='"Lost.children" is an unregistered container with Blocks'):
+        assert not list(Lost().collect_params().keys())
+
+
+def test_sequential():
+    net = nn.Sequential()
+    net.add(nn.Dense(2), nn.Dense(3))
+    assert len(net) == 2 and net[-1] is net[1] and type(net[0:1]) is nn.Sequential
+    with pytest.raises(IndexError, match="list index out of range"):
+        net[5]
+    with pytest.warns(UserWarning, match="All children of this Sequential layer 'sequential0_' are HybridBlocks"):
+        net.hybridize()
+
+
+@pytest.mark.parametrize(
+    ("layer", "expected"),
+    [
+        (lambda: nn.Lambda("tanh"), np.tanh),
+        (lambda: nn.Lambda(lambda x: x * 2), lambda x: x * 2),
+        (lambda: nn.HybridLambda("relu"), lambda x: np.maximum(x, 0)),
+        (lambda: nn.HybridLambda(lambda F, x: F.sin(x) + 1), lambda x: np.sin(x) + 1),
+        (lambda: nn.Flatten(), lambda x: x.reshape(2, 12)),
+        (lambda: nn.Dropout(0.9), lambda x: x),
+        (lambda: nn.Activation("softrelu"), lambda x: np.log1p(np.exp(x))),
+        (lambda: nn.LeakyReLU(0.1), lambda x: np.where(x > 0, x, 0.1 * x)),
+        (lambda: nn.ELU(0.5), lambda x: np.where(x > 0, x, 0.5 * np.expm1(x))),
+        (lambda: nn.Swish(2), lambda x: x / (1 + np.exp(-2 * x))),
+        (lambda: nn.GELU(), lambda x: x * 0.5 * (1 + np.vectorize(__import__("math").erf)(x / np.sqrt(2)))),
+        (lambda: nn.SELU(), lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x))),
+    ],
+    ids=lambda f: "",
+)
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_layers_without_parameters(layer, expected, hybridized):
+    x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
+    net = layer()
+    net.initialize()
+    net.hybridize(hybridized)
+    np.testing.assert_allclose(net(nd.array(x)).asnumpy(), expected(x.astype("float64")), rtol=2e-6, atol=1e-6)
+
+
+def test_constants_in_a_block():
+    class Scale(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.k = self.params.get_constant("k", [[1.0, 2.0]])
+
+        def hybrid_forward(self, F, x, k):
+            return F.broadcast_mul(x, k)
+
+    net = Scale()
+    net.initialize()
+    for hybridized in (False, True):
+        net.hybridize(hybridized)
+        assert net(nd.ones((2, 2))).asnumpy().tolist() == [[1, 2], [1, 2]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        net.k.grad_req = "write"
+    assert net.k.grad_req == "null"

@@ -1,0 +1,45 @@
+// graph half (x0: f16[65], x1: f16[65]) -> (%3, %5, %6)
+//   %2 = mul(x0, x1)  f16[65]
+//   %3 = add(%2, 1.0)  f16[65]
+//   %4 = exp(x0)  f16[65]
+//   %5 = cast(%4)  f32[65]
+//   %6 = sum(x0) axes=(0,)  f16[]
+#include "cpu.h"
+#include "half.h"
+#include "math.h"
+#include "reduce.h"
+static void mul_add_cast_b3fd3fc6(const hg::half* HG_RESTRICT x0, const hg::half* HG_RESTRICT x1, hg::half* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
+  HG_SIMD
+  for (Index i0 = begin; i0 < end; ++i0) {
+    const float v0 = x0[i0];
+    const float v1 = x1[i0];
+    const float v2 = v0 * v1;
+    const float v3 = v2 + 1.0f;
+    const float v4 = hg::exp(v0);
+    const float v5 = (float)v4;
+    y0[i0] = v3;
+    y1[i0] = v5;
+  }
+}
+static void sum_76c76771(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const Index begin, const Index end) {
+  for (Index r0 = begin; r0 < end; ++r0) {
+    hg::Sum<float>::State a0 = hg::Sum<float>::start();
+    for (Index at = 0; at < 65; at += 65) {
+      const Index count = 65;
+      float t_a0[65] __attribute__((aligned(64)));
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i0 = at + j;
+        const float v0 = x0[i0];
+        t_a0[j] = v0;
+      }
+      a0 = hg::fold<hg::Sum<float>>(a0, t_a0, count, 0, 0);
+    }
+    const float v1 = hg::Sum<float>::result(a0);
+    y0[0] = v1;
+  }
+}
+HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2) {
+  mul_add_cast_b3fd3fc6((hg::half*)input0, (hg::half*)input1, (hg::half*)output0, (float*)output1, 0, e[0]);
+  sum_76c76771((hg::half*)input0, (hg::half*)output2, 0, e[1]);
+}

@@ -1,0 +1,81 @@
+// graph joins (x0: f32[4,6], x1: f32[4,3]) -> (%4, %5, %7)
+//   %2 = exp(x0)  f32[4,6]
+//   %3 = reverse(x0) axes=(1,)  f32[4,6]
+//   %4 = concat(%2, x1, %3) axis=1  f32[4,15]
+//   %5 = pad(x0) high=(0, 2) low=(1, 0) value=3.0  f32[5,8]
+//   %6 = reshape(x0) shape=(2, 12)  f32[2,12]
+//   %7 = transpose(%6) perm=(1, 0)  f32[12,2]
+namespace exp_copy_72e50f0c_ {
+typedef int Index;
+template <int W>
+HG_DEVICE void step(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index e) {
+  const Index i0 = e / 15;
+  const Index i1_0 = e % 15;
+  hg::pack<float, W> q0;
+  HG_UNROLL
+  for (int j = 0; j < W; ++j) {
+    const Index i1 = i1_0 + j;
+    const float v0 = i1 < 6 ? x0[i0 * 6 + i1] : 0.0f;
+    const float v1 = hg::exp(v0);
+    const float v2 = i1 - 6 >= 0 && i1 - 6 < 3 ? x1[i0 * 3 + i1 - 6] : 0.0f;
+    const float v3 = i1 - 9 >= 0 ? x0[i0 * 6 - i1 + 14] : 0.0f;
+    const bool v4 = i1 - 6 >= 0 && i1 - 6 < 3;
+    const float v5 = v4 ? v2 : v3;
+    const bool v6 = i1 < 6;
+    const float v7 = v6 ? v1 : v5;
+    q0.v[j] = v7;
+  }
+  hg::store(y0 + (i0 * 15 + i1_0), q0);
+}
+}  // namespace
+extern "C" __global__ void HG_BOUNDS(256) exp_copy_72e50f0c(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const long long n0) {
+  typedef int Index;
+  const Index n = (Index)n0 * 15;
+  HG_GRID(e, n) exp_copy_72e50f0c_::step<1>(x0, x1, y0, e);
+}
+
+namespace copy_dcddcb17_ {
+typedef int Index;
+template <int W>
+HG_DEVICE void step(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index e) {
+  const Index i0 = e / 8;
+  const Index i1_0 = e % 8;
+  hg::pack<float, W> q0;
+  HG_UNROLL
+  for (int j = 0; j < W; ++j) {
+    const Index i1 = i1_0 + j;
+    const float v0 = i0 - 1 >= 0 && i1 < 6 ? x0[i0 * 6 + i1 - 6] : 0.0f;
+    const bool v1 = i0 - 1 >= 0 && i1 < 6;
+    const float v2 = v1 ? v0 : 3.0f;
+    q0.v[j] = v2;
+  }
+  hg::store(y0 + (i0 * 8 + i1_0), q0);
+}
+}  // namespace
+extern "C" __global__ void HG_BOUNDS(256) copy_dcddcb17(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+  typedef int Index;
+  const Index n = (Index)n0 * 8;
+  HG_GRID(t, n / 4) copy_dcddcb17_::step<4>(x0, y0, t * 4);
+}
+
+namespace copy_55111e5d_ {
+typedef int Index;
+template <int W>
+HG_DEVICE void step(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index e) {
+  const Index i0 = e / 2;
+  const Index i1_0 = e % 2;
+  hg::pack<float, W> q0;
+  HG_UNROLL
+  for (int j = 0; j < W; ++j) {
+    const Index i1 = i1_0 + j;
+    const float v0 = x0[i1 * 12 + i0];
+    q0.v[j] = v0;
+  }
+  hg::store(y0 + (i0 * 2 + i1_0), q0);
+}
+}  // namespace
+extern "C" __global__ void HG_BOUNDS(256) copy_55111e5d(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+  typedef int Index;
+  const Index n = (Index)n0 * 2;
+  HG_GRID(t, n / 2) copy_55111e5d_::step<2>(x0, y0, t * 2);
+}

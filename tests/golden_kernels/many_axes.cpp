@@ -1,0 +1,113 @@
+// graph many_axes (x0: f32[3,4,5,6]) -> (%1, %2, %4, %5)
+//   %1 = sum(x0) axes=(0, 2)  f32[4,6]
+//   %2 = amax(x0) axes=(1, 3)  f32[3,5]
+//   %3 = sum(x0) axes=(0, 1, 2, 3)  f32[]
+//   %4 = mul(%3, 0.0027777778)  f32[]
+//   %5 = amin(x0) axes=(0, 1, 2)  f32[6]
+#include "cpu.h"
+#include "reduce.h"
+static void sum_594396c6(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  for (Index i0 = begin; i0 < end; ++i0) {
+    for (Index at = 0; at < 6; at += 6) {
+      const Index count = 6;
+      float r_v1[6] __attribute__((aligned(64)));
+      hg::Sum<float>::State a0[6] __attribute__((aligned(64)));
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        a0[j] = hg::Sum<float>::start();
+      }
+      for (Index i2 = 0; i2 < 3; ++i2)
+      for (Index i3 = 0; i3 < 5; ++i3)
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i1 = at + j;
+        const float v0 = x0[i2 * 120 + i0 * 30 + i3 * 6 + i1];
+        a0[j] = hg::Sum<float>::add(a0[j], v0, 0);
+      }
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        r_v1[j] = hg::Sum<float>::result(a0[j]);
+      }
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i1 = at + j;
+        const float v1 = r_v1[j];
+        y0[i0 * 6 + i1] = v1;
+      }
+    }
+  }
+}
+static void amax_bd038eb5(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  for (Index i0 = begin; i0 < end; ++i0) {
+  for (Index i1 = 0; i1 < 5; ++i1) {
+    hg::Max<float>::State a0 = hg::Max<float>::start();
+    for (Index i2 = 0; i2 < 4; ++i2)
+    for (Index at = 0; at < 6; at += 6) {
+      const Index count = 6;
+      float t_a0[6] __attribute__((aligned(64)));
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i3 = at + j;
+        const float v0 = x0[i0 * 120 + i2 * 30 + i1 * 6 + i3];
+        t_a0[j] = v0;
+      }
+      a0 = hg::fold<hg::Max<float>>(a0, t_a0, count, 0, 0);
+    }
+    const float v1 = hg::Max<float>::result(a0);
+    y0[i0 * 5 + i1] = v1;
+  }
+  }
+}
+static void sum_mul_c887e227(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  for (Index r0 = begin; r0 < end; ++r0) {
+    hg::Sum<float>::State a0 = hg::Sum<float>::start();
+    for (Index at = 0; at < 360; at += 360) {
+      const Index count = 360;
+      float t_a0[360] __attribute__((aligned(64)));
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i0 = at + j;
+        const float v0 = x0[i0];
+        t_a0[j] = v0;
+      }
+      a0 = hg::fold<hg::Sum<float>>(a0, t_a0, count, 0, 0);
+    }
+    const float v1 = hg::Sum<float>::result(a0);
+    const float v2 = v1 * 0.0027777778f;
+    y0[0] = v2;
+  }
+}
+static void amin_ad07d600(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+    for (Index at = begin; at < end; at += 6) {
+      const Index count = end - at < 6 ? end - at : 6;
+      float r_v1[6] __attribute__((aligned(64)));
+      hg::Min<float>::State a0[6] __attribute__((aligned(64)));
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        a0[j] = hg::Min<float>::start();
+      }
+      for (Index i1 = 0; i1 < 60; ++i1)
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i0 = at + j;
+        const float v0 = x0[i1 * 6 + i0];
+        a0[j] = hg::Min<float>::add(a0[j], v0, 0);
+      }
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        r_v1[j] = hg::Min<float>::result(a0[j]);
+      }
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i0 = at + j;
+        const float v1 = r_v1[j];
+        y0[i0] = v1;
+      }
+    }
+}
+HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0, char* output1, char* output2, char* output3) {
+  sum_594396c6((float*)input0, (float*)output0, 0, e[0]);
+  amax_bd038eb5((float*)input0, (float*)output1, 0, e[1]);
+  sum_mul_c887e227((float*)input0, (float*)output2, 0, e[2]);
+  amin_ad07d600((float*)input0, (float*)output3, 0, e[3]);
+}

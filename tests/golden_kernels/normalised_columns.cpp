@@ -1,0 +1,104 @@
+// graph normalised_columns (x0: f32[3,5,40]) -> (%13, %15)
+//   %1 = sum(x0) axes=(1,)  f32[3,40]
+//   %2 = reshape(%1) shape=(3, 1, 40)  f32[3,1,40]
+//   %3 = mul(%2, 0.2)  f32[3,1,40]
+//   %4 = broadcast(%3) shape=(3, 5, 40)  f32[3,5,40]
+//   %5 = sub(x0, %4)  f32[3,5,40]
+//   %6 = mul(%5, %5)  f32[3,5,40]
+//   %7 = sum(%6) axes=(1,)  f32[3,40]
+//   %8 = reshape(%7) shape=(3, 1, 40)  f32[3,1,40]
+//   %9 = mul(%8, 0.2)  f32[3,1,40]
+//   %10 = add(%9, 1e-05)  f32[3,1,40]
+//   %11 = rsqrt(%10)  f32[3,1,40]
+//   %12 = broadcast(%11) shape=(3, 5, 40)  f32[3,5,40]
+//   %13 = mul(%5, %12)  f32[3,5,40]
+//   %14 = add(%9, 1.0)  f32[3,1,40]
+//   %15 = log(%14)  f32[3,1,40]
+#include "cpu.h"
+#include "math.h"
+#include "reduce.h"
+static void sum_mul_sub_114a6028(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
+  for (Index i0 = begin; i0 < end; ++i0) {
+    for (Index at = 0; at < 40; at += 40) {
+      const Index count = 40;
+      float r_v1[40] __attribute__((aligned(64)));
+      float r_v2[40] __attribute__((aligned(64)));
+      float r_v5[40] __attribute__((aligned(64)));
+      hg::Sum<float>::State a0[40] __attribute__((aligned(64)));
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        a0[j] = hg::Sum<float>::start();
+      }
+      for (Index i2 = 0; i2 < 5; ++i2)
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i1 = at + j;
+        const float v0 = x0[i0 * 200 + i2 * 40 + i1];
+        a0[j] = hg::Sum<float>::add(a0[j], v0, 0);
+      }
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        r_v1[j] = hg::Sum<float>::result(a0[j]);
+      }
+      hg::Sum<float>::State a1[40] __attribute__((aligned(64)));
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const float v1 = r_v1[j];
+        const float v2 = v1 * 0.2f;
+        r_v2[j] = v2;
+        a1[j] = hg::Sum<float>::start();
+      }
+      for (Index i2 = 0; i2 < 5; ++i2)
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i1 = at + j;
+        const float v2 = r_v2[j];
+        const float v0 = x0[i0 * 200 + i2 * 40 + i1];
+        const float v3 = v0 - v2;
+        const float v4 = v3 * v3;
+        a1[j] = hg::Sum<float>::add(a1[j], v4, 0);
+        y0[i0 * 200 + i2 * 40 + i1] = v3;
+      }
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        r_v5[j] = hg::Sum<float>::result(a1[j]);
+      }
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i1 = at + j;
+        const float v5 = r_v5[j];
+        const float v6 = v5 * 0.2f;
+        y1[i0 * 40 + i1] = v6;
+      }
+    }
+  }
+}
+static void add_rsqrt_mul_c0eac9a1(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  for (Index i0 = begin; i0 < end; ++i0) {
+    for (Index i1 = 0; i1 < 5; ++i1) {
+      HG_SIMD
+      for (Index i2 = 0; i2 < 40; ++i2) {
+        const float v0 = x0[i0 * 200 + i1 * 40 + i2];
+        const float v1 = x1[i0 * 40 + i2];
+        const float v2 = v1 + 1e-05f;
+        const float v3 = hg::rsqrt(v2);
+        const float v4 = v0 * v3;
+        y0[i0 * 200 + i1 * 40 + i2] = v4;
+      }
+    }
+  }
+}
+static void add_log_b2a7e37b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  HG_SIMD
+  for (Index i0 = begin; i0 < end; ++i0) {
+    const float v0 = x0[i0];
+    const float v1 = v0 + 1.0f;
+    const float v2 = hg::log(v1);
+    y0[i0] = v2;
+  }
+}
+HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0, char* output1) {
+  sum_mul_sub_114a6028((float*)input0, (float*)(arena + e[0]), (float*)(arena + e[1]), 0, e[2]);
+  add_rsqrt_mul_c0eac9a1((float*)(arena + e[3]), (float*)(arena + e[4]), (float*)output0, 0, e[5]);
+  add_log_b2a7e37b((float*)(arena + e[6]), (float*)output1, 0, e[7]);
+}

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hybridgpu beside MXNet, line by line.
+
+Each ``NAME.script`` was run with MXNet 1.9.1, what it said is in ``NAME.expected``. Here hybridgpu runs
+it. Where the two differ on purpose the line stands in DIFFERENCES with what hybridgpu says and why;
+any other difference fails, and so does one that has gone.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from parity.record import run
+
+HERE = Path(__file__).parent
+
+MORE = "says more"
+RUBBISH = "MXNet goes on and returns what happens to be in memory"
+UNPRINTED = "MXNet also prints the arguments; here the error says everything"
+
+#: script -> line -> (what hybridgpu says, why it does not say what MXNet says)
+DIFFERENCES: dict[str, dict[str, tuple[str, str]]] = {
+    "ndarray": {
+        "nd.zeros((0, 3))": (
+            "MXNetError: Operator _zeros inferring shapes failed. input shapes: output shapes: [0,3]",
+            MORE,
+        ),
+        "nd.ones(())": ("MXNetError: Operator _ones inferring shapes failed. input shapes: output shapes: []", MORE),
+        "x.reshape((4, 2))": (
+            "MXNetError: target shape size is larger than the current shape: (4, 2) has 8 elements, the array 6",
+            MORE,
+        ),
+        "x[0, 5]": ("IndexError: index 5 is out of bounds for axis 1 with size 3", "MXNet names the wrong axis"),
+        "nd.concat(x, nd.ones((3, 3)), dim=1)": (
+            "MXNetError: Incompatible input shape: expected [2,-1], got [3,3] (input 1)",
+            MORE,
+        ),
+        "nd.softmax(nd.array([1, 2], dtype='int32'))": (
+            "MXNetError: This operation only support floating point types, not int32",
+            RUBBISH,
+        ),
+        "nd.transpose(x, axes=(0, 2))": (
+            "MXNetError: axis 2 is out of bounds for an array of 2 dimensions",
+            "MXNet shows a C++ expression and no words",
+        ),
+        "nd.slice_axis(x, axis=1, begin=2, end=1)": (
+            "MXNetError: Invalid begin, end, get begin=2, end=1 for an axis of 3",
+            MORE,
+        ),
+        "nd.norm(x, ord=3)": ("MXNetError: norm only supports ord=1 and ord=2, not 3", RUBBISH),
+        "mx.num_gpus()": ("0", "in MXNet it lives in mx.context only"),
+    },
+    "symbol": {
+        "out.infer_shape((5, 3))": (
+            "([(5, 3), (4, 3), (4,), (2, 4), (2,)], [(5, 2)], [])",
+            "MXNet documents positional shapes and fails on them",
+        ),
+        "out.infer_shape(foo=(1,))": ("MXNetError: InferShapeKeyword argument name foo not found.", UNPRINTED),
+        "out.infer_shape_partial()": (
+            "([(), (), (4,), (), (2,)], [()], [])",
+            "a bias follows from num_hidden alone; MXNet gives up before it",
+        ),
+        "sym.load_json('nope')": (
+            "MXNetError: the JSON text is no JSON: Expecting value: line 1 column 1 (char 0)",
+            "words of another parser",
+        ),
+        "(data + sym.var('b')).infer_shape(data=(2, 3), b=(1, 3))": (
+            "MXNetError: Error in operator _plus0: Incompatible attr in node _plus0 at 1-th input: expected [2,3], got [1,3]",
+            UNPRINTED,
+        ),
+    },
+    "gluon": {
+        "s = gluon.SymbolBlock.imports('parity_net-symbol.json', ['data'], 'parity_net-0003.params')": (
+            "ok",
+            "MXNet warns that types are unknown and then takes them from the file",
+        ),
+        "p.var().list_attr()": (
+            "{'__dtype__': '0', '__lr_mult__': '1.0', '__shape__': '(2, 3)', '__storage_type__': '0', "
+            "'__wd_mult__': '1.0', 'lr_mult': '1.0', 'wd_mult': '1.0'}",
+            "the order is that of a C++ hash table",
+        ),
+        "mx.init.create('xavier')": ("Xavier(rnd_type='uniform', factor_type='avg', magnitude=3)", MORE),
+    },
+}
+
+
+def normal(text: str) -> str:
+    """Without what depends on the version of Python."""
+    text = text.replace("must be a string or a real number", "must be a string or a number")
+    text = text.replace("bytes-like object or a real number", "bytes-like object or a number")
+    text = text.replace("TypeError: Block.__call__()", "TypeError: __call__()")
+    return text
+
+
+def entries(text: str) -> dict[str, str]:
+    """Line of the script -> what it gave; the same line later has ' #2' and so on after it."""
+    found: dict[str, str] = {}
+    for part in re.split(r"^>>> ", text, flags=re.M)[1:]:
+        line, _, result = part.partition("\n")
+        count = sum(k == line or k.startswith(f"{line} #") for k in found)
+        found[line if not count else f"{line} #{count + 1}"] = normal(result.rstrip("\n"))
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in HERE.glob("*.script")))
+def test_parity(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    expected = entries((HERE / f"{name}.expected").read_text())
+    got = entries("\n".join(run("hybridgpu", str(HERE / f"{name}.script"))))
+    assert list(got) == list(expected), "the script has changed: record it again with MXNet"
+    intended = DIFFERENCES.get(name, {})
+    problems = []
+    for line, want in expected.items():
+        if line in intended:
+            said, _why = intended[line]
+            if got[line] == want:
+                problems.append(f"{line}\n  agrees with MXNet by now: take it off the list")
+            elif got[line] != said:
+                problems.append(f"{line}\n  listed: {said}\n  now:    {got[line]}")
+        elif got[line] != want:
+            problems.append(f"{line}\n  MXNet:     {want}\n  hybridgpu: {got[line]}")
+    assert not problems, "\n".join(problems)
+    assert not set(intended) - set(expected), "listed lines that no script has"

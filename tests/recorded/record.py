@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures layers, losses, optimizers, metrics and training with MXNet or hybridgpu.
+
+    python record.py mxnet            # writes numbers.json beside this file
+    python record.py hybridgpu NAME   # prints
+
+The modules beside this one hold the cases; each has ``CASES`` and ``measure(mx, name)``, which gives
+what the test compares: texts exactly, numbers nearly. Arrays are projected on a fixed vector.
+The files run under Python 3.8, as MXNet needs.
+"""
+
+import importlib
+import json
+import os
+import sys
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FAMILIES = ("layers", "losses", "metrics", "optimizers", "training")
+
+
+def draw(shape, seed, low=-1, high=1):
+    """The same float32 numbers under every version of NumPy."""
+    return np.random.RandomState(seed).uniform(low, high, shape).astype("float32")
+
+
+def project(array):
+    """One number that depends on every element and its place."""
+    a = (array.asnumpy() if hasattr(array, "asnumpy") else np.asarray(array)).astype("float64").ravel()
+    return float(a @ np.cos(np.arange(a.size) * 0.7 + 0.2))
+
+
+def family(name):
+    sys.path.insert(0, os.path.dirname(HERE))
+    return importlib.import_module("recorded." + name)
+
+
+def recorded(name):
+    """What MXNet gave: case -> measurement."""
+    with open(os.path.join(HERE, "numbers.json")) as f:
+        return json.load(f)[name]
+
+
+def same(ours, theirs, rtol=1e-4, atol=2e-5):
+    """True if two measurements agree: texts and structure exactly, numbers nearly."""
+    if isinstance(theirs, dict):
+        return set(ours) == set(theirs) and all(same(ours[k], theirs[k], rtol, atol) for k in theirs)
+    if isinstance(theirs, list):
+        return len(ours) == len(theirs) and all(same(a, b, rtol, atol) for a, b in zip(ours, theirs))
+    if isinstance(theirs, float):
+        return bool(np.isclose(ours, theirs, rtol, atol, equal_nan=True))
+    return ours == theirs
+
+
+def main():
+    mx = importlib.import_module(sys.argv[1])
+    found = {}
+    for name in sys.argv[2:] or FAMILIES:
+        module = family(name)
+        found[name] = {case: module.measure(mx, case) for case in module.CASES}
+    text = json.dumps(found, indent=None, separators=(",", ":")).replace('},"', '},\n"')
+    if sys.argv[1] == "mxnet":
+        with open(os.path.join(HERE, "numbers.json"), "w") as f:
+            f.write(text + "\n")
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The disk cache as other processes meet it: warm, damaged, poisoned, full, read-only, shared."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hybridgpu.store import Store
+
+pytestmark = pytest.mark.usefixtures("compiler")
+
+PROGRAM = """
+import json, sys, warnings
+import numpy as np
+caught = []
+warnings.showwarning = lambda message, *rest: caught.append(str(message))
+warnings.simplefilter("always")
+{before}
+import hybridgpu as mx
+mx.random.seed(1)
+net = mx.gluon.nn.HybridSequential()
+net.add(mx.gluon.nn.Dense(8, activation="relu"), mx.gluon.nn.HybridLambda(lambda F, x: F.softmax(x) * 2))
+net.initialize(mx.init.One())
+net.hybridize(static_alloc=True, static_shape=True)
+x = mx.nd.array(np.arange(12).reshape(3, 4))
+values = [net(x).asnumpy().tolist() for _ in range(3)]
+assert values[0] == values[1] == values[2]
+report = mx.compile_report()
+print(json.dumps({{
+    "values": values[0],
+    "compiled": report.compiled_modules,
+    "caches": [e.cache for e in report.events],
+    "targets": sorted({{e.target for e in report.events}}),
+    "modules": [m for m in ("jinja2", "cupy", "cupy.cuda.nvrtc", "nvidia", "click", "rich") if m in sys.modules],
+    "warnings": caught,
+}}))
+"""
+
+
+def start(folder, before="", **env):
+    settings = {**os.environ, "HYBRIDGPU_CACHE_DIR": str(folder), "HYBRIDGPU_VERIFY": "0", **env}
+    settings["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(before=before)],
+        env=settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def result(process):
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err[-3000:]
+    return json.loads(out)
+
+
+def run(folder, before="", **env):
+    return result(start(folder, before, **env))
+
+
+def entries(folder: Path) -> set[str]:
+    return {f"{p.parent.name}/{p.name}" for p in folder.glob("*/*")}
+
+
+@pytest.fixture(scope="module")
+def cold(tmp_path_factory):
+    """(folder, result) of a first run."""
+    folder = tmp_path_factory.mktemp("cache") / "c"
+    return folder, run(folder)
+
+
+@pytest.fixture
+def copy(cold, tmp_path):
+    """A copy of the filled cache that a test may damage."""
+    import shutil
+
+    return Path(shutil.copytree(cold[0], tmp_path / "copy"))
+
+
+def test_a_cold_process_compiles(cold):
+    folder, first = cold
+    assert first["compiled"] == 1 and first["caches"] == ["none"] and first["warnings"] == []
+    assert {Path(e).suffix for e in entries(folder)} == {".program", ".so", ".flags", ".sum"}
+    assert not [p for p in folder.glob("*/*") if p.stat().st_mode & 0o077], "others may read or write"
+
+
+def test_a_warm_process_compiles_nothing_and_imports_no_compiler(cold):
+    again = run(cold[0])
+    assert again["compiled"] == 0 and again["caches"] == ["disk"]
+    assert again["modules"] == []
+    assert again["values"] == cold[1]["values"]
+
+
+def test_processes_at_once_agree(cold, tmp_path):
+    folder = tmp_path / "shared"
+    results = [result(p) for p in [start(folder) for _ in range(3)]]
+    assert [r["values"] for r in results] == [cold[1]["values"]] * 3
+    assert all(r["warnings"] == [] for r in results)
+    assert entries(folder) == entries(cold[0]), "the keys of two processes differ"
+    assert run(folder)["compiled"] == 0
+
+
+def with_sum(file: Path, data: bytes) -> None:
+    """Content that the checksum vouches for."""
+    file.write_bytes(data)
+    file.with_suffix(file.suffix + ".sum").write_text(hashlib.sha256(data).hexdigest())
+
+
+DAMAGE = {
+    "cut": lambda f: f.write_bytes(f.read_bytes()[: f.stat().st_size // 2]),
+    "empty": lambda f: f.write_bytes(b""),
+    "one bit": lambda f: f.write_bytes(f.read_bytes()[:-1] + bytes([f.read_bytes()[-1] ^ 1])),
+    "no checksum": lambda f: f.with_suffix(f.suffix + ".sum").unlink(),
+    "checksum cut": lambda f: f.with_suffix(f.suffix + ".sum").write_text("00"),
+    "poisoned": lambda f: with_sum(f, b"\\x7fELF rubbish" * 50),
+    "poisoned JSON": lambda f: with_sum(f, b'{"steps": [1, 2], "kernels": {}, "inputs": "x"}'),
+    "poisoned list": lambda f: with_sum(f, b"[]"),
+    "a dangling link": lambda f: (f.unlink(), f.symlink_to("/nowhere/at/all")),
+    "a folder": lambda f: (f.unlink(), f.mkdir()),
+    "the kill of a writer": lambda f: (f.unlink(), (f.parent / ".tmpleft").write_bytes(b"half")),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_damaged_entries_are_rebuilt(how, copy, cold):
+    for file in [p for p in copy.glob("*/*") if p.suffix != ".sum"]:
+        DAMAGE[how](file)
+    broken = run(copy)
+    assert broken["values"] == cold[1]["values"]
+    again = run(copy)
+    assert again["values"] == cold[1]["values"]
+    if how != "a folder":  # which nobody but its owner may remove
+        assert again["compiled"] == 0 and again["caches"] == ["disk"] and again["warnings"] == []
+
+
+def test_entries_of_another_program_do_not_pass(copy, cold):
+    """A checked entry under the wrong name, as a careless copy of a cache would leave it."""
+    for kind in ("program", "so"):
+        files = sorted(copy.glob(f"*/*.{kind}"))
+        for f in files:
+            with_sum(f, b"{}" if kind == "program" else b"")
+    assert run(copy)["values"] == cold[1]["values"]
+
+
+UNUSABLE = {
+    "a file in its place": lambda p: p.write_text("no folder"),
+    "below a file": lambda p: (p.write_text("no folder"), p / "below")[1],
+    "writable by others": lambda p: (p.mkdir(), p.chmod(0o777)),
+}
+
+
+@pytest.mark.parametrize("how", UNUSABLE)
+def test_unusable_folders_are_said_once_and_the_program_runs(how, tmp_path, cold):
+    place = tmp_path / "place"
+    made = UNUSABLE[how](place)
+    got = run(made if isinstance(made, Path) else place)
+    assert got["values"] == cold[1]["values"] and got["compiled"] == 1
+    assert len(got["warnings"]) == 1 and "kept for this process only" in got["warnings"][0]
+    if place.is_dir():
+        assert not list(place.iterdir()), "nothing is written where others can write"
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="the superuser may write anywhere")
+def test_a_read_only_folder(copy, cold):
+    for p in (*copy.glob("*/*"), *copy.glob("*"), copy):
+        p.chmod(0o500)
+    got = run(copy)
+    assert got["compiled"] == 0 and got["warnings"] == []  # full of what is needed: nothing to write
+
+
+FULL = """
+import errno, os
+from hybridgpu.store import Store
+real = Store._replace
+def replace(file, data):
+    if str(file).startswith(os.environ["HYBRIDGPU_CACHE_DIR"]):
+        raise OSError({number}, os.strerror({number}))
+    real(file, data)
+Store._replace = staticmethod(replace)
+"""
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT], ids=errno.errorcode.get)
+def test_writes_that_fail(number, tmp_path, cold):
+    got = run(tmp_path / "c", before=FULL.format(number=number))
+    assert got["values"] == cold[1]["values"] and got["compiled"] == 1
+    assert len(got["warnings"]) == 1 and os.strerror(number) in got["warnings"][0]
+
+
+NOWHERE = """
+from hybridgpu.store import Store
+def replace(file, data):
+    raise OSError(28, "No space left on device")
+Store._replace = staticmethod(replace)
+"""
+
+
+def test_when_nothing_can_be_written_at_all_numpy_runs_the_graph(tmp_path, cold):
+    got = run(tmp_path / "c", before=NOWHERE)
+    assert got["targets"] == ["reference"]
+    np.testing.assert_allclose(got["values"], cold[1]["values"], rtol=1e-5)
+    assert sum("NumPy runs" in w for w in got["warnings"]) == 1
+
+
+LIMITED = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of file sizes as Linux has them")
+def test_a_process_that_may_only_write_tiny_files(tmp_path, cold):
+    """Neither the compiler nor the cache can write: NumPy runs the graph, and it is said."""
+    got = run(tmp_path / "c", before=LIMITED)
+    np.testing.assert_allclose(got["values"], cold[1]["values"], rtol=1e-5)
+    assert got["warnings"]
+    assert run(tmp_path / "c")["compiled"] == 1
+
+
+@pytest.mark.parametrize("size", ["20000", "0", "nonsense"])
+def test_the_bound(size, tmp_path, cold):
+    folder = tmp_path / "c"
+    got = run(folder, HYBRIDGPU_CACHE_SIZE=size)
+    assert got["values"] == cold[1]["values"]
+    assert (got["warnings"] == []) == (size != "nonsense")
+
+
+def test_no_lasting_cache(tmp_path, cold):
+    got = run(tmp_path / "c", HYBRIDGPU_CACHE="0")
+    assert got["values"] == cold[1]["values"] and not (tmp_path / "c").exists()
+
+
+def test_trim_keeps_what_was_used_last(tmp_path):
+    store = Store(tmp_path, limit=1000)
+    for k in range(20):
+        store.put("so", f"{k:064x}", bytes(100))
+        os.utime(store.path("so", f"{k:064x}"), (k, k))
+    store.trim()
+    assert store.usage().nbytes <= 1000
+    assert store.path("so", f"{19:064x}") and not store.path("so", f"{0:064x}")
+
+
+def test_clear_deletes_nothing_but_entries(tmp_path):
+    store = Store(tmp_path)
+    store.put("so", "ab" * 32, b"x")
+    (tmp_path / "ab" / "mine.txt").write_text("keep")
+    (tmp_path / "note").write_text("keep")
+    assert store.clear() == 1
+    assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == ["mine.txt", "note"]
+
+
+def test_a_changed_lowering_meets_no_old_program(copy, cold):
+    """The key covers our own sources: an edited operator must not run the old one's program."""
+    changed = "import hybridgpu.resources as r; real = r.sources_hash; r.sources_hash = lambda: 'x' + real()"
+    got = run(copy, before=changed)
+    assert got["caches"] == ["none"] and got["compiled"] == 0  # the same text: its library is found
+    assert got["values"] == cold[1]["values"]
+
+
+# -- without a compiler
+
+
+def test_without_a_compiler_numpy_runs_and_says_so_once(tmp_path, cold):
+    got = run(tmp_path / "c", HYBRIDGPU_CXX="none")
+    np.testing.assert_allclose(got["values"], cold[1]["values"], rtol=1e-5)
+    assert got["targets"] == ["reference"] and got["modules"] == []
+    assert len(got["warnings"]) == 1 and "no C++ compiler was found" in got["warnings"][0]
+
+
+@pytest.mark.parametrize("command", ["/nowhere/g++", "false", "cat"])
+def test_a_compiler_that_does_not_work_counts_as_none(command, tmp_path, cold):
+    got = run(tmp_path / "c", HYBRIDGPU_CXX=command)
+    np.testing.assert_allclose(got["values"], cold[1]["values"], rtol=1e-5)
+    assert got["targets"] == ["reference"] and len(got["warnings"]) == 1

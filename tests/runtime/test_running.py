@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled graphs at work: results that stay the caller's, threads, reports, dumps."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import hybridgpu as mx
+
+nd, nn = mx.nd, mx.gluon.nn
+pytestmark = pytest.mark.usefixtures("compiler")
+
+
+def chain(n=1000):
+    net = nn.HybridLambda(lambda F, x: F.sin(x) * 2 + x)
+    net.hybridize(static_alloc=True, static_shape=True)
+    x = nd.array(np.linspace(-1, 1, n))
+    for _ in range(3):
+        net(x)
+    return net, x
+
+
+def expected(x):
+    host = x.asnumpy().astype("float64")
+    return np.sin(host) * 2 + host
+
+
+KEPT = {
+    "the array": lambda y: (y, lambda k: k.asnumpy()),
+    "in a list": lambda y: ([y], lambda k: k[0].asnumpy()),
+    "a view of rows": lambda y: (y[10:20], lambda k: k.asnumpy()),
+    "a reshaped view": lambda y: (y.reshape((10, -1)), lambda k: k.asnumpy().ravel()),
+    "detached": lambda y: (y.detach(), lambda k: k.asnumpy()),
+    "a NumPy view": lambda y: (np.array(y, copy=False), lambda k: k.copy()),
+    "a part of a NumPy view": lambda y: (np.array(y, copy=False)[5:7], lambda k: k.copy()),
+    "by DLPack": lambda y: (np.from_dlpack(y), lambda k: k.copy()),
+    "a capsule": lambda y: (y.to_dlpack_for_read(), lambda k: nd.from_dlpack(k).asnumpy()),
+    "memoryview": lambda y: (memoryview(np.array(y, copy=False)), lambda k: np.array(k)),
+    "by another array": lambda y: (nd.from_dlpack(y), lambda k: k.asnumpy()),
+    "a parameter's data": lambda y: (nd.from_numpy(np.array(y, copy=False)), lambda k: k.asnumpy()),
+}
+
+
+@pytest.mark.parametrize("how", KEPT)
+def test_what_the_user_keeps_is_never_overwritten(how):
+    net, x = chain()
+    kept, read = KEPT[how](net(x))
+    want = {"a view of rows": expected(x)[10:20], "a part of a NumPy view": expected(x)[5:7]}.get(how, expected(x))
+    for _ in range(20):
+        net(x * 0 - 7)  # would write other values into memory given out again
+        gc.collect(0)
+    np.testing.assert_allclose(read(kept), want, rtol=1e-5)
+
+
+def test_every_result_kept_is_its_own():
+    net, x = chain(64)
+    kept = [net(x + k) for k in range(50)]
+    assert len({y.address for y in kept}) == 50
+    for k, y in enumerate(kept):
+        np.testing.assert_allclose(y.asnumpy(), expected(x + k), rtol=1e-5, atol=1e-6)
+
+
+def test_memory_that_nobody_holds_is_given_out_again():
+    net, x = chain()
+    assert len({net(x).address for _ in range(50)}) <= 4
+
+
+def test_a_result_is_an_input_of_the_next_call():
+    net, x = chain(8)
+    y = x
+    for _ in range(6):
+        y = net(y)
+    want = x.asnumpy().astype("float64")
+    for _ in range(6):
+        want = np.sin(want) * 2 + want
+    np.testing.assert_allclose(y.asnumpy(), want, rtol=1e-4)
+
+
+def test_a_result_with_a_gradient_is_not_given_out_with_it():
+    net, x = chain(8)
+    y = net(x)
+    y.attach_grad()
+    del y
+    for _ in range(5):
+        assert net(x).grad is None
+
+
+@pytest.mark.parametrize("output", ["the input", "twice the same", "a view"])
+def test_outputs_share_no_memory_with_inputs_or_each_other(output):
+    functions = {
+        "the input": lambda F, x: [x, x + 1],
+        "twice the same": lambda F, x: [x * 2] * 2,
+        "a view": lambda F, x: [x.reshape((2, 2)), F.transpose(x.reshape((2, 2)))],
+    }
+    net = nn.HybridLambda(functions[output])
+    net.hybridize()
+    x = nd.array([1, 2, 3, 4])
+    for _ in range(2):
+        a, b = net(x)
+        before, other = x.asnumpy(), b.asnumpy()
+        a[:] = -1
+        np.testing.assert_array_equal(x.asnumpy(), before)
+        np.testing.assert_array_equal(b.asnumpy(), other)
+
+
+# -- threads
+
+
+def together(count, function):
+    """Run ``function(number)`` in threads that start at once; their errors end the test."""
+    barrier, errors = threading.Barrier(count), []
+
+    def body(number):
+        try:
+            barrier.wait()
+            function(number)
+        except BaseException as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=body, args=(k,)) for k in range(count)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert not errors, errors
+
+
+def deep():
+    net = nn.HybridSequential()
+    net.add(nn.Dense(16, activation="tanh", in_units=8), nn.Dense(4, in_units=16), nn.HybridLambda("softmax"))
+    net.initialize(mx.init.Normal(0.5))
+    return net
+
+
+@pytest.mark.parametrize("flags", [{}, {"static_alloc": True, "static_shape": True}], ids=["plain", "static"])
+@pytest.mark.parametrize("warm", [False, True])
+def test_threads_call_one_net_at_once(flags, warm):
+    net = deep()
+    xs = [nd.random.normal(shape=(3 + k % 2, 8)) for k in range(6)]
+    wants = [net(x).asnumpy() for x in xs]
+    net.hybridize(**flags)
+    if warm:
+        net(xs[0])
+
+    def work(number):
+        for k in range(60):
+            j = (number + k) % len(xs)
+            y = net(xs[j])
+            np.testing.assert_allclose(y.asnumpy(), wants[j], rtol=1e-5, atol=1e-6)
+
+    old = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        together(4, work)
+    finally:
+        sys.setswitchinterval(old)
+
+
+def test_threads_with_large_arrays_run_side_by_side():
+    net, _ = chain(200_000)  # beyond the size below which the interpreter lock is kept
+    xs = [nd.array(np.random.default_rng(k).normal(size=200_000)) for k in range(3)]
+    wants = [expected(x) for x in xs]
+
+    def work(number):
+        for _ in range(10):
+            np.testing.assert_allclose(net(xs[number]).asnumpy(), wants[number], rtol=1e-4, atol=1e-5)
+
+    together(3, work)
+
+
+def test_threads_trace_at_once():
+    xs = nd.ones((2, 8))
+    texts = [None] * 6
+
+    def work(number):
+        with mx.name.NameManager():
+            net = nn.HybridLambda(lambda F, x: F.relu(F.exp(x) + number), prefix=f"n{number}_")
+            net.hybridize()
+            for _ in range(3):
+                y = net(xs)
+            np.testing.assert_allclose(y.asnumpy(), np.e + number, rtol=1e-6)
+            texts[number] = net(mx.sym.var("data")).get_internals().list_outputs()
+
+    together(6, work)
+    assert texts == [[f"{o}".replace("n0_", f"n{k}_") for o in texts[0]] for k in range(6)]
+
+
+def test_threads_have_contexts_and_modes_of_their_own():
+    def work(number):
+        with mx.cpu(number), mx.autograd.train_mode() if number % 2 else mx.autograd.predict_mode():
+            for _ in range(100):
+                assert mx.current_context() == mx.cpu(number) and mx.autograd.is_training() == bool(number % 2)
+                assert nd.ones(1).context == mx.cpu(number)
+
+    together(4, work)
+
+
+# -- reports
+
+
+def test_explain():
+    net = deep()
+    net.hybridize()
+    with pytest.raises(TypeError):
+        net.explain(3, y=2)
+    report = net.explain(nd.ones((5, 8)))
+    assert report.target == "cpu" and report.compile_seconds > 0 and isinstance(report.cache_hit, bool)
+    assert report.kernels
+    for k in report.kernels:
+        assert k.name and k.kind in ("map", "reduce", "rows", "columns", "matmul")
+        assert k.operators and k.source.startswith("// computes\n")
+        assert 0 < k.bytes_min <= k.bytes_moved
+    names = {o for k in report.kernels for o in k.operators} | {c.operator for c in report.library_calls}
+    # a row of the report for every node of the graph
+    assert {"dense0_fwd", "dense0_tanh_fwd", "dense1_fwd"} <= names
+    for c in report.cuts:
+        assert c.producer and c.consumer and c.rule and c.reason and c.reason in str(c)
+    text = str(report)
+    assert all(k.name in text for k in report.kernels) and text == repr(report)
+    assert report.bytes_min <= report.bytes_moved and "are needed" in text
+    assert report.source().count("// computes") == len(report.kernels)
+
+
+def test_explain_needs_hybridize():
+    with pytest.raises(RuntimeError, match=r"is not hybridized: call hybridize\(\) before explain\(\)"):
+        deep().explain(nd.ones((5, 8)))
+
+
+def test_explain_of_one_fused_kernel():
+    net, x = chain(1000)
+    report = net.explain(x)
+    assert len(report.kernels) == 1 and not report.cuts and not report.library_calls
+    assert report.bytes_moved == report.bytes_min == 2 * 4 * 1000
+    assert "test_running.py" in report.kernels[0].source, "the user's lines are shown"
+
+
+def test_compile_report_says_what_changed():
+    net = nn.HybridLambda(lambda F, x: F.cosh(x) - 0.125, prefix="reported_")
+    net.hybridize()
+    for x in (nd.ones((2, 3)), nd.ones((2, 3)), nd.ones((4, 3)), nd.ones((4, 3), dtype="float64")):
+        net(x)
+    with mx.autograd.train_mode():
+        net(nd.ones((2, 3)))
+    events = [e for e in mx.compile_report().events if e.name.startswith("reported")]
+    reasons = [e.reason for e in events]
+    assert reasons[0] == "first call"
+    assert "axis 0: (2, 3) -> (4, 3)" in reasons[1]
+    assert "data: f32[4,3]@cpu(0) -> f64[4,3]@cpu(0)" in reasons[2]
+    assert "training: False -> True" in reasons[3]
+    assert all(e.target == "cpu" and e.kernels == 1 for e in events)
+    text = str(mx.compile_report())
+    assert "signatures" in text and "reported" in text
+
+
+def test_a_dimension_that_keeps_changing_is_named_once():
+    net = nn.HybridLambda(lambda F, x: x * 3, prefix="grown_")
+    net.hybridize()
+    with pytest.warns(UserWarning, match="axis 0 of data keeps changing") as caught:
+        for n in range(1, 40):
+            net(nd.ones(n))
+    assert len(caught) == 1
+
+
+PROGRAM = """
+import hybridgpu as mx
+net = mx.gluon.nn.HybridSequential(prefix="dumped_")
+with net.name_scope():
+    net.add(mx.gluon.nn.Dense(4, activation="relu", in_units=3), mx.gluon.nn.HybridLambda("softmax"))
+net.initialize(); net.hybridize()
+net(mx.nd.ones((2, 3)))
+"""
+
+
+def program(tmp_path, **env):
+    settings = {**os.environ, "HYBRIDGPU_CACHE_DIR": str(tmp_path / "cache"), **env}
+    settings["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    out = subprocess.run([sys.executable, "-c", PROGRAM], env=settings, capture_output=True, text=True, check=False)
+    assert out.returncode == 0, out.stderr
+    return out
+
+
+LEVELS = {
+    "0": ([], ["hybridgpu:"]),
+    "1": (["dumped", "kernels", "modules compiled", "first call"], ["MB", "graph dumped", "#include"]),
+    "2": (["moves", "MB", "are needed"], ["graph dumped", "#include"]),
+    "3": (["graph dumped"], ["#include"]),
+    "4": (["graph dumped", "#include"], []),
+    "yes": (["modules compiled"], ["MB"]),
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_debug_levels(level, tmp_path):
+    said = program(tmp_path, HYBRIDGPU_DEBUG=level).stderr
+    there, absent = LEVELS[level]
+    assert [t for t in there if t not in said] == [] and [t for t in absent if t in said] == []
+
+
+def test_dump(tmp_path):
+    program(tmp_path, HYBRIDGPU_DUMP=str(tmp_path / "dump"))
+    (folder,) = (tmp_path / "dump").iterdir()
+    names = {p.name for p in folder.iterdir()}
+    assert {
+        "00_symbol.json", "01_lowered.txt", "02_simplified.txt", "03_materialized.txt", "04_groups.txt",
+        "05_kernels.txt", "06_plan.json", "program.cpp",
+    } <= names  # fmt: skip
+    kernels = [n for n in names if n.startswith("kernel_") and n.endswith(".cpp")]
+    assert kernels and all("// computes" in (folder / n).read_text() for n in kernels)
+    assert json.loads((folder / "06_plan.json").read_text())["steps"]
+    graph = json.loads((folder / "00_symbol.json").read_text())
+    assert [n["name"] for n in graph["nodes"] if n["op"] != "null"][0] == "dumped_dense0_fwd"
+    assert "dot" in (folder / "01_lowered.txt").read_text()

@@ -104,7 +104,8 @@ def gemm(b: Builder, p: Values, A: Node, B: Node, C: Node) -> Node:
     y = _rows_last_but_one(b, product, axis, back=True)
     if y.shape != C.shape:
         raise MXNetError(f"Check failed: C has shape {list(C.shape)}, the product of A and B {list(y.shape)}")
-    return y * p.alpha + C * p.beta
+    result: Node = y * p.alpha + C * p.beta
+    return result
 
 
 @operator(
@@ -119,7 +120,8 @@ def gemm(b: Builder, p: Values, A: Node, B: Node, C: Node) -> Node:
 def gemm2(b: Builder, p: Values, A: Node, B: Node) -> Node:
     """alpha * op(A) op(B)."""
     product, axis = _product(b, p, A, B)
-    return _rows_last_but_one(b, product, axis, back=True) * p.alpha
+    result: Node = _rows_last_but_one(b, product, axis, back=True) * p.alpha
+    return result
 
 
 @operator(
@@ -135,7 +137,8 @@ def syrk(b: Builder, p: Values, A: Node) -> Node:
     """alpha * A A**T."""
     _check_float(A)
     turned = swap(b, A)
-    return (b.dot(turned, A) if p.transpose else b.dot(A, turned)) * p.alpha
+    result: Node = (b.dot(turned, A) if p.transpose else b.dot(A, turned)) * p.alpha
+    return result
 
 
 _TRIANGULAR: dict[str, Param] = {
@@ -171,7 +174,8 @@ def trmm(b: Builder, p: Values, A: Node, B: Node) -> Node:
     _check_triangular(p, A, B)
     a = triangle(b, A, p.lower)
     a = swap(b, a) if p.transpose else a
-    return (b.dot(B, a) if p.rightside else b.dot(a, B)) * p.alpha
+    result: Node = (b.dot(B, a) if p.rightside else b.dot(a, B)) * p.alpha
+    return result
 
 
 @operator(
@@ -193,7 +197,8 @@ def trsm(b: Builder, p: Values, A: Node, B: Node) -> Node:
         y = swap(b, b.tri_solve(swap(b, a), swap(b, B), lower=not lower))
     else:
         y = b.tri_solve(a, B, lower=lower)
-    return y * p.alpha
+    result: Node = y * p.alpha
+    return result
 
 
 # -- factorisations, inverses, determinants

@@ -129,6 +129,8 @@ def _block(p: Values, data: Node) -> int:
         raise MXNetError(
             f"Check failed: in_attrs->at(0).ndim() == 4 ({data.ndim} vs. 4) : Operation Depth To Space requires exactly 4D tensor"
         )
+    if not data.size:
+        raise MXNetError(f"Check failed: in_shape has an axis without elements: {shape_text(data.shape)}")
     if p.block_size < 1:
         raise MXNetError(
             f"Check failed: block != 0 ({p.block_size} vs. 0) : block_size must be a positive integer value"
@@ -294,6 +296,8 @@ def arange_like(b: Builder, p: Values, data: Node) -> Node:
 def index_array(b: Builder, p: Values, data: Node) -> Node:
     """The index of every element, as a new last axis of int64."""
     axes = range(data.ndim) if p.axes is None else [axis_of(a, data.ndim) for a in p.axes]
+    if not axes:
+        return b.full((*data.shape, 0), 0, i64)
     return b.concat([b.iota((*data.shape, 1), a, i64) for a in axes], data.ndim)
 
 

@@ -244,7 +244,6 @@ def _declare(family: _Family) -> None:
         ]
         return family.draw(b, shape, dtype, spread)
 
-    none = {"differentiable": False}
     operator(
         f"_random_{word} random_{word} {family.aliases}",
         "",
@@ -254,14 +253,14 @@ def _declare(family: _Family) -> None:
             Sample((), {**a, "shape": (20, 13), "dtype": dtype}, {}) for a in family.samples for dtype in _FLOATS
         ),
         doc=f"{family.doc}.",
-        **none,
+        differentiable=False,
     )(plain)
     operator(
         f"_random_{word}_like",
         params=dict(family.params),
         samples=tuple(sample([(20, 13)], dict(a)) for a in family.samples),
         doc=f"{family.doc}, in the shape and type of an array.",
-        **none,
+        differentiable=False,
     )(like)
     operator(
         f"_sample_{word} sample_{word}",
@@ -274,7 +273,7 @@ def _declare(family: _Family) -> None:
         ),
         domain=(0.3, 1.0),
         doc=f"{family.doc}: ``shape`` numbers for each entry of the parameters.",
-        **none,
+        differentiable=False,
     )(of_arrays)
 
 

@@ -205,7 +205,9 @@ def test_gradient(name):
     assert abs(got - want) <= 1e-6 * (1 + abs(want))
 
 
-@pytest.mark.parametrize("name", ["trsm", "trsm right", "potri", "inverse", "det", "slogdet", "potrf", "gelqf", "syevd"])
+@pytest.mark.parametrize(
+    "name", ["trsm", "trsm right", "potri", "inverse", "det", "slogdet", "potrf", "gelqf", "syevd"]
+)
 def test_second_order(name):
     """The gradient's own derivative against differences of the gradient."""
     function, inputs = EVERY[name]

@@ -114,6 +114,15 @@ rows(
     ("transpose of transpose", (F,), lambda b, x: b.transpose(b.transpose(x, (1, 0)), (1, 0)), ""),
     ("transpose of an axis of 1", ("f32[1,5]",), lambda b, x: b.transpose(x, (1, 0)), "reshape(x0) shape=(5, 1)"),
     ("whole slice", (F,), lambda b, x: b.apply(b._table["slice"], (x,), {"begin": (0, 0), "end": (4, 9), "step": (1, 1)}), ""),
+    (
+        "zeros around a convolution's operand",
+        ("f32[1,2,6]", "f32[3,2,3]"),
+        lambda b, x, w: b.conv(
+            b.pad(x, low=(0, 0, 1), high=(0, 0, 2), value=0), w, stride=(1,), low=(1,), high=(0,), dilate=(1,),
+            base_dilate=(1,), groups=1,
+        ),
+        "conv(x0, x1) base_dilate=(1,) dilate=(1,) groups=1 high=(2,) low=(2,) stride=(1,)",
+    ),
     ("join with nothing", (F, "f32[4,0]"), lambda b, x, y: b.concat([y, x, y], 1), ""),
     ("pad by nothing", (F,), lambda b, x: b.pad(x, low=(0, 0), high=(0, 0), value=1.0), ""),
     ("reversed axis of 1", ("f32[1,5]",), lambda b, x: b.reverse(x, axes=(0,)), ""),

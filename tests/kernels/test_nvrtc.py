@@ -23,7 +23,10 @@ from hybridgpu.resources import kernels_folder
 pytestmark = pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
 
 #: case -> (bytes of stack a thread may have, why)
-JUSTIFIED = {"double": (8, "exp in double precision: ptxas parks one value around its rare branch from sm_90 on")}
+JUSTIFIED = {
+    "double": (8, "exp in double precision: ptxas parks one value around its rare branch from sm_90 on"),
+    "longs": (16, "division in double precision calls a routine for rare operands, which ptxas parks values around"),
+}
 _PTXAS = re.compile(r"ptxas +(info +:|\. +).*|ptxas info|    \d+ bytes stack frame.*|\s*")  #: what -v prints
 
 

@@ -82,7 +82,7 @@ class Program:
         output_buffers: the buffer of each result.
         buffers, kernels, steps: see the classes.
         arena_bytes: size of the memory for intermediate results.
-        source: CPU: the translation unit; CUDA: empty (kernels are compiled from their texts).
+        source: CPU: the translation units (codegen/program.py); CUDA: empty (kernels are compiled from their texts).
         segments: CPU: for each run of consecutive kernels, (first step, last step + 1).
         cuts: (producer, consumer, rule, reason) of what was not fused.
         graph: the printed graph after simplification.

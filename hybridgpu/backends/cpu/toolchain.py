@@ -11,10 +11,12 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from ...compiler.codegen.program import END_OF_UNIT
 from ...resources import kernels_folder, kernels_hash
 from ...store import Store
 from ..base import NoPlaceError
@@ -78,24 +80,41 @@ class Toolchain:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def compile(self, source: str) -> bytes:
-        """The shared library of ``source``.
+        """The shared library of ``source``, whose units are compiled side by side.
 
         Raises:
             CompileError: with the text and the compiler's message.
             NoPlaceError: there is no room for temporary files.
         """
+        units = source.split(END_OF_UNIT)
         try:
             with tempfile.TemporaryDirectory(prefix="hybridgpu-") as folder:
                 out = Path(folder, "unit.so")
-                command = [*self.command, *self.flags, f"-I{kernels_folder()}", "-x", "c++", "-", "-o", str(out)]
-                run = _run(command, source)
-                if run.returncode == 0:
+                start = [*self.command, *self.flags, f"-I{kernels_folder()}"]
+                if len(units) == 1:
+                    runs = [_run([*start, "-x", "c++", "-", "-o", str(out)], source)]
+                else:
+                    objects = [str(Path(folder, f"{k}.o")) for k in range(len(units))]
+                    with ThreadPoolExecutor(cpu_count()) as pool:
+                        commands = ([*start, "-x", "c++", "-c", "-", "-o", o] for o in objects)
+                        runs = list(pool.map(_run, commands, units))
+                    if not any(run.returncode for run in runs):
+                        runs = [_run([*start, *objects, "-o", str(out)], "")]
+                failed = next((run for run in runs if run.returncode), None)
+                if failed is None:
                     return out.read_bytes()
         except OSError as e:
             raise NoPlaceError(f"the C++ compiler has no place to work in: {e.strerror or e}") from None
-        if os.strerror(errno.ENOSPC) in run.stderr:
+        if os.strerror(errno.ENOSPC) in failed.stderr:
             raise NoPlaceError(f"the C++ compiler has no place to work in: {os.strerror(errno.ENOSPC)}")
-        raise CompileError(" ".join(self.command), source, run.stderr)
+        raise CompileError(" ".join(self.command), source, failed.stderr)
+
+
+def cpu_count() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _run(command: list[str], source: str) -> subprocess.CompletedProcess[str]:

@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPU's translation unit: all kernels of a program and one entry function a segment.
+"""The CPU's translation units: all kernels of a program and one entry function a segment.
 
 A segment is a run of kernels without a library call in between. Its entry takes the arena, a table
 of numbers (extents and arena offsets, so that the text does not depend on the batch size), the
 addresses of the inputs that never move, and one pointer for every other argument and result.
+
+Few kernels make one unit with their entries. Many are dealt out to several units, which a compiler
+can be given at the same time; then the entries are the last unit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...dtypes import from_short
-from ..program import Buffer, KernelStep, Program
+from ..program import Buffer, KernelInfo, KernelStep, Program
 from .render import includes, render
 
-__all__ = ["cpu_source"]
+__all__ = ["END_OF_UNIT", "cpu_source"]
+
+END_OF_UNIT = "\f\n"  #: between units; a blank of C++, so that the whole text is a unit as well
+_TOGETHER = 12  #: kernels of a unit: parsing the headers again costs as much as compiling one
 
 
 def cpu_source(program: Program) -> None:
@@ -28,13 +36,35 @@ def cpu_source(program: Program) -> None:
             arguments += ["0", _number(program, "extent", step.extents[0])]
             calls.append((kernel.name, arguments))
         entries.append(calls)
-    program.source = render(
-        "cpu/program.j2",
-        headers=includes(k.headers for k in program.kernels),
-        kernels=[k.text for k in program.kernels],
-        parameters=[f"char* {b.place}{b.index}" for b in program.buffers if _is_passed(program, b)],
-        entries=entries,
-    )
+    parameters = [f"char* {b.place}{b.index}" for b in program.buffers if _is_passed(program, b)]
+
+    def unit(
+        kernels: Sequence[KernelInfo], declarations: Sequence[str], entries: Sequence[object], shared: bool
+    ) -> str:
+        return render(
+            "cpu/program.j2",
+            headers=includes(k.headers for k in kernels),
+            kernels=[k.text for k in kernels],
+            declarations=declarations,
+            parameters=parameters,
+            entries=entries,
+            shared=shared,
+        )
+
+    count = -(-len(program.kernels) // _TOGETHER)
+    if count <= 1:
+        program.source = unit(program.kernels, (), entries, False)
+        return
+    # neighbours are of a kind, and cost alike: every unit gets some of each
+    units = [unit(program.kernels[k::count], (), (), True) for k in range(count)]
+    units.append(unit((), [_declaration(k) for k in program.kernels], entries, True))
+    program.source = END_OF_UNIT.join(units)
+
+
+def _declaration(kernel: KernelInfo) -> str:
+    """The head of the kernel's function, as templates/cpu write it."""
+    (head,) = (line for line in kernel.text.splitlines() if line.startswith("HG_KERNEL "))
+    return head.removesuffix(" {")
 
 
 def _segments(program: Program) -> list[tuple[int, int]]:

@@ -21,12 +21,13 @@ RESULTS = ROOT / "bench" / "results"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
 #: mode in the JSON -> label in the README, in the order of the table
 SHOWN = {
-    "hybridgpu static": "**hybridgpu**, hybridized",
+    "hybridgpu static": "**hybridgpu**, hybridized (static)",
     "hybridgpu eager": "hybridgpu, eager",
     "numpy eager": "NumPy",
     "torch jit.script": "torch.jit.script",
     "torch compile": "torch.compile",
     "jax jit": "jax.jit",
+    "jax one thread jit": "jax.jit, a pool of one thread",
     "mxnet static": "MXNet 1.9.1, static",
     "mxnet NaiveEngine static": "MXNet 1.9.1, static, NaiveEngine",
 }

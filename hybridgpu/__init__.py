@@ -22,6 +22,9 @@ _MODULES = {
     "symbol": "symbol",
     "gluon": "gluon",
     "rnn": "rnn",
+    "io": "io",
+    "mod": "module",
+    "module": "module",
     "autograd": "autograd",
     "random": "random",
     "init": "initializer",
@@ -49,6 +52,7 @@ _MODULES = {
     "monitor": "monitor",
     "ops": "ops",
     "cli": "cli",
+    "profiler": "profiler",
 }
 _NAMES = {
     "AttrScope": ("attribute", "AttrScope"),
@@ -61,7 +65,6 @@ _NAMES = {
     "use_np_shape": ("util", "use_np_shape"),
     "use_np_array": ("util", "use_np_array"),
     "Executor": ("executor", "Executor"),
-    "set_num_threads": ("runtime", "set_num_threads"),
     "compile_report": ("runtime.reports", "compile_report"),
 }
 

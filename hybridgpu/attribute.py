@@ -4,12 +4,36 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections import defaultdict
+from typing import ClassVar
 
 __all__ = ["AttrScope", "current"]
 
 
-class AttrScope:
+class _Current(type):
+    """What ``AttrScope.current`` reads and writes."""
+
+    @property
+    def current(cls) -> AttrScope:
+        _deprecated()
+        return current()
+
+    @current.setter
+    def current(cls, scope: AttrScope) -> None:
+        _deprecated()
+        _stack()[-1] = scope
+
+
+def _deprecated() -> None:
+    warnings.warn(
+        "AttrScope.current has been deprecated. It is advised to use the `with` statement with AttrScope.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+
+
+class AttrScope(metaclass=_Current):
     """``with mx.AttrScope(lr_mult='3'):`` adds attributes to the Symbols made inside.
 
     Raises:
@@ -17,7 +41,7 @@ class AttrScope:
     """
 
     _local = threading.local()
-    _subgraph_names: defaultdict[str, int] = defaultdict(int)  #: how many bodies of control flow had a name
+    _subgraph_names: ClassVar[defaultdict[str, int]] = defaultdict(int)  #: how many bodies of control flow had a name
 
     def __init__(self, **kwargs: str) -> None:
         for value in kwargs.values():

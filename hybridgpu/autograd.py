@@ -147,7 +147,7 @@ def get_symbol(x: NDArray) -> Any:
                 inputs.append(leaf((id(node), k) if i is None else i.key))
             else:
                 inputs.append((made[id(i.node)], i.index))
-        attributes = op.attribute_texts(dict(values.given or ()))
+        attributes = op.attribute_texts(dict(values.given))
         made[id(node)] = SymbolNode(op, names.get(None, op.name.lower()), attributes, inputs)
     return Symbol([(made[id(info.node)], info.index)])
 

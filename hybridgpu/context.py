@@ -4,12 +4,37 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import Any, ClassVar
 
 __all__ = ["Context", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory_info", "num_gpus"]
 
 
-class Context:
+class _Default(type):
+    """What ``Context.default_ctx`` reads and writes."""
+
+    @property
+    def default_ctx(cls) -> Context:
+        _deprecated()
+        return current_context()
+
+    @default_ctx.setter
+    def default_ctx(cls, ctx: Context) -> None:
+        _deprecated()
+        stack = Context._stack.__dict__.setdefault("contexts", [])
+        stack[-1:] = [ctx]
+
+
+def _deprecated() -> None:
+    warnings.warn(
+        "Context.default_ctx has been deprecated. Please use Context.current_context() instead. "
+        "Please use test_utils.set_default_context to set a default context",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+
+
+class Context(metaclass=_Default):
     """A device: type and number. Also a context manager that makes it the default.
 
     Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from .runtime.cached_op import CachedOp
 from .runtime.program import compiled
 from .runtime.stages import ends_program
 from .runtime.training import training_program
-from .symbol.inference import Inference, infer_type
+from .symbol.inference import Inference, type_propagation
 from .symbol.lowering import lower_symbol, mutations, structure
 from .symbol.node import topological
 from .symbol.symbol import Symbol
@@ -318,9 +319,7 @@ class Executor:
                     "parameters with the old one. Please check for error in network. If this is intended, set "
                     "partial_shaping=True to suppress this warning."
                 )
-            size = 1
-            for d in shape:
-                size *= d
+            size = prod(shape)
             if size > array.size:
                 if not allow_up_sizing:
                     raise MXNetError(
@@ -460,6 +459,7 @@ def simple_bind(
     type_dict: Mapping[str, Any] | None = None,
     shared_exec: Executor | None = None,
     shared_buffer: dict[str, NDArray] | None = None,
+    shared_arg_names: Sequence[str] | None = None,
     **shapes: Any,
 ) -> Executor:
     """See Symbol.simple_bind."""
@@ -474,7 +474,7 @@ def simple_bind(
                 "InferShape pass cannot decide shapes for the following arguments (-1 means unknown dimensions). "
                 f"Please consider providing them as inputs:\n{unknown}, "
             )
-        types, _, aux_types = infer_type(symbol, (), dict(type_dict or {})) if type_dict else _types_of(symbol)
+        types, aux_types = _types_of(symbol, type_dict or {})
     except MXNetError as e:
         shown = "\n".join(f"{k}: {v}" for k, v in given.items())
         raise RuntimeError(f"simple_bind error. Arguments:\n{shown}\n{e}") from e
@@ -486,38 +486,47 @@ def simple_bind(
     buffer = shared_buffer if shared_buffer is not None else {}
 
     def make(name: str, shape: tuple[int, ...], dtype: Any, reuse: Mapping[str, NDArray]) -> NDArray:
-        for source in (reuse, buffer):
+        sources: tuple[Mapping[str, NDArray], ...] = (reuse, buffer)
+        keep = shared_buffer is not None
+        if shared_arg_names is not None and reuse is old and name not in shared_arg_names:
+            sources = (buffer,)
+        elif shared_arg_names is not None:
+            sources, keep = (reuse,), False
+            if name in reuse and reuse[name].shape != shape:
+                raise MXNetError(
+                    f"Check failed: shape of the shared argument {name} is {reuse[name].shape}, but this graph needs {shape}\n"
+                    "Give it another name, or build the graph so that the shape is the same."
+                )
+        for source in sources:
             held = source.get(name)
-            if held is not None and held.dtype == dtype and held.size >= _size(shape):
-                flat = held._data.reshape(-1)[: _size(shape)]
+            if held is not None and held.dtype == dtype and held.size >= prod(shape):
+                flat = held._data.reshape(-1)[: prod(shape)]
                 return held if held.shape == shape else wrap(flat.reshape(shape), ctx)
         array = wrap(device.xp.zeros(shape, dtype_of(dtype).np), ctx)
-        if shared_buffer is not None:
-            shared_buffer[name] = array
+        if keep:
+            buffer[name] = array
         return array
 
     arguments = [make(n, s, t, old) for n, s, t in zip(names, found, types, strict=True)]
-    gradients = [
-        wrap(device.xp.zeros(s, dtype_of(t).np), ctx) if requests[n] != "null" else None
-        for n, s, t in zip(names, found, types, strict=True)
-    ]
+    old_gradients = shared_exec.grad_dict if shared_exec is not None and shared_arg_names is not None else {}
+
+    def gradient(name: str, shape: tuple[int, ...], dtype: Any) -> NDArray | None:
+        if requests[name] == "null":
+            return None
+        held = old_gradients.get(name) if name in (shared_arg_names or ()) else None
+        if held is not None and held.shape == shape and held.dtype == dtype:
+            return held
+        return wrap(device.xp.zeros(shape, dtype_of(dtype).np), ctx)
+
+    gradients = [gradient(n, s, t) for n, s, t in zip(names, found, types, strict=True)]
     states = [
         make(n, s, t, old_aux) for n, s, t in zip(symbol.list_auxiliary_states(), aux_found, aux_types, strict=True)
     ]
     return Executor(symbol, ctx, arguments, gradients, requests, states, True)
 
 
-def _types_of(symbol: Symbol) -> tuple[list[Any], list[Any], list[Any]]:
-    from .symbol.inference import type_propagation
-    from .symbol.node import topological
-
-    types = type_propagation(symbol, {})
+def _types_of(symbol: Symbol, given: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """Element types of arguments and auxiliary states; what nothing says is float32."""
+    types = type_propagation(symbol, {n: dtype_of(t) for n, t in given.items()})
     of = {n.name: types[id(n), 0].np.type for n in topological(symbol._heads) if n.op is None}
-    return [of[n] for n in symbol.list_arguments()], [], [of[n] for n in symbol.list_auxiliary_states()]
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    size = 1
-    for d in shape:
-        size *= d
-    return size
+    return [of[n] for n in symbol.list_arguments()], [of[n] for n in symbol.list_auxiliary_states()]

@@ -17,7 +17,7 @@ class KernelReport:
     """One start of a kernel.
 
     Attributes:
-        name, kind: of the kernel; kind is map, reduce, rows or matmul.
+        name, kind: of the kernel; kind is map, reduce, rows, matmul or conv.
         operators: names of the nodes it computes, in order.
         source: its text under a comment that names the user's operators and lines.
         bytes_moved: traffic, every element of every array it touches once.

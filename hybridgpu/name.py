@@ -4,11 +4,29 @@
 from __future__ import annotations
 
 import threading
+import warnings
 
 __all__ = ["NameManager", "Prefix", "current"]
 
 
-class NameManager:
+class _Current(type):
+    """What ``NameManager.current`` reads and writes."""
+
+    @property
+    def current(cls) -> NameManager:
+        warnings.warn(
+            "NameManager.current has been deprecated. It is advised to use the `with` statement with NameManager.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return current()
+
+    @current.setter
+    def current(cls, manager: NameManager) -> None:
+        _stack()[-1] = manager
+
+
+class NameManager(metaclass=_Current):
     """Gives names to nodes made without one. Entering it starts its own counters."""
 
     _local = threading.local()

@@ -156,7 +156,9 @@ def get_operator_arguments(op_name: str) -> OperatorArguments:
     types = ["NDArray-or-Symbol[]" if op.variadic else "NDArray-or-Symbol"] * len(names)
     for n, p in op.params.items():
         names.append(n)
-        types.append(f"{p.type_name}, required" if p.default is REQUIRED else f"{p.type_name}, optional, default={p.default}")
+        types.append(
+            f"{p.type_name}, required" if p.default is REQUIRED else f"{p.type_name}, optional, default={p.default}"
+        )
     return OperatorArguments(len(names), names, types)
 
 
@@ -228,6 +230,11 @@ def _results(values: Values, types: Sequence[TensorType]) -> list[TensorType]:
     return [tensor_type(s, dtype_of(d)) for s, d in zip(shapes, dtypes, strict=True)]
 
 
+def run_python(name: str, method: Callable[..., None], *args: Any) -> None:
+    """Call a method of a custom operator; ``name`` is what profiles show."""
+    method(*args)
+
+
 def _run(values: Values, inputs: Sequence[NDArray]) -> list[NDArray]:
     """Call a custom operator on arrays, and record it.
 
@@ -245,7 +252,8 @@ def _run(values: Values, inputs: Sequence[NDArray]) -> list[NDArray]:
         xp = device_of(ctx).xp
         results = [wrap(xp.zeros(t.shape, t.dtype.np), ctx) for t in types]
         body = prop.create_operator(ctx, [list(a.shape) for a in arguments], [a.dtype for a in arguments])
-        body.forward(training, ["write"] * len(results), [a.detach() for a in arguments], results, states)
+        given = [a.detach() for a in arguments]
+        run_python(values.op_type, body.forward, training, ["write"] * len(results), given, results, states)
     except MXNetError:
         raise
     except Exception as e:
@@ -260,7 +268,9 @@ def _run(values: Values, inputs: Sequence[NDArray]) -> list[NDArray]:
             heads = list(cotangents)
             flag, state.recording = state.recording, False
             try:
-                body.backward(["write"] * len(given), heads, given, [r.detach() for r in results], gradients, states)
+                outputs = [r.detach() for r in results]
+                name, requests = f"_backward_{values.op_type}", ["write"] * len(given)
+                run_python(name, body.backward, requests, heads, given, outputs, gradients, states)
             except MXNetError:
                 raise
             except Exception as e:

@@ -42,13 +42,15 @@ def kernels_hash() -> str:
 @lru_cache
 def sources_hash() -> str:
     """A hash over the sources that turn a Symbol into a program: part of every program's cache key, so that a
-    changed lowering or pass never meets a program of the old one. Reading them costs less than a millisecond."""
+    changed lowering or pass never meets a program of the old one. Reading them costs a few milliseconds, once."""
     package = Path(__file__).resolve().parent
     digest = hashlib.sha256(kernels_hash().encode())
     for path in (
         *sorted(package.glob("ops/*.py")),
         *sorted(package.glob("compiler/**/*.py")),
-        package / "symbol/lowering.py",
+        *sorted(package.glob("symbol/*.py")),
+        package / "dtypes.py",
+        package / "runtime/training.py",
     ):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["debug_level", "dump_folder"]
+__all__ = ["debug_level", "dump_folder", "verifying"]
 
 
 def debug_level() -> int:
@@ -23,3 +23,8 @@ def debug_level() -> int:
 def dump_folder() -> str:
     """Where to write every stage, '' for nowhere."""
     return os.environ.get("HYBRIDGPU_DUMP", "")
+
+
+def verifying() -> bool:
+    """Whether to check the graph after every pass."""
+    return os.environ.get("HYBRIDGPU_VERIFY") == "1"

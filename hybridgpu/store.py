@@ -18,6 +18,7 @@ import os
 import re
 import stat
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -28,7 +29,9 @@ from typing import Any
 __all__ = ["Store", "Usage", "default_store", "reset_default_store"]
 
 _DEFAULT_SIZE = 1 << 30
-_ENTRY = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]+\.\w+")  # what _file names: nothing else is ever deleted
+_ENTRY = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]+\.\w+")  # what _file names: nothing else is deleted but:
+_HALF_WRITTEN = re.compile(r"[0-9a-f]{2}/\.write-\w+")  # of a process that was killed, once it is old
+_ABANDONED_AFTER = 3600  # seconds
 _TOUCH_AFTER = 24 * 3600  # seconds; a hit refreshes an entry's time at most once a day
 
 
@@ -122,6 +125,7 @@ class Store:
 
     def clear(self) -> int:
         """Delete every entry; the number deleted."""
+        self._sweep()
         files = list(self._entries())
         for file, _, _ in files:
             self._discard(file)
@@ -129,6 +133,7 @@ class Store:
 
     def trim(self, keep: Path | None = None) -> None:
         """Delete the entries used longest ago until the folder is within its bound; ``keep`` is about to be used."""
+        self._sweep()
         files = sorted(self._entries(), key=lambda f: f[2])
         excess = sum(size for _, size, _ in files) - self.limit
         for file, size, _ in files:
@@ -148,6 +153,15 @@ class Store:
             except OSError:
                 continue
             yield file, info.st_size, info.st_mtime
+
+    def _sweep(self) -> None:
+        """Delete what processes that were killed left half-written."""
+        for file in self.folder.glob("*/.write-*"):
+            if not _HALF_WRITTEN.fullmatch(f"{file.parent.name}/{file.name}"):
+                continue
+            with contextlib.suppress(OSError):
+                if time.time() - file.stat().st_mtime > _ABANDONED_AFTER:
+                    file.unlink()
 
     # -- places
 
@@ -191,7 +205,7 @@ class Store:
 
     @staticmethod
     def _replace(file: Path, data: bytes) -> None:
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=".")
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=".write-")
         try:
             with os.fdopen(handle, "wb") as f:
                 f.write(data)
@@ -214,28 +228,33 @@ class Store:
 
 
 _default: Store | None = None
+_opening = threading.Lock()
 
 
 def default_store() -> Store:
     """The process's store, in the user's cache folder unless the environment names another."""
     global _default
     if _default is None:
-        limit = _limit()
-        named = os.environ.get("HYBRIDGPU_CACHE_DIR")
-        if os.environ.get("HYBRIDGPU_CACHE") == "0":
-            folder = Path(tempfile.mkdtemp(prefix="hybridgpu-"))
-            import atexit
-            import shutil
-
-            atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        elif named:
-            folder = Path(named)
-        else:
-            import platformdirs  # 3 ms: only where something is compiled or loaded
-
-            folder = Path(platformdirs.user_cache_dir("hybridgpu", appauthor=False))
-        _default = Store(folder, limit)
+        with _opening:
+            if _default is None:
+                _default = Store(_default_folder(), _limit())
     return _default
+
+
+def _default_folder() -> Path:
+    named = os.environ.get("HYBRIDGPU_CACHE_DIR")
+    if os.environ.get("HYBRIDGPU_CACHE") == "0":
+        folder = Path(tempfile.mkdtemp(prefix="hybridgpu-"))
+        import atexit
+        import shutil
+
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return folder
+    if named:
+        return Path(named)
+    import platformdirs  # 3 ms: only where something is compiled or loaded
+
+    return Path(platformdirs.user_cache_dir("hybridgpu", appauthor=False))
 
 
 def _limit() -> int:

@@ -40,17 +40,27 @@ class _Flags(threading.local):
 
 
 _flags = _Flags()
+_everywhere = threading.Event()  #: NumPy shape semantics in every thread
 
 
 def set_np_shape(active: Any) -> bool:
-    """Turn NumPy shape semantics on or off in this thread; the old setting."""
-    old, _flags.shape = _flags.shape, bool(active)
+    """Turn NumPy shape semantics on or off in this thread, or on in every thread with 2; the old setting.
+
+    Turning them off ends what 2 began, too.
+    """
+    old = is_np_shape()
+    if active == 2 and active is not True:
+        _everywhere.set()
+    else:
+        _flags.shape = bool(active)
+        if not active:
+            _everywhere.clear()
     return old
 
 
 def is_np_shape() -> bool:
     """True under NumPy shape semantics."""
-    return _flags.shape
+    return _flags.shape or _everywhere.is_set()
 
 
 def is_np_array() -> bool:

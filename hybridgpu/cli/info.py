@@ -16,7 +16,7 @@ from .text import byte_text
 __all__ = ["info"]
 
 
-@click.command()
+@click.command(short_help="Print what was found on this machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def info(as_json: bool) -> None:
     """Print versions, compiler, processor, GPUs (or what was looked for), cache and environment."""

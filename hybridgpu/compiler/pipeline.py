@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
+from ..settings import verifying
 from .codegen.program import cpu_source
 from .codegen.render import kernel_text
 from .ir.graph import Graph, Node
+from .ir.types import TensorType
 from .ir.verify import verify
 from .passes.fuse import FusionPlan, Group, fuse
 from .passes.materialize import base, blas_layout, materialize, strided
@@ -42,7 +43,7 @@ def compile_graph(
         observe: called with the name and the result of every stage (dumps, tests).
     """
     seen = observe or (lambda stage, value: None)
-    checking = os.environ.get("HYBRIDGPU_VERIFY") == "1"
+    checking = verifying()
     seen("01_lowered", graph)
     graph = simplify(graph)
     if checking:
@@ -58,7 +59,7 @@ def compile_graph(
     groups = [g for g in plan.groups if g.library or any(n.size for n in g.at)]
     scheduled = [(g, _schedule(g, ready.graph, plan, target)) for g in groups]
     seen("05_kernels", [k for _, k in scheduled if k])
-    program = _assemble(graph, ready.graph, list(ready.types), plan, scheduled, target, fixed)
+    program = _assemble(graph, ready.graph, ready.types, plan, scheduled, target, fixed)
     seen("06_program", program)
     return program
 
@@ -100,7 +101,7 @@ def _origin(node: Node) -> tuple[str, str, str]:
 def _assemble(
     source: Graph,
     graph: Graph,
-    types: list[object],
+    types: Sequence[TensorType],
     plan: FusionPlan,
     scheduled: list[tuple[Group, Kernel | None]],
     target: Target,
@@ -152,7 +153,7 @@ def _assemble(
         name=source.name,
         target=target.name,
         inputs=[(n.shape, n.dtype.short) for n in graph.inputs],
-        outputs=[(t.shape, t.dtype.short) for t in types],  # type: ignore[attr-defined]
+        outputs=[(t.shape, t.dtype.short) for t in types],
         output_buffers=[where[n] for n in graph.outputs],
         buffers=buffers,
         kernels=kernels,

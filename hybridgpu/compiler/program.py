@@ -84,6 +84,7 @@ class Program:
         arena_bytes: size of the memory for intermediate results.
         source: CPU: the translation units (codegen/program.py); CUDA: empty (kernels are compiled from their texts).
         segments: CPU: for each run of consecutive kernels, (first step, last step + 1).
+        table: CPU: (what it is, value) of the numbers that a call reads from memory.
         cuts: (producer, consumer, rule, reason) of what was not fused.
         graph: the printed graph after simplification.
         fixed: positions of inputs whose memory stays where it is (parameters).

@@ -13,9 +13,12 @@ from ..initializer import Uniform
 from ..ndarray import load as load_arrays
 from ..ndarray import save as save_arrays
 from .parameter import Parameter, ParameterDict
+from .parameter.dictionary import shown_names
 from .scope import BlockScope
 
 __all__ = ["Block", "HookHandle"]
+
+_BlockScope = BlockScope  #: the name that programs which make block names of their own know
 
 
 class HookHandle:
@@ -215,22 +218,18 @@ class Block:
             by_parameter: dict[int, list[str]] = {}
             for name, p in params.items():
                 by_parameter.setdefault(id(p), []).append(name)
-            from .parameter import _names
-
             for name, p in params.items():
                 assert any(n in loaded for n in by_parameter[id(p)]), (
-                    f"Parameter '{name}' is missing in file '{filename}', which contains parameters: {_names(list(loaded))}. "
+                    f"Parameter '{name}' is missing in file '{filename}', which contains parameters: {shown_names(list(loaded))}. "
                     "Set allow_missing=True to ignore missing parameters."
                 )
         fitting = []
         for name, value in loaded.items():
             if name not in params:
                 if not ignore_extra:
-                    from .parameter import _names
-
                     raise ValueError(
                         f"Parameter '{name}' loaded from file '{filename}' is not present in ParameterDict, which contains parameters "
-                        f"{_names(list(self._params.keys()))}. Set ignore_extra=True to ignore. "
+                        f"{shown_names(list(self._params.keys()))}. Set ignore_extra=True to ignore. "
                     )
                 continue
             fitting.append((params[name], params[name]._load_check(value, ctx, cast_dtype, dtype_source)))

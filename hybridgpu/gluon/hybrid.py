@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from .structure import flatten, formats_agree, regroup
 
 __all__ = ["HybridBlock"]
 
+_preparing = threading.RLock()  #: a block is traced, and its parameters are filled, by one thread
 _FLAGS = ("static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size")
 
 
@@ -82,8 +84,9 @@ class HybridBlock(Block):
 
         Args:
             active: False returns to eager execution.
-            static_alloc: keep memory between calls.
-            static_shape: replay with as little work as possible (needs static_alloc).
+            static_alloc, static_shape: accepted as MXNet has them (the second needs the first); memory is
+                always kept between calls, and the last call always prepared to be repeated.
+            inline_limit, forward_bulk_size, backward_bulk_size: of MXNet's engine; without effect.
         """
         self._active = active
         self._flags = {
@@ -137,9 +140,7 @@ class HybridBlock(Block):
         try:
             params = {key: p.data(ctx) for key, p in self._reg_params.items()}
         except DeferredInitializationError:
-            self._deferred_infer_shape(x, *args)
-            for p in self.params.values():
-                p._finish_deferred_init()
+            self._complete(self.params, (x, *args))
             params = {key: p.data(ctx) for key, p in self._reg_params.items()}
         return self.hybrid_forward(nd_module, x, *args, **params)
 
@@ -193,7 +194,9 @@ class HybridBlock(Block):
         if self._cached_op is None:
             if self._flags.get("static_shape") and not self._flags.get("static_alloc"):
                 raise MXNetError("static_alloc must be True when static_shape is True")
-            self._build_cached_op(args)
+            with _preparing:
+                if self._cached_op is None:
+                    self._build_cached_op(args)
         op = self._cached_op
         assert op is not None
         if not formats_agree(self._in_format, form):
@@ -205,9 +208,7 @@ class HybridBlock(Block):
         try:
             out = op(arrays)
         except DeferredInitializationError:
-            self._deferred_infer_shape(*args)
-            for p in self.collect_params().values():
-                p._finish_deferred_init()
+            self._complete(self.collect_params(), args)
             out = op(arrays)
         if self._callback is not None:
             self._monitor(arrays)
@@ -237,6 +238,13 @@ class HybridBlock(Block):
         super().register_op_hook(callback, monitor_all)
 
     # -- deferred shapes
+
+    def _complete(self, params: ParameterDict, args: tuple[Any, ...]) -> None:
+        """Fill the parameters that wait for their shapes."""
+        with _preparing:
+            self._deferred_infer_shape(*args)
+            for p in params.values():
+                p._finish_deferred_init()
 
     def _deferred_infer_shape(self, *args: Any) -> None:
         try:
@@ -295,13 +303,12 @@ class HybridBlock(Block):
                 "Please first call block.hybridize() and then run forward with this block at least once before calling export."
             )
         out = self._cached_graph[1]
-        arguments, auxiliary = set(out.list_arguments()), set(out.list_auxiliary_states())
+        auxiliary, parameters = set(out.list_auxiliary_states()), self.collect_params()
         values = {}
-        for name, p in self.collect_params().items():
-            if name in arguments:
-                values[f"arg:{name}"] = p._reduce()
-            elif name in auxiliary:
-                values[f"aux:{name}"] = p._reduce()
+        for name in out.list_inputs():  # MXNet's order: that of the graph
+            if name in parameters:
+                kind = "aux" if name in auxiliary else "arg"
+                values[f"{kind}:{name}"] = parameters[name]._reduce()
         out.save(f"{path}-symbol.json", remove_amp_cast)
         save_arrays(f"{path}-{epoch:04d}.params", values)
 

@@ -1,2 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading and writing MXNet's files."""
+"""Reading and writing files; for users, ``mx.io``: iterators over batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    # the iterators hand out NDArrays, so they stand above what reads files
+    if name.startswith("__"):
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from .. import iterators
+
+    if name not in iterators.__all__:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    value = globals()[name] = getattr(iterators, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    from .. import iterators
+
+    return sorted({*globals(), *iterators.__all__})

@@ -81,6 +81,7 @@ def write_atomically(fname: str, data: bytes) -> None:
 class _Reader:
     def __init__(self, data: bytes, fname: str) -> None:
         self.data, self.fname, self.at = data, fname, 0
+        self.dense = 0  # bytes of sparse arrays so far, filled
 
     def fail(self, what: str) -> MXNetError:
         return MXNetError(f"Invalid NDArray file format: {what} at offset {self.at} of {self.fname}")
@@ -205,18 +206,40 @@ def _sparse(r: _Reader, stype: int) -> Any:
         aux_flag = r.number("i", "element type of indices")
         aux_shape = _shape(r, r.number("i", "number of index dimensions"), "q")
         aux.append((aux_flag, aux_shape or ()))
+    if stype == 2:  # MXNet leaves what it announces for values at 0, and writes as many as columns
+        stored = aux[1][1]
     values = _elements(r, stored, flag)
     indices = [_elements(r, s, f) for f, s in aux]
-    if prod(shape) * values.dtype.itemsize > 64 * max(len(r.data), 1 << 16):
+    size = values.dtype.itemsize
+    for extent in shape:
+        size *= max(extent, 1)
+    r.dense += size
+    if r.dense > 64 * max(len(r.data), 1 << 16):  # together: many small ones make a large one
         raise r.fail(f"a sparse array that would fill {list(shape)} densely, far beyond the file's size,")
     dense = np.zeros(shape, values.dtype)
-    try:
-        if stype == 1:
-            dense[indices[0]] = values
-        else:
-            pointers, columns = indices
-            rows = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers))
-            dense[rows, columns] = values
-    except (IndexError, ValueError):
-        raise r.fail("indices of a sparse array out of range") from None
+    if not _consistent(stype, shape, values, *indices):
+        raise r.fail("indices of a sparse array out of range")
+    if stype == 1:
+        dense[indices[0]] = values
+    elif values.size:
+        pointers, columns = indices
+        dense[np.repeat(np.arange(shape[0]), np.diff(pointers)), columns] = values
     return dense
+
+
+def _consistent(stype: int, shape: tuple[int, ...], values: Any, first: Any, columns: Any = None) -> bool:
+    """Whether the indices of a sparse array are what its shape and its values need."""
+    if any(i.ndim != 1 or i.dtype.kind not in "iu" for i in (first, columns) if i is not None):
+        return False
+
+    def within(indices: Any, extent: int) -> bool:
+        return not indices.size or (indices.min() >= 0 and indices.max() < extent)
+
+    if stype == 1:
+        return bool(len(shape) > 0 and values.shape == (len(first), *shape[1:]) and within(first, shape[0]))
+    if len(shape) != 2 or not within(columns, shape[1]):
+        return False
+    if not first.size:  # of an array without values
+        return not columns.size
+    ends = first[0] == 0 and first[-1] == len(columns) and len(first) == shape[0] + 1
+    return bool(ends and (np.diff(first) >= 0).all())

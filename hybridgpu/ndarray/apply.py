@@ -89,13 +89,14 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
     if op.python is not None:
         found = op.python(values, inputs)
         if out is not None:
-            return write_out([r._data for r in found], out)
+            write_out([r._data for r in found], _targets(op, values, out))
+            return out
         return found[0] if len(found) == 1 else found
     device = device_of(where)
     arrays = [x._data for x in inputs]
     if op.eager is not None:
         op.check(values, [x._type.tensor for x in inputs])
-        results = list(op.eager(device.xp, values, *arrays))
+        results = run_eagerly(op, device.xp, values, arrays)
         function = seed = None
     else:
         training = recording.state.training
@@ -116,20 +117,21 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
             results = function.run(device.xp, arrays)
     visible = results[: op.num_visible(values)]
     track = recording.state.recording and tracked(inputs)
-    if op.mutates:
-        for target, source, keep in op.writes(values, recording.state.training, late=False):
-            blend(inputs[target]._data, results[source], keep)
     if out is not None:
+        wrapped, written = _targets(op, values, out), out
+        visible = results[: len(wrapped)]
         if recording.state.recording:
-            for target in out if isinstance(out, (list, tuple)) else (out,):
-                refuse_in_place(target)
+            for x in wrapped:
+                refuse_in_place(x)
         if op.accumulates(values):
-            visible = [t._data * r for t, r in zip(out if isinstance(out, (list, tuple)) else [out], visible)]
-        written = write_out(visible, out)
-        wrapped = list(out) if isinstance(out, (list, tuple)) else [out]
+            visible = [t._data * r for t, r in zip(wrapped, visible, strict=True)]
+        write_out(visible, wrapped)
     else:
         wrapped = [wrap(r, where) for r in visible]
         written = wrapped[0] if len(wrapped) == 1 else wrapped
+    if op.mutates:  # only now: an ``out`` that does not fit changes nothing
+        for target, source, keep in op.writes(values, recording.state.training, late=False):
+            blend(inputs[target]._data, results[source], keep)
     if track:
         if function is not None:
             late = [
@@ -140,6 +142,12 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
         elif op.eager_gradient is not None:
             _record_eager(op, values, inputs, wrapped, device)
     return written
+
+
+def run_eagerly(op: Operator, xp: Any, values: Values, arrays: Sequence[Any]) -> list[Any]:
+    """Results of an operator whose shapes depend on values."""
+    assert op.eager is not None
+    return list(op.eager(xp, values, *arrays))
 
 
 def _record_eager(
@@ -181,20 +189,36 @@ def mixed(op: Operator, position: int, first: Context, other: Context) -> MXNetE
     )
 
 
-def write_out(results: Sequence[Any], out: Any) -> Any:
+def _targets(op: Operator, values: Values, out: Any) -> list[NDArray]:
+    """The arrays of ``out=``, one for every result or for every one that callers see.
+
+    Raises:
+        TypeError: something else than arrays.
+        MXNetError: another number of them.
+    """
+    targets = list(out) if isinstance(out, (list, tuple)) else [out]
+    for target in targets:
+        if not isinstance(target, NDArray):
+            raise TypeError(f"out must be an NDArray or a list of them, not {type(target)}")
+    every, seen = op.num_outputs(values), op.num_visible(values)
+    if len(targets) not in (every, seen):
+        raise MXNetError(
+            "Check failed: *num_outputs == infered_num_outputs || *num_outputs == num_visible_outputs: Operator expects "
+            f"{every} (all) or {seen} (visible only) outputs, but got {len(targets)} instead."
+        )
+    return targets
+
+
+def write_out(results: Sequence[Any], targets: Sequence[NDArray]) -> None:
     """Write results into the arrays of ``out=``.
 
     Raises:
-        MXNetError: a shape differs.
+        MXNetError: a shape differs; nothing is written.
     """
-    targets = list(out) if isinstance(out, (list, tuple)) else [out]
-    for k, (target, result) in enumerate(zip(targets, results, strict=False)):
-        if not isinstance(target, NDArray):
-            raise TypeError(f"out must be an NDArray or a list of them, not {type(target)}")
+    for k, (target, result) in enumerate(zip(targets, results, strict=True)):
         if target.shape != result.shape:
             raise MXNetError(
                 f"Incompatible attr in node  at {k}-th output: expected {shape_text(result.shape)}, got {shape_text(target.shape)}"
             )
-    for target, result in zip(targets, results, strict=False):
+    for target, result in zip(targets, results, strict=True):
         target._data[...] = result
-    return out

@@ -431,7 +431,9 @@ class NDArray:
         axes = range(self.ndim) if axis is None else [axis] if isinstance(axis, int) else list(axis)
         chosen = {a + self.ndim if a < 0 else a for a in axes}
         assert axis is None or len(chosen) == len(list(axes)), "axis contains duplicate which is not allowed."
-        assert all(0 <= a < self.ndim for a in chosen), f"axis {axis} is out of bounds for array of dimension {self.ndim}"
+        assert all(0 <= a < self.ndim for a in chosen), (
+            f"axis {axis} is out of bounds for array of dimension {self.ndim}"
+        )
         if axis is None:
             chosen = {a for a in chosen if self.shape[a] == 1}
         for a in chosen:

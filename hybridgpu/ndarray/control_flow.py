@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..nested import flatten, regroup
 from ..ops import OPERATORS
 from .apply import apply
 from .array import NDArray
@@ -14,24 +15,17 @@ __all__ = ["cond", "foreach", "isfinite", "isinf", "isnan", "while_loop"]
 
 
 def _flatten(args: Any, what: str) -> tuple[list[NDArray], Any]:
-    """(arrays, format): 0 for an array, a list of formats for a list."""
-    if isinstance(args, NDArray):
-        return [args], 0
-    assert isinstance(args, (list, tuple)), (
-        f"{what} must be (nested) list of NDArray, but got {args} of type {type(args)}"
-    )
-    flat: list[NDArray] = []
-    formats = []
-    for a in args:
-        part, form = _flatten(a, what)
-        flat += part
-        formats.append(form)
-    return flat, formats
+    """(arrays, format), see ``hybridgpu.nested``."""
 
+    def format_of(value: Any) -> int | None:
+        if isinstance(value, NDArray):
+            return 0
+        assert isinstance(value, (list, tuple)), (
+            f"{what} must be (nested) list of NDArray, but got {value} of type {type(value)}"
+        )
+        return None
 
-def _regroup(flat: list[Any], form: Any) -> Any:
-    """The nested structure of ``form`` made of ``flat``, which is used up."""
-    return flat.pop(0) if form == 0 else [_regroup(flat, f) for f in form]
+    return flatten(args, format_of)
 
 
 def _joined(operator: str, arrays: list[NDArray], **attributes: Any) -> Any:
@@ -62,11 +56,11 @@ def foreach(body: Any, data: Any, init_states: Any, name: str = "foreach") -> tu
     states, collected = init_states, []
     out_form: Any = []
     for k in range(flat[0].shape[0]):
-        outputs, states = body(_regroup([d[k] for d in flat], form), states)
+        outputs, states = body(regroup([d[k] for d in flat], form), states)
         results, out_form = _flatten(outputs, "foreach output")
         collected.append(results)
     stacked = [_joined("stack", list(values)) for values in zip(*collected, strict=True)]
-    return _regroup(stacked, out_form), states
+    return regroup(stacked, out_form), states
 
 
 def while_loop(
@@ -119,7 +113,7 @@ def while_loop(
             empty = zeros(rows[0].shape, ctx=rows[0].context, dtype=rows[0].dtype)
             rows += [empty] * rest
         stacked.append(_joined("stack", rows))
-    return _regroup(stacked, out_form), variables[0] if single else variables
+    return regroup(stacked, out_form), variables[0] if single else variables
 
 
 def cond(pred: Any, then_func: Any, else_func: Any, name: str = "cond") -> Any:

@@ -20,7 +20,7 @@ from .array import empty as _empty
 
 __all__ = [
     "arange", "array", "concatenate", "empty", "eye", "from_dlpack", "from_numpy", "full", "histogram", "linspace",
-    "moveaxis", "ones", "split_v2", "to_dlpack_for_read", "to_dlpack_for_write", "waitall", "zeros",
+    "moveaxis", "onehot_encode", "ones", "split_v2", "to_dlpack_for_read", "to_dlpack_for_write", "waitall", "zeros",
 ]  # fmt: skip
 
 
@@ -145,6 +145,16 @@ def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
         order.insert(target, s)
     op = OPERATORS["transpose"]
     return apply(op, (tensor,), op.parse({"axes": tuple(order)}))  # type: ignore[no-any-return]
+
+
+def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
+    """Write the one-hot rows of ``indices`` (n,) into ``out`` (n, classes). New programs use ``one_hot``.
+
+    Raises:
+        MXNetError: shapes that do not fit.
+    """
+    op = OPERATORS["one_hot"]
+    return apply(op, (indices,), op.parse({"depth": out.shape[-1], "dtype": dtype_of(out.dtype).name}), out=out)  # type: ignore[no-any-return]
 
 
 def split_v2(ary: NDArray, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:

@@ -16,9 +16,7 @@ __all__ = ["make_method", "method_operator"]
 
 @lru_cache
 def _methods() -> dict[str, Operator]:
-    table = {op.method: op for op in OPERATORS.values() if op.method}
-    table["split_v2"] = OPERATORS["_split_v2"]
-    return table
+    return {op.method: op for op in OPERATORS.values() if op.method}
 
 
 def method_operator(name: str) -> Operator | None:
@@ -28,6 +26,10 @@ def method_operator(name: str) -> Operator | None:
 
 def make_method(name: str) -> Callable[..., Any] | None:
     """The NDArray method ``name``: the operator with the array as first input."""
+    if name == "split_v2":
+        from .creation import split_v2
+
+        return split_v2
     op = method_operator(name)
     if op is None:
         return None

@@ -5,7 +5,20 @@ from .array import NDArray
 from .creation import arange, array, concatenate, empty, full, moveaxis, ones, zeros
 from .serialization import load, save
 
-__all__ = ["NDArray", "arange", "array", "concatenate", "empty", "full", "load", "moveaxis", "ones", "py_slice", "save", "zeros"]
+__all__ = [
+    "NDArray",
+    "arange",
+    "array",
+    "concatenate",
+    "empty",
+    "full",
+    "load",
+    "moveaxis",
+    "ones",
+    "py_slice",
+    "save",
+    "zeros",
+]
 
 py_slice = slice
 _STORAGE_TYPE_STR_TO_ID = {"undefined": -1, "default": 0, "row_sparse": 1, "csr": 2}

@@ -22,7 +22,18 @@ from ..context import Context
 from ..recording import GradientInfo, state
 from .array import NDArray, wrap
 
-__all__ = ["Function", "FunctionCall", "Node", "Pullback", "backward", "blend", "record_call", "recorded", "tracked"]
+__all__ = [
+    "Function",
+    "FunctionCall",
+    "Node",
+    "Pullback",
+    "WritingCall",
+    "backward",
+    "blend",
+    "record_call",
+    "recorded",
+    "tracked",
+]
 
 NOT_RECORDED = (
     "Cannot differentiate node because it is not in a computational graph. You need to set is_recording to true or use "
@@ -100,21 +111,62 @@ class Function:
         return run(*arrays)
 
     def derivative(
-        self, given: tuple[bool, ...], wanted: tuple[bool, ...]
+        self, given: tuple[bool, ...], wanted: tuple[bool, ...], recompute: bool = False
     ) -> tuple[Function, tuple[int, ...], tuple[int | None, ...]]:
-        """The backward function, what it takes of (inputs, results, given cotangents), what it gives."""
-        key = (given, wanted)
+        """The backward function, what it takes of (inputs, results, given cotangents), what it gives.
+
+        Args:
+            recompute: take no results, compute everything again from the inputs.
+        """
+        key = (given, wanted, recompute)
         found = self._derivatives.get(key)
         if found is None:
-            made = differentiate(self.graph, self.graph.outputs, given, wanted)
+            made = differentiate(self.graph, () if recompute else self.graph.outputs, given, wanted)
             found = self._derivatives[key] = (Function(made.graph, made.draws), made.takes, made.gives)
         return found
 
 
-class FunctionCall(Node):
+class WritingCall(Node):
+    """A recorded call whose backward pass also writes: ``writes`` are (array, value, keep), see :func:`blend`."""
+
+    __slots__ = ("arrays", "ctx", "seed", "writes")
+
+    def __init__(
+        self,
+        inputs: Sequence[NDArray],
+        results: Sequence[NDArray],
+        ctx: Context,
+        seed: Any,
+        writes: Sequence[tuple[Any, Any, float]],
+    ) -> None:
+        super().__init__(inputs, results)
+        self.arrays = [x._data for x in inputs]
+        self.ctx, self.seed, self.writes = ctx, seed, list(writes)
+
+    def release(self) -> None:
+        self.released = True
+        self.arrays = []
+        self.seed = None
+
+    def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
+        for c, t in zip(cotangents, self.types, strict=True):
+            if c is not None and c.shape != t.shape:
+                raise MXNetError(f"a head gradient has shape {c.shape}, its head {t.shape}")
+        found = self._gradients(cotangents, wanted)
+        for write in self.writes:  # last: the derivative may read what they change
+            blend(*write)
+        self.writes.clear()
+        return found
+
+    def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
+        """As ``backward``, without the writes."""
+        raise NotImplementedError
+
+
+class FunctionCall(WritingCall):
     """A recorded call of a :class:`Function`."""
 
-    __slots__ = ("arrays", "ctx", "function", "operator", "results", "seed", "writes")
+    __slots__ = ("function", "operator", "results")
 
     def __init__(
         self,
@@ -128,24 +180,13 @@ class FunctionCall(Node):
         operator: Any = None,
     ) -> None:
         """``operator`` (record, attributes) made the call, for ``autograd.get_symbol``; ``hidden`` are results that callers do not see; ``writes`` (array, value, keep) happen at the backward pass."""
-        super().__init__(inputs, results)
-        self.function, self.ctx, self.seed = function, ctx, seed
-        self.arrays = [x._data for x in inputs]
+        super().__init__(inputs, results, ctx, seed, writes)
+        self.function, self.operator = function, operator
         self.results = [*(r._data for r in results), *hidden]
-        self.writes = list(writes)
-        self.operator = operator
 
     def release(self) -> None:
-        self.released = True
-        self.arrays = self.results = []
-        self.seed = None
-
-    def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
-        found = self._gradients(cotangents, wanted)
-        for write in self.writes:  # last: the derivative may read what they change
-            blend(*write)
-        self.writes.clear()
-        return found
+        super().release()
+        self.results = []
 
     def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         visible = len(self.types)
@@ -153,9 +194,6 @@ class FunctionCall(Node):
         function, takes, gives = self.function.derivative(given, tuple(wanted))
         if not function.graph.outputs:
             return [None] * sum(wanted)
-        for c, t in zip(cotangents, self.types, strict=True):
-            if c is not None and c.shape != t.shape:
-                raise MXNetError(f"a head gradient has shape {c.shape}, its head {t.shape}")
         heads = [c for c in cotangents if c is not None]
         results = run_function(function, [self._argument(k, heads) for k in takes], self.ctx, self.seed)
         return [None if k is None else results[k] for k in gives]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operator table. Importing this package declares every operator."""
 
-from . import (
+from . import (  # noqa: F401
     attention,
     control_flow,
     conv,
@@ -25,35 +25,9 @@ from . import (
     sampling,
     sequence,
     shape,
+    slicing,
     vision,
 )
 from .record import OPERATORS, Operator
 
 __all__ = ["OPERATORS", "Operator"]
-
-_FAMILIES = (
-    attention,
-    control_flow,
-    conv,
-    create,
-    elementwise,
-    image,
-    indexing,
-    linalg,
-    linear,
-    losses,
-    nn,
-    normalization,
-    optimizer,
-    optimizer_many,
-    ordering,
-    pooling,
-    rearrange,
-    reduce,
-    resize,
-    rnn,
-    sampling,
-    sequence,
-    shape,
-    vision,
-)

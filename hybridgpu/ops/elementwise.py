@@ -120,6 +120,8 @@ _unary("arctanh", lambda b, x: b.atanh(x), "Inverse hyperbolic tangent.", domain
 _unary("degrees", lambda b, x: x * (180 / math.pi), "Radians to degrees.")
 _unary("radians", lambda b, x: x * (math.pi / 180), "Degrees to radians.")
 _unary("reciprocal", lambda b, x: b.div(1, x), "1 / x.", domain=(0.2, 3))
+
+
 @gradient_rule("relu")
 def _relu_gradient(b: Builder, g: Node, y: Node, inputs: Sequence[Node], static: Any) -> Sequence[Node | None]:
     """1 above zero, 0 at and below it, NaN at NaN."""
@@ -264,24 +266,24 @@ def _logic(primitive: str) -> Fn:
 
 #: word -> (function, doc, names without broadcasting, gradient)
 _BINARY: dict[str, tuple[Fn, str, str, bool]] = {
-    "add": (lambda b, x, y: x + y, "lhs + rhs", "elemwise_add _plus _add _grad_add", True),
-    "sub": (lambda b, x, y: x - y, "lhs - rhs", "elemwise_sub _minus _sub", True),
-    "mul": (lambda b, x, y: x * y, "lhs * rhs", "elemwise_mul _mul", True),
-    "div": (lambda b, x, y: x / y, "lhs / rhs; integers are cut towards zero", "elemwise_div _div", True),
-    "mod": (lambda b, x, y: b.mod(x, y), "remainder with the sign of rhs; 0 where rhs is 0", "_mod", True),
-    "power": (_integer_power, "lhs ** rhs", "_power _pow", True),
-    "maximum": (lambda b, x, y: b.max(x, y), "the larger; NaN if either is NaN", "_maximum", True),
-    "minimum": (lambda b, x, y: b.min(x, y), "the smaller; NaN if either is NaN", "_minimum", True),
-    "hypot": (lambda b, x, y: in_floats(b, b.hypot, x, y), "sqrt(lhs**2 + rhs**2)", "_hypot", True),
-    "equal": (_compare("eq"), "1 where lhs == rhs", "_equal", False),
-    "not_equal": (_compare("ne"), "1 where lhs != rhs", "_not_equal", False),
-    "greater": (_compare("gt"), "1 where lhs > rhs", "_greater", False),
-    "greater_equal": (_compare("ge"), "1 where lhs >= rhs", "_greater_equal", False),
-    "lesser": (_compare("lt"), "1 where lhs < rhs", "_lesser", False),
-    "lesser_equal": (_compare("le"), "1 where lhs <= rhs", "_lesser_equal", False),
-    "logical_and": (_logic("logical_and"), "1 where both are true", "_logical_and", False),
-    "logical_or": (_logic("logical_or"), "1 where either is true", "_logical_or", False),
-    "logical_xor": (_logic("logical_xor"), "1 where exactly one is true", "_logical_xor", False),
+    "add": (lambda b, x, y: x + y, "lhs + rhs", "elemwise_add _plus _Plus _add _grad_add", True),
+    "sub": (lambda b, x, y: x - y, "lhs - rhs", "elemwise_sub _minus _Minus _sub", True),
+    "mul": (lambda b, x, y: x * y, "lhs * rhs", "elemwise_mul _mul _Mul", True),
+    "div": (lambda b, x, y: x / y, "lhs / rhs; integers are cut towards zero", "elemwise_div _div _Div", True),
+    "mod": (lambda b, x, y: b.mod(x, y), "remainder with the sign of rhs; 0 where rhs is 0", "_mod _Mod", True),
+    "power": (_integer_power, "lhs ** rhs", "_power _pow _Power", True),
+    "maximum": (lambda b, x, y: b.max(x, y), "the larger; NaN if either is NaN", "_maximum _Maximum", True),
+    "minimum": (lambda b, x, y: b.min(x, y), "the smaller; NaN if either is NaN", "_minimum _Minimum", True),
+    "hypot": (lambda b, x, y: in_floats(b, b.hypot, x, y), "sqrt(lhs**2 + rhs**2)", "_hypot _Hypot", True),
+    "equal": (_compare("eq"), "1 where lhs == rhs", "_equal _Equal", False),
+    "not_equal": (_compare("ne"), "1 where lhs != rhs", "_not_equal _Not_Equal", False),
+    "greater": (_compare("gt"), "1 where lhs > rhs", "_greater _Greater", False),
+    "greater_equal": (_compare("ge"), "1 where lhs >= rhs", "_greater_equal _Greater_Equal", False),
+    "lesser": (_compare("lt"), "1 where lhs < rhs", "_lesser _Lesser", False),
+    "lesser_equal": (_compare("le"), "1 where lhs <= rhs", "_lesser_equal _Lesser_Equal", False),
+    "logical_and": (_logic("logical_and"), "1 where both are true", "_logical_and _Logical_And", False),
+    "logical_or": (_logic("logical_or"), "1 where either is true", "_logical_or _Logical_Or", False),
+    "logical_xor": (_logic("logical_xor"), "1 where exactly one is true", "_logical_xor _Logical_Xor", False),
 }
 _BROADCASTING = tuple(
     sample(shapes)
@@ -323,7 +325,7 @@ def _binary(word: str, function: Fn, doc: str, plain: str, gradient: bool) -> No
 
     def lower_plain(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
         if not word.startswith("logical"):
-            _no_bool(lhs, plain.split()[0])
+            _no_bool(lhs, plain.split(maxsplit=1)[0])
         return function(b, lhs, rhs)
 
     name = f"broadcast_{word}"
@@ -403,8 +405,10 @@ def _with_scalar(name: str, word: str, reverse: bool) -> None:
     params = {"scalar": Double(1.0, "the other operand"), "is_int": Bool(True, "written by newer versions")}
     side = "the scalar is lhs" if reverse else "the scalar is rhs"
     domain = (0.5, 2.0) if word in ("div", "mod", "power") else (-2.0, 2.0)
+    left, *rest = name.strip("_").split("_")  # old files: _RMinusScalar, _GreaterEqualScalar
+    old = "".join(part.capitalize() for part in (["r", left[1:]] if reverse else [left]) + rest)
     operator(
-        name,
+        f"{name} _{old}",
         same_shape=True,
         params=params,
         doc=f"{doc}; {side}.",

@@ -12,9 +12,12 @@ from typing import Any
 
 from .record import OPERATORS, Operator
 
-__all__ = ["Bound", "bind", "find", "make_function", "names_in", "spelled_hint"]
+__all__ = ["HIDDEN_KEYS", "Bound", "bind", "find", "make_function", "names_in", "spelled_hint"]
 
 _NULL = object()
+
+#: attributes of nodes, not of operators: a Symbol keeps them as ``__key__``
+HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 
 
 class Bound:
@@ -58,8 +61,6 @@ def bind(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Bound:
             if key in kwargs:
                 raise TypeError(f"{op.name}() got multiple values for argument {key!r}")
             kwargs[key] = value
-    if not op.params and kwargs:
-        kwargs = {k: v for k, v in kwargs.items() if k.startswith("__")}  # others are ignored, as in MXNet
     return Bound(inputs, kwargs, out, name)
 
 

@@ -141,6 +141,7 @@ def _embedding_shapes(p: Values, shapes: list[Any]) -> list[Any]:
     },
     dtypes="**",
     infer_inputs=_embedding_shapes,
+    infer_dtypes=lambda p, d: [d[0], d[1] or p.dtype],
     result_dtype=lambda p, d: d[1] or p.dtype,
     samples=(
         sample([(4,), (6, 3)], {"input_dim": 6, "output_dim": 3}, {0: (-1, 7)}),

@@ -56,6 +56,7 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 @operator(
     "LeakyReLU",
     "data gamma",
+    initial={"gamma": '["Constant", {"value": 0.25}]'},
     params={
         "act_type": Enum("leaky", "which one", choices=("elu", "gelu", "leaky", "prelu", "rrelu", "selu")),
         "slope": Float(0.25, "slope below zero (leaky), alpha (elu)"),

@@ -14,7 +14,8 @@ from .linalg import diagonal, matrix_of_diagonal
 from .linear import need_float
 from .params import Bool, Double, Enum, Float, Int, Param, Shape, Text, Values
 from .record import operator, sample, shape_text
-from .shape import axis_of, slice_bounds
+from .shape import axis_of
+from .slicing import slice_bounds
 
 __all__: list[str] = []
 
@@ -337,7 +338,13 @@ def _like_shapes(p: Values, shapes: list[Any]) -> list[Any]:
     return [shapes[0] or known, shapes[1] or known]
 
 
-@operator("_identity_with_attr_like_rhs", "lhs rhs", infer_inputs=_like_shapes, samples=(sample([(3, 4), (3, 4)]),))
+@operator(
+    "_identity_with_attr_like_rhs",
+    "lhs rhs",
+    infer_inputs=_like_shapes,
+    infer_from_results=lambda p, shapes, results: [results[0], results[0]],
+    samples=(sample([(3, 4), (3, 4)]),),
+)
 def identity_like(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
     """lhs, whose shape and type are those of rhs."""
     return b.copy(lhs)

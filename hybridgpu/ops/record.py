@@ -8,6 +8,7 @@ execution, lowering, JSON and the documentation are all derived from these recor
 from __future__ import annotations
 
 import inspect
+import os
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,17 @@ from ..compiler.ir.types import TensorType
 from ..dtypes import DType
 from .params import REQUIRED, Param, Values, text_of
 
-__all__ = ["OPERATORS", "Operator", "Sample", "Write", "check_same_shape", "operator", "sample", "shape_text", "tuple_text"]
+__all__ = [
+    "OPERATORS",
+    "Operator",
+    "Sample",
+    "Write",
+    "check_same_shape",
+    "operator",
+    "sample",
+    "shape_text",
+    "tuple_text",
+]
 
 Lower = Callable[..., "Node | Sequence[Node]"]
 
@@ -140,6 +151,10 @@ class Operator:
 
     def __post_init__(self) -> None:
         self.variadic = bool(self.inputs) and self.inputs[0].startswith("*")
+        ours = getattr(self.lower, "__module__", "").startswith(f"{__package__.partition('.')[0]}.")
+        #: what a stored program depends on beside the name: of our own lowerings the cache knows the sources, any
+        #: other record is unlike all before it
+        self.identity = "" if ours else os.urandom(16).hex()
 
     # -- attributes
 
@@ -149,14 +164,14 @@ class Operator:
         Raises:
             MXNetError: an unknown, missing or unfit attribute, in MXNet's words.
         """
+        given, hashable = tuple(attributes.items()), True
         try:
-            key = tuple(attributes.items())
-            found = self._parsed.get(key)
+            found = self._parsed.get(given)
             # 1 == True == 1.0 as dictionary keys, but not as attributes
-            if found is not None and all(type(a) is type(b) for (_, a), (_, b) in zip(key, found.given, strict=True)):
+            if found is not None and all(type(a) is type(b) for (_, a), (_, b) in zip(given, found.given, strict=True)):
                 return found
-        except TypeError:  # unhashable, such as a list
-            key = None
+        except TypeError:  # such as a list
+            given, hashable = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in given), False
         items: dict[str, Any] = {}
         unknown = [k for k in attributes if k not in self.params]
         if unknown and self.params:
@@ -174,9 +189,9 @@ class Operator:
             else:
                 items[name] = param.default if param.default is None else param.parse(name, param.default)
         values = Values(items)
-        values.__dict__["given"] = key
-        if key is not None and len(self._parsed) < 4096:
-            self._parsed[key] = values
+        values.__dict__["given"] = given
+        if hashable and len(self._parsed) < 4096:
+            self._parsed[given] = values
         return values
 
     def _as_called(self, attributes: dict[str, Any]) -> str:
@@ -256,17 +271,18 @@ class Operator:
             raise MXNetError(f"operator {self.name} does not take inputs of {shapes}: {e}") from e
         return (out,) if isinstance(out, Node) else tuple(out)
 
+    def dtype_letters(self, count: int) -> str:
+        """The letters of ``dtypes`` for a call with ``count`` inputs."""
+        return (self.dtypes or "T") * count if self.variadic or not self.dtypes else self.dtypes
+
     def check(self, values: Values, types: Sequence[TensorType], node: str = "") -> None:
         """The checks that hold for every operator: one dtype, one shape.
 
         Raises:
             MXNetError: in MXNet's words.
         """
-        letters = self.dtypes or "T" * len(types)
-        if self.variadic:
-            letters = (self.dtypes or "T") * len(types)
         first: dict[str, Any] = {}
-        for k, (letter, t) in enumerate(zip(letters, types, strict=False)):
+        for k, (letter, t) in enumerate(zip(self.dtype_letters(len(types)), types, strict=False)):
             if letter == "*":
                 continue
             known = first.setdefault(letter, t.dtype)
@@ -291,8 +307,11 @@ class Operator:
         if self.result_dtype is not None:
             found = self.result_dtype(values, dtypes)
         else:
-            wanted = values.__dict__.get("dtype")
-            found = wanted if wanted is not None else next((d for d in dtypes if d is not None), None)
+            found = values.__dict__.get("dtype")
+            if found is None:  # that of the inputs that share a type with the first
+                letters = self.dtype_letters(len(dtypes))
+                alike = [d for n, d in zip(letters, dtypes, strict=False) if n == letters[0] or letters[0] == "*"]
+                found = next((d for d in alike if d is not None), None)
         return found if isinstance(found, tuple) else (found,) * self.num_outputs(values)
 
     # -- documentation

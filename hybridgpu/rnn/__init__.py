@@ -2,6 +2,8 @@
 """``mx.rnn``: the symbolic recurrent cells from before Gluon, kept for older programs."""
 
 from . import io
+from .buckets import BucketSentenceIter
+from .checkpoints import do_rnn_checkpoint, load_rnn_checkpoint, save_rnn_checkpoint
 from .combined import *  # noqa: F403
 from .combined import __all__ as _combined
 from .conv import *  # noqa: F403
@@ -11,4 +13,14 @@ from .io import __all__ as _io
 from .rnn_cell import *  # noqa: F403
 from .rnn_cell import __all__ as _cells
 
-__all__ = ["io", *_cells, *_combined, *_conv, *_io]
+__all__ = [
+    "BucketSentenceIter",
+    "do_rnn_checkpoint",
+    "io",
+    "load_rnn_checkpoint",
+    "save_rnn_checkpoint",
+    *_cells,
+    *_combined,
+    *_conv,
+    *_io,
+]

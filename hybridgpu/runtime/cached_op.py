@@ -68,6 +68,7 @@ class CachedOp:
         self._changes: dict[str, int] = {}
         self._count = 0
         self._seen: dict[Any, Compiled] = {}
+        self._latest: tuple[list[ArrayType], bool, Compiled] | None = None  #: what the last call ran
         self._trained: dict[Any, Training] = {}
 
     def _stage(self, symbol: Symbol, names: list[str]) -> CachedOp:
@@ -131,6 +132,7 @@ class CachedOp:
             )
             self._seen[key] = found
             self._last = (types, training)
+        self._latest = (types, training, found)
         return found
 
     def _reason(self, types: list[ArrayType], training: bool) -> str:
@@ -168,22 +170,21 @@ class CachedOp:
         """A function that repeats the last call with almost no Python, or None where there is none.
 
         It checks that the arguments have the same types, the training flag is the same and no
-        parameter moved; otherwise it calls ``slow``. Only single results on the host so far.
+        parameter moved; otherwise it calls ``slow``. Only single results on the host so far, of graphs that
+        read all their arguments.
         """
-        if self.stages is not None or not self._seen or recording.state.recording:
+        if self.stages is not None or self._latest is None or recording.state.recording:
             return None
-        (types, training), program = next(reversed(self._seen.items()))
-        ctx = types[0].ctx
-        loaded = program.loaded
+        types, training, program = self._latest
         if (
             program.program is None
             or program.draws
             or program.writes
             or len(program.outputs) != 1
-            or getattr(loaded, "single", None) is None
+            or getattr(program.loaded, "single", None) is None
+            or not set(range(len(self.data))).issubset(s for s in self.sources if isinstance(s, int))
         ):
             return None
-        del ctx
         return _prepare(self, types, training, program, slow)
 
     # -- reports
@@ -235,15 +236,12 @@ def _prepare(
     """Build the prepared call: every name it uses is a local of this function."""
     loaded = made.loaded
     entry, table = loaded.single, loaded.table
-    ctx = next(t.ctx for k, t in enumerate(types) if k not in op.fixed)
+    wanted = {s: t for s, t in zip(op.sources, types, strict=True) if isinstance(s, int)}
+    ctx = wanted[0].ctx
     params = [op.sources[k].data(ctx) for k in sorted(op.fixed)]
     pointers = loaded.pointers([p.address for p in params])
     fixed = ctypes.addressof(pointers)
     arguments = [s for s in op.sources if isinstance(s, int)]
-    wanted: list[ArrayType | None] = [None] * len(op.data)
-    for s, t in zip(op.sources, types, strict=True):
-        if isinstance(s, int):
-            wanted[s] = t
     pool = OutputPool(made.outputs[0], ctx)
     take = pool.take
     state, born = recording.state, epoch[0]
@@ -274,11 +272,12 @@ def _prepare(
         return call_one
 
     count = len(op.data)
+    in_order = [wanted[k] for k in range(count)]
 
     def call_several(*args: Any) -> Any:
         if len(args) == count and epoch[0] == born and state.training is training and not state.recording:
-            for x, t in zip(args, wanted):
-                if x.__class__ is not NDArray or (t is not None and x._type is not t):
+            for x, t in zip(args, in_order):
+                if x.__class__ is not NDArray or x._type is not t:
                     return slow(args)
             y = take()
             addresses = [args[k]._address or args[k].address for k in arguments]

@@ -27,6 +27,7 @@ from ..resources import sources_hash
 from ..settings import dump_folder
 from ..store import default_store
 from ..symbol.symbol import Symbol
+from ..util import is_np_shape
 from .reports import CompileEvent, Dumper, record
 
 __all__ = ["Compiled", "build", "compiled", "store_key"]
@@ -42,7 +43,7 @@ class Compiled:
         draws: True if it takes a random state as last argument.
         writes: positions of the inputs that take the values of the last results after a call.
         seconds: what making it cost.
-        cache: 'none', 'disk' (program found there) or 'memory'.
+        cache: 'disk' where the program was found there, else 'none'.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Compiled:
         return results
 
 
+LIMIT = 1024  #: programs kept for other blocks of the same structure
 _memory: dict[Any, Compiled] = {}
 _building = threading.RLock()
 _warned = False
@@ -107,7 +109,8 @@ def compiled(
     device = device_of(ctx)
     backend = device.backend()
     shape = structure if structure is not None else structure_of(symbol)
-    key = (shape, tuple(types), training, fixed, backend.key() if backend else "reference", id(device.xp))
+    # the device by identity (a Compiled holds it): kernels of one GPU do not run on another of the same kind
+    key = (shape, tuple(types), training, fixed, backend.key() if backend else "reference", is_np_shape(), id(device))
     found = _memory.get(key)
     if found is not None:
         return found
@@ -124,8 +127,10 @@ def compiled(
                 named = dict(zip(symbol.list_inputs(), types, strict=True))
                 return lower_symbol(symbol, named, training, name, writes)
 
-            found = build(lower, list(types), device, fixed, name, reason, repr(key[:5]))
+            found = build(lower, list(types), device, fixed, name, reason, repr(key[:6]))
             found.writes = tuple(w.position for w in writes)
+            if len(_memory) >= LIMIT:  # the oldest goes; whoever uses it keeps it
+                del _memory[next(iter(_memory))]
             _memory[key] = found
     return found
 

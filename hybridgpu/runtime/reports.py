@@ -31,7 +31,7 @@ class CompileEvent:
         reason: why a program was needed: 'first call', or which input changed and how.
         kernels: number of kernels.
         compiled_modules: modules a compiler ran for; 0 when everything came from a cache.
-        cache: 'memory', 'disk' or 'none', where the program came from.
+        cache: 'disk' where the program came from there, else 'none'.
         seconds: wall time.
     """
 

@@ -13,21 +13,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backends.devices import Device, device_of
-from ..base import MXNetError
-from ..compiler.ir.graph import RANDOM_STATE, Graph
+from ..compiler.ir.graph import RANDOM_STATE, Graph, Node
 from ..compiler.ir.types import TensorType
 from ..compiler.passes.differentiate import Derivative, differentiate, residuals
 from ..context import Context
 from ..ndarray.array import NDArray, wrap
-from ..ndarray.tape import Function, Node, blend, run_function
+from ..ndarray.tape import Function, WritingCall, run_function
 from ..recording import state
 from ..store import default_store
 from ..symbol.lowering import lower_symbol, mutations
 from ..symbol.symbol import Symbol
-from .program import Compiled, build, store_key
+from ..util import is_np_shape
+from .program import LIMIT, Compiled, build, store_key
 from .reports import Dumper
 
-__all__ = ["Training", "training_program"]
+__all__ = ["Training", "TrainingCall", "training_program"]
 
 
 class Training:
@@ -50,6 +50,7 @@ class Training:
         self.heads = len(symbol._heads)
         self._graph: Graph | None = None
         self._function: Function | None = None
+        self._kept_nodes: Sequence[Node] = ()
         self.forward: Compiled
         self.backward: Compiled | None = None
         self.given: tuple[bool, ...] = ()
@@ -151,14 +152,14 @@ class Training:
             arrays[m.position][...] = results[first + k]
         late = [(arrays[m.position], results[self.heads + k], m.keep) for k, m in enumerate(self.late)]
         heads = [wrap(r, ctx) for r in results[: self.heads]]
-        _TrainingCall(self, inputs, heads, ctx, seed, [results[k] for k in self.kept], late)
+        TrainingCall(self, inputs, heads, ctx, seed, [results[k] for k in self.kept], late)
         return heads
 
 
-class _TrainingCall(Node):
+class TrainingCall(WritingCall):
     """A recorded call of a hybridized graph."""
 
-    __slots__ = ("arrays", "ctx", "kept", "program", "results", "seed", "writes")
+    __slots__ = ("kept", "program")
 
     def __init__(
         self,
@@ -170,30 +171,17 @@ class _TrainingCall(Node):
         kept: list[Any],
         writes: list[tuple[Any, Any, float]],
     ) -> None:
-        super().__init__(inputs, heads)
-        self.program, self.ctx, self.seed = program, ctx, seed
-        self.arrays = [x._data for x in inputs]
-        self.kept, self.writes = kept, writes
+        super().__init__(inputs, heads, ctx, seed, writes)
+        self.program, self.kept = program, kept
 
     def release(self) -> None:
-        self.released = True
-        self.arrays = self.kept = []
-        self.seed = None
-
-    def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
-        found = self._gradients(cotangents, wanted)
-        for write in self.writes:  # last: the derivative may read what they change
-            blend(*write)
-        self.writes = []
-        return found
+        super().release()
+        self.kept = []
 
     def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         program = self.program
         if state.recording:
             return self._differentiable(cotangents, tuple(wanted))
-        for c, t in zip(cotangents, self.types, strict=True):
-            if c is not None and c.shape != t.shape:
-                raise MXNetError(f"a head gradient has shape {c.shape}, its head {t.shape}")
         filled = [(self.zeros(k) if c is None else c)._data for k, c in enumerate(cotangents) if program.given[k]]
         if program.backward is None:
             return [None] * sum(wanted)
@@ -211,12 +199,7 @@ class _TrainingCall(Node):
         function = self.program.function()
         given = tuple(c is not None for c in cotangents)
         # nothing is kept: everything is computed again, so that derivatives of derivatives see it
-        key = (given, wanted, "recompute")
-        found = function._derivatives.get(key)
-        if found is None:
-            made = differentiate(function.graph, (), given, wanted)
-            found = function._derivatives[key] = (Function(made.graph, made.draws), made.takes, made.gives)
-        backward, takes, gives = found
+        backward, takes, gives = function.derivative(given, wanted, recompute=True)
         arguments = []
         for a, info in zip(self.arrays, self.inputs, strict=True):
             x = wrap(a, self.ctx)
@@ -250,13 +233,16 @@ def training_program(
     """
     device = device_of(ctx)
     backend = device.backend()
-    key = (structure, tuple(types), training, wanted, fixed, backend.key() if backend else "reference", id(device.xp))
+    compiler = backend.key() if backend else "reference"
+    key = (structure, tuple(types), training, wanted, fixed, compiler, is_np_shape(), id(device))
     found = _memory.get(key)
     if found is None:
         with _building:
             found = _memory.get(key)
             if found is None:
                 found = Training(symbol, list(types), training, wanted)
-                found.make(device, fixed, name, reason, f"training {key[:6]!r}")
+                found.make(device, fixed, name, reason, f"training {key[:7]!r}")
+                if len(_memory) >= LIMIT:
+                    del _memory[next(iter(_memory))]
                 _memory[key] = found
     return found

@@ -183,7 +183,7 @@ def split_v2(
     return make_node(OPERATORS["_split_v2"], "_split_v2", [ary], attributes, name, None)
 
 
-def histogram(a: Symbol, bins: Any = 10, range: Any = None, name: str | None = None) -> Symbol:  # noqa: A002
+def histogram(a: Symbol, bins: Any = 10, range: Any = None, name: str | None = None) -> Symbol:
     """Numbers of elements in bins (a number with a range, or a Symbol of edges), and the edges."""
     from ..ops import OPERATORS
 

@@ -10,10 +10,10 @@ from .. import attribute
 from .. import name as names
 from ..base import MXNetError
 from ..ops import OPERATORS
-from ..ops.functions import Bound, spelled_hint
+from ..ops.functions import HIDDEN_KEYS, Bound, spelled_hint
 from ..ops.record import Operator
 from ..provenance import current_block, user_line
-from .node import SymbolNode
+from .node import SymbolNode, initial_of
 from .symbol import Symbol, type_flag
 
 __all__ = ["apply_symbol", "compose", "var"]
@@ -38,9 +38,9 @@ def var(
     """
     if not isinstance(name, str):
         raise TypeError("Expect a string for variable `name`")
-    attrs = hidden(attribute.current().get(attr))
+    attrs = _hidden(attribute.current().get(attr))
     if shape is not None:
-        attrs["__shape__"] = str(tuple(shape))
+        attrs["__shape__"] = str(tuple(shape) if isinstance(shape, list) else shape)
     if lr_mult is not None:
         attrs["__lr_mult__"] = str(lr_mult)
     if wd_mult is not None:
@@ -61,11 +61,6 @@ def var(
     return Symbol([(node, 0)])
 
 
-def hidden(attrs: dict[str, str]) -> dict[str, str]:
-    """Scope attributes under their hidden names."""
-    return {k if k.startswith("__") else f"__{k}__": v for k, v in attrs.items()}
-
-
 def apply_symbol(op: Operator, spelled: str, call: Bound) -> Symbol:
     """What a function of ``sym`` does: check the kinds of the arguments, then make the node."""
     attributes = dict(call.attributes)
@@ -81,6 +76,29 @@ def apply_symbol(op: Operator, spelled: str, call: Bound) -> Symbol:
     if "ctx" in attributes and "ctx" not in op.params:
         attributes.pop("ctx")  # nodes run where their inputs are
     return make_node(op, spelled_hint(spelled), call.inputs, attributes, call.name, attr)
+
+
+def _hidden(attributes: dict[str, Any], op: Operator | None = None) -> dict[str, Any]:
+    """Attributes with those of nodes, such as ``lr_mult``, under their hidden names; others keep theirs.
+
+    Raises:
+        MXNetError: an attribute meant for the variable of an input, such as ``weight_lr_mult``.
+    """
+    found = {}
+    for name, value in attributes.items():
+        if name.startswith("__") or (op is not None and name in op.params):
+            found[name] = value
+        elif name.startswith(HIDDEN_KEYS):
+            found[f"__{name}__"] = value
+        elif op is not None and name.endswith(HIDDEN_KEYS):
+            key = next(k for k in HIDDEN_KEYS if name.endswith(k))
+            raise MXNetError(
+                f"setting variable attributes with {name} is deprecated. please instead use\n"
+                f"w = Variable({key}={value})\nsym = YourSymbolName({name[: -len(key) - 1]}=w)"
+            )
+        else:
+            found[name] = value
+    return found
 
 
 def compose(operator: str, hint: str, inputs: list[Symbol], attributes: dict[str, Any]) -> Symbol:
@@ -102,10 +120,10 @@ def make_node(
     Raises:
         MXNetError: attributes that do not fit, or an input of several results.
     """
+    attributes = _hidden({**attributes, **attribute.current().get(attr)}, op)
     texts = op.attribute_texts({k: v for k, v in attributes.items() if not (k == op.count_param and v == 0)})
     full_name = names.current().get(name, hint)
     values = op.parse({k: v for k, v in texts.items() if not k.startswith("__")})
-    scope = hidden(attribute.current().get(attr))
     wanted = op.input_names(values, len(inputs))
     entries = []
     # a variadic operator with named inputs may leave out the last ones
@@ -113,7 +131,7 @@ def make_node(
     for key in wanted:
         x = given.get(key)
         if x is None:
-            entries.append(_missing(op, full_name, key, {**texts, **scope})._heads[0])
+            entries.append(_missing(op, full_name, key, texts)._heads[0])
             continue
         if len(x._heads) != 1:
             if op.variadic:
@@ -126,25 +144,16 @@ def make_node(
         raise MXNetError(
             f"Operator {op.name} expects {len(wanted)} inputs, but got {len(wanted) + len(extra)} instead."
         )
-    attrs = {**texts, **scope}
     node = SymbolNode(
-        op, full_name, dict(sorted(attrs.items())), entries, list(subgraphs), user_line(), current_block()
+        op, full_name, dict(sorted(texts.items())), entries, list(subgraphs), user_line(), current_block()
     )
     node._values = values
     return Symbol([(node, k) for k in range(op.num_visible(values))])
 
 
-_AUX_INIT = {
-    "moving_mean": '["zero", {}]',
-    "moving_var": '["one", {}]',
-    "running_mean": '["zero", {}]',
-    "running_var": '["one", {}]',
-}
-
-
 def _missing(op: Operator, node: str, key: str, attrs: dict[str, str]) -> Symbol:
     """The variable that stands for an input that was not given; it carries its node's attributes."""
-    initial = op.initial.get(key) or (_AUX_INIT.get(key) if key in op.auxiliary else None)
+    initial = initial_of(op, key)
     if initial:
         attrs = {**attrs, "__init__": initial}
     made = SymbolNode(None, f"{node}_{key}", dict(sorted(attrs.items())), line=user_line(), block=current_block())

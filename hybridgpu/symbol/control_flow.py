@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import attribute
 from ..attribute import AttrScope
+from ..nested import flatten, regroup
 from ..ops import OPERATORS
 from .compose import make_node, var
 from .node import Entry, SymbolNode, topological
@@ -24,27 +25,17 @@ _MARK = "__subgraph_name__"
 
 
 def _flatten(args: Any, what: str) -> tuple[list[Symbol], Any]:
-    """(Symbols, format): 0 for one result, a number for a Symbol of several, a list of formats."""
-    if isinstance(args, Symbol):
-        count = len(args._heads)
-        return [args], count if count > 1 else 0
-    assert isinstance(args, (list, tuple)), (
-        f"{what} must be (nested) list of Symbol, but got {args} of type {type(args)}"
-    )
-    flat: list[Symbol] = []
-    formats = []
-    for a in args:
-        part, form = _flatten(a, what)
-        flat += part
-        formats.append(form)
-    return flat, formats
+    """(Symbols, format), see ``hybridgpu.nested``."""
 
+    def format_of(value: Any) -> int | None:
+        if isinstance(value, Symbol):
+            return len(value._heads) if len(value._heads) > 1 else 0
+        assert isinstance(value, (list, tuple)), (
+            f"{what} must be (nested) list of Symbol, but got {value} of type {type(value)}"
+        )
+        return None
 
-def _regroup(flat: list[Any], form: Any) -> Any:
-    """The nested structure of ``form`` made of ``flat``, which is used up."""
-    if isinstance(form, int):
-        return flat.pop(0) if form == 0 else [flat.pop(0) for _ in range(form)]
-    return [_regroup(flat, f) for f in form]
+    return flatten(args, format_of)
 
 
 def _fresh_name(name: str) -> str:
@@ -153,8 +144,8 @@ def foreach(body: Any, data: Any, init_states: Any, name: str = "foreach") -> tu
     data_names = [_placeholder_name(x) for x in flat_data]
     state_names = [_placeholder_name(x) for x in flat_states]
     with AttrScope(**{_MARK: mark}):
-        slices = _regroup([var(n) for n in data_names], data_form)
-        states = _regroup([var(n) for n in state_names], state_form)
+        slices = regroup([var(n) for n in data_names], data_form)
+        states = regroup([var(n) for n in state_names], state_form)
         out, new = body(slices, states)
         flat_out, out_form = _flatten(out, "foreach output")
         flat_new, new_form = _flatten(new, "foreach loop_vars")
@@ -186,7 +177,7 @@ def foreach(body: Any, data: Any, init_states: Any, name: str = "foreach") -> tu
         },
     )
     outputs = [result[k] for k in range(len(results))]
-    return _regroup(outputs, out_form), _regroup(outputs, new_form)
+    return regroup(outputs, out_form), regroup(outputs, new_form)
 
 
 class _Union:
@@ -220,7 +211,7 @@ def _body_of(function: Any, name: str, placeholders: Sequence[str], form: Any) -
     """
     mark = _fresh_name(name)
     with AttrScope(**{_MARK: mark}):
-        variables = _regroup([var(n) for n in placeholders], form)
+        variables = regroup([var(n) for n in placeholders], form)
         outputs, new, out_form = function(variables)
         results = [*outputs, *new]
         inputs = set(Group(results).list_inputs())
@@ -296,7 +287,7 @@ def while_loop(
         },
     )
     results = [result[k] for k in range(count + len(flat))]
-    return _regroup(results, out_form), _regroup(results, form)
+    return regroup(results, out_form), regroup(results, form)
 
 
 def cond(pred: Symbol, then_func: Any, else_func: Any, name: str = "cond") -> Any:
@@ -337,4 +328,4 @@ def cond(pred: Symbol, then_func: Any, else_func: Any, name: str = "cond") -> An
             "num_outputs": count,
         },
     )
-    return _regroup([result[k] for k in range(count)], form)
+    return regroup([result[k] for k in range(count)], form)

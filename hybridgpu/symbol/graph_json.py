@@ -15,23 +15,13 @@ from typing import Any
 from ..base import MXNetError
 from ..ops import OPERATORS
 from ..util import is_np_shape
-from .node import Entry, SymbolNode, is_hidden, topological
+from .node import Entry, SymbolNode, topological
+from .upgrade import OLDEST, split_hidden, upgrade
 
 __all__ = ["read_graph", "write_graph"]
 
 VERSION = 10901
 _MAX_OUTPUTS = 1 << 16  # of one node: a number in a file is no reason to list billions of names
-_HIDDEN_KEYS = (
-    "ctx_group",
-    "lr_mult",
-    "wd_mult",
-    "force_mirroring",
-    "mirror_stage",
-    "weight_lr_mult",
-    "shape",
-    "dtype",
-    "init",
-)
 
 # -- writing
 
@@ -128,13 +118,21 @@ def read_graph(text: str, where: str) -> list[Entry]:
         raise MXNetError(f"{where} is no graph: it is nested too deeply") from None
     except ValueError as e:
         raise MXNetError(f"{where} is no JSON: {e}") from None
-    heads = _graph(data, where, 0)
-    attrs = data.get("attrs")
+    attrs = data.get("attrs") if isinstance(data, dict) else None
+    heads = _graph(data, where, 0, _version(attrs))
     if is_np_shape() and not (isinstance(attrs, dict) and "is_np_shape" in attrs):
         for node in topological(heads):  # written when 0 meant unknown
             if node.op is None and "__shape__" in node.attrs:
                 node.attrs["__shape__"] = re.sub(r"(?<!\d)0(?!\d)", "-1", node.attrs["__shape__"])
     return heads
+
+
+def _version(attrs: Any) -> int:
+    """The version of MXNet that wrote a file, as 10901."""
+    found = attrs.get("mxnet_version") if isinstance(attrs, dict) else None
+    if isinstance(found, list) and len(found) == 2 and isinstance(found[1], int):
+        return found[1]
+    return OLDEST
 
 
 def _fail(where: str, what: str) -> MXNetError:
@@ -146,21 +144,21 @@ def _short(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 120]} … {text[-100:]}"
 
 
-def _graph(data: Any, where: str, depth: int) -> list[Entry]:
+def _graph(data: Any, where: str, depth: int, version: int) -> list[Entry]:
     if not isinstance(data, dict) or not isinstance(data.get("nodes"), list):
         raise _fail(where, "there is no list 'nodes'")
     if depth > 16:
         raise _fail(where, "subgraphs are nested too deeply")
     nodes: list[SymbolNode] = []
     for k, raw in enumerate(data["nodes"]):
-        nodes.append(_node(raw, k, nodes, where, depth))
+        nodes.append(_node(raw, k, nodes, where, depth, version))
     heads = data.get("heads")
     if not isinstance(heads, list) or not heads:
         raise _fail(where, "there are no heads")
     return [_entry(h, nodes, f"head {k}", where) for k, h in enumerate(heads)]
 
 
-def _node(raw: Any, k: int, nodes: list[SymbolNode], where: str, depth: int) -> SymbolNode:
+def _node(raw: Any, k: int, nodes: list[SymbolNode], where: str, depth: int, version: int) -> SymbolNode:
     if not isinstance(raw, dict) or not isinstance(raw.get("op"), str) or not isinstance(raw.get("name"), str):
         raise _fail(where, f"node {k} has no operator or no name")
     op_name, name = raw["op"], raw["name"]
@@ -191,47 +189,37 @@ def _node(raw: Any, k: int, nodes: list[SymbolNode], where: str, depth: int) -> 
     if graphs:
         from .symbol import Symbol
 
-        subgraphs = [Symbol(_graph(g, f"{where}, subgraph of {name}", depth + 1)) for g in graphs]
-    node = SymbolNode(op, name, _upgraded(attrs, op), entries, subgraphs)
+        subgraphs = [Symbol(_graph(g, f"{where}, subgraph of {name}", depth + 1, version)) for g in graphs]
+    attrs, moved = split_hidden(attrs, op)
+    node = SymbolNode(op, name, attrs, entries, subgraphs)
     if op is not None:
+        _check_attributes(node, what, where)
+        upgrade(node, moved, version)
         _check_arity(node, what, where)
     return node
 
 
-def _check_arity(node: SymbolNode, what: str, where: str) -> None:
+def _check_attributes(node: SymbolNode, what: str, where: str) -> None:
     op = node.op
     assert op is not None
     try:
-        values = node.values
+        _ = node.values
     except MXNetError as e:
         raise _fail(where, f"{what}: {e}") from None
     if node.num_outputs > _MAX_OUTPUTS:
         raise _fail(where, f"{what}: {node.num_outputs} outputs, more than any graph needs; see num_outputs")
     if len(node.subgraphs) != op.subgraphs:
         raise _fail(where, f"{what}: it has {len(node.subgraphs)} subgraphs, not {op.subgraphs}")
-    wanted = op.input_names(values, len(node.inputs))
+
+
+def _check_arity(node: SymbolNode, what: str, where: str) -> None:
+    op = node.op
+    assert op is not None
+    wanted = op.input_names(node.values, len(node.inputs))
     if len(wanted) != len(node.inputs):
-        missing = wanted[len(node.inputs) :]
-        if missing and all(n in op.auxiliary for n in missing):  # files of 0.8 left auxiliary states out
-            for n in missing:
-                node.inputs.append((SymbolNode(None, f"{node.name}_{n}", {}), 0))
-            return
         raise _fail(
             where, f"{what}: Operator {op.name} expects {len(wanted)} inputs, but got {len(node.inputs)} instead."
         )
-
-
-def _upgraded(attrs: dict[str, str], op: Any) -> dict[str, str]:
-    """Attributes in today's form: old files carry hidden ones without underscores."""
-    out = {}
-    for key, value in attrs.items():
-        known = op is not None and key in op.params
-        if not known and not is_hidden(key) and key in _HIDDEN_KEYS:
-            key = f"__{key}__"
-        elif not known and not is_hidden(key) and key.endswith(("_lr_mult", "_wd_mult")):
-            continue  # belonged to a parameter of the operator, whose variable carries it now
-        out[key] = value
-    return dict(sorted(out.items()))
 
 
 def _entry(raw: Any, nodes: list[SymbolNode], what: str, where: str) -> Entry:

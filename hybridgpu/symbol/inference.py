@@ -155,8 +155,6 @@ class Inference:
                 self._note(key, shape, node)
 
     def _probe(self, node: SymbolNode, keys: list[tuple[int, int]], outs: list[tuple[int, int]]) -> None:
-        assert node.op is not None
-        op = node.op
         given = [self._seen(k) for k in keys]
         known = [k for k, s in enumerate(given) if s is not None]
         dtypes = [self.dtypes.get(k, f32) for k in keys]
@@ -185,9 +183,7 @@ class Inference:
         for node in self.order:
             if node.op is None:
                 continue
-            letters = node.op.dtypes or "T" * len(node.inputs)
-            if node.op.variadic:
-                letters = (node.op.dtypes or "T") * len(node.inputs)
+            letters = node.op.dtype_letters(len(node.inputs))
             known: dict[str, DType] = {}
             for letter, (source, k) in zip(letters, node.inputs, strict=False):
                 if letter != "*" and (id(source), k) in self.dtypes:
@@ -293,7 +289,9 @@ class Inference:
                 shape = self.shapes.get((id(node), 0)) if id(node) in self.open else None
                 found = tuple(n.type for n in lower_node(b, node, inputs, shape))
             except MXNetError as e:
-                raise MXNetError(f"Error in operator {node.name}: {e}{no_broadcast(node, inputs)}{origin(node)}") from None
+                raise MXNetError(
+                    f"Error in operator {node.name}: {e}{no_broadcast(node, inputs)}{origin(node)}"
+                ) from None
             self._memo[key] = found
         return found
 
@@ -346,23 +344,28 @@ def infer_shape(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], 
     return arg_shapes, out_shapes, aux_shapes
 
 
-def infer_type(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """See Symbol.infer_type. Types follow without shapes: every extent counts as 1 where unknown."""
+def infer_type(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Any:
+    """See Symbol.infer_type. Types follow without shapes."""
     given = {k: dtype_of(v) for k, v in _named(symbol, args, kwargs).items()}
     arguments, states = _variables(symbol)
-    if not given and not any("__dtype__" in n.attrs for n in arguments) and any(n.inputs for n, _ in symbol._heads):
+    types = _propagated(symbol, given, True)
+
+    def of(key: tuple[int, int]) -> Any:
+        return types[key].np.type if key in types else None
+
+    found = (
+        [of((id(n), 0)) for n in arguments],
+        [of((id(n), k)) for n, k in symbol._heads],
+        [of((id(n), 0)) for n in states],
+    )
+    if not partial and any(t is None for part in found for t in part):
         warnings.warn(
             "Cannot decide type for the following arguments. Consider providing them as input:\n\t"
-            + "\n\t".join(n.name for n in arguments),
+            + "\n\t".join(f"{n.name}: None" for n, t in zip(arguments, found[0], strict=True) if t is None),
             stacklevel=3,
         )
         return None, None, None
-    types = type_propagation(symbol, given)
-    return (
-        [types[id(n), 0].np.type for n in arguments],
-        [types[id(n), k].np.type for n, k in symbol._heads],
-        [types[id(n), 0].np.type for n in states],
-    )
+    return found
 
 
 def type_propagation(symbol: Symbol, given: Mapping[str, DType], declared: bool = True) -> dict[tuple[int, int], DType]:
@@ -370,24 +373,53 @@ def type_propagation(symbol: Symbol, given: Mapping[str, DType], declared: bool 
 
     ``declared`` counts the types that variables were made with.
     """
+    found = _propagated(symbol, given, declared)
+    for node in topological(symbol._heads):
+        for k in range(node.num_outputs):
+            found.setdefault((id(node), k), f32)
+    return found
+
+
+def _propagated(symbol: Symbol, given: Mapping[str, DType], declared: bool) -> dict[tuple[int, int], DType]:
+    """Element types of the entries that something is said of, in both directions of the graph."""
     inference = Inference(symbol, {}, given)
+    dtypes = inference.dtypes
     if not declared:
         for node in inference.order:
             if node.op is None and node.name not in given:
-                inference.dtypes.pop((id(node), 0), None)
-    for _ in range(2):
+                dtypes.pop((id(node), 0), None)
+    before = -1
+    while len(dtypes) != before:
+        before = len(dtypes)
         inference._dtypes()
         for node in inference.order:
             if node.op is None:
                 continue
-            known = [inference.dtypes.get((id(s), k)) for s, k in node.inputs]
+            known = [dtypes.get((id(s), k)) for s, k in node.inputs]
             for k, chosen in enumerate(node.op.dtypes_of_results(node.values, known)):
                 if chosen is not None:
-                    inference.dtypes[id(node), k] = chosen
-    for node in inference.order:
-        for k in range(node.num_outputs):
-            inference.dtypes.setdefault((id(node), k), f32)
-    return inference.dtypes
+                    dtypes[id(node), k] = chosen
+        for node in reversed(inference.order):
+            if node.op is not None:
+                _types_of_inputs(node, dtypes)
+    return dtypes
+
+
+def _types_of_inputs(node: SymbolNode, dtypes: dict[tuple[int, int], DType]) -> None:
+    """From the result of a node, or from its other inputs, to inputs that nothing is known of."""
+    op = node.op
+    assert op is not None
+    follows = op.result_dtype is None and op.eager is None and node.values.__dict__.get("dtype") is None
+    letters = op.dtype_letters(len(node.inputs))
+    known: dict[str, DType] = {}
+    for letter, (source, k) in zip(letters, node.inputs, strict=False):
+        if letter != "*" and (id(source), k) in dtypes:
+            known.setdefault(letter, dtypes[id(source), k])
+    if follows and letters and (id(node), 0) in dtypes:
+        known.setdefault(letters[0], dtypes[id(node), 0])
+    for letter, (source, k) in zip(letters, node.inputs, strict=False):
+        if letter != "*" and letter in known:
+            dtypes.setdefault((id(source), k), known[letter])
 
 
 def _variables(symbol: Symbol) -> tuple[list[SymbolNode], list[SymbolNode]]:

@@ -97,7 +97,8 @@ def structure(symbol: Symbol) -> str:
     number = {id(n): k for k, n in enumerate(order)}
     for node in order:
         inputs = [(number[id(s)], k) for s, k in node.inputs]
-        parts = (node.op.name if node.op else "", node.name, sorted(node.attrs.items()), inputs, node.line, node.block)
+        operator = f"{node.op.name}{node.op.identity}" if node.op else ""
+        parts = (operator, node.name, sorted(node.attrs.items()), inputs, node.line, node.block)
         digest.update(repr(parts).encode())
         for s in node.subgraphs:
             digest.update(structure(s).encode())

@@ -17,6 +17,10 @@ _ONLY_SYMBOL = {"reshape": "Reshape", "broadcast_to": "broadcast_to", "astype": 
 
 def make_method(name: str) -> Callable[..., Any] | None:
     """The Symbol method ``name``: the operator with the Symbol as first input; None if there is none."""
+    if name == "split_v2":
+        from . import split_v2
+
+        return split_v2
     op = OPERATORS[_ONLY_SYMBOL[name]] if name in _ONLY_SYMBOL else method_operator(name)
     if op is None:
         return None

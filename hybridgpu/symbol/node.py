@@ -97,3 +97,16 @@ def topological(heads: Iterable[Entry]) -> list[SymbolNode]:
             done.add(id(node))
             order.append(node)
     return order
+
+
+_AUX_INIT = {
+    "moving_mean": '["zero", {}]',
+    "moving_var": '["one", {}]',
+    "running_mean": '["zero", {}]',
+    "running_var": '["one", {}]',
+}
+
+
+def initial_of(op: Operator, key: str) -> str | None:
+    """The initializer of the variable made for an input, as text; None: whatever the program chooses."""
+    return op.initial.get(key) or (_AUX_INIT.get(key) if key in op.auxiliary else None)

@@ -15,8 +15,9 @@ from typing import Any
 from ..base import MXNetError, NotImplementedForSymbol, numeric_types
 from ..dtypes import dtype_of
 from ..name import current as current_names
+from ..ops.functions import HIDDEN_KEYS
 from ..provenance import advice
-from .node import Entry, SymbolNode, topological
+from .node import Entry, SymbolNode, is_hidden, topological
 
 __all__ = ["Group", "Symbol"]
 
@@ -141,9 +142,7 @@ class Symbol:
     def __setitem__(self, index: Any, value: Any) -> None:
         raise TypeError(
             f"'{type(self).__name__}' object does not support item assignment\n"
-            + advice(
-                "Build the result with F.where or F.concat instead of writing into it."
-            )
+            + advice("Build the result with F.where or F.concat instead of writing into it.")
         )
 
     def __delitem__(self, index: Any) -> None:
@@ -276,11 +275,11 @@ class Symbol:
     # -- attributes
 
     def attr(self, key: str) -> str | None:
-        """One attribute of the node, hidden ones with or without underscores."""
+        """One attribute of the node, None if it has none; ``lr_mult`` and its like with or without underscores."""
         if key == "name":
             return self.name
         attrs = self._heads[0][0].attrs
-        return attrs.get(key, attrs.get(f"__{key}__"))
+        return attrs.get(key, attrs.get(f"__{key}__") if key in HIDDEN_KEYS else None)
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
         """Attributes of the node; lr_mult and its like under both spellings.
@@ -303,9 +302,10 @@ class Symbol:
             if not isinstance(value, str):
                 raise ValueError("Set Attr only accepts string values")
             node = self._heads[0][0]
-            known = node.op is not None and key in node.op.params
-            node.attrs[key if known or key.startswith("__") else f"__{key}__"] = value
-            node._values = None
+            attrs = {**node.attrs, f"__{key}__" if key in HIDDEN_KEYS else key: value}
+            if node.op is not None:
+                node._values = node.op.parse({k: v for k, v in attrs.items() if not is_hidden(k)})
+            node.attrs = attrs
 
     # -- composition
 
@@ -330,6 +330,10 @@ class Symbol:
                 if source.op is None and source.name in kwargs:
                     node.inputs[k] = kwargs[source.name]._heads[0]
                     replaced.add(source.name)
+        for k, (head, _) in enumerate(self._heads):
+            if head.op is None and head.name in kwargs:
+                self._heads[k] = kwargs[head.name]._heads[0]
+                replaced.add(head.name)
         for key in kwargs:
             if key not in replaced:
                 raise MXNetError(
@@ -353,16 +357,16 @@ class Symbol:
         return infer_shape(self, args, kwargs, partial=True)
 
     def infer_type(self, *args: Any, **kwargs: Any) -> Any:
-        """(argument, output, auxiliary) element types from known ones."""
+        """(argument, output, auxiliary) element types from known ones; (None, None, None) where not all follow."""
         from .inference import infer_type
 
-        return infer_type(self, args, kwargs)
+        return infer_type(self, args, kwargs, partial=False)
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> Any:
-        """As ``infer_type``."""
+        """As ``infer_type``, with None for what does not follow."""
         from .inference import infer_type
 
-        return infer_type(self, args, kwargs)
+        return infer_type(self, args, kwargs, partial=True)
 
     # -- files
 
@@ -453,12 +457,18 @@ class Symbol:
     ) -> Any:
         """An executor with new zero arrays, their shapes inferred from those given by name.
 
+        Args:
+            shared_exec: an executor whose arrays are used where they fit.
+            shared_arg_names: with it, only these arguments (and their gradients) are taken from ``shared_exec``.
+            shared_buffer: arrays by name that are used where they fit; new ones are added.
+
         Raises:
             RuntimeError: shapes that do not fit or do not suffice.
+            MXNetError: a shared argument has another shape.
         """
         from ..executor import simple_bind
 
-        return simple_bind(self, ctx, grad_req, type_dict, shared_exec, shared_buffer, **kwargs)
+        return simple_bind(self, ctx, grad_req, type_dict, shared_exec, shared_buffer, shared_arg_names, **kwargs)
 
     def gradient(self, wrt: Any) -> Any:
         """Not implemented, as in MXNet: use autograd or an executor."""
@@ -476,7 +486,7 @@ def _auxiliary(heads: list[Entry]) -> set[int]:
 
 def _both_spellings(attrs: dict[str, str]) -> dict[str, str]:
     out = dict(attrs)
-    for key in ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage"):
+    for key in HIDDEN_KEYS:
         if f"__{key}__" in attrs:
             out[key] = attrs[f"__{key}__"]
     return out

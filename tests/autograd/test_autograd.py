@@ -374,3 +374,13 @@ def test_fresh_gradients_are_marked():
     assert x._fresh_grad
     x._fresh_grad = False
     assert not x._fresh_grad
+
+
+@pytest.mark.parametrize("axes", [(1, 0), [1, 0]], ids=["tuple", "list"])
+def test_the_recorded_symbol_keeps_attributes(axes):
+    x = attached([[1.0, 2.0, 3.0]])
+    with autograd.record():
+        y = nd.transpose(x, axes=axes)
+    symbol = autograd.get_symbol(y)
+    assert symbol.attr_dict()[symbol.name]["axes"] == "(1, 0)"
+    assert symbol.infer_shape(var0=(4, 5))[1] == [(5, 4)]

@@ -22,7 +22,17 @@ from hybridgpu.dtypes import from_short
 
 NAMES = list(CASES)
 #: cases whose loads are masked or gathered: their plan's traffic is a bound, not exact
-BOUNDED = {"joins", "slices", "take", "take_middle", "take_along", "cross_entropy", "random_mask", "padded_operand", "convolved_volume"}
+BOUNDED = {
+    "joins",
+    "slices",
+    "take",
+    "take_middle",
+    "take_along",
+    "cross_entropy",
+    "random_mask",
+    "padded_operand",
+    "convolved_volume",
+}
 
 
 def tolerance(got: np.ndarray, inputs: list[np.ndarray]) -> float:

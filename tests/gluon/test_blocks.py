@@ -498,3 +498,22 @@ def test_constants_in_a_block():
         warnings.simplefilter("ignore")
         net.k.grad_req = "write"
     assert net.k.grad_req == "null"
+
+
+def test_an_initialiser_that_fails_can_be_replaced():
+    """What waits for its shape still does after an error, and takes other values."""
+
+    class Failing(mx.init.Initializer):
+        def _init_weight(self, name, arr):
+            raise ZeroDivisionError(name)
+
+    net = nn.Dense(2, use_bias=False, weight_initializer=Failing())
+    net.initialize()
+    for hybridized in (False, True):
+        net.hybridize(hybridized)
+        with pytest.raises(ZeroDivisionError):
+            net(nd.ones((1, 3)))
+        with pytest.raises(DeferredInitializationError):
+            net.weight.data()
+    net.weight.set_data(nd.ones((2, 3)))
+    assert net(nd.ones((1, 3))).asnumpy().tolist() == [[3, 3]]

@@ -4,7 +4,7 @@
 //   %4 = mul(%3, 2.0)  f32[2,4,3,6]
 #include "cpu.h"
 #include "matmul_cpu.h"
-static void dot_mul_68ece5e9(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL dot_mul_b99b039c(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     for (Index i1 = 0; i1 < 3; ++i1) {
       hg::matmul_axpy<false, 6, 5, 5, 1, 6, 1>(
@@ -17,5 +17,5 @@ static void dot_mul_68ece5e9(const float* HG_RESTRICT x0, const float* HG_RESTRI
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
-  dot_mul_68ece5e9((float*)input0, (float*)input1, (float*)output0, 0, e[0]);
+  dot_mul_b99b039c((float*)input0, (float*)input1, (float*)output0, 0, e[0]);
 }

@@ -14,7 +14,7 @@
 //   %13 = sub(%9, %12)  f32[1000]
 #include "cpu.h"
 #include "math.h"
-static void mul_add_exp_17acb006(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL mul_add_exp_d8312167(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   HG_SIMD
   for (Index i0 = begin; i0 < end; ++i0) {
     const float v0 = x0[i0];
@@ -35,5 +35,5 @@ static void mul_add_exp_17acb006(const float* HG_RESTRICT x0, float* HG_RESTRICT
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
-  mul_add_exp_17acb006((float*)input0, (float*)output0, 0, e[0]);
+  mul_add_exp_d8312167((float*)input0, (float*)output0, 0, e[0]);
 }

@@ -18,7 +18,7 @@
 #include "cpu.h"
 #include "math.h"
 #include "reduce.h"
-static void amax_sub_neg_fd50447e(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL amax_sub_neg_eafc7475(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     const int v0 = x0[i0];
     const int v1 = hg::minimum(v0, 15);
@@ -60,5 +60,5 @@ static void amax_sub_neg_fd50447e(const int* HG_RESTRICT x0, const float* HG_RES
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
-  amax_sub_neg_fd50447e((int*)input1, (float*)input0, (float*)output0, 0, e[0]);
+  amax_sub_neg_eafc7475((int*)input1, (float*)input0, (float*)output0, 0, e[0]);
 }

@@ -8,7 +8,7 @@
 #include "half.h"
 #include "math.h"
 #include "reduce.h"
-static void mul_add_cast_b3fd3fc6(const hg::half* HG_RESTRICT x0, const hg::half* HG_RESTRICT x1, hg::half* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
+HG_KERNEL mul_add_cast_83bb79ea(const hg::half* HG_RESTRICT x0, const hg::half* HG_RESTRICT x1, hg::half* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
   HG_SIMD
   for (Index i0 = begin; i0 < end; ++i0) {
     const float v0 = x0[i0];
@@ -21,7 +21,7 @@ static void mul_add_cast_b3fd3fc6(const hg::half* HG_RESTRICT x0, const hg::half
     y1[i0] = v5;
   }
 }
-static void sum_76c76771(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL sum_0152463a(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Sum<float>::State a0 = hg::Sum<float>::start();
     for (Index at = 0; at < 65; at += 65) {
@@ -40,6 +40,6 @@ static void sum_76c76771(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2) {
-  mul_add_cast_b3fd3fc6((hg::half*)input0, (hg::half*)input1, (hg::half*)output0, (float*)output1, 0, e[0]);
-  sum_76c76771((hg::half*)input0, (hg::half*)output2, 0, e[1]);
+  mul_add_cast_83bb79ea((hg::half*)input0, (hg::half*)input1, (hg::half*)output0, (float*)output1, 0, e[0]);
+  sum_0152463a((hg::half*)input0, (hg::half*)output2, 0, e[1]);
 }

@@ -9,7 +9,7 @@
 //   %9 = neg(x0)  i32[30]
 #include "cpu.h"
 #include "reduce.h"
-static void add_div_neg_e8bba3cf(const int* HG_RESTRICT x0, const int* HG_RESTRICT x1, int* HG_RESTRICT y0, int* HG_RESTRICT y1, int* HG_RESTRICT y2, int* HG_RESTRICT y3, int* HG_RESTRICT y4, int* HG_RESTRICT y5, int* HG_RESTRICT y6, const Index begin, const Index end) {
+HG_KERNEL add_div_neg_298cf853(const int* HG_RESTRICT x0, const int* HG_RESTRICT x1, int* HG_RESTRICT y0, int* HG_RESTRICT y1, int* HG_RESTRICT y2, int* HG_RESTRICT y3, int* HG_RESTRICT y4, int* HG_RESTRICT y5, int* HG_RESTRICT y6, const Index begin, const Index end) {
   HG_SIMD
   for (Index i0 = begin; i0 < end; ++i0) {
     const int v0 = x0[i0];
@@ -30,7 +30,7 @@ static void add_div_neg_e8bba3cf(const int* HG_RESTRICT x0, const int* HG_RESTRI
     y6[i0] = v8;
   }
 }
-static void sum_d6bd2454(const int* HG_RESTRICT x0, int* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL sum_a4c1b3c1(const int* HG_RESTRICT x0, int* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Sum<int>::State a0 = hg::Sum<int>::start();
     for (Index at = 0; at < 30; at += 30) {
@@ -49,6 +49,6 @@ static void sum_d6bd2454(const int* HG_RESTRICT x0, int* HG_RESTRICT y0, const I
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2, char* output3, char* output4, char* output5, char* output6, char* output7) {
-  add_div_neg_e8bba3cf((int*)input0, (int*)input1, (int*)output0, (int*)output1, (int*)output2, (int*)output3, (int*)output4, (int*)output5, (int*)output7, 0, e[0]);
-  sum_d6bd2454((int*)input0, (int*)output6, 0, e[1]);
+  add_div_neg_298cf853((int*)input0, (int*)input1, (int*)output0, (int*)output1, (int*)output2, (int*)output3, (int*)output4, (int*)output5, (int*)output7, 0, e[0]);
+  sum_a4c1b3c1((int*)input0, (int*)output6, 0, e[1]);
 }

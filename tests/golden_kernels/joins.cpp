@@ -7,7 +7,7 @@
 //   %7 = transpose(%6) perm=(1, 0)  f32[12,2]
 #include "cpu.h"
 #include "math.h"
-static void exp_copy_f3c09357(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL exp_copy_2e7506ed(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     HG_SIMD
     for (Index i1 = 0; i1 < 15; ++i1) {
@@ -23,7 +23,7 @@ static void exp_copy_f3c09357(const float* HG_RESTRICT x0, const float* HG_RESTR
     }
   }
 }
-static void copy_cef7880f(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL copy_f7905f26(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     HG_SIMD
     for (Index i1 = 0; i1 < 8; ++i1) {
@@ -34,7 +34,7 @@ static void copy_cef7880f(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, co
     }
   }
 }
-static void copy_62c190a0(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL copy_78d2bcf2(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     HG_SIMD
     for (Index i1 = 0; i1 < 2; ++i1) {
@@ -44,7 +44,7 @@ static void copy_62c190a0(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, co
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2) {
-  exp_copy_f3c09357((float*)input0, (float*)input1, (float*)output0, 0, e[0]);
-  copy_cef7880f((float*)input0, (float*)output1, 0, e[1]);
-  copy_62c190a0((float*)input0, (float*)output2, 0, e[2]);
+  exp_copy_2e7506ed((float*)input0, (float*)input1, (float*)output0, 0, e[0]);
+  copy_f7905f26((float*)input0, (float*)output1, 0, e[1]);
+  copy_78d2bcf2((float*)input0, (float*)output2, 0, e[2]);
 }

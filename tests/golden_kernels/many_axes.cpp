@@ -6,7 +6,7 @@
 //   %5 = amin(x0) axes=(0, 1, 2)  f32[6]
 #include "cpu.h"
 #include "reduce.h"
-static void sum_594396c6(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL sum_418eba37(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     for (Index at = 0; at < 6; at += 6) {
       const Index count = 6;
@@ -37,7 +37,7 @@ static void sum_594396c6(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, con
     }
   }
 }
-static void amax_bd038eb5(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL amax_3640fced(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
   for (Index i1 = 0; i1 < 5; ++i1) {
     hg::Max<float>::State a0 = hg::Max<float>::start();
@@ -58,7 +58,7 @@ static void amax_bd038eb5(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, co
   }
   }
 }
-static void sum_mul_c887e227(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL sum_mul_d31d14ad(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Sum<float>::State a0 = hg::Sum<float>::start();
     for (Index at = 0; at < 360; at += 360) {
@@ -77,7 +77,7 @@ static void sum_mul_c887e227(const float* HG_RESTRICT x0, float* HG_RESTRICT y0,
     y0[0] = v2;
   }
 }
-static void amin_ad07d600(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL amin_f184bdd7(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
     for (Index at = begin; at < end; at += 6) {
       const Index count = end - at < 6 ? end - at : 6;
       float r_v1[6] __attribute__((aligned(64)));
@@ -106,8 +106,8 @@ static void amin_ad07d600(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, co
     }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0, char* output1, char* output2, char* output3) {
-  sum_594396c6((float*)input0, (float*)output0, 0, e[0]);
-  amax_bd038eb5((float*)input0, (float*)output1, 0, e[1]);
-  sum_mul_c887e227((float*)input0, (float*)output2, 0, e[2]);
-  amin_ad07d600((float*)input0, (float*)output3, 0, e[3]);
+  sum_418eba37((float*)input0, (float*)output0, 0, e[0]);
+  amax_3640fced((float*)input0, (float*)output1, 0, e[1]);
+  sum_mul_d31d14ad((float*)input0, (float*)output2, 0, e[2]);
+  amin_f184bdd7((float*)input0, (float*)output3, 0, e[3]);
 }

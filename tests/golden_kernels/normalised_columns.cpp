@@ -17,7 +17,7 @@
 #include "cpu.h"
 #include "math.h"
 #include "reduce.h"
-static void sum_mul_sub_114a6028(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
+HG_KERNEL sum_mul_sub_c37a2201(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     for (Index at = 0; at < 40; at += 40) {
       const Index count = 40;
@@ -73,7 +73,7 @@ static void sum_mul_sub_114a6028(const float* HG_RESTRICT x0, float* HG_RESTRICT
     }
   }
 }
-static void add_rsqrt_mul_c0eac9a1(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL add_rsqrt_mul_40b8246e(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     for (Index i1 = 0; i1 < 5; ++i1) {
       HG_SIMD
@@ -88,7 +88,7 @@ static void add_rsqrt_mul_c0eac9a1(const float* HG_RESTRICT x0, const float* HG_
     }
   }
 }
-static void add_log_b2a7e37b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL add_log_99a08948(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   HG_SIMD
   for (Index i0 = begin; i0 < end; ++i0) {
     const float v0 = x0[i0];
@@ -98,7 +98,7 @@ static void add_log_b2a7e37b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0,
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0, char* output1) {
-  sum_mul_sub_114a6028((float*)input0, (float*)(arena + e[0]), (float*)(arena + e[1]), 0, e[2]);
-  add_rsqrt_mul_c0eac9a1((float*)(arena + e[3]), (float*)(arena + e[4]), (float*)output0, 0, e[5]);
-  add_log_b2a7e37b((float*)(arena + e[6]), (float*)output1, 0, e[7]);
+  sum_mul_sub_c37a2201((float*)input0, (float*)(arena + e[0]), (float*)(arena + e[1]), 0, e[2]);
+  add_rsqrt_mul_40b8246e((float*)(arena + e[3]), (float*)(arena + e[4]), (float*)output0, 0, e[5]);
+  add_log_99a08948((float*)(arena + e[6]), (float*)output1, 0, e[7]);
 }

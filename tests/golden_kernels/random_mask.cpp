@@ -8,7 +8,7 @@
 //   %8 = select(%6, %7, 0.0)  f32[20,30]
 #include "cpu.h"
 #include "philox.h"
-static void random_bits_div_select_f93ee828(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL random_bits_div_select_46da583b(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   const unsigned int v0 = x0[0];
   const unsigned int v1 = x0[1];
   const unsigned int v2 = x0[2];
@@ -28,5 +28,5 @@ static void random_bits_div_select_f93ee828(const unsigned int* HG_RESTRICT x0, 
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
-  random_bits_div_select_f93ee828((unsigned int*)input1, (float*)input0, (float*)output0, 0, e[0]);
+  random_bits_div_select_46da583b((unsigned int*)input1, (float*)input0, (float*)output0, 0, e[0]);
 }

@@ -11,7 +11,7 @@
 #include "cpu.h"
 #include "math.h"
 #include "reduce.h"
-static void amax_sub_div_a8bbd9fe(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL amax_sub_div_7b8f007c(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   float k0[40] __attribute__((aligned(64)));
   for (Index i0 = begin; i0 < end; ++i0) {
     hg::Max<float>::State a0 = hg::Max<float>::start();
@@ -56,5 +56,5 @@ static void amax_sub_div_a8bbd9fe(const float* HG_RESTRICT x0, float* HG_RESTRIC
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
-  amax_sub_div_a8bbd9fe((float*)input0, (float*)output0, 0, e[0]);
+  amax_sub_div_7b8f007c((float*)input0, (float*)output0, 0, e[0]);
 }

@@ -6,7 +6,7 @@
 //   %6 = sum(%4) axes=(2,)  f32[4,5]
 #include "cpu.h"
 #include "reduce.h"
-static void min_max_sum_a14f8003(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
+HG_KERNEL min_max_sum_4d04a56d(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     const int v0 = x0[i0];
     const int v1 = hg::minimum(v0, 9);
@@ -30,5 +30,5 @@ static void min_max_sum_a14f8003(const int* HG_RESTRICT x0, const float* HG_REST
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1) {
-  min_max_sum_a14f8003((int*)input1, (float*)input0, (float*)output0, (float*)output1, 0, e[0]);
+  min_max_sum_4d04a56d((int*)input1, (float*)input0, (float*)output0, (float*)output1, 0, e[0]);
 }

@@ -3,7 +3,7 @@
 //   %2 = reshape(x0) shape=(12, 8)  f32[12,8]
 //   %3 = add(%1, %2)  f32[12,8]
 #include "cpu.h"
-static void add_e177702a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL add_f027a1eb(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     HG_SIMD
     for (Index i1 = 0; i1 < 8; ++i1) {
@@ -15,5 +15,5 @@ static void add_e177702a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, con
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
-  add_e177702a((float*)input0, (float*)output0, 0, e[0]);
+  add_f027a1eb((float*)input0, (float*)output0, 0, e[0]);
 }

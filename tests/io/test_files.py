@@ -167,6 +167,18 @@ HOSTILE = {
     "sparse indices": params(
         [struct.pack("<Iiiqqiqqiiiiiq", V2, 1, 2, 1, 2, 2, 3, 2, 1, 0, 0, 6, 1, 1) + bytes(8) + struct.pack("<q", 2**40)]
     ),
+    "sparse bombs": params(
+        [struct.pack("<Iiiqqiqqiiiiiq", V2, 1, 2, 0, 2**9, 2, 2**11, 2**9, 1, 0, 0, 6, 1, 0)] * 40
+    ),
+    "rows twice in csr": params(
+        [struct.pack("<IiiqiqqiiiiiqiiqQqqqq", V2, 2, 1, 0, 2, 2, 2, 1, 0, 0, 6, 1, 3, 6, 1, 1, 0, 0, 2**40, 1, 0)]
+    ),
+    "negative row": params(
+        [struct.pack("<Iiiqqiqqiiiiiq", V2, 1, 2, 1, 2, 2, 3, 2, 1, 0, 0, 6, 1, 1) + bytes(8) + struct.pack("<q", -1)]
+    ),
+    "sparse array of huge extents without elements": params(
+        [struct.pack("<Iiiqqiqqiiiiiq", V2, 1, 2, 0, 0, 2, 2**62, 0, 1, 0, 0, 6, 1, 0)]
+    ),
 }  # fmt: skip
 
 
@@ -241,7 +253,7 @@ GRAPHS = {
     "wrong attribute": (graph([X, ("FullyConnected", "a", [[0, 0, 0]] * 3, {"num_hidden": "zz"})]), "node 1 ('a', operator FullyConnected)"),
     "missing attribute": (graph([X, ("FullyConnected", "a", [[0, 0, 0]] * 3, None)]), "Required parameter num_hidden"),
     "too many inputs": (graph([X, ("relu", "a", [[0, 0, 0]] * 3, None)]), "Operator relu expects 1 inputs, but got 3 instead."),
-    "too few inputs": (graph([X, ("dot", "a", [[0, 0, 0]], None)]), "Operator dot expects 2 inputs, but got 1 instead."),
+    "too few inputs": (graph([X, ("dot", "a", [[0, 0, 0]], None)], attrs={"mxnet_version": ["int", 10901]}), "Operator dot expects 2 inputs, but got 1 instead."),
     "inputs of a variable": (graph([X, ("null", "a", [[0, 0, 0]], None)]), "node 1"),
     "attributes that are no texts": (graph([X, ("relu", "a", [[0, 0, 0]], {"k": 3})]), "attrs is no table of texts"),
     "a name that is a number": ('{"nodes": [{"op": "null", "name": 3, "inputs": []}], "heads": [[0,0,0]]}', "node 0 has no operator or no name"),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import subprocess
 import sys
 
@@ -443,6 +444,23 @@ def test_exports_outlive_the_array():
     np.testing.assert_array_equal(shared, want)
     np.testing.assert_array_equal(view, want[1:3])
     del junk
+
+
+@pytest.mark.parametrize(
+    "out, message",
+    [
+        ((4,), "expected [3], got [4]"),
+        ([(3,), (3,)], "Operator expects 1 (all) or 1 (visible only) outputs, but got 2"),
+    ],
+    ids=["shape", "number"],
+)
+def test_an_out_that_does_not_fit_changes_nothing(out, message):
+    weight, momentum = nd.ones((3,)), nd.zeros((3,))
+    given = [nd.zeros(s) for s in out] if isinstance(out, list) else nd.zeros(out)
+    with pytest.raises(MXNetError, match=re.escape(message)):
+        nd.sgd_mom_update(weight, nd.ones((3,)), momentum, out=given, lr=0.1, momentum=0.9)
+    np.testing.assert_array_equal(weight.asnumpy(), 1)
+    np.testing.assert_array_equal(momentum.asnumpy(), 0)
 
 
 def test_from_numpy():

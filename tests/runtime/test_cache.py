@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -257,6 +258,17 @@ def test_clear_deletes_nothing_but_entries(tmp_path):
     (tmp_path / "note").write_text("keep")
     assert store.clear() == 1
     assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == ["mine.txt", "note"]
+
+
+@pytest.mark.parametrize("upkeep", ["trim", "clear"])
+def test_what_killed_writers_left_is_swept(upkeep, tmp_path):
+    store = Store(tmp_path)
+    folder = store.put("so", "ab" * 32, b"x").parent
+    for name, age in (("old", 7200), ("now", 0)):
+        (folder / f".write-{name}").write_bytes(b"half")
+        os.utime(folder / f".write-{name}", (time.time() - age,) * 2)
+    getattr(store, upkeep)()
+    assert [p.name for p in folder.glob(".write-*")] == [".write-now"]
 
 
 def test_a_changed_lowering_meets_no_old_program(copy, cold):

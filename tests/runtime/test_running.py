@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -193,6 +194,91 @@ def test_threads_trace_at_once():
     assert texts == [[f"{o}".replace("n0_", f"n{k}_") for o in texts[0]] for k in range(6)]
 
 
+def test_threads_initialise_at_once():
+    """Shapes that the first input tells: one thread fills the parameters, and one traces."""
+    traced = []
+
+    def body(F, x):
+        traced.append(F)
+        time.sleep(0.01)  # long enough for the others to come along
+        return F.tanh(x)
+
+    class Slow(mx.init.Normal):
+        def _init_weight(self, name, arr):
+            super()._init_weight(name, arr)
+            time.sleep(0.01)
+
+    for hybridized in (False, True):
+        net = nn.HybridSequential()
+        net.add(nn.Dense(16), nn.HybridLambda(body), nn.Dense(4))
+        net.initialize(Slow(0.5))
+        if hybridized:
+            net.hybridize()
+        traced.clear()
+        results = [None] * 6
+
+        def work(number, net=net, results=results):
+            results[number] = net(nd.ones((2, 8))).asnumpy()
+
+        old = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)
+        try:
+            together(6, work)
+        finally:
+            sys.setswitchinterval(old)
+        assert all(np.array_equal(r, results[0]) for r in results)
+        assert not hybridized or traced == [mx.sym]
+
+
+def test_the_last_signature_is_prepared_whatever_came_before():
+    net, _ = chain()
+    short, long = nd.ones((4,)), nd.ones((5,))
+    for x in (short, long, short):
+        net(x)
+    net._call = None  # the general way
+    net._cached_op = None
+    np.testing.assert_allclose(net(short).asnumpy(), expected(short), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "bool"])
+def test_programs_of_several_units(dtype):
+    """Many kernels are dealt out to translation units; the entry functions are one of their own."""
+
+    def body(F, x):
+        results = []
+        for k in range(40):
+            x = F.cast(F.softmax(F.cast(x, "float32") * (k + 1), axis=k % 2), dtype)
+            results.append(x)
+        return results
+
+    net = nn.HybridLambda(body)
+    x = nd.array(np.random.default_rng(0).normal(size=(5, 7)), dtype=dtype)
+    wants = [y.asnumpy() for y in net(x)]
+    net.hybridize()
+    for y, want in zip(net(x), wants, strict=True):
+        np.testing.assert_allclose(y.asnumpy().astype("float64"), want.astype("float64"), rtol=2e-3, atol=1e-4)
+    assert len({k.name for k in net.explain(x).kernels}) > 12
+
+
+@pytest.mark.parametrize("arguments", [1, 2])
+def test_a_block_that_reads_no_argument(arguments):
+    class Constant(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.w = self.params.get("w", shape=(3,), init="ones")
+
+        def hybrid_forward(self, F, *args, w):
+            return w * 2
+
+    net = Constant()
+    net.initialize()
+    net.hybridize()
+    with pytest.warns(UserWarning, match="not used by any computation"):
+        net(*[nd.zeros((2,))] * arguments)
+    for _ in range(3):
+        np.testing.assert_array_equal(net(*[nd.zeros((2,))] * arguments).asnumpy(), [2, 2, 2])
+
+
 def test_threads_have_contexts_and_modes_of_their_own():
     def work(number):
         with mx.cpu(number), mx.autograd.train_mode() if number % 2 else mx.autograd.predict_mode():
@@ -318,3 +404,19 @@ def test_dump(tmp_path):
     graph = json.loads((folder / "00_symbol.json").read_text())
     assert [n["name"] for n in graph["nodes"] if n["op"] != "null"][0] == "dumped_dense0_fwd"
     assert "dot" in (folder / "01_lowered.txt").read_text()
+
+
+@pytest.mark.parametrize("rows", [2, 4, 8, 16])
+@pytest.mark.parametrize("columns", [3, 8, 12])
+def test_one_array_read_plainly_and_with_a_stride(rows, columns):
+    """GCC 12 gave wrong sums here until its induction variable optimisation was switched off."""
+
+    class Mirrored(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.elemwise_add(F.transpose(x), F.reshape(x, shape=(columns, rows)))
+
+    net = Mirrored()
+    x = mx.nd.array(np.random.default_rng(1).normal(size=(rows, columns)))
+    eager = net(x)
+    net.hybridize()
+    np.testing.assert_array_equal(net(x).asnumpy(), eager.asnumpy())

@@ -35,6 +35,8 @@ FLAGS = (
     "-fopenmp-simd",
     # GCC 12's straight-line vectoriser mixes up lanes of strided loads with AVX-512 (test_linalg mirrors matrices)
     "-fno-tree-slp-vectorize",
+    # and its induction variables those of simd loops that read an array both plainly and with a stride (test_running)
+    "-fno-ivopts",
     "-ffp-contract=fast",
     "-fvisibility=hidden",
     "-fno-exceptions",

@@ -13,7 +13,7 @@ from .backend import CudaBackend
 __all__ = ["CupyDevice", "count", "open_device"]
 
 
-def _cupy() -> Any:
+def _cupy() -> tuple[Any, str]:
     """CuPy, or None with the reason why not."""
     try:
         import cupy  # type: ignore[import-untyped,import-not-found,unused-ignore]

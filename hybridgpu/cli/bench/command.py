@@ -21,7 +21,7 @@ ROUNDS, QUICK_ROUNDS = 15, 5
 WIDTH = 110  #: of tables that go to no terminal
 
 
-@click.command()
+@click.command(short_help="Time blocks beside NumPy or CuPy.")
 @click.option("--suite", type=click.Choice(["mlp", "chain", "all"]), default="all", show_default=True)
 @click.option("--device", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True)
 @click.option("--quick/--full", default=False, help="Some seconds instead of a minute: fewer sizes, shorter batches.")

@@ -32,8 +32,8 @@ def print_suite(console: Any, suite: SuiteResult) -> None:
             table.add_row(*map(Text, cells), style="bold" if ours else "", end_section=last)
     console.print(table)
     note = (
-        f"'faster than {reference}' and 'time / copy' are medians over rounds; 'Python us' is what a call costs beyond the bare "
-        "call."
+        f"'faster than {reference}' and 'time / copy' are medians over rounds; 'bare' is the compiled code called on prepared "
+        "addresses; 'Python us' is what a call costs beyond that, '<' where noise hides it."
     )
     console.print(Text(note, style="dim"))
     for first in suite["first_calls"]:

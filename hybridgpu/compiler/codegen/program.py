@@ -21,6 +21,7 @@ __all__ = ["END_OF_UNIT", "cpu_source"]
 
 END_OF_UNIT = "\f\n"  #: between units; a blank of C++, so that the whole text is a unit as well
 _TOGETHER = 12  #: kernels of a unit: parsing the headers again costs as much as compiling one
+_TYPES = ("half.h",)  #: headers of element types, which declarations spell
 
 
 def cpu_source(program: Program) -> None:
@@ -41,9 +42,10 @@ def cpu_source(program: Program) -> None:
     def unit(
         kernels: Sequence[KernelInfo], declarations: Sequence[str], entries: Sequence[object], shared: bool
     ) -> str:
+        needed = includes(k.headers for k in program.kernels)
         return render(
             "cpu/program.j2",
-            headers=includes(k.headers for k in kernels),
+            headers=includes(k.headers for k in kernels) if kernels else [h for h in needed if h in _TYPES],
             kernels=[k.text for k in kernels],
             declarations=declarations,
             parameters=parameters,

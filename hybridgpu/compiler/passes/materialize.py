@@ -8,6 +8,7 @@ whatever computes the elements.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..ir.graph import Builder, Graph, Node
@@ -15,7 +16,7 @@ from ..ir.types import TensorType
 from ..primitives import TABLE
 from ..schedule.indexing import Expr, Var, linearize, of_var, operands
 
-__all__ = ["Materialized", "base", "materialize", "strided"]
+__all__ = ["Materialized", "base", "materialize", "reads_views", "strided"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ def base(node: Node) -> Node:
     while node.prim.name == "reshape":
         node = node.inputs[0]
     return node
+
+
+def reads_views(node: Node) -> bool:
+    """True for what generated kernels alone compute, by index expressions over views."""
+    return node.prim.family in ("elementwise", "reduce") or node.prim.name in ("take", "take_along")
 
 
 def strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
@@ -52,7 +58,7 @@ def strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
     return node, variables, offset
 
 
-def materialize(graph: Graph, wants_kernel: object) -> Materialized:
+def materialize(graph: Graph, wants_kernel: Callable[[Node], bool]) -> Materialized:
     """Insert copies for outputs and library operands.
 
     Args:
@@ -70,22 +76,19 @@ def materialize(graph: Graph, wants_kernel: object) -> Materialized:
         b.prov = node.prov
         inputs = [new[i] for i in node.inputs]
         if node.prim.name == "dot":
-            generated = wants_kernel(node)  # type: ignore[operator]
+            generated = wants_kernel(node)
             inputs = [i if _acceptable(i, generated) else _copy(b, i) for i in inputs]
             new[node] = b.apply(node.prim, inputs, node.params)
             if generated:
                 dots.add(new[node])
             continue
-        if node.prim.name == "conv" and wants_kernel(node):  # type: ignore[operator]
+        if node.prim.name == "conv" and wants_kernel(node):
             inputs = [i if _in_memory(base(i)) else _copy(b, i) for i in inputs]
             new[node] = b.apply(node.prim, inputs, node.params)
             dots.add(new[node])
             continue
         # what kernels compute reads views through index expressions; a library needs memory
-        if node.prim.family not in ("elementwise", "view", "leaf", "reduce") and node.prim.name not in (
-            "take",
-            "take_along",
-        ):
+        if node.prim.family not in ("view", "leaf") and not reads_views(node):
             inputs = [i if _in_memory(base(i)) else _copy(b, i) for i in inputs]
         new[node] = b.apply(node.prim, inputs, node.params)
     outputs: list[Node] = []

@@ -73,7 +73,7 @@ class Kernel:
     """A kernel before its text is written: the numbers and statements that a template fills in.
 
     Attributes:
-        kind: map, reduce, rows or matmul.
+        kind: map, reduce, rows, matmul or conv.
         template: file in ``templates/``, without its ending.
         summary: short name made of the operators.
         fields: what the template sees as ``k``, besides ``name`` and ``target``.

@@ -224,9 +224,7 @@ class _Evaluator:
         if node.prim.name in ("pad", "unwindows"):
             if not parts[0].conditions:
                 return values[0]
-            return self.choose(
-                parts[0].conditions, values[0], self.constant(node.params.get("value", 0), node.dtype)
-            )
+            return self.choose(parts[0].conditions, values[0], self.constant(node.params.get("value", 0), node.dtype))
         if not parts:  # a join of empty arrays is never visited
             return self.constant(0, node.dtype)
         result = values[-1]

@@ -30,6 +30,15 @@ class _Container:
         for block in blocks:
             self.register_child(block)  # type: ignore[attr-defined]
 
+    def _chain(self, x: Any, args: tuple[Any, ...]) -> Any:
+        """Each block on what the one before gives; several results are several arguments."""
+        for block in self._children.values():
+            x = block(x, *args)
+            args = ()
+            if isinstance(x, (tuple, list)):
+                x, args = x[0], tuple(x[1:])
+        return (x, *args) if args else x
+
     def __repr__(self) -> str:
         body = "\n".join(f"  ({key}): {indent(repr(block), 2)}" for key, block in self._children.items())
         return f"{type(self).__name__}(\n{body}\n)"
@@ -57,12 +66,7 @@ class Sequential(_Container, Block):
         super().__init__(prefix=prefix, params=params)
 
     def forward(self, x: Any, *args: Any) -> Any:
-        for block in self._children.values():
-            x = block(x, *args)
-            args = ()
-            if isinstance(x, (tuple, list)):
-                x, args = x[0], tuple(x[1:])
-        return (x, *args) if args else x
+        return self._chain(x, args)
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
         """Hybridize the children, each on its own."""
@@ -81,12 +85,7 @@ class HybridSequential(_Container, HybridBlock):
         super().__init__(prefix=prefix, params=params)
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:
-        for block in self._children.values():
-            x = block(x, *args)
-            args = ()
-            if isinstance(x, (tuple, list)):
-                x, args = x[0], tuple(x[1:])
-        return (x, *args) if args else x
+        return self._chain(x, args)
 
 
 class Dense(HybridBlock):

@@ -16,15 +16,13 @@ from dataclasses import dataclass, field
 from ...ir.graph import Graph, Node
 from ...schedule.indexing import Expr, Index, Var, all_vars, linearize, of_var
 from ...target import Target
-from ..materialize import base
+from ..materialize import base, reads_views
 from .group import CONTRACTIONS, Cut, Group, bijective, reexpress, source
 
 __all__ = ["FusionPlan", "fuse"]
 
 _LOOK_AHEAD = 24  #: operands that are looked at for a reduction
 _SIBLINGS = 4  #: groups of one level that a further one is tried to be merged with
-_FAMILIES_IN_KERNELS = ("elementwise", "reduce")
-_MEMBERS_BY_NAME = ("take", "take_along", "random_bits")
 
 
 @dataclass
@@ -127,9 +125,7 @@ def _place(state: _State, node: Node) -> None:
 def _is_member(state: _State, node: Node) -> bool:
     if node.prim.name in CONTRACTIONS:
         return node in state.generated_dots
-    if node.prim.name in _MEMBERS_BY_NAME:
-        return True
-    return node.prim.family in _FAMILIES_IN_KERNELS
+    return node.prim.name == "random_bits" or reads_views(node)
 
 
 def _reduced_vars(group: Group, node: Node) -> list[Var]:
@@ -260,7 +256,10 @@ def _admit_contraction(state: _State, group: Group, node: Node) -> Cut | None:
     order = bijective(offset, node.size) if offset is not None else None
     if offset is None or order is None or set(order) != set(group.vars):
         return Cut(
-            node, group.anchor, "epilogue", f"{_describe(group.anchor)} does not read each result of the contraction once"
+            node,
+            group.anchor,
+            "epilogue",
+            f"{_describe(group.anchor)} does not read each result of the contraction once",
         )
     group.vars, table = reexpress(offset, node.shape)
     group.replace(table)

@@ -72,8 +72,10 @@ class Group:
         reduced: the variables that reductions run over.
         at: member -> its index.
         pending: node outside (or not yet inside) -> the indices at which members read it.
+        memory: nodes that must lie in memory to be read.
         contract: the dot or conv whose epilogue this group is, if any.
         library: the node that a library computes, alone in its group.
+        merged_into: the group that took this one over, if any.
     """
 
     serial: int

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of arrays in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ndarray import NDArray
+from ..ndarray import array as make_array
+from .base import DataBatch, DataDesc, DataIter, described
+
+__all__ = ["NDArrayIter"]
+
+
+def _named(data: Any, allow_empty: bool, default: str) -> list[tuple[str, NDArray]]:
+    """(name, array) pairs, those of a dict in the order of their names.
+
+    Raises:
+        TypeError: neither an array, a list nor a dict of them.
+        AssertionError: nothing, where something is needed.
+    """
+    if data is None or (isinstance(data, (list, tuple)) and not data):
+        assert allow_empty, "NDArrayIter needs data"
+        return []
+    if isinstance(data, (NDArray, np.ndarray)):
+        data = {default: data}
+    elif isinstance(data, (list, tuple)):
+        data = {default: data[0]} if len(data) == 1 else {f"_{k}_{default}": x for k, x in enumerate(data)}
+    elif isinstance(data, dict):
+        assert data or allow_empty, "NDArrayIter needs data"
+    else:
+        raise TypeError(
+            "Input must be NDArray, numpy.ndarray, h5py.Dataset a list of them or dict with them as values"
+            f"\nGot {type(data).__name__}."
+        )
+    found = []
+    for name in sorted(data):
+        value = data[name]
+        if not isinstance(value, NDArray):
+            try:
+                value = make_array(value)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"Invalid type '{type(value)}' for {name}, should be NDArray, numpy.ndarray or h5py.Dataset"
+                ) from None
+        found.append((name, value))
+    return found
+
+
+class NDArrayIter(DataIter):
+    """Batches of arrays in memory, cut along their first axis.
+
+    Args:
+        data, label: an array, a list of arrays or a dict of them (NDArray or NumPy); NumPy arrays become float32.
+        batch_size: samples a batch.
+        shuffle: another order after each ``reset``, by ``numpy.random``.
+        last_batch_handle: what becomes of a last batch that is too short: 'pad' fills it from the start,
+            'discard' leaves it out, 'roll_over' puts it at the front of the next epoch.
+        data_name, label_name: names of the arrays; those of a list are '_0_data', '_1_data', ...
+        layout: of the batches.
+
+    Raises:
+        TypeError: data or labels of another type.
+        AssertionError: no data, or an array shorter than the first one.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        last_batch_handle: str = "pad",
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        layout: str | None = "NCHW",
+    ) -> None:
+        super().__init__(batch_size)
+        self.data = _named(data, False, data_name)
+        self.label = _named(label, True, label_name)
+        assert last_batch_handle in ("pad", "discard", "roll_over"), (
+            f"last_batch_handle must be 'pad', 'discard' or 'roll_over', got {last_batch_handle!r}"
+        )
+        self.num_data = self.data[0][1].shape[0]
+        for name, x in [*self.data, *self.label]:
+            assert x.shape[0] >= self.num_data, (
+                f"{name} has {x.shape[0]} samples, but {self.data[0][0]} has {self.num_data}"
+            )
+        self.shuffle, self.last_batch_handle, self.layout = shuffle, last_batch_handle, layout
+        self.idx = np.arange(self.num_data)
+        self._order = self.idx.copy()  # sample at each position
+        self._carried = self.idx[:0]  # samples of the last epoch that go first in this one
+        self.num_source = len(self.data) + len(self.label)
+        self.cursor = -batch_size
+        if shuffle:
+            self._shuffle()
+
+    @property
+    def provide_data(self) -> list[DataDesc]:
+        """Descriptions of the data."""
+        return [described(name, x, self.batch_size, self.layout) for name, x in self.data]
+
+    @property
+    def provide_label(self) -> list[DataDesc]:
+        """Descriptions of the labels."""
+        return [described(name, x, self.batch_size, self.layout) for name, x in self.label]
+
+    def hard_reset(self) -> None:
+        """Begin again and forget samples that were rolled over."""
+        self._carried = self.idx[:0]
+        self.cursor = -self.batch_size
+        if self.shuffle:
+            self._shuffle()
+
+    def reset(self) -> None:
+        """Begin again; with 'roll_over', samples that made no whole batch go first."""
+        left = self.num_data - self.cursor
+        if self.last_batch_handle == "roll_over" and 0 < left < self.batch_size:
+            self._carried = self._samples(self.cursor, self.num_data)
+            self.cursor = -left - self.batch_size
+        else:
+            self._carried = self.idx[:0]
+            self.cursor = -self.batch_size
+        if self.shuffle:
+            self._shuffle()
+
+    def _shuffle(self) -> None:
+        np.random.shuffle(self.idx)  # programs seed NumPy's global generator
+        self._order = self._order[self.idx]
+
+    def _samples(self, start: int, stop: int) -> Any:
+        """Samples at positions of this epoch; negative ones are those carried over, behind the end it begins anew."""
+        positions = np.arange(start, stop)
+        carried = self._carried[positions[positions < 0]] if start < 0 else self._carried[:0]
+        return np.concatenate([carried, self._order[positions[positions >= 0] % self.num_data]])
+
+    def iter_next(self) -> bool:
+        """Go to the next batch; False at the end."""
+        self.cursor += self.batch_size
+        return self.cursor < self.num_data
+
+    def next(self) -> DataBatch:
+        """The next batch.
+
+        Raises:
+            StopIteration: there is none, or not a whole one and it is not to be filled.
+        """
+        if not self.iter_next() or self._too_short():
+            raise StopIteration
+        return DataBatch(data=self.getdata(), label=self.getlabel(), pad=self.getpad(), index=None)
+
+    def _too_short(self) -> bool:
+        return self.last_batch_handle != "pad" and self.cursor + self.batch_size > self.num_data
+
+    def _take(self, arrays: list[tuple[str, NDArray]]) -> list[NDArray]:
+        start, stop = self.cursor, self.cursor + self.batch_size
+        if not self.shuffle and start >= 0 and stop <= self.num_data:
+            return [x[start:stop] for _, x in arrays]
+        samples = self._samples(start, stop)
+        return [x[make_array(samples, ctx=x.context, dtype="int64")] for _, x in arrays]
+
+    def getdata(self) -> list[NDArray]:
+        """Data of the batch."""
+        return self._take(self.data)
+
+    def getlabel(self) -> list[NDArray]:
+        """Labels of the batch."""
+        return self._take(self.label)
+
+    def getpad(self) -> int:
+        """How many samples fill the batch ('pad'), or were carried over ('roll_over')."""
+        behind = self.cursor + self.batch_size - self.num_data
+        if self.last_batch_handle == "pad" and behind > 0:
+            return behind
+        if self.last_batch_handle == "roll_over" and -self.batch_size < self.cursor < 0:
+            return -self.cursor
+        return 0

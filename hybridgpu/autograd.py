@@ -12,6 +12,7 @@ Example::
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -115,41 +116,43 @@ def grad(
 def get_symbol(x: NDArray) -> Any:
     """The recorded computation of an array as a Symbol; variables are named var0, var1, ….
 
+    A hybridized block contributes the nodes of its graph.
+
     Raises:
-        MXNetError: it was not recorded, or contains calls that are no operators (hybridized blocks, indexing).
+        MXNetError: it was not recorded, or contains calls that are no operators (indexing, ``Function``).
     """
     from .name import NameManager
-    from .symbol.node import SymbolNode
+    from .runtime.training import TrainingCall
+    from .symbol.node import Entry, SymbolNode
     from .symbol.symbol import Symbol
 
     info = x._autograd
     if info is None or info.node is None:
         raise MXNetError(f"Check failed: {tape.NOT_RECORDED}")
-    made: dict[Any, SymbolNode] = {}
-    variables = 0
-
-    def leaf(key: Any) -> tuple[SymbolNode, int]:
-        nonlocal variables
-        if key not in made:
-            made[key] = SymbolNode(None, f"var{variables}", {})
-            variables += 1
-        return made[key], 0
-
+    leaves: dict[Any, Entry] = {}
+    made: dict[int, list[Entry]] = {}  # of each recorded call, its results
     names = NameManager()
     for node in tape.recorded([info]):
+        inputs = []
+        for k, i in enumerate(node.inputs):
+            if i is None or i.node is None:
+                key = (id(node), k) if i is None else i.key
+                inputs.append(leaves.setdefault(key, (SymbolNode(None, f"var{len(leaves)}", {}), 0)))
+            else:
+                inputs.append(made[id(i.node)][i.index])
+        if isinstance(node, TrainingCall):
+            graph = copy.deepcopy(node.program.symbol)
+            graph._replace(dict(zip(graph.list_inputs(), inputs, strict=True)))
+            made[id(node)] = graph._heads
+            continue
         operator = getattr(node, "operator", None)
         if operator is None:
             raise MXNetError(f"the computation contains a call that is no operator ({type(node).__name__})")
         op, values = operator
-        inputs = []
-        for k, i in enumerate(node.inputs):
-            if i is None or i.node is None:
-                inputs.append(leaf((id(node), k) if i is None else i.key))
-            else:
-                inputs.append((made[id(i.node)], i.index))
         attributes = op.attribute_texts(dict(values.given))
-        made[id(node)] = SymbolNode(op, names.get(None, op.name.lower()), attributes, inputs)
-    return Symbol([(made[id(info.node)], info.index)])
+        call = SymbolNode(op, names.get(None, op.name.lower()), attributes, inputs)
+        made[id(node)] = [(call, k) for k in range(call.num_outputs)]
+    return Symbol([made[id(info.node)][info.index]])
 
 
 class _PythonCall(tape.Node):

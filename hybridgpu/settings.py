@@ -17,7 +17,7 @@ __all__ = ["debug_level", "dump_folder", "verifying"]
 def debug_level() -> int:
     """How much to print, 0 … 4; a word counts as 1."""
     value = os.environ.get("HYBRIDGPU_DEBUG", "0").strip()
-    return int(value) if value.isdigit() else 1 if value else 0
+    return int(value) if value.isdecimal() else 1 if value else 0
 
 
 def dump_folder() -> str:

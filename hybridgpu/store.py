@@ -251,7 +251,7 @@ def _default_folder() -> Path:
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         return folder
     if named:
-        return Path(named)
+        return Path(named).expanduser().absolute()  # wherever the process goes later
     import platformdirs  # 3 ms: only where something is compiled or loaded
 
     return Path(platformdirs.user_cache_dir("hybridgpu", appauthor=False))

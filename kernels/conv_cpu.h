@@ -2,7 +2,8 @@
 // Direct convolution of the host target: tiles of output channels times neighbouring pixels in registers.
 //
 // A kernel describes its shape as a struct S of constants (written by templates/cpu/conv.j2):
-//   G, CG, OG            groups, and input and output channels of one
+//   G, CG, OG            groups, and input and output channels of one; CG is 0 where a call says it: products of
+//                        pixels differ in little else, and nets have dozens of them
 //   D, H, W, OD, OH, OW  extents of the operand and the result (leading ones are 1 below three axes)
 //   SD …, BD …, LD …     strides, base dilations, zeros in front, of each axis
 //   KD, DD               extent and dilation of the window along the first axis
@@ -62,12 +63,14 @@ constexpr int conv_channels(int all, int vectors) {
 
 // N channels times V vectors; the last vector is BACK elements closer, so that it ends with the band.
 template <typename S, int N, int V, int BACK, int PITCH, typename T>
-static __attribute__((noinline)) void conv_tile(const T* HG_RESTRICT x, const T* HG_RESTRICT w, T* HG_RESTRICT line) {
+static __attribute__((noinline)) void conv_tile(const T* HG_RESTRICT x, const T* HG_RESTRICT w, T* HG_RESTRICT line,
+                                                const Index inputs) {
   typedef typename vector_of<T>::type Vector;
   typedef typename vector_of<T>::loose Loose;
   const int lanes = vector_of<T>::lanes;
+  const Index cg = S::CG ? S::CG : inputs;
   Vector sum[N][V] = {};
-  for (int c = 0; c < S::CG; ++c) {
+  for (int c = 0; c < cg; ++c) {
     const T* xc = x + (Index)c * S::XC;
     const T* wc = w + c * S::TAPS;
     for (int t = 0; t < S::TAPS; ++t) {
@@ -75,7 +78,7 @@ static __attribute__((noinline)) void conv_tile(const T* HG_RESTRICT x, const T*
       Vector value[V];
       for (int j = 0; j < V; ++j) value[j] = *(const Loose*)(at + j * lanes - (j == V - 1 ? BACK : 0));
       for (int i = 0; i < N; ++i) {
-        const T weight = wc[t + i * (Index)S::CG * S::TAPS];
+        const T weight = wc[t + i * cg * S::TAPS];
         for (int j = 0; j < V; ++j) sum[i][j] += weight * value[j];
       }
     }
@@ -87,7 +90,7 @@ static __attribute__((noinline)) void conv_tile(const T* HG_RESTRICT x, const T*
 // All pixels of a band for N channels from o on.
 template <typename S, int N, typename T, typename F>
 HG_DEVICE void conv_block(const T* x, const T* w, const Index n, const Index o, const Index d, const Index h,
-                          const Index column, F out) {
+                          const Index column, const Index inputs, F out) {
   constexpr int lanes = vector_of<T>::lanes, vectors = conv_vectors<S, T>, width = conv_width(N, vectors);
   constexpr int rest = vectors % width, pitch = vectors * lanes;
   // the operand itself ends with the last pixel; a copy has room behind
@@ -96,9 +99,9 @@ HG_DEVICE void conv_block(const T* x, const T* w, const Index n, const Index o, 
   constexpr int last = rest ? rest : width;
   T line[N * pitch] __attribute__((aligned(64)));
   for (int v = 0; v < whole; ++v)
-    conv_tile<S, N, width, 0, pitch>(x + v * width * lanes, w, line + v * width * lanes);
+    conv_tile<S, N, width, 0, pitch>(x + v * width * lanes, w, line + v * width * lanes, inputs);
   if constexpr (whole * width < vectors)
-    conv_tile<S, N, last, back, pitch>(x + whole * width * lanes, w, line + whole * width * lanes);
+    conv_tile<S, N, last, back, pitch>(x + whole * width * lanes, w, line + whole * width * lanes, inputs);
   for (int i = 0; i < N; ++i)
     for (int r = 0; r < S::R; ++r) out(n, o + i, d, h + r, column, line + i * pitch + r * S::WP);
 }
@@ -150,13 +153,14 @@ static __attribute__((noinline)) void conv_copy(const T* HG_RESTRICT x, const In
 
 // Samples begin … end - 1.
 template <typename S, typename T, typename F>
-HG_DEVICE void conv(const T* x, const T* w, const Index begin, const Index end, F out) {
+HG_DEVICE void conv(const T* x, const T* w, const Index begin, const Index end, const Index inputs, F out) {
+  const Index cg = S::CG ? S::CG : inputs;
   constexpr int channels = conv_channels(S::OG, conv_vectors<S, T>), rest = S::OG % channels;
   T scratch[S::DIRECT ? 1 : S::SCRATCH] __attribute__((aligned(64)));
   for (Index n = begin; n < end; ++n)
     for (int g = 0; g < S::G; ++g) {
-      const T* group = x + (n * S::G + g) * S::CG * S::D * S::H * S::W;
-      const T* weight = w + (Index)g * S::OG * S::CG * S::TAPS;
+      const T* group = x + (n * S::G + g) * cg * S::D * S::H * S::W;
+      const T* weight = w + g * S::OG * cg * S::TAPS;
       for (int d = 0; d < S::OD; ++d)
         for (int row = 0; row < S::OH; row += S::R) {
           const int h = row + S::R <= S::OH ? row : S::OH - S::R;
@@ -169,9 +173,9 @@ HG_DEVICE void conv(const T* x, const T* w, const Index begin, const Index end, 
               conv_copy<S>(group, d, h, at, scratch);
             Index o = 0;
             for (; o + channels <= S::OG; o += channels)
-              conv_block<S, channels>(source, weight + o * S::CG * S::TAPS, n, g * S::OG + o, d, h, at, out);
+              conv_block<S, channels>(source, weight + o * cg * S::TAPS, n, g * S::OG + o, d, h, at, cg, out);
             if constexpr (rest != 0)
-              conv_block<S, rest>(source, weight + o * S::CG * S::TAPS, n, g * S::OG + o, d, h, at, out);
+              conv_block<S, rest>(source, weight + o * cg * S::TAPS, n, g * S::OG + o, d, h, at, cg, out);
           }
         }
     }

@@ -34,12 +34,14 @@ def compiler():
         pytest.skip("no C++ compiler")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def cuda_driver():
-    """The emulated CUDA driver of this process."""
+    """The emulated CUDA driver of this process (it keeps what it has compiled), behind mx.gpu(0) for one test."""
     from emulated import install, uninstall
 
-    yield install()
+    driver = install()
+    driver.launches.clear()
+    yield driver
     uninstall()
 
 

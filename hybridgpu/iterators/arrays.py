@@ -138,6 +138,8 @@ class NDArrayIter(DataIter):
 
     def iter_next(self) -> bool:
         """Go to the next batch; False at the end."""
+        if self.cursor + self.batch_size > self.num_data:
+            return False  # asked again at the end: what is left over must stay so
         self.cursor += self.batch_size
         return self.cursor < self.num_data
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nd.save`` and ``nd.load``: lists and dictionaries of arrays in MXNet's format."""
+"""``nd.save`` and ``nd.load``: lists and dictionaries of arrays in MXNet's format, or named ones in safetensors'."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from ..base import MXNetError
 from ..context import cpu
 from ..io.params import read_params, saved_with_np_shape, write_params
+from ..io.safetensors import is_safetensors, read_safetensors, write_safetensors
 from ..util import is_np_shape
 from .array import NDArray, wrap
 
@@ -16,11 +17,11 @@ __all__ = ["load", "load_frombuffer", "save"]
 
 
 def save(fname: str, data: Any) -> None:
-    """Write an array, a list of arrays or a dict of arrays.
+    """Write an array, a list of arrays or a dict of arrays; a name that ends in '.safetensors' chooses that format.
 
     Raises:
         TypeError: a list or dict with something else in it.
-        ValueError: none of the three.
+        ValueError: none of the three, or for safetensors no dict.
     """
     if isinstance(data, NDArray):
         data = [data]
@@ -34,7 +35,12 @@ def save(fname: str, data: Any) -> None:
             raise TypeError("save only accept dict str->NDArray or list of NDArray")
     else:
         raise ValueError("data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays.")
-    write_params(fname, [a.asnumpy() for a in arrays], names, is_np_shape())
+    if not is_safetensors(fname):
+        write_params(fname, [a.asnumpy() for a in arrays], names, is_np_shape())
+    elif not isinstance(data, dict):
+        raise ValueError("A safetensors file holds arrays with names\nPass a dict of str -> NDArray.")
+    else:
+        write_safetensors(fname, {n: a.asnumpy() for n, a in data.items()})
 
 
 def _result(fname: str, data: bytes) -> Any:
@@ -54,13 +60,15 @@ def _result(fname: str, data: bytes) -> Any:
 
 
 def load(fname: str) -> Any:
-    """Read a file of ``save``: a list, or a dict if it has names.
+    """Read a file of ``save``: a list, or a dict if it has names; '.safetensors' is read as such (bfloat16 as float32).
 
     Raises:
         MXNetError: the file is missing, cut short, no such file, or of other shape semantics (``mx.np_shape``).
     """
     if not isinstance(fname, str):
         raise TypeError("fname required to be a string")
+    if is_safetensors(fname):
+        return {n: wrap(a, cpu()) for n, a in read_safetensors(fname).items()}
     try:
         data = Path(fname).read_bytes()
     except OSError as e:

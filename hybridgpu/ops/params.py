@@ -8,6 +8,7 @@ one canonical value for both; ``text`` writes it as MXNet does. Errors have MXNe
 from __future__ import annotations
 
 import ast
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -260,15 +261,24 @@ class Any_(Param):
         return value
 
 
+def negative_zeros(items: dict[str, Any]) -> tuple[str, ...]:
+    """Names of the attributes that are -0.0, which equals 0.0 as a dictionary key, but not as a divisor."""
+    return tuple(k for k, v in items.items() if isinstance(v, float) and v == 0 and math.copysign(1.0, v) < 0)
+
+
 class Values:
     """Parsed attributes: readable as fields, hashable by ``key``."""
 
     def __init__(self, items: dict[str, Any]) -> None:
         self.__dict__.update(items)
-        self.__dict__["key"] = tuple(items.items())
+        self.__dict__["key"] = (tuple(items.items()), negative_zeros(items))
 
     def __getattr__(self, name: str) -> Any:  # only for what is missing; tells type checkers the rest
         raise AttributeError(name)
 
     def __repr__(self) -> str:
-        return f"Values({dict(self.key)})"
+        return f"Values({self.as_dict()})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The attributes by name."""
+        return dict(self.__dict__["key"][0])

@@ -167,8 +167,11 @@ class Operator:
         given, hashable = tuple(attributes.items()), True
         try:
             found = self._parsed.get(given)
-            # 1 == True == 1.0 as dictionary keys, but not as attributes
-            if found is not None and all(type(a) is type(b) for (_, a), (_, b) in zip(given, found.given, strict=True)):
+            # 1 == True == 1.0 and 0.0 == -0.0 as dictionary keys, but not as attributes
+            if found is not None and all(
+                type(a) is type(b) and (a or repr(a) == repr(b))
+                for (_, a), (_, b) in zip(given, found.given, strict=True)
+            ):
                 return found
         except TypeError:  # such as a list
             given, hashable = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in given), False

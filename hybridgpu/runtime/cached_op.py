@@ -208,21 +208,32 @@ class CachedOp:
         return StagedExplanation(self.name, parts)
 
     def internals(self, arrays: Sequence[NDArray], monitor_all: bool) -> list[tuple[str, str, NDArray]]:
-        """(name, operator, value) of every result inside the graph, computed without fusion across them."""
+        """(name, operator, value) of every result inside the graph, computed without fusion across them.
+
+        ``monitor_all`` gives the inputs of each node, too, before its results.
+        """
         ctx = arrays[0].context
         inputs = self.inputs(arrays, ctx)
         inner = self.symbol.get_internals()
-        heads = [(n, k) for n, k in inner._heads if monitor_all or n.op is not None]
+        heads = [(n, k) for n, k in inner._heads if n.op is not None or monitor_all]
         group = Symbol(heads)
         program = compiled(
             group, [x._type.tensor for x in inputs], recording.state.training, ctx, name=f"{self.name} monitored"
         )
         values = program.run(inputs, ctx)
-        names = group.list_outputs()
-        return [
-            (names[k], n.op.name if n.op else "null", v)
-            for k, ((n, _), v) in enumerate(zip(heads, values, strict=True))
-        ]
+        of = {(id(n), k): v for (n, k), v in zip(heads, values, strict=True)}
+        found = []
+        for node in topological(self.symbol._heads):
+            if node.op is None:
+                continue
+            if monitor_all:
+                names = node.op.input_names(node.values, len(node.inputs))
+                found += [
+                    (f"{node.name}_{key}", node.op.name, of[id(source), k])
+                    for key, (source, k) in zip(names, node.inputs, strict=True)
+                ]
+            found += [(node.output_name(k), node.op.name, of[id(node), k]) for k in range(node.num_visible)]
+        return found
 
 
 def _wanted(x: NDArray) -> bool:

@@ -54,7 +54,7 @@ def lower_node(
     assert node.op is not None
     values = node.values
     if shape is not None:
-        values = Values({**dict(values.key), "shape": shape})
+        values = Values({**values.as_dict(), "shape": shape})
     return node.op.build(b, values, inputs, node.name, [Subgraph(s) for s in node.subgraphs])
 
 

@@ -324,16 +324,7 @@ class Symbol:
                 raise TypeError("Compose expect `Symbol` as arguments")
         if args:
             raise MXNetError("General composition only support kwargs for now\nWrite net(name_of_variable=symbol).")
-        replaced = set()
-        for node in topological(self._heads):
-            for k, (source, _) in enumerate(node.inputs):
-                if source.op is None and source.name in kwargs:
-                    node.inputs[k] = kwargs[source.name]._heads[0]
-                    replaced.add(source.name)
-        for k, (head, _) in enumerate(self._heads):
-            if head.op is None and head.name in kwargs:
-                self._heads[k] = kwargs[head.name]._heads[0]
-                replaced.add(head.name)
+        replaced = self._replace({key: value._heads[0] for key, value in kwargs.items()})
         for key in kwargs:
             if key not in replaced:
                 raise MXNetError(
@@ -341,6 +332,20 @@ class Symbol:
                 )
         if name:
             self._heads[0][0].name = current_names().get(name, "")
+
+    def _replace(self, entries: dict[str, Entry]) -> set[str]:
+        """Put entries in the place of variables, in the nodes themselves; the names of those that were there."""
+        replaced = set()
+        for node in topological(self._heads):
+            for k, (source, _) in enumerate(node.inputs):
+                if source.op is None and source.name in entries:
+                    node.inputs[k] = entries[source.name]
+                    replaced.add(source.name)
+        for k, (head, _) in enumerate(self._heads):
+            if head.op is None and head.name in entries:
+                self._heads[k] = entries[head.name]
+                replaced.add(head.name)
+        return replaced
 
     # -- inference
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import weakref
 
 import numpy as np
@@ -384,3 +385,19 @@ def test_the_recorded_symbol_keeps_attributes(axes):
     symbol = autograd.get_symbol(y)
     assert symbol.attr_dict()[symbol.name]["axes"] == "(1, 0)"
     assert symbol.infer_shape(var0=(4, 5))[1] == [(5, 4)]
+
+
+def test_the_recorded_symbol_of_a_hybridized_block():
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Dense(4, activation="relu"), mx.gluon.nn.Dense(2))
+    net.initialize()
+    net.hybridize()
+    x = nd.array(np.random.default_rng(0).normal(size=(3, 5)))
+    net(x)
+    with autograd.record():
+        y = net(x * 1) * 2
+    symbol = autograd.get_symbol(y)
+    ops = [n["op"] for n in json.loads(symbol.tojson())["nodes"] if n["op"] != "null"]
+    assert ops == ["FullyConnected", "Activation", "FullyConnected", "_mul_scalar"]
+    assert [n[:3] for n in symbol.list_arguments()] == ["var"] * 5
+    assert len(set(symbol.list_arguments())) == 5

@@ -116,7 +116,10 @@ def test_info_without_a_compiler_says_so(run, folder, monkeypatch):
 def test_info_names_refused_flags(run, folder, monkeypatch, tmp_path):
     """A compiler that takes no -march=native."""
     fake = tmp_path / "cxx"
-    fake.write_text('#!/bin/sh\ncase " $* " in *-march=native*) exit 1;; *--version*) echo fake 1.0;; esac\nexit 0\n')
+    fake.write_text(
+        "#!/bin/bash\n"
+        'case " $* " in *-march=native*) exit 1;; *--version*) echo fake 1.0;; *" -o "*) echo > "${@: -1}";; esac\n'
+    )
     fake.chmod(0o755)
     monkeypatch.setenv("HYBRIDGPU_CXX", str(fake))
     found = json.loads(run("info", "--json").output)["compiler"]

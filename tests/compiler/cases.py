@@ -429,6 +429,25 @@ def _windows(b: Builder, x: Node, kernel: tuple[int, ...], stride: tuple[int, ..
     return b.windows(wide, stride=stride, dilate=dilate, extent=extent)
 
 
+@case("f32[2,128,5,7]", "f32[9,128,1,1]", "f32[6,137,1,1]")
+def convolved_pixels(b: Builder, x: Node, w: Node, v: Node) -> Node:
+    """Windows of one element: the number of channels is an argument."""
+    y = b.max(_conv(b, x, w), 0.0)
+    return _conv(b, b.concat([x, y], 1), v)
+
+
+@case("f32[3,40]")
+def many_kernels(b: Builder, x: Node) -> list[Node]:
+    """So many different ones that they are compiled in several units."""
+    results = []
+    for n in range(2, 16):
+        y = b.slice(x, (0, 0), (3, n))
+        for _ in range(n):
+            y = b.tanh(y)
+        results.append(b.sum(y, (1,)))
+    return results
+
+
 @case("f32[2,3,9,8]")
 def max_pool(b: Builder, x: Node) -> Node:
     padded = b.pad(x, low=(0, 0, 1, 0), high=(0, 0, 1, 1), value=float("-inf"))
@@ -474,4 +493,5 @@ EXPECTED: dict[str, list[str]] = {
     "windows_put_back": ["reduce"],
     "convolved": ["conv"],
     "convolved_line": ["conv"],
+    "many_kernels": ["reduce"] * 14,
 }

@@ -404,6 +404,48 @@ def test_op_hooks_see_every_operator():
     ]
 
 
+def test_op_hooks_that_see_inputs_too():
+    net, seen = nn.HybridSequential(prefix="n_"), []
+    with net.name_scope():
+        net.add(nn.Dense(4), nn.AvgPool1D())
+    net.initialize()
+    net.hybridize()
+    net.register_op_hook(lambda name, op, value: seen.append((name, op)), monitor_all=True)
+    net[1](nd.ones((2, 3, 4)))
+    net[0](nd.ones((2, 3)))
+    assert [n for n, _ in seen] == [
+        b"n_pool0_fwd_data", b"n_pool0_fwd_output",
+        b"n_dense0_fwd_data", b"n_dense0_fwd_weight", b"n_dense0_fwd_bias", b"n_dense0_fwd_output",
+    ]  # fmt: skip
+    assert {op for _, op in seen} == {b"Pooling", b"FullyConnected"}
+
+
+def test_deferred_shapes_under_numpy_shapes():
+    net = nn.Dense(4)
+    with mx.np_shape(True):
+        assert net.weight.shape == (4, -1)
+        net.initialize()
+        assert net(nd.ones((2, 3))).shape == (2, 4)
+    assert net.weight.shape == (4, 3)
+
+
+def test_a_symbol_block_whose_input_is_a_result_inside_another_block():
+    data = mx.sym.var("data")
+    inner = gluon.SymbolBlock(mx.sym.relu(data).get_internals(), data)
+
+    class Net(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.inner = inner
+
+        def hybrid_forward(self, F, x):
+            return F.add_n(*self.inner(x))
+
+    net = Net()
+    net.hybridize()
+    assert net(nd.array([-1.0, 2.0])).asnumpy().tolist() == [-1.0, 4.0]
+
+
 def test_summary(capsys):
     net = mlp("n_")
     net.initialize()

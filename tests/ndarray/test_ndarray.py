@@ -484,3 +484,31 @@ def test_importing_costs_no_library():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert out.returncode == 0, out.stderr
+
+
+# -- helpers that are no operators
+
+
+@pytest.mark.parametrize(("given", "parts"), [(3, [2, 2, 2]), ((1, 4), [1, 3, 2]), ([2], [2, 4])])
+def test_split_v2_is_a_method(given, parts):
+    x = nd.array(numbered((2, 6)))
+    found = x.split_v2(given, axis=1)
+    assert [p.shape for p in found] == [(2, k) for k in parts]
+    assert (nd.concat(*found, dim=1).asnumpy() == x.asnumpy()).all()
+    assert len(mx.sym.var("x").split_v2(given, axis=1).list_outputs()) == len(parts)
+
+
+def test_onehot_encode():
+    out = nd.ones((3, 4))
+    assert nd.onehot_encode(nd.array([1, 0, 3]), out) is out
+    assert (out.asnumpy() == np.eye(4)[[1, 0, 3]]).all()
+
+
+@pytest.mark.parametrize(
+    ("axes", "text"),
+    [({"lhs_axes": (), "rhs_axes": ()}, "Empty axes tuple is not allowed"),
+     ({"lhs_axes": (0,), "rhs_axes": ()}, "Input_axis and other_axis size does not match")],
+)  # fmt: skip
+def test_broadcast_like_wants_axes(axes, text):
+    with pytest.raises(MXNetError, match=text):
+        nd.broadcast_like(nd.ones((1, 2)), nd.ones((3, 2)), **axes)

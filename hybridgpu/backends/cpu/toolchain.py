@@ -136,14 +136,23 @@ def cpu_features() -> str:
 
 
 def _candidates() -> list[tuple[str, ...]]:
-    found = [tuple(shlex.split(v)) for name in ("HYBRIDGPU_CXX", "CXX") if (v := os.environ.get(name))]
-    if "HYBRIDGPU_CXX" in os.environ:
+    named = [(name, v) for name in ("HYBRIDGPU_CXX", "CXX") if (v := os.environ.get(name, "").strip())]
+    found = [_words(v) for _, v in named]
+    if named and named[0][0] == "HYBRIDGPU_CXX":
         return found[:1]
     found += [("c++",), ("g++",), ("clang++",)]
     zig = shutil.which("zig") or shutil.which("python-zig")
     if zig:
         found.append((zig, "c++"))
     return found
+
+
+def _words(command: str) -> tuple[str, ...]:
+    """A command line in words; one whose quotes do not close is no command."""
+    try:
+        return tuple(shlex.split(command))
+    except ValueError:
+        return ()
 
 
 @lru_cache
@@ -189,10 +198,11 @@ def _probe(command: tuple[str, ...]) -> tuple[str, ...] | None:
     def works(flags: tuple[str, ...]) -> bool:
         with tempfile.TemporaryDirectory(prefix="hybridgpu-") as folder:
             try:
-                run = _run([*command, *flags, "-Werror", "-x", "c++", "-", "-o", str(Path(folder, "probe.so"))], _PROBE)
+                made = Path(folder, "probe.so")
+                run = _run([*command, *flags, "-Werror", "-x", "c++", "-", "-o", str(made)], _PROBE)
+                return run.returncode == 0 and made.stat().st_size > 0
             except OSError:
                 return False
-            return run.returncode == 0
 
     if works(FLAGS):
         return FLAGS

@@ -34,7 +34,7 @@ def cpu_source(program: Program) -> None:
             assert isinstance(step, KernelStep)
             kernel = program.kernels[step.kernel]
             arguments = [_argument(program, b) for b in step.buffers]
-            arguments += ["0", _number(program, "extent", step.extents[0])]
+            arguments += ["0", *(_number(program, "extent", n) for n in step.extents)]
             calls.append((kernel.name, arguments))
         entries.append(calls)
     parameters = [f"char* {b.place}{b.index}" for b in program.buffers if _is_passed(program, b)]

@@ -28,6 +28,7 @@ _MOST = 448 << 10  #: bytes of a copy on the stack, at the very most
 _LINE = 4 << 10  #: pixels of a band: results of a tile stay in the first-level cache
 _LANES = 16
 _TAPS = 4096
+_MANY = 128  #: channels whose number may be an argument: fewer are faster as a loop of known length
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class Shape:
     low: tuple[int, ...]
     dilate: tuple[int, ...]
     base: tuple[int, ...]
+
+    @property
+    def pixels(self) -> bool:
+        """Whether every pixel is a product on its own: one element of many channels, where constants gain little."""
+        return prod(self.kernel) == 1 and self.inputs >= _MANY
 
     @property
     def work(self) -> int:
@@ -225,11 +231,15 @@ def schedule_conv(program: ScalarProgram, conv: Node, target: Target, members: l
         "product": (conv.dtype.compute, writer.names[program.result]),
     }
     choice: dict[str, object] = {}
+    extents: tuple[int, ...] = (axes[0].extent,)
     launch = None
     if target.name == "cpu":
         band = band_of(shape, conv.dtype.size)
         assert band is not None
         fields["band"] = band
+        fields["pixels"] = shape.pixels and band.direct  # one kernel whatever the number of inputs
+        if fields["pixels"]:
+            extents = (*extents, shape.inputs)
         choice = {"rows": band.rows, "columns": band.columns, "copies": not band.direct, "use": round(band.use, 2)}
     else:
         per_sample = conv.size // max(conv.shape[0], 1)
@@ -246,7 +256,7 @@ def schedule_conv(program: ScalarProgram, conv: Node, target: Target, members: l
         fields=fields,
         inputs=writer.inputs,
         outputs=outputs,
-        extents=(axes[0].extent,),
+        extents=extents,
         headers=(*headers(program), f"conv_{target.name}.h"),
         members=members,
         launch=launch,

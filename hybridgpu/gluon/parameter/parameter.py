@@ -19,6 +19,7 @@ from ...ndarray.array import empty
 from ...runtime.epoch import bump
 from ...symbol import Symbol
 from ...symbol import var as make_var
+from ...util import is_np_shape
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter", "contexts", "same_dtype", "shape_is_known"]
 
@@ -134,8 +135,10 @@ class Parameter:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The extents; 0 where unknown."""
-        return self._shape
+        """The extents; where unknown 0, or -1 under NumPy shape semantics."""
+        if self._shape is None or not is_np_shape():
+            return self._shape
+        return tuple(d or -1 for d in self._shape)
 
     @shape.setter
     def shape(self, new: Sequence[int]) -> None:
@@ -416,7 +419,7 @@ class Parameter:
         if self._var is None:
             self._var = make_var(
                 self.name,
-                shape=self._shape,
+                shape=self.shape,
                 dtype=self._dtype,
                 lr_mult=self.lr_mult,
                 wd_mult=self.wd_mult,

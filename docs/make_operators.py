@@ -25,13 +25,13 @@ from hybridgpu.compiler.passes.differentiate import differentiate  # noqa: E402
 from hybridgpu.compiler.pipeline import compile_graph  # noqa: E402
 from hybridgpu.compiler.program import HostStep, KernelStep  # noqa: E402
 from hybridgpu.compiler.target import CPU  # noqa: E402
-from hybridgpu.dtypes import ALL_DTYPES, DType, f32, from_short  # noqa: E402
+from hybridgpu.dtypes import ALL_DTYPES, DType, bf16, f32, from_short  # noqa: E402
 from hybridgpu.ndarray.apply import operator_graph  # noqa: E402
 from hybridgpu.ops import OPERATORS  # noqa: E402
 from hybridgpu.ops.record import Operator, Sample  # noqa: E402
 
 PAGE = Path(__file__).resolve().with_name("operators.md")
-TYPES = ALL_DTYPES[:8]  #: those of MXNet
+TYPES = (*ALL_DTYPES[:8], bf16)  #: those of MXNet
 SHAPE = (2, 3)  #: for records that take any
 
 HEAD = """\
@@ -50,8 +50,8 @@ them run eagerly.
   that only the view of an array changes. `stage` ends one program and begins the next, because an extent depends on
   values.
 - **gradient** is `yes`, `zero` (no gradient flows, as in MXNet), or `no`.
-- **types** are the element types that it takes: `all` of float16, float32, float64, uint8, int8, int32, int64, bool;
-  `float` for the floating-point ones, `number` for all but bool.
+- **types** are the element types that it takes: `all` of float16, bfloat16, float32, float64, uint8, int8, int32, int64,
+  bool; `float` for the floating-point ones, `number` for all but bool.
 
 """
 

@@ -48,11 +48,16 @@ _MODULES = {
     "kvstore": "kvstore",
     "model": "model",
     "callback": "callback",
+    "contrib": "contrib",
     "mon": "monitor",
     "monitor": "monitor",
     "ops": "ops",
     "cli": "cli",
     "profiler": "profiler",
+    "engine": "engine",
+    "recordio": "recordio",
+    "image": "image",
+    "img": "image",
 }
 _NAMES = {
     "AttrScope": ("attribute", "AttrScope"),

@@ -19,7 +19,7 @@ from typing import Any
 from . import recording
 from .base import MXNetError
 from .ndarray import tape
-from .ndarray.array import NDArray
+from .ndarray.array import ArrayType, NDArray
 from .recording import (
     is_recording,
     is_training,
@@ -103,8 +103,8 @@ def grad(
     for v in wanted:
         assert isinstance(v, NDArray), "variables must be an NDArray or a list of them"
     assert wanted, "variables cannot be an empty list."
-    infos = [v._autograd for v in wanted]
-    if any(i is None for i in infos):
+    infos = [i for i in map(recording.history, wanted) if i is not None]
+    if len(infos) < len(wanted):
         raise MXNetError(
             f"Check failed: {tape.NOT_RECORDED}\nCall attach_grad() on the variable before it is used under autograd.record()."
         )
@@ -158,11 +158,12 @@ def get_symbol(x: NDArray) -> Any:
 class _PythonCall(tape.Node):
     """A recorded call of a user's :class:`Function`."""
 
-    __slots__ = ("function",)
+    __slots__ = ("arguments", "function")
 
     def __init__(self, function: Function, inputs: Sequence[NDArray], results: Sequence[NDArray]) -> None:
         super().__init__(inputs, results)
         self.function: Any = function
+        self.arguments = [x._type for x in inputs]
 
     def release(self) -> None:
         self.released = True
@@ -179,7 +180,16 @@ class _PythonCall(tape.Node):
         )
         for g in found:
             assert isinstance(g, NDArray), f"autograd.Function.backward must return NDArrays, not {type(g)}"
-        return [g for g, w in zip(found, wanted, strict=True) if w]
+        return [_fitted(g, t) for g, t, w in zip(found, self.arguments, wanted, strict=True) if w]
+
+
+def _fitted(gradient: NDArray, wanted: ArrayType) -> NDArray:
+    """A user's gradient in the type of the array that it belongs to, as if it was assigned to it."""
+    if gradient._type.tensor is wanted.tensor:
+        return gradient
+    if gradient.shape != wanted.shape:
+        gradient = gradient.broadcast_to(wanted.shape)
+    return gradient.astype(wanted.dtype.np, copy=False)
 
 
 class Function:

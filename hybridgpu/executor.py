@@ -24,15 +24,17 @@ from .recording import GradientInfo
 from .runtime.cached_op import CachedOp
 from .runtime.program import compiled
 from .runtime.stages import ends_program
+from .runtime.steps import Steps
 from .runtime.training import training_program
 from .symbol.inference import Inference, type_propagation
 from .symbol.lowering import lower_symbol, mutations, structure
-from .symbol.node import topological
+from .symbol.node import SymbolNode, topological
 from .symbol.symbol import Symbol
 
 __all__ = ["Executor", "bind", "simple_bind"]
 
-_COMPILE_AFTER = 8  #: calls of an executor that are interpreted before its graph is compiled
+#: calls of an executor that are interpreted before its graph is compiled: compiling costs as much as some tens of them
+_COMPILE_AFTER = 32
 
 _REQUESTS = {"null": 0, "write": 1, "add": 3}
 
@@ -70,6 +72,8 @@ class Executor:
         self._structure = structure(symbol)
         self._results: list[NDArray] | None = None
         self._monitor: tuple[Callable[..., None], bool] | None = None
+        self._watched: Callable[[], bool] = lambda: False
+        self._steps: Steps | None = None
         self._functions: dict[Any, Function] = {}
         # operators that end programs run between compiled ones
         self._stages: CachedOp | None = None
@@ -153,7 +157,8 @@ class Executor:
                 )
             arguments[name][:] = value
         inputs = self._ordered()
-        if self._monitor is not None:
+        self._steps = None
+        if self._watched():
             self._show(inputs, is_train)
         self._calls += 1
         self._position = position(self._ctx)
@@ -243,9 +248,9 @@ class Executor:
             MXNetError: gradients are missing.
         """
         results = self._results
-        if results is None:
-            return
-        if all(r._autograd is None for r in results):  # after forward(is_train=False): once more, recorded
+        if results is None:  # without a forward pass before: the values it would have found
+            results = self._evaluate(is_train, True)
+        elif all(r._autograd is None for r in results):  # after forward(is_train=False): once more, recorded
             now = set_position(self._ctx, self._position)  # with the same random numbers
             try:
                 results = self._evaluate(False, True)
@@ -270,7 +275,14 @@ class Executor:
         for g in grads:
             if g is not None and not isinstance(g, NDArray):
                 raise TypeError("inputs must be NDArray")
-        pairs = list(zip(results, grads, strict=False))
+        if not self._needs_heads and self._stages is None:
+            grads = [None] * len(results)  # the derivative reads none: of no matter what shape they are
+        pairs = [  # each gradient goes into a buffer of its output's kind
+            (r, g if g is None else g.as_in_context(r.context).astype(r.dtype, copy=False))
+            for r, g in zip(results, grads, strict=False)
+        ]
+        if self._steps is not None:
+            self._show_gradients([g for _, g in pairs])
         backward([r for r, _ in pairs], [g for _, g in pairs], None, True, False, is_train)
 
     # -- parameters
@@ -343,6 +355,7 @@ class Executor:
             self._wants_gradients,
         )
         made._share(self.outputs)
+        made._monitor = self._monitor
         return made
 
     def _share(self, old: Sequence[NDArray]) -> None:
@@ -356,25 +369,74 @@ class Executor:
 
     # -- looking inside
 
-    def set_monitor_callback(self, callback: Callable[..., None], monitor_all: bool = False) -> None:
-        """Call ``callback(name, array)`` for every result inside the graph; with ``monitor_all`` also for variables."""
-        self._monitor = (callback, monitor_all)
+    def set_monitor_callback(
+        self, callback: Callable[..., None], monitor_all: bool = False, active: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Call ``callback(name, array)`` for every result inside the graph; with ``monitor_all`` also for every input.
+
+        ``backward`` shows the gradients that each operator gives to its inputs, as ``<name>_backward_output<number>``.
+        As in MXNet the name is bytes: ``mx.base.py_str`` makes text of it.
+
+        Args:
+            active: whether there is anything to show now; the graph is run operator by operator for it.
+        """
+        self._monitor, self._watched = (callback, monitor_all), active
 
     def _show(self, inputs: Sequence[NDArray], is_train: bool) -> None:
         assert self._monitor is not None
         callback, everything = self._monitor
-        inner = self._symbol.get_internals()
-        heads = [(n, k) for n, k in inner._heads if everything or n.op is not None]
-        group = Symbol(heads)
-        given = dict(zip(self._symbol.list_inputs(), inputs, strict=True))
-        ordered = [given[n] for n in group.list_inputs()]
-        program = compiled(group, [x._type.tensor for x in ordered], is_train, self._ctx, name=self._name())
-        for name, value in zip(group.list_outputs(), program.run(ordered, self._ctx), strict=True):
-            callback(name, value)
+        seen: list[tuple[str, tuple[SymbolNode, int]]] = []
+        for node in topological(self._symbol._heads):
+            if node.op is None:
+                continue
+            names = node.op.monitored_names(node.values, len(node.inputs)) if everything else []
+            for name, (source, k) in zip(names, node.inputs, strict=False):
+                if source.op is None:
+                    seen.append((source.name, (source, k)))
+                seen.append((f"{node.name}_{name}", (source, k)))
+            seen += [(node.output_name(k), (node, k)) for k in range(node.num_visible)]
+        steps = Steps(self._symbol, inputs, is_train, self._ctx)
+        for name, entry in seen:
+            callback(name.encode(), steps.values[entry])
+        self._steps = steps if is_train else None
+
+    def _show_gradients(self, head_grads: Sequence[NDArray | None]) -> None:
+        assert self._monitor is not None and self._steps is not None
+        wanted = {n for n, g in self.grad_dict.items() if g is not None and self._requests.get(n, "null") != "null"}
+        for node, gradients in self._steps.backward(head_grads, wanted):
+            for k, g in enumerate(gradients):
+                number = k if len(gradients) > 1 else ""
+                self._monitor[0](f"{node.name}_backward_output{number}".encode(), g)
+        self._steps = None
 
     def debug_str(self) -> str:
-        """The graph as text."""
-        return self._symbol.debug_str() + "Total 0 MB allocated\n"
+        """The graph as text, and the memory that its programs take for what is between inputs and results.
+
+        They are compiled for it. Without a compiler, and for graphs whose shapes depend on values, nothing is planned
+        and nothing is said of memory.
+        """
+        text, held = self._symbol.debug_str(), self._held()
+        return text if held is None else f"{text}Total {held >> 20} MB allocated\n"
+
+    def _held(self) -> int | None:
+        """Bytes of intermediate results, those that are kept for the backward pass included; None if unknown."""
+        if self._stages is not None:
+            return None
+        inputs, gradients = self._ordered(), self.grad_dict
+        types = [x._type.tensor for x in inputs]
+        wanted = tuple(gradients.get(n) is not None for n in self._symbol.list_inputs())
+        if not any(wanted):
+            made = compiled(self._symbol, types, False, self._ctx, name=self._name(), structure=self._structure)
+            return made.program.arena_bytes if made.program else None
+        programs = training_program(
+            self._symbol, types, True, wanted, self._ctx, frozenset(), self._name(), "executor", self._structure
+        )
+        forward, backward = programs.forward.program, programs.backward and programs.backward.program
+        if forward is None:
+            return None
+        visible = programs.heads + len(programs.late) + len(programs.early)
+        kept = sum(t.nbytes for t in programs.forward.outputs[visible:])
+        return kept + forward.arena_bytes + (backward.arena_bytes if backward else 0)
 
 
 def wrap_like(array: NDArray, shape: tuple[int, ...]) -> NDArray:

@@ -8,12 +8,12 @@ Every device has a seed and counts its draws; both go into Philox (see
 from __future__ import annotations
 
 import os
-import threading
 from typing import Any
 
 import numpy as np
 
 from .context import Context, current_context
+from .locks import Lock
 
 __all__ = ["next_state", "position", "seed", "set_position"]
 
@@ -24,7 +24,7 @@ class _Generator:
 
 
 _generators: dict[tuple[int, int], _Generator] = {}
-_lock = threading.Lock()
+_lock = Lock()
 _default_seed = int.from_bytes(os.urandom(8), "little")
 
 

@@ -54,7 +54,7 @@ class Monitor:
 
     def install(self, exe: Any) -> None:
         """Watch an executor."""
-        exe.set_monitor_callback(self.stat_helper, self.monitor_all)
+        exe.set_monitor_callback(self.stat_helper, self.monitor_all, lambda: self.activated)
         self.exes.append(exe)
 
     def tic(self) -> None:

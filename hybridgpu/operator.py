@@ -7,6 +7,8 @@ begins behind it; ``explain`` shows the stages.
 
 from __future__ import annotations
 
+import itertools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -25,7 +27,10 @@ from .symbol.symbol import Symbol
 __all__ = [
     "CustomOp",
     "CustomOpProp",
+    "NDArrayOp",
+    "NumpyOp",
     "OperatorArguments",
+    "PythonOp",
     "get_all_registered_operators",
     "get_operator_arguments",
     "register",
@@ -201,8 +206,8 @@ class _Custom(Operator):
     def num_outputs(self, values: Values) -> int:
         return len(_property(values).list_outputs())
 
-    def output_suffixes(self, values: Values) -> list[str]:
-        return list(_property(values).list_outputs())
+    def output_suffix(self, values: Values, index: int) -> str:
+        return str(_property(values).list_outputs()[index])
 
     def auxiliary_names(self, values: Values) -> Sequence[str]:
         return _property(values).list_auxiliary_states()
@@ -321,3 +326,115 @@ _record = _Custom(
     dtypes="*",
 )
 OPERATORS["Custom"] = _record
+
+
+# -- the older way, one object an operator
+
+
+class PythonOp:
+    """The base of :class:`NumpyOp` and :class:`NDArrayOp`, deprecated in favour of :class:`CustomOp`.
+
+    Args:
+        need_top_grad: False for losses, whose gradient does not depend on the gradient of their result.
+    """
+
+    def __init__(self, need_top_grad: bool = True) -> None:
+        warnings.warn(f"{type(self).__name__} has been deprecated. Please use CustomOp", stacklevel=2)
+        self.need_top_grad_ = need_top_grad
+        self._op_type = f"_python_op{next(_numbers)}"
+        owner = self
+
+        class Prop(CustomOpProp):
+            def __init__(self) -> None:
+                super().__init__(owner.need_top_grad())
+
+            def infer_shape(self, in_shape: list[Any]) -> Any:
+                return (*owner.infer_shape(in_shape), [])
+
+            def list_outputs(self) -> list[str]:
+                return owner.list_outputs()
+
+            def list_arguments(self) -> list[str]:
+                return owner.list_arguments()
+
+            def create_operator(self, ctx: Any, in_shapes: list[Any], in_dtypes: list[Any]) -> CustomOp:
+                return _Adapter(owner)
+
+        _registered[self._op_type] = Prop
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Symbol:
+        return self.get_symbol(*args, **kwargs)
+
+    def get_symbol(self, *args: Any, **kwargs: Any) -> Symbol:
+        """The operator applied to Symbols."""
+        from .symbol import Custom
+
+        found: Symbol = Custom(*args, op_type=self._op_type, **kwargs)
+        return found
+
+    def forward(self, in_data: Sequence[Any], out_data: Sequence[Any]) -> None:
+        """Compute ``out_data`` from ``in_data``."""
+        out_data[0][:] = in_data[0]
+
+    def backward(
+        self, out_grad: Sequence[Any], in_data: Sequence[Any], out_data: Sequence[Any], in_grad: Sequence[Any]
+    ) -> None:
+        """Compute ``in_grad`` from ``out_grad``."""
+        in_grad[0][:] = 1.0
+
+    def infer_shape(self, in_shape: list[Any]) -> Any:
+        """(argument shapes, output shapes)."""
+        return in_shape, [in_shape[0]]
+
+    def list_outputs(self) -> list[str]:
+        """Names of the results."""
+        return ["output"]
+
+    def list_arguments(self) -> list[str]:
+        """Names of the inputs."""
+        return ["data"]
+
+    def need_top_grad(self) -> bool:
+        """Whether the backward pass reads ``out_grad``."""
+        return self.need_top_grad_
+
+    def _call(self, function: Callable[..., None], given: Sequence[Sequence[NDArray]], made: Sequence[NDArray]) -> None:
+        raise NotImplementedError("derive from NumpyOp or NDArrayOp")
+
+
+class NumpyOp(PythonOp):
+    """An operator whose ``forward`` and ``backward`` work on NumPy arrays."""
+
+    def _call(self, function: Callable[..., None], given: Sequence[Sequence[NDArray]], made: Sequence[NDArray]) -> None:
+        results = [x.asnumpy() for x in made]
+        function(*([x.asnumpy() for x in part] for part in given), results)
+        for x, y in zip(made, results, strict=True):
+            x[:] = y
+
+
+class NDArrayOp(PythonOp):
+    """An operator whose ``forward`` and ``backward`` work on arrays."""
+
+    def _call(self, function: Callable[..., None], given: Sequence[Sequence[NDArray]], made: Sequence[NDArray]) -> None:
+        function(*given, list(made))
+
+    def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
+        """What the backward pass reads."""
+        return [*(out_grad if self.need_top_grad() else []), *in_data, *out_data]
+
+
+class _Adapter(CustomOp):
+    """A :class:`PythonOp` as a :class:`CustomOp`."""
+
+    def __init__(self, owner: PythonOp) -> None:
+        super().__init__()
+        self._owner = owner
+
+    def forward(self, is_train: Any, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        self._owner._call(self._owner.forward, [in_data], out_data)
+
+    def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+        self._owner._call(self._owner.backward, [out_grad, in_data, out_data], in_grad)
+
+
+_numbers = itertools.count()

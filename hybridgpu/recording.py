@@ -9,6 +9,7 @@ from typing import Any
 
 __all__ = [
     "GradientInfo",
+    "history",
     "is_recording",
     "is_training",
     "mark_variables",
@@ -112,6 +113,16 @@ class GradientInfo:
     def key(self) -> Any:
         """Equal for two arrays that are the same value of the recorded graph."""
         return id(self) if self.node is None else (id(self.node), self.index)
+
+
+def history(x: Any) -> GradientInfo | None:
+    """What an array knows of gradients; None for a result whose graph a backward pass has released.
+
+    Such an array is a constant from then on: the state of a recurrent network that is carried from one
+    recorded piece to the next needs no ``detach``.
+    """
+    info: GradientInfo | None = x._autograd
+    return info if info is None or info.node is None or not info.node.released else None
 
 
 def mark_variables(variables: Any, gradients: Any, grad_reqs: str | Sequence[str] = "write") -> None:

@@ -12,13 +12,13 @@ default 1 GiB), ``HYBRIDGPU_CACHE=0`` turns the lasting cache off.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import re
 import stat
 import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -26,12 +26,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .locks import Lock
+
 __all__ = ["Store", "Usage", "default_store", "reset_default_store"]
 
 _DEFAULT_SIZE = 1 << 30
 _ENTRY = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]+\.\w+")  # what _file names: nothing else is deleted but:
 _HALF_WRITTEN = re.compile(r"[0-9a-f]{2}/\.write-\w+")  # of a process that was killed, once it is old
 _ABANDONED_AFTER = 3600  # seconds
+_NO_FILE = (errno.EINVAL, errno.ELOOP, errno.ENXIO)  # a folder, a pipe, a link to itself in an entry's place
 _TOUCH_AFTER = 24 * 3600  # seconds; a hit refreshes an entry's time at most once a day
 
 
@@ -60,11 +63,13 @@ class Store:
         """The file of a verified entry, or None."""
         file = self._file(self._root(), kind, key)
         try:
-            data = file.read_bytes()
-            digest = file.with_suffix(file.suffix + ".sum").read_text()
-        except OSError:
+            data = _read(file)
+            digest = _read(file.with_suffix(file.suffix + ".sum"))
+        except OSError as e:
+            if e.errno in _NO_FILE:
+                self._discard(file)
             return None
-        if hashlib.sha256(data).hexdigest() == digest:
+        if hashlib.sha256(data).hexdigest().encode() == digest:
             self._touch(file)
             return file
         self._discard(file)
@@ -74,7 +79,7 @@ class Store:
         """The bytes of a verified entry, or None."""
         file = self.path(kind, key)
         try:
-            return file.read_bytes() if file else None
+            return _read(file) if file else None
         except OSError:
             return None
 
@@ -83,7 +88,7 @@ class Store:
         data = self.get(kind, key)
         try:
             return json.loads(data) if data is not None else None
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
     # -- writing
@@ -145,7 +150,7 @@ class Store:
             excess -= size
 
     def _entries(self) -> Iterator[tuple[Path, int, float]]:
-        for file in self.folder.glob("*/*"):
+        for file in self._files("*"):
             if not _ENTRY.fullmatch(f"{file.parent.name}/{file.name}") or file.suffix == ".sum":
                 continue  # half-written, a checksum, or nothing of ours
             try:
@@ -154,9 +159,16 @@ class Store:
                 continue
             yield file, info.st_size, info.st_mtime
 
+    def _files(self, pattern: str) -> list[Path]:
+        """What lies in the folders of entries; nothing where there is no folder to look into."""
+        try:
+            return list(self.folder.glob(f"*/{pattern}"))
+        except OSError:
+            return []
+
     def _sweep(self) -> None:
         """Delete what processes that were killed left half-written."""
-        for file in self.folder.glob("*/.write-*"):
+        for file in self._files(".write-*"):
             if not _HALF_WRITTEN.fullmatch(f"{file.parent.name}/{file.name}"):
                 continue
             with contextlib.suppress(OSError):
@@ -227,8 +239,20 @@ class Store:
                 os.utime(file)
 
 
+def _read(file: Path) -> bytes:
+    """The content of a file.
+
+    Raises:
+        OSError: it cannot be read, or is none: opening a pipe, say, would wait for its other end.
+    """
+    with open(os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as f:
+        if not stat.S_ISREG(os.fstat(f.fileno()).st_mode):
+            raise OSError(errno.EINVAL, f"{file} is no file")
+        return f.read()
+
+
 _default: Store | None = None
-_opening = threading.Lock()
+_opening = Lock()
 
 
 def default_store() -> Store:
@@ -244,14 +268,22 @@ def default_store() -> Store:
 def _default_folder() -> Path:
     named = os.environ.get("HYBRIDGPU_CACHE_DIR")
     if os.environ.get("HYBRIDGPU_CACHE") == "0":
-        folder = Path(tempfile.mkdtemp(prefix="hybridgpu-"))
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="hybridgpu-"))
+        except OSError:
+            return Path(os.devnull, "hybridgpu")  # nothing can be written: the store finds out, and says so
         import atexit
         import shutil
 
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         return folder
     if named:
-        return Path(named).expanduser().absolute()  # wherever the process goes later
+        folder = Path(named)
+        with contextlib.suppress(RuntimeError):  # ~ of nobody: a name like others
+            folder = folder.expanduser()
+        with contextlib.suppress(OSError):  # the working folder is gone
+            folder = folder.absolute()  # wherever the process goes later
+        return folder
     import platformdirs  # 3 ms: only where something is compiled or loaded
 
     return Path(platformdirs.user_cache_dir("hybridgpu", appauthor=False))

@@ -22,6 +22,25 @@ HG_DEVICE T maximum(T a, T b) { return a > b ? a : b; }
 template <typename T>
 HG_DEVICE T minimum(T a, T b) { return a < b ? a : b; }
 
+// Floats cut to integers. What does not fit gives what the machine's instruction gives (the least integer; on a
+// GPU the nearest one, and 0 for NaN). C++ leaves it undefined, and g++ makes (float)(int)x a plain truncation.
+#ifdef HG_CUDA
+template <typename T>
+HG_DEVICE int to_int(T x) { return (int)x; }
+template <typename T>
+HG_DEVICE long long to_long(T x) { return (long long)x; }
+#else
+template <typename T>
+HG_DEVICE int to_int(T x) {
+  return (x >= (T)-2147483648.0) & (x < (T)2147483648.0) ? (int)x : -2147483647 - 1;
+}
+template <typename T>
+HG_DEVICE long long to_long(T x) {
+  return (x >= (T)-9223372036854775808.0) & (x < (T)9223372036854775808.0) ? (long long)x
+                                                                           : -9223372036854775807LL - 1;
+}
+#endif
+
 // Integer arithmetic wraps around, which C++ leaves undefined where it happens in a signed type.
 template <typename T>
 HG_DEVICE T plus(T a, T b) { return (T)(a + b); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Half precision in memory; arithmetic is done in float. No vendor header: one instruction each way
-// under CUDA, the compiler's own type on hosts that have one, integer arithmetic elsewhere.
+// Floats of two bytes in memory; arithmetic is done in float. No vendor header. float16 is converted by one
+// instruction each way under CUDA and by integer arithmetic on hosts, which vectorises where GCC's _Float16
+// does not. bfloat16 is the upper half of a float: a shift and an addition on any device.
 #pragma once
 #define HG_HALF 1
 
@@ -39,20 +40,6 @@ HG_DEVICE unsigned short float_to_half(const float f) {
   return h;
 }
 
-#elif defined(__FLT16_MANT_DIG__) && defined(__F16C__)
-
-HG_DEVICE float half_to_float(const unsigned short h) {
-  _Float16 x;
-  __builtin_memcpy(&x, &h, 2);
-  return (float)x;
-}
-HG_DEVICE unsigned short float_to_half(const float f) {
-  const _Float16 x = (_Float16)f;
-  unsigned short h;
-  __builtin_memcpy(&h, &x, 2);
-  return h;
-}
-
 #else
 
 // Shifting the exponent's bias is a multiplication by 2^112, which also normalises subnormals.
@@ -76,15 +63,37 @@ HG_DEVICE unsigned short float_to_half(const float f) {
 
 #endif
 
+// Assigning a float stores its bits: GCC does not vectorise the copy of a temporary struct.
 struct half {
   unsigned short bits;
   half() = default;
   HG_METHOD half(const float f) : bits(float_to_half(f)) {}
+  HG_METHOD void operator=(const float f) { bits = float_to_half(f); }
   HG_METHOD operator float() const { return half_to_float(bits); }
 };
 
 // A float rounded to half precision.
 HG_DEVICE float round_half(const float f) { return half_to_float(float_to_half(f)); }
 HG_DEVICE float round_half(const double d) { return round_half((float)d); }
+
+HG_DEVICE float bfloat16_to_float(const unsigned short b) { return bits_to_float((unsigned int)b << 16); }
+
+// To nearest, ties to even: a carry out of the significand is the next exponent, and in the end infinity.
+HG_DEVICE unsigned short float_to_bfloat16(const float f) {
+  const unsigned int u = float_to_bits(f), rounded = u + 0x7fffu + (u >> 16 & 1), quiet = u | 0x400000u;
+  return (unsigned short)(((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded) >> 16);
+}
+
+struct bfloat16 {
+  unsigned short bits;
+  bfloat16() = default;
+  HG_METHOD bfloat16(const float f) : bits(float_to_bfloat16(f)) {}
+  HG_METHOD void operator=(const float f) { bits = float_to_bfloat16(f); }
+  HG_METHOD operator float() const { return bfloat16_to_float(bits); }
+};
+
+// A float rounded to bfloat16.
+HG_DEVICE float round_bfloat16(const float f) { return bfloat16_to_float(float_to_bfloat16(f)); }
+HG_DEVICE float round_bfloat16(const double d) { return round_bfloat16((float)d); }
 
 }  // namespace hg

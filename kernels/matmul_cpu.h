@@ -37,21 +37,33 @@ HG_DEVICE T lane_sum(const T __attribute__((vector_size(LANES * sizeof(T)))) v) 
   }
 }
 
+// Long sums are sums of partial ones, whose rounding errors do not pile up: terms of a part.
+template <int K, int SIZE>
+HG_DEVICE constexpr int part_of() {
+  return K >= 4 * SIZE ? SIZE : K > 0 ? K : 1;
+}
+
 // MR x NR elements at once, both operands contiguous along the sum.
 template <int MR, int NR, int K, Index AM, Index BN, typename T, typename F>
 HG_DEVICE void dots_block(const T* a, const T* b, const Index m, const Index n, F out) {
   typedef typename vector_of<T>::type V;
   typedef typename vector_of<T>::loose L;
   const int lanes = vector_of<T>::lanes;
-  const int whole = K / lanes * lanes;
+  const int whole = K / lanes * lanes, part = part_of<whole, 64 * lanes>();
   V sum[MR][NR] = {};
-  for (int k = 0; k < whole; k += lanes) {
-    V left[MR];
-    for (int i = 0; i < MR; ++i) left[i] = *(const L*)(a + i * AM + k);
-    for (int j = 0; j < NR; ++j) {
-      const V right = *(const L*)(b + j * BN + k);
-      for (int i = 0; i < MR; ++i) sum[i][j] += left[i] * right;
+  for (int from = 0; from < whole; from += part) {
+    const int to = whole - from < part ? whole : from + part;
+    V some[MR][NR] = {};
+    for (int k = from; k < to; k += lanes) {
+      V left[MR];
+      for (int i = 0; i < MR; ++i) left[i] = *(const L*)(a + i * AM + k);
+      for (int j = 0; j < NR; ++j) {
+        const V right = *(const L*)(b + j * BN + k);
+        for (int i = 0; i < MR; ++i) some[i][j] += left[i] * right;
+      }
     }
+    for (int i = 0; i < MR; ++i)
+      for (int j = 0; j < NR; ++j) sum[i][j] += some[i][j];
   }
   for (int i = 0; i < MR; ++i)
     for (int j = 0; j < NR; ++j) {
@@ -87,14 +99,21 @@ HG_DEVICE void axpy_block(const T* a, const T* b, const Index m, const Index n, 
   typedef typename vector_of<T>::type V;
   typedef typename vector_of<T>::loose L;
   const int lanes = vector_of<T>::lanes;
+  const int part = part_of<K, 256>();
   V sum[MR][NV] = {};
-  for (int k = 0; k < K; ++k) {
-    V right[NV];
-    for (int j = 0; j < NV; ++j) right[j] = *(const L*)(b + k * BK + j * lanes);
-    for (int i = 0; i < MR; ++i) {
-      const T left = a[i * AM + k * AK];
-      for (int j = 0; j < NV; ++j) sum[i][j] += left * right[j];
+  for (int from = 0; from < K; from += part) {
+    const int to = K - from < part ? K : from + part;
+    V some[MR][NV] = {};
+    for (int k = from; k < to; ++k) {
+      V right[NV];
+      for (int j = 0; j < NV; ++j) right[j] = *(const L*)(b + k * BK + j * lanes);
+      for (int i = 0; i < MR; ++i) {
+        const T left = a[i * AM + k * AK];
+        for (int j = 0; j < NV; ++j) some[i][j] += left * right[j];
+      }
     }
+    for (int i = 0; i < MR; ++i)
+      for (int j = 0; j < NV; ++j) sum[i][j] += some[i][j];
   }
   T line[MR][NV * lanes];
   __builtin_memcpy(line, sum, sizeof line);
@@ -119,9 +138,15 @@ HG_DEVICE void axpy_rows(const T* a, const T* b, const Index m, F out) {
       const int width = N - n < strip ? (int)(N - n) : strip;
       for (int i = 0; i < MR; ++i) {
         T sum[strip] = {};
-        for (int k = 0; k < K; ++k) {
-          const T left = a[(m + i) * AM + k * AK];
-          for (int j = 0; j < width; ++j) sum[j] += left * b[k * BK + (n + j) * BN];
+        const int part = part_of<K, 256>();
+        for (int from = 0; from < K; from += part) {
+          const int to = K - from < part ? K : from + part;
+          T some[strip] = {};
+          for (int k = from; k < to; ++k) {
+            const T left = a[(m + i) * AM + k * AK];
+            for (int j = 0; j < width; ++j) some[j] += left * b[k * BK + (n + j) * BN];
+          }
+          for (int j = 0; j < width; ++j) sum[j] += some[j];
         }
         for (int j = 0; j < width; ++j) out(m + i, n + j, sum[j]);
       }

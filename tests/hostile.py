@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import struct
+import tracemalloc
 from random import Random
 
 LIST, V1, V2, V3 = 0x112, 0xF993FAC8, 0xF993FAC9, 0xF993FACA
@@ -104,3 +105,14 @@ def mutate_json(value, rng: Random):
         at = rng.randrange(len(text) + 1)
         parent[key] = text[:at] + rng.choice(["9" * 30, ",", "(", ")", "-", "\x00", "e", "'", "None"]) + text[at + 1 :]
     return value
+
+
+def bounded(function, size):
+    """Run ``function``; its memory stays in proportion to a file of ``size`` bytes."""
+    tracemalloc.start()
+    try:
+        return function()
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 64 * max(size, 1 << 16) + (1 << 20), f"{peak} bytes for a file of {size}"

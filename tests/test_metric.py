@@ -50,6 +50,22 @@ def test_functions_as_metrics():
     assert metric.CompositeEvalMetric(["acc"]).get_metric(3).args == ("Metric index 3 is out of range 0 and 1",)
 
 
+@pytest.mark.parametrize(
+    "name", ["acc", "f1", "mcc", "pcc", "ce", "nll_loss", "perplexity", "top_k_accuracy", "mae", "mse", "rmse", "loss", "pearsonr"]
+)  # fmt: skip
+def test_values_are_numbers_of_python(name):
+    """NumPy 2 would print, and log, a NumPy scalar with its type."""
+    options = {"top_k_accuracy": {"top_k": 2}, "perplexity": {"ignore_label": None}}.get(name, {})
+    values = [{"average": "micro"}, {}] if name == "pearsonr" else [options]
+    for how in values:
+        m = metric.create(name, **how)
+        regression = name in ("mae", "mse", "rmse", "pearsonr")
+        labels = nd.array([[0.1, 0.7], [0.5, 0.5], [1, 0]] if regression else [0, 1, 1])
+        m.update([labels], [nd.array([[0.3, 0.7], [0.2, 0.8], [0.6, 0.4]])])
+        assert type(m.get()[1]) is type(m.get_global()[1]) is float
+        assert str(m) == f"EvalMetric: {{'{m.name}': {m.get()[1]}}}"
+
+
 def test_names_and_configurations():
     m = metric.create("acc")
     assert str(m) == "EvalMetric: {'accuracy': nan}"

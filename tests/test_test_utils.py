@@ -139,3 +139,19 @@ def test_star_import_brings_what_programs_rely_on():
     names: dict = {}
     exec("from hybridgpu.test_utils import *", names)
     assert {"mx", "np", "assert_almost_equal", "default_context", "use_np", "rnd"} <= set(names)
+
+
+@pytest.mark.parametrize(("name", "folder"), [(None, None), ("b.txt", None), (None, "c/d"), ("b.txt", "c/d")])
+def test_download(name, folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    source = tmp_path / "there" / "a.txt"
+    for text in ("first", "second"):
+        source.write_text(text)
+        got = tu.download(source.as_uri(), name, folder, overwrite=text == "second")
+        assert got == os.path.join(folder or "", name or "a.txt")
+        assert (tmp_path / got).read_text() == text
+    source.unlink()
+    assert tu.download(source.as_uri(), name, folder) == got
+    with pytest.raises(RuntimeError, match="Failed downloading"):
+        tu.download(source.as_uri(), "e", retries=0)

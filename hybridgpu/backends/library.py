@@ -12,6 +12,7 @@ from ..compiler.ir.types import tensor_type
 from ..compiler.primitives import TABLE
 from ..compiler.primitives.loop import drive
 from ..compiler.program import HostStep, Program
+from ..compiler.reference import evaluate_stored
 from ..dtypes import from_short
 
 __all__ = ["run_host_step"]
@@ -47,4 +48,5 @@ def run_host_step(
             xp.matmul(*operands, out=out)
             return
         params = {k: from_short(v) if k == "dtype" else v for k, v in step.params.items()}
-        out[...] = TABLE[step.primitive].evaluate(xp, operands, params, tensor_type(b.shape, from_short(b.dtype)))
+        type = tensor_type(b.shape, from_short(b.dtype))
+        out[...] = evaluate_stored(TABLE[step.primitive], xp, operands, params, type)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ from .. import ndarray as nd_module
 from .. import symbol as sym_module
 from ..base import MXNetError
 from ..dtypes import dtype_of
+from ..locks import Lock
 from ..ndarray import NDArray
 from ..ndarray import save as save_arrays
 from ..provenance import block_scope
@@ -24,7 +24,7 @@ from .structure import flatten, formats_agree, regroup
 
 __all__ = ["HybridBlock"]
 
-_preparing = threading.RLock()  #: a block is traced, and its parameters are filled, by one thread
+_preparing = Lock()  #: a block is traced, and its parameters are filled, by one thread
 _FLAGS = ("static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size")
 
 

@@ -29,6 +29,7 @@ _CODES = {
     "F64": "float64",
     "F32": "float32",
     "F16": "float16",
+    "BF16": "bfloat16",
     "I64": "int64",
     "I32": "int32",
     "I16": "int16",
@@ -40,7 +41,6 @@ _CODES = {
     "BOOL": "bool",
 }
 _NAMES = {name: code for code, name in _CODES.items()}
-_BFLOAT16 = "BF16"
 
 
 def is_safetensors(fname: str) -> bool:
@@ -87,7 +87,7 @@ def write_safetensors(fname: str, arrays: Mapping[str, Any]) -> None:
 
 
 def read_safetensors(fname: str) -> dict[str, Any]:
-    """NumPy arrays by name, in the order of the header; bfloat16 becomes float32.
+    """NumPy arrays by name, in the order of the header.
 
     Raises:
         MXNetError: the file is missing, cut short, not of this format, or holds an element type that is not known.
@@ -168,9 +168,8 @@ def _entry(name: str, row: Any, left: int, fname: str) -> tuple[str, str, tuple[
     if not isinstance(row, dict) or set(row) != {"dtype", "shape", "data_offsets"}:
         raise _fail("it must have dtype, shape and data_offsets", where)
     code, shape, offsets = row["dtype"], row["shape"], row["data_offsets"]
-    if code != _BFLOAT16 and (not isinstance(code, str) or code not in _CODES):
-        known = ", ".join([*_CODES, _BFLOAT16])
-        raise _fail(f"unknown element type {str(code)[:40]!r}; known are {known}", where)
+    if not isinstance(code, str) or code not in _CODES:
+        raise _fail(f"unknown element type {str(code)[:40]!r}; known are {', '.join(_CODES)}", where)
     if not isinstance(shape, list) or len(shape) > _MAX_DIMENSIONS or not all(map(_natural, shape)):
         raise _fail(f"its shape must be a list of at most {_MAX_DIMENSIONS} numbers from 0", where)
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_natural, offsets)):
@@ -179,7 +178,7 @@ def _entry(name: str, row: Any, left: int, fname: str) -> tuple[str, str, tuple[
     if not begin <= end <= left:
         raise _fail(f"data_offsets [{begin}, {end}] lie outside of the {left} bytes of elements", where)
     # without elements an extent may be larger than the file, but not than memory can be numbered
-    width = 2 if code == _BFLOAT16 else np.dtype(_CODES[code]).itemsize
+    width = dtype_of(_CODES[code]).size
     if (any(d >= 1 << 31 for d in shape) and 0 in shape) or prod(d for d in shape if d) >= 1 << 62:
         raise _fail("an extent of its shape is too large", where)
     if prod(shape) * width != end - begin:
@@ -193,9 +192,7 @@ def _elements(f: BinaryIO, code: str, shape: tuple[int, ...], nbytes: int, where
     data = f.read(nbytes)
     if len(data) != nbytes:
         raise _fail("the file was cut short while it was read", where)
-    if code == _BFLOAT16:
-        return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32).reshape(shape)
     if code == "BOOL":
         return (np.frombuffer(data, np.uint8) != 0).reshape(shape)
-    kind = np.dtype(_CODES[code])
+    kind = dtype_of(_CODES[code]).np
     return np.frombuffer(data, kind.newbyteorder("<")).astype(kind).reshape(shape)

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy
+
 from .. import registry
 from ..base import numeric_types
 from ..ndarray import NDArray
 
-__all__ = ["CompositeEvalMetric", "CustomMetric", "EvalMetric", "PerArray", "alias", "check_label_shapes", "create", "np", "register"]  # fmt: skip
+__all__ = ["CompositeEvalMetric", "CustomMetric", "EvalMetric", "PerArray", "alias", "check_label_shapes", "create", "np", "plain", "register"]  # fmt: skip
 
 
 def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool = False) -> tuple[Any, Any]:
@@ -26,6 +28,11 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
         labels = [labels] if isinstance(labels, NDArray) else labels
         preds = [preds] if isinstance(preds, NDArray) else preds
     return labels, preds
+
+
+def plain(value: Any) -> Any:
+    """A Python number instead of a NumPy scalar, which NumPy 2 prints with its type. Others stay as they are."""
+    return value.item() if isinstance(value, numpy.generic) else value
 
 
 class EvalMetric:
@@ -89,7 +96,7 @@ class EvalMetric:
         self.num_inst, self.sum_metric = 0, 0.0
 
     def _value(self, total: Any, count: Any) -> Any:
-        return total / count
+        return plain(total / count)
 
     def get(self) -> tuple[Any, Any]:
         """(name, value); not-a-number before any batch."""

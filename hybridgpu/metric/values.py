@@ -10,7 +10,7 @@ import numpy
 
 from .. import ndarray
 from ..ndarray import NDArray
-from .base import EvalMetric, PerArray, alias, check_label_shapes, register
+from .base import EvalMetric, PerArray, alias, check_label_shapes, plain, register
 
 __all__ = ["MAE", "MSE", "RMSE", "Caffe", "Loss", "PearsonCorrelation", "Torch"]
 
@@ -96,7 +96,7 @@ class PearsonCorrelation(EvalMetric):
     def get(self) -> tuple[Any, Any]:
         if self.num_inst == 0 or self.average == "macro":
             return super().get()
-        return self.name, self._products[0, 1] / math.sqrt(self._products[0, 0] * self._products[1, 1])
+        return self.name, plain(self._products[0, 1] / math.sqrt(self._products[0, 0] * self._products[1, 1]))
 
 
 @register

@@ -43,11 +43,12 @@ def _cut(array: NDArray, axis: int, part: slice) -> NDArray:
     return array[(slice(None),) * axis + (part,)]
 
 
-def _merge(parts: Sequence[NDArray], axis: int) -> NDArray:
-    """The devices' arrays along the batch axis; without one they are all the same."""
-    if len(parts) == 1 or axis < 0:
+def _merge(parts: Sequence[NDArray | None], axis: int) -> NDArray | None:
+    """The devices' arrays along the batch axis; without one they are all the same. None of what has no gradient."""
+    arrays = [x for x in parts if x is not None]
+    if len(parts) == 1 or axis < 0 or not arrays:
         return parts[0]
-    joined: NDArray = concat(*[x.as_in_context(parts[0].context) for x in parts], dim=axis)
+    joined: NDArray = concat(*[x.as_in_context(arrays[0].context) for x in arrays], dim=axis)
     return joined
 
 
@@ -333,10 +334,7 @@ class DataParallelExecutorGroup:
         assert self.inputs_need_grad
         if not merge_multi_context:
             return self.input_grad_arrays
-        return [
-            _merge([g for g in p if g is not None], axis)
-            for p, axis in zip(self.input_grad_arrays, self.data_layouts, strict=True)
-        ]
+        return [_merge(p, axis) for p, axis in zip(self.input_grad_arrays, self.data_layouts, strict=True)]
 
     def get_states(self, merge_multi_context: bool = True) -> list[list[NDArray]]:
         """States, a list over devices each."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..context import current_context
 from ..namespaces import Namespace
+from ..ops.samplers import make_zipfian
 from . import control_flow, random, updates
 from .apply import apply_function
 from .array import NDArray
@@ -20,6 +22,9 @@ contrib = Namespace("contrib", apply_function, "ndarray")
 for _module in (control_flow, updates):
     for _name in _module.__all__:
         setattr(contrib, _name, getattr(_module, _name))
+_zipfian = make_zipfian(random.uniform, lambda x, ctx: x.as_in_context(ctx or current_context()))
+for _name, _function in (("rand_zipfian", _zipfian),):
+    setattr(contrib, _name, _function)
 linalg = Namespace("linalg", apply_function, "ndarray")
 image = Namespace("image", apply_function, "ndarray")
 _internal = Namespace("_internal", apply_function, "ndarray")
@@ -30,7 +35,12 @@ __all__ = ["NDArray", "contrib", "image", "linalg", "load", "load_frombuffer", "
 
 
 def __getattr__(name: str) -> Any:
-    value = getattr(_top, name)
+    if name == "CachedOp":
+        from ..runtime import graph_function
+
+        value: Any = graph_function.CachedOp
+    else:
+        value = getattr(_top, name)
     globals()[name] = value
     return value
 

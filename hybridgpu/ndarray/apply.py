@@ -7,7 +7,8 @@ list of array calls that its lowering makes. A lowering of one primitive is one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from .. import recording
@@ -89,13 +90,14 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
     if op.python is not None:
         found = op.python(values, inputs)
         if out is not None:
-            write_out([r._data for r in found], _targets(op, values, out))
+            write_out([r._data for r in found], _targets(op, values, out), exact=True)
             return out
         return found[0] if len(found) == 1 else found
     device = device_of(where)
     arrays = [x._data for x in inputs]
     if op.eager is not None:
-        op.check(values, [x._type.tensor for x in inputs])
+        with _named(op, values, inputs):
+            op.check(values, [x._type.tensor for x in inputs])
         results = run_eagerly(op, device.xp, values, arrays)
         function = seed = None
     else:
@@ -105,7 +107,8 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
         if function is None:
             if len(_functions) >= _LIMIT:
                 _functions.clear()
-            graph, draws = operator_graph(op, values, [x._type.tensor for x in inputs], training)
+            with _named(op, values, inputs):
+                graph, draws = operator_graph(op, values, [x._type.tensor for x in inputs], training)
             function = _functions[key] = Function(graph, draws)
         if function.draws:
             from ..generator import next_state
@@ -125,7 +128,7 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
                 refuse_in_place(x)
         if op.accumulates(values):
             visible = [t._data * r for t, r in zip(wrapped, visible, strict=True)]
-        write_out(visible, wrapped)
+        write_out(visible, wrapped, exact=bool(inputs))
     else:
         wrapped = [wrap(r, where) for r in visible]
         written = wrapped[0] if len(wrapped) == 1 else wrapped
@@ -142,6 +145,18 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
         elif op.eager_gradient is not None:
             _record_eager(op, values, inputs, wrapped, device)
     return written
+
+
+@contextmanager
+def _named(op: Operator, values: Values, inputs: Sequence[NDArray]) -> Iterator[None]:
+    """Errors inside end with the operator and its arguments, which MXNet's words leave out."""
+    try:
+        yield
+    except MXNetError as e:
+        names = op.input_names(values, len(inputs))
+        arguments = (f"{n}: {x.dtype.__name__}{shape_text(x.shape)}" for n, x in zip(names, inputs, strict=False))
+        e.args = (f"{e}\nin operator {op.name}({', '.join(arguments)})",)
+        raise
 
 
 def run_eagerly(op: Operator, xp: Any, values: Values, arrays: Sequence[Any]) -> list[Any]:
@@ -209,16 +224,23 @@ def _targets(op: Operator, values: Values, out: Any) -> list[NDArray]:
     return targets
 
 
-def write_out(results: Sequence[Any], targets: Sequence[NDArray]) -> None:
+def write_out(results: Sequence[Any], targets: Sequence[NDArray], exact: bool) -> None:
     """Write results into the arrays of ``out=``.
 
+    Args:
+        exact: refuse other element types; what takes no arrays (zeros, random numbers) takes that of ``out``.
+
     Raises:
-        MXNetError: a shape differs; nothing is written.
+        MXNetError: a shape or an element type differs; nothing is written.
     """
     for k, (target, result) in enumerate(zip(targets, results, strict=True)):
-        if target.shape != result.shape:
+        expected, got = shape_text(result.shape), shape_text(target.shape)
+        if expected == got and exact:
+            expected, got = str(result.dtype), str(target._data.dtype)
+        if expected != got:
             raise MXNetError(
-                f"Incompatible attr in node  at {k}-th output: expected {shape_text(result.shape)}, got {shape_text(target.shape)}"
+                f"Incompatible attr in node  at {k}-th output: expected {expected}, got {got}\n"
+                "out= must be an array of the shape and the type of the result: leave it away, or cast the inputs."
             )
     for target, result in zip(targets, results, strict=True):
         target._data[...] = result

@@ -20,6 +20,7 @@ from ..compiler.ir.types import TensorType, tensor_type
 from ..context import Context, current_context
 from ..dtypes import DType, dtype_of
 from ..ops.record import OPERATORS
+from .dlpack import exported
 
 __all__ = ["ArrayType", "NDArray", "array_type", "empty", "wrap"]
 
@@ -132,7 +133,7 @@ def refuse_in_place(x: NDArray) -> None:
     """Raise MXNet's error for writing into an array that gradients are recorded for."""
     from .. import recording
 
-    if recording.state.recording and x._autograd is not None:
+    if recording.state.recording and recording.history(x) is not None:
         from ..base import MXNetError
 
         raise MXNetError(
@@ -254,14 +255,14 @@ class NDArray:
         return values if dtype is None else values.astype(dtype)
 
     def __dlpack__(self, **kwargs: Any) -> Any:
-        return self._data.__dlpack__(**kwargs)
+        return exported(self._data, **kwargs)
 
     def __dlpack_device__(self) -> Any:
         return self._data.__dlpack_device__()
 
     def to_dlpack_for_read(self) -> Any:
         """A DLPack capsule that shares the memory."""
-        return self._data.__dlpack__()
+        return exported(self._data)
 
     to_dlpack_for_write = to_dlpack_for_read
 
@@ -299,7 +300,13 @@ class NDArray:
             return False  # type: ignore[return-value]
         refuse_in_place(other)
         if other.shape != self.shape:
-            raise ValueError(f"could not copy an array of shape {self.shape} into one of shape {other.shape}")
+            from ..base import MXNetError
+            from ..ops.record import shape_text
+
+            raise MXNetError(
+                f"Incompatible attr in node  at 0-th output: expected {shape_text(self.shape)}, got "
+                f"{shape_text(other.shape)}\ncopyto needs an array of the same shape: write other[:] = x to broadcast."
+            )
         if _moves(self, other.context):
             other._data[...] = device_of(other.context).from_host(self.asnumpy())
         else:
@@ -321,6 +328,13 @@ class NDArray:
 
     def __reduce__(self) -> Any:
         return _restore, (self.asnumpy(), self.context)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the content of an array that MXNet pickled, ``{"handle": bytes}``; it comes to lie on the CPU."""
+        from .serialization import array_of_record
+
+        found = array_of_record(state["handle"])
+        self._data, self._type, self._address, self._autograd = found._data, found._type, None, None
 
     def detach(self) -> NDArray:
         """The same memory without history."""

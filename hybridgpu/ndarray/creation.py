@@ -12,11 +12,12 @@ import numpy as np
 from ..backends.devices import device_of
 from ..base import numeric_types
 from ..context import Context, current_context
-from ..dtypes import dtype_of
+from ..dtypes import bf16, dtype_of, holds_numbers
 from ..ops import OPERATORS
 from .apply import apply
 from .array import NDArray, wrap
 from .array import empty as _empty
+from .dlpack import Capsule, Taken
 
 __all__ = [
     "arange", "array", "concatenate", "empty", "eye", "from_dlpack", "from_numpy", "full", "histogram", "linspace",
@@ -40,10 +41,12 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
         dtype = np.float32 if dtype is None else dtype
         try:
             if not hasattr(source_array, "__array__") and hasattr(source_array, "__dlpack__"):
-                source_array = np.from_dlpack(source_array)
+                source_array = Taken(source_array).array(np)
             host = np.asarray(source_array)
-            if host.dtype.kind not in "biuf":
-                raise TypeError
+            if not holds_numbers(host.dtype):
+                if dtype_of(host.dtype) is not bf16:
+                    raise TypeError
+                host = host.view(bf16.np)  # the words of MXNet's bfloat16
         except (TypeError, ValueError):
             raise TypeError("source_array must be array like object") from None
     try:
@@ -223,37 +226,13 @@ def from_dlpack(dlpack: Any) -> NDArray:
     """
     bare = not hasattr(dlpack, "__dlpack__")
     if bare:
-        dlpack = _Capsule(dlpack)
+        dlpack = Capsule(dlpack)
     kind, number = dlpack.__dlpack_device__()
     if int(kind) == 2:
         ctx = Context("gpu", number)
-        return wrap(device_of(ctx).xp.from_dlpack(dlpack), ctx)
-    data = np.from_dlpack(dlpack)
-    if bare and not data.flags.writeable:
-        data = np.asarray(_Writable(data))
+        return wrap(Taken(dlpack).array(device_of(ctx).xp), ctx)
+    data = Taken(dlpack).array(np, writable=bare)
     return wrap(data if data.flags.c_contiguous else np.ascontiguousarray(data), Context("cpu", 0))
-
-
-class _Capsule:
-    """Gives a bare capsule the protocol that NumPy reads."""
-
-    def __init__(self, capsule: Any) -> None:
-        self._capsule = capsule
-
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        return self._capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
-
-
-class _Writable:
-    """The memory of an array that NumPy took from an old capsule, and therefore marks as read-only."""
-
-    def __init__(self, data: Any) -> None:
-        self._owner = data
-        address, _ = data.__array_interface__["data"]
-        self.__array_interface__ = {**data.__array_interface__, "data": (address, False)}
 
 
 def to_dlpack_for_read(data: NDArray) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 from .. import recording
 from ..backends.devices import device_of
 from ..base import MXNetError, is_integer, numeric_types
+from ..dtypes import holds_numbers
 from .array import NDArray, wrap
 from .tape import record_call, tracked
 
@@ -97,7 +98,7 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
     if value is None:
         value = np.nan
     if isinstance(value, NDArray):
-        if value._autograd is not None and recording.state.recording:
+        if recording.state.recording and recording.history(value) is not None:
             raise MXNetError(
                 "Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd.\n"
                 "Build the result with concat, where or slices instead, or assign outside autograd.record()."
@@ -113,7 +114,7 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
     else:
         try:
             host = np.asarray(value)
-            if host.dtype.kind not in "biuf":
+            if not holds_numbers(host.dtype):
                 raise TypeError
         except (TypeError, ValueError):
             raise TypeError(
@@ -160,7 +161,7 @@ def normalize(x: NDArray, key: Any) -> Any:
             out.append(_integers(k.as_in_context(x.context)._data, xp))
         elif isinstance(k, (list, tuple, np.ndarray, range)):
             host = np.asarray(k.asnumpy() if isinstance(k, NDArray) else k)
-            if host.dtype.kind not in "iubf":
+            if not holds_numbers(host.dtype):
                 raise _unsupported(key)
             out.append(_integers(xp.asarray(host), xp))
         else:

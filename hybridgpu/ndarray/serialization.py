@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
 from ..base import MXNetError
 from ..context import cpu
-from ..io.params import read_params, saved_with_np_shape, write_params
+from ..io.params import LIST_MAGIC, read_params, saved_with_np_shape, write_params
 from ..io.safetensors import is_safetensors, read_safetensors, write_safetensors
 from ..util import is_np_shape
 from .array import NDArray, wrap
 
-__all__ = ["load", "load_frombuffer", "save"]
+__all__ = ["array_of_record", "load", "load_frombuffer", "save"]
 
 
 def save(fname: str, data: Any) -> None:
@@ -60,7 +61,7 @@ def _result(fname: str, data: bytes) -> Any:
 
 
 def load(fname: str) -> Any:
-    """Read a file of ``save``: a list, or a dict if it has names; '.safetensors' is read as such (bfloat16 as float32).
+    """Read a file of ``save``: a list, or a dict if it has names; '.safetensors' is read as such.
 
     Raises:
         MXNetError: the file is missing, cut short, no such file, or of other shape semantics (``mx.np_shape``).
@@ -81,3 +82,9 @@ def load_frombuffer(buf: bytes) -> Any:
     if not isinstance(buf, (bytes, bytearray, memoryview)):
         raise TypeError("buf required to be a string or bytes")
     return _result("<buffer>", bytes(buf))
+
+
+def array_of_record(record: bytes) -> NDArray:
+    """One array from its bytes in ``save``'s format without the list around them, as MXNet pickles arrays."""
+    one = struct.pack("<QQQ", LIST_MAGIC, 0, 1) + bytes(record) + struct.pack("<Q", 0)
+    return load_frombuffer(one)[0]  # type: ignore[no-any-return]

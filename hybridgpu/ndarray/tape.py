@@ -19,7 +19,7 @@ from ..compiler.passes.differentiate import differentiate
 from ..compiler.passes.simplify import simplify
 from ..compiler.reference import Interpreter
 from ..context import Context
-from ..recording import GradientInfo, state
+from ..recording import GradientInfo, history, state
 from .array import NDArray, wrap
 
 __all__ = [
@@ -47,7 +47,7 @@ def tracked(inputs: Sequence[NDArray]) -> bool:
     if not state.recording:
         return False
     for x in inputs:
-        if x._autograd is not None:
+        if x._autograd is not None and history(x) is not None:
             return True
     return False
 
@@ -64,7 +64,7 @@ class Node:
     __slots__ = ("__weakref__", "inputs", "released", "types")
 
     def __init__(self, inputs: Sequence[NDArray], results: Sequence[NDArray]) -> None:
-        self.inputs: list[GradientInfo | None] = [x._autograd for x in inputs]
+        self.inputs: list[GradientInfo | None] = [history(x) for x in inputs]
         self.types = [r._type for r in results]
         self.released = False
         for k, r in enumerate(results):
@@ -150,8 +150,9 @@ class WritingCall(Node):
 
     def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         for c, t in zip(cotangents, self.types, strict=True):
-            if c is not None and c.shape != t.shape:
-                raise MXNetError(f"a head gradient has shape {c.shape}, its head {t.shape}")
+            if c is not None and c._type.tensor is not t.tensor:
+                # compiled code trusts what it is given
+                raise MXNetError(f"a gradient of type {c._type.tensor!r} arrived where {t.tensor!r} is needed")
         found = self._gradients(cotangents, wanted)
         for write in self.writes:  # last: the derivative may read what they change
             blend(*write)
@@ -339,9 +340,26 @@ def backward(
 
 
 def _head_gradient(head: NDArray, given: NDArray | None) -> NDArray:
+    """What the gradient of ``head`` starts with.
+
+    Raises:
+        MXNetError: ``given`` has another size, element type or device than the head.
+    """
     if given is None:
         return wrap(device_of(head.context).xp.ones(head.shape, head._data.dtype), head.context)
-    return given.reshape(head.shape) if given.size == head.size and given.shape != head.shape else given
+    if given.size != head.size:
+        raise MXNetError(f"a head gradient has shape {given.shape}, its head {head.shape}")
+    if given._type.dtype is not head._type.dtype:
+        expected, got = head._type.dtype.np, given._type.dtype.np
+        raise MXNetError(
+            "Check failed: mshadow: :DataType<DType>::kFlag == type_flag_: TBlob.get_with_shape: data type do not match "
+            f"specified type.Expected: {expected} v.s. given {got}\nWrite head_grad.astype('{expected}')."
+        )
+    if given.context != head.context and "gpu" in (given.context.device_type, head.context.device_type):
+        raise MXNetError(
+            f"a head gradient is on {given.context}, its head on {head.context}\nMove it with as_in_context({head.context})."
+        )
+    return given.reshape(head.shape) if given.shape != head.shape else given
 
 
 def _accumulate(found: dict[Any, NDArray], key: Any, g: NDArray) -> None:

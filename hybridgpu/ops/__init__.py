@@ -3,9 +3,11 @@
 
 from . import (  # noqa: F401
     attention,
+    boxes,
     control_flow,
     conv,
     create,
+    deformable,
     elementwise,
     image,
     indexing,
@@ -20,11 +22,13 @@ from . import (  # noqa: F401
     pooling,
     rearrange,
     reduce,
+    regions,
     resize,
     rnn,
     sampling,
     sequence,
     shape,
+    signal,
     slicing,
     vision,
 )

@@ -140,7 +140,7 @@ def _conv_shapes(p: Values, shapes: list[Any]) -> list[Any]:
 
 
 @operator(
-    "Convolution Convolution_v1",
+    "Convolution",
     "data weight bias",
     params=_CONV,
     optional=_inputs,
@@ -193,6 +193,29 @@ def convolution(b: Builder, p: Values, data: Node, weight: Node, bias: Node | No
         groups=p.num_group,
     )
     return _with_bias(b, y, bias, p)
+
+
+@operator(
+    "Convolution_v1",
+    "data weight bias",
+    params=_CONV,
+    optional=_inputs,
+    infer_inputs=_conv_shapes,
+    samples=(
+        sample(
+            [(1, 2, 6, 5), (4, 2, 3, 2), (4,)], {"kernel": (3, 2), "num_filter": 4, "stride": (2, 1), "pad": (1, 1)}
+        ),
+        sample([(1, 2, 3, 4, 3), (2, 2, 2, 2, 2)], {"kernel": (2, 2, 2), "num_filter": 2, "no_bias": True}),
+    ),
+)
+def convolution_v1(b: Builder, p: Values, *inputs: Node) -> Any:
+    """Convolution of two or three axes, as old model files have it."""
+    if len(p.kernel) not in (2, 3):
+        raise MXNetError(
+            f"Check failed: param_.kernel.ndim() == 3U ({len(p.kernel)} vs. 3) : {len(p.kernel)}D convolution not supported"
+            "\nWrite Convolution."
+        )
+    return convolution.lower(b, p, *inputs)
 
 
 def _deconv_weight(p: Values, channels: int) -> tuple[int, ...]:
@@ -342,6 +365,7 @@ def _counts(p: Values, spatial: Sequence[int]) -> list[int]:
         sample([(1, 2, 7)], {"kernel": (3,), "dilate": (2,)}),
         sample([(1, 2, 3, 4, 3)], {"kernel": (2, 2, 2)}),
     ),
+    named=True,
 )
 def im2col(b: Builder, p: Values, data: Node) -> Node:
     """The windows of the data as columns: (N, C, *S) -> (N, C * window, number of windows)."""
@@ -364,6 +388,7 @@ def im2col(b: Builder, p: Values, data: Node) -> Node:
         sample([(1, 6, 3)], {"output_size": (7,), "kernel": (3,), "dilate": (2,)}),
         sample([(1, 18, 9)], {"output_size": (5, 5), "kernel": (3, 3), "stride": (2, 2), "pad": (1, 1)}),
     ),
+    named=True,
 )
 def col2im(b: Builder, p: Values, data: Node) -> Node:
     """The transpose of im2col: overlapping windows add up."""

@@ -85,14 +85,25 @@ def arange_length(start: float, stop: float, step: float) -> int:
 )
 def arange(b: Builder, p: Values) -> Node:
     """Values at equal distances."""
-    start, stop = (0.0, p.start) if p.stop is None else (p.start, p.stop)
-    n = arange_length(start, stop, p.step)
-    wide = i64 if p.dtype.is_integer and all(v == int(v) for v in (start, p.step)) else f64
-    line = b.iota((n,), 0, wide)
-    values = b.cast(line * p.step + start, p.dtype)
+    shape = getattr(p, "shape", None)  # with infer_range: what the context asks for
+    if p.infer_range and p.stop is None:
+        if shape is None or len(shape) != 1:
+            raise MXNetError("Operator _arange inferring shapes failed. input shapes: output shapes: []")
+        start, total = p.start, shape[0]
+        n = -(-total // p.repeat)
+    else:
+        start, stop = (0.0, p.start) if p.stop is None else (p.start, p.stop)
+        n = arange_length(start, stop, p.step)
+        total = n * p.repeat
+    step = p.step
+    if p.dtype.is_integer:  # as in NumPy and MXNet, integers count in integral steps
+        start, step = int(start), int(step)
+    line = b.iota((n,), 0, i64 if p.dtype.is_integer else f64)
+    values = b.cast(line * step + start, p.dtype)
     if p.repeat == 1:
         return values
-    return b.reshape(b.broadcast(b.reshape(values, (n, 1)), (n, p.repeat)), (n * p.repeat,))
+    repeated = b.reshape(b.broadcast(b.reshape(values, (n, 1)), (n, p.repeat)), (n * p.repeat,))
+    return b.slice(repeated, (0,), (total,))
 
 
 @operator(

@@ -164,6 +164,8 @@ def smooth_l1(b: Builder, p: Values, data: Node) -> Node:
 
     def compute(x: Node) -> Node:
         square = p.scalar * p.scalar
+        if not square:  # the parabola is everywhere
+            return x * x * 0.0
         size = b.abs(x)
         return b.select(b.lt(size, 1 / square), x * x * (0.5 * square), size - 0.5 / square)
 
@@ -188,7 +190,7 @@ def _ones(b: Builder, g: Node, y: Node, inputs: Sequence[Node], static: Any) -> 
     return [b.full_like(inputs[0], 1)]
 
 
-@operator("make_loss", same_shape=True)
+@operator("make_loss", same_shape=True, output_names=("loss",))
 def make_loss(b: Builder, p: Values, data: Node) -> Node:
     """Marks a loss: identity, with a gradient of 1 whatever the head gradient is."""
     return b.custom_gradient(b.copy(data), data, rule="ones")
@@ -245,8 +247,8 @@ def clip(b: Builder, p: Values, data: Node) -> Node:
 
 
 def _clip(b: Builder, x: Node, low: float, high: float) -> Node:
-    # bounds on the left: at a bound the gradient goes to x, as in MXNet
-    return b.min(b.max(x, low), high)
+    # bounds on the left: at a bound the gradient goes to x, as in MXNet; there the upper one wins over both
+    return b.min(b.max(x, low), high) if low <= high else b.select(b.gt(x, high), b.full_like(x, high), b.max(x, low))
 
 
 # -- binary: lhs op rhs, without and with broadcasting
@@ -398,11 +400,13 @@ def _with_scalar(name: str, word: str, reverse: bool) -> None:
     def lower(b: Builder, p: Values, data: Node) -> Node:
         if data.dtype is bool_:  # MXNet computes these in int64
             data = b.cast(data, i64)
+        elif not p.is_int and data.dtype.is_integer:
+            data = b.cast(data, f64)
         scalar = scalar_node(b, data, p.scalar)
         return function(b, scalar, data) if reverse else function(b, data, scalar)
 
     # named as in messages: 'in operator _plus_scalar(name="...")'
-    params = {"scalar": Double(1.0, "the other operand"), "is_int": Bool(True, "written by newer versions")}
+    params = {"scalar": Double(1.0, "the other operand"), "is_int": Bool(True, "False: integers become float64")}
     side = "the scalar is lhs" if reverse else "the scalar is rhs"
     domain = (0.5, 2.0) if word in ("div", "mod", "power") else (-2.0, 2.0)
     left, *rest = name.strip("_").split("_")  # old files: _RMinusScalar, _GreaterEqualScalar
@@ -411,10 +415,11 @@ def _with_scalar(name: str, word: str, reverse: bool) -> None:
         f"{name} _{old}",
         same_shape=True,
         params=params,
+        result_dtype=lambda p, d: f64 if not p.is_int and d[0] is not None and d[0].is_integer else d[0],
         doc=f"{doc}; {side}.",
         domain=domain,
         differentiable=gradient,
-        samples=(sample(None, {"scalar": 1.75}), sample(None, {"scalar": 2})),
+        samples=(sample(None, {"scalar": 1.75}), sample(None, {"scalar": 2, "is_int": False})),
     )(lower)
 
 
@@ -441,6 +446,7 @@ def add_n(b: Builder, p: Values, *args: Node) -> Node:
     dtypes="*TT",
     result_dtype=lambda p, d: d[1] or d[2],
     infer_inputs=lambda p, s: _where_shapes(s),
+    infer_from_results=lambda p, s, results: _where_shapes(s, results[0]),
     samples=tuple(
         sample(shapes, positions={0: (0, 1)})
         for shapes in ([(3, 5)] * 3, [(4,), (4, 2, 3), (4, 2, 3)], [(1,)] * 3, [(0, 3)] * 3)
@@ -462,16 +468,20 @@ def where(b: Builder, p: Values, condition: Node, x: Node, y: Node) -> Node:
     return b.select(b.broadcast(truth(b, condition), x.shape), x, y)
 
 
-def _where_shapes(shapes: list[Any]) -> list[Any]:
-    known = shapes[1] or shapes[2]
-    return [shapes[0] or known, known, known]
+def _where_shapes(shapes: list[Any], result: Any = None) -> list[Any]:
+    """As in MXNet nothing follows for the condition, which may be a vector, and nothing at all before it is known."""
+    if shapes[0] is None:
+        return shapes
+    known = shapes[1] or shapes[2] or result
+    return [shapes[0], known, known]
 
 
 @operator("_contrib_div_sqrt_dim", same_shape=True)
 def div_sqrt_dim(b: Builder, p: Values, data: Node) -> Node:
     """data / sqrt(extent of the last axis)."""
     need_number(data)
-    return data * (1 / math.sqrt(data.shape[-1]))
+    root = math.sqrt(data.shape[-1])
+    return data * (1 / root) if data.dtype.is_float else data / int(root)
 
 
 @operator(
@@ -479,9 +489,9 @@ def div_sqrt_dim(b: Builder, p: Values, data: Node) -> Node:
     same_shape=True,
     params={k: Float(0.0) for k in "abc"},
     samples=(sample(None, {"a": 2, "b": -1, "c": 0.5}), sample()),
+    named=True,
 )
 def quadratic(b: Builder, p: Values, data: Node) -> Node:
     """a * x**2 + b * x + c."""
     need_number(data)
-    y: Node = data * data * p.a + data * p.b + p.c
-    return y
+    return in_floats(b, lambda x: x * x * p.a + x * p.b + p.c, data)

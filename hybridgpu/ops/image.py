@@ -36,7 +36,7 @@ def _saturated(b: Builder, x: Node, dtype: DType) -> Node:
     return b.cast(b.min(b.max(x, 0), 255), dtype)
 
 
-@operator("_image_to_tensor", samples=_PICTURE, result_dtype=lambda p, d: f32)
+@operator("_image_to_tensor", samples=_PICTURE, result_dtype=lambda p, d: f32, named=True)
 def to_tensor(b: Builder, p: Values, data: Node) -> Node:
     """Channels first, float32, divided by 255."""
     _need_image(data)
@@ -61,6 +61,7 @@ def _per_channel(b: Builder, values: tuple[float, ...], data: Node, axis: int) -
     },
     same_shape=True,
     samples=(sample([(3, 4, 5)]), sample([(2, 3, 4, 5)], {"mean": (0.1, 0.2, 0.3), "std": (2.0, 3.0, 4.0)})),
+    named=True,
 )
 def normalize(b: Builder, p: Values, data: Node) -> Node:
     """(x - mean) / std, channels first."""
@@ -120,15 +121,16 @@ def crop(b: Builder, p: Values, data: Node) -> Node:
     params={
         "size": Shape((), "(width, height), or one number for both"),
         "keep_ratio": Bool(False, "one number is the shorter side's new length"),
-        "interp": Int(1, "0: nearest, 1: bilinear"),
+        "interp": Int(1, "0: nearest, 1: bilinear, 2: bicubic"),
     },
     samples=(
         sample([(5, 6, 3)], {"size": (3, 4)}),
         sample([(2, 5, 6, 3)], {"size": 10, "keep_ratio": True, "interp": 0}),
+        sample([(5, 6, 3)], {"size": (8, 3), "interp": 2}),
     ),
 )
 def resize(b: Builder, p: Values, data: Node) -> Node:
-    """Another size, by nearest pixels or bilinearly (pixel centres at halves, as OpenCV)."""
+    """Another size, by nearest pixels, bilinearly or bicubically (pixel centres at halves, as OpenCV)."""
     _need_image(data)
     height, width = data.shape[-3], data.shape[-2]
     if len(p.size) not in (1, 2) or min(p.size) < 1:
@@ -141,8 +143,8 @@ def resize(b: Builder, p: Values, data: Node) -> Node:
         new_width, new_height = p.size[0], int(height * p.size[0] / width)
     else:
         new_width, new_height = int(width * p.size[0] / height), p.size[0]
-    if p.interp not in (0, 1):
-        raise MXNetError(f"Check failed: interp must be 0 (nearest) or 1 (bilinear), not {p.interp}")
+    if p.interp not in (0, 1, 2):
+        raise MXNetError(f"Check failed: interp must be 0 (nearest), 1 (bilinear) or 2 (bicubic), not {p.interp}")
     x = _work(b, data)
     for axis, new in ((data.ndim - 3, new_height), (data.ndim - 2, new_width)):
         x = _resampled(b, x, axis, new, p.interp)
@@ -159,13 +161,33 @@ def _resampled(b: Builder, x: Node, axis: int, new: int, interp: int) -> Node:
     if interp == 0:
         at = b.min(b.floor(position * (old / new)), old - 1)
         return _taken(b, x, at, axis)
-    place = b.min(b.max((position + 0.5) * (old / new) - 0.5, 0), old - 1)
-    low = b.floor(place)
-    weight = place - low
+    place = (position + 0.5) * (old / new) - 0.5
     shape = tuple(new if k == axis else 1 for k in range(x.ndim))
-    weight = b.reshape(weight, shape)
+    if interp == 2:
+        low = b.floor(place)
+        taps = [
+            _taken(b, x, b.min(b.max(low + k, 0), old - 1), axis) * b.reshape(w, shape)
+            for k, w in zip((-1, 0, 1, 2), _cubic(place - low), strict=True)
+        ]
+        return taps[0] + taps[1] + taps[2] + taps[3]
+    place = b.min(b.max(place, 0), old - 1)
+    low = b.floor(place)
+    weight = b.reshape(place - low, shape)
     first, second = _taken(b, x, low, axis), _taken(b, x, b.min(low + 1, old - 1), axis)
     return first + (second - first) * weight
+
+
+def _cubic(t: Node) -> list[Node]:
+    """Weights of the four pixels around a place ``t`` behind the second: Keys' kernel with -0.75, as OpenCV has it."""
+    a = -0.75
+
+    def near(d: Node) -> Node:
+        return ((a + 2) * d - (a + 3)) * d * d + 1
+
+    def far(d: Node) -> Node:
+        return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+
+    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 
 def _taken(b: Builder, x: Node, at: Node, axis: int) -> Node:

@@ -15,7 +15,7 @@ from ..compiler.ir import Builder, Node
 from ..dtypes import bool_, i64
 from .params import Bool, Dtype, Enum, Float, Int, Shape, Values
 from .record import operator, sample, shape_text, tuple_text
-from .shape import axis_of
+from .shape import axis_of, second_without_axis
 
 __all__ = ["bounded"]
 
@@ -76,6 +76,7 @@ def batch_take(b: Builder, p: Values, a: Node, indices: Node) -> Node:
         "mode": Enum("clip", "out of range", choices=("clip", "wrap")),
     },
     dtypes="**",
+    infer_inputs=second_without_axis,
     method="pick",
     samples=(
         sample([(3, 4), (3,)], None, {1: (-2, 5)}),
@@ -287,12 +288,13 @@ def fill_element_0index(b: Builder, p: Values, lhs: Node, mhs: Node, rhs: Node) 
         sample([(4,)], {"shape": (3, 4)}, {0: (0, 11)}),
         sample([(2, 3)], {"shape": (-1, 4, 5)}, {0: (0, 100)}),
     ),
+    named=True,
 )
 def unravel_index(b: Builder, p: Values, data: Node) -> Node:
     """Coordinates of flat positions: a new first axis, one entry an axis of ``shape``."""
     if not p.shape:
         raise MXNetError("Check failed: unravel_index needs a shape")
-    rest, found = b.cast(data, i64), []
+    rest, found = b.stop_gradient(b.cast(data, i64)), []
     for extent in p.shape[:0:-1]:
         above = rest / extent
         found.append(rest - above * extent)
@@ -310,6 +312,7 @@ def unravel_index(b: Builder, p: Values, data: Node) -> Node:
         sample([(2, 5)], {"shape": (3, 4)}, {0: (0, 2)}),
         sample([(3, 2, 2)], {"shape": (-1, 4, 5)}, {0: (0, 3)}),
     ),
+    named=True,
 )
 def ravel_multi_index(b: Builder, p: Values, data: Node) -> Node:
     """Flat positions of coordinates, which stand along the first axis."""
@@ -322,7 +325,7 @@ def ravel_multi_index(b: Builder, p: Values, data: Node) -> Node:
     total: Any = None
     for axis, extent in enumerate(p.shape):
         row = b.slice(data, (axis, *(0,) * (data.ndim - 1)), (axis + 1, *data.shape[1:]))
-        at = b.cast(b.reshape(row, data.shape[1:]), i64)
+        at = b.stop_gradient(b.cast(b.reshape(row, data.shape[1:]), i64))
         total = at if total is None else total * extent + at
     y = b.cast(total, data.dtype)
     return y if y.ndim else b.reshape(y, (1,))

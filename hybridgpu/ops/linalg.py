@@ -204,27 +204,36 @@ def trsm(b: Builder, p: Values, A: Node, B: Node) -> Node:
 # -- factorisations, inverses, determinants
 
 
-@operator("_linalg_potrf linalg_potrf", "A", domain=(0.5, 2.0), samples=(sample([(4, 1, 1)]),))
+@operator(
+    "_linalg_potrf linalg_potrf",
+    "A",
+    params={"lower": Bool(True, "else the upper triangular U of A = U**T U, from the upper triangle")},
+    domain=(0.5, 2.0),
+    samples=(sample([(4, 1, 1)]), sample([(4, 1, 1)], {"lower": False})),
+)
 def potrf(b: Builder, p: Values, A: Node) -> Node:
     """The lower triangular L of a symmetric positive definite A = L L**T. Only the lower triangle of A is read;
     its gradient is symmetric."""
     _check_square(A, "potrf")
-    return b.cholesky(A)
+    return b.cholesky(A) if p.lower else swap(b, b.cholesky(swap(b, A)))
 
 
 @operator(
     "_linalg_potri linalg_potri",
     "A",
+    params={"lower": Bool(True, "else (A**T A)**-1 for an upper triangular A")},
     domain=(0.5, 2.0),
     samples=(
         sample([(4, 1, 1)]),
         sample([(2, 3, 3)]),
+        sample([(2, 3, 3)], {"lower": False}),
     ),
 )
 def potri(b: Builder, p: Values, A: Node) -> Node:
     """(A A**T)**-1 for a lower triangular A, which is the inverse of what potrf factorised."""
     _check_square(A, "potri")
-    inverse = b.tri_solve(A, eye(b, A), lower=True)
+    lower = A if p.lower else swap(b, A)
+    inverse = b.tri_solve(lower, eye(b, A), lower=True)
     return b.dot(swap(b, inverse), inverse)
 
 
@@ -247,6 +256,7 @@ def inverse(b: Builder, p: Values, A: Node) -> Node:
     "_linalg_det linalg_det",
     "A",
     domain=(0.5, 2.0),
+    kept=2,  # factors and pivots
     samples=(
         sample([(3, 3)]),
         sample([(2, 2, 2, 2)]),
@@ -263,6 +273,7 @@ def det(b: Builder, p: Values, A: Node) -> Node:
     "A",
     domain=(0.5, 2.0),
     outputs=2,
+    kept=2,  # factors and pivots
     samples=(
         sample([(3, 3)]),
         sample([(2, 2, 2, 2)]),

@@ -29,7 +29,7 @@ _NORMALIZATION = Enum(
 
 
 def _wide(b: Builder, x: Node) -> Node:
-    return b.cast(x, f32) if x.dtype.short == "f16" else x
+    return b.cast(x, f32) if x.dtype.is_half else x
 
 
 def _inconsistent(label: Sequence[int], wanted: Sequence[int]) -> MXNetError:
@@ -272,7 +272,7 @@ _regression(
     "MAERegressionOutput",
     "absolute_regression",
     lambda b, x: b.copy(x),
-    lambda b, y, label: b.sign(y - label),
+    lambda b, y, label: b.select(b.gt(y - label, 0), b.full_like(y, 1), b.full_like(y, -1)),  # -1 for equal ones
     "Identity, with the gradient of the distance from the label.",
 )
 
@@ -332,6 +332,7 @@ def _svm_gradient(
         sample([(4,)], {"normalization": "batch"}),
         sample([(2, 3, 4)]),
     ),
+    named=True,
 )
 def make_loss(b: Builder, p: Values, data: Node) -> Node:
     """Marks a loss: identity, with a constant gradient."""
@@ -372,6 +373,7 @@ def _sparse_shapes(p: Values, shapes: list[Any]) -> list[Any]:
         "momentum": Float(0.9, "how much of the running average stays"),
     },
     auxiliary=("moving_avg",),
+    initial={"moving_avg": '["zero", {}]'},
     infer_inputs=_sparse_shapes,
     mutates=lambda p, training: [Write(1, 1, p.momentum)],
     mutates_in_backward=True,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from .elementwise import rectified
 from .linear import need_float
 from .params import Bool, Dtype, Enum, Float, Int, Param, Shape, Values
 from .record import operator, sample, shape_text, tuple_text
-from .shape import axis_of
+from .shape import axis_of, second_without_axis
 
 _ACTIVATIONS: dict[str, Callable[[Builder, Node], Node]] = {
     "relu": rectified,
@@ -71,6 +72,7 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
         *(sample([(3, 5)], {"act_type": kind}) for kind in ("elu", "gelu", "leaky", "rrelu", "selu")),
         sample([(2, 3, 4), (3,)], {"act_type": "prelu"}),
         sample([(2, 3), (1,)], {"act_type": "prelu"}),
+        sample([(2, 3, 4), (2, 3)], {"act_type": "prelu"}),
         sample([(1,)], {"slope": 0.1}),
         sample([(0, 3)], {"act_type": "elu", "slope": 0.5}),
     ),
@@ -90,6 +92,17 @@ def leaky_relu(b: Builder, p: Values, data: Node, gamma: Node | None = None) -> 
                     f"Shape inconsistent, Provided = {shape_text(gamma.shape)}, inferred shape={tuple_text((data.shape[1],))}"
                 )
             slope = b.reshape(gamma, (1, gamma.shape[0], *(1,) * (data.ndim - 2)))
+        elif gamma.ndim == 2 and data.ndim > 1:  # of each sample and channel
+            if any(g not in (1, d) for g, d in zip(gamma.shape, data.shape, strict=False)):
+                raise MXNetError(
+                    f"Shape inconsistent, Provided = {shape_text(gamma.shape)}, inferred shape={tuple_text(data.shape[:2])}"
+                )
+            slope = b.reshape(gamma, (*gamma.shape, *(1,) * (data.ndim - 2)))
+        elif gamma.ndim != 1:
+            raise MXNetError(
+                f"Check failed: gamma of PReLU has shape {shape_text(gamma.shape)}: one slope, one a channel or one a "
+                "sample and channel"
+            )
         return b.select(b.gt(data, 0), data, data * slope)
     if kind == "elu":
         return b.select(b.gt(data, 0), data, b.expm1(data) * p.slope)
@@ -146,7 +159,7 @@ def _softmax(b: Builder, p: Values, data: Node, length: Node | None, sign: float
     need_float(data)
     axis = axis_of(p.axis, data.ndim)
     # half precision is summed in float
-    x = b.cast(data, f32) if data.dtype.short == "f16" else data
+    x = b.cast(data, f32) if data.dtype.is_half else data
     if sign < 0:
         x = -x
     if p.temperature is not None and p.temperature != 1:
@@ -169,6 +182,7 @@ def _softmax(b: Builder, p: Values, data: Node, length: Node | None, sign: float
     params=dict(_SOFTMAX),
     optional=_softmax_inputs,
     dtypes="**",
+    infer_inputs=second_without_axis,
     method="softmax",
     samples=(*_SOFTMAX_SAMPLES, sample([(4, 5), (4,)], {"use_length": True}, {1: (1, 5)})),
 )
@@ -177,7 +191,9 @@ def softmax(b: Builder, p: Values, data: Node, length: Node | None = None) -> No
     return _softmax(b, p, data, length, 1, log=False)
 
 
-@operator("log_softmax", same_shape=True, params=dict(_SOFTMAX), method="log_softmax", samples=_SOFTMAX_SAMPLES)
+@operator(
+    "log_softmax", same_shape=True, params=dict(_SOFTMAX), method="log_softmax", samples=_SOFTMAX_SAMPLES, named=True
+)
 def log_softmax(b: Builder, p: Values, data: Node) -> Node:
     """log(softmax(x)) without underflow."""
     return _softmax(b, p, data, None, 1, log=True)
@@ -192,23 +208,20 @@ def softmin(b: Builder, p: Values, data: Node) -> Node:
 @operator(
     "SoftmaxActivation",
     same_shape=True,
-    params={"mode": Enum("instance", "over all features or over axis 1", choices=("channel", "instance"))},
+    params={"mode": Enum("instance", "over the last axis or over axis 1", choices=("channel", "instance"))},
     samples=(sample([(3, 5)]), sample([(2, 3, 4)]), sample([(2, 3, 4)], {"mode": "channel"}), sample([(1, 1)])),
 )
 def softmax_activation(b: Builder, p: Values, data: Node) -> Node:
-    """softmax over axis 1 (channel) or over all but the first axis (instance)."""
+    """softmax over axis 1 (channel) or over the last one (instance)."""
     need_float(data)
-    if p.mode == "channel":
-        return stable_softmax(b, data, 1)
-    flat = b.reshape(data, (data.shape[0], data.size // max(data.shape[0], 1)))
-    return b.reshape(stable_softmax(b, flat, 1), data.shape)
+    return stable_softmax(b, data, 1 if p.mode == "channel" else -1)
 
 
 @operator(
     "Dropout",
     same_shape=True,
     params={
-        "p": Float(0.5, "probability of dropping"),
+        "p": Float(0.5, "probability of dropping", within=(0, 1)),
         "mode": Enum("training", "when it acts", choices=("always", "training")),
         "axes": Shape((), "axes along which one mask is shared"),
         "cudnn_off": Bool(False, "accepted"),
@@ -216,6 +229,7 @@ def softmax_activation(b: Builder, p: Values, data: Node) -> Node:
     outputs=2,
     visible=1,
     output_names=("output", "mask"),
+    named=True,
 )
 def dropout(b: Builder, p: Values, data: Node) -> tuple[Node, Node]:
     """Zero with probability p and scale the rest by 1 / (1 - p) in training; identity otherwise."""
@@ -223,6 +237,8 @@ def dropout(b: Builder, p: Values, data: Node) -> tuple[Node, Node]:
         return b.copy(data), b.full_like(data, 1)
     shape = tuple(1 if k in p.axes else d for k, d in enumerate(data.shape))
     keep = b.ge(_uniform01(b, shape), p.p)
-    mask = b.select(keep, b.full(shape, 1 / (1 - p.p) if p.p < 1 else 0, data.dtype), b.full(shape, 0, data.dtype))
+    # nothing is left to scale with p = 1: 0 / 0, as in MXNet
+    kept, dropped = (1 / (1 - p.p), 0.0) if p.p < 1 else (math.nan, math.nan)
+    mask = b.select(keep, b.full(shape, kept, data.dtype), b.full(shape, dropped, data.dtype))
     mask = b.broadcast(mask, data.shape)
     return data * mask, mask

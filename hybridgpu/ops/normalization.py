@@ -28,7 +28,7 @@ __all__ = ["standardize"]
 
 def _wide(b: Builder, x: Node) -> Node:
     """Half precision as float."""
-    return b.cast(x, f32) if x.dtype.short == "f16" else x
+    return b.cast(x, f32) if x.dtype.is_half else x
 
 
 def _along(b: Builder, vector: Node, like: Node, axis: int) -> Node:
@@ -224,7 +224,7 @@ def _batch_dtypes(p: Values, dtypes: list[DType | None]) -> list[DType | None]:
 
 def _statistics_type(data: DType) -> DType:
     """The parameters of half precision data are float32."""
-    return f32 if data.short == "f16" else data
+    return f32 if data.is_half else data
 
 
 def _batch_results(p: Values, dtypes: Sequence[DType | None]) -> tuple[DType | None, ...]:
@@ -444,6 +444,7 @@ def sync_batch_norm(b: Builder, p: Values, *inputs: Node) -> list[Node]:
         sample([(2, 3, 70)], {"mode": "spatial", "eps": 0.1}),
         sample([(1, 1)]),
     ),
+    named=True,
 )
 def l2_normalization(b: Builder, p: Values, data: Node) -> tuple[Node, Node]:
     """data / sqrt(sum(data**2) + eps) over each sample, over its channels, or over each channel's positions."""

@@ -207,7 +207,7 @@ def lamb_step(b: Builder, s: Scalars, lr: Node, weight: Node, g: Node, r1: Node,
 
 
 def wide(b: Builder, x: Node) -> Node:
-    return b.cast(x, f32) if x.dtype.short == "f16" else x
+    return b.cast(x, f32) if x.dtype.is_half else x
 
 
 def _plain(name: str, states: str, params: dict[str, Param], step: Step, doc: str, example: dict[str, Any]) -> None:

@@ -262,6 +262,7 @@ def _expect(name: str, data: Sequence[Node], count: int) -> None:
     accumulates=lambda p: not p.init_output,
     differentiable=False,
     samples=(sample([(3, 5)]), sample([(70,)])),
+    named=True,
 )
 def all_finite(b: Builder, p: Values, data: Node) -> Node:
     """1 if no element is infinite or NaN, else 0, as a float array of one element."""

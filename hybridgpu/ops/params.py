@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,12 +50,18 @@ def text_of(value: Any) -> str:
     if isinstance(value, DType):
         return value.name
     if isinstance(value, (np.dtype, type)):
-        return str(np.dtype(value).name)
-    if isinstance(value, np.generic):
-        return str(value.item())
-    if isinstance(value, (list, tuple, np.ndarray)):  # NumPy numbers as Python's
-        return str(tuple(v.item() if isinstance(v, np.generic) else v for v in value))
+        found = np.dtype(value)
+        return str(found.names[0] if found.names else found.name)  # a field: the bfloat16 of MXNet's Python
+    if isinstance(value, list):
+        return f"[{', '.join(map(_entry_text, value))}]"
+    if isinstance(value, (tuple, np.ndarray)):
+        return f"({', '.join(map(_entry_text, value))}{',' if len(value) == 1 else ''})"
     return str(value)
+
+
+def _entry_text(value: Any) -> str:
+    """NumPy numbers as Python's, which is how MXNet saw them."""
+    return str(value) if isinstance(value, np.generic) else repr(value)
 
 
 @dataclass(frozen=True)
@@ -106,8 +113,11 @@ class Param:
         return self.expects
 
 
+_LONG = re.compile(r"(?<=\d)L\b")  # how Python 2 wrote integers, in files of its time
+
+
 def _literal(value: Any) -> Any:
-    return ast.literal_eval(value.strip()) if isinstance(value, str) else value
+    return ast.literal_eval(_LONG.sub("", value.strip())) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True)
@@ -121,16 +131,24 @@ class Int(Param):
         value = _literal(value)
         if isinstance(value, (bool, np.bool_)) or int(value) != value:
             raise ValueError
-        if self.low is not None and value < self.low:
+        if not (-(1 << 63) if self.low is None else self.low) <= value < 1 << 63:
             raise ValueError
         return int(value)
 
 
 @dataclass(frozen=True)
 class Float(Param):
-    """A number; integers and text too."""
+    """A number; integers and text too; ``within`` bounds it on both sides."""
 
+    within: tuple[float, float] | None = None
     expects: str = field(default="float", init=False)
+
+    def parse(self, name: str, value: Any) -> Any:
+        number = super().parse(name, value)
+        if self.within is not None and number is not None and not self.within[0] <= number <= self.within[1]:
+            low, high = self.within
+            raise MXNetError(f"value {value} for Parameter {name} exceed bound [{low:g},{high:g}]\n{name}: {self.doc}")
+        return number
 
     def convert(self, value: Any) -> float:
         if isinstance(value, (bool, np.bool_)) or value in ("True", "False"):
@@ -212,7 +230,7 @@ class Shape(Param):
     def _entry(self, v: Any) -> int | None:
         if v is None and self.holes:
             return None
-        if isinstance(v, (bool, np.bool_)) or int(v) != v:
+        if isinstance(v, (bool, np.bool_)) or int(v) != v or not -(1 << 63) <= v < 1 << 63:
             raise ValueError
         return int(v)
 
@@ -241,15 +259,18 @@ class Axis(Param):
 
 @dataclass(frozen=True)
 class Dtype(Param):
-    """An element type, by name or class."""
+    """An element type, by name or class; None in Python is float64, as for ``numpy.dtype``."""
 
     expects: str = field(default="string", init=False)
+
+    def parse(self, name: str, value: Any) -> Any:
+        return super().parse(name, "float64" if value is None else value)
 
     def convert(self, value: Any) -> DType:
         return dtype_of(value)
 
     def invalid(self, name: str, value: Any) -> MXNetError:
-        valid = "'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8'"
+        valid = "'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8'"
         return MXNetError(f"Invalid Input: '{value}', valid values are: {{{valid}}}")
 
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.primitives.gradient import gradient_rule
@@ -42,7 +40,7 @@ def _workspace(p: Values) -> int:
 
 
 @operator(
-    "Pooling Pooling_v1",
+    "Pooling",
     params=_POOL,
     outputs=_workspace,
     visible=1,
@@ -72,6 +70,7 @@ def _workspace(p: Values) -> int:
         sample([(1, 2, 4, 4)], {"kernel": (2, 2), "pool_type": "lp", "p_value": 2}),
         sample([(0, 2, 4, 4)], {"kernel": (2, 2), "pool_type": "avg"}),
     ),
+    named=True,
 )
 def pooling(b: Builder, p: Values, data: Node) -> Sequence[Node]:
     """Reduce windows: their maximum, average, sum, or the p-th root of their sum of p-th powers.
@@ -136,7 +135,7 @@ def _pooled(b: Builder, p: Values, x: Node) -> Node:
         count.append(1 + (rest if p.pooling_convention != "full" else rest + step - 1) // step)
     if same:
         count = [-(-spatial[0] // stride[0])]
-    outside = float(np.finfo(x.dtype.np).min) if p.pool_type == "max" else 0
+    outside = float(x.dtype.finfo.min) if p.pool_type == "max" else 0
     windows = windowed(b, x, p.kernel, stride, (1,) * n, count, pad, outside)
     y = _reduced(b, p, windows, tuple(range(n)))
     return y * _shares(b, p, spatial, y.shape, stride, pad, y.dtype) if p.pool_type == "avg" else y
@@ -200,6 +199,44 @@ def _shares(
         counted = b.min(start + size, end) - b.max(start, first)
         share = 1 / b.cast(b.max(counted, 1), dtype) * share
     return share
+
+
+@operator(
+    "Pooling_v1",
+    params={
+        **{k: _POOL[k] for k in ("kernel", "global_pool", "pooling_convention", "stride", "pad")},
+        "pool_type": Enum("max", "what a window becomes", choices=("avg", "max", "sum")),
+        "pooling_convention": Enum("valid", "windows that overrun the end: none or one", choices=("full", "valid")),
+    },
+    samples=(
+        *(
+            sample(
+                [(1, 2, 6, 7)], {"kernel": (3, 2), "stride": (2, 3), "pooling_convention": "full", "pool_type": kind}
+            )
+            for kind in ("max", "avg", "sum")
+        ),
+        sample([(2, 3, 4, 5)], {"global_pool": True, "pool_type": "avg"}),
+        sample([(1, 2, 4, 5, 4)], {"kernel": (2, 3, 2), "pad": (1, 1, 1), "pool_type": "avg"}),
+    ),
+    named=True,
+)
+def pooling_v1(b: Builder, p: Values, data: Node) -> Node:
+    """Pooling of two or three axes, as old model files have it.
+
+    Averages divide by the size of the window wherever it is, and padding takes part in maxima as zeros.
+    """
+    if data.ndim not in (4, 5):
+        raise MXNetError(
+            f"Check failed: dshape.ndim() >= 4 ({data.ndim} vs. 4) : Input data should be {_WORDS[4]} Or {_WORDS[5]}"
+            "\nWrite Pooling."
+        )
+    given = {**p.as_dict(), "pool_type": "sum" if p.pool_type == "avg" else p.pool_type}
+    if p.pool_type == "max" and any(p.pad) and not p.global_pool:
+        pad = (0, 0, *given.pop("pad"))
+        data = b.pad(data, pad, pad, 0)
+    y = pooling.build(b, pooling.parse(given), [data])[0]
+    window = data.shape[2:] if p.global_pool else p.kernel
+    return y * (1 / max(1, prod(window))) if p.pool_type == "avg" else y
 
 
 # -- pooling to a size

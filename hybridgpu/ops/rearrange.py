@@ -9,7 +9,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.primitives.gradient import gradient_rule
-from ..dtypes import bool_, f64, i64, u8
+from ..dtypes import bool_, f32, f64, i64, u8
 from .linalg import diagonal, matrix_of_diagonal
 from .linear import need_float
 from .params import Bool, Double, Enum, Float, Int, Param, Shape, Text, Values
@@ -36,6 +36,7 @@ __all__: list[str] = []
         sample([(2, 2, 3, 4)], {"mode": "edge", "pad_width": (0, 0, 0, 0, 1, 2, 0, 3)}),
         sample([(1, 2, 3, 4, 3)], {"mode": "reflect", "pad_width": (0, 0, 0, 0, 1, 2, 0, 3, 2, 0)}),
     ),
+    named=True,
 )
 def pad(b: Builder, p: Values, data: Node) -> Node:
     """Surround the last axes of a 4-D or 5-D array with a constant, its edge, or its mirror image."""
@@ -106,6 +107,7 @@ def _repeated(b: Builder, x: Node, axis: int, count: int) -> Node:
         sample([(3, 5)], {"k": 1}),
         sample([(2, 3, 4)], {"axis1": 2, "axis2": 0}),
     ),
+    named=True,
 )
 def diag(b: Builder, p: Values, data: Node) -> Node:
     """The diagonal of two axes, as a new last axis; of a vector: the matrix with that diagonal."""
@@ -120,7 +122,7 @@ def diag(b: Builder, p: Values, data: Node) -> Node:
         )
     rest = [k for k in range(data.ndim) if k not in (one, two)]
     y = diagonal(b, b.transpose(data, [*rest, one, two]), p.k)
-    if not y.shape[-1]:
+    if p.k > data.shape[two] or -p.k > data.shape[one]:
         raise MXNetError("Diagonal does not exist.")
     return y
 
@@ -143,7 +145,11 @@ _BLOCK: dict[str, Param] = {"block_size": Int(doc="extent of the blocks")}
 
 
 @operator(
-    "depth_to_space", params=dict(_BLOCK), method="depth_to_space", samples=(sample([(2, 8, 2, 3)], {"block_size": 2}),)
+    "depth_to_space",
+    params=dict(_BLOCK),
+    method="depth_to_space",
+    samples=(sample([(2, 8, 2, 3)], {"block_size": 2}),),
+    named=True,
 )
 def depth_to_space(b: Builder, p: Values, data: Node) -> Node:
     """Channels laid out as blocks in the plane: (N, B*B*C, H, W) becomes (N, C, H*B, W*B)."""
@@ -159,7 +165,11 @@ def depth_to_space(b: Builder, p: Values, data: Node) -> Node:
 
 
 @operator(
-    "space_to_depth", params=dict(_BLOCK), method="space_to_depth", samples=(sample([(2, 2, 4, 6)], {"block_size": 2}),)
+    "space_to_depth",
+    params=dict(_BLOCK),
+    method="space_to_depth",
+    samples=(sample([(2, 2, 4, 6)], {"block_size": 2}),),
+    named=True,
 )
 def space_to_depth(b: Builder, p: Values, data: Node) -> Node:
     """Blocks of the plane stacked as channels: (N, C, H*B, W*B) becomes (N, B*B*C, H, W)."""
@@ -283,7 +293,8 @@ def arange_like(b: Builder, p: Values, data: Node) -> Node:
         count *= d
     line = b.iota((count,), 0, i64)
     line = line / p.repeat if p.repeat > 1 else line
-    return b.reshape(b.cast(b.cast(line, f64) * p.step + p.start, data.dtype), shape)
+    start, step = (p.start, p.step) if data.dtype.is_float else (int(p.start), int(p.step))
+    return b.reshape(b.cast(b.cast(line, f64) * step + start, data.dtype), shape)
 
 
 @operator(
@@ -293,6 +304,7 @@ def arange_like(b: Builder, p: Values, data: Node) -> Node:
         sample([(3, 4)]),
         sample([(2, 3, 4)], {"axes": (2, 0)}),
     ),
+    named=True,
 )
 def index_array(b: Builder, p: Values, data: Node) -> Node:
     """The index of every element, as a new last axis of int64."""
@@ -441,4 +453,6 @@ def amp_multicast(b: Builder, p: Values, *data: Node) -> list[Node]:
     if not floats:
         return [b.copy(x) for x in data]
     target = (min if p.cast_narrow else max)(floats, key=lambda d: d.size)
+    if target.is_half and len(set(floats)) > 1 and not p.cast_narrow:
+        target = f32  # of float16 and bfloat16 neither holds the other
     return [b.copy(x) if x.dtype is target or not x.dtype.is_float else b.cast(x, target) for x in data]

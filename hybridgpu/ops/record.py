@@ -88,9 +88,12 @@ class Operator:
         auxiliary: inputs that are states, not arguments.
         outputs: number of results, or (values) -> number.
         visible: how many of them callers see, or (values) -> number; None means all.
-        output_names: suffixes of output names, () for 'output' (or 'output0' … for several).
+        kept: further results that MXNet keeps for its own gradient: files count them, nothing here makes them.
+        output_names: suffixes of output names or (index) -> suffix, () for 'output' (or 'output0' … for several).
+        named: MXNet registered a name for the only input ``data``; it shows others to monitors as ``input0``.
         dtypes: a letter an input; inputs with one letter have one dtype, '*' takes any.
         same_shape: inputs and result have one shape.
+        same_size: the input and the result have as many elements: one unknown extent follows from the others.
         result_dtype: (values, input dtypes) -> dtype of the results, or a tuple of one a result, where it is
             not the attribute ``dtype`` or the first input's; used where shapes are unknown.
         infer_dtypes: (values, input dtypes) -> input dtypes, filling in None where ``dtypes`` cannot say it.
@@ -125,9 +128,12 @@ class Operator:
     auxiliary: tuple[str, ...] = ()
     outputs: int | Callable[[Values], int] = 1
     visible: int | Callable[[Values], int] | None = None
-    output_names: tuple[str, ...] = ()
+    kept: int = 0
+    output_names: tuple[str, ...] | Callable[[int], str] = ()
+    named: bool = False
     dtypes: str = ""
     same_shape: bool = False
+    same_size: bool = False
     result_dtype: Callable[[Values, Sequence[DType | None]], DType | tuple[DType | None, ...] | None] | None = None
     infer_dtypes: Callable[[Values, list[DType | None]], list[DType | None]] | None = None
     infer_inputs: Callable[[Values, list[Any]], list[Any]] | None = None
@@ -226,6 +232,10 @@ class Operator:
             return [f"{base}{k}" for k in range(count or 0)]
         return named if self.optional else list(self.inputs)
 
+    def monitored_names(self, values: Values, count: int) -> list[str]:
+        """Names of the inputs in use as monitors are told them."""
+        return ["input0"] if self.inputs == ("data",) and not self.named else self.input_names(values, count)
+
     def auxiliary_names(self, values: Values) -> Sequence[str]:
         """Names of the inputs that are states."""
         return self.auxiliary
@@ -248,12 +258,11 @@ class Operator:
             return list(self.mutates(values, training))
         return [Write(target, result) for target, result in self.mutates.items()]
 
-    def output_suffixes(self, values: Values) -> list[str]:
-        """What follows ``<node name>_`` in the names of the results."""
-        count = self.num_outputs(values)
+    def output_suffix(self, values: Values, index: int) -> str:
+        """What follows ``<node name>_`` in the name of a result."""
         if self.output_names:
-            return [self.output_names[k] for k in range(count)]
-        return ["output"] if count == 1 else [f"output{k}" for k in range(count)]
+            return self.output_names(index) if callable(self.output_names) else self.output_names[index]
+        return "output" if self.num_outputs(values) + self.kept == 1 else f"output{index}"
 
     # -- lowering
 
@@ -299,7 +308,11 @@ class Operator:
     def fill_shapes(self, values: Values, shapes: list[Any]) -> list[Any]:
         """Input shapes with what can be told from the others filled in (None: unknown)."""
         if self.infer_inputs is not None:
-            return self.infer_inputs(values, shapes)
+            try:
+                return self.infer_inputs(values, shapes)
+            except (TypeError, ValueError, IndexError, ArithmeticError) as e:  # attributes that do not fit the shapes
+                given = ", ".join("?" if s is None else shape_text(s) for s in shapes)
+                raise MXNetError(f"operator {self.name} does not take inputs of {given}: {e}") from e
         if self.same_shape:
             known = next((s for s in shapes if s is not None), None)
             return [known if s is None else s for s in shapes]

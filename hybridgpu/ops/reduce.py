@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..dtypes import bool_, f32
+from ..dtypes import bool_
 from .elementwise import in_floats, need_number
 from .params import Axis, Bool, Dtype, Int, Values
 from .record import operator, sample, shape_text
@@ -80,6 +80,17 @@ def _nan_to(value: float) -> Callable[[Builder, Node], Node]:
     return lambda b, x: b.select(b.isnan(x), b.full_like(x, value), x) if x.dtype.is_float else x
 
 
+def _extreme(how: str) -> Callable[[Builder, Node, tuple[int, ...]], Node]:
+    def lower(b: Builder, x: Node, axes: tuple[int, ...]) -> Node:
+        if not x.size:
+            raise MXNetError(
+                f"Check failed: (*in_attrs)[0].Size() > 0U (0 vs. 0) : Reduction input's size should > 0 {shape_text(x.shape)}"
+            )
+        return b.reduce(how, x, axes)
+
+    return lower
+
+
 _reduction("sum sum_axis", _sum, "Sum over axes.")
 _reduction("mean", lambda b, x, axes: b.mean(x, axes), "Mean over axes; integers are cut towards zero.")
 _reduction("prod", lambda b, x, axes: b.reduce("prod", x, axes), "Product over axes.", domain=(0.5, 1.5))
@@ -92,15 +103,15 @@ _reduction(
 )
 _reduction(
     "max max_axis",
-    lambda b, x, axes: b.reduce("amax", x, axes),
+    _extreme("amax"),
     "Largest element over axes; NaN wins.",
-    samples=(*_REDUCED, _EMPTY[0]),
+    samples=_REDUCED,
 )
 _reduction(
     "min min_axis",
-    lambda b, x, axes: b.reduce("amin", x, axes),
+    _extreme("amin"),
     "Smallest element over axes; NaN wins.",
-    samples=(*_REDUCED, _EMPTY[0]),
+    samples=_REDUCED,
 )
 
 
@@ -143,7 +154,16 @@ def norm(b: Builder, p: Values, data: Node) -> Node:
 def _arg(name: str, doc: str) -> None:
     def lower(b: Builder, p: Values, data: Node) -> Node:
         axes = reduction_axes(None if p.axis is None else (p.axis,), data.shape)
-        y = b.cast(getattr(b, name)(data, axes=axes), f32)
+        if p.axis is None and not data.size:
+            raise MXNetError(
+                "Check failed: inputs[0].shape_.Size() != 0U (0 vs. 0) : attempt to search an empty sequence"
+            )
+        if p.axis is not None and not data.shape[axes[0]]:
+            raise MXNetError(
+                "Check failed: inputs[0].shape_[axis] != 0 (0 vs. 0) : searching input tensor of shape "
+                f"{shape_text(data.shape)} along axis = {axes[0]} of zero dim-size is not allowed"
+            )
+        y = b.cast(getattr(b, name)(data, axes=axes), data.dtype)
         if p.axis is None and p.keepdims:
             return b.reshape(y, (1,) * data.ndim)
         return shape_back(b, y, data, axes, p.keepdims)
@@ -157,7 +177,6 @@ def _arg(name: str, doc: str) -> None:
         params=params,
         method=name,
         differentiable=False,
-        result_dtype=lambda p, d: f32,
         samples=(
             sample([(3, 5)], {"axis": 1}),
             sample([(3, 70)], {"axis": 0, "keepdims": True}),
@@ -170,20 +189,19 @@ def _arg(name: str, doc: str) -> None:
     )(lower)
 
 
-_arg("argmax", "Index of the first largest element, as float32.")
-_arg("argmin", "Index of the first smallest element, as float32.")
+_arg("argmax", "Index of the first largest element, in the type of the data.")
+_arg("argmin", "Index of the first smallest element, in the type of the data.")
 
 
 @operator(
     "argmax_channel",
     method="argmax_channel",
     differentiable=False,
-    result_dtype=lambda p, d: f32,
     samples=(sample([(3, 5)]), sample([(2, 3, 4)]), sample([(1, 1)])),
 )
 def argmax_channel(b: Builder, p: Values, data: Node) -> Node:
     """argmax along axis 1."""
-    return shape_back(b, b.cast(b.argmax(data, axes=(1,)), f32), data, (1,), False)
+    return shape_back(b, b.cast(b.argmax(data, axes=(1,)), data.dtype), data, (1,), False)
 
 
 @operator(
@@ -196,6 +214,7 @@ def argmax_channel(b: Builder, p: Values, data: Node) -> Node:
         sample([(2, 3, 4)], {"axes": (0, 2), "keepdims": True}),
         sample([(1, 1)], {"axes": (0,)}),
     ),
+    named=True,
 )
 def moments(b: Builder, p: Values, data: Node) -> tuple[Node, Node]:
     """Mean and (biased) variance over axes."""

@@ -55,7 +55,7 @@ def _upsampling_shapes(p: Values, shapes: list[Any]) -> list[Any]:
     count_param="num_args",
     optional=_upsampling_inputs,
     infer_inputs=_upsampling_shapes,
-    initial={"weight": '["bilinear", {}]'},
+    initial={"weight": '["bilinear", {}]', "arg1": '["bilinear", {}]'},  # the second input, of whatever kind
     samples=(
         sample([(1, 2, 3, 4)], {"scale": 2, "sample_type": "nearest"}),
         sample([(1, 2, 3, 4), (1, 3, 6, 2)], {"scale": 4, "sample_type": "nearest"}),
@@ -174,7 +174,7 @@ def bilinear_resize(b: Builder, p: Values, data: Node, like: Node | None = None)
     width = _resized(p, w, p.width, p.scale_width, other[1])
     if min(height, width, h, w) < 1:
         raise MXNetError(f"Check failed: cannot resize {shape_text(data.shape)} to {shape_text((height, width))}")
-    x = b.cast(data, f32) if data.dtype.short == "f16" else data
+    x = b.cast(data, f32) if data.dtype.is_half else data
     for axis, extent in ((2, height), (3, width)):
         if x.shape[axis] != extent:
             x = _interpolated(b, x, axis, extent, p.align_corners)

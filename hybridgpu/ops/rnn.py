@@ -85,7 +85,7 @@ _PARAMS: dict[str, Param] = {
     "num_layers": Int(doc="layers on top of each other", low=0),
     "bidirectional": Bool(False, "every layer runs in both directions; the results lie side by side"),
     "mode": Enum(doc="the kind of cell", choices=tuple(GATES)),
-    "p": Float(0.0, "rate of dropout between layers, in training"),
+    "p": Float(0.0, "rate of dropout between layers, in training", within=(0, 1)),
     "state_outputs": Bool(False, "the last states are results too"),
     "projection_size": Int(None, "lstm: units of the projected state", optional=True),
     "lstm_state_clip_min": Float(None, "lstm: least value of a cell", optional=True),

@@ -7,6 +7,7 @@ gives ``shape`` numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,14 +15,10 @@ import numpy as np
 
 from ..base import numeric_types
 
-__all__ = ["make_samplers"]
+__all__ = ["make_samplers", "make_zipfian"]
 
 #: (operator, inputs, attributes, keywords such as ctx, out and name) -> result
 Call = Callable[[str, list[Any], dict[str, Any], dict[str, Any]], Any]
-
-
-def _extents(shape: Any) -> Any:
-    return (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(shape)
 
 
 def make_samplers(array: type, kind: str, call: Call, get_prob: bool) -> dict[str, Callable[..., Any]]:
@@ -43,7 +40,7 @@ def make_samplers(array: type, kind: str, call: Call, get_prob: bool) -> dict[st
             assert isinstance(v, array if of_arrays else (*numeric_types, np.generic)), (
                 f"Distribution parameters must all have the same type, but got both {type(values[0])} and {type(v)}."
             )
-        attributes = {} if shape is None else {"shape": _extents(shape)}
+        attributes = {} if shape is None else {"shape": shape}
         if dtype not in (None, "None"):
             attributes["dtype"] = dtype
         if of_arrays:
@@ -90,12 +87,14 @@ def make_samplers(array: type, kind: str, call: Call, get_prob: bool) -> dict[st
             raise TypeError("randint takes numbers as its bounds")
         return draw("randint", {"low": low, "high": high}, shape, dtype, kwargs)
 
-    def multinomial(data: Any, shape: Any = (), get_prob: bool = get_prob, dtype: Any = "int32", **kwargs: Any) -> Any:
+    def multinomial(
+        data: Any, shape: Any = None, get_prob: bool = get_prob, dtype: Any = "int32", **kwargs: Any
+    ) -> Any:
         """Numbers of categories with the probabilities of the last axis of ``data``, ``shape`` of them a row.
 
         With ``get_prob`` also the logarithms of the probabilities of what was drawn.
         """
-        attributes = {"shape": _extents(shape), "get_prob": get_prob, "dtype": dtype}
+        attributes = {"get_prob": get_prob, "dtype": dtype, **({} if shape is None else {"shape": shape})}
         return call("_sample_multinomial", [data], attributes, kwargs)
 
     def shuffle(data: Any, **kwargs: Any) -> Any:
@@ -118,3 +117,32 @@ def make_samplers(array: type, kind: str, call: Call, get_prob: bool) -> dict[st
     for f in functions:
         f.__qualname__ = f.__name__
     return {f.__name__: f for f in functions}
+
+
+def make_zipfian(uniform: Callable[..., Any], place: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """``contrib.rand_zipfian``, from a function that draws and ``place(array, ctx)``, which puts an array on a device."""
+
+    def rand_zipfian(true_classes: Any, num_sampled: int, range_max: int, ctx: Any = None) -> tuple[Any, Any, Any]:
+        """Draw classes with replacement, small numbers more often: class k with probability log((k + 2) / (k + 1)).
+
+        Args:
+            true_classes: numbers of classes.
+            num_sampled: how many to draw.
+            range_max: numbers of classes are below this.
+            ctx: the device, for arrays.
+
+        Returns:
+            The classes drawn (int64), how often ``true_classes`` were to be expected among them, and how often those
+            drawn (both float64).
+        """
+        width = math.log(range_max + 1)
+        drawn = uniform(0, width, shape=(num_sampled,), dtype="float64", **({} if ctx is None else {"ctx": ctx}))
+        classes = (drawn.exp() - 1).astype("int64") % range_max
+
+        def expected(numbers: Any) -> Any:
+            wide = numbers.astype("float64")
+            return ((wide + 2.0) / (wide + 1.0)).log() / width * num_sampled
+
+        return classes, expected(place(true_classes, ctx)), expected(classes)
+
+    return rand_zipfian

@@ -26,7 +26,7 @@ from .record import Sample, operator, sample, shape_text
 __all__: list[str] = []
 
 _DRAW: dict[str, Param] = {"shape": Shape((1,), "extents"), "dtype": Dtype(None, "element type, float32 by default")}
-_FLOATS = ("float16", "float32", "float64")
+_FLOATS = ("bfloat16", "float16", "float32", "float64")
 
 Draw = Callable[[Builder, tuple[int, ...], DType, list[Node]], Node]
 
@@ -49,7 +49,7 @@ def _uniform(b: Builder, shape: tuple[int, ...], dtype: DType, parameters: list[
 
 def _below(b: Builder, x: Node) -> Node:
     """About the largest number below ``x``."""
-    info = np.finfo(x.dtype.np)
+    info = x.dtype.finfo
     return x - b.max(b.abs(x) * float(info.eps), float(info.smallest_normal))
 
 
@@ -311,6 +311,11 @@ def random_randint(b: Builder, p: Values) -> Node:
 # -- choice and order
 
 
+def _largest(dtype: DType) -> int:
+    """The number up to which a type holds every whole number."""
+    return 2 ** (dtype.finfo.nmant + 1) if dtype.is_float else int(np.iinfo(dtype.np).max)
+
+
 @operator(
     "_sample_multinomial sample_multinomial",
     params={
@@ -335,10 +340,12 @@ def sample_multinomial(b: Builder, p: Values, data: Node) -> Node | tuple[Node, 
     if not data.ndim:
         raise MXNetError("Check failed: multinomial needs probabilities along an axis")
     if p.dtype.name not in (*_FLOATS, "int32", "uint8"):
-        valid = "'float16', 'float32', 'float64', 'int32', 'uint8'"
+        valid = "'bfloat16', 'float16', 'float32', 'float64', 'int32', 'uint8'"
         raise MXNetError(
             f"Invalid Input: '{p.dtype.name}', valid values are: {{{valid}}}, in operator _sample_multinomial"
         )
+    if data.shape[-1] > _largest(p.dtype):
+        raise MXNetError("'dtype' does not have a sufficient precision to represent the indices of the input array.")
     rows, count = data.shape[:-1], data.shape[-1]
     draws = math.prod(p.shape)
     wide = _wide(data.dtype)
@@ -355,6 +362,29 @@ def sample_multinomial(b: Builder, p: Values, data: Node) -> Node | tuple[Node, 
         return numbers
     likely = b.take_along(data, drawn, axis=data.ndim - 1)
     return numbers, b.reshape(b.log(likely), shape)
+
+
+@operator(
+    "_sample_unique_zipfian",
+    "",
+    params={"range_max": Int(doc="numbers are below this", low=1), "shape": Shape((), "(rows, numbers in each)")},
+    outputs=2,
+    differentiable=False,
+    result_dtype=lambda p, dtypes: i64,
+    samples=(sample([], {"range_max": 50, "shape": (2, 10)}),),
+)
+def sample_unique_zipfian(b: Builder, p: Values) -> tuple[Node, Node]:
+    """Different numbers in each row, small ones more often (log-uniform), and how many were drawn to get them."""
+    if len(p.shape) != 2 or min(p.shape) < 0:
+        raise MXNetError(f"Check failed: param.shape.ndim() == 2U ({len(p.shape)} vs. 2) : ")
+    rows, count = p.shape
+    if count > p.range_max:
+        raise MXNetError(
+            f"Check failed: num_sampled <= param.range_max ({count} vs. {p.range_max}) : "
+            "Number of samples cannot exceed the number of possible classes"
+        )
+    both = b.draw("unique_zipfian", shape=p.shape, below=p.range_max)
+    return b.slice(both, (0, 0), (rows, count)), b.reshape(b.slice(both, (0, count), both.shape), (rows,))
 
 
 @operator("_shuffle shuffle", samples=(sample([(40, 3)]), sample([(1,)]), sample([(0, 2)])))
@@ -425,10 +455,12 @@ def _log_exponential(b: Builder, x: Node, lam: Node) -> Node:
 
 
 def _log_poisson(b: Builder, x: Node, lam: Node) -> Node:
+    x = b.stop_gradient(x)  # a count, here and below
     return x * b.log(lam) - b.lgamma(x + 1) - lam
 
 
 def _log_negative_binomial(b: Builder, x: Node, k: Node, p: Node) -> Node:
+    x = b.stop_gradient(x)
     return b.lgamma(x + k) - b.lgamma(x + 1) - b.lgamma(k) + k * b.log(p) + x * b.log(1 - p)
 
 

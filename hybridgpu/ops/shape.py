@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..dtypes import i64
+from ..util import is_np_shape
 from .params import Bool, Int, Shape, Values
-from .record import operator, sample, shape_text
+from .record import operator, sample, shape_text, tuple_text
 
-__all__ = ["axis_of", "infer_reshape"]
+__all__ = ["axis_of", "infer_reshape", "second_without_axis"]
 
 
 def axis_of(axis: int, ndim: int, what: str = "axis") -> int:
@@ -24,6 +26,15 @@ def axis_of(axis: int, ndim: int, what: str = "axis") -> int:
     if not -ndim <= axis < ndim:
         raise MXNetError(f"Check failed: {what} {axis} is out of bounds for an array of {ndim} dimensions")
     return axis % ndim
+
+
+def second_without_axis(p: Values, shapes: list[Any]) -> list[Any]:
+    """Shapes of two inputs of which the second, if unknown, is the first without ``p.axis``."""
+    if len(shapes) != 2 or shapes[0] is None or shapes[1] is not None or p.axis is None:
+        return shapes
+    data = tuple(shapes[0])
+    axis = axis_of(p.axis, len(data))
+    return [data, data[:axis] + data[axis + 1 :]]
 
 
 # -- reshape
@@ -38,8 +49,6 @@ def infer_reshape(shape: Sequence[int], target: Sequence[int], reverse: bool = F
     source = list(shape)[::-1] if reverse else list(shape)
     codes = list(target)
     if reverse:
-        if -4 in codes:
-            raise MXNetError("Check failed: code -4 cannot be used with reverse=True")
         codes.reverse()
     out: list[int] = []
     at, k, unknown = 0, 0, -1
@@ -108,6 +117,7 @@ def infer_reshape(shape: Sequence[int], target: Sequence[int], reverse: bool = F
         "target_shape": Shape((), "old form of shape"),
         "keep_highest": Bool(False, "old form: keep the first extent"),
     },
+    same_size=True,
     samples=(
         sample([(2, 3, 4)], {"shape": (0, -1)}),
         sample([(2, 3, 4)], {"shape": (-4, 1, 2, -2)}),
@@ -205,6 +215,7 @@ def expand_dims(b: Builder, p: Values, data: Node) -> Node:
         sample([(1, 1)]),
         sample([(0, 1)], {"axis": 1}),
     ),
+    named=True,
 )
 def squeeze(b: Builder, p: Values, data: Node) -> Node:
     """Drop axes of extent 1."""
@@ -254,6 +265,7 @@ def transpose(b: Builder, p: Values, data: Node) -> Node:
         sample([(1, 1)]),
         sample([(0, 3)], {"dim1": 0, "dim2": 1}),
     ),
+    named=True,
 )
 def swapaxes(b: Builder, p: Values, data: Node) -> Node:
     """Exchange two axes."""
@@ -273,6 +285,7 @@ def swapaxes(b: Builder, p: Values, data: Node) -> Node:
         sample([(1,)], {"axis": 0}),
         sample([(0, 3)], {"axis": 1}),
     ),
+    named=True,
 )
 def flip(b: Builder, p: Values, data: Node) -> Node:
     """Reverse the order along axes."""
@@ -341,9 +354,17 @@ def stack(b: Builder, p: Values, *data: Node) -> Node:
         sample([(1,)], {"reps": (1,)}),
         sample([(0, 3)], {"reps": (2, 1)}),
     ),
+    named=True,
 )
 def tile(b: Builder, p: Values, data: Node) -> Node:
     """The whole array repeated along its axes, as NumPy's tile."""
+    if min(p.reps, default=0) < 0:
+        raise MXNetError(f"Check failed: dim_size >= -1: reps must not be negative, got {shape_text(p.reps)}")
+    if 0 in p.reps and not is_np_shape():
+        raise MXNetError(
+            f"Operator tile inferring shapes failed: reps {tuple_text(p.reps)} make an empty array.\n"
+            "Empty arrays need NumPy shape semantics: with mx.np_shape()."
+        )
     rank = max(len(p.reps), data.ndim)
     reps = (1,) * (rank - len(p.reps)) + p.reps
     shape = (1,) * (rank - data.ndim) + data.shape
@@ -363,6 +384,7 @@ def tile(b: Builder, p: Values, data: Node) -> Node:
         sample([(1,)], {"repeats": 1}),
         sample([(0, 3)], {"repeats": 2, "axis": 1}),
     ),
+    named=True,
 )
 def repeat(b: Builder, p: Values, data: Node) -> Node:
     """Every element repeated in place."""

@@ -134,6 +134,7 @@ def _split_parts(p: Values) -> int:
         "squeeze_axis": Bool(False, "drop the axis (parts must have extent 1)"),
     },
     outputs=_split_parts,
+    output_names="output{}".format,  # one part has a number, too
     method="split",
     samples=(
         sample([(2, 6)], {"num_outputs": 3}),
@@ -141,6 +142,7 @@ def _split_parts(p: Values) -> int:
         sample([(2, 3)], {"num_outputs": 1}),
         sample([(0, 4)], {"num_outputs": 2}),
     ),
+    named=True,
 )
 def split(b: Builder, p: Values, data: Node) -> list[Node]:
     """Equal parts along an axis."""
@@ -184,6 +186,7 @@ def cut(b: Builder, data: Node, axis: int, at: Sequence[int], squeeze_axis: bool
         sample([(3, 1)], {"axis": 0, "sections": 3, "squeeze_axis": True}),
         sample([(0, 4)], {"sections": 2}),
     ),
+    named=True,
 )
 def split_v2(b: Builder, p: Values, data: Node) -> list[Node]:
     """Parts along an axis, equal or cut at positions."""

@@ -70,6 +70,7 @@ def _hidden(b: Builder, x: Node, count: int) -> list[Node]:
         sample([(2, 6)], {"transform_type": "affine", "target_shape": (3, 4)}),
         sample([(2, 2, 3, 4)], {"transform_type": "warp"}),
     ),
+    named=True,
 )
 def grid_generator(b: Builder, p: Values, data: Node) -> Sequence[Node]:
     """Where to sample: x and y in -1 … 1, as (N, 2, height, width), for BilinearSampler."""
@@ -381,6 +382,7 @@ def crop(b: Builder, p: Values, *inputs: Node) -> Node:
         sample([(2, 3)], {"nsize": 3}),
         sample([(1, 2, 2, 2)], {"nsize": 7, "alpha": 1.0, "beta": 1.0}),
     ),
+    named=True,
 )
 def lrn(b: Builder, p: Values, data: Node) -> Sequence[Node]:
     """Divide by a power of knorm plus alpha times the mean square of neighbouring channels."""
@@ -390,7 +392,7 @@ def lrn(b: Builder, p: Values, data: Node) -> Sequence[Node]:
     if data.ndim < 2:
         raise MXNetError("Check failed: dshape.ndim() >= 2 : LRN needs an axis of channels")
     half = p.nsize // 2
-    x = b.cast(data, f32) if data.dtype.short == "f16" else data
+    x = b.cast(data, f32) if data.dtype.is_half else data
     order = (0, *range(2, x.ndim), 1)  # channels last, where windows run
     squares = b.transpose(x * x, order)
     taken = windowed(b, squares, (p.nsize,), (1,), (1,), (data.shape[1],), (half,))

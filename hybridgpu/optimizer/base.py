@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from ..dtypes import dtype_of
 from ..ndarray import NDArray, clip, zeros
 
 __all__ = ["Optimizer", "create", "register"]
@@ -28,7 +29,7 @@ class Optimizer:
         lr_scheduler: the rate as a function of the number of updates.
         sym: Symbol whose variables carry ``__lr_mult__`` and ``__wd_mult__``.
         begin_num_update: number of updates before the first.
-        multi_precision: keep a float32 copy of float16 weights and update that.
+        multi_precision: keep a float32 copy of float16 and bfloat16 weights and update that.
         param_dict: Gluon parameters by index, whose ``lr_mult`` and ``wd_mult`` count.
     """
 
@@ -113,7 +114,7 @@ class Optimizer:
         """What ``update`` remembers of a weight from step to step: None, an array, or a tuple of arrays."""
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
-        """The state of a weight; for float16 under ``multi_precision`` (float32 copy, its state)."""
+        """The state of a weight; for float16 and bfloat16 under ``multi_precision`` (float32 copy, its state)."""
         if self._keeps_copy(weight):
             copy = weight.astype(np.float32)
             return copy, self.create_state(index, copy)
@@ -121,12 +122,13 @@ class Optimizer:
         return self.create_state(index, weight)
 
     def _keeps_copy(self, weight: NDArray) -> bool:
-        return self.multi_precision and weight.dtype == np.float16
+        return self.multi_precision and dtype_of(weight.dtype).is_half
 
     def _warn_of_half(self, weight: NDArray) -> None:
-        if weight.dtype == np.float16:
+        dtype = dtype_of(weight.dtype)
+        if dtype.is_half:
             warnings.warn(
-                "Accumulating with float16 in optimizer can lead to poor accuracy or slow convergence. "
+                f"Accumulating with {dtype.name} in optimizer can lead to poor accuracy or slow convergence. "
                 "Consider using multi_precision=True option of the optimizer",
                 stacklevel=4,
             )

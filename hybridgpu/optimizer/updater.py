@@ -6,11 +6,11 @@ from __future__ import annotations
 import importlib
 import io
 import pickle
-import struct
 from typing import Any
 
 from ..context import Context
-from ..ndarray import NDArray, load_frombuffer
+from ..ndarray import NDArray
+from ..ndarray.serialization import array_of_record
 from .base import Optimizer
 
 __all__ = ["Updater", "get_updater"]
@@ -23,8 +23,7 @@ class _MXNetArray:
         return object.__new__(cls)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        one = struct.pack("<QQQ", 0x112, 0, 1)  # a file of one array without a name
-        self.array = load_frombuffer(one + bytes(state["handle"]) + struct.pack("<Q", 0))[0]
+        self.array = array_of_record(state["handle"])
 
 
 class _Unpickler(pickle.Unpickler):

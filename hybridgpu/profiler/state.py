@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from ..base import MXNetError
+from ..locks import Lock
 from .hooks import Hooks
 from .trace import Trace
 
@@ -42,7 +42,7 @@ class _State:
         self.settings = dict(_SETTINGS)
         self.running = self.paused = self.active = self.open = False
         self._hooks: Hooks | None = None
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def configure(self, given: dict[str, Any]) -> None:
         """Replace all settings; what is not given returns to its default.

@@ -9,6 +9,8 @@ import threading
 import time
 from typing import Any
 
+from ..locks import Lock
+
 __all__ = ["SORTS", "Statistic", "Trace"]
 
 #: how ``dumps`` may sort -> the column
@@ -45,7 +47,7 @@ class Trace:
     """Events and statistics; threads may add to it at once. Times are ``time.perf_counter_ns()``."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._events: list[dict[str, Any]] = []
         self._processes: dict[str, int] = {}
         self._statistics: dict[str, dict[str, Statistic]] = {}

@@ -237,7 +237,7 @@ class ZoneoutCell(ModifierCell):
 
     def __call__(self, inputs: Any, states: Any) -> Any:
         output, new = self.base_cell(inputs, states)
-        previous = symbol.zeros_like(output) if self.prev_output is None else self.prev_output
+        previous = symbol.zeros((0, 0)) if self.prev_output is None else self.prev_output
 
         def mixed(p: float, fresh: Any, old: Any) -> Any:
             return symbol.where(symbol.Dropout(symbol.ones_like(fresh), p=p), fresh, old)

@@ -16,6 +16,7 @@ from typing import Any
 from .. import recording
 from ..context import Context
 from ..explain import Explanation, LibraryCall, StagedExplanation
+from ..locks import Lock
 from ..ndarray.array import ArrayType, NDArray
 from ..ndarray.tape import tracked
 from ..symbol import Symbol
@@ -29,6 +30,8 @@ from .training import Training, training_program
 
 __all__ = ["CachedOp"]
 
+_LIMIT = 256  #: signatures that a block remembers; others are looked up among those of all blocks
+_keeping = Lock()
 _WARN_AFTER = 16  #: signatures of one block after which the dimension that keeps changing is named
 
 
@@ -111,7 +114,7 @@ class CachedOp:
                 reason,
                 self._structure,
             )
-            self._trained[key] = found
+            _keep(self._trained, key, found)
             self._last = (types, training)
         return found
 
@@ -130,7 +133,7 @@ class CachedOp:
             found = compiled(
                 self.symbol, [t.tensor for t in types], training, ctx, self.fixed, self.name, reason, self._structure
             )
-            self._seen[key] = found
+            _keep(self._seen, key, found)
             self._last = (types, training)
         self._latest = (types, training, found)
         return found
@@ -227,7 +230,7 @@ class CachedOp:
             if node.op is None:
                 continue
             if monitor_all:
-                names = node.op.input_names(node.values, len(node.inputs))
+                names = node.op.monitored_names(node.values, len(node.inputs))
                 found += [
                     (f"{node.name}_{key}", node.op.name, of[id(source), k])
                     for key, (source, k) in zip(names, node.inputs, strict=True)
@@ -236,8 +239,16 @@ class CachedOp:
         return found
 
 
+def _keep(programs: dict[Any, Any], key: Any, made: Any) -> None:
+    """Remember a program; beyond the limit the oldest goes."""
+    with _keeping:
+        if len(programs) >= _LIMIT:
+            del programs[next(iter(programs))]
+        programs[key] = made
+
+
 def _wanted(x: NDArray) -> bool:
-    info = x._autograd
+    info = recording.history(x)
     return info is not None and (info.node is not None or info.grad_req != "null")
 
 

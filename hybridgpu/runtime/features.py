@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..backends.cpu.toolchain import cpu_features
 from ..context import num_gpus
 
 __all__ = ["Feature", "Features", "feature_list"]
@@ -22,31 +23,66 @@ class Feature:
         return f"{'✔' if self.enabled else '✖'} {self.name}"
 
 
+#: instruction sets that kernels are compiled for when the processor has them, under the names of its flags
+_PROCESSOR = {
+    "CPU_SSE": "sse",
+    "CPU_SSE2": "sse2",
+    "CPU_SSE3": "pni",
+    "CPU_SSE4_1": "sse4_1",
+    "CPU_SSE4_2": "sse4_2",
+    "CPU_SSE4A": "sse4a",
+    "CPU_AVX": "avx",
+    "CPU_AVX2": "avx2",
+    "SSE": "sse",
+    "F16C": "f16c",
+}
+_ALWAYS = ["BLAS_OPEN", "LAPACK", "PROFILER", "INT64_TENSOR_SIZE"]
+#: abilities of MXNet's builds that no installation of hybridgpu has
+_NEVER = [
+    "CUDNN",
+    "NCCL",
+    "TENSORRT",
+    "OPENMP",
+    "JEMALLOC",
+    "BLAS_ATLAS",
+    "BLAS_MKL",
+    "BLAS_APPLE",
+    "MKLDNN",
+    "OPENCV",
+    "CAFFE",
+    "DIST_KVSTORE",
+    "CXX14",
+    "SIGNAL_HANDLER",
+    "DEBUG",
+    "TVM_OP",
+]
+
+
 def feature_list() -> list[Feature]:
     """All features with their state."""
-    cuda = num_gpus() > 0
+    cuda, flags = num_gpus() > 0, set(cpu_features().split())
     return [
         Feature("CUDA", cuda),
         Feature("CUDA_RTC", cuda),  # kernels are always compiled at run time
-        Feature("CUDNN", False),
-        Feature("NCCL", False),
-        Feature("BLAS_OPEN", True),
-        Feature("LAPACK", True),
-        Feature("MKLDNN", False),
-        Feature("OPENCV", False),
-        Feature("DIST_KVSTORE", False),
-        Feature("INT64_TENSOR_SIZE", True),
-        Feature("F16C", True),
-        Feature("PROFILER", True),
-        Feature("TVM_OP", False),
+        *(Feature(name, flag in flags) for name, flag in _PROCESSOR.items()),
+        *(Feature(name, True) for name in _ALWAYS),
+        *(Feature(name, False) for name in _NEVER),
     ]
 
 
 class Features(dict[str, Feature]):
-    """Features by name."""
+    """Features by name; there is one such object."""
 
-    def __init__(self) -> None:
-        super().__init__((f.name, f) for f in feature_list())
+    _instance: Features | None = None
+
+    def __new__(cls) -> Features:
+        if cls._instance is None:
+            cls._instance = super().__new__(cls)
+            cls._instance.update((f.name, f) for f in feature_list())
+        return cls._instance
+
+    def __init__(self) -> None:  # filled once, by __new__
+        pass
 
     def __repr__(self) -> str:
         return str(list(self.values()))

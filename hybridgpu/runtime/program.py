@@ -8,7 +8,6 @@ reference interpreter runs the same graph, which is said once.
 from __future__ import annotations
 
 import hashlib
-import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from ..compiler.program import VERSION, HostStep, Program
 from ..context import Context
 from ..dtypes import from_short
 from ..generator import next_state
+from ..locks import Lock
 from ..ndarray.array import NDArray, wrap
 from ..resources import sources_hash
 from ..settings import dump_folder
@@ -82,7 +82,7 @@ class Compiled:
 
 LIMIT = 1024  #: programs kept for other blocks of the same structure
 _memory: dict[Any, Compiled] = {}
-_building = threading.RLock()
+_building = Lock()
 _warned = False
 
 

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import sys
-import threading
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from ..compiler.program import KernelStep, Program
 from ..explain import annotated
+from ..locks import Lock
 from ..settings import debug_level, dump_folder
 
 __all__ = ["CompileEvent", "CompileReport", "Dumper", "compile_report", "record"]
@@ -78,7 +78,7 @@ class CompileReport:
 
 
 _report = CompileReport()
-_lock = threading.Lock()
+_lock = Lock()
 
 
 def compile_report() -> CompileReport:

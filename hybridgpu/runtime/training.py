@@ -8,7 +8,6 @@ kernels of the backward program. Both are cached as every program is.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from ..compiler.ir.graph import RANDOM_STATE, Graph, Node
 from ..compiler.ir.types import TensorType
 from ..compiler.passes.differentiate import Derivative, differentiate, residuals
 from ..context import Context
+from ..locks import Lock
 from ..ndarray.array import NDArray, wrap
 from ..ndarray.tape import Function, WritingCall, run_function
 from ..recording import state
@@ -36,7 +36,7 @@ class Training:
     Attributes:
         forward: its results are the heads, the values of the writes, and the kept values.
         backward: None if no wanted input gets a gradient.
-        heads: number of heads; all floating point ones have a cotangent, zeros where the user gives none.
+        heads: number of heads; each has a cotangent, zeros where the user gives none.
         late: positions of inputs that take new values when the backward pass runs, in order of the results.
         early: the same for the call itself; these results follow the late ones.
         kept: positions of kept values among the results of the forward program.
@@ -53,7 +53,6 @@ class Training:
         self._kept_nodes: Sequence[Node] = ()
         self.forward: Compiled
         self.backward: Compiled | None = None
-        self.given: tuple[bool, ...] = ()
         self.kept: list[int] = []
         self.takes: tuple[int, ...] = ()
         self.gives: tuple[int | None, ...] = ()
@@ -78,11 +77,10 @@ class Training:
         """Compile both programs, or find them in the store."""
         derivative: list[Derivative] = []
         plan = default_store().get_json("training", store_key(identity)) if device.backend() else None
-        if not isinstance(plan, dict) or set(plan) != {"given", "kept", "takes", "gives"}:
+        if not isinstance(plan, dict) or set(plan) != {"kept", "takes", "gives"}:
             plan = self._plan(derivative)
             if device.backend():
                 default_store().put_json("training", store_key(identity), plan)
-        self.given = tuple(plan["given"])
         self.kept, self.takes, self.gives = list(plan["kept"]), tuple(plan["takes"]), tuple(plan["gives"])
 
         def forward(dumper: Dumper) -> Graph:
@@ -113,15 +111,12 @@ class Training:
 
     def _argument_types(self) -> list[TensorType]:
         outputs = self.forward.outputs
-        heads = [t for t, g in zip(outputs[: self.heads], self.given, strict=True) if g]
-        return [*self.types, *(outputs[k] for k in self.kept), *heads]
+        return [*self.types, *(outputs[k] for k in self.kept), *outputs[: self.heads]]
 
     def _derive(self, found: list[Derivative]) -> None:
         if not found:
             graph = self.graph()
-            given = tuple(o.dtype.is_float for o in graph.outputs[: self.heads])
-            self.given = given
-            flags = (*given, *(False,) * (len(graph.outputs) - self.heads))
+            flags = tuple(k < self.heads for k in range(len(graph.outputs)))
             self._kept_nodes = residuals(graph, flags, self.wanted)
             found.append(differentiate(graph, self._kept_nodes, flags, self.wanted))
 
@@ -136,7 +131,6 @@ class Training:
                 kept.append(extra)
                 extra += 1
         return {
-            "given": list(self.given),
             "kept": kept,
             "takes": list(found[0].takes),
             "gives": list(found[0].gives),
@@ -182,7 +176,7 @@ class TrainingCall(WritingCall):
         program = self.program
         if state.recording:
             return self._differentiable(cotangents, tuple(wanted))
-        filled = [(self.zeros(k) if c is None else c)._data for k, c in enumerate(cotangents) if program.given[k]]
+        filled = [(self.zeros(k) if c is None else c)._data for k, c in enumerate(cotangents)]
         if program.backward is None:
             return [None] * sum(wanted)
         arguments = [*self.arrays, *self.kept, *filled]
@@ -211,7 +205,7 @@ class TrainingCall(WritingCall):
 
 
 _memory: dict[Any, Training] = {}
-_building = threading.RLock()
+_building = Lock()
 
 
 def training_program(

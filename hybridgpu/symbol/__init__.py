@@ -8,6 +8,7 @@ from typing import Any
 
 from ..base import MXNetError, numeric_types
 from ..namespaces import Namespace
+from ..ops.samplers import make_zipfian
 from . import control_flow, random
 from .compose import apply_symbol, compose, make_node, var
 from .symbol import Group, Symbol
@@ -15,6 +16,9 @@ from .symbol import Group, Symbol
 contrib = Namespace("contrib", apply_symbol, "symbol")
 for _name in control_flow.__all__:
     setattr(contrib, _name, getattr(control_flow, _name))
+_zipfian = make_zipfian(random.uniform, lambda x, ctx: x)
+for _name, _function in (("rand_zipfian", _zipfian),):
+    setattr(contrib, _name, _function)
 linalg = Namespace("linalg", apply_symbol, "symbol")
 image = Namespace("image", apply_symbol, "symbol")
 _internal = Namespace("_internal", apply_symbol, "symbol")
@@ -55,10 +59,6 @@ def load_json(json_str: str) -> Symbol:
     return Symbol(read_graph(json_str, "the JSON text"))
 
 
-def _extents(shape: Any) -> tuple[int, ...]:
-    return (shape,) if isinstance(shape, int) else tuple(shape)
-
-
 def _made(name: str, attributes: dict[str, Any], node: str | None, extra: dict[str, Any] | None = None) -> Symbol:
     from ..ops import OPERATORS
 
@@ -70,17 +70,17 @@ def _made(name: str, attributes: dict[str, Any], node: str | None, extra: dict[s
 
 def zeros(shape: Any, dtype: Any = None, name: str | None = None, **kwargs: Any) -> Symbol:
     """Zeros, float32 by default."""
-    return _made("_zeros", {"shape": _extents(shape), "dtype": dtype or "float32"}, name, kwargs)
+    return _made("_zeros", {"shape": shape, "dtype": dtype or "float32"}, name, kwargs)
 
 
 def ones(shape: Any, dtype: Any = None, name: str | None = None, **kwargs: Any) -> Symbol:
     """Ones, float32 by default."""
-    return _made("_ones", {"shape": _extents(shape), "dtype": dtype or "float32"}, name, kwargs)
+    return _made("_ones", {"shape": shape, "dtype": dtype or "float32"}, name, kwargs)
 
 
 def full(shape: Any, val: float, dtype: Any = None, name: str | None = None, **kwargs: Any) -> Symbol:
     """One value everywhere."""
-    return _made("_full", {"shape": _extents(shape), "dtype": dtype or "float32", "value": float(val)}, name, kwargs)
+    return _made("_full", {"shape": shape, "dtype": dtype or "float32", "value": float(val)}, name, kwargs)
 
 
 def arange(
@@ -143,7 +143,7 @@ power = pow = _pair(
     "_power",
     "_power_scalar",
     "_powerscalar",
-    ("_rpower_scalar", "_rpower_scalar"),
+    ("_rpower_scalar", "_rpowerscalar"),
     lambda a, b: a**b,
 )
 maximum = _pair(
@@ -166,20 +166,22 @@ hypot = _pair(
 def split_v2(
     ary: Symbol, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False, name: str | None = None
 ) -> Symbol:
-    """Split into equal parts (an integer) or at positions (a tuple)."""
+    """Split into equal parts (an integer) or at positions (a tuple).
+
+    Raises:
+        ValueError: neither of them.
+    """
     from ..ops import OPERATORS
 
+    indices: list[int] = []
+    sections = 0
     if isinstance(indices_or_sections, int):
-        attributes: dict[str, Any] = {
-            "indices": (),
-            "axis": axis,
-            "squeeze_axis": squeeze_axis,
-            "sections": indices_or_sections,
-        }
+        sections = indices_or_sections
     elif isinstance(indices_or_sections, (tuple, list)):
-        attributes = {"indices": (0, *indices_or_sections), "axis": axis, "squeeze_axis": squeeze_axis}
+        indices = [0, *indices_or_sections]
     else:
         raise ValueError("indices_or_sections must either int or tuple of ints")
+    attributes = {"indices": indices, "axis": axis, "squeeze_axis": squeeze_axis, "sections": sections}
     return make_node(OPERATORS["_split_v2"], "_split_v2", [ary], attributes, name, None)
 
 

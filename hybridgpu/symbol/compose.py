@@ -13,7 +13,7 @@ from ..ops import OPERATORS
 from ..ops.functions import HIDDEN_KEYS, Bound, spelled_hint
 from ..ops.record import Operator
 from ..provenance import current_block, user_line
-from .node import SymbolNode, initial_of
+from .node import SymbolNode, name_initializers
 from .symbol import Symbol, type_flag
 
 __all__ = ["apply_symbol", "compose", "var"]
@@ -40,7 +40,7 @@ def var(
         raise TypeError("Expect a string for variable `name`")
     attrs = _hidden(attribute.current().get(attr))
     if shape is not None:
-        attrs["__shape__"] = str(tuple(shape) if isinstance(shape, list) else shape)
+        attrs["__shape__"] = str(shape)
     if lr_mult is not None:
         attrs["__lr_mult__"] = str(lr_mult)
     if wd_mult is not None:
@@ -131,7 +131,7 @@ def make_node(
     for key in wanted:
         x = given.get(key)
         if x is None:
-            entries.append(_missing(op, full_name, key, texts)._heads[0])
+            entries.append(_missing(full_name, key, texts)._heads[0])
             continue
         if len(x._heads) != 1:
             if op.variadic:
@@ -144,6 +144,7 @@ def make_node(
         raise MXNetError(
             f"Operator {op.name} expects {len(wanted)} inputs, but got {len(wanted) + len(extra)} instead."
         )
+    name_initializers(op, wanted, entries)
     node = SymbolNode(
         op, full_name, dict(sorted(texts.items())), entries, list(subgraphs), user_line(), current_block()
     )
@@ -151,10 +152,7 @@ def make_node(
     return Symbol([(node, k) for k in range(op.num_visible(values))])
 
 
-def _missing(op: Operator, node: str, key: str, attrs: dict[str, str]) -> Symbol:
+def _missing(node: str, key: str, attrs: dict[str, str]) -> Symbol:
     """The variable that stands for an input that was not given; it carries its node's attributes."""
-    initial = initial_of(op, key)
-    if initial:
-        attrs = {**attrs, "__init__": initial}
     made = SymbolNode(None, f"{node}_{key}", dict(sorted(attrs.items())), line=user_line(), block=current_block())
     return Symbol([(made, 0)])

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from ..base import MXNetError
 from ..ops import OPERATORS
 from ..util import is_np_shape
 from .node import Entry, SymbolNode, topological
-from .upgrade import OLDEST, split_hidden, upgrade
+from .upgrade import OLDEST, VERSION, split_hidden, upgrade
 
 __all__ = ["read_graph", "write_graph"]
 
-VERSION = 10901
 _MAX_OUTPUTS = 1 << 16  # of one node: a number in a file is no reason to list billions of names
 
 # -- writing
@@ -37,22 +37,24 @@ class _Writer:
 
     def graph(self, heads: Sequence[Entry], pad: str, remove_amp_cast: bool, version: bool) -> str:
         order = topological(heads)
-        resolve = self._without_amp(order) if remove_amp_cast else {}
-        if resolve:
-            heads = [resolve.get(id(n), (n, k)) for n, k in heads]
-            order = [n for n in topological(heads) if id(n) not in resolve]
+        if remove_amp_cast and (inputs := _without_casts(order)):
+            order = topological(heads, lambda n: inputs[id(n)])
+        else:
+            inputs = {id(n): n.inputs for n in order}
         number = {id(n): k for k, n in enumerate(order)}
-        auxiliary = {id(n.inputs[k][0]) for n in order for k in n.auxiliary_inputs()}
+        changes: dict[int, int] = {}  # of variables: a state counts the operators that change it
 
-        def entry(e: Entry) -> str:
-            node, output = resolve.get(id(e[0]), e) if id(e[0]) in resolve else e
-            return f"[{number[id(node)]}, {output}, {1 if id(node) in auxiliary else 0}]"
+        def entry(e: Entry, version: int | None = None) -> str:
+            node, output = e
+            if version is None:
+                version = node.versions[0] if node.op is None and node.versions else changes.get(id(node), 0)
+            return f"[{number[id(node)]}, {output}, {version}]"
 
         inner = pad + "  "
-        nodes = [self.node(n, inner + "  ", entry, remove_amp_cast) for n in order]
+        nodes = [self.node(n, inner + "  ", self._entries(n, inputs[id(n)], entry, changes)) for n in order]
         pointers, at = [0], 0
         for n in order:
-            at += n.num_outputs
+            at += n.num_outputs + (n.op.kept if n.op is not None else 0)
             pointers.append(at)
         fields = [
             ("nodes", "[\n" + ", \n".join(inner + "  " + n for n in nodes) + f"\n{inner}]" if nodes else "[]"),
@@ -65,14 +67,28 @@ class _Writer:
             fields.append(("attrs", self.object([*attrs, ("mxnet_version", f'["int", {VERSION}]')], pad + "  ")))
         return self.object(fields, pad)
 
-    def node(self, node: SymbolNode, pad: str, entry: Any, remove_amp_cast: bool) -> str:
+    @staticmethod
+    def _entries(node: SymbolNode, inputs: Sequence[Entry], entry: Any, changes: dict[int, int]) -> list[str]:
+        """The inputs of a node, with the versions of states; ``changes`` goes on counting them."""
+        if node.versions and node.op is not None:
+            return [entry(e, version) for e, version in zip(inputs, node.versions, strict=True)]
+        within = Counter(
+            n.inputs[k][0].name for s in node.subgraphs for n in topological(s._heads) for k in n.auxiliary_inputs()
+        )
+        states = node.auxiliary_inputs()
+        for k, (variable, _) in enumerate(inputs):
+            if variable.op is None and (k in states or variable.name in within):
+                changes[id(variable)] = changes.get(id(variable), 0) + max(1, within[variable.name])
+        return [entry(e) for e in inputs]
+
+    def node(self, node: SymbolNode, pad: str, inputs: Sequence[str]) -> str:
         fields = [("op", json.dumps(node.op.name if node.op else "null")), ("name", _quote(node.name))]
         if node.attrs:
             fields.append(("attrs", self.object([(k, _quote(v)) for k, v in sorted(node.attrs.items())], pad + "  ")))
-        fields.append(("inputs", self.list([entry(e) for e in node.inputs], pad + "  ")))
+        fields.append(("inputs", self.list(inputs, pad + "  ")))
         if node.subgraphs:
             inner = pad + "  "
-            graphs = [self.graph(s._heads, inner + "  ", remove_amp_cast, version=False) for s in node.subgraphs]
+            graphs = [self.graph(s._heads, inner + "  ", False, version=False) for s in node.subgraphs]
             fields.append(("subgraphs", "[\n" + ", \n".join(inner + "  " + g for g in graphs) + f"\n{inner}]"))
         return self.object(fields, pad)
 
@@ -88,19 +104,24 @@ class _Writer:
             return "[" + ", ".join(items) + "]"
         return "[\n" + ", \n".join(f"{pad}  {i}" for i in items) + f"\n{pad}]"
 
-    @staticmethod
-    def _without_amp(order: Iterable[SymbolNode]) -> dict[int, Entry]:
-        """amp_cast and amp_multicast nodes -> what they cast."""
-        found: dict[int, Entry] = {}
+
+def _without_casts(order: Sequence[SymbolNode]) -> dict[int, Sequence[Entry]]:
+    """The inputs of all nodes, where those that come from casts of automatic mixed precision are what was cast; none
+    without such casts."""
+    cast = {id(n) for n in order if n.op is not None and n.op.name in ("amp_cast", "amp_multicast")}
+    inputs: dict[int, Sequence[Entry]] = {}
+    if cast:
         for n in order:
-            if n.op is not None and n.op.name == "amp_cast":
-                source = n.inputs[0]
-                found[id(n)] = found.get(id(source[0]), source)
-        return found
+            inputs[id(n)] = [inputs[id(s)][k] if id(s) in cast else (s, k) for s, k in n.inputs]
+    return inputs
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    """As MXNet quotes, whose reader knows these escapes only."""
+    return f'"{text.translate(_ESCAPES)}"'
 
 
 # -- reading
@@ -113,7 +134,7 @@ def read_graph(text: str, where: str) -> list[Entry]:
         MXNetError: the text is no JSON, or no graph; the node is named.
     """
     try:
-        data = json.loads(text)
+        data = json.loads(text, strict=False)  # MXNet writes control characters as they are
     except RecursionError:
         raise MXNetError(f"{where} is no graph: it is nested too deeply") from None
     except ValueError as e:
@@ -155,7 +176,11 @@ def _graph(data: Any, where: str, depth: int, version: int) -> list[Entry]:
     heads = data.get("heads")
     if not isinstance(heads, list) or not heads:
         raise _fail(where, "there are no heads")
-    return [_entry(h, nodes, f"head {k}", where) for k, h in enumerate(heads)]
+    entries = [_entry(h, nodes, f"head {k}", where) for k, h in enumerate(heads)]
+    for (node, _), head in zip(entries, heads, strict=True):
+        if node.op is None and len(head) == 3:
+            node.versions = head[2:]
+    return entries
 
 
 def _node(raw: Any, k: int, nodes: list[SymbolNode], where: str, depth: int, version: int) -> SymbolNode:
@@ -190,12 +215,19 @@ def _node(raw: Any, k: int, nodes: list[SymbolNode], where: str, depth: int, ver
         from .symbol import Symbol
 
         subgraphs = [Symbol(_graph(g, f"{where}, subgraph of {name}", depth + 1, version)) for g in graphs]
-    attrs, moved = split_hidden(attrs, op)
+    attrs, moved = split_hidden(attrs, op, version)
     node = SymbolNode(op, name, attrs, entries, subgraphs)
     if op is not None:
         _check_attributes(node, what, where)
-        upgrade(node, moved, version)
+        try:
+            upgrade(node, moved, version)
+        except MXNetError as e:
+            raise _fail(where, f"{what}: {e}") from None
+        if node._values is None:
+            _check_attributes(node, what, where)
         _check_arity(node, what, where)
+        versions = [e[2] if len(e) == 3 else 0 for e in inputs]
+        node.versions = versions + [0] * (len(node.inputs) - len(versions))
     return node
 
 

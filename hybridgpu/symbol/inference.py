@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from ..base import MXNetError
@@ -121,6 +122,8 @@ class Inference:
             if node.op.same_shape:
                 self._unify([*keys, *outs], node)
             elif node.op.infer_from_results is None:
+                if node.op.same_size:
+                    self._count(node, keys[0], outs[0])
                 self._probe(node, keys, outs)
         return (len(self.shapes), self.partial) != before
 
@@ -153,6 +156,15 @@ class Inference:
         for shape in known:
             for key in keys:
                 self._note(key, shape, node)
+
+    def _count(self, node: SymbolNode, key: tuple[int, int], out: tuple[int, int]) -> None:
+        """The one unknown extent of the input, from the number of elements of the result."""
+        shape, found = self._seen(key), self.shapes.get(out)
+        if shape is None or found is None or shape.count(UNKNOWN) != 1:
+            return
+        known = prod(d for d in shape if d != UNKNOWN)
+        if known and prod(found) % known == 0:
+            self._note(key, tuple(prod(found) // known if d == UNKNOWN else d for d in shape), node)
 
     def _probe(self, node: SymbolNode, keys: list[tuple[int, int]], outs: list[tuple[int, int]]) -> None:
         given = [self._seen(k) for k in keys]
@@ -209,7 +221,7 @@ class Inference:
                 assert node.op is not None
                 raise MXNetError(
                     f"Error in operator {node.name}: Operator {node.op.name} inferring shapes failed. input shapes: "
-                    f"output shapes: {shape_text(node.values.shape)}{origin(node)}"
+                    f"output shapes: {shape_text(getattr(node.values, 'shape', ()))}{origin(node)}"
                 )
         return {key: self.shapes[key, 0] for key in self.open}
 
@@ -318,9 +330,11 @@ def infer_shape(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], 
     for name, shape in given.items():
         if not isinstance(shape, tuple):
             raise TypeError(f"Arguments need to be shapes (tuple), but '{name}' is {type(shape)}.")
-    inference = Inference(symbol, given, {})
-    inference.run()
     arguments, states = _variables(symbol)
+    types = _propagated(symbol, {}, True)  # from whatever node says it, not float32 in advance
+    known = {n.name: types[id(n), 0] for n in (*arguments, *states) if (id(n), 0) in types}
+    inference = Inference(symbol, given, known)
+    inference.run()
 
     def of(key: tuple[int, int]) -> Any:
         found = inference.shapes.get(key)

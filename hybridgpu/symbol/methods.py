@@ -12,6 +12,8 @@ from ..ops.functions import bind
 
 __all__ = ["make_method"]
 
+#: attributes that the method gives even where the program does not
+_GIVEN: dict[str, dict[str, Any]] = {"squeeze": {"axis": None}, "diag": {"k": 0}}
 _ONLY_SYMBOL = {"reshape": "Reshape", "broadcast_to": "broadcast_to", "astype": "Cast"}
 
 
@@ -29,6 +31,8 @@ def make_method(name: str) -> Callable[..., Any] | None:
     record, spelled = op, "cast" if name == "astype" else name
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not args:
+            kwargs = {**_GIVEN.get(name, {}), **kwargs}
         return apply_symbol(record, spelled, bind(record, (self, *args), kwargs))
 
     method.__name__ = name

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,8 @@ class SymbolNode:
         subgraphs: graphs of control flow operators.
         line: the user's file:line.
         block: the block that made it.
+        versions: of the inputs, where a file gave them, which say how often states had changed; of a variable that a
+            file has among its heads, its own.
     """
 
     op: Operator | None
@@ -34,6 +36,7 @@ class SymbolNode:
     subgraphs: list[Any] = field(default_factory=list)
     line: str = ""
     block: str = ""
+    versions: Sequence[int] = ()
     _values: Values | None = None
 
     @property
@@ -56,10 +59,7 @@ class SymbolNode:
         """The name of one result, as ``list_outputs`` gives it."""
         if self.op is None:
             return self.name
-        suffixes = self.op.output_suffixes(self.values)
-        if self.num_visible == 1 and len(suffixes) > 1 and index == 0 and not self.op.output_names:
-            return f"{self.name}_output"
-        return f"{self.name}_{suffixes[index]}"
+        return f"{self.name}_{self.op.output_suffix(self.values, index)}"
 
     def auxiliary_inputs(self) -> set[int]:
         """Positions of inputs that are auxiliary states."""
@@ -78,7 +78,9 @@ def is_hidden(key: str) -> bool:
     return key.startswith("__") and key.endswith("__")
 
 
-def topological(heads: Iterable[Entry]) -> list[SymbolNode]:
+def topological(
+    heads: Iterable[Entry], inputs: Callable[[SymbolNode], Sequence[Entry]] = lambda node: node.inputs
+) -> list[SymbolNode]:
     """Every node that the heads need: depth first, inputs from left to right, without recursion."""
     order: list[SymbolNode] = []
     done: set[int] = set()
@@ -88,9 +90,10 @@ def topological(heads: Iterable[Entry]) -> list[SymbolNode]:
             node, k = stack.pop()
             if id(node) in done:
                 continue
-            if k < len(node.inputs):
+            entries = inputs(node)
+            if k < len(entries):
                 stack.append((node, k + 1))
-                child = node.inputs[k][0]
+                child = entries[k][0]
                 if id(child) not in done:
                     stack.append((child, 0))
                 continue
@@ -107,6 +110,9 @@ _AUX_INIT = {
 }
 
 
-def initial_of(op: Operator, key: str) -> str | None:
-    """The initializer of the variable made for an input, as text; None: whatever the program chooses."""
-    return op.initial.get(key) or (_AUX_INIT.get(key) if key in op.auxiliary else None)
+def name_initializers(op: Operator, names: Iterable[str], inputs: Iterable[Entry]) -> None:
+    """Give the variables among an operator's inputs the initializer it wants, unless they have one."""
+    for name, (variable, _) in zip(names, inputs, strict=False):
+        initial = op.initial.get(name) or (_AUX_INIT.get(name) if name in op.auxiliary else None)
+        if initial and variable.op is None and "__init__" not in variable.attrs:
+            variable.attrs = dict(sorted([*variable.attrs.items(), ("__init__", initial)]))

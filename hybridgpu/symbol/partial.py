@@ -53,7 +53,12 @@ def probe_outputs(results: Results, shapes: Sequence[Shape]) -> list[Shape] | No
         a, b = _try(results, _fill(shapes, first)), _try(results, _fill(shapes, second))
         if a is None or b is None or any(len(x) != len(y) for x, y in zip(a, b, strict=True)):
             continue
-        return [tuple(d if d == e else UNKNOWN for d, e in zip(x, y, strict=True)) for x, y in zip(a, b, strict=True)]
+        found = [tuple(d if d == e else UNKNOWN for d, e in zip(x, y, strict=True)) for x, y in zip(a, b, strict=True)]
+        small = _try(results, _fill(shapes, 1)) or ()  # slices are cut at the end of short axes
+        for k, (x, y) in enumerate(zip(found, small, strict=False)):
+            if len(x) == len(y):
+                found[k] = tuple(d if d == e else UNKNOWN for d, e in zip(x, y, strict=True))
+        return found
     return None
 
 

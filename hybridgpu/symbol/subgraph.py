@@ -35,7 +35,11 @@ def no_broadcast(node: SymbolNode, inputs: Sequence[Node]) -> str:
 
 def incomplete(node: SymbolNode) -> tuple[int, ...] | None:
     """The shape of a node without inputs that leaves extents open, such as the zeros of a first state."""
-    if node.op is None or node.inputs or "shape" not in node.op.params:
+    if node.op is None or node.inputs:
+        return None
+    if getattr(node.values, "infer_range", False) and node.values.stop is None:
+        return (-1,)
+    if "shape" not in node.op.params:
         return None
     shape = node.values.shape
     if not shape or all(d > 0 or (d == 0 and is_np_shape()) for d in shape):

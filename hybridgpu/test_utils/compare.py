@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import bf16
 from ..ndarray.array import NDArray
 from ..symbol import Symbol
 
@@ -42,8 +43,9 @@ __all__ = [
 _EXACT = ("bool", "int8", "uint8", "int32", "uint32", "int64", "uint64")
 
 
-def _by_type(half: float, single: float, double: float) -> dict[np.dtype[Any], float]:
+def _by_type(brain: float, half: float, single: float, double: float) -> dict[np.dtype[Any], float]:
     table: dict[np.dtype[Any], float] = {
+        bf16.np: brain,
         np.dtype("float16"): half,
         np.dtype("float32"): single,
         np.dtype("float64"): double,
@@ -54,17 +56,22 @@ def _by_type(half: float, single: float, double: float) -> dict[np.dtype[Any], f
 
 def default_rtols() -> dict[np.dtype[Any], float]:
     """Relative tolerances by element type."""
-    return _by_type(1e-2, 1e-4, 1e-5)
+    return _by_type(8e-2, 1e-2, 1e-4, 1e-5)
 
 
 def default_atols() -> dict[np.dtype[Any], float]:
     """Absolute tolerances by element type."""
-    return _by_type(1e-1, 1e-3, 1e-20)
+    return _by_type(1e-1, 1e-1, 1e-3, 1e-20)
 
 
 def default_numeric_eps() -> dict[np.dtype[Any], float]:
     """Steps of finite differences by element type; powers of two, which add to inputs without rounding."""
-    return {np.dtype("float16"): 2.0**-6, np.dtype("float32"): 2.0**-9, np.dtype("float64"): 2.0**-14}
+    return {
+        bf16.np: 2.0**-3,
+        np.dtype("float16"): 2.0**-6,
+        np.dtype("float32"): 2.0**-9,
+        np.dtype("float64"): 2.0**-14,
+    }
 
 
 def effective_dtype(dat: Any) -> np.dtype[Any]:

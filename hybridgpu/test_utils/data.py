@@ -11,10 +11,12 @@ import numpy as np
 
 from .. import ndarray as nd
 from ..context import Context
+from ..iterators import DataIter
 from ..ndarray.array import NDArray
 from .environment import default_context
 
 __all__ = [
+    "DummyIter",
     "assign_each",
     "assign_each2",
     "collapse_sum_like",
@@ -148,3 +150,18 @@ def collapse_sum_like(a: Any, shape: Sequence[int]) -> Any:
     extra = len(a.shape) - len(shape)
     axes = [*range(extra), *(k + extra for k, d in enumerate(shape) if d != a.shape[k + extra])]
     return np.sum(a, axis=tuple(axes), keepdims=True).reshape(shape)
+
+
+class DummyIter(DataIter):
+    """The first batch of another iterator again and again, without end: for measuring speed."""
+
+    def __init__(self, real_iter: Any) -> None:
+        super().__init__()
+        self.real_iter = real_iter
+        self.provide_data, self.provide_label = real_iter.provide_data, real_iter.provide_label
+        self.batch_size = real_iter.batch_size
+        self.the_batch = next(real_iter)
+
+    def next(self) -> Any:
+        """That batch."""
+        return self.the_batch

@@ -12,6 +12,7 @@ import numpy as np
 from .. import autograd, symbol
 from .. import ndarray as nd
 from ..context import Context
+from ..dtypes import dtype_of
 from ..ndarray.array import NDArray
 from ..symbol import Symbol
 from .compare import assert_almost_equal, default_numeric_eps, get_tolerance
@@ -112,7 +113,7 @@ def numeric_grad(
     for name, v in location.items():
         found[name] = np.zeros(v.shape, dtype)
         base = np.array(v, order="C")
-        if base.dtype.kind != "f":
+        if not dtype_of(base.dtype).is_float:
             continue
         moved = base.copy()
         flat, slopes = moved.reshape(-1), found[name].reshape(-1)

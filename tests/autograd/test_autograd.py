@@ -204,6 +204,51 @@ def test_second_backward_needs_retain_graph():
         y.backward()
 
 
+class Doubled(autograd.Function):
+    def forward(self, x):
+        return x * 2
+
+    def backward(self, g):
+        return g * 2
+
+
+@pytest.mark.parametrize("kind", ["eager", "hybridized", "Function"])
+def test_what_a_backward_pass_released_is_a_constant(kind):
+    w = attached([2.0])
+    net = mx.gluon.nn.HybridLambda(lambda F, x, y: x * y)
+    if kind == "hybridized":
+        net.hybridize()
+    state, seen = nd.ones(1), []
+    for _ in range(3):  # as a recurrent network carries its state, without detach
+        with autograd.record():
+            state = net(state, w)
+            if kind == "Function":
+                state = Doubled()(state)
+            loss = state * state
+        loss.backward()
+        seen.append(w.grad.asscalar())
+    assert seen == {"Function": [16, 256, 4096]}.get(kind, [4, 16, 64])
+
+
+def test_released_results_are_written_and_refused_as_constants():
+    x, w = attached([2.0]), attached([3.0])
+    with autograd.record():
+        y = x * x
+    y.backward()
+    with autograd.record():
+        z = y * w
+        y[:] = 7  # no longer in a graph
+    assert autograd.get_symbol(z).list_arguments() == ["var0", "var1"]
+    with pytest.raises(mx.MXNetError, match="Cannot differentiate"):
+        autograd.grad(z, [y, w], retain_graph=True)
+    z.backward()
+    assert (x.grad.asscalar(), y.asscalar()) == (4, 7)
+    with autograd.record():
+        u = y * 3
+    with pytest.raises(mx.MXNetError, match="Cannot differentiate"):
+        u.backward()
+
+
 def test_backward_without_record():
     x = attached([1.0])
     y = x * x

@@ -155,3 +155,94 @@ def test_prediction_after_training_uses_new_weights():
         net.weight.set_data(net.weight.data() - 0.25 * net.weight.grad())
     assert net(x).asscalar() == pytest.approx(-0.5)
     assert net(x).asscalar() == pytest.approx(-0.5)
+
+
+# heads and gradients that are no float32, and those that do not fit
+
+
+WHOLE = {
+    "cast": (lambda F, x: F.cast(x, "int32") * 2, "float32", [2, 2, 2]),
+    "bool": (lambda F, x: F.cast(x, "bool"), "float32", [1, 1, 1]),
+    "beside a float": (lambda F, x: [F.cast(x, "int32") * 2, x * 3], "float32", [5, 5, 5]),
+    "an integer argument": (lambda F, x: x * 3, "int64", [3, 3, 3]),
+    "an index": (lambda F, x: F.argsort(x, dtype="int32"), "float32", [0, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize("name", WHOLE)
+def test_heads_of_integers_have_gradients(name, hybridized):
+    function, dtype, expected = WHOLE[name]
+    net = nn.HybridLambda(function)
+    net.hybridize(hybridized)
+    x = nd.array([1, 2, 3], dtype=dtype)
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    autograd.backward(y)
+    np.testing.assert_array_equal(x.grad.asnumpy(), expected)
+
+
+HEADS = [
+    (nd.ones(3, dtype="float64"), "Expected: float32 v.s. given float64"),
+    (nd.ones(3, dtype="float16"), "Expected: float32 v.s. given float16"),  # shorter than what compiled code reads
+    (nd.ones(3, dtype="int32"), "Expected: float32 v.s. given int32"),
+    (nd.ones(2), r"a head gradient has shape \(2,\), its head \(3,\)"),
+    (nd.ones((3, 3)), r"a head gradient has shape \(3, 3\), its head \(3,\)"),
+]
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize(("head", "text"), HEADS, ids=[t for _, t in HEADS])
+def test_head_gradients_that_do_not_fit_are_refused(head, text, hybridized):
+    net = nn.HybridLambda(lambda F, x: x * x)
+    net.hybridize(hybridized)
+    x = nd.array([1.0, 2.0, 3.0])
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    with pytest.raises(mx.MXNetError, match=text):
+        y.backward(head)
+    np.testing.assert_array_equal(x.grad.asnumpy(), 0)
+    y.backward(nd.array([[1.0], [1.0], [2.0]]))  # the tape is whole, and other shapes of the same size do
+    np.testing.assert_array_equal(x.grad.asnumpy(), [2, 4, 12])
+
+
+class Returns(autograd.Function):
+    """Twice its argument, with a gradient that is given."""
+
+    def __init__(self, gradient):
+        super().__init__()
+        self.gradient = gradient
+
+    def forward(self, x):
+        return x * 2
+
+    def backward(self, dy):
+        return self.gradient
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize(
+    ("gradient", "expected"),
+    [
+        (nd.array([3.0, 4.0, 5.0], dtype="float64"), [6, 16, 30]),
+        (nd.array([3, 4, 5], dtype="int8"), [6, 16, 30]),
+        (nd.array([7.0]), [14, 28, 42]),
+        (nd.ones(2), None),
+    ],
+    ids=["double", "int8", "one element", "another shape"],
+)
+def test_gradients_of_functions_take_the_type_of_the_argument(gradient, expected, hybridized):
+    net = nn.HybridLambda(lambda F, x: x * x)
+    net.hybridize(hybridized)
+    x = nd.array([1.0, 2.0, 3.0])
+    x.attach_grad()
+    with autograd.record():
+        y = Returns(gradient)(net(x))
+    if expected is None:
+        with pytest.raises(ValueError, match="could not be broadcast"):
+            y.backward()
+    else:
+        y.backward()
+        np.testing.assert_array_equal(x.grad.asnumpy(), expected)

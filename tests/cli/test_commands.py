@@ -118,7 +118,8 @@ def test_info_names_refused_flags(run, folder, monkeypatch, tmp_path):
     fake = tmp_path / "cxx"
     fake.write_text(
         "#!/bin/bash\n"
-        'case " $* " in *-march=native*) exit 1;; *--version*) echo fake 1.0;; *" -o "*) echo > "${@: -1}";; esac\n'
+        'case " $* " in *-march=native*) exit 1;; *--version*) echo fake 1.0;; '
+        '*" -o "*) while [ "$1" != -o ]; do shift; done; echo > "$2";; esac\n'
     )
     fake.chmod(0o755)
     monkeypatch.setenv("HYBRIDGPU_CXX", str(fake))

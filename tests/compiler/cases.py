@@ -68,6 +68,11 @@ def arrays(graph: Graph, seed: int = 0, specials: bool = False) -> list[np.ndarr
     return out
 
 
+def plain(a: np.ndarray) -> np.ndarray:
+    """The values in a type of NumPy's: its comparisons of arrays do not know bfloat16's NaN."""
+    return a.astype(np.float32) if a.dtype.name == "bfloat16" else a
+
+
 # -- map
 
 
@@ -164,6 +169,18 @@ def half(b: Builder, x: Node, y: Node) -> Any:
     return x * y + 1, b.cast(b.exp(x), from_short("f32")), b.sum(x)
 
 
+@case("bf16[65]", "bf16[65]")
+def bfloat16(b: Builder, x: Node, y: Node) -> Any:
+    other = b.cast(x, from_short("f16"))
+    return x * y + 1, b.cast(b.exp(x), from_short("f32")), b.sum(x), b.cast(other * 0.5, x.dtype), b.amax(y, axes=(0,))
+
+
+@case("bf16[6,40]", "bf16[40]")
+def layer_norm_bfloat16(b: Builder, x: Node, scale: Node) -> Node:
+    centred = x - b.mean(x, (1,), keepdims=True)
+    return centred * b.rsqrt(b.mean(centred * centred, (1,), keepdims=True) + 1e-5) * scale
+
+
 @case("f64[50]")
 def double(b: Builder, x: Node) -> Any:
     return b.exp(x) * 0.1, b.sum(x * x)
@@ -192,7 +209,7 @@ def longs(b: Builder, x: Node) -> Any:
 @case("f32[30]")
 def casts(b: Builder, x: Node) -> Any:
     y = x * 100
-    return [b.cast(y, from_short(s)) for s in ("i32", "i64", "u8", "i8", "f64", "f16", "bool")]
+    return [b.cast(y, from_short(s)) for s in ("i32", "i64", "u8", "i8", "f64", "f16", "bf16", "bool")]
 
 
 @case("f32[20,30]", "u32[4]")
@@ -374,6 +391,11 @@ def product_half(b: Builder, x: Node, w: Node) -> Node:
     return b.dot(x, b.transpose(w, (1, 0)))
 
 
+@case("bf16[4,32]", "bf16[6,32]")
+def product_bfloat16(b: Builder, x: Node, w: Node) -> Node:
+    return b.dot(x, b.transpose(w, (1, 0)))
+
+
 @case("f32[5,8]", "f32[8,8]", "f32[8,8]")
 def two_layers(b: Builder, x: Node, w: Node, v: Node) -> Node:
     h = b.max(b.dot(x, w), 0.0)
@@ -384,6 +406,15 @@ def two_layers(b: Builder, x: Node, w: Node, v: Node) -> Node:
 def dense_of_sequence(b: Builder, x: Node, w: Node, c: Node) -> Node:
     y = b.reshape(b.dot(b.reshape(x, (6, 8)), w), (2, 3, 10))
     return b.max(y + c, 0.0)
+
+
+@case("f32[3,3]", "f32[3,70]", "f32[3,2,5,7]")
+def epilogue_of_other_axes(b: Builder, a: Node, w: Node, x: Node) -> Any:
+    """Beside a product of two axes the kernel stores what it reads by four."""
+    scaled = x * 0.25
+    test = b.gt(scaled, 0.0)
+    product = b.reshape(b.dot(a, w), (3, 2, 5, 7))
+    return b.select(test, product, 0.0), scaled, test
 
 
 @case("f32[5,4]", "f32[4,3]")
@@ -487,6 +518,7 @@ EXPECTED: dict[str, list[str]] = {
     "several_outputs": ["rows"],
     "dense": ["matmul"],
     "dense_of_sequence": ["matmul"],
+    "epilogue_of_other_axes": ["matmul"],
     "take": ["rows"],
     "narrow_rows": ["rows"],
     "max_pool": ["reduce"],

@@ -76,7 +76,7 @@ class Oracle:
             node = self.graph.outputs[k]
             assert got.shape == want.shape == node.shape, f"{what}: result {k} has shape {got.shape}, not {want.shape}"
             if want.dtype.kind == "f":
-                eps, tiny = np.finfo(node.dtype.np).eps, np.finfo(node.dtype.np).smallest_subnormal
+                eps, tiny = float(node.dtype.finfo.eps), float(node.dtype.finfo.smallest_subnormal)
                 with np.errstate(all="ignore"):
                     limit = _MARGIN * self.spread[k] + 4 * eps * np.abs(want) + 2 * tiny
                     right = np.abs(got.astype(np.float64) - want) <= limit
@@ -117,7 +117,7 @@ def _disturb(node: Node, value: Any, inputs: Sequence[Any], rng: Any, rounded: b
     if node.prim.family in ("leaf", "view") or name in _MOVES:
         return value
     dtype = node.dtype.np
-    eps = np.finfo(dtype).eps
+    eps = float(node.dtype.finfo.eps)
     error = np.abs(value) * (4 * eps)
     if dtype == np.float64:  # here the reference rounds too
         error = 4 * error

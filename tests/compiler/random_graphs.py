@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hybridgpu.compiler.ir import Builder, Graph, Node, Provenance, tensor_type
 from hybridgpu.compiler.primitives import TABLE, builder
-from hybridgpu.dtypes import DType, bool_, f16, f32, f64, i8, i32, i64, u8, u32
+from hybridgpu.dtypes import DType, bf16, bool_, f16, f32, f64, i8, i32, i64, u8, u32
 
 __all__ = ["LEFT_OUT", "STEPS", "graphs"]
 
@@ -34,7 +34,7 @@ LEFT_OUT = {
 _EXTENTS = (2, 3, 1, 4, 5, 7, 8, 16, 33, 70, 0)
 _FLOATS = (1.0, 2.0, 0.5, -1.0, 3.0, 0.0, -0.0, 0.1, 1e-3, -2.5, math.inf, -math.inf, math.nan)
 _INTEGERS = (1, 2, -1, 0, 3, 7)
-_DTYPES = (f32, f32, f32, f64, f16, i32, i64, u8, i8, bool_)
+_DTYPES = (f32, f32, f32, f64, f16, bf16, i32, i64, u8, i8, bool_)
 _INDEX = (i32, i64)
 
 
@@ -211,7 +211,7 @@ def convert(s: Steps) -> Node | None:
     x = s.number_node()
     if x is None:
         return None
-    target = s.pick((f32, f64, f16, i32, i64, u8, i8, bool_))
+    target = s.pick((f32, f64, f16, bf16, i32, i64, u8, i8, bool_))
     if x.dtype.is_float and target.is_integer:  # what C and NumPy leave undefined is not asked for
         x = s.b.select(s.b.isnan(x), s.b.full_like(x, 0.0), s.b.max(s.b.min(x, 100.0), -100.0))
     return s.b.cast(x, target)
@@ -431,6 +431,8 @@ def convolve(s: Steps) -> Node | None:
     if (x.shape[2] - 1) * base + 1 + low + high < (w.shape[2] - 1) * dilate + 1:
         return None
     params = {"stride": (stride,), "low": (low,), "high": (high,), "dilate": (dilate,), "base_dilate": (base,)}
+    if base > 1:  # whether the zeros between elements are multiplied shows where a weight is not finite
+        w = s.b.select(s.b.lt(s.b.abs(w), 1e6), w, 0.5)
     y = s.b.conv(x, w, groups=groups, **params)
     return y if y.size <= s.limit else None
 

@@ -19,7 +19,7 @@ from hybridgpu.compiler.target import CPU, CUDA
 
 FOLDER = Path(__file__).parents[1] / "golden_kernels"
 NAMES = [
-    *("chain", "half", "integers", "transposed_sum", "joins", "random_mask"),
+    *("chain", "half", "bfloat16", "integers", "transposed_sum", "joins", "random_mask"),
     *("softmax", "softmax_long", "normalised_columns", "many_axes", "cross_entropy", "take"),
     *("dense", "batched"),
 ]

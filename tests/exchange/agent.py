@@ -17,7 +17,10 @@ import traceback
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from exchange.nets import NETS, draw, fill
+from exchange import layers, nets
+from exchange.nets import draw, fill
+
+NETS = {**nets.NETS, **layers.NETS}
 
 
 def flat(value):
@@ -37,8 +40,12 @@ def run(mx, net, arrays, train):
             p.zero_grad()
     with mx.autograd.record(train_mode=train):
         outputs = flat(net(*inputs))
-    heads = [mx.nd.array(np.random.RandomState(k).normal(size=o.shape), dtype=o.dtype) for k, o in enumerate(outputs)]
-    mx.autograd.backward(outputs, heads, train_mode=train)
+    heads = [
+        (o, mx.nd.array(np.random.RandomState(k).normal(size=o.shape), dtype=o.dtype))
+        for k, o in enumerate(outputs)
+        if np.dtype(o.dtype).kind == "f"
+    ]
+    mx.autograd.backward(*map(list, zip(*heads)), train_mode=train)
     for k, o in enumerate(outputs):
         found[f"output{k}"] = o.asnumpy()
     for k, x in enumerate(inputs):
@@ -138,9 +145,9 @@ def train(mx, folder, name, options, resume):
     return {k: p.data().asnumpy() for k, p in net.collect_params().items()}
 
 
-def work(mx, mode, folder, out=None):
+def work(mx, mode, folder, out=None, names=None):
     """All nets; errors go into files of their own, so that one net does not hide the others."""
-    for name in NETS:
+    for name in NETS if names is None else names:
         there = os.path.join(folder, name)
         target = there if mode == "make" else os.path.join(out, name)
         if mode == "use" and not os.path.exists(os.path.join(there, "net-symbol.json")):

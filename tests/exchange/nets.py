@@ -15,8 +15,9 @@ class Case:
     """A row: ``make(mx, name)`` returns the block; ``inputs`` are (shape, dtype, least, bound) of its arguments.
 
     ``train``: results in training mode are compared, too (not where they are random). ``tolerance``: of
-    float32 sums in another order, unless the case says more. ``wrong``: the end of names whose gradients MXNet
-    gets wrong.
+    float32 sums in another order, unless the case says more. ``wrong``: the end of names of results that MXNet
+    itself gives differently from call to call: the gradients of LeakyReLU in graphs, where it overwrites its input,
+    and BatchNorm before a convolution in an executor.
     """
 
     def __init__(self, make, inputs, train=True, tolerance=1e-4, wrong=None):

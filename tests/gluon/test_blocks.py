@@ -407,17 +407,22 @@ def test_op_hooks_see_every_operator():
 def test_op_hooks_that_see_inputs_too():
     net, seen = nn.HybridSequential(prefix="n_"), []
     with net.name_scope():
-        net.add(nn.Dense(4), nn.AvgPool1D())
+        net.add(nn.Dense(4), nn.AvgPool1D(), nn.Activation("relu"), nn.HybridLambda("flip"))
+    net[3].hybrid_forward = lambda F, x: F.flip(x, axis=0, name="f")
     net.initialize()
     net.hybridize()
     net.register_op_hook(lambda name, op, value: seen.append((name, op)), monitor_all=True)
     net[1](nd.ones((2, 3, 4)))
     net[0](nd.ones((2, 3)))
+    net[2](nd.ones(2))  # MXNet registered no name for its input
+    net[3](nd.ones(2))
     assert [n for n, _ in seen] == [
         b"n_pool0_fwd_data", b"n_pool0_fwd_output",
         b"n_dense0_fwd_data", b"n_dense0_fwd_weight", b"n_dense0_fwd_bias", b"n_dense0_fwd_output",
+        b"n_relu0_fwd_input0", b"n_relu0_fwd_output",
+        b"n_hybridlambda0_f_data", b"n_hybridlambda0_f_output",
     ]  # fmt: skip
-    assert {op for _, op in seen} == {b"Pooling", b"FullyConnected"}
+    assert {op for _, op in seen} == {b"Pooling", b"FullyConnected", b"Activation", b"reverse"}
 
 
 def test_deferred_shapes_under_numpy_shapes():
@@ -540,6 +545,28 @@ def test_constants_in_a_block():
         warnings.simplefilter("ignore")
         net.k.grad_req = "write"
     assert net.k.grad_req == "null"
+
+
+AGAIN = {
+    "an initialiser that fails": ({"init": mx.init.Load({}), "force_reinit": True}, "Cannot Initialize dense0_weight"),
+    "a context that is none": ({"ctx": "cpu", "force_reinit": True}, "<class 'str'>"),
+    "a context that is not there": ({"ctx": [mx.cpu(), mx.gpu(77)], "force_reinit": True}, "gpu(77)"),
+}
+
+
+@pytest.mark.parametrize("how", AGAIN)
+def test_initialising_again_changes_nothing_where_it_fails(how):
+    arguments, text = AGAIN[how]
+    net = nn.Dense(2, in_units=3)
+    net.initialize(mx.init.One())
+    net.hybridize()
+    for _ in range(2):
+        net(nd.ones((1, 3)))
+    with pytest.raises((AssertionError, TypeError, mx.MXNetError)) as caught:
+        net.initialize(**arguments)
+    assert text in str(caught.value)
+    assert net(nd.ones((1, 3))).asnumpy().tolist() == [[3, 3]]
+    assert net.weight.grad().shape == (2, 3) and net.weight.list_ctx() == [mx.cpu()]
 
 
 def test_an_initialiser_that_fails_can_be_replaced():

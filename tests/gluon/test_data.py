@@ -86,6 +86,11 @@ def test_batch_sampler(last, first, second, lengths):
 def test_other_samplers():
     assert sorted(RandomSampler(7)) == list(range(7))
     assert list(FilterSampler(lambda x: x > 6, TEN)) == [7, 8, 9]
+    for rollover, expected in ((True, [0, 3, 6, 1, 4, 7, 2, 5]), (False, [0, 3, 6])):
+        s = gluon.contrib.data.IntervalSampler(8, 3, rollover)
+        assert (list(s), len(s)) == (expected, len(expected))
+    with pytest.raises(AssertionError, match="Interval 3 must be smaller than or equal to length 2"):
+        gluon.contrib.data.IntervalSampler(2, 3)
 
 
 @pytest.mark.parametrize("options", [{}, {"num_workers": 2}, {"num_workers": 2, "thread_pool": True}])

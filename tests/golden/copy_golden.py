@@ -7,6 +7,8 @@
 SOURCE holds ``ops/manifest.json`` with its .npz files, and one folder a model.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import shutil

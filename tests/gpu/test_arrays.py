@@ -10,12 +10,16 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import nd
+from hybridgpu.dtypes import dtype_of
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int8", "int32", "int64", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["float16", "bfloat16", "float32", "float64", "uint8", "int8", "int32", "int64", "bool"]
+)
 def test_there_and_back(gpu, dtype):
+    dtype = dtype_of(dtype).np
     values = X.astype(dtype)
     x = nd.array(values, dtype=dtype, ctx=gpu.ctx)
     assert (x.context, x.dtype, x.shape) == (gpu.ctx, np.dtype(dtype), (3, 4))
@@ -144,6 +148,29 @@ def test_dlpack_shares_memory(gpu):
     assert ours.context == (gpu.ctx if gpu.real else mx.cpu())
     ours += 1
     np.testing.assert_array_equal(gpu.get(theirs), np.arange(1, 7, dtype=np.float32).reshape(2, 3))
+
+
+def test_bfloat16(gpu):
+    """What arrays do besides kernels, which tests/gpu/test_kernels.py has: CuPy's part."""
+    x = nd.array(X, dtype="bfloat16", ctx=gpu.ctx)
+    x.attach_grad()
+    with mx.autograd.record():
+        y = (nd.softmax(x) * x[:, ::-1]).sum() + x.max() * x[1:3].mean()
+    y.backward()
+    wide = nd.array(X, dtype="float64")
+    wide.attach_grad()
+    with mx.autograd.record():
+        want = (nd.softmax(wide) * wide[:, ::-1]).sum() + wide.max() * wide[1:3].mean()
+    want.backward()
+    assert y.dtype is x.dtype is x.grad.dtype is dtype_of("bfloat16").type
+    np.testing.assert_allclose(y.astype("float32").asnumpy(), want.asnumpy(), rtol=0.02)
+    np.testing.assert_allclose(x.grad.astype("float32").asnumpy(), wide.grad.asnumpy(), rtol=0.05, atol=0.03)
+    x[0], x[1, 2] = 2.5, 7
+    x += nd.dot(x, x.T).sum().astype("bfloat16") * 0
+    assert x[:2].asnumpy().astype(np.float32).tolist() == [[2.5] * 4, [-1, 0, 7, 2]]
+    again = nd.from_dlpack(x)
+    assert again.dtype is x.dtype and again.address == x.address
+    assert nd.concat(x, x.T.reshape((3, 4)), dim=0).take(nd.array([0], ctx=gpu.ctx)).shape == (1, 4)
 
 
 ERRORS = {

@@ -61,6 +61,20 @@ GRAPHS = {
         ["x", "w", "b"], [],
         {"w": {"__lr_mult__": "1.2"}, "b": {"__wd_mult__": "2"}, "y": {"num_hidden": "3"}},
     ),
+    "the short spelling counts": (
+        old(var("x", lr_mult="2", __lr_mult__="5"), of("Flatten", 1, {})), ["x"], [], {"x": {"__lr_mult__": "2"}},
+    ),
+    "nothing is renamed in files of today": (
+        old(var("x", lr_mult="2", __lr_mult__="5"), of("Flatten", 1, {}), version=10901), ["x"], [], {"x": {"__lr_mult__": "5"}},
+    ),
+    "a missing input of several": (
+        old(X, of("Concat", 1, {"num_args": "3", "dim": "0"})), ["x", "y_arg1", "y_arg2"], [],
+        {k: {"num_args": "3", "dim": "0"} for k in ("y_arg1", "y_arg2", "y")},
+    ),
+    "integers as Python 2 wrote them": (
+        old(X, W, of("Convolution", 2, {"kernel": "(3L, 3L)", "num_filter": "2", "pad": "(1L,1L)", "no_bias": "True"}), version=905),
+        ["x", "w"], [], {"y": {"kernel": "(3L, 3L)", "num_filter": "2", "pad": "(1L,1L)", "no_bias": "True"}},
+    ),
     "such a key of a variable stays": (
         old(var("x", weight_lr_mult="1.2"), of("Flatten", 1, {})), ["x"], [], {"x": {"weight_lr_mult": "1.2"}},
     ),
@@ -82,7 +96,7 @@ GRAPHS = {
     "axis -1, from 0.9.5 on": (old(X, of("argmin", 1, {"axis": "-1"}), version=905), ["x"], [], {"y": {"axis": "-1"}}),
     "attr in place of attrs": (
         json.dumps({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "expand_dims", "name": "y", "attr": {"axis": "1"}, "inputs": [[0, 0, 0]]}],
-                    "heads": [[1, 0, 0]], "attrs": {"mxnet_version": ["int", 1000]}}),
+                    "arg_nodes": [0], "heads": [[1, 0, 0]], "attrs": {"mxnet_version": ["int", 1000]}}),
         ["x"], [], {"y": {"axis": "1"}},
     ),
 }  # fmt: skip
@@ -97,6 +111,26 @@ def test_graphs(name):
     found = {node: {k: v for k, v in attrs.items() if k not in short} for node, attrs in net.attr_dict().items()}
     assert found == attributes
     assert sym.load_json(net.tojson()).tojson() == net.tojson()
+
+
+WRONG = {
+    "no such input": (old(X, W, B, of("FullyConnected", 3, {"num_hidden": "3"}, foo_lr_mult="2")), "Cannot find argument 'foo_lr_mult'"),
+    "an input that is no variable": (
+        old(X, W, B, ("Flatten", "f", [[1, 0]], {}, {}), ("FullyConnected", "y", [[0, 0], [3, 0], [2, 0]], {"num_hidden": "3"}, {"weight_lr_mult": "2"})),
+        "Cannot find argument 'weight_lr_mult'",
+    ),
+    "a file of today": (
+        old(X, W, B, of("FullyConnected", 3, {"num_hidden": "3"}, weight_lr_mult="2"), version=10901), "Cannot find argument 'weight_lr_mult'",
+    ),
+    "too many inputs to add": (old(X, of("Concat", 1, {"num_args": str(2**31 - 1)})), "num_args is 2147483647, more than any graph needs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_keys_that_fit_nowhere(name):
+    text, message = WRONG[name]
+    with pytest.raises(MXNetError, match=message):
+        sym.load_json(text)
 
 
 def test_inputs_are_not_added_to_new_files():
@@ -151,6 +185,40 @@ def test_first_versions_of_operators(op):
         net = sym.load_json(old(X, *(var(f"p{k}") for k in range(count - 1)), of(name, count, param)))
         both.append(net.eval(**values)[0].asnumpy())
     np.testing.assert_array_equal(*both)
+
+
+#: parameters -> what MXNet gives for a square of the numbers from -4 to 4
+FIRST_POOLING = {
+    "maxima take padding as zero": ({"kernel": "(2,2)", "stride": "(2,2)", "pad": "(1,1)"}, [[0, 0], [2, 4]]),
+    "averages divide by the whole window": (
+        {"kernel": "(2,2)", "stride": "(2,2)", "pool_type": "avg", "pooling_convention": "full"}, [[-2, -0.25], [1.25, 1]],
+    ),
+    "with padding, too": ({"kernel": "(2,2)", "stride": "(2,2)", "pad": "(1,1)", "pool_type": "avg"}, [[-1, -1.25], [0.25, 2]]),
+    "everything": ({"kernel": "(1,1)", "global_pool": "True", "pool_type": "avg"}, [[0]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIRST_POOLING)
+def test_first_version_of_pooling(name):
+    param, expected = FIRST_POOLING[name]
+    net = sym.load_json(old(X, of("Pooling_v1", 1, param)))
+    (found,) = net.eval(x=nd.array(np.arange(9).reshape(1, 1, 3, 3) - 4))
+    np.testing.assert_allclose(found.asnumpy()[0, 0], expected)
+
+
+@pytest.mark.parametrize(
+    ("op", "param", "shape"),
+    [
+        ("Pooling_v1", {"kernel": "(2,)"}, (1, 1, 4)),
+        ("Convolution_v1", {"kernel": "(2,)", "num_filter": "1"}, (1, 1, 4)),
+    ],
+)
+def test_first_versions_take_two_or_three_axes(op, param, shape):
+    net = sym.load_json(
+        old(*[X, W, B][: 3 if op == "Convolution_v1" else 1], of(op, 3 if op == "Convolution_v1" else 1, param))
+    )
+    with pytest.raises(MXNetError, match=f"Write {op[:-3]}"):
+        net.infer_shape(x=shape)
 
 
 VALUES = np.array([1.5, -2, 7], "<f4")

@@ -16,6 +16,7 @@ from hybridgpu import autograd
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir import tensor_type
+from hybridgpu.compiler.passes.simplify import simplify
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.program import HostStep
@@ -84,6 +85,62 @@ def test_the_primitive_on_arrays(case):
         got = TABLE["conv"].evaluate(np, [a.astype(dtype.np) for a in arrays], params, node.type)
         assert (got.shape, got.dtype) == (want.shape, dtype.np)
         np.testing.assert_allclose(got, want, tolerance, tolerance * max(1, np.abs(want).max(initial=0)))
+
+
+@st.composite
+def narrow_convolutions(draw):
+    """The same with few elements under many taps, as derivatives of convolutions by their operand have."""
+    rank = draw(st.integers(1, 2))
+    groups, inputs, outputs = (draw(st.integers(1, 3)) for _ in range(3))
+    each = lambda low, high: tuple(draw(st.integers(low, high)) for _ in range(rank))  # noqa: E731
+    size, kernel = each(1, 3), each(2, 7)
+    params = {"stride": each(1, 2), "low": each(-1, 7), "dilate": each(1, 2), "base_dilate": each(1, 2)}
+    high = []
+    for d, k, lo, e, s in zip(size, kernel, params["low"], params["dilate"], params["base_dilate"]):
+        high.append(max((k - 1) * e + 1 - lo - ((d - 1) * s + 1), -1) + draw(st.integers(0, 7)))
+    shapes = (draw(st.integers(1, 3)), groups * inputs, *size), (groups * outputs, inputs, *kernel)
+    return *shapes, dict(params, high=tuple(high), groups=groups)
+
+
+@given(narrow_convolutions())
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+def test_convolutions_that_are_narrowed(case):
+    x, w, params = case
+    graph = graph_of(x, w, params, f64)
+    small = simplify(graph)
+    assert {n.params.get("groups") for n in small.nodes if n.prim.name == "conv"} <= {params["groups"]}
+    arrays = [np.random.default_rng(0).standard_normal(s) for s in (x, w)]
+    np.testing.assert_allclose(evaluate(small, arrays)[0], summed(*arrays, **params), 1e-12, 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "layer"),
+    [
+        ((2, 4, 7, 7), lambda: mx.gluon.nn.Conv2D(3, 7)),
+        ((2, 4, 7, 7), lambda: mx.gluon.nn.Conv2D(4, 7, groups=2)),
+        ((2, 4, 6, 5), lambda: mx.gluon.nn.Conv2D(3, (6, 4))),
+        ((2, 4, 1, 1), lambda: mx.gluon.nn.Conv2D(3, 3, padding=1)),
+        ((2, 4, 1, 1), lambda: mx.gluon.nn.Conv2DTranspose(3, 4)),
+        ((2, 4, 1, 1), lambda: mx.gluon.nn.Conv2DTranspose(3, 4, strides=2, padding=1)),
+        ((2, 4, 30), lambda: mx.gluon.nn.Conv1D(3, 28)),
+    ],
+)
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_gradients_of_kernels_as_wide_as_their_image(shape, layer, hybrid):
+    net = layer()
+    net.initialize(mx.init.Uniform(1))
+    x = array(shape)
+    x.attach_grad()
+    if hybrid:
+        net.hybridize()
+    with autograd.record():
+        y = net(x)
+        loss = (y * y).sum()
+    loss.backward()
+    assert loss.asscalar() > 0
+    step = array(shape, 1) * 1e-2  # the loss is quadratic: its central difference has no error of method
+    slope = ((net(x + step) ** 2).sum() - (net(x - step) ** 2).sum()).asscalar() / 2
+    np.testing.assert_allclose(slope, (x.grad * step).sum().asscalar(), 2e-3, 1e-3)
 
 
 @given(convolutions(), st.sampled_from([f32, f64]), st.booleans())

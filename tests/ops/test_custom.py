@@ -140,3 +140,42 @@ def test_arguments_of_operators():
     assert found.names == ["data", "act_type"]
     assert found.types[0] == "NDArray-or-Symbol"
     assert "Activation" in mx.operator.get_all_registered_operators()
+
+
+class _Half(mx.operator.NumpyOp):
+    def forward(self, in_data, out_data):
+        assert isinstance(in_data[0], np.ndarray)
+        out_data[0][:] = in_data[0] / 2 + in_data[1]
+
+    def backward(self, out_grad, in_data, out_data, in_grad):
+        in_grad[0][:] = out_grad[0] / 2
+        in_grad[1][:] = out_grad[0]
+
+    def list_arguments(self):
+        return ["data", "other"]
+
+
+class _Square(mx.operator.NDArrayOp):
+    def forward(self, in_data, out_data):
+        out_data[0][:] = in_data[0] * in_data[0]
+
+    def backward(self, out_grad, in_data, out_data, in_grad):
+        in_grad[0][:] = 2 * in_data[0] * out_grad[0]
+
+
+def test_operators_of_the_older_kind():
+    with pytest.warns(UserWarning, match="NumpyOp has been deprecated. Please use CustomOp|_Half has been deprecated"):
+        half = _Half()
+    with pytest.warns(UserWarning, match="deprecated"):
+        square = _Square()
+    with pytest.warns(UserWarning, match="deprecated"):
+        plain = mx.operator.NumpyOp()
+    x, other = mx.nd.array([1.0, 3.0]), mx.nd.array([5.0, 7.0])
+    y = plain(square.get_symbol(half.get_symbol(mx.sym.var("x"), mx.sym.var("o"), name="h"), name="s"))
+    assert y.get_internals().list_outputs()[:4] == ["x", "o", "h_output", "s_output"]
+    grads = [mx.nd.zeros(2), mx.nd.zeros(2)]
+    e = y.bind(mx.cpu(), [x, other], args_grad=grads)
+    assert e.forward(is_train=True)[0].asnumpy().tolist() == [5.5**2, 8.5**2]
+    e.backward(mx.nd.array([1.0, 10.0]))
+    # the plain operator's gradient is 1 whatever arrives
+    assert grads[0].asnumpy().tolist() == [5.5, 8.5] and grads[1].asnumpy().tolist() == [11, 17]

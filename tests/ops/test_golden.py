@@ -7,9 +7,11 @@ hybridized, exported, and its files read and written.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -21,16 +23,24 @@ from hybridgpu import autograd
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CALLS = json.loads((GOLDEN / "ops.json").read_text())
+VARIATIONS = json.loads((GOLDEN / "variations.json").read_text())
 MODELS = sorted(p.name for p in (GOLDEN / "models").iterdir())
 
-#: recorded gradients that are defects of MXNet, with the reason; the test then wants them to differ
-NOT_FOLLOWED: dict[str, str] = {}
+#: variations that are defects of MXNet, with the reason; the test then wants them to differ
+NOT_FOLLOWED = {
+    "LeakyReLU_1_549": "SELU's gradient is wrong below zero",
+    "sigmoid_1_590": "sigmoid of int32's smallest number is 1: it negates without a wider type",
+    "interleaved_matmul_selfatt_qk_1_318": "a width that heads * 3 does not divide is not refused",
+}
 
 
 @functools.cache
 def arrays() -> dict[str, np.ndarray]:
-    with np.load(GOLDEN / "ops.npz") as z:
-        return {k: z[k] for k in z.files}
+    found = {}
+    for name in ("ops.npz", "variations.npz"):
+        with np.load(GOLDEN / name) as z:
+            found.update((k, z[k]) for k in z.files)
+    return found
 
 
 def close(got, want, what, rtol=1e-4, atol=1e-5):
@@ -139,6 +149,20 @@ def test_hybridized(record):
 
 @pytest.mark.parametrize("record", [c for c in CALLS if "grad0" in c["arrays"]], ids=lambda c: c["id"])
 def test_gradient(record):
+    gradient(record)
+
+
+@pytest.mark.parametrize("record", VARIATIONS, ids=lambda c: c["id"])
+def test_variation(record):
+    """Other extents, types and attributes than in ops.json."""
+    differs = pytest.raises((AssertionError, mx.MXNetError))
+    with differs if record["id"] in NOT_FOLLOWED else contextlib.nullcontext():
+        eager(record, mx.cpu())
+        if "grad0" in record["arrays"]:
+            gradient(record)
+
+
+def gradient(record):
     call = Call(record, mx.cpu())
     inputs = call.inputs()
     wanted = [int(n[4:]) for n in call.names if n.startswith("grad")]
@@ -153,15 +177,8 @@ def test_gradient(record):
     count = len(call.get("out"))
     autograd.backward(out[:count], heads[:count], train_mode=call.train)
 
-    def compare():
-        for k in wanted:
-            close(inputs[k].grad, arrays()[f"{call.id}.grad{k}"], f"{call.id} gradient {k}", 1e-3, 1e-4)
-
-    if call.id in NOT_FOLLOWED:
-        with pytest.raises(AssertionError):
-            compare()
-    else:
-        compare()
+    for k in wanted:
+        close(inputs[k].grad, arrays()[f"{call.id}.grad{k}"], f"{call.id} gradient {k}", 1e-3, 1e-4)
 
 
 def one_per_operator():
@@ -274,6 +291,11 @@ def test_model_built(model, flags):
         model.check(net(*model.arguments()))
 
 
+def without_versions(file):
+    """An exported graph; MXNet counts in a third number how often the process composed with a running average."""
+    return re.sub(r"(\[\d+, \d+), \d+\]", r"\1]", file.read_text())
+
+
 def test_model_exported(model, tmp_path):
     net = model.built()
     net.hybridize()
@@ -281,7 +303,7 @@ def test_model_exported(model, tmp_path):
     assert net.export(str(tmp_path / "m"), epoch=7) is None
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m-0007.params", "m-symbol.json"]
     assert (tmp_path / "m-0007.params").read_bytes() == Path(model.params_file).read_bytes()
-    assert (tmp_path / "m-symbol.json").read_text() == Path(model.symbol_file).read_text()
+    assert without_versions(tmp_path / "m-symbol.json") == without_versions(Path(model.symbol_file))
     model.check(model.imported(str(tmp_path / "m-symbol.json"), str(tmp_path / "m-0007.params"))(*model.inputs()))
 
 
@@ -339,8 +361,8 @@ def test_model_on_the_emulated_gpu(name, cuda_driver):
     assert cuda_driver.launches
 
 
-def test_gradients_that_are_not_followed_exist():
-    assert set(NOT_FOLLOWED) <= {c["id"] for c in CALLS}
+def test_variations_that_are_not_followed_exist():
+    assert set(NOT_FOLLOWED) <= {c["id"] for c in VARIATIONS}
 
 
 def test_no_module_of_mxnet_is_used():

@@ -111,6 +111,10 @@ def test_processes_at_once_agree(cold, tmp_path):
     assert run(folder)["compiled"] == 0
 
 
+def sum_of(file: Path) -> Path:
+    return file.with_suffix(file.suffix + ".sum")
+
+
 def with_sum(file: Path, data: bytes) -> None:
     """Content that the checksum vouches for."""
     file.write_bytes(data)
@@ -126,6 +130,10 @@ DAMAGE = {
     "poisoned": lambda f: with_sum(f, b"\\x7fELF rubbish" * 50),
     "poisoned JSON": lambda f: with_sum(f, b'{"steps": [1, 2], "kernels": {}, "inputs": "x"}'),
     "poisoned list": lambda f: with_sum(f, b"[]"),
+    "deep JSON": lambda f: with_sum(f, b'{"a":' * 50_000),
+    "a link to itself": lambda f: (f.unlink(), f.symlink_to(f)),
+    "a pipe": lambda f: (f.unlink(), os.mkfifo(f)),  # which would wait for a writer
+    "a pipe for a checksum": lambda f: (sum_of(f).unlink(), os.mkfifo(sum_of(f))),
     "a dangling link": lambda f: (f.unlink(), f.symlink_to("/nowhere/at/all")),
     "a folder": lambda f: (f.unlink(), f.mkdir()),
     "the kill of a writer": lambda f: (f.unlink(), (f.parent / ".tmpleft").write_bytes(b"half")),
@@ -157,6 +165,7 @@ UNUSABLE = {
     "a file in its place": lambda p: p.write_text("no folder"),
     "below a file": lambda p: (p.write_text("no folder"), p / "below")[1],
     "writable by others": lambda p: (p.mkdir(), p.chmod(0o777)),
+    "a name too long": lambda p: p / ("x" * 300),
 }
 
 
@@ -177,6 +186,31 @@ def test_a_read_only_folder(copy, cold):
         p.chmod(0o500)
     got = run(copy)
     assert got["compiled"] == 0 and got["warnings"] == []  # full of what is needed: nothing to write
+
+
+GONE = """
+import os, tempfile
+folder = tempfile.mkdtemp()
+os.chdir(folder)
+os.rmdir(folder)
+"""
+
+
+def test_a_relative_folder_where_the_working_folder_is_gone(cold):
+    got = run("relative", before=GONE)
+    assert got["values"] == cold[1]["values"] and "kept for this process only" in got["warnings"][0]
+
+
+def test_the_home_of_nobody_is_a_name_like_others(tmp_path, cold):
+    before = f"import os; os.chdir({str(tmp_path)!r})"
+    assert run("~nobody-of-this-name/cache", before=before)["values"] == cold[1]["values"]
+    assert run("~nobody-of-this-name/cache", before=before)["compiled"] == 0
+
+
+@pytest.mark.parametrize("name", ["with space", "\u6f22\u00fc", "quo\"te's $(x) `y`;", "-dash", "%s{}", "new\nline"])
+def test_names_of_folders(name, tmp_path, cold):
+    assert run(tmp_path / name, LANG="C", LC_ALL="C")["values"] == cold[1]["values"]
+    assert run(tmp_path / name)["compiled"] == 0
 
 
 FULL = """
@@ -236,9 +270,20 @@ def test_the_bound(size, tmp_path, cold):
     assert (got["warnings"] == []) == (size != "nonsense")
 
 
+NO_TEMPORARY = """
+import tempfile
+def refuse(*args, **kwargs):
+    raise FileNotFoundError(2, "no usable temporary directory")
+tempfile.mkdtemp = refuse
+"""
+
+
 def test_no_lasting_cache(tmp_path, cold):
     got = run(tmp_path / "c", HYBRIDGPU_CACHE="0")
     assert got["values"] == cold[1]["values"] and not (tmp_path / "c").exists()
+    nowhere = run(tmp_path / "c", before=NO_TEMPORARY, HYBRIDGPU_CACHE="0")
+    assert nowhere["targets"] == ["reference"]
+    np.testing.assert_allclose(nowhere["values"], cold[1]["values"], rtol=1e-5)
 
 
 def test_trim_keeps_what_was_used_last(tmp_path):

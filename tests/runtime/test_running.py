@@ -420,3 +420,102 @@ def test_one_array_read_plainly_and_with_a_stride(rows, columns):
     eager = net(x)
     net.hybridize()
     np.testing.assert_array_equal(net(x).asnumpy(), eager.asnumpy())
+
+
+OUTSIDE = [1e10, -1e10, np.nan, np.inf, -np.inf, 2.0**31, -(2.0**31), 2147483520.0, 3.7, -3.7, 300.0, 0.0]
+
+
+@pytest.mark.parametrize("source", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("target", ["int32", "int64", "uint8", "int8"])
+def test_numbers_that_integers_do_not_hold(source, target):
+    """C++ leaves the conversion undefined, and g++ cuts (float)(int)x down to a truncation."""
+
+    def function(F, x):
+        whole = F.cast(F.cast(x, source), target)
+        return whole, F.cast(whole, "float32"), F.cast(F.log(F.cast(x, "int32")), target)
+
+    net = nn.HybridLambda(function)
+    x = nd.array(OUTSIDE * 5)
+    with np.errstate(all="ignore"):
+        eager = [y.asnumpy() for y in net(x)]
+    net.hybridize()
+    for got, want in zip(net(x), eager):
+        np.testing.assert_array_equal(got.asnumpy(), want)
+
+
+FORKS = """
+import os, signal, sys, threading
+import hybridgpu as mx
+from hybridgpu import generator, store
+from hybridgpu.gluon import hybrid
+from hybridgpu.runtime import program, reports, training
+
+locks = [hybrid._preparing, program._building, training._building, store._opening, generator._lock, reports._lock]
+held, done = threading.Event(), threading.Event()
+
+def hold(rest):
+    if rest:
+        with rest[0]:
+            hold(rest[1:])
+    else:
+        held.set()
+        done.wait()
+
+threading.Thread(target=hold, args=(locks,)).start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    net = mx.gluon.nn.Dense(2)
+    net.initialize()
+    net.hybridize()
+    x = mx.nd.ones((2, 3))
+    with mx.autograd.record():
+        loss = net(x).sum()
+    loss.backward()
+    assert net(x).shape == (2, 2)
+    os._exit(0)
+status = os.waitpid(child, 0)[1]
+done.set()
+sys.exit(status != 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_while_another_thread_compiles():
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    run = subprocess.run([sys.executable, "-c", FORKS], env=env, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.filterwarnings("ignore:.*keeps changing")
+def test_memory_of_programs_is_bounded(monkeypatch):
+    from hybridgpu.backends.cpu import backend
+
+    net = nn.HybridLambda(lambda F, x: F.dot(F.dot(x, x), x))
+    net.hybridize()
+    sizes = range(64, 80)
+    monkeypatch.setattr(backend, "_KEPT_ARENAS", 4 * 80 * 80 * 4)
+    monkeypatch.setattr(backend, "_held", type(backend._held)())
+    for _ in range(2):
+        for n in sizes:
+            np.testing.assert_array_equal(net(nd.ones((n, n))).asnumpy(), np.full((n, n), n * n))
+            assert sum(backend._held.values()) <= 4 * 80 * 80 * 4
+    assert 2 <= len(backend._held) < len(sizes)
+
+
+@pytest.mark.filterwarnings("ignore:.*keeps changing")
+def test_a_block_forgets_signatures_of_long_ago(monkeypatch):
+    from hybridgpu.runtime import cached_op
+
+    monkeypatch.setattr(cached_op, "_LIMIT", 5)
+    net = nn.HybridLambda(lambda F, x: x * 2 + 1)
+    net.hybridize()
+    for n in (*range(1, 9), *range(1, 9)):
+        x = nd.ones(n)
+        x.attach_grad()
+        with mx.autograd.record():
+            y = net(x)
+        y.backward()
+        assert net(x).asnumpy().tolist() == [3.0] * n and x.grad.asnumpy().tolist() == [2.0] * n
+    assert len(net._cached_op._seen) == len(net._cached_op._trained) == 5

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -120,6 +122,37 @@ def test_monitor_sees_every_result():
 
 
 @pytest.mark.parametrize(
+    ("everything", "names"),
+    [
+        (False, ["fc_output", "cat_output"]),
+        (True, "data fc_data fc_weight fc_weight fc_output cat_arg0 b cat_arg1 cat_output".split()),
+    ],
+)
+def test_monitor_names(everything, names):
+    dense = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, no_bias=True, name="fc")
+    e = mx.sym.concat(dense, mx.sym.var("b"), name="cat").simple_bind(mx.cpu(), data=(3, 4), b=(3, 1))
+    seen = []
+    e.set_monitor_callback(lambda name, array: seen.append(mx.base.py_str(name)), everything)
+    e.forward()
+    assert seen == names
+
+
+def test_backward_without_forward():
+    x, gradient = nd.array([[1.0, 2.0]]), nd.zeros((1, 2))
+    e = mx.sym.tile(mx.sym.var("x") ** 2, reps=(2, 1)).bind(mx.cpu(), [x], [gradient])
+    e.backward(nd.array([[1.0, 1.0], [2.0, 3.0]]))
+    np.testing.assert_array_equal(gradient.asnumpy(), [[6, 16]])
+
+
+def test_head_gradients_that_nothing_reads():
+    gradient = nd.ones((2, 3))
+    e = mx.sym.shape_array(mx.sym.var("x")).bind(mx.cpu(), [nd.ones((2, 3))], [gradient])
+    e.forward(is_train=True)
+    e.backward([nd.ones((5,))])
+    np.testing.assert_array_equal(gradient.asnumpy(), np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize(
     ("call", "error", "message"),
     [
         (lambda s: s.bind(mx.cpu(), [nd.ones(2)]), ValueError, "Length of args does not match the number of arguments"),
@@ -143,3 +176,25 @@ def test_emulated_gpu(cuda_driver):
         e.forward(is_train=True)
         e.backward(nd.ones(2, ctx=mx.gpu(0)))
     np.testing.assert_array_equal(e.grad_dict["b"].asnumpy(), [2, 2])
+
+
+@pytest.mark.parametrize(
+    ("make", "grad_req", "least", "most"),
+    [
+        (lambda x: sym.FullyConnected(sym.relu(x), num_hidden=256, flatten=False) ** 2, "write", 4, 20),
+        (lambda x: sym.FullyConnected(sym.relu(x), num_hidden=256, flatten=False).sum(), "null", 1, 12),
+        (lambda x: sym.exp(x) * 2 + x, "write", 0, 0),  # fused: nothing is between input and result
+    ],
+)
+def test_memory_of_a_graph(make, grad_req, least, most, compiler):
+    """In arrays of 4 MiB."""
+    e = make(sym.var("x")).simple_bind(mx.cpu(), grad_req=grad_req, x=(4096, 256))
+    found = re.search(r"Total (\d+) MB allocated", e.debug_str())
+    assert e.debug_str().startswith("Symbol Outputs:")
+    assert least <= int(found.group(1)) <= most
+
+
+def test_memory_is_not_known_where_shapes_depend_on_values():
+    x = sym.var("x")
+    masked = sym.contrib.boolean_mask(x, x.sum(axis=1))
+    assert "allocated" not in masked.bind(mx.cpu(), {"x": nd.ones((2, 2))}).debug_str()

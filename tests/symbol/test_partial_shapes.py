@@ -56,6 +56,9 @@ x, y = sym.var("x"), sym.var("y")
         (lambda: sym.pick(x, y, axis=1), {"x": (0, 3, 3), "y": (0, 3)}, (0, 3)),
         (lambda: sym.sum(x, axis=1), {"x": (0, 3, 0)}, (0, 0)),
         (lambda: sym.sin(x), {}, ()),
+        (lambda: sym.where(sym.var("c"), x, y), {"c": (0, 2), "x": (0, 2), "y": (0, 2)}, ()),
+        (lambda: sym.where(sym.var("c"), x, y), {"c": (0,), "x": (2, 2), "y": (2, 2)}, ()),
+        (lambda: sym.where(sym.var("c"), x, y), {"c": (3,), "y": (3, 2)}, (3, 2)),
     ],
 )
 @pytest.mark.parametrize("np_shape", [False, True])
@@ -65,6 +68,12 @@ def test_partial_results(make, given, expected, np_shape):
     with mx.np_shape(np_shape):
         _, (got,), _ = make().infer_shape_partial(**given)
     assert got == (None if np_shape and expected == () else tuple(d or unknown for d in expected))
+
+
+def test_branches_follow_from_the_result_of_where_but_the_condition_does_not():
+    chosen = sym.where(sym.var("c"), x, y) + sym.var("z", shape=(3, 2))
+    assert chosen.infer_shape_partial()[0] == [(), (), (), (3, 2)]
+    assert chosen.infer_shape(c=(3,))[0] == [(3,), (3, 2), (3, 2), (3, 2)]
 
 
 def test_contradictions_name_the_node():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from ...compiler.ir.types import tensor_type
 from ...compiler.program import HostStep, Program
 from ...compiler.target import CPU
 from ...dtypes import from_short
+from ...locks import Lock
 from ...store import Store, default_store
 from ..base import BuildInfo, NoPlaceError
 from ..library import run_host_step
@@ -29,6 +31,8 @@ from .toolchain import Toolchain, find_toolchain
 __all__ = ["CpuBackend", "CpuProgram", "address_of"]
 
 _KEEP_GIL_BELOW = 50_000  # bytes moved: a call so short is over before another thread could start
+
+_KEPT_ARENAS = 256 << 20  # bytes that wait for the next call of their program
 
 
 def address_of(array: Any) -> int:
@@ -79,7 +83,10 @@ class CpuProgram:
         try:
             return self._free.pop()
         except IndexError:
-            return aligned_bytes(self.program.arena_bytes) if self.program.arena_bytes else (None, 0)
+            if not self.program.arena_bytes:
+                return (None, 0)
+            _make_room(self)
+            return aligned_bytes(self.program.arena_bytes)
 
     def release(self, arena: tuple[Any, int]) -> None:
         self._free.append(arena)
@@ -142,6 +149,25 @@ class CpuProgram:
             else:
                 run_host_step(step, array, self.program, np, body)
             at += 1
+
+
+_held: weakref.WeakKeyDictionary[CpuProgram, int] = weakref.WeakKeyDictionary()  #: bytes of arenas, oldest first
+_counting = Lock()
+
+
+def _make_room(program: CpuProgram) -> None:
+    """Count an arena that ``program`` makes; beyond the bound, programs that made theirs earlier lose them.
+
+    A net that meets a thousand shapes has a thousand programs, and each would keep its memory.
+    """
+    with _counting:
+        _held[program] = _held.pop(program, 0) + program.program.arena_bytes
+        excess = sum(_held.values()) - _KEPT_ARENAS
+        for other in list(_held):
+            if excess <= 0 or other is program:
+                break
+            excess -= _held.pop(other)
+            other._free.clear()
 
 
 class CpuBackend:

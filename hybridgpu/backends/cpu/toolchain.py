@@ -44,7 +44,9 @@ FLAGS = (
     "-shared",
     "-fPIC",
     "-w",
+    "-nostdlib",  # kernels need neither start-up files nor C++'s library: a tenth of the time of a small graph
 )
+_LIBRARIES = ("-lm", "-lc", "-lgcc")  #: what -nostdlib leaves out and kernels do call; behind the source
 _REQUIRED = ("-shared", "-fPIC")
 
 
@@ -78,8 +80,12 @@ class Toolchain:
     @property
     def key(self) -> str:
         """Hash of everything but the source that decides about the machine code."""
-        parts = (self.identity, " ".join(self.flags), cpu_features(), kernels_hash())
+        parts = (self.identity, " ".join((*self.flags, *self._libraries)), cpu_features(), kernels_hash())
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    @property
+    def _libraries(self) -> tuple[str, ...]:
+        return _LIBRARIES if "-nostdlib" in self.flags else ()
 
     def compile(self, source: str) -> bytes:
         """The shared library of ``source``, whose units are compiled side by side.
@@ -94,14 +100,14 @@ class Toolchain:
                 out = Path(folder, "unit.so")
                 start = [*self.command, *self.flags, f"-I{kernels_folder()}"]
                 if len(units) == 1:
-                    runs = [_run([*start, "-x", "c++", "-", "-o", str(out)], source)]
+                    runs = [_run([*start, "-x", "c++", "-", "-o", str(out), *self._libraries], source)]
                 else:
                     objects = [str(Path(folder, f"{k}.o")) for k in range(len(units))]
                     with ThreadPoolExecutor(cpu_count()) as pool:
                         commands = ([*start, "-x", "c++", "-c", "-", "-o", o] for o in objects)
                         runs = list(pool.map(_run, commands, units))
                     if not any(run.returncode for run in runs):
-                        runs = [_run([*start, *objects, "-o", str(out)], "")]
+                        runs = [_run([*start, *objects, "-o", str(out), *self._libraries], "")]
                 failed = next((run for run in runs if run.returncode), None)
                 if failed is None:
                     return out.read_bytes()
@@ -189,20 +195,21 @@ def _plausible(flags: object) -> bool:
     return isinstance(flags, list) and all(f in FLAGS for f in flags) and all(f in flags for f in _REQUIRED)
 
 
-_PROBE = 'extern "C" float probe(float x) { return x + 1; }\n'
+_PROBE = 'extern "C" float probe(float x) { return __builtin_sinf(x) + 1; }\n'
 
 
 def _probe(command: tuple[str, ...]) -> tuple[str, ...] | None:
     """The flags that the compiler takes: all of them, or those it takes one by one; None if it fails."""
 
     def works(flags: tuple[str, ...]) -> bool:
-        with tempfile.TemporaryDirectory(prefix="hybridgpu-") as folder:
-            try:
+        try:
+            with tempfile.TemporaryDirectory(prefix="hybridgpu-") as folder:
                 made = Path(folder, "probe.so")
-                run = _run([*command, *flags, "-Werror", "-x", "c++", "-", "-o", str(made)], _PROBE)
+                libraries = _LIBRARIES if "-nostdlib" in flags else ()
+                run = _run([*command, *flags, "-Werror", "-x", "c++", "-", "-o", str(made), *libraries], _PROBE)
                 return run.returncode == 0 and made.stat().st_size > 0
-            except OSError:
-                return False
+        except OSError:
+            return False
 
     if works(FLAGS):
         return FLAGS

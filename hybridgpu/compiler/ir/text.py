@@ -92,7 +92,8 @@ def _number(constant: Node) -> str:
     value = constant.params["value"]
     if not constant.dtype.is_float:
         return repr(value)
-    return min(str(constant.dtype.np.type(value)), repr(value), key=len)
+    text = min(str(constant.dtype.np.type(value)), repr(value), key=len)
+    return text if set(text) & set(".en") else f"{text}.0"
 
 
 def _inlines(consumer: Node) -> bool:

@@ -5,7 +5,8 @@ A rule is a function ``(b, node, inputs) -> Node | None`` in the table of its pr
 are the already simplified operands, and None means that the rule does not apply. Only identities
 that hold for every value (NaN, infinities and signed zeros included) are here; small integer powers
 become products, which round within the error of ``pow`` itself, and the sum of one element is that
-element, also where it is -0 (a longer sum of zeros starts from +0).
+element, also where it is -0 (a longer sum of zeros starts from +0). What a convolution pads with is no factor
+either: see :mod:`.narrow_conv`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ...dtypes import bool_
 from ..ir.graph import Builder, Graph, Node, to_scalar
 from ..ir.types import tensor_type
 from ..primitives import TABLE
+from . import narrow_conv
 
 __all__ = ["simplify"]
 
@@ -104,8 +106,8 @@ def _fold(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     if not inputs or any(i.prim.name != "full" for i in inputs):
         return None
     if node.prim.family == "elementwise":
-        arrays = [np.asarray(i.params["value"], i.dtype.np) for i in inputs]
-        scalar = tensor_type((), node.dtype)
+        arrays = [np.asarray(i.params["value"], i.dtype.evaluated.np) for i in inputs]
+        scalar = tensor_type((), node.dtype.evaluated)
         with np.errstate(all="ignore"):
             value = node.prim.evaluate(np, arrays, node.params, scalar)
         return b.full(node.shape, value.item(), node.dtype)
@@ -240,7 +242,7 @@ def _cast(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     source = x.inputs[0].dtype
     # bool to number to bool, or widening a float twice, loses nothing on the way
     if (source is bool_ and target is bool_) or (
-        source.is_float and x.dtype.is_float and target.is_float and source.size <= x.dtype.size <= target.size
+        source.is_float and x.dtype.is_float and target.is_float and source.size < x.dtype.size <= target.size
     ):
         return b.cast(x.inputs[0], target)
     return None
@@ -320,6 +322,10 @@ def _conv(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
         return None
     wider = {k: tuple(p + q for p, q in zip(params[k], x.params[k][2:], strict=True)) for k in ("low", "high")}
     return b.conv(x.inputs[0], inputs[1], **{**params, **wider})
+
+
+rule("conv")(narrow_conv.trimmed)
+rule("conv")(narrow_conv.exchanged)
 
 
 # -- reductions over axes of extent 1 do nothing

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from ..ir.graph import Builder, Primitive
 from . import (
+    boxes,
     contract,
     conv,
+    correlate,
     ctc,
     elementwise,
+    fourier,
     gradient,
+    hawkes,
     index,
     linalg,
     loop,
@@ -41,6 +45,10 @@ for _family in (
     conv,
     ctc,
     roi,
+    boxes,
+    correlate,
+    fourier,
+    hawkes,
     random,
     gradient,
     sort,

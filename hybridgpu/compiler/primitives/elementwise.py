@@ -339,9 +339,10 @@ def _cast_expr(dtypes: Sequence[DType], out: DType) -> str:
         return "{0} != 0"
     if source.is_float and out.is_integer:
         # narrow types wrap as MXNet's do, which a direct conversion leaves undefined
-        return "({T})(int){0}" if out.size < 4 else "({T}){0}" if out.kind == "i" else "({T})(long long){0}"
-    if out.short == "f16":
-        return "hg::round_half({0})" if source.is_float else "hg::round_half((float){0})"
+        return "({T})hg::to_int({0})" if out.size < 4 or out.short == "i32" else "({T})hg::to_long({0})"
+    if out.is_half:
+        rounded = out.storage.replace("hg::", "hg::round_")
+        return f"{rounded}({{0}})" if source.is_float else f"{rounded}((float){{0}})"
     return "({T}){0}"
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ...dtypes import u32
 from ..ir.graph import NO_DERIVATIVE, Params, Primitive
 from ..ir.types import TensorType, tensor_type
@@ -19,6 +21,10 @@ __all__ = ["ROWS", "STATE", "philox", "words"]
 
 STATE = tensor_type((4,), u32)  #: type of the state argument
 
+_CHUNK = 1 << 13  #: elements that NumPy makes at a time: what it needs on the way stays in the cache
+_FACTORS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+
 
 def _infer(types: Sequence[TensorType], params: Params) -> TensorType:
     if types[0] is not STATE:
@@ -26,33 +32,48 @@ def _infer(types: Sequence[TensorType], params: Params) -> TensorType:
     return tensor_type(params["shape"], u32)
 
 
+def _word(xp: Any, w: Any) -> Any:
+    """An array of 64-bit words, or one word as NumPy's scalar (which CuPy's arrays take as well)."""
+    return w.astype(xp.uint64, copy=False) if getattr(w, "ndim", 0) else np.uint64(int(w))
+
+
 def philox(xp: Any, counter: Sequence[Any], key: Sequence[Any]) -> Any:
-    """First word of Philox 4x32-10 for arrays of counters (four words) under a key (two words)."""
-    c = [xp.asarray(w, xp.uint64) for w in counter]
+    """First word of Philox 4x32-10 for counters of four words, arrays or single words, under a key of two."""
+    c = [_word(xp, w) for w in counter]
     k0, k1 = int(key[0]), int(key[1])
-    low = xp.uint64(0xFFFFFFFF)
     for _ in range(10):
-        p0, p1 = c[0] * xp.uint64(0xD2511F53), c[2] * xp.uint64(0xCD9E8D57)
-        c = [
-            (p1 >> xp.uint64(32)) ^ c[1] ^ xp.uint64(k0),
-            p1 & low,
-            (p0 >> xp.uint64(32)) ^ c[3] ^ xp.uint64(k1),
-            p0 & low,
-        ]
+        p0, p1 = c[0] * _FACTORS[0], c[2] * _FACTORS[1]
+        y0, y2 = p1 >> _HALF, p0 >> _HALF  # what follows writes into these four, which are new
+        y0 ^= c[1]
+        y0 ^= np.uint64(k0)
+        y2 ^= c[3]
+        y2 ^= np.uint64(k1)
+        p0 &= _LOW
+        p1 &= _LOW
+        c = [y0, p1, y2, p0]
         k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
     return c[0].astype(xp.uint32)
 
 
 def words(xp: Any, state: Any, i: Any, stream: int) -> Any:
-    """The words of elements ``i`` (uint64) of a stream under a state argument."""
-    key = state.astype(xp.uint64)
-    number = (xp.uint64(stream) + (i >> xp.uint64(32)) * xp.uint64(0x10000)) & xp.uint64(0xFFFFFFFF)
-    counter = (i & xp.uint64(0xFFFFFFFF), number, key[2], key[3])
-    return philox(xp, counter, (int(key[0]), int(key[1])))
+    """The words of elements ``i`` (an array of uint64) of a stream under a state argument."""
+    k0, k1, c2, c3 = state.tolist()
+    number: Any = stream & 0xFFFFFFFF
+    if i.size and int(i.max()) >> 32:
+        number = (xp.uint64(stream) + (i >> _HALF) * xp.uint64(0x10000)) & _LOW
+        i = i & _LOW
+    return philox(xp, (i, number, c2, c3), (k0, k1))
 
 
 def _evaluate(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
-    return words(xp, inputs[0], xp.arange(out.size, dtype=xp.uint64), params["stream"]).reshape(out.shape)
+    state, stream = inputs[0], params["stream"]
+    if xp is not np:
+        return words(xp, state, xp.arange(out.size, dtype=xp.uint64), stream).reshape(out.shape)
+    found = np.empty(out.size, np.uint32)
+    for at in range(0, out.size, _CHUNK):
+        part = found[at : at + _CHUNK]
+        part[...] = words(np, state, np.arange(at, at + part.size, dtype=np.uint64), stream)
+    return found.reshape(out.shape)
 
 
 ROWS = [

@@ -34,6 +34,7 @@ def _keep(b: Builder, x: Node, y: Node, axes: Sequence[int]) -> Node:
 
 
 _PLANES = 32
+_BLOCK = 64  #: rows that are added one after the other
 _UFUNC = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
 
@@ -50,6 +51,19 @@ def _by_planes(xp: Any, function: str, x: Any, axes: int, out: TensorType) -> An
     for plane in planes[2:]:
         combine(total, plane, out=total)
     return total.astype(out.dtype.np, copy=False)
+
+
+def _many_rows(x: Any, axes: Sequence[int]) -> bool:
+    """True for sums over leading axes that NumPy adds up one after the other, which loses digits."""
+    return axes == tuple(range(len(axes))) and len(axes) < x.ndim and prod(x.shape[: len(axes)]) >= 4 * _BLOCK
+
+
+def _sum_by_blocks(x: Any, axes: int, dtype: Any) -> Any:
+    """Sums of blocks, added up: the error grows with the root of the number of rows."""
+    rows = x.reshape(-1, *x.shape[axes:])
+    whole = len(rows) // _BLOCK * _BLOCK
+    blocks = rows[:whole].reshape(-1, _BLOCK, *rows.shape[1:]).sum(axis=1, dtype=dtype)
+    return blocks.sum(axis=0) + rows[whole:].sum(axis=0, dtype=dtype)
 
 
 def _arg_by_planes(xp: Any, function: str, x: Any, axes: int, out: TensorType) -> Any:
@@ -77,6 +91,8 @@ def _evaluate(function: str) -> Any:
             return _by_planes(xp, function, x, len(params["axes"]), out)
         if function in ("sum", "prod"):
             wide = xp.float32 if out.dtype.short == "f16" else out.dtype.np
+            if function == "sum" and xp is np and out.dtype.is_float and _many_rows(x, params["axes"]):
+                return _sum_by_blocks(x, len(params["axes"]), wide).astype(out.dtype.np, copy=False)
             return getattr(xp, function)(x, axis=params["axes"], dtype=wide).astype(out.dtype.np, copy=False)
         if x.size == 0:
             # the identity: -inf for a maximum of nothing

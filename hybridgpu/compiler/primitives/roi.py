@@ -7,11 +7,12 @@ sample is empty. These run on whole arrays, a region at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ...base import MXNetError
 from ...dtypes import i64
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
@@ -119,11 +120,36 @@ def _matrices(xp: Any, rois: Any, params: Params, h: int, w: int, dtype: Any) ->
     return host[:, 0], xp.asarray(rows.astype(dtype)), xp.asarray(columns.astype(dtype))
 
 
+def _mean_weights(start: Any, end: Any, count: int, extent: int) -> Any:
+    """(R, count, extent): the same share for each element in a bin of regions between two edges."""
+    size = np.maximum(end - start, start.dtype.type(0.1))[:, None] / start.dtype.type(count)
+    k = np.arange(count, dtype=start.dtype)
+    first = np.clip(np.floor(k * size + start[:, None]), 0, extent)[..., None]
+    last = np.clip(np.ceil((k + 1) * size + start[:, None]), 0, extent)[..., None]
+    at = np.arange(extent)
+    return ((at >= first) & (at < last)) / np.maximum(last - first, 1)
+
+
+def _mean_matrices(xp: Any, rois: Any, params: Params, h: int, w: int, dtype: Any) -> tuple[Any, Any, Any]:
+    """As ``_matrices``, for the means of whole elements."""
+    host = _float(_on_host(xp, rois))
+    corners = np.copysign(np.floor(np.abs(host[:, 1:]) + host.dtype.type(0.5)), host[:, 1:])  # halves away from zero
+    corners[:, 2:] += 1
+    x = corners * host.dtype.type(params["scale"])
+    rows = _mean_weights(x[:, 1], x[:, 3], params["pooled"][0], h)
+    columns = _mean_weights(x[:, 0], x[:, 2], params["pooled"][1], w)
+    return host[:, 0], xp.asarray(rows.astype(dtype)), xp.asarray(columns.astype(dtype))
+
+
+def _chosen(params: Params) -> Callable[..., tuple[Any, Any, Any]]:
+    return _mean_matrices if params.get("whole") else _matrices
+
+
 def _align(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
     data, rois = inputs
     n, _, h, w = data.shape
     wide = np.float32 if data.dtype == np.float16 else data.dtype
-    samples, rows, columns = _matrices(xp, rois, params, h, w, wide)
+    samples, rows, columns = _chosen(params)(xp, rois, params, h, w, wide)
     y = xp.zeros(out.shape, out.dtype.np)
     for r, sample in enumerate(samples):
         if 0 <= sample < n:
@@ -135,7 +161,7 @@ def _align_back(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType)
     g, rois = inputs
     n, _, h, w = out.shape
     wide = np.float32 if g.dtype == np.float16 else g.dtype
-    samples, rows, columns = _matrices(xp, rois, {**params, "pooled": g.shape[2:]}, h, w, wide)
+    samples, rows, columns = _chosen(params)(xp, rois, {**params, "pooled": g.shape[2:]}, h, w, wide)
     y = xp.zeros(out.shape, wide)
     for r, sample in enumerate(samples):
         if 0 <= sample < n:
@@ -154,7 +180,67 @@ def _vjp_back(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Para
     return [b.roi_align(g, inputs[1], **rest, pooled=inputs[0].shape[2:]), None]
 
 
+# -- regions that are turned: rows (batch index, x, y, width, height, degrees)
+
+
+def _infer_turned(types: Sequence[TensorType], params: Params) -> TensorType:
+    data, rois = types
+    if data.ndim != 4 or rois.ndim != 2 or rois.shape[1] != 6:
+        raise TypeError(f"turned regions {rois!r} of {data!r}")
+    return tensor_type((rois.shape[0], data.shape[1], *params["pooled"]), data.dtype)
+
+
+def _places(roi: Any, params: Params) -> tuple[Any, Any]:
+    """x and y of the samples of a region, both (PH, PW, samples)."""
+    centre, (width, height) = roi[1:3] * params["scale"], np.maximum(roi[3:5] * params["scale"], 1)
+    lines = []
+    for length, count in zip((height, width), params["pooled"], strict=True):
+        samples = params["ratio"] if params["ratio"] > 0 else int(np.ceil(length / count))
+        inner = np.arange(count)[:, None] + (np.arange(samples) + 0.5) / samples
+        lines.append(inner * (length / count) - length / 2)
+    (rows, down), (columns, across) = lines[0].shape, lines[1].shape
+    shape = (rows, columns, down, across)
+    y = np.broadcast_to(lines[0][:, None, :, None], shape).reshape(rows, columns, -1)
+    x = np.broadcast_to(lines[1][None, :, None, :], shape).reshape(rows, columns, -1)
+    angle = np.deg2rad(roi[5])
+    cosine, sine = np.cos(angle), np.sin(angle)
+    return x * cosine + y * sine + centre[0], y * cosine - x * sine + centre[1]
+
+
+def _turned(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    data, rois = inputs
+    n, c, h, w = data.shape
+    wide = data.astype(np.float32) if data.dtype == np.float16 else data
+    y = xp.zeros(out.shape, out.dtype.np)
+    for r, roi in enumerate(_on_host(xp, rois).astype(np.float64)):
+        if not 0 <= roi[0] < n:
+            continue
+        corners: list[list[tuple[Any, Any]]] = []
+        live: Any = True
+        for at, extent in zip(_places(roi, params), (w, h), strict=True):
+            live = live & (at >= -1) & (at <= extent)
+            at = np.clip(at, 0, extent - 1)
+            low = np.floor(at).astype(int)
+            corners.append([(low, low + 1 - at), (np.minimum(low + 1, extent - 1), at - low)])
+        image = wide[int(roi[0])].reshape(c, h * w)
+        total = 0.0
+        for column, across in corners[0]:
+            for row, down in corners[1]:
+                share = xp.asarray((across * down * live).astype(wide.dtype))
+                total = total + image[:, xp.asarray(row * w + column)] * share
+        y[r] = xp.asarray(total).mean(axis=-1)
+    return y
+
+
+def _no_derivative(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    raise MXNetError(
+        "Operator _contrib_RROIAlign is non-differentiable because it didn't register FGradient attribute.\n"
+        "Cut the gradient before it with BlockGrad."
+    )
+
+
 ROWS = [
+    Primitive("roi_align_turned", "library", _infer_turned, _turned, _no_derivative, doc="roi_align of turned regions"),
     Primitive("roi_argmax", "library", _infer_argmax, _argmax, NO_DERIVATIVE, doc="where each bin's maximum lies"),
     Primitive("roi_align", "library", _infer, _align, _vjp, doc="averages of interpolated samples in each bin"),
     Primitive("roi_align_back", "library", _infer_back, _align_back, _vjp_back, doc="the transpose of roi_align"),

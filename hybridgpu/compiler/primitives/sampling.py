@@ -11,8 +11,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from ...dtypes import i64
 from ..ir.graph import NO_DERIVATIVE, Params, Primitive
-from ..ir.types import TensorType
+from ..ir.types import TensorType, tensor_type
 from . import special
 from .random import STATE, words
 
@@ -136,7 +139,43 @@ def _poisson_rejection(xp: Any, source: _Source, at: Any, rate: Any) -> Any:
     return _until_accepted(xp, at, (rate, a, b, scale, quick), attempt)
 
 
+def _infer_unique(types: Sequence[TensorType], params: Params) -> TensorType:
+    batch, count = params["shape"]
+    if types[0] is not STATE or count > params["below"]:
+        raise TypeError(f"{count} different numbers below {params['below']}")
+    return tensor_type((batch, count + 1), i64)
+
+
+def _unique_zipfian(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    """Different numbers in a row, and behind them how many were drawn for that."""
+    (state,) = inputs
+    source, (batch, count) = _Source(xp, state, params["stream"]), params["shape"]
+    y = np.zeros(out.shape, np.int64)
+    width = max(2 * count, 16)
+    for row in range(batch if count else 0):
+        drawn = np.zeros(0, np.int64)
+        while True:
+            at = xp.arange(row * width, (row + 1) * width, dtype=xp.uint64)
+            numbers = xp.floor(xp.exp(source.uniform(at) * math.log(params["below"])) + 0.5).astype(xp.int64) - 1
+            drawn = np.concatenate([drawn, np.asarray(numbers if xp is np else xp.asnumpy(numbers))])
+            first = np.sort(np.unique(drawn, return_index=True)[1])
+            if len(first) >= count:
+                break
+        y[row, :count] = drawn[first[:count]]
+        y[row, count] = first[count - 1] + 1
+    return xp.asarray(y)
+
+
 ROWS = [
+    Primitive(
+        "unique_zipfian",
+        "library",
+        _infer_unique,
+        _unique_zipfian,
+        NO_DERIVATIVE,
+        cost=200,
+        doc="different numbers with a log-uniform distribution",
+    ),
     Primitive(
         "random_gamma",
         "library",

@@ -180,11 +180,11 @@ def band_of(s: Shape, itemsize: int) -> Band | None:
 def wants_conv_kernel(target: Target, node: Node) -> bool:
     """True if a generated kernel beats unfolding and BLAS for the convolution ``node``."""
     shape = shape_of(node)
-    if shape is None or node.size == 0 or shape.work == 0 or node.dtype.short not in ("f32", "f64", "f16"):
+    if shape is None or node.size == 0 or shape.work == 0 or not node.dtype.is_float:
         return False
     if target.name != "cpu":
         return shape.work <= 1 << 24
-    if node.dtype.short == "f16":
+    if node.dtype.is_half:
         return False
     found = band_of(shape, node.dtype.size)
     if found is None:

@@ -321,8 +321,8 @@ def _reached(cluster: list[tuple[int, int]]) -> int:
 def headers(program: ScalarProgram) -> tuple[str, ...]:
     """The device headers that the scalars of ``program`` call for."""
     found: dict[str, None] = {}
-    dtypes = {s.dtype.short for s in program.scalars} | {s.node.dtype.short for s in program.stores}
-    if "f16" in dtypes:
+    dtypes = {s.dtype for s in program.scalars} | {s.node.dtype for s in program.stores}
+    if any(d.is_half for d in dtypes):
         found["half.h"] = None
     if any(s.op == "compute" and s.node is not None and s.node.prim.name == "random_bits" for s in program.scalars):
         found["philox.h"] = None

@@ -92,8 +92,8 @@ class BatchNorm(_Norm):
         self.running_var = self.params.get("running_var", init=running_variance_initializer, **running)
 
     def cast(self, dtype: Any) -> None:
-        """Convert; the four parameters stay float32 when the network is cast to float16."""
-        super().cast("float32" if dtype_of(dtype).name == "float16" else dtype)
+        """Convert; the four parameters stay float32 when the network is cast to float16 or bfloat16."""
+        super().cast("float32" if dtype_of(dtype).is_half else dtype)
 
     def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any) -> Any:
         return F.BatchNorm(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)

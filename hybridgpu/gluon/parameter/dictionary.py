@@ -234,7 +234,7 @@ class ParameterDict:
         if not allow_missing:
             for name in self.keys():
                 assert name in values, (
-                    f"Parameter '{name[len(restore_prefix) :]}' is missing in {where}, which contains parameters: {shown_names(list(values))}. "
+                    f"Parameter '{name.removeprefix(restore_prefix)}' is missing in {where}, which contains parameters: {shown_names(list(values))}. "
                     "Please make sure source and target networks have the same prefix."
                     "For more info on naming, please see https://mxnet.io/api/python/docs/tutorials/packages/gluon/blocks/naming.html"
                 )

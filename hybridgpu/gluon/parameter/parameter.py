@@ -172,18 +172,24 @@ class Parameter:
                 stacklevel=2,
             )
             return
-        self._data = self._grad = None
         default = initializer.Uniform() if default_init is None else default_init
         where = contexts(ctx)
         if init is None:
             init = default if self.init is None else self.init
-        if not shape_is_known(self._shape):
-            if self._allow_deferred_init:
-                self._deferred_init = (init, where, default, None)
-                return
+        if not shape_is_known(self._shape) and not self._allow_deferred_init:
             raise ValueError(f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self._shape}.")
+        held = self._data, self._grad
+        self._data = self._grad = None
         self._deferred_init = (init, where, default, None)
-        self._finish_deferred_init()
+        if not shape_is_known(self._shape):
+            return
+        try:
+            self._finish_deferred_init()
+        except BaseException:
+            if held[0] is not None:  # what it held before it keeps
+                self._data, self._grad = held
+                self._deferred_init = None
+            raise
 
     def _finish_deferred_init(self) -> None:
         if self._deferred_init is None:

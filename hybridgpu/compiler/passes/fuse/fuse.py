@@ -167,7 +167,10 @@ def _admit_elementwise(state: _State, group: Group, node: Node, needed_elsewhere
     if needed_elsewhere:
         offset = group.refine(node)
         order = bijective(offset, node.size) if offset is not None else None
-        if order is None or set(order) not in (set(group.vars), set(group.rows)):
+        visited = order is not None and set(order) in (set(group.vars), set(group.rows))
+        if group.contract is not None:  # whose kernel knows variables by the axis of the result
+            _in_axes(group, linearize(group.at[group.contract], group.contract.shape), group.contract)
+        if not visited:
             return Cut(
                 node,
                 group.anchor,
@@ -261,11 +264,16 @@ def _admit_contraction(state: _State, group: Group, node: Node) -> Cut | None:
             "epilogue",
             f"{_describe(group.anchor)} does not read each result of the contraction once",
         )
-    group.vars, table = reexpress(offset, node.shape)
-    group.replace(table)
+    _in_axes(group, offset, node)
     group.contract = node
     state.add(group, node, group.pending[node][0])
     return None
+
+
+def _in_axes(group: Group, offset: Expr, node: Node) -> None:
+    """Let the variables of ``group`` be the axes of ``node``, which lies at ``offset``."""
+    group.vars, table = reexpress(offset, node.shape)
+    group.replace(table)
 
 
 def _describe(node: Node) -> str:

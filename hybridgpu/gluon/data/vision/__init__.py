@@ -2,6 +2,6 @@
 """``gluon.data.vision``: picture datasets and transforms."""
 
 from . import transforms
-from .datasets import CIFAR10, CIFAR100, MNIST, FashionMNIST, ImageFolderDataset
+from .datasets import CIFAR10, CIFAR100, MNIST, FashionMNIST, ImageFolderDataset, ImageRecordDataset
 
-__all__ = ["CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "ImageFolderDataset", "transforms"]
+__all__ = ["CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "ImageFolderDataset", "ImageRecordDataset", "transforms"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import pickle
 import struct
 import tarfile
 import warnings
@@ -16,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from ....base import MXNetError, data_dir
+from ....io.pictures import decode_picture, read_picture
 from ....ndarray.creation import array
-from ..dataset import Dataset
+from ..dataset import Dataset, RecordFileDataset
 
-__all__ = ["CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "ImageFolderDataset"]
+__all__ = ["CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "ImageFolderDataset", "ImageRecordDataset"]
 
 
 class _Files(Dataset):
@@ -207,22 +207,25 @@ class ImageFolderDataset(Dataset):
         return len(self.items)
 
 
-def read_picture(file: str, flag: int = 1) -> Any:
-    """(height, width, channels) of a picture file, as a NumPy array.
+class ImageRecordDataset(RecordFileDataset):
+    """Pictures in a file of records (``name.rec`` with ``name.idx``), each packed with its label.
+
+    Args:
+        filename: the file of records; ``mx.recordio.pack`` makes what is in it.
+        flag: 1 for colours, 0 for grey.
+        transform: ``transform(picture, label)``.
 
     Raises:
-        MXNetError: the file cannot be read, or the package Pillow is missing for its format.
+        MXNetError: a record that holds no picture.
     """
-    if file.endswith(".npy"):
-        try:
-            picture = np.load(file, allow_pickle=False)
-        except (OSError, ValueError, pickle.UnpicklingError) as e:
-            raise MXNetError(f"{file} is no array file: {e}") from None
-        return picture if picture.ndim == 3 else picture[..., None]
-    try:
-        from PIL import Image  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        raise MXNetError(f"{file} needs the package Pillow to be read\nInstall it with `pip install pillow`.") from None
-    with Image.open(file) as picture:
-        found = np.asarray(picture.convert("RGB" if flag else "L"))
-    return found if found.ndim == 3 else found[..., None]
+
+    def __init__(self, filename: str, flag: int = 1, transform: Callable[..., Any] | None = None) -> None:
+        super().__init__(filename)
+        self._flag, self._transform = flag, transform
+
+    def __getitem__(self, idx: int) -> Any:
+        from ....recordio import unpack
+
+        header, data = unpack(super().__getitem__(idx))
+        picture = array(decode_picture(data, self._flag, f"record {idx}"), dtype=np.uint8)
+        return (picture, header.label) if self._transform is None else self._transform(picture, header.label)

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choices among boxes: suppression of what overlaps, matches, proposals.
+
+Each decision depends on those before it, so these run on the host, a sample at a time.
+Boxes are rows (x1, y1, x2, y2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...base import MXNetError
+from ...dtypes import i64
+from ..ir.graph import NO_DERIVATIVE, Params, Primitive
+from ..ir.types import TensorType, tensor_type
+
+__all__ = ["ROWS"]
+
+IGNORED, NEGATIVE = -1, -2  #: anchors that match nothing, and those that are examples of the background
+
+
+def _on_host(run: Callable[..., Any]) -> Callable[..., Any]:
+    """A primitive's evaluation from ``run(arrays, params, out)`` on NumPy arrays."""
+
+    def evaluate(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+        arrays = [np.asarray(x if xp is np else xp.asnumpy(x)) for x in inputs]
+        return xp.asarray(run(arrays, params, out).astype(out.dtype.np, copy=False))
+
+    return evaluate
+
+
+def _wide(x: Any) -> Any:
+    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
+
+
+def _overlap(one: Any, others: Any, extra: int = 0, guard: bool = False) -> Any:
+    """Intersection over union of a box and several; ``extra`` counts pixels instead of distances.
+
+    With ``guard`` boxes of negative extents have no area.
+    """
+    sides = np.minimum(one[2:], others[:, 2:]) - np.maximum(one[:2], others[:, :2]) + extra
+    common = np.prod(np.maximum(sides, 0), axis=1)
+
+    def area(x: Any) -> Any:
+        extents = x[..., 2:] - x[..., :2] + extra
+        whole = np.prod(extents, axis=-1)
+        return np.where((extents < 0).any(axis=-1), 0, whole) if guard else whole
+
+    union = area(one) + area(others) - common
+    return np.divide(common, union, out=np.zeros_like(common), where=union > 0)
+
+
+def _suppress(boxes: Any, beaten: Callable[[int, Any], Any], most: int | None = None) -> list[int]:
+    """Numbers of the boxes that stay, best first: each removes those after it that ``beaten(k, later)`` says."""
+    alive = np.ones(len(boxes), bool)
+    kept: list[int] = []
+    for k in range(len(boxes)):
+        if most is not None and len(kept) >= most:
+            break
+        if alive[k]:
+            kept.append(k)
+            later = np.arange(k + 1, len(boxes))
+            alive[later[beaten(k, later)]] = False
+    return kept
+
+
+# -- non-maximum suppression: positions of the rows that stay, -1 behind them
+
+
+def _infer_order(types: Sequence[TensorType], params: Params) -> TensorType:
+    if types[0].ndim != 3:
+        raise TypeError(f"non-maximum suppression of {types[0]!r}")
+    return tensor_type(types[0].shape[:2], i64)
+
+
+def _order(arrays: Sequence[Any], params: Params, out: TensorType) -> Any:
+    y = np.full(out.shape, -1)
+    for b, rows in enumerate(_wide(arrays[0])):
+        scores, at = rows[:, params["score"]], params["coordinates"]
+        classes = rows[:, params["class_"]] if params["class_"] >= 0 else None
+        valid = scores > params["valid"]
+        if classes is not None:
+            valid &= classes != params["background"]
+        found = np.flatnonzero(valid)
+        found = found[np.argsort(-scores[found], kind="stable")][: params["most"]]
+        boxes = rows[found, at : at + 4]
+        if params["centred"]:
+            half = boxes[:, 2:] / 2
+            boxes = np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], axis=1)
+        kinds = None if classes is None or params["force"] else classes[found].astype(int)
+
+        def beaten(k: int, later: Any, boxes: Any = boxes, kinds: Any = kinds) -> Any:
+            over = _overlap(boxes[k], boxes[later], guard=True) > params["threshold"]
+            return over if kinds is None else over & (kinds[later] == kinds[k])
+
+        kept = found[_suppress(boxes, beaten)]
+        y[b, : len(kept)] = kept
+    return y
+
+
+# -- matches
+
+
+def _infer_match(types: Sequence[TensorType], params: Params) -> TensorType:
+    if types[0].ndim != 3:
+        raise TypeError(f"matches of {types[0]!r}")
+    return tensor_type(types[0].shape[:2], i64)
+
+
+def _bipartite(arrays: Sequence[Any], params: Params, out: TensorType) -> Any:
+    """The column of each row, best scores first; -1 for none."""
+    scores, threshold, most = _wide(arrays[0]), params["threshold"], params["most"]
+    y = np.full(out.shape, -1)
+    for b, matrix in enumerate(scores):
+        flat = matrix.reshape(-1)
+        taken, count = np.zeros(matrix.shape[1], bool), 0
+        for at in np.argsort(flat if params["ascending"] else -flat, kind="stable"):
+            r, c = divmod(int(at), matrix.shape[1])
+            if y[b, r] >= 0 or taken[c]:
+                continue
+            if not (flat[at] < threshold if params["ascending"] else flat[at] > threshold):
+                break
+            y[b, r], taken[c], count = c, True, count + 1
+            if 0 < most < count:
+                break
+    return y
+
+
+def _anchors(arrays: Sequence[Any], params: Params, out: TensorType) -> Any:
+    """The label of each anchor, or IGNORED or NEGATIVE."""
+    overlaps, classes, background = map(_wide, arrays)
+    y = np.full(out.shape, IGNORED)
+    for b, matrix in enumerate(overlaps):
+        ends = np.flatnonzero(classes[b] == -1)
+        matrix = matrix[:, : ends[0]] if len(ends) else matrix
+        if matrix.shape[1]:
+            y[b] = _anchors_of_one(matrix, background[b], params)
+    return y
+
+
+def _anchors_of_one(matrix: Any, background: Any, params: Params) -> Any:
+    y = np.full(len(matrix), IGNORED)
+    free = matrix.astype(np.float64)
+    for _ in range(min(matrix.shape)):  # every label takes its best anchor
+        anchor, label = np.unravel_index(int(free.argmax()), free.shape)
+        if free[anchor, label] <= 1e-6:
+            break
+        y[anchor] = label
+        free[anchor, :] = free[:, label] = -1
+    best = matrix.max(axis=1)
+    if params["threshold"] > 0:
+        over = (y == IGNORED) & (best > params["threshold"])
+        y[over] = matrix.argmax(axis=1)[over]
+    if params["ratio"] <= 0:
+        y[y == IGNORED] = NEGATIVE
+        return y
+    positive = int((y >= 0).sum())
+    wanted = min(int(positive * params["ratio"]), len(y) - positive)
+    easy = np.flatnonzero((y == IGNORED) & (best < params["mining"]))
+    if wanted > len(easy):
+        raise MXNetError(
+            f"Check failed: temp.size() >= num_negative ({len(easy)} vs. {wanted}) : too few anchors overlap less than "
+            "negative_mining_thresh"
+        )
+    y[easy[np.argsort(background[easy], kind="stable")][:wanted]] = NEGATIVE
+    return y
+
+
+# -- detections: rows (class, score, x1, y1, x2, y2), class -1 for what does not count
+
+
+def _detections(arrays: Sequence[Any], params: Params, out: TensorType) -> Any:
+    rows, threshold, most = _wide(arrays[0]), params["threshold"], params["most"]
+    y = np.full(out.shape, -1, rows.dtype)
+    for b, sample in enumerate(rows):
+        found = sample[sample[:, 0] >= 0]
+        y[b, : len(found)] = found
+        if not len(found) or not 0 < threshold <= 1:
+            continue
+        part = found[np.argsort(-found[:, 1], kind="stable")]
+        if 0 < most < len(part):
+            y[b, most : len(part), 0] = -1
+            part = part[:most]
+
+        def beaten(k: int, later: Any, part: Any = part) -> Any:
+            over = _overlap(part[k, 2:], part[later, 2:]) >= threshold
+            return over if params["force"] else over & (part[later, 0] == part[k, 0])
+
+        kept = _suppress(part, beaten)
+        y[b, : len(part)] = part
+        y[b, np.setdiff1d(np.arange(len(part)), kept), 0] = -1
+    return y
+
+
+# -- region proposals: rows (sample, x1, y1, x2, y2, score)
+
+
+def _infer_proposals(types: Sequence[TensorType], params: Params) -> TensorType:
+    return tensor_type((types[0].shape[0] * params["after"], 6), types[0].dtype)
+
+
+def _windows(stride: int, ratios: Sequence[float], scales: Sequence[float]) -> Any:
+    """Boxes of every ratio and scale around the first cell of a grid, in whole pixels."""
+    found = []
+    centre = (stride - 1) / 2
+    for ratio in ratios:
+        base = np.floor(np.sqrt(np.floor(stride * stride / ratio)) + 0.5)
+        for scale in scales:
+            size = np.array([base, np.floor(base * ratio + 0.5)]) * scale
+            found.append([*(centre - (size - 1) / 2), *(centre + (size - 1) / 2)])
+    return np.array(found, np.float32)
+
+
+def _proposals(arrays: Sequence[Any], params: Params, out: TensorType) -> Any:
+    scores, deltas, sizes = map(_wide, arrays)
+    batch, twice, height, width = scores.shape
+    count, stride, after = twice // 2, params["stride"], params["after"]
+    windows = _windows(stride, params["ratios"], params["scales"])
+    places = np.stack(np.meshgrid(np.arange(width), np.arange(height)), axis=-1) * stride
+    anchors = (windows + np.tile(places, 2)[:, :, None, :]).reshape(-1, 4).astype(np.float32)
+    y = np.zeros(out.shape, np.float32)
+    for b in range(batch):
+        rows, columns = int(sizes[b, 0] / stride), int(sizes[b, 1] / stride)
+        if height < rows or width < columns:
+            raise MXNetError(
+                f"Check failed: the image of sample {b} has {rows} x {columns} cells of feature_stride, the scores only "
+                f"{height} x {width}"
+            )
+        moved = deltas[b].reshape(count, 4, height, width).transpose(2, 3, 0, 1).reshape(-1, 4)
+        boxes = anchors + moved if params["corners"] else _moved(anchors, moved)
+        limit = np.tile(sizes[b, 1::-1] - 1, 2)
+        boxes = np.maximum(np.minimum(boxes, limit), 0)
+        score = scores[b, count:].transpose(1, 2, 0).copy()
+        score[rows:], score[:, columns:] = -1, -1
+        score = score.reshape(-1)
+        least = params["least"] * sizes[b, 2]
+        small = ((boxes[:, 2:] - boxes[:, :2] + 1) < least).any(axis=1)
+        boxes[small] += np.array([-1, -1, 1, 1], np.float32) * (least / 2)
+        score[small] = -1
+        order = np.argsort(-score, kind="stable")
+        before = params["before"] if params["before"] > 0 else len(order)
+        order = order[:before]
+        best, best_scores = boxes[order], score[order]
+
+        def beaten(k: int, later: Any, best: Any = best) -> Any:
+            return _overlap(best[k], best[later], extra=1) > params["threshold"]
+
+        kept = _suppress(best, beaten, min(after, len(order)))
+        chosen = np.resize(kept, after)  # too few are repeated
+        y[b * after : (b + 1) * after, 0] = b
+        y[b * after : (b + 1) * after, 1:5] = best[chosen]
+        y[b * after : (b + 1) * after, 5] = best_scores[chosen]
+    return y
+
+
+def _moved(anchors: Any, deltas: Any) -> Any:
+    """Anchors with centres shifted and extents scaled by predictions."""
+    extents = anchors[:, 2:] - anchors[:, :2] + 1
+    centres = anchors[:, :2] + (extents - 1) / 2 + deltas[:, :2] * extents
+    half = (np.exp(deltas[:, 2:]) * extents - 1) / 2
+    return np.concatenate([centres - half, centres + half], axis=1)
+
+
+def _same(types: Sequence[TensorType], params: Params) -> TensorType:
+    return types[0]
+
+
+ROWS = [
+    Primitive("nms_order", "library", _infer_order, _on_host(_order), NO_DERIVATIVE, doc="the boxes that stay"),
+    Primitive("bipartite_match", "library", _infer_match, _on_host(_bipartite), NO_DERIVATIVE, doc="greedy matches"),
+    Primitive("anchor_match", "library", _infer_match, _on_host(_anchors), NO_DERIVATIVE, doc="labels of anchors"),
+    Primitive("detections", "library", _same, _on_host(_detections), NO_DERIVATIVE, doc="the boxes that count"),
+    Primitive("proposals", "library", _infer_proposals, _on_host(_proposals), NO_DERIVATIVE, doc="region proposals"),
+]

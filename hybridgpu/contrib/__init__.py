@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``mx.contrib``: the operators of ``nd.contrib`` and ``sym.contrib`` under the names of MXNet's package, and more."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_SPACES = {"nd": "ndarray", "ndarray": "ndarray", "sym": "symbol", "symbol": "symbol"}
+_MODULES = ("autograd",)
+
+__all__ = ["autograd", "nd", "ndarray", "sym", "symbol"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
+    if name not in _SPACES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    found = importlib.import_module(f"..{_SPACES[name]}", __name__).contrib
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SPACES, *_MODULES})

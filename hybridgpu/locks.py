@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locks that outlive a fork.
+
+A child process has only the thread that forked. A lock that another thread of the parent held at that
+moment would stay locked in the child for ever, so the child gets a new one. What such locks guard is
+changed by single assignments at the end, which a fork cannot cut in two.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from types import TracebackType
+
+__all__ = ["Lock"]
+
+
+class Lock:
+    """A lock that its holder may take again; use it in ``with``."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        _all.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+    def _renew(self) -> None:
+        if self._lock.acquire(blocking=False):  # nobody held it, or the thread that forked
+            self._lock.release()
+        else:
+            self._lock = threading.RLock()
+
+
+_all: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _renew_all() -> None:
+    for lock in list(_all):
+        lock._renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_all)

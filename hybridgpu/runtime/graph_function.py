@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``mx.nd.CachedOp``: a Symbol as a function of arrays, compiled as a hybridized block is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..base import MXNetError
+from ..ndarray.apply import write_out
+from ..ndarray.array import NDArray
+from ..symbol import Symbol
+from . import cached_op
+
+__all__ = ["CachedOp"]
+
+_FLAGS = ("static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size")
+
+
+class CachedOp:
+    """A compiled function of one array for each variable of ``sym``, in the order of ``sym.list_inputs()``.
+
+    Args:
+        sym: the graph.
+        flags: pairs or a mapping of :meth:`HybridBlock.hybridize`'s flags; they have no effect here, as there.
+
+    Raises:
+        MXNetError: an unknown flag.
+    """
+
+    def __init__(self, sym: Symbol, flags: Iterable[tuple[str, Any]] | Mapping[str, Any] = ()) -> None:
+        given = dict(flags)
+        for name in given:
+            if name not in _FLAGS:
+                raise MXNetError(f"Cannot find argument '{name}', Possible Arguments: {', '.join(_FLAGS)}")
+        self._names = sym.list_inputs()
+        self._run = cached_op.CachedOp(sym, self._names, {}, given, sym.name or "graph")
+
+    def __call__(self, *args: NDArray, out: NDArray | list[NDArray] | None = None) -> Any:
+        """An array, or a list for a Symbol of several outputs; ``out`` with the results in it where it is given.
+
+        Raises:
+            MXNetError: another number of arrays than the graph has variables, shapes that do not fit, an ``out``
+                of another shape or element type.
+            TypeError: an argument that is no array.
+        """
+        if len(args) != len(self._names):
+            raise MXNetError(
+                f"Check failed: inputs.size() == num_inputs() ({len(args)} vs. {len(self._names)}) : \n"
+                f"give one array for each of {', '.join(self._names)}"
+            )
+        for name, x in zip(self._names, args, strict=True):
+            if not isinstance(x, NDArray):
+                raise TypeError(f"{name} must be an NDArray, not {type(x)}; nd.array makes one")
+        results = self._run(args)
+        if out is None:
+            return results[0] if len(results) == 1 else results
+        targets = list(out) if isinstance(out, (list, tuple)) else [out]
+        if len(targets) != len(results):
+            raise MXNetError(f"out has {len(targets)} arrays for {len(results)} results; give one a result")
+        write_out([r._data for r in results], targets, exact=True)
+        return out

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph run operator by operator, for monitors: programs keep nothing of what is between their inputs and results."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from .. import recording
+from ..backends.devices import device_of
+from ..compiler.ir.graph import RANDOM_STATE
+from ..compiler.primitives import builder
+from ..context import Context
+from ..generator import next_state, position, set_position
+from ..ndarray.apply import apply
+from ..ndarray.array import NDArray, wrap
+from ..ndarray.tape import Function, FunctionCall, backward
+from ..symbol.inference import Inference
+from ..symbol.node import Entry, SymbolNode, topological
+from ..symbol.subgraph import incomplete, lower_node
+from ..symbol.symbol import Symbol
+from .stages import ends_program
+
+__all__ = ["Steps"]
+
+
+class Steps:
+    """One run of a graph. States stay as they are, and so does the sequence of random numbers.
+
+    Args:
+        inputs: arrays in the order of ``list_inputs``.
+        training: training behaviour, and ``backward`` may be called.
+
+    Attributes:
+        values: the results of all nodes.
+    """
+
+    def __init__(self, symbol: Symbol, inputs: Sequence[NDArray], training: bool, ctx: Context) -> None:
+        self._symbol, self._ctx, self._training = symbol, ctx, training
+        given = dict(zip(symbol.list_inputs(), inputs, strict=True))
+        self.values: dict[Entry, NDArray] = {}
+        self._calls: list[tuple[SymbolNode, list[NDArray], list[NDArray]]] = []
+        order = topological(symbol._heads)
+        self._open: dict[int, tuple[int, ...]] = {}
+        if any(map(incomplete, order)):
+            types = {n: x._type.tensor for n, x in given.items()}
+            inference = Inference(
+                symbol, {n: t.shape for n, t in types.items()}, {n: t.dtype for n, t in types.items()}, training
+            )
+            inference.run()
+            self._open = inference.completed()
+        before = position(ctx)
+        try:
+            with recording.record() if training else recording.pause():
+                for node in order:
+                    if node.op is None:
+                        with recording.pause():
+                            self.values[node, 0] = given[node.name].copy()
+                    else:
+                        self._run(node)
+        finally:
+            set_position(ctx, before)
+
+    def _run(self, node: SymbolNode) -> None:
+        inputs = [self.values[entry].detach() for entry in node.inputs]
+        if self._training:
+            for x in inputs:
+                if x._type.dtype.is_float:
+                    x.attach_grad()
+        results = self._call(node, inputs)
+        self._calls.append((node, inputs, results))
+        self.values.update(((node, k), r) for k, r in enumerate(results))
+
+    def _call(self, node: SymbolNode, inputs: list[NDArray]) -> list[NDArray]:
+        assert node.op is not None
+        if ends_program(node):
+            found = apply(node.op, inputs, node.values, ctx=self._ctx)
+            return list(found) if isinstance(found, (list, tuple)) else [found]
+        b = builder(self._training)
+        arguments = [b.input(x._type.tensor, str(k)) for k, x in enumerate(inputs)]
+        lowered = lower_node(b, node, arguments, self._open.get(id(node)))
+        graph = b.finish(list(lowered)[: node.num_outputs], node.name)
+        function = Function(graph, any(n.params["name"] == RANDOM_STATE for n in graph.inputs))
+        device = device_of(self._ctx)
+        seed = device.from_host(next_state(self._ctx)) if function.draws else None
+        arrays = [x._data for x in inputs]
+        raw = function.run(device.xp, [*arrays, seed] if function.draws else arrays)
+        results = [wrap(r, self._ctx) for r in raw]
+        if self._training and any(x._autograd is not None for x in inputs):
+            FunctionCall(function, inputs, results, self._ctx, seed)
+        return results
+
+    def backward(
+        self, head_grads: Sequence[NDArray | None], wanted: Collection[str]
+    ) -> Iterator[tuple[SymbolNode, list[NDArray]]]:
+        """Gradients that each node gives to its inputs, states left out, from the last node on.
+
+        Args:
+            head_grads: gradients of the heads, None for losses.
+            wanted: names of the variables that gradients are wanted for; nodes before which there is none are left out.
+        """
+        cotangents: dict[Entry, NDArray] = {}
+        for entry, g in zip(self._symbol._heads, head_grads, strict=True):
+            value = self.values[entry]
+            _add(cotangents, entry, value.ones_like() if g is None else g)
+        needed = {id(n) for n in topological(self._symbol._heads) if n.op is None and n.name in wanted}
+        for node, _, _ in self._calls:
+            if any(id(source) in needed for source, _ in node.inputs):
+                needed.add(id(node))
+        for node, inputs, results in reversed(self._calls):
+            given = [(r, cotangents[node, k]) for k, r in enumerate(results) if (node, k) in cotangents]
+            given = [(r, c) for r, c in given if r._autograd is not None]
+            if id(node) not in needed or not given:
+                continue
+            backward([r for r, _ in given], [c for _, c in given], None, False, False, True)
+            states = node.auxiliary_inputs()
+            found = []
+            for k, (x, entry) in enumerate(zip(inputs, node.inputs, strict=True)):
+                if k not in states:
+                    found.append(x.zeros_like() if x.grad is None else x.grad)
+                    _add(cotangents, entry, found[-1])
+            yield node, found
+
+
+def _add(sums: dict[Entry, NDArray], entry: Entry, value: NDArray) -> None:
+    sums[entry] = sums[entry] + value if entry in sums else value

@@ -1,0 +1,72 @@
+// graph bfloat16 (x0: bf16[65], x1: bf16[65]) -> (%4, %6, %7, %9, %10)
+//   %2 = cast(x0)  f16[65]
+//   %3 = mul(x0, x1)  bf16[65]
+//   %4 = add(%3, 1.0)  bf16[65]
+//   %5 = exp(x0)  bf16[65]
+//   %6 = cast(%5)  f32[65]
+//   %7 = sum(x0) axes=(0,)  bf16[]
+//   %8 = mul(%2, 0.5)  f16[65]
+//   %9 = cast(%8)  bf16[65]
+//   %10 = amax(x1) axes=(0,)  bf16[]
+#include "cpu.h"
+#include "half.h"
+#include "math.h"
+#include "reduce.h"
+HG_KERNEL cast_mul_exp_9c2ee5da(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end) {
+  HG_SIMD
+  for (Index i0 = begin; i0 < end; ++i0) {
+    const float v0 = x0[i0];
+    const float v1 = x1[i0];
+    const float v2 = v0 * v1;
+    const float v3 = v2 + 1.0f;
+    const float v4 = hg::exp(v0);
+    const float v5 = (float)v4;
+    const float v6 = hg::round_half(v0);
+    const float v7 = v6 * 0.5f;
+    const float v8 = hg::round_bfloat16(v7);
+    y0[i0] = v3;
+    y1[i0] = v5;
+    y2[i0] = v8;
+  }
+}
+HG_KERNEL sum_c4746541(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end) {
+  for (Index r0 = begin; r0 < end; ++r0) {
+    hg::Sum<float>::State a0 = hg::Sum<float>::start();
+    for (Index at = 0; at < 65; at += 65) {
+      const Index count = 65;
+      float t_a0[65] __attribute__((aligned(64)));
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i0 = at + j;
+        const float v0 = x0[i0];
+        t_a0[j] = v0;
+      }
+      a0 = hg::fold<hg::Sum<float>>(a0, t_a0, count, 0, 0);
+    }
+    const float v1 = hg::Sum<float>::result(a0);
+    y0[0] = v1;
+  }
+}
+HG_KERNEL amax_afc87e10(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end) {
+  for (Index r0 = begin; r0 < end; ++r0) {
+    hg::Max<float>::State a0 = hg::Max<float>::start();
+    for (Index at = 0; at < 65; at += 65) {
+      const Index count = 65;
+      float t_a0[65] __attribute__((aligned(64)));
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i0 = at + j;
+        const float v0 = x0[i0];
+        t_a0[j] = v0;
+      }
+      a0 = hg::fold<hg::Max<float>>(a0, t_a0, count, 0, 0);
+    }
+    const float v1 = hg::Max<float>::result(a0);
+    y0[0] = v1;
+  }
+}
+HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2, char* output3, char* output4) {
+  cast_mul_exp_9c2ee5da((hg::bfloat16*)input0, (hg::bfloat16*)input1, (hg::bfloat16*)output0, (float*)output1, (hg::bfloat16*)output3, 0, e[0]);
+  sum_c4746541((hg::bfloat16*)input0, (hg::bfloat16*)output2, 0, e[1]);
+  amax_afc87e10((hg::bfloat16*)input1, (hg::bfloat16*)output4, 0, e[2]);
+}

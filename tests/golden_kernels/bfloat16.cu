@@ -1,0 +1,91 @@
+// graph bfloat16 (x0: bf16[65], x1: bf16[65]) -> (%4, %6, %7, %9, %10)
+//   %2 = cast(x0)  f16[65]
+//   %3 = mul(x0, x1)  bf16[65]
+//   %4 = add(%3, 1.0)  bf16[65]
+//   %5 = exp(x0)  bf16[65]
+//   %6 = cast(%5)  f32[65]
+//   %7 = sum(x0) axes=(0,)  bf16[]
+//   %8 = mul(%2, 0.5)  f16[65]
+//   %9 = cast(%8)  bf16[65]
+//   %10 = amax(x1) axes=(0,)  bf16[]
+namespace cast_mul_exp_ed102b09_ {
+typedef int Index;
+template <int W>
+HG_DEVICE void step(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index e) {
+  const Index i0_0 = e;
+  const hg::pack<hg::bfloat16, W> p0 = hg::load<W>(x0 + i0_0);
+  const hg::pack<hg::bfloat16, W> p1 = hg::load<W>(x1 + i0_0);
+  hg::pack<hg::bfloat16, W> q0;
+  hg::pack<float, W> q1;
+  hg::pack<hg::bfloat16, W> q2;
+  HG_UNROLL
+  for (int j = 0; j < W; ++j) {
+    const float v0 = p0.v[j];
+    const float v1 = p1.v[j];
+    const float v2 = v0 * v1;
+    const float v3 = v2 + 1.0f;
+    const float v4 = hg::exp(v0);
+    const float v5 = (float)v4;
+    const float v6 = hg::round_half(v0);
+    const float v7 = v6 * 0.5f;
+    const float v8 = hg::round_bfloat16(v7);
+    q0.v[j] = v3;
+    q1.v[j] = v5;
+    q2.v[j] = v8;
+  }
+  hg::store(y0 + i0_0, q0);
+  hg::store(y1 + i0_0, q1);
+  hg::store(y2 + i0_0, q2);
+}
+}  // namespace
+extern "C" __global__ void HG_BOUNDS(256) cast_mul_exp_ed102b09(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const long long n0) {
+  typedef int Index;
+  const Index n = (Index)n0;
+  const Index whole = n / 4;
+  HG_GRID(t, whole) cast_mul_exp_ed102b09_::step<4>(x0, x1, y0, y1, y2, t * 4);
+  HG_GRID(t, n - whole * 4) cast_mul_exp_ed102b09_::step<1>(x0, x1, y0, y1, y2, whole * 4 + t);
+}
+
+extern "C" __global__ void HG_BOUNDS(128) sum_15790f78(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const long long n0) {
+  typedef int Index;
+  const Index rows = (Index)n0;
+  const int lane = threadIdx.x % 32;
+  for (Index block = (Index)blockIdx.x * 4; block < rows; block += (Index)gridDim.x * 4) {
+    const Index wanted = block + (Index)threadIdx.x / 32;
+    const bool live = wanted < rows;
+    hg::Sum<float>::State a0 = hg::Sum<float>::start();
+    for (int kept = 0; kept < 3; ++kept) {
+      const Index i0 = kept * 32 + lane;
+      if (i0 >= 65) continue;
+      const float v0 = x0[i0];
+      a0 = hg::Sum<float>::add(a0, v0, 0);
+    }
+    a0 = hg::team_merge<hg::Sum<float>, 32, 128>(a0);
+    const float v1 = hg::Sum<float>::result(a0);
+    if (live && lane == 0) {
+      y0[0] = v1;
+    }
+  }
+}
+
+extern "C" __global__ void HG_BOUNDS(128) amax_2395cc1d(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const long long n0) {
+  typedef int Index;
+  const Index rows = (Index)n0;
+  const int lane = threadIdx.x % 32;
+  for (Index block = (Index)blockIdx.x * 4; block < rows; block += (Index)gridDim.x * 4) {
+    const Index wanted = block + (Index)threadIdx.x / 32;
+    const bool live = wanted < rows;
+    hg::Max<float>::State a0 = hg::Max<float>::start();
+    for (int kept = 0; kept < 3; ++kept) {
+      const Index i0 = kept * 32 + lane;
+      if (i0 >= 65) continue;
+      const float v0 = x0[i0];
+      a0 = hg::Max<float>::add(a0, v0, 0);
+    }
+    a0 = hg::team_merge<hg::Max<float>, 32, 128>(a0);
+    const float v1 = hg::Max<float>::result(a0);
+    if (live && lane == 0) {
+      y0[0] = v1;
+    }
+  }
+}

@@ -48,7 +48,9 @@ def cuda_driver():
 @pytest.fixture(autouse=True)
 def _fresh_names():
     """Automatic names start from 0 in every test."""
+    from hybridgpu.attribute import AttrScope
     from hybridgpu.name import NameManager
 
+    AttrScope._subgraph_names.clear()
     with NameManager():
         yield

@@ -23,12 +23,25 @@ __all__ = ["LEFT_OUT", "STEPS", "graphs"]
 _MATRIX = "a library call on matrices that must fit; tests/ops/test_linalg.py has it"
 _ALONE = "a library call that stands between kernels; its operator's tests have it"
 _REJECTION = "a library call without an oracle but statistics; tests/ops/test_sampling.py has it"
+_DETECTION = [
+    *(
+        "anchor_match",
+        "bipartite_match",
+        "correlation",
+        "correlation_back",
+        "correlation_slope",
+        "detections",
+        "fourier",
+    ),
+    *("hawkes", "hawkes_gradient", "inverse_fourier", "nms_order", "proposals", "roi_align_turned"),
+]
 LEFT_OUT = {
     "custom_gradient": "the simplifier's table test has it: it needs a registered rule",
     **dict.fromkeys(["cholesky", "det", "eigh", "inverse", "inverse_or_zero", "lq", "slogdet", "tri_solve"], _MATRIX),
-    **dict.fromkeys(["random_gamma", "random_poisson"], _REJECTION),
+    **dict.fromkeys(["random_gamma", "random_poisson", "unique_zipfian"], _REJECTION),
     **dict.fromkeys(["ctc", "ctc_gradient", "roi_align", "roi_align_back", "roi_argmax"], _ALONE),
     "loop": _ALONE,
+    **dict.fromkeys(_DETECTION, "a library call; tests/ops/test_detection.py has it"),
 }
 
 _EXTENTS = (2, 3, 1, 4, 5, 7, 8, 16, 33, 70, 0)

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import gzip
 import struct
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -111,6 +114,43 @@ def test_loader(options, reload):
 def test_an_error_in_a_sample_arrives(options):
     with pytest.raises(ZeroDivisionError, match="sample 5 is broken"):
         list(DataLoader(Broken(), batch_size=4, **options))
+
+
+PROGRAMS = {
+    "dropped with batches under way": """
+        for _ in range(10):  # batches larger than a pipe holds
+            loader = DataLoader(np.ones((400, 4000)), batch_size=8, num_workers=4)
+            batches = iter(loader)
+            next(batches)
+            del batches, loader
+        print("done")
+    """,
+    "a worker that hangs": """
+        class Slow(gluon.data.Dataset):
+            def __len__(self):
+                return 4
+            def __getitem__(self, k):
+                time.sleep(600)
+        try:
+            list(DataLoader(Slow(), batch_size=2, num_workers=1, timeout=1))
+        except RuntimeError as e:
+            print("done" if "Worker timed out after 1 seconds" in str(e) else e)
+    """,
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_programs_end(program):
+    """Workers do not keep a program from its end."""
+    head = "import time\nimport numpy as np\nfrom hybridgpu import gluon\nfrom hybridgpu.gluon.data import DataLoader\n"
+    run = subprocess.run(
+        [sys.executable, "-c", head + textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.stdout == "done\n", run.stderr
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8"])

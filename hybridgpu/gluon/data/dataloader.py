@@ -7,7 +7,8 @@ import multiprocessing
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterator
-from multiprocessing.pool import Pool, ThreadPool
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as LateError
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,10 @@ _dataset: Any = None  #: of a worker process
 def _start(dataset: Any) -> None:
     global _dataset
     _dataset = dataset
+
+
+def _ready() -> None:
+    pass
 
 
 def _load(indices: list[int], batchify: Callable[[list[Any]], Any]) -> bytes:
@@ -125,13 +130,16 @@ class DataLoader:
         self._prefetch = max(0, int(prefetch) if prefetch is not None else 2 * self._num_workers)
         own = default_mp_batchify_fn if self._num_workers and not thread_pool else default_batchify_fn
         self._batchify = batchify_fn or own
-        self._pool: Any = None
+        self._pool: Executor | None = None
         if self._num_workers and thread_pool:
-            self._pool = ThreadPool(self._num_workers)
+            self._pool = ThreadPoolExecutor(self._num_workers)
         elif self._num_workers:
             # forked workers see the dataset as it is, closures included; where there is no fork it is pickled
             kind = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
-            self._pool = multiprocessing.get_context(kind).Pool(self._num_workers, _start, (dataset,))
+            self._pool = ProcessPoolExecutor(
+                self._num_workers, multiprocessing.get_context(kind), initializer=_start, initargs=(dataset,)
+            )
+            self._pool.submit(_ready)  # workers start now: what becomes of the dataset afterwards is not theirs
         self._next: Iterator[Any] | None = None
         self._auto_reload = auto_reload and self._num_workers > 0
         if self._auto_reload:
@@ -150,9 +158,10 @@ class DataLoader:
             yield _arrived(batch, self._ctx) if self._ctx.device_type == "cpu_pinned" else batch
 
     def _submit(self, indices: list[int]) -> Any:
+        assert self._pool is not None
         if self._threads:
-            return self._pool.apply_async(_load_here, (self._dataset, indices, self._batchify))
-        return self._pool.apply_async(_load, (indices, self._batchify))
+            return self._pool.submit(_load_here, self._dataset, indices, self._batchify)
+        return self._pool.submit(_load, indices, self._batchify)
 
     def _ahead(self) -> Iterator[Any]:
         batches = iter(self._batch_sampler)
@@ -166,8 +175,10 @@ class DataLoader:
     def _drain(self, pending: deque[Any], batches: Iterator[list[int]]) -> Iterator[Any]:
         while pending:
             try:
-                data = pending.popleft().get(self._timeout)
-            except multiprocessing.TimeoutError:
+                data = pending.popleft().result(self._timeout)
+            except LateError:
+                for worker in (getattr(self._pool, "_processes", None) or {}).values():
+                    worker.terminate()  # or the end of the program would wait for it
                 raise RuntimeError(
                     f"Worker timed out after {self._timeout} seconds. This might be caused by slow transforms, a deadlock in the "
                     "dataset, or too many workers.\nTry a larger timeout, num_workers=0 to see the error itself, or "
@@ -194,5 +205,5 @@ class DataLoader:
 
     def __del__(self) -> None:
         pool = getattr(self, "_pool", None)
-        if isinstance(pool, Pool):
-            pool.terminate()
+        if pool is not None:  # who works finishes; multiprocessing.Pool could hang here, with results under way
+            pool.shutdown(wait=False, cancel_futures=True)

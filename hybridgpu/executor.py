@@ -78,7 +78,7 @@ class Executor:
         # operators that end programs run between compiled ones
         self._stages: CachedOp | None = None
         if any(map(ends_program, topological(symbol._heads))):
-            self._stages = CachedOp(symbol, symbol.list_inputs(), {}, {}, self._name())
+            self._stages = CachedOp(symbol, symbol.list_inputs(), {}, self._name())
         self._calls = self._position = 0
         self._needs_heads = True
 

@@ -183,7 +183,7 @@ class HybridBlock(Block):
             raise RuntimeError(
                 f"the graph of {self.name} has inputs that are neither arguments nor parameters: {sorted(missing)}"
             )
-        self._cached_op = CachedOp(out, data, params, self._flags, self.name)  # type: ignore[arg-type]
+        self._cached_op = CachedOp(out, data, params, self.name)  # type: ignore[arg-type]
 
     def _position(self, name: str) -> str:
         number = int(name[4:] or 0)

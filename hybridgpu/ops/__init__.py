@@ -17,6 +17,7 @@ from . import (  # noqa: F401
     nn,
     normalization,
     optimizer,
+    optimizer_adamw,
     optimizer_many,
     ordering,
     pooling,

@@ -16,21 +16,16 @@ from ..dtypes import f32
 from .linear import need_float
 from .optimizer import (
     BETAS,
-    BOUNDS,
     CLIP,
     MOMENTUM,
     RESCALE,
     Scalars,
-    adamw,
-    adamw_params,
     epsilon,
-    lamb_direction,
-    lamb_step,
-    need_factor,
     sgd,
     sgd_momentum,
     wide,
 )
+from .optimizer_adamw import BOUNDS, adamw, adamw_params, lamb_direction, lamb_step, need_factor
 from .params import REQUIRED, Bool, Float, Floats, Int, Param, Shape, Values
 from .record import Write, check_same_shape, operator, sample
 

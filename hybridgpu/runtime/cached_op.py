@@ -42,14 +42,11 @@ class CachedOp:
         symbol: the traced graph.
         data: names of the variables that are arguments, in call order.
         params: parameters by name.
-        flags: static_alloc, static_shape, ….
         name: of the block, for reports.
     """
 
-    def __init__(
-        self, symbol: Symbol, data: Sequence[str], params: Mapping[str, Any], flags: Mapping[str, Any], name: str
-    ) -> None:
-        self.symbol, self.flags, self.name = symbol, dict(flags), name
+    def __init__(self, symbol: Symbol, data: Sequence[str], params: Mapping[str, Any], name: str) -> None:
+        self.symbol, self.name = symbol, name
         self.data = list(data)
         names = symbol.list_inputs()
         twice = [n for n in dict.fromkeys(names) if names.count(n) > 1]
@@ -75,7 +72,7 @@ class CachedOp:
         self._trained: dict[Any, Training] = {}
 
     def _stage(self, symbol: Symbol, names: list[str]) -> CachedOp:
-        return CachedOp(symbol, names, {}, self.flags, f"{self.name} stage")
+        return CachedOp(symbol, names, {}, f"{self.name} stage")
 
     # -- the general way
 

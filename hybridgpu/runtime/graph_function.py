@@ -34,7 +34,7 @@ class CachedOp:
             if name not in _FLAGS:
                 raise MXNetError(f"Cannot find argument '{name}', Possible Arguments: {', '.join(_FLAGS)}")
         self._names = sym.list_inputs()
-        self._run = cached_op.CachedOp(sym, self._names, {}, given, sym.name or "graph")
+        self._run = cached_op.CachedOp(sym, self._names, {}, sym.name or "graph")
 
     def __call__(self, *args: NDArray, out: NDArray | list[NDArray] | None = None) -> Any:
         """An array, or a list for a Symbol of several outputs; ``out`` with the results in it where it is given.

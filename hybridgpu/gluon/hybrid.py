@@ -14,7 +14,7 @@ from ..locks import Lock
 from ..ndarray import NDArray
 from ..ndarray import save as save_arrays
 from ..provenance import block_scope
-from ..runtime.cached_op import CachedOp
+from ..runtime.cached_op import FLAGS, CachedOp
 from ..symbol import Group, Symbol
 from ..symbol import var as make_var
 from ..symbol.inference import Inference
@@ -25,7 +25,6 @@ from .structure import flatten, formats_agree, regroup
 __all__ = ["HybridBlock"]
 
 _preparing = Lock()  #: a block is traced, and its parameters are filled, by one thread
-_FLAGS = ("static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size")
 
 
 class HybridBlock(Block):
@@ -314,7 +313,7 @@ class HybridBlock(Block):
 
     def optimize_for(self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, **kwargs: Any) -> None:
         """Hybridize and trace with given inputs. Graph rewriting backends do not exist here."""
-        flags = {k: v for k, v in kwargs.items() if k in _FLAGS}
+        flags = {k: v for k, v in kwargs.items() if k in FLAGS}
         self.hybridize(True, backend, clear, **flags)
         self(x, *args)
 

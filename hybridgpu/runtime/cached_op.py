@@ -28,7 +28,10 @@ from .program import Compiled, compiled
 from .stages import Stages, ends_program
 from .training import Training, training_program
 
-__all__ = ["CachedOp"]
+__all__ = ["FLAGS", "CachedOp"]
+
+#: what ``hybridize`` takes, as MXNet's CachedOp
+FLAGS = ("static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size")
 
 _LIMIT = 256  #: signatures that a block remembers; others are looked up among those of all blocks
 _keeping = Lock()

@@ -14,8 +14,6 @@ from . import cached_op
 
 __all__ = ["CachedOp"]
 
-_FLAGS = ("static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size")
-
 
 class CachedOp:
     """A compiled function of one array for each variable of ``sym``, in the order of ``sym.list_inputs()``.
@@ -31,8 +29,8 @@ class CachedOp:
     def __init__(self, sym: Symbol, flags: Iterable[tuple[str, Any]] | Mapping[str, Any] = ()) -> None:
         given = dict(flags)
         for name in given:
-            if name not in _FLAGS:
-                raise MXNetError(f"Cannot find argument '{name}', Possible Arguments: {', '.join(_FLAGS)}")
+            if name not in cached_op.FLAGS:
+                raise MXNetError(f"Cannot find argument '{name}', Possible Arguments: {', '.join(cached_op.FLAGS)}")
         self._names = sym.list_inputs()
         self._run = cached_op.CachedOp(sym, self._names, {}, sym.name or "graph")
 

@@ -12,9 +12,10 @@ from typing import Any, BinaryIO, NamedTuple, TextIO
 import numpy as np
 
 from .base import MXNetError
+from .io.pictures import decode_picture, encode_picture
 from .io.recordio import read_record, write_record
 
-__all__ = ["IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "unpack"]
+__all__ = ["IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "pack_img", "unpack", "unpack_img"]
 
 
 class MXRecordIO:
@@ -226,3 +227,32 @@ def unpack(s: bytes) -> tuple[IRHeader, bytes]:
         header = header._replace(label=np.frombuffer(rest, "<f4", header.flag))
         rest = rest[4 * header.flag :]
     return header, rest
+
+
+def pack_img(header: IRHeader | Sequence[Any], img: Any, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
+    """A record of a header and a picture, encoded.
+
+    Args:
+        img: uint8, (height, width), or (height, width, 3) with colours in OpenCV's order: blue, green, red.
+        quality: of JPEG, 1 to 100; of PNG the effort, 0 to 9.
+        img_fmt: '.jpg', '.png', or '.npy'.
+
+    Raises:
+        MXNetError: another format, or the package Pillow is missing, which all but '.npy' need.
+    """
+    picture = np.asarray(img)
+    return pack(header, encode_picture(picture[..., ::-1] if picture.ndim == 3 else picture, img_fmt, quality))
+
+
+def unpack_img(s: bytes, iscolor: int = -1) -> tuple[IRHeader, Any]:
+    """The header and the picture of a record, a NumPy array as :func:`pack_img` takes it.
+
+    Args:
+        iscolor: 1 for three colours, 0 for grey, -1 for what the file has.
+
+    Raises:
+        MXNetError: there is no picture, or the package Pillow is missing.
+    """
+    header, data = unpack(s)
+    picture = decode_picture(data, iscolor, "the record")
+    return header, picture[..., 0] if picture.shape[2] == 1 else np.ascontiguousarray(picture[..., ::-1])

@@ -7,9 +7,9 @@ import importlib
 from typing import Any
 
 _SPACES = {"nd": "ndarray", "ndarray": "ndarray", "sym": "symbol", "symbol": "symbol"}
-_MODULES = ("autograd",)
+_MODULES = ("autograd", "text")
 
-__all__ = ["autograd", "nd", "ndarray", "sym", "symbol"]
+__all__ = ["autograd", "nd", "ndarray", "sym", "symbol", "text"]
 
 
 def __getattr__(name: str) -> Any:

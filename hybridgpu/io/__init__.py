@@ -10,6 +10,10 @@ def __getattr__(name: str) -> Any:
     # the iterators hand out NDArrays, so they stand above what reads files
     if name.startswith("__"):
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    if name == "ImageRecordIter":
+        from ..image.records import ImageRecordIter
+
+        return ImageRecordIter
     from .. import iterators
 
     if name not in iterators.__all__:
@@ -21,4 +25,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from .. import iterators
 
-    return sorted({*globals(), *iterators.__all__})
+    return sorted({*globals(), *iterators.__all__, "ImageRecordIter"})

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..base import MXNetError
 
-__all__ = ["decode_picture", "read_picture"]
+__all__ = ["decode_picture", "encode_picture", "read_picture"]
 
 _NUMPY = b"\x93NUMPY"
 
@@ -21,7 +21,7 @@ def read_picture(file: str, flag: int = 1) -> Any:
     """(height, width, channels) of a picture file, as a NumPy array.
 
     Args:
-        flag: 1 for colours (red, green, blue), 0 for grey.
+        flag: 1 for colours (red, green, blue), 0 for grey, -1 for what the file has.
 
     Raises:
         MXNetError: the file cannot be read, or the package Pillow is missing for its format.
@@ -43,13 +43,46 @@ def decode_picture(data: bytes, flag: int = 1, name: str = "the buffer") -> Any:
         return picture if picture.ndim == 3 else picture[..., None]
     if not data:
         raise MXNetError("Check failed: len > 0: Input cannot be an empty buffer")
+    pillow = _pillow(f"{name} needs the package Pillow to be read")
     try:
-        from PIL import Image, UnidentifiedImageError  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        raise MXNetError(f"{name} needs the package Pillow to be read\nInstall it with `pip install pillow`.") from None
-    try:
-        with Image.open(io.BytesIO(data)) as picture:
-            found = np.asarray(picture.convert("RGB" if flag else "L"))
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as e:
+        with pillow.open(io.BytesIO(data)) as picture:
+            grey = flag == 0 or (flag < 0 and picture.mode in ("1", "L"))
+            found = np.asarray(picture.convert("L" if grey else "RGB"))
+    except (OSError, SyntaxError, ValueError) as e:  # an unknown format is an OSError
         raise MXNetError(f"Check failed: !res.empty(): Decoding failed. Invalid image file. ({name}: {e})") from None
     return found if found.ndim == 3 else found[..., None]
+
+
+def encode_picture(picture: Any, form: str = ".jpg", quality: int = 95) -> bytes:
+    """The bytes of a file, from (height, width) or (height, width, 3), uint8.
+
+    Args:
+        form: '.jpg', '.png', or '.npy', which needs no package.
+        quality: of JPEG, 1 to 100; of PNG the effort, 0 to 9.
+
+    Raises:
+        MXNetError: another form, or the package Pillow is missing.
+    """
+    file = io.BytesIO()
+    if form.lower() == ".npy":
+        np.save(file, picture)
+        return file.getvalue()
+    options: dict[str, dict[str, Any]] = {
+        ".jpg": {"format": "JPEG", "quality": quality},
+        ".jpeg": {"format": "JPEG", "quality": quality},
+        ".png": {"format": "PNG", "compress_level": min(quality, 9)},
+    }
+    if form.lower() not in options:
+        raise MXNetError(f"failed to encode image: {form} is no known form\nTake one of {', '.join(options)} or .npy.")
+    pillow = _pillow("a picture needs the package Pillow to be written")
+    pillow.fromarray(np.ascontiguousarray(picture)).save(file, **options[form.lower()])
+    return file.getvalue()
+
+
+def _pillow(reason: str) -> Any:
+    """Raises: MXNetError: the package is missing."""
+    try:
+        from PIL import Image  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        raise MXNetError(f"{reason}\nInstall it with `pip install pillow`.") from None
+    return Image

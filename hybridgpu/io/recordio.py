@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from ..base import MXNetError
 
-__all__ = ["IndexedRecordReader", "read_record", "write_record"]
+__all__ = ["IndexedRecordReader", "read_record", "record_offsets", "write_record"]
 
 MAGIC = 0xCED7230A
 _LONGEST = (1 << 29) - 1  #: bytes of a part; the word's other three bits tell which part it is
@@ -73,6 +73,28 @@ def read_record(file: BinaryIO, at: int, size: int, name: str) -> bytes:
         if kind in (0, 3):  # whole, or the last part
             file.seek(at)
             return struct.pack("<I", MAGIC).join(parts)
+
+
+def record_offsets(file: BinaryIO, size: int, name: str) -> list[int]:
+    """Where each record of a file begins; only lengths are read.
+
+    Raises:
+        MXNetError: what is there are no records.
+    """
+    offsets, at, inside = [], 0, False
+    while at < size:
+        if at > size - 8:
+            raise MXNetError(f"Invalid record at offset {at} of {name}: it lies outside of the file")
+        file.seek(at)
+        magic, word = struct.unpack("<II", file.read(8))
+        kind, length = word >> 29, word & _LONGEST
+        if magic != MAGIC or at + 8 + length > size or inside != (kind in (2, 3)):
+            raise MXNetError(f"Invalid record at offset {at} of {name}")
+        if not inside:
+            offsets.append(at)
+        inside = kind in (1, 2)
+        at += 8 + (length + 3) // 4 * 4
+    return offsets
 
 
 def write_record(file: BinaryIO, data: bytes) -> None:

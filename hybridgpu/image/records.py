@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``mx.io.ImageRecordIter``: batches of pictures from a file of records, decoded as they are needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base import MXNetError
+from ..dtypes import dtype_of
+from ..io.pictures import decode_picture
+from ..io.recordio import read_record, record_offsets
+from ..iterators import MXDataIter
+from ..ndarray import array
+from ..recordio import unpack
+from .augment import Augmenter, HorizontalFlipAug, RandomSizedCropAug, ResizeAug, color_augmenters
+from .image import center_crop, imresize, random_crop
+from .iterator import listed
+
+__all__ = ["ImageRecordIter"]
+
+#: arguments of MXNet whose changes are not there, with the values that change nothing
+_NEUTRAL: dict[str, Any] = {
+    "max_rotate_angle": 0, "rotate": -1, "max_shear_ratio": 0.0, "max_crop_size": -1, "min_crop_size": -1,
+    "max_random_scale": 1.0, "min_random_scale": 1.0, "max_img_size": 1e10, "min_img_size": 0.0, "random_h": 0,
+    "random_s": 0, "random_l": 0, "pad": 0, "mean_img": "", "max_random_contrast": 0.0, "max_random_illumination": 0.0,
+}  # fmt: skip
+#: arguments about threads and reports
+_IGNORED = {
+    "preprocess_threads", "prefetch_buffer", "verbose", "device_id", "ctx", "shuffle_chunk_size", "shuffle_chunk_seed",
+    "aug_seq", "seed_aug", "fill_value",
+}  # fmt: skip
+
+
+class _Records:
+    """Records of a file by number, in an order that may change."""
+
+    def __init__(self, path: str, part_index: int, num_parts: int) -> None:
+        try:
+            self._file = open(path, "rb")  # noqa: SIM115
+        except OSError as e:
+            raise MXNetError(f'Open "{path}": {e.strerror}') from None
+        self._path, self._size = path, os.fstat(self._file.fileno()).st_size
+        offsets = record_offsets(self._file, self._size, path)
+        self._offsets = offsets[len(offsets) * part_index // num_parts : len(offsets) * (part_index + 1) // num_parts]
+        self.order = np.arange(len(self._offsets))
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self._file.close()
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __getitem__(self, rows: slice) -> list[tuple[Any, bytes]]:
+        """(header, file) of each picture."""
+        offsets = [self._offsets[k] for k in self.order[rows]]
+        return [unpack(read_record(self._file, at, self._size, self._path)) for at in offsets]
+
+
+class _Table:
+    """What ``MXDataIter`` takes rows of: made when they are asked for."""
+
+    def __init__(self, records: _Records, shape: tuple[int, ...], dtype: Any, make: Any) -> None:
+        self._records, self._make = records, make
+        self.shape, self.dtype = (len(records), *shape), np.dtype(dtype)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __getitem__(self, rows: slice) -> Any:
+        made = [self._make(header, data) for header, data in self._records[rows]]
+        return np.array(made, self.dtype).reshape(len(made), *self.shape[1:])
+
+
+class ImageRecordIter(MXDataIter):
+    """Batches (N, channels, height, width) of pictures, with labels.
+
+    Args:
+        path_imgrec: the file of records, as ``mx.recordio.pack_img`` makes them.
+        data_shape: (channels, height, width); one channel reads grey pictures.
+        batch_size: pictures a batch.
+        label_width: labels a picture; one gives labels (N,).
+        path_imglist: labels by the records' numbers, instead of those in the records.
+        shuffle, seed: a new random order every epoch (not MXNet's).
+        part_index, num_parts: only one of several equal parts.
+        round_batch: fill a last batch from the start, and begin the next epoch behind that.
+        dtype: 'float32', 'uint8' or 'int8'.
+        resize: the shorter side before cropping; 0 or less leaves it. Pictures that are too small are enlarged.
+        rand_crop: crop somewhere instead of the middle.
+        random_resized_crop: crop parts whose share lies between ``min_random_area`` and ``max_random_area``, and
+            whose width / height between ``min_aspect_ratio`` and ``max_aspect_ratio``.
+        rand_mirror, mirror: flip half of the pictures, or all.
+        brightness, contrast, saturation, pca_noise: reach of random changes, 0 for none.
+        inter_method: how to resize.
+        mean_r …, std_r …, scale: values become (value - mean) * scale / std.
+
+    MXNet's other arguments are accepted where they change nothing; random numbers are Python's and NumPy's.
+
+    Raises:
+        MXNetError: the file is missing or holds no records; another change is asked for.
+    """
+
+    def __init__(
+        self,
+        path_imgrec: str,
+        data_shape: Sequence[int],
+        batch_size: int,
+        label_width: int = 1,
+        path_imglist: str = "",
+        path_imgidx: str = "",
+        shuffle: bool = False,
+        seed: int = 0,
+        part_index: int = 0,
+        num_parts: int = 1,
+        round_batch: bool = True,
+        dtype: Any = None,
+        resize: int = -1,
+        rand_crop: bool = False,
+        random_resized_crop: bool = False,
+        max_random_area: float = 1.0,
+        min_random_area: float = 1.0,
+        max_aspect_ratio: float = 0.0,
+        min_aspect_ratio: float | None = None,
+        rand_mirror: bool = False,
+        mirror: bool = False,
+        brightness: float = 0.0,
+        contrast: float = 0.0,
+        saturation: float = 0.0,
+        pca_noise: float = 0.0,
+        inter_method: int = 1,
+        mean_r: float = 0.0,
+        mean_g: float = 0.0,
+        mean_b: float = 0.0,
+        mean_a: float = 0.0,
+        std_r: float = 1.0,
+        std_g: float = 1.0,
+        std_b: float = 1.0,
+        std_a: float = 1.0,
+        scale: float = 1.0,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        **kwargs: Any,
+    ) -> None:
+        for name, value in kwargs.items():
+            if name not in _IGNORED and (name not in _NEUTRAL or value != _NEUTRAL[name]):
+                raise MXNetError(
+                    f"ImageRecordIter: the argument {name}={value!r} is not there\nWrite the change as an augmenter of "
+                    "mx.image.ImageIter, or as a transform of gluon.data.vision.ImageRecordDataset."
+                )
+        kind = dtype_of(dtype or "float32").np
+        if kind.name not in ("float32", "uint8", "int8"):
+            raise MXNetError(f"ImageRecordIter makes float32, uint8 and int8, not {kind.name}")
+        channels, height, width = data_shape
+        if channels not in (1, 3):
+            raise MXNetError(f"data_shape must have 1 or 3 channels, not {channels}")
+        if not 0 <= part_index < num_parts:
+            raise MXNetError(f"part_index must be between 0 and {num_parts - 1}, got {part_index}")
+        self._grey, self._size, self._crop_at_random = channels == 1, (width, height), rand_crop
+        self._interp, self._label_width = inter_method, label_width
+        self._before: list[Augmenter] = [ResizeAug(resize, inter_method)] if resize > 0 else []
+        if random_resized_crop:
+            ratios = (min_aspect_ratio or 3 / 4, max_aspect_ratio or 4 / 3)
+            area = (min_random_area, max_random_area)
+            self._before.append(RandomSizedCropAug(self._size, area, ratios, inter_method))
+        self._after: list[Augmenter] = [HorizontalFlipAug(1.0 if mirror else 0.5)] if rand_mirror or mirror else []
+        self._after += color_augmenters(brightness, contrast, saturation, 0, pca_noise, 0)
+        means, stds = [mean_r, mean_g, mean_b], [std_r, std_g, std_b]
+        self._mean = np.array(means[:channels], np.float32).reshape(-1, 1, 1)
+        self._factor = scale / np.array(stds[:channels], np.float32).reshape(-1, 1, 1)
+        self._labels = {number: labels for number, labels, _ in listed(path_imglist)} if path_imglist else None
+        self._records = _Records(os.fspath(path_imgrec), part_index, num_parts)
+        self._random = np.random.default_rng(seed) if shuffle else None
+        super().__init__(
+            _Table(self._records, (channels, height, width), kind, self._picture),
+            _Table(self._records, (label_width,) if label_width > 1 else (), np.float32, self._label_of),
+            np.arange(len(self._records), dtype=np.uint64),
+            batch_size,
+            data_name,
+            label_name,
+            round_batch,
+        )
+        self._shuffle()
+
+    def reset(self) -> None:
+        """Begin again, in a new order if it is random."""
+        super().reset()
+        self._shuffle()
+
+    def _shuffle(self) -> None:
+        if self._random is not None:
+            self._random.shuffle(self._records.order)
+
+    def _label_of(self, header: Any, _: bytes) -> Any:
+        if self._labels is None:
+            label = header.label
+        elif header.id in self._labels:
+            label = self._labels[header.id]
+        else:
+            raise MXNetError(f"Check failed: it != idx2label_.end(): fail to find imagelabel for id {header.id}")
+        values = np.ravel(label)
+        if values.size != self._label_width:
+            raise MXNetError(f"record {header.id} has {values.size} labels, not label_width={self._label_width}")
+        return values
+
+    def _picture(self, header: Any, data: bytes) -> Any:
+        picture = array(decode_picture(data, 0 if self._grey else 1, f"record {header.id}"), dtype="uint8")
+        for change in self._before:
+            picture = change(picture)
+        width, height = self._size
+        rows, columns = picture.shape[:2]
+        if rows < height:
+            rows, columns = height, columns * height // rows
+        if columns < width:
+            rows, columns = rows * width // columns, width
+        if (rows, columns) != picture.shape[:2]:
+            picture = imresize(picture, columns, rows, self._interp)
+        crop = random_crop if self._crop_at_random else center_crop
+        picture = crop(picture, self._size, self._interp)[0].astype("float32")
+        for change in self._after:
+            picture = change(picture)
+        values = (picture.asnumpy().transpose(2, 0, 1) - self._mean) * self._factor
+        kind = self.provide_data[0].dtype
+        if kind is not np.float32:
+            bounds = np.iinfo(kind)
+            values = np.clip(np.round(values), bounds.min, bounds.max)
+        return values

@@ -4,6 +4,8 @@
     python bench/gpu_check.py [--steps tests,kernels,…] [--peers PYTHON …] [--out FOLDER] [--full] [--emulate]
 
 Steps: ``tests`` (pytest -m gpu), ``kernels`` (every kind of kernel against the reference, and its bandwidth),
+``convolutions`` (direct kernels, cuDNN and unfolding: results and times of each),
+``products`` (matrix products: forms of the generated kernel, cuBLASLt and CuPy, likewise),
 ``memcheck``, ``racecheck``, ``initcheck``, ``synccheck`` (compute-sanitizer over the same kernels), ``bench``
 (hybridgpu bench) and ``peers`` (bench/peers.py). A step that fails is recorded and the rest goes on.
 
@@ -37,7 +39,7 @@ sys.path.insert(0, str(ROOT))
 
 SCHEMA = "hybridgpu-gpu-check/1"
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-STEPS = ("tests", "kernels", *TOOLS, "bench", "peers")
+STEPS = ("tests", "kernels", "convolutions", "products", *TOOLS, "bench", "peers")
 SANITIZER_FOUND = 86  #: exit code of compute-sanitizer where it reports something
 
 
@@ -173,15 +175,19 @@ class Check:
         return result
 
     def _kernels(self, name: str) -> Result:
-        file = self.folder / "kernels.json"
-        command = [
-            sys.executable,
-            "bench/gpu_kernels.py",
-            "--json",
-            str(file),
-            *(["--emulate"] if self.emulate else []),
-        ]
-        result, _ = self._run(name, command)
+        return self._script(name)
+
+    def _convolutions(self, name: str) -> Result:
+        return self._script(name)
+
+    def _products(self, name: str) -> Result:
+        return self._script(name)
+
+    def _script(self, name: str) -> Result:
+        """A step that is a program of its own, bench/gpu_NAME.py."""
+        file = self.folder / f"{name}.json"
+        command = [sys.executable, f"bench/gpu_{name}.py", "--json", str(file)]
+        result, _ = self._run(name, [*command, *(["--emulate"] if self.emulate else [])])
         result.data = read(file)
         return result
 

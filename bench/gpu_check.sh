@@ -20,6 +20,6 @@ if [ "${1:-}" = --installed ]; then
   python=$base
 else
   cuda=$(cuda_extra) || true
-  prepare "test,bench${cuda:+,$cuda}" "${cuda:+.venv-gpu}"
+  prepare "test,bench${cuda:+,${cuda/cuda/cudnn}}" "${cuda:+.venv-gpu}"
 fi
 exec "$python" "$root/bench/gpu_check.py" "$@"

@@ -24,8 +24,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 sys.path.insert(0, str(ROOT))
 
-from compiler.cases import CASES, arrays, build, parse
+from compiler.cases import CASES, arrays, build, cuda_of, parse
 
+from hybridgpu.backends.base import Mode
 from hybridgpu.backends.devices import device_of
 from hybridgpu.base import MXNetError
 from hybridgpu.cli.bench.timing import CudaClock, HostClock, compare, loop
@@ -34,7 +35,6 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.target import CUDA
 from hybridgpu.context import gpu
 from hybridgpu.dtypes import from_short
 
@@ -73,6 +73,32 @@ BANDWIDTH: dict[str, tuple[Callable[..., Node], tuple[str, ...]]] = {
     "map: take": (lambda b, x, i: b.take(x, i, axis=0) * 2.0, ("f32[{n},{w}]", "i32[{n}]")),
     "matmul: one row": (lambda b, x, m: b.dot(x, b.transpose(m, (1, 0))), ("f32[1,{w}]", "f32[{n},{w}]")),
 }
+
+
+def softmax_inner(b: Builder, x: Node) -> Node:
+    e = b.exp(x - b.reduce("amax", x, (1,), keepdims=True))
+    return e / b.sum(e, (1,), keepdims=True)
+
+
+def normalised_backward(b: Builder, x: Node, dy: Node, g: Node) -> Node:
+    d = x - b.mean(x, (-1,), keepdims=True)
+    r = b.rsqrt(b.mean(d * d, (-1,), keepdims=True) + 1e-5)
+    n, w = d * r, dy * g
+    return r * (w - b.mean(w, (-1,), keepdims=True) - n * b.mean(w * n, (-1,), keepdims=True))
+
+
+#: rows of every length, in arrays of the same size: name -> (function, input types of ``n`` rows of ``w``)
+ROWS: dict[str, tuple[Callable[..., Node], tuple[str, ...]]] = {
+    "softmax": (softmax, ("f32[{n},{w}]",)),
+    "softmax, float16": (softmax, ("f16[{n},{w}]",)),
+    "softmax, rows anywhere": (softmax, ("f32[{n},{w}1]",)),
+    "softmax, inner axis": (softmax_inner, ("f32[{m},{w},64]",)),
+    "layer normalisation": (normalised, ("f32[{n},{w}]",)),
+    "its derivative": (normalised_backward, ("f32[{n},{w}]", "f32[{n},{w}]", "f32[{w}]")),
+    "sum": (lambda b, x: b.sum(x * x, (-1,)), ("f32[{n},{w}]",)),
+    "sum of columns": (lambda b, x: b.sum(x * x, (0,)), ("f32[{w},{n}]",)),
+}
+LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
 
 
 class Device:
@@ -118,17 +144,18 @@ def difference(got: np.ndarray, want: np.ndarray, inputs: list[np.ndarray]) -> s
 
 
 def check(device: Device, name: str) -> dict[str, Any]:
-    """Run a case twice, the second time with NaN and infinities among its inputs."""
+    """Run a case: kernel by kernel, as a CUDA graph with NaN and infinities among its inputs, and as that graph with
+    other addresses."""
     graph = build(name)
     problem, found = "", []
     try:
-        program = compile_graph(graph, CUDA)
+        program = compile_graph(graph, cuda_of(name, device.backend.driver.arch))
         found = kinds(program)
         loaded = device.backend.load(program)
-        for specials in (False, True):
+        for specials, mode in ((False, Mode.FRESH), (True, Mode.GRAPH), (False, Mode.GRAPH)):
             inputs = arrays(graph, 3, specials)
             outputs = [device.filled(shape, short) for shape, short in program.outputs]
-            loaded([device.device.from_host(a) for a in inputs], outputs)
+            loaded.in_mode(mode)([device.device.from_host(a) for a in inputs], outputs)
             device.device.synchronize()
             with np.errstate(all="ignore"):
                 wanted = evaluate(graph, inputs, wide=True)
@@ -152,44 +179,56 @@ def large(name: str, rows: int, width: int) -> Graph:
 
 def bandwidth(device: Device, nbytes: int) -> list[dict[str, Any]]:
     """GB/s of every row of BANDWIDTH and its part of the speed of a copy, timed in turns."""
-    rows, xp = max(1, nbytes // 4 // WIDTH), device.xp
-    width = WIDTH
-    if device.emulate:
-        rows, width = 8, 64
-    source, target = xp.ones((rows, width), np.float32), xp.empty((rows, width), np.float32)
+    rows, width = (8, 64) if device.emulate else (max(1, nbytes // 4 // WIDTH), WIDTH)
+    return [{"name": name, **measured(device, name, large(name, rows, width), nbytes)} for name in BANDWIDTH]
+
+
+def lengths(device: Device, nbytes: int) -> list[dict[str, Any]]:
+    """The same for rows of every length, with the form that was chosen."""
     found = []
-    for name in BANDWIDTH:
-        graph = large(name, rows, width)
-        program = compile_graph(graph, CUDA)
-        loaded = device.backend.load(program)
-        inputs = [
-            xp.arange(n.size, dtype=n.dtype.np) if n.dtype.kind == "i" else xp.full(n.shape, 1, n.dtype.np)
-            for n in graph.inputs
-        ]
-        outputs = [device.filled(shape, short) for shape, short in program.outputs]
-        loops = {"kernel": loop(loaded, inputs, outputs), "copy": copies(source, target, device)}
-        for run in loops.values():
-            run(2)
-        rounds, calls = (1, 1) if device.emulate else (ROUNDS, None)
-        samples = compare(loops, device.clock, rounds, BATCH_SECONDS, calls)
-        least = program.bytes_min
-        speed = {k: b / s.minimum / 1e3 for (k, s), b in zip(samples.items(), (least, 2 * source.nbytes), strict=True)}
-        found.append(
-            {
-                "name": name,
-                "kinds": kinds(program),
-                "bytes_min": least,
-                "bytes_moved": program.bytes_moved,
-                "us": samples["kernel"].minimum,
-                "gb_per_s": speed["kernel"],
-                "copy_gb_per_s": speed["copy"],
-                "of_copy": speed["kernel"] / speed["copy"],
-            }
-        )
-        print(f"{name:<28} {speed['kernel']:8.1f} GB/s  {speed['kernel'] / speed['copy']:5.2f} of a copy", flush=True)
-        del inputs, outputs, loops
-        device.device.empty_cache()
+    for name, (function, types) in ROWS.items():
+        for width in LENGTHS[:4:3] if device.emulate else LENGTHS:
+            rows = 3 if device.emulate else max(1, nbytes // 4 // width)
+            b = builder()
+            shapes = [t.format(n=rows, w=width, m=-(-rows // 64)) for t in types]
+            inputs = [b.input(parse(t), f"x{k}") for k, t in enumerate(shapes)]
+            graph = b.finish([function(b, *inputs)], "rows")
+            found.append({"name": name, "length": width, **measured(device, f"{name} {width}", graph, nbytes)})
     return found
+
+
+def measured(device: Device, name: str, graph: Graph, nbytes: int) -> dict[str, Any]:
+    """A graph's speed and that of a copy of ``nbytes``."""
+    xp = device.xp
+    source = xp.ones(64 if device.emulate else nbytes // 4, np.float32)
+    target = xp.empty_like(source)
+    program = compile_graph(graph, device.backend.target)
+    loaded = device.backend.load(program)
+    inputs = [
+        xp.arange(n.size, dtype=n.dtype.np) if n.dtype.kind == "i" else xp.full(n.shape, 1, n.dtype.np)
+        for n in graph.inputs
+    ]
+    outputs = [device.filled(shape, short) for shape, short in program.outputs]
+    loops = {"kernel": loop(loaded, inputs, outputs), "copy": copies(source, target, device)}
+    for run in loops.values():
+        run(2)
+    rounds, calls = (1, 1) if device.emulate else (ROUNDS, None)
+    samples = compare(loops, device.clock, rounds, BATCH_SECONDS, calls)
+    least = program.bytes_min
+    speed = {k: b / s.minimum / 1e3 for (k, s), b in zip(samples.items(), (least, 2 * source.nbytes), strict=True)}
+    print(f"{name:<32} {speed['kernel']:8.1f} GB/s  {speed['kernel'] / speed['copy']:5.2f} of a copy", flush=True)
+    del inputs, outputs, loops
+    device.device.empty_cache()
+    return {
+        "kinds": kinds(program),
+        "choices": [k.choice for k in program.kernels],
+        "bytes_min": least,
+        "bytes_moved": program.bytes_moved,
+        "us": samples["kernel"].minimum,
+        "gb_per_s": speed["kernel"],
+        "copy_gb_per_s": speed["copy"],
+        "of_copy": speed["kernel"] / speed["copy"],
+    }
 
 
 def copies(source: Any, target: Any, device: Device) -> Callable[[int], None]:
@@ -227,6 +266,7 @@ def main() -> int:
         "cases": cases,
         "kinds": sorted({k for c in cases for k in c["kinds"]}),
         "bandwidth": bandwidth(device, options.bytes) if options.timing else [],
+        "rows": lengths(device, options.bytes) if options.timing else [],
     }
     if options.json:
         options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nanoseconds an element of kernels/math_cpu.h, one thread, beside libm called in a loop and NumPy.
 
-    python bench/math_bench.py [--dtype f64] [--march x86-64] [--compiler clang++] [--compile-time] [NAME ...]
+    python bench/math_bench.py [--dtype f64] [--march x86-64] [--compiler clang++] [--fast] [--compile-time] [NAME ...]
 
 Minima of many repetitions over arrays that stay in the cache (10,000 elements; 100,000 for the chain).
 """
@@ -158,6 +158,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=["f32", "f64"], default="f32")
     parser.add_argument("--march", default="native")
     parser.add_argument("--compiler", default=None)
+    parser.add_argument("--fast", action="store_true", help="as programs of numeric mode fast are compiled")
     parser.add_argument("--compile-time", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -171,7 +172,8 @@ def main() -> None:
             return
         ours_path, plain_path = folder / "ours.so", folder / "plain.so"
         text = '#include "math_cpu.h"\n' + ml.loops(names, (key,)) + cpu_chain(t)
-        ml.compile_text(text, ours_path, [*ml.FLAGS, f"-march={options.march}"], options.compiler)
+        flags = [*ml.FLAGS, f"-march={options.march}", *(ml.FAST if options.fast else ())]
+        ml.compile_text(text, ours_path, flags, options.compiler)
         plain_flags = ["-O2", "-fno-tree-vectorize", "-shared", "-fPIC", f"-march={options.march}"]
         ml.compile_text(plain_loops(names, key) + TIMER, plain_path, plain_flags, "g++")
         ours, plain = ml.Library(ctypes.CDLL(str(ours_path))), ml.Library(ctypes.CDLL(str(plain_path)))

@@ -24,6 +24,7 @@ import warnings
 from itertools import repeat
 
 import numpy as np
+import peer_workloads as workloads
 
 LAYERS = (512, 256, 128, 2)
 A, B, C = 1.25, -0.3, 0.2
@@ -74,6 +75,10 @@ class Library:
         self.versions = {"python": sys.version.split()[0], "numpy": np.__version__}
 
 
+def no_erf(x):
+    raise NotImplementedError("NumPy has no error function")
+
+
 class Arrays(Library):
     """NumPy, or CuPy on a GPU."""
 
@@ -81,16 +86,25 @@ class Arrays(Library):
         Library.__init__(self, device)
         self.xp, self.see = np, np.asarray
         self.wait = None
+        self.erf = no_erf
         if device == "gpu":
             import cupy
 
             self.xp, self.see = cupy, cupy.asnumpy
             self.wait = lambda out: cupy.cuda.get_current_stream().synchronize()
             self.versions["cupy"] = cupy.__version__
+            from cupyx.scipy.special import erf
+
+            self.erf = erf
         self.modes["eager"] = self.eager
 
     def eager(self, workload, size):
         xp = self.xp
+        if workload in workloads.FUNCTIONS:
+            x, parameters = workloads.data(workload, size)
+            operators = workloads.ArrayOperators([xp.asarray(p) for p in parameters], xp, self.erf)
+            function = workloads.FUNCTIONS[workload]
+            return Mode(lambda x: function(operators, x), xp.asarray(x), self.wait, self.see)
         if workload == "chain":
             return Mode(lambda x: chain_of(xp, x), xp.asarray(chain_data(size)), self.wait, self.see)
         x, layers = mlp_data(size)
@@ -123,8 +137,27 @@ class Gluon(Library):
             def hybrid_forward(self, F, x):
                 return F.tanh(A * x + B) * F.sigmoid(x) + 0.5 * F.relu(x - C) - F.exp(-x * x)
 
+        class Workload(mx.gluon.HybridBlock):
+            """A workload whose parameters are registered by number."""
+
+            def __init__(self, parameters):
+                mx.gluon.HybridBlock.__init__(self)
+                self.shapes = [p.shape for p in parameters]
+                for k, p in enumerate(parameters):
+                    setattr(self, f"p{k}", self.params.get(f"p{k}", shape=p.shape, init="zeros"))
+                self.initialize(ctx=ctx)
+                for k, p in enumerate(parameters):
+                    getattr(self, f"p{k}").set_data(mx.nd.array(p))
+
+            def hybrid_forward(self, F, x, **parameters):
+                found = [parameters[f"p{k}"] for k in range(len(self.shapes))]
+                return workloads.FUNCTIONS[workload](workloads.GluonOperators(found, self.shapes, F), x)
+
         if workload == "chain":
             net, x = Chain(), chain_data(size)
+        elif workload in workloads.FUNCTIONS:
+            x, parameters = workloads.data(workload, size)
+            net = Workload(parameters)
         else:
             x, layers = mlp_data(size)
             net = nn.HybridSequential()
@@ -171,6 +204,18 @@ class Torch(Library):
                 a = torch.tanh(1.25 * x - 0.3) * torch.sigmoid(x)
                 return a + 0.5 * torch.relu(x - 0.2) - torch.exp(-x * x)
 
+        class Workload(torch.nn.Module):
+            def __init__(self, parameters):
+                torch.nn.Module.__init__(self)
+                self.held = torch.nn.ParameterList([torch.nn.Parameter(torch.from_numpy(p)) for p in parameters])
+                self.operators = workloads.TorchOperators(self.held, torch)
+
+            def forward(self, x):
+                return workloads.FUNCTIONS[workload](self.operators, x)
+
+        if workload in workloads.FUNCTIONS:
+            x, parameters = workloads.data(workload, size)
+            return Workload(parameters).eval().to(self.where), torch.from_numpy(x).to(self.where)
         if workload == "chain":
             return Chain().to(self.where), torch.from_numpy(chain_data(size)).to(self.where)
         x, layers = mlp_data(size)
@@ -190,6 +235,8 @@ class Torch(Library):
 
     def scripted(self, workload, size):
         torch = self.torch
+        if workload in workloads.FUNCTIONS:
+            raise NotImplementedError("scripted are the perceptron and the chain")
         # a module is scripted outside inference mode: frozen constants may not be inference tensors
         self.inference.__exit__(None, None, None)
         try:
@@ -218,6 +265,12 @@ class Jax(Library):
         wait = lambda out: out.block_until_ready()  # noqa: E731
         if workload == "chain":
             return Mode(jax.jit(lambda x: chain_of(jax.numpy, x)), put(chain_data(size)), wait, np.asarray)
+        if workload in workloads.FUNCTIONS:
+            x, parameters = workloads.data(workload, size)
+            function = workloads.FUNCTIONS[workload]
+            run = jax.jit(lambda x, *parameters: function(workloads.JaxOperators(parameters, jax), x))
+            held = [put(p) for p in parameters]
+            return Mode(lambda x: run(x, *held), put(x), wait, np.asarray)
         x, layers = mlp_data(size)
         layers = [(put(w.T.copy()), put(b)) for w, b in layers]
 
@@ -249,7 +302,7 @@ class Numexpr(Library):
 
     def make(self, workload, size, again):
         if workload != "chain":
-            raise NotImplementedError("numexpr has no matrix product")
+            raise NotImplementedError("numexpr computes the chain only")
         ne = self.ne
         text = "tanh(a*x+b) * (one/(one+exp(-x))) + half*where(x>c, x-c, zero) - exp(-x*x)"
         numbers = {"a": A, "b": B, "c": C, "one": 1, "half": 0.5, "zero": 0}
@@ -283,7 +336,7 @@ class Numba(Library):
 
     def make(self, workload, size, fast):
         if workload != "chain":
-            raise NotImplementedError("a matrix product in numba is NumPy's")
+            raise NotImplementedError("numba computes the chain only")
         a, b, c, one, half, zero = (np.float32(v) for v in (A, B, C, 1, 0.5, 0))
 
         @self.numba.njit(fastmath=fast, error_model="numpy")
@@ -310,7 +363,9 @@ LIBRARIES = {
 
 def check(mode, workload, size):
     """Raise ValueError where a result is not what NumPy computes in float64."""
-    if workload == "chain":
+    if workload in workloads.FUNCTIONS:
+        want = workloads.exact(workload, size)
+    elif workload == "chain":
         want = chain_of(np, chain_data(size).astype(np.float64))
     else:
         x, layers = mlp_data(size)
@@ -367,6 +422,8 @@ class Server:
     def prepare(self, message):
         self.ready = {}
         answer = {}
+        if message["workload"] not in ("mlp", "chain", *workloads.FUNCTIONS):
+            raise ValueError(f"there is no workload {message['workload']}")
         for name, make in self.library.modes.items():
             try:
                 mode = make(message["workload"], message["size"])

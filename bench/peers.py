@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """hybridgpu beside other libraries, in one run.
 
-    python bench/peers.py [PYTHON ...] [--workload mlp|chain|all] [--device cpu|gpu] [--rounds 15] [--quick] [--out FOLDER]
+    python bench/peers.py [PYTHON ...] [--workload NAME ... | all] [--device cpu|gpu] [--rounds 15] [--quick] [--out FOLDER]
 
 Each PYTHON is an interpreter that has some of torch, jax, mxnet, numexpr, numba; the one that runs this
 file has hybridgpu, NumPy and (on a GPU) CuPy, and its own peers if it has any. Every library runs in a
@@ -33,13 +33,16 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(ROOT))
 
+import peer_workloads as workloads  # noqa: E402  (of this folder)
+
 SCHEMA = "hybridgpu-peers/1"
 OURS, BASE = "hybridgpu", "hybridgpu static"
 PEERS = ("mxnet", "torch", "jax", "numexpr", "numba")
-SIZES = {"mlp": (1, 16), "chain": (1000, 100_000, 1_000_000)}
+SIZES = {"mlp": (1, 16), "chain": (1000, 100_000, 1_000_000), **workloads.SIZES}
 TITLES = {
     "mlp": "Perceptron 512-256-128-2, relu, float32; batch of",
     "chain": "tanh(a*x+b)*sigmoid(x) + 0.5*relu(x-c) - exp(-x*x), float32; elements",
+    **workloads.TITLES,
 }
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -307,7 +310,7 @@ def write(document: dict[str, Any], folder: Path) -> list[Path]:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pythons", nargs="*", metavar="PYTHON")
-    parser.add_argument("--workload", choices=[*SIZES, "all"], default="all")
+    parser.add_argument("--workload", choices=[*SIZES, "all"], default=["all"], nargs="+")
     parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--quick", action="store_true", help="the smallest size of each, short batches")
@@ -328,7 +331,7 @@ def main() -> int:
     kinds = [True] if options.device == "cpu" else [True, False]
     cases = []
     try:
-        for workload in SIZES if options.workload == "all" else (options.workload,):
+        for workload in SIZES if "all" in options.workload else options.workload:
             sizes = SIZES[workload][:1] if options.quick else SIZES[workload]
             for wait in kinds:
                 for size in sizes:

@@ -49,7 +49,7 @@ them run eagerly.
   one, together with its neighbours where they fit. `library` names the primitives that NumPy, BLAS or CuPy compute. `no work` means
   that only the view of an array changes. `stage` ends one program and begins the next, because an extent depends on
   values.
-- **gradient** is `yes`, `zero` (no gradient flows, as in MXNet), or `no`.
+- **gradient** is `yes`, `zero` (no gradient flows, as in MXNet), or `no` (asking for it is an error).
 - **types** are the element types that it takes: `all` of float16, bfloat16, float32, float64, uint8, int8, int32, int64,
   bool; `float` for the floating-point ones, `number` for all but bool.
 
@@ -124,7 +124,11 @@ def gradient(op: Operator) -> str:
         plain = [n for n in graph.inputs if n.params["name"] != RANDOM_STATE]
         given = [o.dtype.is_float for o in graph.outputs]
         wanted = [n.dtype.is_float for n in plain]
-        if any(g is not None for g in differentiate(graph, (), given, wanted).gives):
+        try:
+            gives = differentiate(graph, (), given, wanted).gives
+        except MXNetError:
+            return "no"
+        if any(g is not None for g in gives):
             return "yes"
     return "zero"
 

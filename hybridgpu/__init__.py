@@ -27,6 +27,7 @@ _MODULES = {
     "module": "module",
     "autograd": "autograd",
     "random": "random",
+    "rnd": "random",
     "init": "initializer",
     "initializer": "initializer",
     "name": "name",

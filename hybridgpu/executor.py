@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
@@ -14,35 +13,40 @@ from . import recording
 from .backends.devices import device_of
 from .base import MXNetError
 from .compiler.ir.graph import RANDOM_STATE
+from .compiler.ir.types import TensorType
 from .context import Context
-from .dtypes import DType, dtype_of, f32
+from .dtypes import DType, f32
 from .generator import next_state, position, set_position
 from .ndarray.array import NDArray, wrap
 from .ndarray.array import empty as empty_array
+from .ndarray.placing import zeros_on
 from .ndarray.tape import Function, FunctionCall, backward
 from .recording import GradientInfo
 from .runtime.cached_op import CachedOp
-from .runtime.program import compiled
+from .runtime.program import Compiled, compiled
 from .runtime.stages import ends_program
 from .runtime.steps import Steps
 from .runtime.training import training_program
-from .symbol.inference import Inference, type_propagation
+from .settings import numeric_mode
+from .symbol.inference import Inference
 from .symbol.lowering import lower_symbol, mutations, structure
 from .symbol.node import SymbolNode, topological
+from .symbol.placement import head_contexts
 from .symbol.symbol import Symbol
 
-__all__ = ["Executor", "bind", "simple_bind"]
+__all__ = ["Executor"]
 
 #: calls of an executor that are interpreted before its graph is compiled: compiling costs as much as some tens of them
 _COMPILE_AFTER = 32
-
-_REQUESTS = {"null": 0, "write": 1, "add": 3}
 
 
 class Executor:
     """A Symbol with arrays for its variables; make it with ``Symbol.bind`` or ``simple_bind``.
 
     Its first calls are interpreted primitive by primitive; an executor that goes on is compiled.
+
+    With groups (``group2ctx``) arrays, gradients and outputs lie on the devices of their groups; the graph runs on
+    ``ctx``, where arguments are copied for each call, and from where gradients, states and outputs are copied back.
 
     Attributes:
         arg_arrays, grad_arrays, aux_arrays: in the order of ``list_arguments`` and ``list_auxiliary_states``;
@@ -59,8 +63,9 @@ class Executor:
         requests: Mapping[str, str],
         aux_arrays: Sequence[NDArray],
         wants_gradients: bool,
+        groups: Mapping[str, Context] | None = None,
     ) -> None:
-        self._symbol, self._ctx = symbol, ctx
+        self._symbol, self._ctx, self._groups = symbol, ctx, dict(groups or {})
         self.arg_arrays, self.aux_arrays = list(arg_arrays), list(aux_arrays)
         self._gradients, self._requests = list(grad_arrays), dict(requests)
         self._wants_gradients = wants_gradients
@@ -69,7 +74,12 @@ class Executor:
             twice = [n for n in dict.fromkeys(names) if names.count(n) > 1]
             if twice:
                 raise ValueError(f"Duplicate names detected, {names} ({twice[0]!r} is twice among the {kind})")
-        self._structure = structure(symbol)
+        self._places = self._outputs_places()
+        #: pairs of a copy where the graph runs and the array it is of: states and gradients of the last call
+        self._moved_states: list[tuple[NDArray, NDArray]] = []
+        self._moved_gradients: list[tuple[NDArray, NDArray, str]] = []
+        self._sent: list[NDArray] | None = None
+        self._structure, self._numeric = structure(symbol), numeric_mode()
         self._results: list[NDArray] | None = None
         self._monitor: tuple[Callable[..., None], bool] | None = None
         self._watched: Callable[[], bool] = lambda: False
@@ -78,7 +88,7 @@ class Executor:
         # operators that end programs run between compiled ones
         self._stages: CachedOp | None = None
         if any(map(ends_program, topological(symbol._heads))):
-            self._stages = CachedOp(symbol, symbol.list_inputs(), {}, self._name())
+            self._stages = CachedOp(symbol, symbol.list_inputs(), {}, self._name(), numeric=self._numeric)
         self._calls = self._position = 0
         self._needs_heads = True
 
@@ -107,9 +117,22 @@ class Executor:
     @property
     def outputs(self) -> list[NDArray]:
         """The results of the last ``forward``; uninitialised before it."""
+        own = self._own_outputs()
+        if all(p == self._ctx for p in self._places):
+            return own
+        if self._sent is None:
+            self._sent = [x.detach().as_in_context(p) for x, p in zip(own, self._places, strict=True)]
+        return self._sent
+
+    def _own_outputs(self) -> list[NDArray]:
+        """The results where the graph runs."""
         if self._results is None:
             self._results = [empty_array(shape, self._ctx, dtype.np) for shape, dtype in self._types()]
         return self._results
+
+    def _outputs_places(self) -> list[Context]:
+        arrays = {**self.arg_dict, **self.aux_dict}
+        return head_contexts(self._symbol, self._ctx, self._groups, {n: x.context for n, x in arrays.items()})
 
     @property
     def output_dict(self) -> dict[str, NDArray]:
@@ -156,34 +179,60 @@ class Executor:
                     f"Shape not match! Argument {name}, need: {arguments[name].shape}, received: {value.shape}"
                 )
             arguments[name][:] = value
-        inputs = self._ordered()
         self._steps = None
         if self._watched():
-            self._show(inputs, is_train)
+            self._show([x.detach().as_in_context(self._ctx) for x in self._ordered()], is_train)
         self._calls += 1
         self._position = position(self._ctx)
         results = self._evaluate(is_train, is_train)
+        self._move_back(self._moved_states)
         if self._stages is not None:  # shapes may depend on values
-            self._results = results
-            return results
+            self._results, self._sent = results, None
+            return self.outputs
         # the memory of the outputs stays; what is seen through them is always the last call
-        for own, r in zip(self.outputs, results, strict=True):
-            own._data[...] = r._data
+        for own, r in zip(self._own_outputs(), results, strict=True):
+            with device_of(r.context).current():
+                own._data[...] = r._data
             r._data, r._address = own._data, None
         self._results = results
-        return results
+        for r, sent in zip(results, self._sent or (), strict=False):
+            if sent.context != self._ctx:
+                r.detach().copyto(sent)
+        return self.outputs
+
+    @staticmethod
+    def _move_back(pairs: Sequence[tuple[NDArray, NDArray]]) -> None:
+        for copy, array in pairs:
+            copy.copyto(array)
+
+    def _here(self, record: bool) -> list[NDArray]:
+        """The arrays of all variables where the graph runs, those to be recorded with their gradients."""
+        # arrays of the caller's may have a history of their own: ours are views without one
+        names, arrays = self._symbol.list_inputs(), self._ordered()
+        inputs = [x.detach().as_in_context(self._ctx) for x in arrays]
+        states = set(self._states)
+        self._moved_states = [
+            (x, a) for n, x, a in zip(names, inputs, arrays, strict=True) if n in states and a.context != self._ctx
+        ]
+        self._moved_gradients = []
+        gradients = self.grad_dict
+        if record:
+            for x, n in zip(inputs, names, strict=True):
+                request, g = self._requests.get(n, "null"), gradients.get(n)
+                if request == "null" or g is None:
+                    continue
+                near = g
+                if g.context != self._ctx:
+                    near = g.detach().copyto(self._ctx)
+                    self._moved_gradients.append((near, g, request))
+                x._autograd = GradientInfo(near, request)
+        return inputs
 
     def _evaluate(self, is_train: bool, record: bool) -> list[NDArray]:
         old = recording.state.recording, recording.state.training
         recording.state.recording, recording.state.training = record, is_train
         try:
-            # arrays of the caller's may have a history of their own: ours are views without one
-            inputs = [x.detach() for x in self._ordered()]
-            gradients = self.grad_dict
-            if record:
-                for x, n in zip(inputs, self._symbol.list_inputs(), strict=True):
-                    if self._requests.get(n, "null") != "null" and gradients.get(n) is not None:
-                        x._autograd = GradientInfo(gradients[n], self._requests[n])
+            inputs = self._here(record)
             if self._stages is not None:
                 self._needs_heads = False  # what the last stage needs shows when it runs
                 return self._stages(inputs)
@@ -198,13 +247,33 @@ class Executor:
         types = [x._type.tensor for x in inputs]
         if any(wanted):
             program = training_program(
-                self._symbol, types, is_train, wanted, self._ctx, frozenset(), self._name(), "executor", self._structure
+                self._symbol,
+                types,
+                is_train,
+                wanted,
+                self._ctx,
+                frozenset(),
+                self._name(),
+                "executor",
+                self._structure,
+                self._numeric,
             )
             first = len(types) + len(program.kept)
             self._needs_heads = any(k >= first for k in program.takes)
             return program.call(inputs, self._ctx)
-        made = compiled(self._symbol, types, is_train, self._ctx, name=self._name(), structure=self._structure)
+        made = self._compiled(types, is_train)
         return made.run(inputs, self._ctx)
+
+    def _compiled(self, types: list[TensorType], is_train: bool) -> Compiled:
+        return compiled(
+            self._symbol,
+            types,
+            is_train,
+            self._ctx,
+            name=self._name(),
+            structure=self._structure,
+            numeric=self._numeric,
+        )
 
     def _interpret(self, inputs: list[NDArray], is_train: bool, wanted: tuple[bool, ...]) -> list[NDArray]:
         """Primitive by primitive: an executor that runs a few times only is not worth a compilation."""
@@ -221,15 +290,16 @@ class Executor:
         device = device_of(self._ctx)
         arrays = [x._data for x in inputs]
         seed = device.from_host(next_state(self._ctx)) if function.draws else None
-        values = function.run(device.xp, [*arrays, seed] if function.draws else arrays)
+        values = function.run(device, [*arrays, seed] if function.draws else arrays)
         heads = len(self._symbol._heads)
-        for k, m in enumerate(early):
-            arrays[m.position][...] = values[heads + len(late) + k]
+        with device.current():
+            for k, m in enumerate(early):
+                arrays[m.position][...] = values[heads + len(late) + k]
         results = [wrap(v, self._ctx) for v in values[:heads]]
         if any(wanted):
             writes = [(arrays[m.position], values[heads + k], m.keep) for k, m in enumerate(late)]
             FunctionCall(function, inputs, results, self._ctx, seed, values[heads:], writes)
-            given = (*(r._type.dtype.is_float for r in results), *(False,) * (len(values) - heads))
+            given = (*(True,) * heads, *(False,) * (len(values) - heads))
             derivative, takes, _ = function.derivative(given, wanted)
             self._needs_heads = any(k >= len(inputs) + len(values) for k in takes) and bool(derivative.graph.outputs)
         return results
@@ -283,7 +353,12 @@ class Executor:
         ]
         if self._steps is not None:
             self._show_gradients([g for _, g in pairs])
+        for near, g, request in self._moved_gradients:
+            if request == "add":  # the caller may have changed it since
+                g.copyto(near)
         backward([r for r, _ in pairs], [g for _, g in pairs], None, True, False, is_train)
+        self._move_back([(near, g) for near, g, _ in self._moved_gradients])
+        self._move_back(self._moved_states)
 
     # -- parameters
 
@@ -353,9 +428,10 @@ class Executor:
             self._requests,
             states,  # type: ignore[arg-type]
             self._wants_gradients,
+            self._groups,
         )
-        made._share(self.outputs)
-        made._monitor = self._monitor
+        made._share(self._own_outputs())
+        made._monitor, made._watched = self._monitor, self._watched
         return made
 
     def _share(self, old: Sequence[NDArray]) -> None:
@@ -364,7 +440,7 @@ class Executor:
             wrap(b._data.reshape(-1)[: a.size].reshape(a.shape), self._ctx)
             if b.size >= a.size and a.dtype == b.dtype
             else a
-            for a, b in zip(self.outputs, old, strict=True)
+            for a, b in zip(self._own_outputs(), old, strict=True)
         ]
 
     # -- looking inside
@@ -394,10 +470,13 @@ class Executor:
                 if source.op is None:
                     seen.append((source.name, (source, k)))
                 seen.append((f"{node.name}_{name}", (source, k)))
-            seen += [(node.output_name(k), (node, k)) for k in range(node.num_visible)]
+            seen += [(node.output_name(k), (node, k)) for k in range(node.num_outputs)]  # hidden ones too
         steps = Steps(self._symbol, inputs, is_train, self._ctx)
-        for name, entry in seen:
-            callback(name.encode(), steps.values[entry])
+        for name, (node, k) in seen:
+            value = steps.values.get((node, k))
+            # hidden results of what ends programs are not there, and scratch memory of MXNet's is empty here
+            if value is not None and (k < node.num_visible or value.size):
+                callback(name.encode(), value)
         self._steps = steps if is_train else None
 
     def _show_gradients(self, head_grads: Sequence[NDArray | None]) -> None:
@@ -426,10 +505,19 @@ class Executor:
         types = [x._type.tensor for x in inputs]
         wanted = tuple(gradients.get(n) is not None for n in self._symbol.list_inputs())
         if not any(wanted):
-            made = compiled(self._symbol, types, False, self._ctx, name=self._name(), structure=self._structure)
+            made = self._compiled(types, False)
             return made.program.arena_bytes if made.program else None
         programs = training_program(
-            self._symbol, types, True, wanted, self._ctx, frozenset(), self._name(), "executor", self._structure
+            self._symbol,
+            types,
+            True,
+            wanted,
+            self._ctx,
+            frozenset(),
+            self._name(),
+            "executor",
+            self._structure,
+            self._numeric,
         )
         forward, backward = programs.forward.program, programs.backward and programs.backward.program
         if forward is None:
@@ -441,154 +529,4 @@ class Executor:
 
 def wrap_like(array: NDArray, shape: tuple[int, ...]) -> NDArray:
     """A new zero array of another shape with the type and device of ``array``."""
-    return wrap(device_of(array.context).xp.zeros(shape, array._data.dtype), array.context)
-
-
-def _requests(symbol: Symbol, grad_req: Any) -> dict[str, str]:
-    names = symbol.list_arguments()
-    if isinstance(grad_req, str):
-        found = dict.fromkeys(names, grad_req)
-    elif isinstance(grad_req, (list, tuple)):
-        found = dict(zip(names, grad_req, strict=True))
-    elif isinstance(grad_req, dict):
-        found = {n: grad_req.get(n, "null") for n in names}
-    else:
-        raise TypeError("grad_req must be a string, a list or a dict")
-    for r in found.values():
-        if r not in _REQUESTS:
-            raise ValueError(f"grad_req must be in {_REQUESTS}")
-    return found
-
-
-def _arrays(given: Any, names: Sequence[str], key: str, allow_missing: bool) -> list[Any]:
-    if isinstance(given, (list, tuple)):
-        if len(given) != len(names):
-            raise ValueError(f"Length of {key} does not match the number of arguments")
-        found = list(given)
-        if not allow_missing and any(not isinstance(a, NDArray) for a in found):
-            raise TypeError("Only accept list of NDArrays or dict of str to NDArray")
-        return found
-    if isinstance(given, dict):
-        found = []
-        for n in names:
-            if n in given:
-                if not isinstance(given[n], NDArray):
-                    raise TypeError("Only accept list of NDArrays or dict of str to NDArray")
-                found.append(given[n])
-            elif allow_missing:
-                found.append(None)
-            else:
-                raise ValueError(f"key `{n}` is missing in `{key}`")
-        return found
-    raise TypeError("Only accept list of NDArrays or dict of str to NDArray")
-
-
-def bind(
-    symbol: Symbol,
-    ctx: Context,
-    args: Any,
-    args_grad: Any = None,
-    grad_req: Any = "write",
-    aux_states: Any = None,
-) -> Executor:
-    """See Symbol.bind."""
-    if not isinstance(ctx, Context):
-        raise TypeError("Context type error")
-    names = symbol.list_arguments()
-    arguments = _arrays(args, names, "args", False)
-    gradients = [None] * len(names) if args_grad is None else _arrays(args_grad, names, "args_grad", True)
-    states = _arrays([] if aux_states is None else aux_states, symbol.list_auxiliary_states(), "aux_states", False)
-    requests = _requests(symbol, grad_req)
-    if args_grad is None:
-        requests = dict.fromkeys(names, "null")
-    requests = {n: r if g is not None else "null" for (n, r), g in zip(requests.items(), gradients, strict=True)}
-    _check_types(symbol, arguments)
-    return Executor(symbol, ctx, arguments, gradients, requests, states, args_grad is not None)
-
-
-def _check_types(symbol: Symbol, arguments: Sequence[NDArray]) -> None:
-    """Raise the error of the node whose inputs do not fit, before anything runs."""
-    names = symbol.list_arguments()
-    shapes = {n: a.shape for n, a in zip(names, arguments, strict=True)}
-    dtypes = {n: dtype_of(a.dtype) for n, a in zip(names, arguments, strict=True)}
-    Inference(symbol, shapes, dtypes).run()
-
-
-def simple_bind(
-    symbol: Symbol,
-    ctx: Context,
-    grad_req: Any = "write",
-    type_dict: Mapping[str, Any] | None = None,
-    shared_exec: Executor | None = None,
-    shared_buffer: dict[str, NDArray] | None = None,
-    shared_arg_names: Sequence[str] | None = None,
-    **shapes: Any,
-) -> Executor:
-    """See Symbol.simple_bind."""
-    given = {k: tuple(v) for k, v in shapes.items() if isinstance(v, (list, tuple))}  # MXNet ignores others
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the error below says the same
-            found, _, aux_found = symbol.infer_shape(**given)
-        if found is None:
-            unknown = ", ".join(f"{n}: None" for n in symbol.list_arguments() if n not in given)
-            raise MXNetError(
-                "InferShape pass cannot decide shapes for the following arguments (-1 means unknown dimensions). "
-                f"Please consider providing them as inputs:\n{unknown}, "
-            )
-        types, aux_types = _types_of(symbol, type_dict or {})
-    except MXNetError as e:
-        shown = "\n".join(f"{k}: {v}" for k, v in given.items())
-        raise RuntimeError(f"simple_bind error. Arguments:\n{shown}\n{e}") from e
-    device = device_of(ctx)
-    names = symbol.list_arguments()
-    requests = _requests(symbol, grad_req)
-    old = shared_exec.arg_dict if shared_exec is not None else {}
-    old_aux = shared_exec.aux_dict if shared_exec is not None else {}
-    buffer = shared_buffer if shared_buffer is not None else {}
-
-    def make(name: str, shape: tuple[int, ...], dtype: Any, reuse: Mapping[str, NDArray]) -> NDArray:
-        sources: tuple[Mapping[str, NDArray], ...] = (reuse, buffer)
-        keep = shared_buffer is not None
-        if shared_arg_names is not None and reuse is old and name not in shared_arg_names:
-            sources = (buffer,)
-        elif shared_arg_names is not None:
-            sources, keep = (reuse,), False
-            if name in reuse and reuse[name].shape != shape:
-                raise MXNetError(
-                    f"Check failed: shape of the shared argument {name} is {reuse[name].shape}, but this graph needs {shape}\n"
-                    "Give it another name, or build the graph so that the shape is the same."
-                )
-        for source in sources:
-            held = source.get(name)
-            if held is not None and held.dtype == dtype and held.size >= prod(shape):
-                flat = held._data.reshape(-1)[: prod(shape)]
-                return held if held.shape == shape else wrap(flat.reshape(shape), ctx)
-        array = wrap(device.xp.zeros(shape, dtype_of(dtype).np), ctx)
-        if keep:
-            buffer[name] = array
-        return array
-
-    arguments = [make(n, s, t, old) for n, s, t in zip(names, found, types, strict=True)]
-    old_gradients = shared_exec.grad_dict if shared_exec is not None and shared_arg_names is not None else {}
-
-    def gradient(name: str, shape: tuple[int, ...], dtype: Any) -> NDArray | None:
-        if requests[name] == "null":
-            return None
-        held = old_gradients.get(name) if name in (shared_arg_names or ()) else None
-        if held is not None and held.shape == shape and held.dtype == dtype:
-            return held
-        return wrap(device.xp.zeros(shape, dtype_of(dtype).np), ctx)
-
-    gradients = [gradient(n, s, t) for n, s, t in zip(names, found, types, strict=True)]
-    states = [
-        make(n, s, t, old_aux) for n, s, t in zip(symbol.list_auxiliary_states(), aux_found, aux_types, strict=True)
-    ]
-    return Executor(symbol, ctx, arguments, gradients, requests, states, True)
-
-
-def _types_of(symbol: Symbol, given: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-    """Element types of arguments and auxiliary states; what nothing says is float32."""
-    types = type_propagation(symbol, {n: dtype_of(t) for n, t in given.items()})
-    of = {n.name: types[id(n), 0].np.type for n in topological(symbol._heads) if n.op is None}
-    return [of[n] for n in symbol.list_arguments()], [of[n] for n in symbol.list_auxiliary_states()]
+    return zeros_on(array.context, shape, array._data.dtype)

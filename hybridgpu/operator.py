@@ -12,11 +12,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from .backends.devices import device_of
 from .base import MXNetError
 from .compiler.ir.types import TensorType, tensor_type
 from .dtypes import dtype_of
-from .ndarray.array import NDArray, wrap
+from .ndarray.array import NDArray
+from .ndarray.placing import zeros_on
 from .ndarray.tape import Pullback, tracked
 from .ops.functions import Bound
 from .ops.params import REQUIRED, Text, Values, text_of
@@ -254,8 +254,7 @@ def _run(values: Values, inputs: Sequence[NDArray]) -> list[NDArray]:
     recording, state.recording = state.recording, False
     try:
         types = _results(values, [x._type.tensor for x in inputs])
-        xp = device_of(ctx).xp
-        results = [wrap(xp.zeros(t.shape, t.dtype.np), ctx) for t in types]
+        results = [zeros_on(ctx, t.shape, t.dtype.np) for t in types]
         body = prop.create_operator(ctx, [list(a.shape) for a in arguments], [a.dtype for a in arguments])
         given = [a.detach() for a in arguments]
         run_python(values.op_type, body.forward, training, ["write"] * len(results), given, results, states)
@@ -269,7 +268,7 @@ def _run(values: Values, inputs: Sequence[NDArray]) -> list[NDArray]:
 
         def pullback(*cotangents: NDArray) -> list[NDArray | None]:
             given = [a.detach() for a in arguments]
-            gradients = [wrap(xp.zeros(a.shape, a._data.dtype), ctx) for a in given]
+            gradients = [zeros_on(ctx, a.shape, a._data.dtype) for a in given]
             heads = list(cotangents)
             flag, state.recording = state.recording, False
             try:

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 
-__all__ = ["advice", "block_scope", "current_block", "user_line"]
+__all__ = ["advice", "block_scope", "current_block", "user_frame", "user_line"]
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -47,6 +47,14 @@ def user_line() -> str:
             return f"{os.path.basename(name)}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return ""
+
+
+def user_frame() -> int:
+    """The ``stacklevel`` of a warning that points at the innermost frame outside hybridgpu, for the caller."""
+    frame, level = sys._getframe(1), 1
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1  # type: ignore[assignment]
+    return level
 
 
 def advice(text: str) -> str:

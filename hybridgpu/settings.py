@@ -4,6 +4,9 @@
 HYBRIDGPU_DEBUG  1 compile events; 2 also kernels with their traffic; 3 also fusion decisions; 4 also sources
 HYBRIDGPU_DUMP   a folder for every stage of every compilation
 HYBRIDGPU_CXX, HYBRIDGPU_CACHE_DIR, HYBRIDGPU_CACHE_SIZE, HYBRIDGPU_CACHE: see toolchain and store
+HYBRIDGPU_NUMERIC strict or fast: how hybridized graphs round (docs/numbers.md)
+HYBRIDGPU_CUDNN  0 computes convolutions on a GPU without cuDNN
+HYBRIDGPU_CUBLASLT 0 computes matrix products on a GPU without cuBLASLt
 HYBRIDGPU_VERIFY 1 checks the graph after every pass
 """
 
@@ -11,7 +14,12 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["debug_level", "dump_folder", "verifying"]
+from .base import MXNetError
+
+__all__ = ["NUMERIC_MODES", "debug_level", "dump_folder", "numeric_mode", "use_cublaslt", "use_cudnn", "verifying"]
+
+#: strict: as the operators say, one rounding each; fast: contraction and approximations (docs/numbers.md)
+NUMERIC_MODES = ("strict", "fast")
 
 
 def debug_level() -> int:
@@ -23,6 +31,30 @@ def debug_level() -> int:
 def dump_folder() -> str:
     """Where to write every stage, '' for nowhere."""
     return os.environ.get("HYBRIDGPU_DUMP", "")
+
+
+def use_cudnn() -> bool:
+    """Whether cuDNN is looked for, which happens once a device."""
+    return os.environ.get("HYBRIDGPU_CUDNN", "1").strip() != "0"
+
+
+def use_cublaslt() -> bool:
+    """Whether cuBLASLt is looked for, which happens once a device."""
+    return os.environ.get("HYBRIDGPU_CUBLASLT", "1").strip() != "0"
+
+
+def numeric_mode(given: object = None) -> str:
+    """The numeric mode ``given``, or that of the environment for None.
+
+    Raises:
+        MXNetError: a word that is none of NUMERIC_MODES.
+    """
+    value = os.environ.get("HYBRIDGPU_NUMERIC", "").strip() or NUMERIC_MODES[0] if given is None else given
+    if value not in NUMERIC_MODES:
+        where = "HYBRIDGPU_NUMERIC" if given is None else "numeric"
+        valid = ", ".join(map(repr, sorted(NUMERIC_MODES)))
+        raise MXNetError(f"Invalid Input: '{value}', valid values are: {{{valid}}}, in {where}")
+    return str(value)
 
 
 def verifying() -> bool:

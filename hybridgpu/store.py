@@ -33,6 +33,7 @@ __all__ = ["Store", "Usage", "default_store", "reset_default_store"]
 _DEFAULT_SIZE = 1 << 30
 _ENTRY = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]+\.\w+")  # what _file names: nothing else is deleted but:
 _HALF_WRITTEN = re.compile(r"[0-9a-f]{2}/\.write-\w+")  # of a process that was killed, once it is old
+_MOST_ENTRIES = 20_000  #: each process looks at all of them once
 _ABANDONED_AFTER = 3600  # seconds
 _NO_FILE = (errno.EINVAL, errno.ELOOP, errno.ENXIO)  # a folder, a pipe, a link to itself in an entry's place
 _TOUCH_AFTER = 24 * 3600  # seconds; a hit refreshes an entry's time at most once a day
@@ -137,12 +138,12 @@ class Store:
         return len(files)
 
     def trim(self, keep: Path | None = None) -> None:
-        """Delete the entries used longest ago until the folder is within its bound; ``keep`` is about to be used."""
+        """Delete the entries used longest ago until the folder is within its bounds; ``keep`` is about to be used."""
         self._sweep()
         files = sorted(self._entries(), key=lambda f: f[2])
         excess = sum(size for _, size, _ in files) - self.limit
-        for file, size, _ in files:
-            if excess <= 0:
+        for rest, (file, size, _) in enumerate(files):
+            if excess <= 0 and len(files) - rest <= _MOST_ENTRIES:
                 break
             if file == keep:
                 continue

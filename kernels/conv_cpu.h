@@ -26,6 +26,8 @@ constexpr int conv_registers = 32;
 constexpr int conv_registers = 16;
 #endif
 
+constexpr int conv_terms = 128;  // of a partial sum, at least
+
 template <typename S>
 constexpr int conv_pixels = (S::R - 1) * S::WP + S::B;
 
@@ -69,19 +71,27 @@ static __attribute__((noinline)) void conv_tile(const T* HG_RESTRICT x, const T*
   typedef typename vector_of<T>::loose Loose;
   const int lanes = vector_of<T>::lanes;
   const Index cg = S::CG ? S::CG : inputs;
+  // long sums are sums of partial ones, whose rounding errors do not pile up
+  const Index part = cg * S::TAPS < 2 * conv_terms ? cg : (conv_terms + S::TAPS - 1) / S::TAPS;
   Vector sum[N][V] = {};
-  for (int c = 0; c < cg; ++c) {
-    const T* xc = x + (Index)c * S::XC;
-    const T* wc = w + c * S::TAPS;
-    for (int t = 0; t < S::TAPS; ++t) {
-      const T* at = xc + S::taps[t];
-      Vector value[V];
-      for (int j = 0; j < V; ++j) value[j] = *(const Loose*)(at + j * lanes - (j == V - 1 ? BACK : 0));
-      for (int i = 0; i < N; ++i) {
-        const T weight = wc[t + i * cg * S::TAPS];
-        for (int j = 0; j < V; ++j) sum[i][j] += weight * value[j];
+  for (Index from = 0; from < cg; from += part) {
+    const Index to = cg - from < part ? cg : from + part;
+    Vector some[N][V] = {};
+    for (Index c = from; c < to; ++c) {
+      const T* xc = x + c * S::XC;
+      const T* wc = w + c * S::TAPS;
+      for (int t = 0; t < S::TAPS; ++t) {
+        const T* at = xc + S::taps[t];
+        Vector value[V];
+        for (int j = 0; j < V; ++j) value[j] = *(const Loose*)(at + j * lanes - (j == V - 1 ? BACK : 0));
+        for (int i = 0; i < N; ++i) {
+          const T weight = wc[t + i * cg * S::TAPS];
+          for (int j = 0; j < V; ++j) some[i][j] = multiply_add(weight, value[j], some[i][j]);
+        }
       }
     }
+    for (int i = 0; i < N; ++i)
+      for (int j = 0; j < V; ++j) sum[i][j] += some[i][j];
   }
   for (int i = 0; i < N; ++i)
     for (int j = 0; j < V; ++j) *(Loose*)(line + i * PITCH + j * lanes - (j == V - 1 ? BACK : 0)) = sum[i][j];

@@ -25,7 +25,8 @@ HG_DEVICE C conv_element(const T* x, const T* weights, int o, int d, int h, int 
         const int y = conv_place<S::SH, S::DH, S::LH, S::BH, S::H>(h, j);
         for (int k = 0; k < S::KW; ++k, ++at) {
           const int v = conv_place<S::SW, S::DW, S::LW, S::BW, S::W>(w, k);
-          if (z >= 0 && y >= 0 && v >= 0) sum += (C)from[((long long)z * S::H + y) * S::W + v] * (C)*at;
+          if (z >= 0 && y >= 0 && v >= 0)
+            sum = plus_product(sum, (C)from[((long long)z * S::H + y) * S::W + v], (C)*at);
         }
       }
     }

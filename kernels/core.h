@@ -2,6 +2,8 @@
 // Scalar helpers of both targets that every kernel may use.
 #pragma once
 
+#include "math_fma.h"
+
 namespace hg {
 
 #ifdef HG_CUDA
@@ -62,6 +64,12 @@ HG_WRAP(unsigned int, unsigned int)
 HG_WRAP(long long, unsigned long long)
 HG_WRAP(unsigned long long, unsigned long long)
 #undef HG_WRAP
+
+// sum + a * b; of floats, fused.
+template <typename T>
+HG_DEVICE T plus_product(T sum, T a, T b) { return plus(sum, times(a, b)); }
+HG_DEVICE float plus_product(float sum, float a, float b) { return fma(a, b, sum); }
+HG_DEVICE double plus_product(double sum, double a, double b) { return fma(a, b, sum); }
 
 // Signed integers. Division cuts towards zero and x / 0 is 0; the remainder has the sign of the
 // divisor and x mod 0 is 0. Dividing by -1 is a negation, which cannot overflow here.

@@ -14,6 +14,13 @@
   for (Index i = (Index)blockIdx.x * (Index)blockDim.x + (Index)threadIdx.x; i < (n);   \
        i += (Index)gridDim.x * (Index)blockDim.x)
 
+// The same for several loops that share one grid; ``block`` of ``blocks`` is the one that begins the loop.
+// Most blocks take one step: unrolling would only cost registers.
+#define HG_SHARE(i, n)                                                            \
+  _Pragma("unroll 1")                                                             \
+  for (Index i = block * (Index)blockDim.x + (Index)threadIdx.x; i < (n);         \
+       i += blocks * (Index)blockDim.x)
+
 #include "core.h"
 
 namespace hg {

@@ -73,7 +73,19 @@ struct half {
 };
 
 // A float rounded to half precision.
+#if defined(HG_CUDA)
 HG_DEVICE float round_half(const float f) { return half_to_float(float_to_half(f)); }
+#else
+// In the lanes of floats: there and back again would pack and unpack vectors.
+HG_DEVICE float round_half(const float f) {
+  const unsigned int u = float_to_bits(f), sign = u & 0x80000000u, a = u ^ sign;
+  const unsigned int near = (a + 0xfff + (a >> 13 & 1)) & ~0x1fffu;
+  const unsigned int normal = near >= 0x47800000u ? 0x7f800000u : near;  // overflow
+  const unsigned int small = float_to_bits((bits_to_float(a) + 0.5f) - 0.5f);  // subnormal: multiples of 2^-24
+  const unsigned int number = a < 0x38800000u ? small : normal;
+  return bits_to_float(sign | (a > 0x7f800000u ? (a | 0x400000u) & ~0x1fffu : number));
+}
+#endif
 HG_DEVICE float round_half(const double d) { return round_half((float)d); }
 
 HG_DEVICE float bfloat16_to_float(const unsigned short b) { return bits_to_float((unsigned int)b << 16); }

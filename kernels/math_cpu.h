@@ -5,11 +5,11 @@
 // code in 32-bit lanes (64-bit ones where said), so that a compiler turns a loop over it into vector code;
 // choices are `?:` on finished values, because g++ builds a masked instruction from those, but copies the
 // code before a choice whose constant arm it can fold. Assumed: IEEE arithmetic, rounding to nearest, no
-// -ffast-math; contraction to FMA is welcome and never needed: constants that multiply an integer n are
-// split so that the first product is exact.
+// -ffast-math. Multiply-adds are written as fma (math_fma.h), where there is such an instruction and
+// where there is none: constants that multiply an integer n are split so that the first product is exact.
 //
 // Errors are in units in the last place against the exact value. Those of float functions are maxima over
-// all 2^32 arguments, with FMA (some 0.3 ulp more without), those of two arguments over random ones
+// all 2^32 arguments, in strict mode and with FMA (some 0.3 ulp more without), those of two arguments over random ones
 // (tests/kernels/test_math.py, marker `exhaustive`). Coefficients after `// fit: NAME` are printed by
 // fit/fit_math.py.
 #pragma once
@@ -24,6 +24,8 @@
 #else
 #define HG_HAS_ROUND 0
 #endif
+
+#include "math_fma.h"
 
 namespace hg {
 
@@ -157,12 +159,12 @@ HG_DEVICE float cbrt(float x) {
   bool tiny = a < 1.17549435e-38f;
   float m = tiny ? a * 16777216.0f : a, back = tiny ? 0.00390625f : 1.0f;
   float v = from_bits(0x54a1f000u - (unsigned)(int)((float)(int)to_bits(m) * 0.33333333f));
-  float h = 1.0f - m * v * (v * v);
+  float h = fma(-(m * v), v * v, 1.0f);
   // fit: rcbrt_f32
   const float c0 = 0.33332565f, c1 = 0.22371785f, c2 = 0.17497621f;
-  v = v + v * h * ((c2 * h + c1) * h + c0);
+  v = fma(v * h, horner(h, c0, c1, c2), v);
   float w = v * v, c = m * w;
-  c = (c + (1.0f - c * c * w) * (c * 0.33333333f)) * back;
+  c = fma(fma(-(c * c), w, 1.0f), c * 0.33333333f, c) * back;
   return copysign(a > 0.0f && a < kInf ? c : a, x);
 }
 HG_DEVICE float rcbrt(float x) { return 1.0f / cbrt(x); }
@@ -174,8 +176,8 @@ HG_DEVICE double cbrt(double x) {
   double s = tiny ? a * 18014398509481984.0 : a, back = tiny ? 3.814697265625e-06 : 1.0;
   unsigned long long i = to_bits(s), e = i >> 52, k = (unsigned long long)((unsigned)e * 43691u >> 17);  // e / 3
   double m = from_bits(i - (3 * k << 52) + 0x3ff0000000000000ull), c = cbrt((float)m);
-  double r = m - c * c * c;
-  c = c + c * r / (3.0 * m - 2.0 * r);
+  double r = fma(-(c * c), c, m);
+  c = c + c * r / fma(-2.0, r, 3.0 * m);
   c = c * from_bits((k + 682) << 52) * back;
   return copysign(a > 0.0 && a < kInf64 ? c : a, x);
 }
@@ -183,7 +185,7 @@ HG_DEVICE double rcbrt(double x) { return 1.0 / cbrt(x); }
 
 // sqrt(x^2 + y^2) in 64-bit lanes, where squares of floats neither overflow nor vanish. Max error 0.5 ulp.
 HG_DEVICE float hypot(float x, float y) {
-  float r = (float)__builtin_sqrt((double)x * x + (double)y * y);
+  float r = (float)__builtin_sqrt(fma((double)x, (double)x, (double)y * y));
   return isinf(x) || isinf(y) ? kInf : r;
 }
 HG_DEVICE double hypot(double x, double y) { return __builtin_hypot(x, y); }
@@ -194,5 +196,8 @@ HG_DEVICE double hypot(double x, double y) { return __builtin_hypot(x, y); }
 #include "math_cpu_log.h"
 #include "math_cpu_trig.h"
 #include "math_cpu_special.h"
+#ifdef HG_FAST_MATH
+#include "math_cpu_fast.h"
+#endif
 #include "math_cpu_f64.h"
 #include "math_special.h"

@@ -16,15 +16,14 @@ HG_DEVICE float log1p_near_0(float f) {
   const float c2 = -0.49999988f, c3 = 0.33333325f, c4 = -0.2500161f, c5 = 0.20002005f, c6 = -0.1660841f,
       c7 = 0.14180848f, c8 = -0.1324808f, c9 = 0.12913027f, c10 = -0.07619165f;
   float z = f * f;
-  float p = ((c10 * z + (c9 * f + c8)) * z + (c7 * f + c6)) * z + (c5 * f + c4);
-  p = (p * f + c3) * f + c2;
-  return p * z + f;
+  float p = poly(f, z, c4, c5, c6, c7, c8, c9, c10);
+  return fma(horner(f, c2, c3, p), z, f);
 }
 
 // e ln2 + y for e * 2^23 given as an integer
 HG_DEVICE float add_exponent(unsigned k, float y) {
   float e = (float)(int)k;
-  return e * (kLn2Hi * 1.1920929e-7f) + (e * (kLn2Lo * 1.1920929e-7f) + y);
+  return fma(e, kLn2Hi * 1.1920929e-7f, fma(e, kLn2Lo * 1.1920929e-7f, y));
 }
 
 // What every logarithm gives for 0, negative numbers, inf and NaN
@@ -44,6 +43,7 @@ HG_DEVICE void log_argument(float x, unsigned &k, float &f) {
   k -= shift;
 }
 
+#ifndef HG_FAST_MATH
 // Max error 0.92 ulp.
 HG_DEVICE float log(float x) {
   unsigned k;
@@ -58,7 +58,7 @@ HG_DEVICE float log2(float x) {
   float f;
   log_argument(x, k, f);
   float y = log1p_near_0(f);
-  return log_special(x, (float)(int)k * 1.1920929e-7f + y * kLog2E);
+  return log_special(x, fma((float)(int)k, 1.1920929e-7f, y * kLog2E));
 }
 
 // e log10(2) + log(m) / ln10. Max error 1.89 ulp.
@@ -69,13 +69,14 @@ HG_DEVICE float log10(float x) {
   // fit: log10_f32
   const float high = 0.3010254f, low = 4.605039e-06f, scale = 0.4342945f;
   float e = (float)(int)k * 1.1920929e-7f;
-  return log_special(x, e * high + (e * low + log1p_near_0(f) * scale));
+  return log_special(x, fma(e, high, fma(e, low, log1p_near_0(f) * scale)));
 }
+#endif
 
 // log of u + c for u >= 2^-25 and a correction |c| <= ulp(u), times 2^extra_exponent
 HG_DEVICE float log_sum(float u, float c, unsigned extra) {
   unsigned k = exponent_field(u);
-  float f = (from_bits(to_bits(u) - k) - 1.0f) + c * from_bits(0x40000000u - k) * 0.5f;  // 2^(1 - e): e may be 128
+  float f = fma(c * from_bits(0x40000000u - k), 0.5f, from_bits(to_bits(u) - k) - 1.0f);  // 2^(1 - e): e may be 128
   return add_exponent(k + extra, log1p_near_0(f));
 }
 
@@ -87,14 +88,16 @@ HG_DEVICE float log1p(float x) {
   return x > -1.0f ? y : x == -1.0f ? -kInf : kNan;
 }
 
+#ifndef HG_FAST_MATH
 // max(x, 0) + log(1 + e), e = e^-|x| <= 1; 1 + e is halved where it exceeds sqrt(2). Max error 1.75 ulp.
 HG_DEVICE float softplus(float x) {
   float a = abs(x), e = exp_in_range(-a);
   bool large = e > 0.41421356f;
-  float f = large ? 0.5f * e - 0.5f : e;
+  float f = large ? fma(0.5f, e, -0.5f) : e;
   float y = log1p_near_0(f) + (large ? 0.6931472f : 0.0f);
   return maximum(x, 0.0f) + (a > 104.0f ? 0.0f : y);
 }
+#endif
 
 // log(1 + w), w = a + a^2 / (1 + sqrt(1 + a^2)); log(a) + ln2 where a^2 is beyond 2^60. Max error 1.88 ulp.
 HG_DEVICE float asinh(float x) {
@@ -109,7 +112,7 @@ HG_DEVICE float asinh(float x) {
 // log(1 + w), w = t + sqrt(2t + t^2), t = x - 1; log(x) + ln2 where x^2 is beyond 2^60. Max error 2.02 ulp.
 HG_DEVICE float acosh(float x) {
   float t = x - 1.0f;
-  float w = t + __builtin_sqrtf(t * t + 2.0f * t);
+  float w = t + __builtin_sqrtf(fma(t, t, 2.0f * t));
   bool big = x > 1073741824.0f;
   float u = 1.0f + w, c = w - (u - 1.0f);
   float y = log_sum(big ? x : u, big ? 0.0f : c, big ? 1u << 23 : 0);
@@ -140,7 +143,7 @@ HG_DEVICE float pow(float x, float y) {
   const double l0 = 2.885390081790082, l1 = 0.9617966733491752, l2 = 0.5770835833571629, l3 = 0.4116728241359355,
       l4 = 0.3407280306694406;
   double z2 = z * z;
-  double l = e + s * ((l4 * z2 + (l3 * z + l2)) * z2 + (l1 * z + l0));
+  double l = fma(s, poly(z, z2, l0, l1, l2, l3, l4), e);
   l = a == 0.0f ? -kInf64 : a < kInf ? l : (double)a;
   double p = l * y;
   p = p > 200.0 ? 200.0 : p;
@@ -151,7 +154,7 @@ HG_DEVICE float pow(float x, float y) {
       c4 = 0.009618028745501288, c5 = 0.0013334054743015039, c6 = 0.00015468836020965637,
       c7 = 1.5171082282416892e-05;
   double r2 = r * r;
-  double q = ((c7 * r + c6) * r2 + (c5 * r + c4)) * (r2 * r2) + ((c3 * r + c2) * r2 + (c1 * r + c0));
+  double q = fma(poly(r, r2, c4, c5, c6, c7), r2 * r2, poly(r, r2, c0, c1, c2, c3));
   float v = (float)(q * from_bits((to_bits(t) + 1023) << 52));
   float half = 0.5f * y;
   bool whole = rint(y) == y, odd = whole && rint(half) != half;

@@ -17,21 +17,21 @@ HG_DEVICE float to_quadrant(float x, unsigned &quadrant) {
   double v = x;
   double p0 = v * (huge ? b0 : a0), p1 = v * (huge ? b1 : a1), p2 = v * (huge ? b2 : a2), p3 = v * (huge ? b3 : a3);
   double turns = (((p0 - rint(p0)) + (p1 - rint(p1))) + (p2 - rint(p2))) + p3;
-  double t = turns * 4.0 + kRound64;
+  double t = fma(turns, 4.0, kRound64);
   quadrant = (unsigned)to_bits(t);
-  return (float)((turns * 4.0 - (t - kRound64)) * 1.5707963267948966);
+  return (float)(fma(turns, 4.0, -(t - kRound64)) * 1.5707963267948966);
 }
 
 // |r| <= pi/4, relative error 2^-28
 HG_DEVICE float sin_near_0(float r, float z) {
   // fit: sin_f32
   const float c3 = -0.16666655f, c5 = 0.008332188f, c7 = -0.00019518095f;
-  return ((c7 * z + c5) * z + c3) * (z * r) + r;
+  return fma(horner(z, c3, c5, c7), z * r, r);
 }
 HG_DEVICE float cos_near_0(float z) {
   // fit: cos_f32
   const float c4 = 0.041666646f, c6 = -0.001388731f, c8 = 2.4432327e-05f;
-  return ((c8 * z + c6) * z + c4) * (z * z) + (1.0f - 0.5f * z);
+  return fma(horner(z, c4, c6, c8), z * z, fma(-0.5f, z, 1.0f));
 }
 
 // Max error 1.68 ulp.
@@ -67,9 +67,7 @@ HG_DEVICE float atan_to_1(float t) {
   const float c3 = -0.33333153f, c5 = 0.19993767f, c7 = -0.14211002f, c9 = 0.10665769f, c11 = -0.0755166f,
       c13 = 0.043204706f, c15 = -0.016363163f, c17 = 0.0029194115f;
   float z = t * t, z2 = z * z;
-  float p = ((c17 * z + c15) * z2 + (c13 * z + c11)) * z2 + (c9 * z + c7);
-  p = p * z2 + (c5 * z + c3);
-  return p * (z * t) + t;
+  return fma(poly(z, z2, c3, c5, c7, c9, c11, c13, c15, c17), z * t, t);
 }
 
 // pi/2 - arctan(1 / |x|) beyond 1. Max error 1.55 ulp.
@@ -98,24 +96,24 @@ HG_DEVICE float atan2(float y, float x) {
 HG_DEVICE float asin_tail(float z) {
   // fit: asin_f32
   const float c3 = 0.16666752f, c5 = 0.074953094f, c7 = 0.045469154f, c9 = 0.024184745f, c11 = 0.04215838f;
-  return (c11 * z + c9) * (z * z * z) + ((c7 * z + c5) * z + c3);
+  return fma(fma(c11, z, c9), z * z * z, horner(z, c3, c5, c7));
 }
 
 // pi/2 - 2 arcsin(sqrt((1 - |x|) / 2)) beyond 1/2. Max error 2.36 ulp.
 HG_DEVICE float asin(float x) {
   float a = abs(x);
   bool large = a > 0.5f;
-  float z = large ? 0.5f - 0.5f * a : a * a;
+  float z = large ? fma(-0.5f, a, 0.5f) : a * a;
   float s = large ? __builtin_sqrtf(z) : a;
-  float p = asin_tail(z) * (z * s) + s;
-  return copysign(large ? 1.5707964f - (2.0f * p + 4.3711388e-8f) : p, x);
+  float p = fma(asin_tail(z), z * s, s);
+  return copysign(large ? 1.5707964f - fma(2.0f, p, 4.3711388e-8f) : p, x);
 }
 
 // 2 arcsin(sqrt((1 - x) / 2)), pi minus that of -x, or pi/2 - arcsin(x) below 1/2. Max error 1.14 ulp.
 HG_DEVICE float acos(float x) {
   float a = abs(x);
   bool large = a > 0.5f;
-  float z = large ? 0.5f - 0.5f * a : a * a;
+  float z = large ? fma(-0.5f, a, 0.5f) : a * a;
   float s = large ? __builtin_sqrtf(z) : x;
   float tail = asin_tail(z) * (z * s);
   float p = 2.0f * (tail + s);

@@ -3,8 +3,8 @@
 //
 // NVRTC provides the single- and double-precision functions without headers; their errors are in the CUDA C++
 // programming guide (exp 1 ulp, log 1, tanh 2, erf 2, pow 4, ...). -ftz and -prec-div stay at their defaults, so
-// subnormals count. HG_FAST_MATH selects the hardware's approximations for float: exp, log, log2, log10, tanh,
-// sigmoid and softplus lose up to some ten ulp, and subnormal results.
+// subnormals count. HG_FAST_MATH selects approximations for float: those of the hardware for exp, log, log2, log10,
+// sigmoid and softplus, quotients of polynomials for tanh and erf (docs/numbers.md).
 #pragma once
 
 // what a kernel does not use is no mistake
@@ -13,6 +13,8 @@
 #ifndef HG_DEVICE
 #define HG_DEVICE static __device__ __forceinline__
 #endif
+
+#include "math_fma.h"
 
 namespace hg {
 
@@ -42,7 +44,6 @@ HG_MATH_ONE(cosh, coshf, cosh)
 HG_MATH_ONE(asinh, asinhf, asinh)
 HG_MATH_ONE(acosh, acoshf, acosh)
 HG_MATH_ONE(atanh, atanhf, atanh)
-HG_MATH_ONE(erf, erff, erf)
 HG_MATH_ONE(erfc, erfcf, erfc)
 HG_MATH_ONE(tgamma, tgammaf, tgamma)
 HG_MATH_ONE(lgamma, lgammaf, lgamma)
@@ -80,13 +81,14 @@ HG_DEVICE double maximum(double a, double b) { return a != a || a > b ? a : b; }
 HG_DEVICE float minimum(float a, float b) { return a != a || a < b ? a : b; }
 HG_DEVICE double minimum(double a, double b) { return a != a || a < b ? a : b; }
 
-// -- exp, log, tanh, sigmoid, softplus: exact or fast
+// -- exp, log, tanh, erf, sigmoid, softplus: exact or fast
 
 HG_DEVICE double exp(double x) { return ::exp(x); }
 HG_DEVICE double log(double x) { return ::log(x); }
 HG_DEVICE double log2(double x) { return ::log2(x); }
 HG_DEVICE double log10(double x) { return ::log10(x); }
 HG_DEVICE double tanh(double x) { return ::tanh(x); }
+HG_DEVICE double erf(double x) { return ::erf(x); }
 // e = e^-|x| never overflows, and small results keep their relative accuracy
 HG_DEVICE double sigmoid(double x) {
   const double e = ::exp(-::fabs(x));
@@ -101,6 +103,7 @@ HG_DEVICE float log(float x) { return ::logf(x); }
 HG_DEVICE float log2(float x) { return ::log2f(x); }
 HG_DEVICE float log10(float x) { return ::log10f(x); }
 HG_DEVICE float tanh(float x) { return ::tanhf(x); }
+HG_DEVICE float erf(float x) { return ::erff(x); }
 HG_DEVICE float sigmoid(float x) {
   const float e = ::expf(-::fabsf(x));
   return (x < 0.0f ? e : 1.0f) / (1.0f + e);
@@ -113,22 +116,19 @@ HG_DEVICE float exp(float x) { return __expf(x); }
 HG_DEVICE float log(float x) { return __logf(x); }
 HG_DEVICE float log2(float x) { return __log2f(x); }
 HG_DEVICE float log10(float x) { return __log10f(x); }
-// (1 - e^-2|x|) / (1 + e^-2|x|), and a polynomial where that cancels
-HG_DEVICE float tanh(float x) {
-  const float a = ::fabsf(x), z = x * x, e = __expf(-2.0f * a);
-  // fit: tanh_small_f32
-  const float c3 = -0.33333144f, c5 = 0.1332587f, c7 = -0.053044774f, c9 = 0.017239774f;
-  const float small = (((c9 * z + c7) * z + c5) * z + c3) * (z * x) + x;
-  return a < 0.5f ? small : ::copysignf(__fdividef(1.0f - e, 1.0f + e), x);
-}
 HG_DEVICE float sigmoid(float x) {
   const float e = __expf(-::fabsf(x));
   return __fdividef(x < 0.0f ? e : 1.0f, 1.0f + e);
 }
 HG_DEVICE float softplus(float x) { return maximum(x, 0.0f) + ::log1pf(__expf(-::fabsf(x))); }
+// 0 for divisors from 2^126 on
+HG_DEVICE float quotient(float a, float b) { return __fdividef(a, b); }
 
 #endif
 
 }  // namespace hg
 
+#ifdef HG_FAST_MATH
+#include "math_fast.h"
+#endif
 #include "math_special.h"

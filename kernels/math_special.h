@@ -14,14 +14,12 @@ HG_DEVICE float erfinv(float x) {
   const float c0 = 1.5014094f, c1 = 0.24664028f, c2 = -0.004177669f, c3 = -0.0012527556f, c4 = 0.00021857762f,
       c5 = -4.943661e-06f, c6 = -3.5236326e-06f, c7 = 4.600541e-07f, c8 = 2.8174219e-08f, c9 = -8.250198e-09f;
   float t = w - 2.5f, t2 = t * t;
-  float p = ((c9 * t + c8) * t2 + (c7 * t + c6)) * t2 + (c5 * t + c4);
-  p = (p * t2 + (c3 * t + c2)) * t2 + (c1 * t + c0);
+  float p = poly(t, t2, c0, c1, c2, c3, c4, c5, c6, c7, c8, c9);
   // fit: erfinv_tail_f32
   const float d0 = 2.8329768f, d1 = 1.0016752f, d2 = 0.009445346f, d3 = -0.0076411446f, d4 = 0.0056847213f,
       d5 = -0.0035815707f, d6 = 0.0014928052f, d7 = -8.2596474e-05f, d8 = -0.0003164663f, d9 = 0.00013066811f;
   float u = sqrt(w) - 3.0f, u2 = u * u;
-  float q = ((d9 * u + d8) * u2 + (d7 * u + d6)) * u2 + (d5 * u + d4);
-  q = (q * u2 + (d3 * u + d2)) * u2 + (d1 * u + d0);
+  float q = poly(u, u2, d0, d1, d2, d3, d4, d5, d6, d7, d8, d9);
   float y = x * (w < 5.0f ? p : q);
   return a == 1.0f ? x * w : y;
 }
@@ -29,12 +27,13 @@ HG_DEVICE float erfinv(float x) {
 // A guess with error 0.3 % (Winitzki 2008) or the first two terms of the series, then Halley's step twice, on erfc
 // where erf has no digits left. Max error 2.2 ulp (random arguments). Not for vectors.
 HG_DEVICE double erfinv(double x) {
-  double a = abs(x), l = log((1.0 - a) * (1.0 + a)), b = 4.3307467508 + 0.5 * l;
-  double y = a < 0.1 ? a * (0.88622692545275801 + 0.23201366653465450 * a * a) : sqrt(sqrt(b * b - l * 6.8027210884) - b);
+  double a = abs(x), l = log((1.0 - a) * (1.0 + a)), b = fma(0.5, l, 4.3307467508);
+  double y = a < 0.1 ? a * fma(0.23201366653465450 * a, a, 0.88622692545275801)
+                     : sqrt(sqrt(fma(b, b, -l * 6.8027210884)) - b);
   for (int i = 0; i < 2; i++) {
     double e = a < 0.5 ? erf(y) - a : (1.0 - a) - erfc(y);
     double s = e * exp(y * y) * 0.88622692545275801;
-    y = y - s / (1.0 + s * y);
+    y = y - s / fma(s, y, 1.0);
   }
   y = a < 1e-8 ? a * 0.88622692545275801 : y;
   return copysign(a < 1.0 ? y : -l, x);  // inf at 1, NaN beyond
@@ -53,9 +52,8 @@ HG_DEVICE double digamma(double x) {
   }
   if (x >= 10.0) {
     double z = 1.0 / (x * x);
-    double s = 691.0 / 32760.0 - z * (1.0 / 12.0 - z * (3617.0 / 8160.0));
-    s = 1.0 / 252.0 - z * (1.0 / 240.0 - z * (1.0 / 132.0 - z * s));
-    s = z * (1.0 / 12.0 - z * (1.0 / 120.0 - z * s));
+    double s = z * horner(-z, 1.0 / 12.0, 1.0 / 120.0, 1.0 / 252.0, 1.0 / 240.0, 1.0 / 132.0, 691.0 / 32760.0,
+                          1.0 / 12.0, 3617.0 / 8160.0);
     return rest + (log(x) - 0.5 / x - s);
   }
   if (x < 1.0) {
@@ -74,16 +72,9 @@ HG_DEVICE double digamma(double x) {
       c12 = 0.0035188421780813868, c13 = -0.0023377369269564933, c14 = 0.0015575246986692176,
       c15 = -0.001077050102452199, c16 = 0.0007203664962938885, c17 = -0.0003559899357458089,
       c18 = 0.00023271061349751265, c19 = -0.00037737716574289746, c20 = 0.0002553421054598142;
-  double t = x - 1.5, p = c20;
-  p = p * t + c19;
-  p = ((p * t + c18) * t + c17) * t + c16;
-  p = ((p * t + c15) * t + c14) * t + c13;
-  p = ((p * t + c12) * t + c11) * t + c10;
-  p = ((p * t + c9) * t + c8) * t + c7;
-  p = ((p * t + c6) * t + c5) * t + c4;
-  p = ((p * t + c3) * t + c2) * t + c1;
-  p = p * t + c0;
-  return rest + ((x - high) - low) * p;
+  double p = horner(x - 1.5, c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16, c17, c18, c19,
+                    c20);
+  return fma((x - high) - low, p, rest);
 }
 HG_DEVICE float digamma(float x) { return (float)digamma((double)x); }
 
@@ -104,9 +95,8 @@ HG_DEVICE double trigamma(double x) {
     x += 1.0;
   }
   double z = 1.0 / (x * x);
-  double s = 1.0 / 30.0 - z * (5.0 / 66.0 - z * (691.0 / 2730.0));
-  s = 1.0 / 6.0 - z * (1.0 / 30.0 - z * (1.0 / 42.0 - z * s));
-  return rest + sign * (sum + (1.0 + s * z) / x + 0.5 * z);
+  double s = horner(-z, 1.0 / 6.0, 1.0 / 30.0, 1.0 / 42.0, 1.0 / 30.0, 5.0 / 66.0, 691.0 / 2730.0);
+  return fma(sign, sum + fma(0.5, z, fma(s, z, 1.0) / x), rest);
 }
 HG_DEVICE float trigamma(float x) { return (float)trigamma((double)x); }
 

@@ -15,6 +15,16 @@
 #define HG_VECTOR_BYTES 16
 #endif
 
+// Rows and columns of a tile of dot products: sums, left operands and a right one fill the vector registers.
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define HG_TILE_ROWS 4
+#define HG_TILE_COLUMNS 6
+#else
+#define HG_TILE_ROWS 3
+#define HG_TILE_COLUMNS 4
+#endif
+#define HG_LINED_UP (128 << 10)  // bytes of rows that are copied at a time: they stay in the second-level cache
+
 namespace hg {
 
 template <typename T>
@@ -24,17 +34,90 @@ struct vector_of {
   typedef T loose __attribute__((vector_size(HG_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 };
 
-// Sum of the lanes, halving the width each time.
-template <typename T, int LANES>
-HG_DEVICE T lane_sum(const T __attribute__((vector_size(LANES * sizeof(T)))) v) {
-  if constexpr (LANES == 2) {
-    return v[0] + v[1];
+#if defined(__clang__)
+#define HG_CONTRACT _Pragma("clang fp contract(fast)")
+#else
+#define HG_CONTRACT
+#endif
+
+// sum + a * b in every lane, a scalar or a vector: fused, where fma is. g++ 12 has a builtin of each instruction set
+// for that, clang a pragma; of an instruction set without a case here each lane is a call of fma.
+template <typename V, typename T>
+HG_DEVICE V multiply_add(const T a, const V b, const V sum) {
+  HG_CONTRACT
+#if defined(__clang__) || !(defined(__FMA__) || defined(__aarch64__) || defined(__FP_FAST_FMAF))
+  return sum + a * b;
+#else
+  const V left = a - V{};  // a scalar in every lane
+#if defined(__AVX512F__)
+  if constexpr (sizeof left[0] == 4)
+    return (V)__builtin_ia32_vfmaddps512_mask(left, b, sum, -1, 4);
+  else
+    return (V)__builtin_ia32_vfmaddpd512_mask(left, b, sum, -1, 4);
+#elif defined(__FMA__)
+  if constexpr (sizeof left[0] == 4)
+    return (V)__builtin_ia32_vfmaddps256(left, b, sum);
+  else
+    return (V)__builtin_ia32_vfmaddpd256(left, b, sum);
+#elif defined(__has_builtin) && __has_builtin(__builtin_aarch64_fmav4sf)
+  if constexpr (sizeof left[0] == 4)
+    return (V)__builtin_aarch64_fmav4sf(left, b, sum);
+  else
+    return (V)__builtin_aarch64_fmav2df(left, b, sum);
+#else
+  V result;
+  for (int i = 0; i < (int)(sizeof(V) / sizeof left[0]); ++i) result[i] = fma(left[i], b[i], sum[i]);
+  return result;
+#endif
+#endif
+}
+
+template <int... I>
+struct integers {};
+template <int N, int... I>
+struct counted : counted<N - 1, N - 1, I...> {};
+template <int... I>
+struct counted<0, I...> {
+  typedef integers<I...> type;
+};
+
+// In a and b every G lanes belong to one sum; in the result G / 2 do, first those of a's sums, then those of b's.
+template <int G, typename V, int... I>
+HG_DEVICE V fold_lanes(const V a, const V b, integers<I...>) {
+  const int lanes = sizeof...(I), half = lanes / 2, part = G / 2;
+#if defined(__clang__) || __GNUC__ >= 12
+  return __builtin_shufflevector(a, b, (I / half * lanes + I % half / part * G + I % part)...) +
+         __builtin_shufflevector(a, b, (I / half * lanes + I % half / part * G + I % part + part)...);
+#else
+  typedef decltype(a < b) Places;
+  return __builtin_shuffle(a, b, Places{(I / half * lanes + I % half / part * G + I % part)...}) +
+         __builtin_shuffle(a, b, Places{(I / half * lanes + I % half / part * G + I % part + part)...});
+#endif
+}
+
+// N vectors from FIRST on, of which COUNT are there, as one vector with lanes / N lanes for each.
+template <int N, int FIRST, int COUNT, typename V>
+HG_DEVICE V folded(const V* v) {
+  const int lanes = sizeof(V) / sizeof(V{}[0]);
+  if constexpr (N == 1) {
+    return v[FIRST];
   } else {
-    T __attribute__((vector_size(LANES * sizeof(T) / 2))) low, high;
-    __builtin_memcpy(&low, &v, sizeof low);
-    __builtin_memcpy(&high, (const char*)&v + sizeof low, sizeof high);
-    return lane_sum<T, LANES / 2>(low + high);
+    const V a = folded<N / 2, FIRST, COUNT>(v);
+    typedef typename counted<lanes>::type Order;
+    if constexpr (FIRST + N / 2 < COUNT)
+      return fold_lanes<2 * lanes / N>(a, folded<N / 2, FIRST + N / 2, COUNT>(v), Order());
+    else
+      return fold_lanes<2 * lanes / N>(a, a, Order());
   }
+}
+
+// The sum of the lanes of each of COUNT vectors. Together they take a sixth of what they take one by one.
+template <int COUNT, int FIRST = 0, typename V, typename T>
+HG_DEVICE void lane_sums(const V* v, T* sums) {
+  const int lanes = sizeof(V) / sizeof(T), here = COUNT - FIRST < lanes ? COUNT - FIRST : lanes;
+  const V found = folded<lanes, FIRST, COUNT>(v);
+  __builtin_memcpy(sums + FIRST, &found, here * sizeof(T));
+  if constexpr (FIRST + lanes < COUNT) lane_sums<COUNT, FIRST + lanes>(v, sums);
 }
 
 // Long sums are sums of partial ones, whose rounding errors do not pile up: terms of a part.
@@ -43,9 +126,18 @@ HG_DEVICE constexpr int part_of() {
   return K >= 4 * SIZE ? SIZE : K > 0 ? K : 1;
 }
 
-// MR x NR elements at once, both operands contiguous along the sum.
-template <int MR, int NR, int K, Index AM, Index BN, typename T, typename F>
-HG_DEVICE void dots_block(const T* a, const T* b, const Index m, const Index n, F out) {
+// The first COUNT lanes, zeros behind them.
+template <int COUNT, typename T>
+HG_DEVICE typename vector_of<T>::type some_lanes(const T* from) {
+  typename vector_of<T>::type v = {};
+  __builtin_memcpy(&v, from, COUNT * sizeof(T));
+  return v;
+}
+
+// MR x NR elements at once, both operands contiguous along the sum. Every element is summed in the same order whatever
+// the tile, and whether zeros stand behind the K elements or not.
+template <int MR, int NR, int K, Index AM, Index BN, typename T>
+HG_DEVICE void dots_block(const T* a, const T* b, T (&totals)[MR][NR]) {
   typedef typename vector_of<T>::type V;
   typedef typename vector_of<T>::loose L;
   const int lanes = vector_of<T>::lanes;
@@ -59,42 +151,97 @@ HG_DEVICE void dots_block(const T* a, const T* b, const Index m, const Index n, 
       for (int i = 0; i < MR; ++i) left[i] = *(const L*)(a + i * AM + k);
       for (int j = 0; j < NR; ++j) {
         const V right = *(const L*)(b + j * BN + k);
-        for (int i = 0; i < MR; ++i) some[i][j] += left[i] * right;
+        for (int i = 0; i < MR; ++i) some[i][j] = multiply_add(left[i], right, some[i][j]);
       }
     }
     for (int i = 0; i < MR; ++i)
       for (int j = 0; j < NR; ++j) sum[i][j] += some[i][j];
   }
-  for (int i = 0; i < MR; ++i)
+  if constexpr (whole < K)
     for (int j = 0; j < NR; ++j) {
-      T total = lane_sum<T, lanes>(sum[i][j]);
-      if constexpr (whole < K)
-        for (int k = whole; k < K; ++k) total += a[i * AM + k] * b[j * BN + k];
-      out(m + i, n + j, total);
+      const V right = some_lanes<K - whole>(b + j * BN + whole);
+      for (int i = 0; i < MR; ++i) sum[i][j] = multiply_add(some_lanes<K - whole>(a + i * AM + whole), right, sum[i][j]);
     }
+  lane_sums<MR * NR>(&sum[0][0], &totals[0][0]);
 }
 
-template <int MR, int N, int K, Index AM, Index BN, typename T, typename F>
-HG_DEVICE void dots_rows(const T* a, const T* b, const Index m, F out) {
-  const int NR = MR == 1 ? 8 : 4;
-  Index n = 0;
-  if constexpr (N >= NR)
-    for (; n + NR <= N; n += NR) dots_block<MR, NR, K, AM, BN>(a + m * AM, b + n * BN, m, n, out);
-  if constexpr (N % NR != 0)
-    for (; n < N; ++n) dots_block<MR, 1, K, AM, BN>(a + m * AM, b + n * BN, m, n, out);
+// NR columns of all rows, into lines WIDTH elements apart, from `column` on; the first `skip` of them are there already.
+template <int MR, int NR, int K, Index AM, Index BN, int WIDTH, typename T>
+HG_DEVICE void dots_columns(const T* a, const T* b, const int rows, const int skip, T* lines, const int column) {
+  for (int at = 0; at < rows;) {
+    const int m = MR == 1 || at + MR <= rows ? at : rows - MR;  // the last tile overlaps the one before
+    T totals[MR][NR];
+    dots_block<MR, NR, K, AM, BN>(a + m * AM, b, totals);
+    for (int i = 0; i < MR; ++i)
+      for (int j = skip; j < NR; ++j) lines[(m + i) * WIDTH + column + j - skip] = totals[i][j];
+    at = m + MR;
+  }
 }
 
-// sum over k of a[m * AM + k] * b[n * BN + k], for rows begin … end - 1.
+// Rows as tiles want them: a multiple of a vector long, zeros behind the K elements, and aligned.
+template <int K, int PITCH, typename T>
+HG_DEVICE void line_up(T* to, const T* from, const Index stride, const int rows) {
+  for (int i = 0; i < rows; ++i) {
+    __builtin_memcpy(to + i * PITCH, from + i * stride, K * sizeof(T));
+    for (int k = K; k < PITCH; ++k) to[i * PITCH + k] = 0;
+  }
+}
+
+// One row, or up to 64. Tiles of MR x NR run down the rows, so that NR rows of b stay in the first-level cache; `out`
+// gets rows of GROUP tiles, which the compiler can make vectors of.
+template <int MR, int NR, int GROUP, int N, int K, Index AM, Index BN, bool LINED, typename T, typename F>
+HG_DEVICE void dots_rows(const T* a, const T* b, const Index m, const int rows, F out) {
+  const int width = N < GROUP * NR ? N : GROUP * NR, most = MR == 1 ? 1 : 64;
+  const int lanes = vector_of<T>::lanes, pitch = (K + lanes - 1) / lanes * lanes;
+  T lines[most][width] __attribute__((aligned(64)));
+  T left[LINED ? most * pitch : 1] __attribute__((aligned(64))), right[LINED ? NR * pitch : 1] __attribute__((aligned(64)));
+  if constexpr (LINED) line_up<K, pitch>(left, a, AM, rows);
+  for (int first = 0; first < N; first += width) {
+    const int last = N - first < width ? N : first + width;
+    for (int n = first; n < last; n += NR) {
+      const int skip = n + NR <= N ? 0 : n + NR - N;  // the last tile overlaps the one before
+      const T* columns = b + (n - skip) * BN;
+      if constexpr (LINED) {
+        line_up<K, pitch>(right, columns, BN, NR);
+        dots_columns<MR, NR, pitch, pitch, pitch, width>(left, right, rows, skip, &lines[0][0], n - first);
+      } else {
+        dots_columns<MR, NR, K, AM, BN, width>(a, columns, rows, skip, &lines[0][0], n - first);
+      }
+    }
+    for (int i = 0; i < rows; ++i) {
+      HG_SIMD
+      for (int n = first; n < last; ++n) out(m + i, n, lines[i][n - first]);
+    }
+  }
+}
+
+// sum over k of a[m * AM + k] * b[n * BN + k], for rows begin … end - 1. Where rows are no multiple of a vector long,
+// most loads of theirs would touch two cache lines: beside several rows of the other operand a copy is worth it.
 template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
 HG_DEVICE void matmul_dots(const T* a, const T* b, const Index begin, const Index end, F out) {
-  Index m = begin;
-  if constexpr (!ONE)
-    for (; m + 4 <= end; m += 4) dots_rows<4, N, K, AM, BN>(a, b, m, out);
-  for (; m < end; ++m) dots_rows<1, N, K, AM, BN>(a, b, m, out);
+  const int MR = HG_TILE_ROWS, NR = N < HG_TILE_COLUMNS ? N : HG_TILE_COLUMNS, lanes = vector_of<T>::lanes;
+  if constexpr (ONE) {
+    const int NR = N < 8 ? N : 8;
+    for (Index n = 0; n < N; n += NR) {
+      const Index skip = n + NR <= N ? 0 : n + NR - N;
+      T totals[1][NR];
+      dots_block<1, NR, K, AM, BN>(a, b + (n - skip) * BN, totals);
+      for (Index j = skip; j < NR; ++j) out(0, n - skip + j, totals[0][j]);
+    }
+  } else {
+    const bool lined = K % lanes != 0 && K >= 2 * lanes && sizeof(T) * 64 * (K + lanes) <= HG_LINED_UP;
+    Index m = begin;
+    while (end - m >= MR) {
+      const int rows = end - m < 64 ? (int)(end - m) : 64;
+      dots_rows<MR, NR, 8, N, K, AM, BN, lined>(a + m * AM, b, m, rows, out);
+      m += rows;
+    }
+    for (; m < end; ++m) dots_rows<1, NR, 8, N, K, AM, BN, false>(a + m * AM, b, m, 1, out);
+  }
 }
 
-// MR rows and NV vectors of columns at once; the right operand is contiguous along the columns.
-template <int MR, int NV, int K, Index AM, Index AK, Index BK, typename T, typename F>
+// MR rows and COUNT columns (NV vectors) at once; the right operand is contiguous along the columns.
+template <int MR, int NV, int COUNT, int K, Index AM, Index AK, Index BK, typename T, typename F>
 HG_DEVICE void axpy_block(const T* a, const T* b, const Index m, const Index n, F out) {
   typedef typename vector_of<T>::type V;
   typedef typename vector_of<T>::loose L;
@@ -109,7 +256,7 @@ HG_DEVICE void axpy_block(const T* a, const T* b, const Index m, const Index n, 
       for (int j = 0; j < NV; ++j) right[j] = *(const L*)(b + k * BK + j * lanes);
       for (int i = 0; i < MR; ++i) {
         const T left = a[i * AM + k * AK];
-        for (int j = 0; j < NV; ++j) some[i][j] += left * right[j];
+        for (int j = 0; j < NV; ++j) some[i][j] = multiply_add(left, right[j], some[i][j]);
       }
     }
     for (int i = 0; i < MR; ++i)
@@ -119,47 +266,77 @@ HG_DEVICE void axpy_block(const T* a, const T* b, const Index m, const Index n, 
   __builtin_memcpy(line, sum, sizeof line);
   for (int i = 0; i < MR; ++i) {
     HG_SIMD
-    for (int j = 0; j < NV * lanes; ++j) out(m + i, n + j, line[i][j]);
+    for (int j = 0; j < COUNT; ++j) out(m + i, n + j, line[i][j]);
   }
 }
 
-template <int MR, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
-HG_DEVICE void axpy_rows(const T* a, const T* b, const Index m, F out) {
-  const int lanes = vector_of<T>::lanes, strip = 16;
-  Index n = 0;
-  if constexpr (BN == 1) {
-    if constexpr (N >= 4 * lanes)
-      for (; n + 4 * lanes <= N; n += 4 * lanes) axpy_block<MR, 4, K, AM, AK, BK>(a + m * AM, b + n, m, n, out);
-    if constexpr (N % (4 * lanes) >= lanes)
-      for (; n + lanes <= N; n += lanes) axpy_block<MR, 1, K, AM, AK, BK>(a + m * AM, b + n, m, n, out);
+template <bool ONE, int NV, int COUNT, int K, Index AM, Index AK, Index BK, typename T, typename F>
+HG_DEVICE void axpy_columns(const T* a, const T* b, const Index begin, const Index end, const Index n, F out) {
+  const int MR = ONE ? 1 : 4;
+  Index m = begin;
+  for (; m + MR <= end; m += MR) axpy_block<MR, NV, COUNT, K, AM, AK, BK>(a + m * AM, b, m, n, out);
+  if constexpr (!ONE)
+    for (; m < end; ++m) axpy_block<1, NV, COUNT, K, AM, AK, BK>(a + m * AM, b, m, n, out);
+}
+
+// COUNT columns of b one behind the other, aligned, zeros behind them.
+template <int NV, int COUNT, int K, Index BK, Index BN, typename T>
+HG_DEVICE void gather_columns(T* to, const T* b) {
+  const int width = NV * vector_of<T>::lanes;
+  for (int k = 0; k < K; ++k) {
+    for (int j = 0; j < COUNT; ++j) to[k * width + j] = b[k * BK + j * BN];
+    for (int j = COUNT; j < width; ++j) to[k * width + j] = 0;
   }
-  if constexpr (BN != 1 || N % lanes != 0)  // what is left of the columns, in strips of their own
-    for (; n < N; n += strip) {
-      const int width = N - n < strip ? (int)(N - n) : strip;
-      for (int i = 0; i < MR; ++i) {
-        T sum[strip] = {};
-        const int part = part_of<K, 256>();
-        for (int from = 0; from < K; from += part) {
-          const int to = K - from < part ? K : from + part;
-          T some[strip] = {};
-          for (int k = from; k < to; ++k) {
-            const T left = a[(m + i) * AM + k * AK];
-            for (int j = 0; j < width; ++j) some[j] += left * b[k * BK + (n + j) * BN];
-          }
-          for (int j = 0; j < width; ++j) sum[j] += some[j];
-        }
-        for (int j = 0; j < width; ++j) out(m + i, n + j, sum[j]);
+}
+
+// A few columns, element by element.
+template <int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
+HG_DEVICE void strip(const T* a, const T* b, const Index begin, const Index end, const Index n, const int width, F out) {
+  const int most = vector_of<T>::lanes, part = part_of<K, 256>();
+  for (Index m = begin; m < end; ++m) {
+    T sum[most] = {};
+    for (int from = 0; from < K; from += part) {
+      const int to = K - from < part ? K : from + part;
+      T some[most] = {};
+      for (int k = from; k < to; ++k) {
+        const T left = a[m * AM + k * AK];
+        for (int j = 0; j < width; ++j) some[j] = fma(left, b[k * BK + (n + j) * BN], some[j]);
       }
+      for (int j = 0; j < width; ++j) sum[j] += some[j];
     }
+    for (int j = 0; j < width; ++j) out(m, n + j, sum[j]);
+  }
 }
 
-// sum over k of a[m * AM + k * AK] * b[k * BK + n * BN]; fastest where BN is 1.
+// sum over k of a[m * AM + k * AK] * b[k * BK + n * BN], columns four vectors at a time. A copy of these columns is made
+// beside many rows where they are no whole aligned vectors, or so far apart that they meet in a few sets of the cache.
 template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
 HG_DEVICE void matmul_axpy(const T* a, const T* b, const Index begin, const Index end, F out) {
-  Index m = begin;
-  if constexpr (!ONE)
-    for (; m + 4 <= end; m += 4) axpy_rows<4, N, K, AM, AK, BK, BN>(a, b, m, out);
-  for (; m < end; ++m) axpy_rows<1, N, K, AM, AK, BK, BN>(a, b, m, out);
+  const int NV = 4, lanes = vector_of<T>::lanes, width = NV * lanes, rest = N % width, some = (rest + lanes - 1) / lanes;
+  const bool fits = sizeof(T) * K * width <= HG_LINED_UP;
+  const bool awkward = BN != 1 || BK % lanes != 0 || BK * sizeof(T) >= 2048;
+  Index n = 0;
+  if constexpr (fits && awkward && !ONE) {
+    if (end - begin >= 16) {
+      T columns[K * width] __attribute__((aligned(64)));
+      for (; n + width <= N; n += width) {
+        gather_columns<NV, width, K, BK, BN>(columns, b + n * BN);
+        axpy_columns<ONE, NV, width, K, AM, AK, width>(a, columns, begin, end, n, out);
+      }
+      if constexpr (rest != 0) {
+        gather_columns<some, rest, K, BK, BN>(columns, b + n * BN);
+        axpy_columns<ONE, some, rest, K, AM, AK, some * lanes>(a, columns, begin, end, n, out);
+      }
+      return;
+    }
+  }
+  if constexpr (BN == 1) {
+    for (; n + width <= N; n += width) axpy_columns<ONE, NV, width, K, AM, AK, BK>(a, b + n, begin, end, n, out);
+    if constexpr (rest >= lanes)
+      for (; n + lanes <= N; n += lanes) axpy_columns<ONE, 1, lanes, K, AM, AK, BK>(a, b + n, begin, end, n, out);
+  }
+  if constexpr (BN != 1 || N % lanes != 0)
+    for (; n < N; n += lanes) strip<K, AM, AK, BK, BN>(a, b, begin, end, n, N - n < lanes ? (int)(N - n) : lanes, out);
 }
 
 // Types that vectors do not hold: products and sums in C, element by element.
@@ -168,7 +345,7 @@ HG_DEVICE void matmul_plain(const T* a, const T* b, const Index begin, const Ind
   for (Index m = begin; m < end; ++m)
     for (int n = 0; n < N; ++n) {
       C sum = 0;
-      for (int k = 0; k < K; ++k) sum = plus(sum, times((C)a[m * AM + k * AK], (C)b[k * BK + n * BN]));
+      for (int k = 0; k < K; ++k) sum = plus_product(sum, (C)a[m * AM + k * AK], (C)b[k * BK + n * BN]);
       out(m, n, sum);
     }
 }

@@ -1,93 +1,196 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folding a chunk of consecutive values into a reduction's state, vectorised.
+// Reductions on the host: many states side by side, which compilers keep in vector registers.
 #pragma once
+
+// In front of a block of lanes: GCC would merge two blocks (unroll and jam), and the states go through memory then.
+#define HG_BLOCK __asm__ volatile("");
+
+// A function that is compiled once, not where it is called.
+#define HG_APART static __attribute__((noinline))
 
 namespace hg {
 
-// Any combiner, one element after the other; `at` is the first position, `step` their distance.
-template <typename Op, typename T>
+// The largest power of two below N.
+constexpr int below(const int n, const int p = 1) { return 2 * p < n ? below(n, 2 * p) : p; }
+
+// N states become one: halves are put together again and again, of lengths that vectors have.
+template <typename Op, int N>
+struct Tree {
+  enum { HALF = below(N) };
+  template <typename S>
+  HG_DEVICE S of(S* s) {
+    HG_SIMD
+    for (int j = 0; j < N - HALF; ++j) s[j] = Op::merge(s[j], s[j + HALF]);
+    return Tree<Op, HALF>::of(s);
+  }
+};
+template <typename Op>
+struct Tree<Op, 1> {
+  template <typename S>
+  HG_DEVICE S of(S* s) { return s[0]; }
+};
+
+// The elements of a short row one after the other, as where such rows are turned to lie side by side: the same bits.
+template <typename Op, typename T, int N>
 struct Fold {
-  HG_DEVICE typename Op::State of(typename Op::State s, const T* t, const Index n, const Index at, const Index step) {
-    for (Index i = 0; i < n; ++i) s = Op::add(s, t[i], at + i * step);
-    return s;
+  HG_DEVICE T of(T* s) {
+    if (N > 16 && N % 16 == 0) return Tree<Op, N>::of(s);
+    for (int j = 1; j < N; ++j) s[0] = Op::merge(s[0], s[j]);
+    return s[0];
   }
 };
 
-#define HG_PRAGMA_(...) _Pragma(#__VA_ARGS__)
-#define HG_PRAGMA(...) HG_PRAGMA_(__VA_ARGS__)
+// Extremes of floats: as integers of the same order, a chain of single instructions. SIGN is -1 for the least.
+template <typename T, typename I, int N, int SIGN>
+struct FoldOrdered {
+  HG_DEVICE T of(const T* s) {
+    const I magnitude = limits<I>::high();
+    I t[N] __attribute__((aligned(64)));
+    HG_SIMD
+    for (int j = 0; j < N; ++j) {
+      const T v = SIGN < 0 ? -s[j] : s[j];
+      I bits;
+      __builtin_memcpy(&bits, &v, sizeof(T));
+      bits ^= bits < 0 ? magnitude : 0;
+      t[j] = v == v ? bits : magnitude;  // above everything: a NaN as well
+    }
+    I bits = Tree<Max<I>, N>::of(t);
+    bits ^= bits < 0 ? magnitude : 0;
+    T v;
+    __builtin_memcpy(&v, &bits, sizeof(T));
+    return SIGN < 0 ? -v : v;
+  }
+};
+template <int N> struct Fold<Max<float>, float, N> : FoldOrdered<float, int, N, 1> {};
+template <int N> struct Fold<Min<float>, float, N> : FoldOrdered<float, int, N, -1> {};
+template <int N> struct Fold<Max<double>, double, N> : FoldOrdered<double, long long, N, 1> {};
+template <int N> struct Fold<Min<double>, double, N> : FoldOrdered<double, long long, N, -1> {};
 
-// Four independent partial results (of type U) hide the latency of an addition.
-#define HG_FOLD(OP, T, U, SYMBOL, COMBINE)                                                 \
-  template <>                                                                              \
-  struct Fold<OP<T>, T> {                                                                  \
-    HG_DEVICE T of(const T s, const T* HG_RESTRICT t, const Index n, const Index, const Index) { \
-      U p0 = (U)OP<T>::start(), p1 = p0, p2 = p0, p3 = p0;                                 \
-      const Index q = n / 4;                                                               \
-      HG_PRAGMA(omp simd reduction(SYMBOL : p0, p1, p2, p3))                               \
-      for (Index i = 0; i < q; ++i) {                                                      \
-        COMBINE(p0, (U)t[i]);                                                              \
-        COMBINE(p1, (U)t[i + q]);                                                          \
-        COMBINE(p2, (U)t[i + 2 * q]);                                                      \
-        COMBINE(p3, (U)t[i + 3 * q]);                                                      \
-      }                                                                                    \
-      for (Index i = 4 * q; i < n; ++i) COMBINE(p0, (U)t[i]);                              \
-      COMBINE(p0, p1);                                                                     \
-      COMBINE(p2, p3);                                                                     \
-      COMBINE(p0, p2);                                                                     \
-      COMBINE(p0, (U)s);                                                                   \
-      return (T)p0;                                                                        \
-    }                                                                                      \
-  };
-#define HG_PLUS(a, b) a += (b)
-#define HG_TIMES(a, b) a *= (b)
-#define HG_LARGER(a, b) a = (b) > a ? (b) : a
-#define HG_SMALLER(a, b) a = (b) < a ? (b) : a
+// N states of one reduction. Lane j takes the elements j, N + j, 2 N + j … of a row, or is a row of its own.
+template <typename Op, typename T, int N>
+struct Lanes {
+  T s[N] __attribute__((aligned(64)));
+  HG_METHOD void start(const Index) {
+    HG_SIMD
+    for (int j = 0; j < N; ++j) s[j] = Op::start();
+  }
+  HG_METHOD void add(const Index j, const T value, const Index) { s[j] = Op::add(s[j], value, 0); }
+  HG_METHOD void merge(const Lanes& t) {
+    HG_SIMD
+    for (int j = 0; j < N; ++j) s[j] = Op::merge(s[j], t.s[j]);
+  }
+  HG_METHOD T result(const Index j) const { return s[j]; }
+  HG_METHOD T fold(const Index) { return Fold<Op, T, N>::of(s); }
+};
 
-HG_FOLD(Sum, float, float, +, HG_PLUS)
-HG_FOLD(Sum, double, double, +, HG_PLUS)
-HG_FOLD(Sum, int, unsigned int, +, HG_PLUS)
-HG_FOLD(Sum, long long, unsigned long long, +, HG_PLUS)
-HG_FOLD(Prod, float, float, *, HG_TIMES)
-HG_FOLD(Prod, double, double, *, HG_TIMES)
-HG_FOLD(Max, int, int, max, HG_LARGER)
-HG_FOLD(Min, int, int, min, HG_SMALLER)
-#undef HG_FOLD
+// The same for the position of an extreme. A lane starts at the position of its first element, which all others
+// are compared with: NaN beats numbers, and of equals the lower position wins; RISING says that it is the earlier.
+// P holds every position.
+template <typename T, typename P, bool LARGEST, bool RISING, int N>
+struct ArgLanes {
+  T value[N] __attribute__((aligned(64)));
+  P at[N] __attribute__((aligned(64)));
+  HG_METHOD void start(const Index first) {
+    HG_SIMD
+    for (int j = 0; j < N; ++j) {
+      value[j] = LARGEST ? limits<T>::low() : limits<T>::high();
+      at[j] = (P)first;
+    }
+  }
+  template <bool EARLIER>
+  HG_METHOD void take(const int j, const T v, const P p) {
+    const T s = value[j];
+    bool better = (LARGEST ? !(v <= s) : !(v >= s)) & (s == s);
+    if (!EARLIER) better |= ((v == s) | ((v != v) & (s != s))) & (p < at[j]);
+    value[j] = better ? v : s;
+    at[j] = better ? p : at[j];
+  }
+  HG_METHOD void add(const Index j, const T v, const P p) { take<RISING>(j, v, p); }
+  template <int M>
+  HG_METHOD void half() {
+    if (M == 1) return;
+    HG_SIMD
+    for (int j = 0; j < M - below(M); ++j) take<false>(j, value[j + below(M)], at[j + below(M)]);
+    half<below(M)>();
+  }
+  HG_METHOD long long result(const Index j) const { return at[j]; }
+  // Elements of neighbouring lanes are `step` positions apart.
+  HG_METHOD long long fold(const P step) {
+    HG_SIMD
+    for (int j = 0; j < N; ++j) at[j] += j * step;
+    half<N>();
+    return at[0];
+  }
+};
 
-// Extremes of floats: the comparison loop ignores NaN, which is counted beside it.
-#define HG_FOLD_EXTREME(OP, T, SYMBOL, COMBINE)                                            \
-  template <>                                                                              \
-  struct Fold<OP<T>, T> {                                                                  \
-    HG_DEVICE T of(const T s, const T* HG_RESTRICT t, const Index n, const Index, const Index) { \
-      T p0 = OP<T>::start(), p1 = p0;                                                      \
-      int nans = 0;                                                                        \
-      const Index q = n / 2;                                                               \
-      HG_PRAGMA(omp simd reduction(SYMBOL : p0, p1) reduction(| : nans))                   \
-      for (Index i = 0; i < q; ++i) {                                                      \
-        COMBINE(p0, t[i]);                                                                 \
-        COMBINE(p1, t[i + q]);                                                             \
-        nans |= (t[i] != t[i]) | (t[i + q] != t[i + q]);                                   \
-      }                                                                                    \
-      if (n % 2) {                                                                         \
-        COMBINE(p0, t[n - 1]);                                                             \
-        nans |= t[n - 1] != t[n - 1];                                                      \
-      }                                                                                    \
-      COMBINE(p0, p1);                                                                     \
-      return nans ? nan<T>() : OP<T>::merge(p0, s);                                        \
-    }                                                                                      \
-  };
-HG_FOLD_EXTREME(Max, float, max, HG_LARGER)
-HG_FOLD_EXTREME(Max, double, max, HG_LARGER)
-HG_FOLD_EXTREME(Min, float, min, HG_SMALLER)
-HG_FOLD_EXTREME(Min, double, min, HG_SMALLER)
-#undef HG_FOLD_EXTREME
-#undef HG_PLUS
-#undef HG_TIMES
-#undef HG_LARGER
-#undef HG_SMALLER
-
-template <typename Op, typename T>
-HG_DEVICE typename Op::State fold(const typename Op::State s, const T* t, const Index n, const Index at, const Index step) {
-  return Fold<Op, T>::of(s, t, n, at, step);
+// Rows that are read soon: a hint, which may point behind the array. NEAR: into the first-level cache.
+template <bool NEAR, typename T>
+HG_DEVICE void ahead(const T* p, const Index n) {
+  for (Index i = 0; i < n; i += 64 / sizeof(T)) __builtin_prefetch(p + i, 0, NEAR ? 3 : 2);
 }
+
+// Tiles of short rows. `n` rows of W neighbours become W columns, `step` apart, and back. Compilers vectorise
+// this for two to four columns, of which more are made again and again. What is moved are bits: an integer of
+// the same size (which loses its attribute as the argument of a template).
+template <int SIZE> struct Raw;
+template <> struct Raw<1> { typedef unsigned char __attribute__((may_alias)) Type; };
+template <> struct Raw<2> { typedef unsigned short __attribute__((may_alias)) Type; };
+template <> struct Raw<4> { typedef unsigned int __attribute__((may_alias)) Type; };
+template <> struct Raw<8> { typedef unsigned long long __attribute__((may_alias)) Type; };
+
+template <int F, typename T>
+HG_APART void split(T* to, const int step, const T* from, const Index n) {
+  typename Raw<sizeof(T)>::Type* const t = (typename Raw<sizeof(T)>::Type*)to;
+  const typename Raw<sizeof(T)>::Type* const s = (const typename Raw<sizeof(T)>::Type*)from;
+  if (F <= 4) {
+    HG_SIMD
+    for (Index i = 0; i < n; ++i)
+      for (int f = 0; f < F; ++f) t[f * step + i] = s[i * F + f];
+  } else {
+    for (Index i = 0; i < n; ++i)
+      for (int f = 0; f < F; ++f) t[f * step + i] = s[i * F + f];
+  }
+}
+template <int F, typename T>
+HG_APART void join(T* to, const T* from, const int step, const Index n) {
+  typename Raw<sizeof(T)>::Type* const t = (typename Raw<sizeof(T)>::Type*)to;
+  const typename Raw<sizeof(T)>::Type* const s = (const typename Raw<sizeof(T)>::Type*)from;
+  if (F <= 4) {
+    HG_SIMD
+    for (Index i = 0; i < n; ++i)
+      for (int f = 0; f < F; ++f) t[i * F + f] = s[f * step + i];
+  } else {
+    for (Index i = 0; i < n; ++i)
+      for (int f = 0; f < F; ++f) t[i * F + f] = s[f * step + i];
+  }
+}
+
+// N: the most rows
+template <int W, int N, typename T>
+struct Tile {
+  enum { F = W % 4 == 0 ? 4 : W % 3 == 0 ? 3 : W % 2 == 0 ? 2 : W, REST = W / F };
+  HG_DEVICE void in(T* to, const int step, const T* from, const Index n) {
+    if (REST == 1) return split<F>(to, step, from, n);
+    T part[F][N * REST] __attribute__((aligned(64)));
+    split<F>(part[0], N * REST, from, n * REST);
+    for (int f = 0; f < F; ++f) Tile<REST, N, T>::in(to + f * step, step * F, part[f], n);
+  }
+  HG_DEVICE void out(T* to, const T* from, const int step, const Index n) {
+    if (REST == 1) return join<F>(to, from, step, n);
+    T part[F][N * REST] __attribute__((aligned(64)));
+    for (int f = 0; f < F; ++f) Tile<REST, N, T>::out(part[f], from + f * step, step * F, n);
+    join<F>(to, part[0], N * REST, n * REST);
+  }
+};
+template <int N, typename T>
+struct Tile<1, N, T> {
+  HG_DEVICE void in(T*, const int, const T*, const Index) {}
+  HG_DEVICE void out(T*, const T*, const int, const Index) {}
+};
+
+template <int W, int N, typename T>
+HG_DEVICE void tile_in(T* to, const T* from, const Index n) { Tile<W, N, T>::in(to, N, from, n); }
+template <int W, int N, typename T>
+HG_DEVICE void tile_out(T* to, const T* from, const Index n) { Tile<W, N, T>::out(to, from, N, n); }
 
 }  // namespace hg

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reduction by a team of threads: part of a warp, a warp, or a whole block.
+// Reduction by a team of threads (part of a warp, a warp, a block, a cluster of blocks), and wide access to rows.
 #pragma once
 
 namespace hg {
+
+// -- states from thread to thread
 
 template <typename T>
 HG_DEVICE T from_lane(const T value, const int distance) {
@@ -28,24 +30,99 @@ HG_DEVICE Found<T> from_lane(const Found<T> f, const int distance) {
   return Found<T>{from_lane(f.value, distance), from_lane(f.at, distance)};
 }
 
-// The state of the whole team in every thread of it. TEAM is a power of two; all threads of the
-// block call this together, also those whose row does not exist.
-template <typename Op, int TEAM, int THREADS>
-HG_DEVICE typename Op::State team_merge(typename Op::State s) {
-  typedef typename Op::State State;
+// The state of LANES neighbouring threads (a power of two up to 32) in each of them. All threads of the warp call
+// this together, also those whose row does not exist.
+template <typename Op, int LANES>
+HG_DEVICE typename Op::State lanes_merge(typename Op::State s) {
   HG_UNROLL
-  for (int d = (TEAM < 32 ? TEAM : 32) / 2; d; d >>= 1) s = Op::merge(s, from_lane(s, d));
-  if (TEAM > 32) {
-    __shared__ State part[THREADS / 32];
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = s;
-    __syncthreads();
-    const int first = threadIdx.x / TEAM * (TEAM / 32);
-    s = part[first];
+  for (int d = LANES / 2; d; d >>= 1) s = Op::merge(s, from_lane(s, d));
+  return s;
+}
+
+// The state of the caller's team of WARPS warps, each of which has left its own in `part`.
+template <typename Op, int WARPS>
+HG_DEVICE typename Op::State warps_merge(const typename Op::State* part) {
+  return lanes_merge<Op, WARPS>(part[threadIdx.x / (32 * WARPS) * WARPS + threadIdx.x % WARPS]);
+}
+
+// -- clusters of blocks (sm_90 and later), which read each other's shared memory
+
+HG_DEVICE int cluster_rank() {
+  unsigned int rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return (int)rank;
+}
+// Arrival releases what was written before, waiting acquires it.
+HG_DEVICE void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" : : : "memory");
+}
+// Where `p`, which lies in the caller's shared memory, is in the block of that rank.
+template <typename T>
+HG_DEVICE const T* in_block(const T* p, const int rank) {
+  unsigned long long at;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"(p), "r"(rank));
+  return reinterpret_cast<const T*>(at);
+}
+// The state of a cluster of BLOCKS blocks, each of whose WARPS warps have left theirs in `part`.
+template <typename Op, int WARPS, int BLOCKS>
+HG_DEVICE typename Op::State cluster_merge(const typename Op::State* part) {
+  typename Op::State s = Op::start();
+  for (int k = threadIdx.x % 32; k < WARPS * BLOCKS; k += 32) s = Op::merge(s, *in_block(part + k % WARPS, k / WARPS));
+  return lanes_merge<Op, 32>(s);
+}
+
+// -- wide access
+
+// V neighbours. They travel in accesses of at most 16 bytes, which is what pointers are aligned to.
+template <typename T, int V>
+struct span {
+  static constexpr int WIDE = sizeof(T) * V > 16 ? 16 / sizeof(T) : V;
+  T v[V];
+};
+
+template <int V, typename T>
+HG_DEVICE span<T, V> read(const T* p) {
+  span<T, V> s;
+  HG_UNROLL
+  for (int i = 0; i < V; i += s.WIDE) {
+    const pack<T, span<T, V>::WIDE> q = load<span<T, V>::WIDE>(p + i);
     HG_UNROLL
-    for (int w = 1; w < TEAM / 32; ++w) s = Op::merge(s, part[first + w]);
-    __syncthreads();  // part is used again by the next reduction
+    for (int j = 0; j < s.WIDE; ++j) s.v[i + j] = q.v[j];
   }
   return s;
+}
+
+template <typename T, int V>
+HG_DEVICE void write(T* p, const span<T, V>& s) {
+  HG_UNROLL
+  for (int i = 0; i < V; i += s.WIDE) {
+    pack<T, span<T, V>::WIDE> q;
+    HG_UNROLL
+    for (int j = 0; j < s.WIDE; ++j) q.v[j] = s.v[i + j];
+    store(p + i, q);
+  }
+}
+
+// Of the V elements from `at` of a row of `width`, those that exist: `row + at` is aligned, `row` may not be.
+template <int V, typename Index, typename T>
+HG_DEVICE span<T, V> read_inside(const T* row, const Index at, const Index width) {
+  if (at >= 0 && at + V <= width) return read<V>(row + at);
+  span<T, V> s;
+  HG_UNROLL
+  for (int j = 0; j < V; ++j) s.v[j] = at + j >= 0 && at + j < width ? row[at + j] : T();
+  return s;
+}
+
+template <typename Index, typename T, int V>
+HG_DEVICE void write_inside(T* row, const Index at, const Index width, const span<T, V>& s) {
+  if (at >= 0 && at + V <= width) {
+    write(row + at, s);
+    return;
+  }
+  HG_UNROLL
+  for (int j = 0; j < V; ++j) {
+    if (at + j >= 0 && at + j < width) row[at + j] = s.v[j];
+  }
 }
 
 }  // namespace hg

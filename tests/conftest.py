@@ -40,7 +40,7 @@ def cuda_driver():
     from emulated import install, uninstall
 
     driver = install()
-    driver.launches.clear()
+    driver.forget()
     yield driver
     uninstall()
 

@@ -5,92 +5,240 @@
 every kernel launch runs in tests/cuda_on_cpu with bounds, race, alignment, initialisation and
 restrict checks. Each launch also proves that the kernel writes every element of its outputs, and
 that its traffic is what the plan says.
+
+Arguments are read from the argument blocks, as CUDA reads them: at a launch, or when a node of a graph is made
+or updated. A graph whose nodes do not have the arguments of the call that starts it is an error.
 """
 
 from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from cuda_on_cpu import Buffer, Module
+from emulated_arrays import DeviceModule, on_host
 
 from hybridgpu.backends.cuda.backend import CudaBackend
-from hybridgpu.backends.cuda.driver import Memory, module_source
+from hybridgpu.backends.cuda.cublaslt_dot import ProductLibrary
+from hybridgpu.backends.cuda.cudnn import Binding
+from hybridgpu.backends.cuda.cudnn_conv import ConvolutionLibrary
+from hybridgpu.backends.cuda.driver import KernelGraph, Launch, NoGraphError, module_source
+from hybridgpu.backends.cuda.nvrtc import NUMERIC
 from hybridgpu.backends.devices import use_gpu_devices
+from hybridgpu.backends.library import Libraries
 from hybridgpu.compiler.program import KernelInfo
 from hybridgpu.resources import kernels_folder
 
 ORDERS = itertools.cycle(["forward", "reverse", "shuffle"])
 
 
-class Launch:
-    """What one launch did, for tests that look closer."""
+class Started:
+    """What one launch did, for tests that look closer.
 
-    def __init__(self, kernel: str, report: Any, read: int, written: int) -> None:
+    Attributes:
+        arguments: the addresses and numbers it was given.
+        stream: address of the stream.
+        graph: whether a graph started it.
+    """
+
+    def __init__(
+        self, kernel: str, report: Any, read: int, written: int, arguments: Sequence[int], stream: int
+    ) -> None:
         self.kernel, self.report, self.read, self.written = kernel, report, read, written
+        self.arguments, self.stream, self.graph = list(arguments), stream, False
+
+
+class EmulatedStream:
+    """A stream; what is started on it runs at once, or at ``synchronize`` while the driver defers."""
+
+    def __init__(self, ptr: int) -> None:
+        self.ptr = ptr
+        self.queue: list[Callable[[], None]] = []
+
+
+class _Thread(threading.local):
+    """What belongs to a thread: its current device and, for each device, its current stream."""
+
+    def __init__(self) -> None:
+        self.device = 0
+        self.streams: dict[int, EmulatedStream] = {}
+        self.attached: set[int] = set()
+
+
+THREAD = _Thread()
 
 
 class EmulatedDriver:
-    """The seam of backends/cuda/driver.py over the CUDA-on-CPU harness."""
+    """The seam of backends/cuda/driver.py over the CUDA-on-CPU harness.
+
+    Attributes:
+        device: the number of the device; it has to be the current one whenever something is started.
+        launches: what was started.
+        made, updated, replayed: how many graphs were made, nodes updated, graphs started.
+        no_graphs: a reason why graphs cannot be used.
+        deferring: what is started waits for :meth:`run_streams`.
+    """
 
     arch = "sm_90"
     identity = "cuda_on_cpu sm_90"
 
-    def __init__(self, multiprocessors: int = 2, checked: bool = True) -> None:
+    def __init__(self, multiprocessors: int = 2, checked: bool = True, device: int = 0) -> None:
         # few multiprocessors: grids are smaller than the work, so that grid loops really loop
         self.multiprocessors, self.compiled, self.checked = multiprocessors, 0, checked
-        self._modules: dict[str, Any] = {}
-        self.launches: list[Launch] = []
+        self.device = device
+        self.modules: dict[str, Any] = {}
         self.sources: dict[str, str] = {}
+        self._default = EmulatedStream(0)
+        self._streams: dict[int, EmulatedStream] = {0: self._default}
+        self.deferring = False
+        self.no_graphs = ""
+        self.launches: list[Started] = []
+        self.made = self.updated = self.replayed = 0
+        self._executing = threading.Lock()  # the harness runs one kernel at a time
+
+    def forget(self) -> None:
+        """Start again with what is counted."""
+        self.launches.clear()
+        self.made = self.updated = self.replayed = 0
 
     def load(self, kernels: Sequence[KernelInfo]) -> dict[str, Any]:
         for k in kernels:
-            if k.name not in self._modules:
+            if k.name not in self.modules:
                 self.compiled += 1
                 source = module_source([k])
                 self.sources[k.name] = source
-                module = Module(source, include_dirs=[str(kernels_folder())], names=[k.name], check=self.checked)
-                self._modules[k.name] = (k.name, module[k.name])
-        return {k.name: self._modules[k.name] for k in kernels}
+                folders, options = [str(kernels_folder())], NUMERIC[k.numeric]
+                module = Module(source, include_dirs=folders, options=options, names=[k.name], check=self.checked)
+                self.modules[k.name] = (k.name, module[k.name])
+        return {k.name: self.modules[k.name] for k in kernels}
 
-    def launch(
-        self,
-        kernel: Any,
-        grid: tuple[int, int],
-        threads: int,
-        shared: int,
-        memory: Sequence[Memory],
-        numbers: Sequence[int],
-    ) -> None:
-        name, function = kernel
+    def is_current(self) -> None:
+        """Check the current device."""
+        assert THREAD.device == self.device, f"device {THREAD.device} is current where gpu({self.device}) is used"
+
+    def attach(self) -> None:
+        THREAD.attached.add(self.device)
+
+    def stream(self) -> EmulatedStream:
+        return THREAD.streams.get(self.device, self._default)
+
+    @contextmanager
+    def using(self, stream: EmulatedStream) -> Iterator[EmulatedStream]:
+        """Makes a stream the current one of this thread and device."""
+        old = self.stream()
+        THREAD.streams[self.device] = self._streams[stream.ptr] = stream
+        try:
+            yield stream
+        finally:
+            THREAD.streams[self.device] = old
+
+    def starter(self, launch: Launch) -> Callable[[int], None]:
+        return lambda stream: self.start(launch, read_block(launch), stream)
+
+    def graph(self, launches: Sequence[Launch]) -> KernelGraph:
+        if self.no_graphs:
+            raise NoGraphError(self.no_graphs)
+        self.is_current()
+        self.made += 1
+        return EmulatedGraph(self, launches)
+
+    def start(self, launch: Launch, arguments: Sequence[int], stream: int, graph: bool = False) -> None:
+        """Start a kernel with these arguments."""
+        self.is_current()
+        assert self.device in THREAD.attached, "this thread has no CUDA context yet: attach() was not called"
+        assert stream in self._streams, f"there is no stream {stream} on gpu({self.device})"
+
+        def run() -> None:
+            with self._executing:
+                self._execute(launch, arguments, stream)
+                self.launches[-1].graph = graph
+
+        if self.deferring:
+            self._streams[stream].queue.append(run)
+        else:
+            run()
+
+    def run_streams(self, order: Sequence[int]) -> None:
+        """Run what waits: one kernel of each stream in turn, streams in the order of these addresses."""
+        while any(self._streams[s].queue for s in order):
+            for s in order:
+                if self._streams[s].queue:
+                    self._streams[s].queue.pop(0)()
+
+    def _execute(self, launch: Launch, values: Sequence[int], stream: int) -> None:
+        name, function = launch.kernel
         buffers: dict[int, Buffer] = {}
         arguments: list[Any] = []
-        for k, m in enumerate(memory):
-            known = buffers.get(m.address)
+        addresses = values[: len(launch.memory)]
+        for k, (address, m) in enumerate(zip(addresses, launch.memory, strict=True)):
+            assert address % 16 == 0, f"argument {k} of {name} is not aligned: {address:#x}"
+            known = buffers.get(address)
             if known is None:
-                raw = _bytes_at(m.address, m.nbytes)
                 label = f"argument {k}"
-                known = Buffer.empty(m.nbytes, np.uint8, name=label) if m.written else Buffer(raw, name=label)
-                buffers[m.address] = known
+                known = (
+                    Buffer.empty(m.nbytes, np.uint8, name=label)
+                    if m.written
+                    else Buffer(_bytes_at(address, m.nbytes), name=label)
+                )
+                buffers[address] = known
             arguments.append(known)
-        arguments += [np.int64(n) for n in numbers]
-        report = function(grid, threads, arguments, shared_mem=shared, order=next(ORDERS), seed=len(self.launches))
+        arguments += [np.int64(n) for n in values[len(launch.memory) :]]
+        report = function(
+            launch.grid,
+            launch.threads,
+            arguments,
+            shared_mem=launch.shared,
+            order=next(ORDERS),
+            seed=len(self.launches),
+        )
         read = written = 0
-        for m in memory:
-            b = buffers.pop(m.address, None)
+        for address, m in zip(addresses, launch.memory, strict=True):
+            b = buffers.pop(address, None)
             if b is None:
                 continue
             if m.written:
                 assert not b.unwritten(), f"{name} leaves {b.unwritten()} of {m.nbytes} bytes of an output unwritten"
-                _bytes_at(m.address, m.nbytes)[:] = b.bytes()
+                _bytes_at(address, m.nbytes)[:] = b.bytes()
                 written += m.nbytes
             else:
                 read += int(b.read().sum())
             b.free()
-        self.launches.append(Launch(name, report, read, written))
+        self.launches.append(Started(name, report, read, written, values, stream))
+
+
+def read_block(launch: Launch) -> list[int]:
+    """The arguments that an argument block points to now: addresses, then integers."""
+    pointers, count = len(launch.memory), len(launch.memory) + launch.numbers
+    block = (ctypes.c_void_p * count).from_address(launch.parameters) if count else ()
+    kinds = [ctypes.c_uint64] * pointers + [ctypes.c_int64] * launch.numbers
+    return [kind.from_address(place).value for kind, place in zip(kinds, block, strict=True)]
+
+
+class EmulatedGraph:
+    """Kernels with the arguments that they had when the graph was made, or the node updated."""
+
+    def __init__(self, driver: EmulatedDriver, launches: Sequence[Launch]) -> None:
+        self._driver, self._nodes = driver, [(launch, read_block(launch)) for launch in launches]
+
+    def update(self, node: int) -> None:
+        launch, old = self._nodes[node]
+        now = read_block(launch)
+        assert now != old, f"node {node} ({launch.kernel[0]}) is updated with the arguments it has"
+        self._nodes[node] = launch, now
+        self._driver.updated += 1
+
+    def launch(self, stream: int) -> None:
+        for k, (launch, arguments) in enumerate(self._nodes):
+            now = read_block(launch)
+            assert arguments == now, f"node {k} ({launch.kernel[0]}) has stale arguments: {arguments}, not {now}"
+        for launch, arguments in self._nodes:
+            self._driver.start(launch, arguments, stream, graph=True)
+        self._driver.replayed += 1
 
 
 def _bytes_at(address: int, nbytes: int) -> np.ndarray:
@@ -99,28 +247,83 @@ def _bytes_at(address: int, nbytes: int) -> np.ndarray:
     return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8)
 
 
+def no_cudnn(cuda: int) -> str:
+    """cuDNN computes on GPUs only; tests/cudnn_on_cpu has one for the emulated device."""
+    return "cuDNN needs a GPU"
+
+
+def no_cublaslt(cuda: int) -> str:
+    """Nor does cuBLASLt; tests/cublaslt_on_cpu has one."""
+    return "cuBLASLt needs a GPU"
+
+
 class EmulatedDevice:
-    """A device whose memory is the host's."""
+    """A device whose memory is the host's.
 
-    xp = np
+    Args:
+        find: cuDNN for a major version of CUDA, or why there is none.
+        several: it is one of several, and checks that it is the current one wherever work is started.
+        find_products: cuBLASLt, likewise.
+    """
 
-    def __init__(self, device_id: int, driver: EmulatedDriver) -> None:
-        self.id, self.driver = device_id, driver
-        self._backend = CudaBackend(driver, np, self.address)
+    def __init__(
+        self,
+        device_id: int,
+        driver: EmulatedDriver,
+        find: Callable[[int], Binding | str] = no_cudnn,
+        several: bool = False,
+        find_products: Callable[[int], Any] = no_cublaslt,
+    ) -> None:
+        self.id, self.driver, self.several = device_id, driver, several
+        self.xp: Any = DeviceModule(device_id, driver.is_current, aligned) if several else np
+        self.convolutions, self.products = ConvolutionLibrary(self, find), ProductLibrary(self, find_products)
+        self.library = Libraries(self.convolutions, self.products)
+        self._backend = CudaBackend(driver, self.xp, self.address, self.library)
+        self.synchronized = 0
 
     def from_host(self, array: Any) -> Any:
-        out = aligned(array.shape, array.dtype)
-        out[...] = array
-        return out
+        with self.current():
+            out = self._empty(array.shape, array.dtype)
+            out[...] = array
+            return self.xp.place(out) if self.several else out
+
+    def _empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        if self.several:
+            self.driver.is_current()
+        return aligned(shape, dtype)
 
     def to_host(self, array: Any) -> Any:
-        return np.array(array, order="C")
+        return np.array(on_host(array), order="C")
+
+    def receive(self, array: Any, source: Any) -> Any:
+        return self.from_host(source.to_host(array))
 
     def address(self, array: Any) -> int:
         return int(array.__array_interface__["data"][0])
 
+    def memory(self, array: Any) -> tuple[Any, Any]:
+        owner = array if array.base is None else array.base
+        return owner, owner
+
     def synchronize(self) -> None:
-        pass
+        self.synchronized += 1
+
+    def stream(self) -> int:
+        return self.driver.stream().ptr
+
+    def cuda_version(self) -> int:
+        return 12
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        old, THREAD.device = THREAD.device, self.id
+        try:
+            yield
+        finally:
+            THREAD.device = old
+
+    def elsewhere(self) -> bool:
+        return THREAD.device != self.id
 
     def backend(self) -> CudaBackend:
         return self._backend
@@ -129,7 +332,7 @@ class EmulatedDevice:
         return 1 << 30, 1 << 31
 
     def empty_cache(self) -> None:
-        pass
+        self._backend.arenas.release()
 
 
 def aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -140,22 +343,31 @@ def aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     return raw[skip : skip + nbytes].view(dtype).reshape(shape)
 
 
-_driver: EmulatedDriver | None = None
+_drivers: list[EmulatedDriver] = []
 
 
-def install() -> EmulatedDriver:
-    """Put the emulated device behind ``mx.gpu(0)``; compiled kernels are kept for the process."""
-    global _driver
-    if _driver is None:
-        _driver = EmulatedDriver()
-    driver = _driver
+def install(count: int = 1) -> EmulatedDriver:
+    """Put emulated devices behind ``mx.gpu(0)`` and so on; compiled kernels are kept for the process.
+
+    Returns:
+        The driver of gpu(0); ``drivers()`` has all.
+    """
+    while len(_drivers) < count:
+        _drivers.append(EmulatedDriver(device=len(_drivers)))
+        _drivers[-1].modules, _drivers[-1].sources = _drivers[0].modules, _drivers[0].sources
 
     def factory(device_id: int) -> EmulatedDevice:
-        return EmulatedDevice(device_id, driver)
+        assert device_id < count, f"there are {count} emulated GPUs"
+        return EmulatedDevice(device_id, _drivers[device_id], several=count > 1)
 
-    factory.count = 1  # type: ignore[attr-defined]
+    factory.count = count  # type: ignore[attr-defined]
     use_gpu_devices(factory)
-    return driver
+    return _drivers[0]
+
+
+def drivers() -> list[EmulatedDriver]:
+    """Those of all devices that were installed."""
+    return _drivers
 
 
 def uninstall() -> None:

@@ -280,9 +280,37 @@ def test_a_batch_for_each_device():
     assert results[0] == results[1]
 
 
-def test_devices_for_parts_of_a_graph_are_said_not_to_be():
-    with pytest.warns(UserWarning, match="each context runs all of it"):
-        mx.mod.Module(classifier(), group2ctxs={"a": mx.cpu(1)})
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, [[0, 0], [1, 1]]),
+        ({"u": mx.cpu(2), "v": mx.cpu(3)}, [[2, 3], [2, 3]]),
+        ({"u": [mx.cpu(2)], "v": [mx.cpu(3), mx.cpu(4)]}, [[2, 3], [2, 4]]),
+        ([{"u": mx.cpu(2), "v": mx.cpu(3)}, {"u": mx.cpu(4), "v": mx.cpu(5)}], [[2, 3], [4, 5]]),
+    ],
+)
+def test_devices_of_groups(given, expected):
+    with mx.AttrScope(ctx_group="u"):
+        a = sym.var("a") * 2
+    with mx.AttrScope(ctx_group="v"):
+        total = a + sym.var("b")
+    module = mx.mod.Module(total, ["a", "b"], None, context=TWO, group2ctxs=given)
+    module.bind([("a", (4, 5)), ("b", (4, 5))], inputs_need_grad=True)
+    module.init_params()
+    module.forward(Batch([nd.ones((4, 5))] * 2))
+    module.backward([nd.ones((4, 5))])
+    parts = list(zip(*module.get_input_grads(merge_multi_context=False), strict=True))
+    assert [[g.context.device_id for g in part] for part in parts] == expected
+    assert [np.unique(g.asnumpy()).tolist() for g in module.get_input_grads()] == [[2], [1]]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [([{}], "a dict for each of the 2 contexts"), ({"u": [mx.cpu()] * 3}, "group 'u'"), ("u", "a list of dicts or")],
+)
+def test_devices_of_groups_that_do_not_fit(given, message):
+    with pytest.raises(ValueError, match=message):
+        bound(context=TWO, group2ctxs=given)
 
 
 # -- gradients

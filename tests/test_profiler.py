@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from emulated import THREAD, install, uninstall
+from emulated_arrays import DeviceModule
 
 import hybridgpu as mx
 from hybridgpu import autograd, nd, profiler
@@ -46,6 +48,39 @@ def test_operators_are_counted(x):
     nd.sqrt(x)
     found = counts()
     assert found["sqrt"] == 1 and found["_plus_scalar"] == 2 and found["_contrib_boolean_mask"] == 1
+
+
+class FakeCuda:
+    """What the profiler asks of CuPy: the current stream of the current device."""
+
+    def __init__(self):
+        self.waited, self.runtime = [], self
+
+    def get_current_stream(self):
+        return self
+
+    def synchronize(self):
+        self.waited.append(THREAD.device)
+
+    def getDevice(self):  # noqa: N802 - CUDA's name
+        return THREAD.device
+
+
+def test_each_call_waits_for_its_own_device(monkeypatch):
+    install(2)
+    try:
+        ctx, cuda = mx.gpu(1), FakeCuda()
+        monkeypatch.setattr(DeviceModule, "cuda", cuda, raising=False)
+        net, _ = blocks()
+        net.collect_params().reset_ctx(ctx)
+        x = nd.ones((4, 3), ctx=ctx)
+        profiler.start()
+        net(x)
+        nd.sqrt(x)
+        profiler.stop()
+    finally:
+        uninstall()
+    assert len(cuda.waited) >= 2 and set(cuda.waited) == {1}
 
 
 def test_derivatives_are_counted(x):

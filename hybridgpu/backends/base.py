@@ -4,12 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any, Protocol
 
-from ..compiler.program import Program
+from ..compiler.program import HostStep, Program
 from ..compiler.target import Target
 
-__all__ = ["Backend", "BuildInfo", "Loaded", "NoPlaceError"]
+__all__ = ["Backend", "BuildInfo", "Loaded", "Mode", "NoPlaceError"]
+
+
+class Mode(Enum):
+    """How the calls of a program are repeated: what ``hybridize``'s flags ask for."""
+
+    FRESH = "fresh"  #: neither flag
+    KEPT = "kept"  #: static_alloc: the memory of intermediate results is kept between calls
+    GRAPH = "graph"  #: static_alloc and static_shape: kernels are started together, as a CUDA graph
 
 
 class NoPlaceError(RuntimeError):
@@ -38,8 +47,18 @@ class Loaded(Protocol):
     def info(self) -> BuildInfo:
         """What loading it cost."""
 
+    @property
+    def manner(self) -> str:
+        """How calls run, in words, for ``explain``; empty where there is only one way."""
+
+    def in_mode(self, mode: Mode) -> Loaded:
+        """The same program, called in another way."""
+
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Run on C-contiguous arrays of the backend's array module, writing ``outputs``."""
+
+    def describe(self, step: HostStep) -> str:
+        """What computes a library step of the program (or of a loop's body in it), '' if there was no choice."""
 
 
 class Backend(Protocol):

@@ -6,12 +6,17 @@ CuPy is imported when the first array on a GPU is made, never before.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ..context import Context
 from .base import Backend
+from .memory import copy
+
+if TYPE_CHECKING:
+    from .library import Library
 
 __all__ = ["Device", "HostDevice", "count_gpus", "device_of", "use_gpu_devices"]
 
@@ -21,17 +26,33 @@ class Device(Protocol):
 
     xp: Any  #: NumPy or CuPy
 
+    @property
+    def library(self) -> Library | None:
+        """What computes some primitives better than ``xp``, in programs and eagerly."""
+
     def from_host(self, array: Any) -> Any:
         """A copy of a NumPy array on the device."""
 
     def to_host(self, array: Any) -> Any:
         """A copy of a device array as a NumPy array of its own."""
 
+    def receive(self, array: Any, source: Device) -> Any:
+        """A copy of another device's array on this one."""
+
     def address(self, array: Any) -> int:
         """Where the array's data lies."""
 
+    def memory(self, array: Any) -> tuple[Any, Any]:
+        """Two objects, one of which everybody refers to who can reach the array's memory without the array."""
+
+    def current(self) -> AbstractContextManager[Any]:
+        """Makes this device the current one, in which its arrays are made and its kernels started."""
+
+    def elsewhere(self) -> bool:
+        """Whether another device is the current one."""
+
     def synchronize(self) -> None:
-        """Wait for everything that was started."""
+        """Wait for everything that was started, on every stream."""
 
     def backend(self) -> Backend | None:
         """The compiler for this device; None means the reference interpreter."""
@@ -43,19 +64,36 @@ class Device(Protocol):
         """Give unused memory back."""
 
 
+_nowhere = nullcontext()
+
+
 class HostDevice:
     """The CPU."""
 
     xp: Any = np
+    library: Library | None = None
 
     def from_host(self, array: Any) -> Any:
-        return np.array(array, order="C")
+        return copy(np, array)
 
     def to_host(self, array: Any) -> Any:
         return np.array(array, order="C")
 
+    def receive(self, array: Any, source: Device) -> Any:
+        return source.to_host(array)
+
     def address(self, array: Any) -> int:
         return int(array.__array_interface__["data"][0])
+
+    def memory(self, array: Any) -> tuple[Any, Any]:
+        owner = array if array.base is None else array.base
+        return owner, owner
+
+    def current(self) -> AbstractContextManager[Any]:
+        return _nowhere
+
+    def elsewhere(self) -> bool:
+        return False
 
     def synchronize(self) -> None:
         pass

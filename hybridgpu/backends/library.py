@@ -3,19 +3,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..compiler.ir.types import tensor_type
+from ..compiler.ir.graph import Node
+from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.primitives import TABLE
 from ..compiler.primitives.loop import drive
 from ..compiler.program import HostStep, Program
 from ..compiler.reference import evaluate_stored
 from ..dtypes import from_short
 
-__all__ = ["run_host_step"]
+__all__ = ["Declined", "Libraries", "Library", "Prepared", "prepare_step", "run_host_step", "special"]
+
+
+class Prepared(Protocol):
+    """One use of a primitive that a device's library computes."""
+
+    @property
+    def note(self) -> str:
+        """What computes it and why, for people."""
+
+    def __call__(self, operands: Sequence[Any], out: Any) -> bool:
+        """Compute into the C-contiguous ``out``; False, with nothing done, if the library cannot after all."""
+
+
+class Declined(NamedTuple):
+    """A use that the library leaves to the primitive's own evaluation."""
+
+    note: str
+
+    def __call__(self, operands: Sequence[Any], out: Any) -> bool:
+        return False
+
+
+class Library(Protocol):
+    """What a device computes better than its array module does. Programs and eager calls ask the same one."""
+
+    def prepare(
+        self, primitive: str, inputs: Sequence[TensorType], params: Mapping[str, Any], out: TensorType, operator: str
+    ) -> Prepared | None:
+        """Prepare a primitive for given types, once for all its calls; None if the library knows nothing of it.
+
+        Args:
+            operator: name for errors.
+        """
+
+    def offers(self, primitive: str) -> bool:
+        """True if programs gain by containing a primitive that only a library computes well."""
+
+
+class Libraries:
+    """Several libraries as one: the first that knows a primitive prepares it."""
+
+    def __init__(self, *libraries: Library) -> None:
+        self._all = libraries
+
+    def prepare(
+        self, primitive: str, inputs: Sequence[TensorType], params: Mapping[str, Any], out: TensorType, operator: str
+    ) -> Prepared | None:
+        """See :class:`Library`."""
+        for library in self._all:
+            found = library.prepare(primitive, inputs, params, out, operator)
+            if found is not None:
+                return found
+        return None
+
+    def offers(self, primitive: str) -> bool:
+        """See :class:`Library`."""
+        return any(library.offers(primitive) for library in self._all)
+
+
+def special(library: Library, xp: Any) -> Callable[..., Any]:
+    """The hook of :class:`~hybridgpu.compiler.reference.Interpreter` that asks ``library``."""
+
+    def evaluation(node: Node, inputs: Sequence[TensorType], params: Mapping[str, Any], out: TensorType) -> Any:
+        operator = node.prov.name or node.prov.op if node.prov else node.prim.name
+        prepared = library.prepare(node.prim.name, inputs, params, out, operator)
+        if prepared is None or isinstance(prepared, Declined):
+            return None
+
+        def run(_: Any, operands: Sequence[Any], params: Mapping[str, Any], out: TensorType) -> Any:
+            y = xp.empty(out.shape, out.dtype.np)
+            return y if prepared(operands, y) else node.prim.evaluate(xp, operands, params, out)
+
+        return run
+
+    return evaluation
+
+
+def prepare_step(library: Library | None, step: HostStep, program: Program) -> Prepared | None:
+    """What the library prepares for a step of a program."""
+    if library is None or step.body is not None:
+        return None
+    inputs = [
+        tensor_type((*shape[:-2], shape[-1], shape[-2]) if transposed else shape, from_short(program.buffers[b].dtype))
+        for b, shape, transposed in zip(step.inputs, step.input_shapes, step.transposed, strict=True)
+    ]
+    out = program.buffers[step.output]
+    type = tensor_type(out.shape, from_short(out.dtype))
+    return library.prepare(step.primitive, inputs, step.params, type, step.operator[1] or step.operator[0])
 
 
 def run_host_step(
@@ -24,6 +113,7 @@ def run_host_step(
     program: Program,
     xp: Any,
     body: Callable[[list[Any], list[Any]], None] | None = None,
+    prepared: Prepared | None = None,
 ) -> None:
     """Compute a primitive.
 
@@ -31,6 +121,7 @@ def run_host_step(
         array: (buffer number, shape) -> array over the buffer's memory.
         xp: NumPy or CuPy.
         body: runs one step of a loop: (inputs, outputs).
+        prepared: of the device's library, if that knows the primitive.
     """
     b = program.buffers[step.output]
     out = array(step.output, b.shape)
@@ -38,6 +129,8 @@ def run_host_step(
     for index, shape, transposed in zip(step.inputs, step.input_shapes, step.transposed, strict=True):
         x = array(index, shape)
         operands.append(x.swapaxes(-1, -2) if transposed else x)
+    if prepared is not None and prepared(operands, out):
+        return
     with np.errstate(all="ignore"):
         if body is not None:
             assert step.body is not None

@@ -72,6 +72,9 @@ def _gpu_lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("NVRTC", f"{found['nvrtc']}, compiles for sm_{architectures[0]} to sm_{architectures[-1]}"))
     else:
         lines.append(("NVRTC", next((t for w, t in found["search"] if w == "NVRTC"), "none (it comes with CuPy)")))
+    if found["gpus"]:
+        for name in ("cuDNN", "cuBLASLt"):
+            lines.append((name, found[name.lower()] or next(t for w, t in found["search"] if w == name)))
     return lines
 
 

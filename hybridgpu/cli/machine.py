@@ -99,11 +99,12 @@ def compiler(store: Store) -> dict[str, Any]:
 
 
 def cuda() -> dict[str, Any]:
-    """CuPy, driver, NVRTC and GPUs; where there is none, ``search`` says what was looked for.
+    """CuPy, driver, NVRTC, cuDNN, cuBLASLt and GPUs; where there is none, ``search`` says what was looked for.
 
     ``gpus`` holds for each device name, compute capability, memory in bytes and multiprocessors.
     """
-    found: dict[str, Any] = {"cupy": None, "driver": None, "nvrtc": None, "architectures": [], "gpus": []}
+    found: dict[str, Any] = dict.fromkeys(("cupy", "driver", "nvrtc", "cudnn", "cublaslt"))
+    found |= {"architectures": [], "gpus": []}
     found["search"] = gpu_search()
     cupy = _cupy()
     if cupy is None:
@@ -116,6 +117,26 @@ def cuda() -> dict[str, Any]:
         found["architectures"] = list(supported())
     except Exception as e:  # whatever a missing or broken library raises
         found["search"].append(["NVRTC", _one_line(e)])
+    try:
+        from ..backends.cuda.device import cudnn
+
+        library = cudnn()
+        if isinstance(library, str):
+            found["search"].append(["cuDNN", f"{library}; convolutions are unfolded for cuBLAS"])
+        else:
+            found["cudnn"] = library.version
+    except Exception as e:  # as above
+        found["search"].append(["cuDNN", _one_line(e)])
+    try:
+        from ..backends.cuda.device import cublaslt
+
+        products = cublaslt()
+        if isinstance(products, str):
+            found["search"].append(["cuBLASLt", f"{products}; large products are CuPy's"])
+        else:
+            found["cublaslt"] = products.version
+    except Exception as e:  # as above
+        found["search"].append(["cuBLASLt", _one_line(e)])
     if not cupy.cuda.is_available():
         return found
     runtime = cupy.cuda.runtime

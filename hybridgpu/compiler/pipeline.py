@@ -12,13 +12,16 @@ from .codegen.render import kernel_text
 from .ir.graph import Graph, Node
 from .ir.types import TensorType
 from .ir.verify import verify
+from .passes.epilogues import join_epilogues
 from .passes.fuse import FusionPlan, Group, fuse
-from .passes.materialize import base, blas_layout, materialize, strided
-from .passes.plan import place
+from .passes.materialize import PRODUCTS, base, blas_layout, materialize, strided
+from .passes.plan import least, place
 from .passes.simplify import simplify
+from .passes.split import split_reductions
 from .program import Buffer, HostStep, KernelInfo, KernelStep, Program
 from .schedule.axes import normalize
 from .schedule.conv import schedule_conv, wants_conv_kernel
+from .schedule.foreach import together
 from .schedule.kernel import Kernel
 from .schedule.map import schedule_map
 from .schedule.matmul import schedule_matmul, wants_kernel
@@ -49,6 +52,12 @@ def compile_graph(
     if checking:
         verify(graph)
     seen("02_simplified", graph)
+    graph = split_reductions(graph, target)
+    if checking:
+        verify(graph)
+    graph = join_epilogues(graph, target, lambda node: _wants_kernel(target, node))
+    if checking:
+        verify(graph)
     ready = materialize(graph, lambda node: _wants_kernel(target, node))
     if checking:
         verify(ready.graph)
@@ -57,7 +66,10 @@ def compile_graph(
     seen("04_groups", plan)
     # what has no elements needs no kernel
     groups = [g for g in plan.groups if g.library or any(n.size for n in g.at)]
-    scheduled = [(g, _schedule(g, ready.graph, plan, target)) for g in groups]
+    readers = _readers(plan)
+    wanted = frozenset(ready.graph.outputs)
+    scheduled = [(g, _schedule(g, _stored(g, wanted, readers), target)) for g in groups]
+    scheduled = together(scheduled, target)
     seen("05_kernels", [k for _, k in scheduled if k])
     program = _assemble(graph, ready.graph, ready.types, plan, scheduled, target, fixed)
     seen("06_program", program)
@@ -68,11 +80,10 @@ def _wants_kernel(target: Target, node: Node) -> bool:
     return wants_conv_kernel(target, node) if node.prim.name == "conv" else wants_kernel(target, node)
 
 
-def _schedule(group: Group, graph: Graph, plan: FusionPlan, target: Target) -> Kernel | None:
+def _schedule(group: Group, stored: list[Node], target: Target) -> Kernel | None:
     """The kernel of a group, None for a library call."""
     if group.library is not None:
         return None
-    stored = _stored(group, graph, plan)
     program = scalar_program(group, stored)
     members = sorted(group.at, key=lambda n: n.index)
     if group.contract is not None and group.contract.prim.name == "conv":
@@ -85,13 +96,19 @@ def _schedule(group: Group, graph: Graph, plan: FusionPlan, target: Target) -> K
     return schedule_map(program, target, members)
 
 
-def _stored(group: Group, graph: Graph, plan: FusionPlan) -> list[Node]:
-    """Members that something outside the group reads."""
-    wanted = set(graph.outputs)
-    for other in plan.groups:
-        if other is not group:
-            wanted.update(other.pending)
-    return sorted((n for n in group.at if n in wanted), key=lambda n: n.index)
+def _readers(plan: FusionPlan) -> dict[Node, list[Group]]:
+    """The groups that read a node from memory."""
+    found: dict[Node, list[Group]] = {}
+    for group in plan.groups:
+        for node in group.pending:
+            found.setdefault(node, []).append(group)
+    return found
+
+
+def _stored(group: Group, outputs: frozenset[Node], readers: dict[Node, list[Group]]) -> list[Node]:
+    """Members that are results, or that another group reads."""
+    wanted = [n for n in group.at if n in outputs or any(g is not group for g in readers.get(n, ()))]
+    return sorted(wanted, key=lambda n: n.index)
 
 
 def _origin(node: Node) -> tuple[str, str, str]:
@@ -135,18 +152,21 @@ def _assemble(
         if kernel is None:
             steps.append(_host_step(group, where, target))
             continue
-        name, text = kernel_text(kernel)
+        name, text = kernel_text(kernel, target.numeric)
         if name not in by_name:
             by_name[name] = len(kernels)
             operators = list(dict.fromkeys(_origin(m) for m in kernel.members))
             launch = asdict(kernel.launch) if kernel.launch else None
-            kernels.append(KernelInfo(name, kernel.kind, text, kernel.headers, launch, operators, kernel.choice))
+            kernels.append(
+                KernelInfo(name, kernel.kind, text, kernel.headers, launch, operators, kernel.choice, target.numeric)
+            )
         bound = tuple(where[n] for n in (*inputs, *outputs))
         steps.append(
             KernelStep(by_name[name], bound, kernel.extents, len(outputs), kernel.bytes_read, kernel.bytes_written)
         )
     temporary = list(first)
-    offsets, arena = place([(first[n], last[n], n.type.nbytes) for n in temporary])
+    lifetimes = [(first[n], last[n], n.type.nbytes) for n in temporary]
+    offsets, arena = place(lifetimes)
     for node, offset in zip(temporary, offsets, strict=True):
         buffers[where[node]].index = offset
     program = Program(
@@ -158,10 +178,12 @@ def _assemble(
         buffers=buffers,
         kernels=kernels,
         steps=steps,
-        arena_bytes=arena if temporary else 0,
+        arena_bytes=arena,
+        arena_least=least(lifetimes),
         cuts=[(_label(c.producer), _label(c.consumer), c.rule, c.reason) for c in plan.cuts],
         graph=str(source),
         fixed=sorted(fixed),
+        numeric=target.numeric,
     )
     if target.name == "cpu":
         cpu_source(program)
@@ -174,16 +196,16 @@ def _label(node: Node) -> str:
 
 def _library_operands(node: Node) -> list[tuple[Node, tuple[int, ...], bool]]:
     """For each operand of a library call: the node in memory, its shape there, and if it is transposed."""
-    if node.prim.name != "dot":
+    if node.prim.name not in PRODUCTS:
         return [(base(i), i.shape, False) for i in node.inputs]
     found = []
-    for operand in node.inputs:
+    for operand in node.inputs[:2]:
         view = strided(operand)
         assert view is not None
         transposed = bool(blas_layout(operand, view))
         shape = operand.shape
         found.append((view[0], (*shape[:-2], shape[-1], shape[-2]) if transposed else shape, transposed))
-    return found
+    return found + [(base(i), i.shape, False) for i in node.inputs[2:]]
 
 
 def _library_nodes(group: Group) -> tuple[list[Node], list[Node]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 __all__ = ["Buffer", "HostStep", "KernelInfo", "KernelStep", "Program"]
 
+_MOST = 512  #: pointers that an entry takes one by one; foreign calls have a limit
 VERSION = 1  #: of the stored form; part of every cache key
 
 
@@ -44,6 +45,7 @@ class KernelInfo:
     launch: dict[str, int] | None
     operators: list[tuple[str, str, str]]
     choice: dict[str, Any]
+    numeric: str = "strict"  #: the mode that it is compiled in
 
 
 @dataclass
@@ -82,12 +84,14 @@ class Program:
         output_buffers: the buffer of each result.
         buffers, kernels, steps: see the classes.
         arena_bytes: size of the memory for intermediate results.
+        arena_least: what lives at the fullest step, which no placement can do without.
         source: CPU: the translation units (codegen/program.py); CUDA: empty (kernels are compiled from their texts).
         segments: CPU: for each run of consecutive kernels, (first step, last step + 1).
         table: CPU: (what it is, value) of the numbers that a call reads from memory.
         cuts: (producer, consumer, rule, reason) of what was not fused.
         graph: the printed graph after simplification.
         fixed: positions of inputs whose memory stays where it is (parameters).
+        numeric: the mode that it is compiled in, see Target.
     """
 
     name: str
@@ -99,12 +103,14 @@ class Program:
     kernels: list[KernelInfo]
     steps: list[KernelStep | HostStep]
     arena_bytes: int
+    arena_least: int = 0
     source: str = ""
     segments: list[tuple[int, int]] = field(default_factory=list)
     table: list[tuple[str, int]] = field(default_factory=list)
     cuts: list[tuple[str, str, str, str]] = field(default_factory=list)
     graph: str = ""
     fixed: list[int] = field(default_factory=list)
+    numeric: str = "strict"
 
     @property
     def bytes_moved(self) -> int:
@@ -123,6 +129,11 @@ class Program:
         used = {b for s in self.steps for b in (s.buffers if isinstance(s, KernelStep) else s.inputs)}
         read = sum(b.nbytes for i, b in enumerate(self.buffers) if b.place == "input" and i in used)
         return read + sum(self.buffers[b].nbytes for b in self.output_buffers)
+
+    @property
+    def packed(self) -> bool:
+        """CPU: True if entries take one array of pointers, first those to inputs that may move, then to outputs."""
+        return len(self.inputs) - len(self.fixed) + len(self.outputs) > _MOST
 
     def to_json(self) -> dict[str, Any]:
         """A form that ``json`` can write; :meth:`from_json` reads it back."""

@@ -32,8 +32,15 @@ class Interpreter:
     Results are C-contiguous arrays that share no memory with the arguments or each other.
     """
 
-    def __init__(self, graph: Graph, xp: Any = np, wide: bool = False) -> None:
-        """``wide`` evaluates every float in float64, whatever its declared type."""
+    def __init__(
+        self, graph: Graph, xp: Any = np, wide: bool = False, special: Callable[..., Any] | None = None
+    ) -> None:
+        """
+        Args:
+            wide: evaluate every float in float64, whatever its declared type.
+            special: (node, types of its operands as they are held, params, its type) -> what evaluates it on this
+                device, with the arguments of ``Primitive.evaluate``; None for the primitive's own evaluation.
+        """
         self.graph, self._xp = graph, xp
         plain = not wide and _moves_only(graph)
         slot: dict[Node, int] = {}
@@ -53,6 +60,9 @@ class Interpreter:
                         params = {"dtype": f64}
                 elif not plain and any(n.dtype is bf16 for n in (node, *node.inputs)):
                     run, params, type = _in_float32(node)
+                if special is not None:
+                    held = [i.type if plain else _held_type(i.type, wide) for i in node.inputs]
+                    run = special(node, held, params, type) or run
                 self._steps.append((run, [slot[i] for i in node.inputs], params, type, slot[node]))
         self._inputs = [
             (

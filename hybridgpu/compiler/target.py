@@ -7,9 +7,9 @@ of every cache key, so changing one recompiles.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-__all__ = ["CPU", "CUDA", "Target"]
+__all__ = ["CPU", "CUDA", "Target", "cuda_target"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,13 @@ class Target:
         max_arguments: pointers a kernel may take.
         max_nodes: primitives a kernel may hold.
         register_row: longest row whose values a kernel keeps on chip, in bytes a value.
+        multiprocessors, registers, resident_threads: CUDA: how many there are, and what each has.
+        shared_bytes, shared_total: CUDA: shared memory that one block may have, and that all of a multiprocessor have.
+        thread_items: CUDA: most elements of a row that a thread keeps in registers.
+        part_elements: CUDA: fewest elements of a part of a row whose parts are reduced on their own.
+        cluster_blocks: CUDA: most blocks that may read each other's shared memory, 1 where there are no clusters.
+        library_epilogues: a library's products may add a row to every row of the result, at no cost.
+        numeric: how results are rounded, one of settings.NUMERIC_MODES.
     """
 
     name: str
@@ -33,7 +40,57 @@ class Target:
     max_arguments: int = 28
     max_nodes: int = 256
     register_row: int = 64 * 1024
+    multiprocessors: int = 1
+    registers: int = 65536
+    resident_threads: int = 2048
+    shared_bytes: int = 0
+    shared_total: int = 0
+    thread_items: int = 32
+    part_elements: int = 4096
+    cluster_blocks: int = 1
+    library_epilogues: bool = False
+    numeric: str = "strict"
+
+    def with_numeric(self, numeric: str) -> Target:
+        """The same machine in another numeric mode."""
+        return self if numeric == self.numeric else replace(self, numeric=numeric)
 
 
 CPU = Target("cpu", op_seconds=3e-11, byte_seconds=2.5e-11, launch_seconds=1e-8)
-CUDA = Target("cuda", op_seconds=1e-13, byte_seconds=3e-13, launch_seconds=2e-6)
+
+_KIB = 1024
+#: compute capability -> (shared memory of a block, of a multiprocessor in KiB, resident threads). Unknown ones have
+#: those of the newest that is older.
+_CUDA = {
+    70: (96, 96, 2048),
+    75: (64, 64, 1024),
+    80: (163, 164, 2048),
+    86: (99, 100, 1536),
+    87: (163, 164, 1536),
+    89: (99, 100, 1536),
+    90: (227, 228, 2048),
+    100: (227, 228, 2048),
+    120: (99, 100, 1536),
+}
+_CLUSTERS = range(90, 120)  #: compute capabilities with clusters …
+_PORTABLE = 8  #: … of so many blocks on every device
+
+
+def cuda_target(arch: str, multiprocessors: int) -> Target:
+    """The target for ``arch`` such as 'sm_90' (or 'compute_90') with so many multiprocessors."""
+    capability = int("".join(c for c in arch.rpartition("_")[2] if c.isdigit()))
+    block, total, threads = _CUDA[max(c for c in _CUDA if c <= max(capability, min(_CUDA)))]
+    return Target(
+        "cuda",
+        op_seconds=1e-13,
+        byte_seconds=3e-13,
+        launch_seconds=2e-6,
+        multiprocessors=multiprocessors,
+        resident_threads=threads,
+        shared_bytes=block * _KIB,
+        shared_total=total * _KIB,
+        cluster_blocks=_PORTABLE if capability in _CLUSTERS else 1,
+    )
+
+
+CUDA = cuda_target("sm_90", 132)  #: an H100 or H200; a backend makes that of its device

@@ -9,7 +9,7 @@ from typing import Any
 from . import nn
 from .block import Block
 from .hybrid import HybridBlock
-from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict
+from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict, tensor_types
 from .symbol_block import SymbolBlock
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "SymbolBlock",
     "Trainer",
     "nn",
+    "tensor_types",
 ]
 
 _LATER = {"loss", "rnn", "data", "utils", "contrib", "model_zoo", "trainer"}

@@ -324,3 +324,12 @@ class Block:
         from .summary import print_summary
 
         print_summary(self, inputs)
+
+
+def __getattr__(name: str) -> Any:
+    # MXNet has all three kinds of blocks in this module; the other two stand above it
+    if name in ("HybridBlock", "SymbolBlock"):
+        from .. import gluon
+
+        return getattr(gluon, name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

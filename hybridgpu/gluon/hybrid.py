@@ -14,7 +14,8 @@ from ..locks import Lock
 from ..ndarray import NDArray
 from ..ndarray import save as save_arrays
 from ..provenance import block_scope
-from ..runtime.cached_op import FLAGS, CachedOp
+from ..runtime.cached_op import FLAGS, CachedOp, manner_of
+from ..settings import numeric_mode
 from ..symbol import Group, Symbol
 from ..symbol import var as make_var
 from ..symbol.inference import Inference
@@ -77,16 +78,32 @@ class HybridBlock(Block):
         inline_limit: int = 2,
         forward_bulk_size: int | None = None,
         backward_bulk_size: int | None = None,
+        numeric: str | None = None,
+        background: bool = False,
         **kwargs: Any,
     ) -> None:
         """Trace and compile at the next call (or stop doing so).
 
         Args:
             active: False returns to eager execution.
-            static_alloc, static_shape: accepted as MXNet has them (the second needs the first); memory is
-                always kept between calls, and the last call always prepared to be repeated.
+            static_alloc: on a GPU, keep the memory of intermediate results between calls, one block of it for each stream
+                (and thread, where several call at once), as large as the largest program needs; ``ctx.empty_cache()``
+                gives it back. Up to a megabyte is kept anyway, and everything on the CPU.
+            static_shape: on a GPU, start kernels together as a CUDA graph, in which only addresses are changed
+                between calls (needs ``static_alloc``); other shapes are prepared as usual. ``explain`` tells what
+                was made, and why where there is no graph. Results are the caller's with all flags.
             inline_limit, forward_bulk_size, backward_bulk_size: of MXNet's engine; without effect.
+            numeric: 'strict' rounds after every operation, as arrays do; 'fast' contracts and approximates. None
+                takes ``HYBRIDGPU_NUMERIC``, which is strict unless set. See docs/numbers.md.
+            background: compile in another thread; until a program is there, operators run one by one (which
+                ``compile_report`` says, too). Calls do not wait, and their results differ by roundings.
+
+        Raises:
+            MXNetError: another word for ``numeric``.
         """
+        if numeric is not None:
+            numeric_mode(numeric)
+        before = self._flags
         self._active = active
         self._flags = {
             "static_alloc": static_alloc,
@@ -94,9 +111,13 @@ class HybridBlock(Block):
             "inline_limit": inline_limit,
             "forward_bulk_size": forward_bulk_size,
             "backward_bulk_size": backward_bulk_size,
+            "numeric": numeric,
+            "background": background,
         }
         if clear:
             self._clear_cached_op()
+        elif self._flags != before:
+            self._cached_op = None  # the trace stays; calls are as the new flags say
         if active and (self._forward_hooks or self._forward_pre_hooks):
             import warnings
 
@@ -112,6 +133,8 @@ class HybridBlock(Block):
             inline_limit=inline_limit,
             forward_bulk_size=forward_bulk_size,
             backward_bulk_size=backward_bulk_size,
+            numeric=numeric,
+            background=background,
             **kwargs,
         )
         self._changed()
@@ -182,7 +205,7 @@ class HybridBlock(Block):
             raise RuntimeError(
                 f"the graph of {self.name} has inputs that are neither arguments nor parameters: {sorted(missing)}"
             )
-        self._cached_op = CachedOp(out, data, params, self.name)  # type: ignore[arg-type]
+        self._cached_op = CachedOp(out, data, params, self.name, *manner_of(self._flags))  # type: ignore[arg-type]
 
     def _position(self, name: str) -> str:
         number = int(name[4:] or 0)
@@ -191,8 +214,6 @@ class HybridBlock(Block):
     def _call_cached_op(self, args: tuple[Any, ...]) -> Any:
         flat, form = flatten(args, "input")
         if self._cached_op is None:
-            if self._flags.get("static_shape") and not self._flags.get("static_alloc"):
-                raise MXNetError("static_alloc must be True when static_shape is True")
             with _preparing:
                 if self._cached_op is None:
                     self._build_cached_op(args)

@@ -63,6 +63,7 @@ class DataParallelExecutorGroup:
         fixed_param_names: parameters without gradients.
         grad_req: 'write', 'add' or 'null', one for all arguments, a list or a dict.
         state_names: arguments that are states.
+        group2ctxs: devices of groups, see ``Module``.
 
     Raises:
         AssertionError: inputs with different batch sizes.
@@ -90,6 +91,7 @@ class DataParallelExecutorGroup:
         self.symbol, self.contexts, self.workload = symbol, list(contexts), list(workload)
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self.logger = logger
+        self.group2ctxs = _groups_of(group2ctxs, len(self.contexts))
         self.arg_names, self.aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
         self.output_names = symbol.list_outputs()
         self.param_names = list(param_names)
@@ -176,6 +178,7 @@ class DataParallelExecutorGroup:
             shared_arg_names=self.param_names,
             shared_exec=shared_group._first_execs[k] if shared_group is not None else None,
             shared_buffer=self.shared_data_arrays[k],
+            group2ctx=self.group2ctxs[k],
             **self._sliced(k),
         )
         assert isinstance(made, Executor)
@@ -374,3 +377,30 @@ class DataParallelExecutorGroup:
 
 def _pairs(given: Any) -> list[DataDesc]:
     return [x if isinstance(x, DataDesc) else DataDesc(*x) for x in given]
+
+
+def _groups_of(given: Any, count: int) -> list[dict[str, Context] | None]:
+    """For each context the devices of the groups.
+
+    Raises:
+        ValueError: lists of another length than there are contexts, or neither a dict nor a list.
+    """
+    if given is None:
+        return [None] * count
+    if isinstance(given, list):
+        if len(given) != count:
+            raise ValueError(f"group2ctxs needs a dict for each of the {count} contexts, but has {len(given)}")
+        return list(given)
+    if not isinstance(given, dict):
+        raise ValueError("group2ctxs must be a list of dicts or a dict of devices")
+    found: list[dict[str, Context] | None] = [{} for _ in range(count)]
+    for name, places in given.items():
+        spread = [places] * count if isinstance(places, Context) else list(places)
+        if len(spread) == 1:
+            spread *= count
+        if len(spread) != count:
+            raise ValueError(f"group2ctxs: group {name!r} needs a device for each of the {count} contexts")
+        for own, place in zip(found, spread, strict=True):
+            assert own is not None
+            own[name] = place
+    return found

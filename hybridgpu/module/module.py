@@ -33,7 +33,8 @@ class Module(BaseModule):
         work_load_list: how much each device does, in proportion.
         fixed_param_names: parameters that are not trained.
         state_names: arguments that are kept between batches (``set_states``).
-        group2ctxs: not supported: each device runs the whole Symbol.
+        group2ctxs: for each context the devices of the Symbol's groups, as ``simple_bind`` takes them: a list of dicts,
+            or one dict whose values are devices, or lists of a device for each context.
         compression_params: not supported by the stores of one process.
 
     Raises:
@@ -58,11 +59,7 @@ class Module(BaseModule):
         self._context = [context] if isinstance(context, Context) else list(context)
         self._work_load_list = list(work_load_list) if work_load_list is not None else [1] * len(self._context)
         assert len(self._work_load_list) == len(self._context), "work_load_list needs a number for each context"
-        if group2ctxs is not None:
-            warnings.warn(
-                "group2ctxs: operators of one Symbol are not spread over devices; each context runs all of it.",
-                stacklevel=2,
-            )
+        self._group2ctxs = group2ctxs
         self._symbol: Symbol = symbol
         self._data_names, self._label_names = list(data_names or ()), list(label_names or ())
         self._state_names, self._fixed_param_names = list(state_names or ()), list(fixed_param_names or ())
@@ -310,6 +307,7 @@ class Module(BaseModule):
             fixed_param_names=self._fixed_param_names,
             grad_req=grad_req,
             state_names=self._state_names,
+            group2ctxs=self._group2ctxs,
         )
         self._exec_group, self._data_shapes, self._label_shapes = group, data, labels
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad

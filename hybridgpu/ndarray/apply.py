@@ -14,7 +14,7 @@ from typing import Any
 from .. import recording
 from ..backends.devices import device_of
 from ..base import MXNetError
-from ..compiler.ir.graph import RANDOM_STATE, Graph
+from ..compiler.ir.graph import RANDOM_STATE, Graph, Provenance
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from ..context import Context, current_context
@@ -37,6 +37,7 @@ def operator_graph(op: Operator, values: Values, types: Sequence[TensorType], tr
     found = _graphs.get(key)
     if found is None:
         b = builder(training)
+        b.prov = Provenance(op.name, "")  # what errors name
         nodes = [b.input(t, n) for t, n in zip(types, op.input_names(values, len(types)), strict=False)]
         graph = b.finish(op.build(b, values, nodes), op.name.strip("_"))
         draws = bool(graph.inputs) and graph.inputs[-1].params["name"] == RANDOM_STATE
@@ -60,8 +61,8 @@ def apply_function(op: Operator, spelled: str, call: Bound) -> Any:
                 raise AssertionError(f"Argument {n} must have NDArray type, but got {x}")
         inputs = [x for x in inputs if x is not None]
     values = op.parse(call.attributes)
-    if not op.variadic:
-        wanted = len(op.input_names(values))
+    if not op.variadic or op.count_param:
+        wanted = values.as_dict()[op.count_param] if op.variadic else len(op.input_names(values))
         if len(inputs) != wanted:
             raise MXNetError(
                 f"Check failed: num_inputs == infered_num_inputs ({len(inputs)} vs. {wanted}) : "
@@ -87,6 +88,8 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
         MXNetError: inputs that do not fit, or that lie on different devices.
     """
     where = common_context(op, inputs) if inputs else ctx or current_context()
+    if not inputs and isinstance(out, NDArray) and values.as_dict().get("shape", ()) is None:
+        values = Values({**values.as_dict(), "shape": out.shape})  # what draws without a shape takes that of ``out``
     if op.python is not None:
         found = op.python(values, inputs)
         if out is not None:
@@ -94,6 +97,9 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
             return out
         return found[0] if len(found) == 1 else found
     device = device_of(where)
+    if device.elsewhere():
+        with device.current():
+            return apply(op, inputs, values, out, where)
     arrays = [x._data for x in inputs]
     if op.eager is not None:
         with _named(op, values, inputs):
@@ -114,14 +120,15 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
             from ..generator import next_state
 
             seed = device.from_host(next_state(where))
-            results = function.run(device.xp, [*arrays, seed])
+            results = function.run(device, [*arrays, seed])
         else:
             seed = None
-            results = function.run(device.xp, arrays)
+            results = function.run(device, arrays)
     visible = results[: op.num_visible(values)]
     track = recording.state.recording and tracked(inputs)
     if out is not None:
         wrapped, written = _targets(op, values, out), out
+        _on_one_device(op, wrapped, where)
         visible = results[: len(wrapped)]
         if recording.state.recording:
             for x in wrapped:
@@ -222,6 +229,20 @@ def _targets(op: Operator, values: Values, out: Any) -> list[NDArray]:
             f"{every} (all) or {seen} (visible only) outputs, but got {len(targets)} instead."
         )
     return targets
+
+
+def _on_one_device(op: Operator, targets: Sequence[NDArray], where: Context) -> None:
+    """
+    Raises:
+        MXNetError: ``out`` is not where the operator computes.
+    """
+    for target in targets:
+        ctx = target._type.ctx
+        if ctx is not where and 2 in (ctx.device_typeid, where.device_typeid) and ctx != where:
+            raise MXNetError(
+                f"operator {op.name}: out must be where the result is computed, but it is on {ctx} and the result on {where}\n"
+                f"Give an array on {where}, or leave out= away and copy the result."
+            )
 
 
 def write_out(results: Sequence[Any], targets: Sequence[NDArray], exact: bool) -> None:

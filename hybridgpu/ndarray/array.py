@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import memory
 from ..backends.devices import device_of
 from ..base import numeric_types
 from ..compiler.ir.types import TensorType, tensor_type
@@ -71,7 +72,9 @@ def wrap(data: Any, ctx: Context) -> NDArray:
 def empty(shape: tuple[int, ...], ctx: Context | None = None, dtype: Any = np.float32) -> NDArray:
     """An uninitialised array."""
     where = ctx or current_context()
-    return wrap(device_of(where).xp.empty(shape, dtype_of(dtype).np), where)
+    device = device_of(where)
+    with device.current():
+        return wrap(memory.empty(device.xp, shape, dtype_of(dtype).np), where)
 
 
 def _binary(operator: str, scalar: str, reverse_scalar: str | None = None, reflected: bool = False) -> Any:
@@ -290,7 +293,11 @@ class NDArray:
             from .tape import record_call
 
             def move(x: NDArray) -> list[NDArray]:
-                return [wrap(device_of(other).from_host(x.asnumpy()) if _moves(x, other) else x._data.copy(), other)]
+                device, own = device_of(other), device_of(x._type.ctx)
+                if _moves(x, other):
+                    return [wrap(device.receive(x._data, own), other)]
+                with own.current():
+                    return [wrap(memory.copy(device.xp, x._data), other)]
 
             return record_call(move, lambda g: [g.copyto(self.context)], [self])[0]
         if not isinstance(other, NDArray):
@@ -307,10 +314,10 @@ class NDArray:
                 f"Incompatible attr in node  at 0-th output: expected {shape_text(self.shape)}, got "
                 f"{shape_text(other.shape)}\ncopyto needs an array of the same shape: write other[:] = x to broadcast."
             )
-        if _moves(self, other.context):
-            other._data[...] = device_of(other.context).from_host(self.asnumpy())
-        else:
-            other._data[...] = self._data
+        device = device_of(other.context)
+        moved = device.receive(self._data, device_of(self._type.ctx)) if _moves(self, other.context) else self._data
+        with device.current():
+            other._data[...] = moved
         return other
 
     def copy(self) -> NDArray:
@@ -349,7 +356,8 @@ class NDArray:
         from .. import recording
 
         device = device_of(self._type.ctx)
-        zero = wrap(device.xp.zeros(self.shape, self._data.dtype), self._type.ctx)
+        with device.current():
+            zero = wrap(device.xp.zeros(self.shape, self._data.dtype), self._type.ctx)
         recording.mark_variables([self], [zero], grad_req)
 
     def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True) -> None:
@@ -560,7 +568,7 @@ class NDArray:
 
 
 def _moves(x: NDArray, target: Context) -> bool:
-    """True if the data must travel through the host."""
+    """True if the data must travel from one memory to another."""
     own = x.context
     return (own.device_typeid == 2 or target.device_typeid == 2) and own != target
 

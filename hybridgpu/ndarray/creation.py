@@ -54,7 +54,7 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
     except TypeError:
         raise TypeError("source_array must be array like object") from None
     with np.errstate(all="ignore"):
-        return wrap(device_of(where).from_host(host.astype(target.np)), where)
+        return wrap(device_of(where).from_host(host.astype(target.np, copy=False)), where)
 
 
 def _made(name: str, ctx: Context | None, out: NDArray | None = None, **attributes: Any) -> NDArray:
@@ -230,7 +230,9 @@ def from_dlpack(dlpack: Any) -> NDArray:
     kind, number = dlpack.__dlpack_device__()
     if int(kind) == 2:
         ctx = Context("gpu", number)
-        return wrap(Taken(dlpack).array(device_of(ctx).xp), ctx)
+        device = device_of(ctx)
+        with device.current():
+            return wrap(Taken(dlpack).array(device.xp), ctx)
     data = Taken(dlpack).array(np, writable=bare)
     return wrap(data if data.flags.c_contiguous else np.ascontiguousarray(data), Context("cpu", 0))
 

@@ -17,6 +17,7 @@ from ..backends.devices import device_of
 from ..base import MXNetError, is_integer, numeric_types
 from ..dtypes import holds_numbers
 from .array import NDArray, wrap
+from .placing import on_its_device
 from .tape import record_call, tracked
 
 __all__ = ["get_item", "set_item"]
@@ -32,6 +33,7 @@ def get_item(x: NDArray, key: Any) -> NDArray:
 def _spread(g: NDArray, key: Any, like: NDArray) -> NDArray:
     """The transpose of ``like[key]``: zeros with the cotangent added where the elements came from."""
 
+    @on_its_device
     def forward(a: NDArray) -> list[NDArray]:
         xp = device_of(a.context).xp
         y = xp.zeros(like.shape, a._data.dtype)
@@ -50,6 +52,7 @@ def _as_tuple(index: Any) -> tuple[Any, ...]:
     return index if isinstance(index, tuple) else (index,)
 
 
+@on_its_device
 def part(x: NDArray, key: Any) -> NDArray:
     """``x[key]``, not recorded.
 
@@ -82,6 +85,7 @@ def part(x: NDArray, key: Any) -> NDArray:
     return wrap(values, x.context)
 
 
+@on_its_device
 def set_item(x: NDArray, key: Any, value: Any) -> None:
     """``x[key] = value``: broadcast and converted to the type of x.
 
@@ -108,7 +112,7 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
         ):
             values = value._data
         else:
-            values = device.from_host(value.asnumpy())
+            values = device.receive(value._data, device_of(value.context))
     elif isinstance(value, numeric_types):
         values = value
     else:

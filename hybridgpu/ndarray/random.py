@@ -25,9 +25,9 @@ def _call(name: str, inputs: list[Any], attributes: dict[str, Any], rest: dict[s
         if not isinstance(x, NDArray):
             raise AssertionError(f"Argument {n} must have NDArray type, but got {x}")
     if not inputs and isinstance(out, NDArray):
-        attributes.setdefault("shape", out.shape)
-        if "dtype" not in attributes:
-            attributes["dtype"] = out.dtype
+        attributes.setdefault("dtype", out.dtype)
+    elif not inputs:
+        attributes.setdefault("shape", (1,))
     return apply(op, inputs, op.parse({**attributes, **rest}), out, ctx)
 
 

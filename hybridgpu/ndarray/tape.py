@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..backends.devices import device_of
+import numpy as np
+
+from ..backends.devices import Device, device_of
+from ..backends.library import special
 from ..base import MXNetError
 from ..compiler.ir.graph import Graph
 from ..compiler.passes.differentiate import differentiate
@@ -21,6 +24,7 @@ from ..compiler.reference import Interpreter
 from ..context import Context
 from ..recording import GradientInfo, history, state
 from .array import NDArray, wrap
+from .placing import zeros_on
 
 __all__ = [
     "Function",
@@ -81,7 +85,7 @@ class Node:
     def zeros(self, k: int) -> NDArray:
         """A zero cotangent of result ``k``."""
         t = self.types[k]
-        return wrap(device_of(t.ctx).xp.zeros(t.shape, t.dtype.np), t.ctx)
+        return zeros_on(t.ctx, t.shape, t.dtype.np)
 
 
 def blend(target: Any, value: Any, keep: float) -> None:
@@ -100,14 +104,21 @@ class Function:
 
     def __init__(self, graph: Graph, draws: bool) -> None:
         self.graph, self.draws = graph, draws
-        self._runs: dict[int, Interpreter] = {}
+        self._runs: dict[Device, Interpreter] = {}
         self._derivatives: dict[Any, tuple[Function, tuple[int, ...], tuple[int | None, ...]]] = {}
 
-    def run(self, xp: Any, arrays: Sequence[Any]) -> list[Any]:
-        """Results for device arrays, the random state last."""
-        run = self._runs.get(id(xp))
+    def run(self, device: Device, arrays: Sequence[Any]) -> list[Any]:
+        """Results for arrays of the device, the random state last."""
+        if device.elsewhere():
+            with device.current():
+                return self._run(device, arrays)
+        return self._run(device, arrays)
+
+    def _run(self, device: Device, arrays: Sequence[Any]) -> list[Any]:
+        run = self._runs.get(device)
         if run is None:
-            run = self._runs[id(xp)] = Interpreter(simplify(self.graph), xp)
+            hook = None if device.library is None else special(device.library, device.xp)
+            run = self._runs[device] = Interpreter(simplify(self.graph), device.xp, special=hook)
         return run(*arrays)
 
     def derivative(
@@ -154,8 +165,9 @@ class WritingCall(Node):
                 # compiled code trusts what it is given
                 raise MXNetError(f"a gradient of type {c._type.tensor!r} arrived where {t.tensor!r} is needed")
         found = self._gradients(cotangents, wanted)
-        for write in self.writes:  # last: the derivative may read what they change
-            blend(*write)
+        with device_of(self.ctx).current():
+            for write in self.writes:  # last: the derivative may read what they change
+                blend(*write)
         self.writes.clear()
         return found
 
@@ -218,7 +230,7 @@ def run_function(function: Function, arrays: Sequence[NDArray], ctx: Context, se
     raw = [a._data for a in arrays]
     if function.draws:
         raw.append(seed)
-    results = [wrap(r, ctx) for r in function.run(device_of(ctx).xp, raw)]
+    results = [wrap(r, ctx) for r in function.run(device_of(ctx), raw)]
     if tracked(arrays):
         FunctionCall(function, arrays, results, ctx, seed)
     return results
@@ -346,7 +358,9 @@ def _head_gradient(head: NDArray, given: NDArray | None) -> NDArray:
         MXNetError: ``given`` has another size, element type or device than the head.
     """
     if given is None:
-        return wrap(device_of(head.context).xp.ones(head.shape, head._data.dtype), head.context)
+        device = device_of(head.context)
+        with device.current():
+            return wrap(device.xp.ones(head.shape, head._data.dtype), head.context)
     if given.size != head.size:
         raise MXNetError(f"a head gradient has shape {given.shape}, its head {head.shape}")
     if given._type.dtype is not head._type.dtype:
@@ -363,7 +377,13 @@ def _head_gradient(head: NDArray, given: NDArray | None) -> NDArray:
 
 
 def _accumulate(found: dict[Any, NDArray], key: Any, g: NDArray) -> None:
-    found[key] = found[key] + g if key in found else g
+    old = found.get(key)
+    if old is None:
+        found[key] = g
+    elif g.dtype == np.bool_:  # as in compiled programs: any of them
+        found[key] = wrap(old._data | g._data, g.context)
+    else:
+        found[key] = old + g
 
 
 def _run(order: Sequence[Node], found: dict[Any, NDArray], leaves: dict[Any, GradientInfo], retain: bool) -> None:
@@ -395,10 +415,11 @@ def _deliver(leaf: GradientInfo, gradient: NDArray | None) -> None:
     """Write a gradient into the buffer of a variable."""
     target = leaf.grad._data
     leaf.fresh = True
-    if leaf.grad_req == "add":
-        if gradient is not None:
-            target += gradient._data
-    elif gradient is None:
-        target[...] = 0
-    else:
-        target[...] = gradient._data
+    with device_of(leaf.grad.context).current():
+        if leaf.grad_req == "add":
+            if gradient is not None:
+                target += gradient._data
+        elif gradient is None:
+            target[...] = 0
+        else:
+            target[...] = gradient._data

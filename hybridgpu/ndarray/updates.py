@@ -49,6 +49,11 @@ def adamw_update(
     rescale_grad: Any,
     lr: float,
     eta: float,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    wd: float = 0,
+    clip_gradient: float = -1,
     out: Any = None,
     **attributes: Any,
 ) -> Any:
@@ -59,10 +64,14 @@ def adamw_update(
         rescale_grad: factor of the gradient, a number or an array; nothing changes if it is 0 or not finite.
         lr, eta: learning rate, factor of the schedule.
         out: array that receives the new weight.
-        attributes: beta1, beta2, epsilon, wd, clip_gradient.
+        beta1, beta2: decay of the states.
+        epsilon, wd: added to the root of ``var``; decay of the weight.
+        clip_gradient: bound of the gradient's elements, none if negative.
     """
+    given = {"beta1": beta1, "beta2": beta2, "epsilon": epsilon, "wd": wd, "clip_gradient": clip_gradient}
+    given |= {"lr": lr, "eta": eta, **attributes}
     inputs = [weight, grad, mean, var, _factor(rescale_grad, weight)]
-    return _run("_adamw_update", inputs, {"lr": lr, "eta": eta, **attributes}, out)
+    return _run("_adamw_update", inputs, given, out)
 
 
 def mp_adamw_update(
@@ -74,12 +83,19 @@ def mp_adamw_update(
     rescale_grad: Any,
     lr: float,
     eta: float,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    wd: float = 0,
+    clip_gradient: float = -1,
     out: Any = None,
     **attributes: Any,
 ) -> Any:
     """``adamw_update`` of ``weight32``, a float copy of the weight."""
+    given = {"beta1": beta1, "beta2": beta2, "epsilon": epsilon, "wd": wd, "clip_gradient": clip_gradient}
+    given |= {"lr": lr, "eta": eta, **attributes}
     inputs = [weight, grad, mean, var, weight32, _factor(rescale_grad, weight)]
-    return _run("_mp_adamw_update", inputs, {"lr": lr, "eta": eta, **attributes}, out)
+    return _run("_mp_adamw_update", inputs, given, out)
 
 
 def multi_adamw_update(

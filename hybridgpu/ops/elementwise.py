@@ -430,7 +430,13 @@ for _name, (_word, _reverse) in _SCALAR.items():
 # -- variadic, selection
 
 
-@operator("add_n ElementWiseSum", "*args", params={"num_args": Int(0)}, same_shape=True, count_param="num_args")
+@operator(
+    "add_n ElementWiseSum",
+    "*args",
+    params={"num_args": Int(1, "Number of inputs to be summed.", low=1)},
+    same_shape=True,
+    count_param="num_args",
+)
 def add_n(b: Builder, p: Values, *args: Node) -> Node:
     """The sum of all inputs."""
     need_number(args[0])

@@ -157,10 +157,10 @@ def _resampled(b: Builder, x: Node, axis: int, new: int, interp: int) -> Node:
     old = x.shape[axis]
     if old == new:
         return x
-    position = b.iota((new,), 0, x.dtype)
-    if interp == 0:
-        at = b.min(b.floor(position * (old / new)), old - 1)
+    if interp == 0:  # in OpenCV's order and precision, which decide where a place lies between two pixels
+        at = b.min(b.floor(b.iota((new,), 0, f64) * (1 / (new / old))), old - 1)
         return _taken(b, x, at, axis)
+    position = b.iota((new,), 0, x.dtype)
     place = (position + 0.5) * (old / new) - 0.5
     shape = tuple(new if k == axis else 1 for k in range(x.ndim))
     if interp == 2:

@@ -148,11 +148,27 @@ def _softmax_inputs(p: Values) -> list[str]:
 
 
 def stable_softmax(b: Builder, x: Node, axis: int, log: bool = False) -> Node:
-    """softmax or its logarithm, shifted by the maximum."""
-    shifted = x - b.reduce("amax", x, (axis,), keepdims=True)
+    """softmax or its logarithm, shifted by the maximum, which the result does not depend on."""
+    shifted = x - b.stop_gradient(b.reduce("amax", x, (axis,), keepdims=True))
     powers = b.exp(shifted)
     total = b.sum(powers, (axis,), keepdims=True)
-    return shifted - b.log(total) if log else powers / total
+    y = shifted - b.log(total) if log else powers / total
+    return b.custom_gradient(y, x, rule="log_softmax" if log else "softmax", static=(axis,))
+
+
+@gradient_rule("softmax")
+def _softmax_gradient(
+    b: Builder, g: Node, y: Node, inputs: Sequence[Node], static: tuple[int, ...]
+) -> Sequence[Node | None]:
+    """From the result alone, as MXNet has it."""
+    return [y * (g - b.sum(g * y, static, keepdims=True))]
+
+
+@gradient_rule("log_softmax")
+def _log_softmax_gradient(
+    b: Builder, g: Node, y: Node, inputs: Sequence[Node], static: tuple[int, ...]
+) -> Sequence[Node | None]:
+    return [g - b.exp(y) * b.sum(g, static, keepdims=True)]
 
 
 def _softmax(b: Builder, p: Values, data: Node, length: Node | None, sign: float, log: bool) -> Node:

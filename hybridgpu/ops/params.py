@@ -127,11 +127,19 @@ class Int(Param):
     low: int | None = None
     expects: str = field(default="int", init=False)
 
+    def parse(self, name: str, value: Any) -> Any:
+        number = super().parse(name, value)
+        if self.low is not None and number is not None and number < self.low:
+            raise MXNetError(
+                f"value {number} for Parameter {name} should be greater equal to {self.low}\n{name}: {self.doc}"
+            )
+        return number
+
     def convert(self, value: Any) -> int:
         value = _literal(value)
         if isinstance(value, (bool, np.bool_)) or int(value) != value:
             raise ValueError
-        if not (-(1 << 63) if self.low is None else self.low) <= value < 1 << 63:
+        if not -(1 << 63) <= value < 1 << 63:
             raise ValueError
         return int(value)
 

@@ -365,7 +365,7 @@ def identity_like(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
 @operator(
     "khatri_rao",
     "*args",
-    params={"num_args": Int(0)},
+    params={"num_args": Int(1, "Number of input matrices.", low=1)},
     count_param="num_args",
     samples=(sample([(2, 3), (4, 3), (1, 3)], {"num_args": 3}),),
 )

@@ -99,6 +99,8 @@ class Operator:
         infer_dtypes: (values, input dtypes) -> input dtypes, filling in None where ``dtypes`` cannot say it.
         infer_inputs: (values, shapes) -> shapes, filling in None from what is known.
         infer_with_graphs: (values, subgraphs, shapes) -> shapes, for control flow.
+        unknown_axes: (values, axes of the first input) -> those axes of it whose extent, if unknown, leaves that of the
+            result unknown; where partial inference would say more than MXNet's.
         infer_from_results: (values, shapes, shapes of the results) -> shapes, the other way round.
         mutates: input index -> index of the result of ``lower`` whose value it takes after the call, or
             (values, training) -> :class:`Write` items; results beyond ``outputs`` exist for this only.
@@ -138,6 +140,7 @@ class Operator:
     infer_dtypes: Callable[[Values, list[DType | None]], list[DType | None]] | None = None
     infer_inputs: Callable[[Values, list[Any]], list[Any]] | None = None
     infer_with_graphs: Callable[[Values, Sequence[Any], list[Any]], Sequence[Any]] | None = None
+    unknown_axes: Callable[[Values, int], Iterable[int]] | None = None
     infer_from_results: Callable[[Values, list[Any], list[Any]], list[Any]] | None = None
     mutates: dict[int, int] | Callable[[Values, bool], Iterable[Write]] = field(default_factory=dict)
     mutates_in_backward: bool = False

@@ -77,7 +77,6 @@ def psroi_pooling(b: Builder, p: Values, data: Node, rois: Node) -> Node:
         "spatial_scale": _SCALE,
         "sampling_ratio": Int(-1, "samples along each axis of a bin; not positive: as many as it has elements"),
     },
-    differentiable=False,
     samples=(
         sample([(2, 2, 6, 7), (3, 6)], {"pooled_size": (2, 3), "spatial_scale": 1.0, "sampling_ratio": 2}, {1: (0, 1)}),
         sample([(1, 2, 6, 7), (3, 6)], {"pooled_size": (2, 2), "spatial_scale": 0.5}, {1: (0, 6)}),
@@ -86,7 +85,7 @@ def psroi_pooling(b: Builder, p: Values, data: Node, rois: Node) -> Node:
 def rroi_align(b: Builder, p: Values, data: Node, rois: Node) -> Node:
     """Means of interpolated samples in the bins of turned regions (batch index, x, y, width, height, degrees).
 
-    As in MXNet, it has no gradient.
+    As in MXNet, asking for its gradient is an error.
     """
     _check(p, data, rois, 6)
     if len(p.pooled_size) != 2 or min(p.pooled_size) < 1:

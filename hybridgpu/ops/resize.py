@@ -49,7 +49,7 @@ def _upsampling_shapes(p: Values, shapes: list[Any]) -> list[Any]:
         "num_filter": Int(0, "channels, of the bilinear kind"),
         "sample_type": Enum(doc="how new elements come about", choices=("bilinear", "nearest")),
         "multi_input_mode": Enum("concat", "what becomes of several inputs", choices=("concat", "sum")),
-        "num_args": Int(1, "number of inputs"),
+        "num_args": Int(1, "number of inputs", low=1),
         "workspace": Int(512, "accepted"),
     },
     count_param="num_args",

@@ -277,7 +277,7 @@ def _concat_from_result(p: Values, shapes: list[Any], results: list[Any]) -> lis
 @operator(
     "_rnn_param_concat",
     "*data",
-    params={"num_args": Int(0), "dim": Int(1, "axis to join along")},
+    params={"num_args": Int(1, "Number of inputs to be concated.", low=1), "dim": Int(1, "axis to join along")},
     count_param="num_args",
     infer_from_results=_concat_from_result,
     samples=(sample([(3,), (4,)], {"dim": 0}), sample([(2, 3), (2, 1)])),

@@ -57,7 +57,7 @@ def make_samplers(array: type, kind: str, call: Call, get_prob: bool) -> dict[st
 
     def randn(*shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, **kwargs: Any) -> Any:
         """Normal numbers, the extents as separate arguments."""
-        return normal(loc, scale, shape or None, dtype, **kwargs)
+        return normal(loc, scale, shape, dtype, **kwargs)
 
     def gamma(alpha: Any = 1, beta: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
         """Gamma with shape ``alpha`` and scale ``beta``."""

@@ -25,7 +25,10 @@ from .record import Sample, operator, sample, shape_text
 
 __all__: list[str] = []
 
-_DRAW: dict[str, Param] = {"shape": Shape((1,), "extents"), "dtype": Dtype(None, "element type, float32 by default")}
+_DRAW: dict[str, Param] = {
+    "shape": Shape(None, "extents; whatever the context asks for, if not given"),
+    "dtype": Dtype(None, "element type, float32 by default"),
+}
 _FLOATS = ("bfloat16", "float16", "float32", "float64")
 
 Draw = Callable[[Builder, tuple[int, ...], DType, list[Node]], Node]

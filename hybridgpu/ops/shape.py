@@ -298,7 +298,7 @@ def flip(b: Builder, p: Values, data: Node) -> Node:
 @operator(
     "Concat concat",
     "*data",
-    params={"num_args": Int(0), "dim": Int(1, "axis to join along")},
+    params={"num_args": Int(1, "Number of inputs to be concated.", low=1), "dim": Int(1, "axis to join along")},
     count_param="num_args",
     samples=(
         sample([(2, 3), (2, 1), (2, 4)]),
@@ -325,7 +325,7 @@ def concat(b: Builder, p: Values, *data: Node) -> Node:
 @operator(
     "stack",
     "*data",
-    params={"axis": Int(0, "position of the new axis"), "num_args": Int(0)},
+    params={"axis": Int(0, "position of the new axis"), "num_args": Int(1, "Number of inputs to be stacked.", low=1)},
     same_shape=True,
     count_param="num_args",
     samples=(

@@ -75,6 +75,7 @@ def slice_(b: Builder, p: Values, data: Node) -> Node:
         "end": Int(doc="position after the last", optional=True),
     },
     method="slice_axis",
+    unknown_axes=lambda p, ndim: [axis_of(p.axis, ndim)],
     samples=(
         sample([(4, 5)], {"axis": 1, "begin": 1, "end": 3}),
         sample([(4, 5)], {"axis": -2, "begin": -2, "end": None}),

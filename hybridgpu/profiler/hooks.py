@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import operator as custom
+from ..backends.devices import Device
 from ..ndarray import apply as eager
 from ..ndarray.tape import Function
 from ..ops import OPERATORS
@@ -79,8 +80,10 @@ class Hooks:
             setattr(*self._swaps.pop())
 
     def _function(self, old: Callable[..., Any]) -> Callable[..., Any]:
-        def run(function: Function, xp: Any, arrays: Sequence[Any]) -> Any:
-            return self._timed(operator_name(function.graph.name), xp, lambda: old(function, xp, arrays))
+        def run(function: Function, device: Device, arrays: Sequence[Any]) -> Any:
+            with device.current():
+                name = operator_name(function.graph.name)
+                return self._timed(name, device.xp, lambda: old(function, device, arrays))
 
         return run
 
@@ -120,7 +123,8 @@ class Hooks:
         def results(program: Compiled, arrays: Sequence[Any], seed: Any = None) -> Any:
             start = time.perf_counter_ns()
             found = old(program, arrays, seed)
-            place = _wait(program.device.xp)
+            with program.device.current():
+                place = _wait(program.device.xp)
             own = program.program.name if program.program else "graph"
             name = "".join([*scopes.names, scopes.graphs[-1] if scopes.graphs else own])
             self._trace.span("graph", name, place, start, time.perf_counter_ns())

@@ -8,31 +8,44 @@ eager execution in silence: a new signature compiles, and is reported with the i
 
 from __future__ import annotations
 
-import ctypes
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import recording
+from ..backends.base import Mode
+from ..base import MXNetError
 from ..context import Context
 from ..explain import Explanation, LibraryCall, StagedExplanation
 from ..locks import Lock
 from ..ndarray.array import ArrayType, NDArray
 from ..ndarray.tape import tracked
+from ..provenance import user_frame
+from ..settings import numeric_mode
 from ..symbol import Symbol
 from ..symbol.lowering import structure
 from ..symbol.node import topological
+from .background import Later
 from .epoch import epoch
-from .pool import OutputPool
+from .prepared import prepare
 from .program import Compiled, compiled
 from .stages import Stages, ends_program
 from .training import Training, training_program
 
-__all__ = ["FLAGS", "CachedOp"]
+__all__ = ["FLAGS", "CachedOp", "manner_of"]
 
-#: what ``hybridize`` takes, as MXNet's CachedOp
-FLAGS = ("static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size")
+#: what ``hybridize`` takes: what MXNet's CachedOp does, the numeric mode, and where to compile
+FLAGS = (
+    "static_alloc",
+    "static_shape",
+    "inline_limit",
+    "forward_bulk_size",
+    "backward_bulk_size",
+    "numeric",
+    "background",
+)
 
+_PREPARED = 8  #: signatures of a block whose prepared calls are kept
 _LIMIT = 256  #: signatures that a block remembers; others are looked up among those of all blocks
 _keeping = Lock()
 _WARN_AFTER = 16  #: signatures of one block after which the dimension that keeps changing is named
@@ -46,16 +59,28 @@ class CachedOp:
         data: names of the variables that are arguments, in call order.
         params: parameters by name.
         name: of the block, for reports.
+        mode: how calls are repeated on a GPU; this and the others as :func:`manner_of` gives them.
+        numeric: the numeric mode, the environment's for None.
+        background: programs are made in another thread, and operators run one by one until they are there.
     """
 
-    def __init__(self, symbol: Symbol, data: Sequence[str], params: Mapping[str, Any], name: str) -> None:
-        self.symbol, self.name = symbol, name
+    def __init__(
+        self,
+        symbol: Symbol,
+        data: Sequence[str],
+        params: Mapping[str, Any],
+        name: str,
+        mode: Mode = Mode.FRESH,
+        numeric: str | None = None,
+        background: bool = False,
+    ) -> None:
+        self.symbol, self.name, self.mode, self.numeric = symbol, name, mode, numeric_mode(numeric)
+        self.background = background
+        self._later: dict[Any, tuple[Later[Any], Any]] = {}  #: what is being made, and what answers meanwhile
         self.data = list(data)
         names = symbol.list_inputs()
         twice = [n for n in dict.fromkeys(names) if names.count(n) > 1]
         if twice:
-            from ..base import MXNetError
-
             raise MXNetError(
                 f"variable name {twice[0]!r} occurs twice in the graph of {name}; give the two variables different names"
             )
@@ -73,9 +98,10 @@ class CachedOp:
         self._seen: dict[Any, Compiled] = {}
         self._latest: tuple[list[ArrayType], bool, Compiled] | None = None  #: what the last call ran
         self._trained: dict[Any, Training] = {}
+        self._calls: dict[Compiled, tuple[int, Callable[..., Any] | None]] = {}  #: with the epoch they belong to
 
     def _stage(self, symbol: Symbol, names: list[str]) -> CachedOp:
-        return CachedOp(symbol, names, {}, f"{self.name} stage")
+        return CachedOp(symbol, names, {}, f"{self.name} stage", self.mode, self.numeric, self.background)
 
     # -- the general way
 
@@ -102,39 +128,67 @@ class CachedOp:
         key = (tuple(types), training, wanted)
         found = self._trained.get(key)
         if found is None:
-            reason = self._reason(types, training)
-            found = training_program(
-                self.symbol,
-                [t.tensor for t in types],
-                training,
-                wanted,
-                ctx,
-                self.fixed,
-                self.name,
-                reason,
-                self._structure,
-            )
-            _keep(self._trained, key, found)
-            self._last = (types, training)
+
+            def make(reason: str, interpreted: bool = False) -> Training:
+                plain = [t.tensor for t in types]
+                options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted)
+                return training_program(self.symbol, plain, training, wanted, ctx, *options).in_mode(self.mode)
+
+            found = self._made(key, types, training, make, self._trained)
         return found
+
+    def _made(
+        self,
+        key: Any,
+        types: list[ArrayType],
+        training: bool,
+        make: Callable[..., Any],
+        seen: dict[Any, Any],
+        wait: bool = False,
+    ) -> Any:
+        """A new signature's program, or what answers while it is made in the background."""
+        later = self._later.get(key)
+        if later is None:
+            reason = self._reason(types, training)
+            self._last = (types, training)
+            if not self.background:
+                found = make(reason)
+                _keep(seen, key, found)
+                return found
+            meanwhile = make(reason, True)
+            if not meanwhile.interpreted:  # another block of the same structure has it
+                _keep(seen, key, meanwhile)
+                return meanwhile
+
+            def done(found: Any) -> None:
+                _keep(seen, key, found)
+                self._later.pop(key, None)
+
+            later = Later(lambda: make(reason), done), meanwhile
+            _keep(self._later, key, later)
+            if later[0].finished:  # before it was kept
+                self._later.pop(key, None)
+        found = later[0].result(wait)
+        return later[1] if found is None else found
 
     def inputs(self, arrays: Sequence[NDArray], ctx: Context) -> list[NDArray]:
         """Arrays for all variables of the graph, parameters included."""
         return [arrays[s] if isinstance(s, int) else s.data(ctx) for s in self.sources]
 
-    def compiled_for(self, inputs: Sequence[NDArray], ctx: Context) -> Compiled:
-        """The program for the types of ``inputs``."""
+    def compiled_for(self, inputs: Sequence[NDArray], ctx: Context, wait: bool = False) -> Compiled:
+        """The program for the types of ``inputs``; ``wait`` for it if it is being made in the background."""
         training = recording.state.training
         types = [x._type for x in inputs]
         key = (tuple(types), training)
         found = self._seen.get(key)
         if found is None:
-            reason = self._reason(types, training)
-            found = compiled(
-                self.symbol, [t.tensor for t in types], training, ctx, self.fixed, self.name, reason, self._structure
-            )
-            _keep(self._seen, key, found)
-            self._last = (types, training)
+
+            def make(reason: str, interpreted: bool = False) -> Compiled:
+                plain = [t.tensor for t in types]
+                options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted)
+                return compiled(self.symbol, plain, training, ctx, *options).in_mode(self.mode)
+
+            found = self._made(key, types, training, make, self._seen, wait)
         self._latest = (types, training, found)
         return found
 
@@ -163,7 +217,7 @@ class CachedOp:
             warnings.warn(
                 f"block {self.name} has been prepared for {self._count} signatures; {worst} keeps changing. Kernels that do not depend on it "
                 "are reused, but padding it to a few sizes saves preparation time.",
-                stacklevel=6,
+                stacklevel=user_frame(),
             )
         return "; ".join(parts) or "another signature in between"
 
@@ -173,22 +227,17 @@ class CachedOp:
         """A function that repeats the last call with almost no Python, or None where there is none.
 
         It checks that the arguments have the same types, the training flag is the same and no
-        parameter moved; otherwise it calls ``slow``. Only single results on the host so far, of graphs that
-        read all their arguments.
+        parameter moved; otherwise it calls ``slow``, which has to be the same function for every call. See
+        runtime/prepared.py for the graphs that have one.
         """
         if self.stages is not None or self._latest is None or recording.state.recording:
             return None
         types, training, program = self._latest
-        if (
-            program.program is None
-            or program.draws
-            or program.writes
-            or len(program.outputs) != 1
-            or getattr(program.loaded, "single", None) is None
-            or not set(range(len(self.data))).issubset(s for s in self.sources if isinstance(s, int))
-        ):
-            return None
-        return _prepare(self, types, training, program, slow)
+        born, call = self._calls.get(program, (-1, None))
+        if born != epoch[0]:
+            born, call = epoch[0], prepare(self, types, training, program, slow)
+            _keep(self._calls, program, (born, call), _PREPARED)
+        return call
 
     # -- reports
 
@@ -197,7 +246,7 @@ class CachedOp:
         ctx = arrays[0].context
         inputs = self.inputs(arrays, ctx)
         if self.stages is None:
-            return Explanation(self.name, self.compiled_for(inputs, ctx))
+            return Explanation(self.name, self.compiled_for(inputs, ctx, wait=True))
         parts: list[Explanation | LibraryCall] = []
 
         def watch(what: Any, values: list[NDArray]) -> None:
@@ -221,7 +270,12 @@ class CachedOp:
         heads = [(n, k) for n, k in inner._heads if n.op is not None or monitor_all]
         group = Symbol(heads)
         program = compiled(
-            group, [x._type.tensor for x in inputs], recording.state.training, ctx, name=f"{self.name} monitored"
+            group,
+            [x._type.tensor for x in inputs],
+            recording.state.training,
+            ctx,
+            name=f"{self.name} monitored",
+            numeric=self.numeric,
         )
         values = program.run(inputs, ctx)
         of = {(id(n), k): v for (n, k), v in zip(heads, values, strict=True)}
@@ -239,10 +293,30 @@ class CachedOp:
         return found
 
 
-def _keep(programs: dict[Any, Any], key: Any, made: Any) -> None:
+def manner_of(flags: Mapping[str, Any]) -> tuple[Mode, str | None, bool]:
+    """Mode, numeric mode and background compilation, the last arguments of :class:`CachedOp`, that flags ask for.
+
+    Raises:
+        MXNetError: ``static_shape`` without ``static_alloc``.
+    """
+    alloc, shape = (_is_set(flags.get(name)) for name in ("static_alloc", "static_shape"))
+    if shape and not alloc:
+        raise MXNetError(
+            "Check failed: config_.static_alloc: static_alloc must be True when static_shape is True\n"
+            "Write static_alloc=True, static_shape=True, or neither."
+        )
+    mode = Mode.GRAPH if shape else Mode.KEPT if alloc else Mode.FRESH
+    return mode, flags.get("numeric"), _is_set(flags.get("background"))
+
+
+def _is_set(flag: Any) -> bool:
+    return str(flag).lower() in ("true", "1")  # MXNet takes flags as text, too
+
+
+def _keep(programs: dict[Any, Any], key: Any, made: Any, limit: int | None = None) -> None:
     """Remember a program; beyond the limit the oldest goes."""
     with _keeping:
-        if len(programs) >= _LIMIT:
+        if len(programs) >= (limit or _LIMIT) and key not in programs:
             del programs[next(iter(programs))]
         programs[key] = made
 
@@ -250,65 +324,3 @@ def _keep(programs: dict[Any, Any], key: Any, made: Any) -> None:
 def _wanted(x: NDArray) -> bool:
     info = recording.history(x)
     return info is not None and (info.node is not None or info.grad_req != "null")
-
-
-def _prepare(
-    op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Callable[..., Any]
-) -> Callable[..., Any]:
-    """Build the prepared call: every name it uses is a local of this function."""
-    loaded = made.loaded
-    entry, table = loaded.single, loaded.table
-    wanted = {s: t for s, t in zip(op.sources, types, strict=True) if isinstance(s, int)}
-    ctx = wanted[0].ctx
-    params = [op.sources[k].data(ctx) for k in sorted(op.fixed)]
-    pointers = loaded.pointers([p.address for p in params])
-    fixed = ctypes.addressof(pointers)
-    arguments = [s for s in op.sources if isinstance(s, int)]
-    pool = OutputPool(made.outputs[0], ctx)
-    take = pool.take
-    state, born = recording.state, epoch[0]
-    free, release = loaded._free, loaded.release
-    has_arena = bool(made.program and made.program.arena_bytes)
-    make_arena = loaded.arena
-    keep = (pointers, params)
-
-    if len(op.data) == 1 and arguments == [0] and not has_arena:
-        only = wanted[0]
-
-        def call_one(*args: Any) -> Any:
-            if len(args) == 1:
-                x = args[0]
-                if (
-                    x.__class__ is NDArray
-                    and x._type is only
-                    and epoch[0] == born
-                    and state.training is training
-                    and not state.recording
-                ):
-                    y = take()
-                    entry(0, table, fixed, x._address or x.address, y._address)
-                    return y
-            return slow(args)
-
-        call_one.keep = keep  # type: ignore[attr-defined]
-        return call_one
-
-    count = len(op.data)
-    in_order = [wanted[k] for k in range(count)]
-
-    def call_several(*args: Any) -> Any:
-        if len(args) == count and epoch[0] == born and state.training is training and not state.recording:
-            for x, t in zip(args, in_order):
-                if x.__class__ is not NDArray or x._type is not t:
-                    return slow(args)
-            y = take()
-            addresses = [args[k]._address or args[k].address for k in arguments]
-            arena = (free.pop() if free else make_arena()) if has_arena else (None, 0)
-            entry(arena[1], table, fixed, *addresses, y._address)
-            if has_arena:
-                release(arena)
-            return y
-        return slow(args)
-
-    call_several.keep = keep  # type: ignore[attr-defined]
-    return call_several

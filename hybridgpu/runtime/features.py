@@ -39,7 +39,6 @@ _PROCESSOR = {
 _ALWAYS = ["BLAS_OPEN", "LAPACK", "PROFILER", "INT64_TENSOR_SIZE"]
 #: abilities of MXNet's builds that no installation of hybridgpu has
 _NEVER = [
-    "CUDNN",
     "NCCL",
     "TENSORRT",
     "OPENMP",
@@ -58,11 +57,18 @@ _NEVER = [
 ]
 
 
+def _has_cudnn() -> bool:
+    from ..backends.cuda.device import cudnn
+
+    return not isinstance(cudnn(), str)
+
+
 def feature_list() -> list[Feature]:
     """All features with their state."""
     cuda, flags = num_gpus() > 0, set(cpu_features().split())
     return [
         Feature("CUDA", cuda),
+        Feature("CUDNN", cuda and _has_cudnn()),
         Feature("CUDA_RTC", cuda),  # kernels are always compiled at run time
         *(Feature(name, flag in flags) for name, flag in _PROCESSOR.items()),
         *(Feature(name, True) for name in _ALWAYS),

@@ -20,10 +20,10 @@ class CachedOp:
 
     Args:
         sym: the graph.
-        flags: pairs or a mapping of :meth:`HybridBlock.hybridize`'s flags; they have no effect here, as there.
+        flags: pairs or a mapping of :meth:`HybridBlock.hybridize`'s flags, with the effect they have there.
 
     Raises:
-        MXNetError: an unknown flag.
+        MXNetError: an unknown flag or numeric mode, ``static_shape`` without ``static_alloc``.
     """
 
     def __init__(self, sym: Symbol, flags: Iterable[tuple[str, Any]] | Mapping[str, Any] = ()) -> None:
@@ -32,7 +32,7 @@ class CachedOp:
             if name not in cached_op.FLAGS:
                 raise MXNetError(f"Cannot find argument '{name}', Possible Arguments: {', '.join(cached_op.FLAGS)}")
         self._names = sym.list_inputs()
-        self._run = cached_op.CachedOp(sym, self._names, {}, sym.name or "graph")
+        self._run = cached_op.CachedOp(sym, self._names, {}, sym.name or "graph", *cached_op.manner_of(given))
 
     def __call__(self, *args: NDArray, out: NDArray | list[NDArray] | None = None) -> Any:
         """An array, or a list for a Symbol of several outputs; ``out`` with the results in it where it is given.

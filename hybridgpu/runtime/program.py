@@ -7,14 +7,17 @@ reference interpreter runs the same graph, which is said once.
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..backends.base import NoPlaceError
+from ..backends.base import Mode, NoPlaceError
 from ..backends.devices import Device, device_of
+from ..backends.memory import empty
 from ..compiler.ir.graph import Graph
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.program import VERSION, HostStep, Program
@@ -23,14 +26,15 @@ from ..dtypes import from_short
 from ..generator import next_state
 from ..locks import Lock
 from ..ndarray.array import NDArray, wrap
+from ..provenance import user_frame
 from ..resources import sources_hash
-from ..settings import dump_folder
+from ..settings import dump_folder, numeric_mode
 from ..store import default_store
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
 from .reports import CompileEvent, Dumper, record
 
-__all__ = ["Compiled", "build", "compiled", "store_key"]
+__all__ = ["Compiled", "build", "compiled", "interpret", "store_key"]
 
 
 class Compiled:
@@ -43,7 +47,7 @@ class Compiled:
         draws: True if it takes a random state as last argument.
         writes: positions of the inputs that take the values of the last results after a call.
         seconds: what making it cost.
-        cache: 'disk' where the program was found there, else 'none'.
+        cache: 'disk' where the program was found there, 'background' while it is being made, else 'none'.
     """
 
     def __init__(
@@ -55,13 +59,27 @@ class Compiled:
         self.seconds = 0.0
         self.cache = "none"
 
+    @property
+    def interpreted(self) -> bool:
+        """Whether operators run one by one until the program is there."""
+        return self.cache == "background"
+
+    def in_mode(self, mode: Mode) -> Compiled:
+        """The same program, called in another way (on a GPU; elsewhere there is one way only)."""
+        if self.program is None or mode is Mode.FRESH:
+            return self
+        other = copy.copy(self)
+        other.loaded = self.loaded.in_mode(mode)
+        return other
+
     def run(self, inputs: Sequence[NDArray], ctx: Context) -> list[NDArray]:
         """The results for arrays in ``list_inputs`` order."""
         arrays = [x._data for x in inputs]
         results = self.results(arrays, self.seed(ctx))
         if self.writes:
-            for k, value in zip(self.writes, results[len(results) - len(self.writes) :], strict=True):
-                arrays[k][...] = value
+            with self.device.current():
+                for k, value in zip(self.writes, results[len(results) - len(self.writes) :], strict=True):
+                    arrays[k][...] = value
             results = results[: len(results) - len(self.writes)]
         return [wrap(a, ctx) for a in results]
 
@@ -71,11 +89,17 @@ class Compiled:
 
     def results(self, arrays: Sequence[Any], seed: Any = None) -> list[Any]:
         """Results for device arrays."""
+        if self.device.elsewhere():
+            with self.device.current():
+                return self._results(arrays, seed)
+        return self._results(arrays, seed)
+
+    def _results(self, arrays: Sequence[Any], seed: Any) -> list[Any]:
         arguments = [*arrays, seed] if self.draws else list(arrays)
         if self.program is None:
             return self.loaded(*arguments)  # type: ignore[no-any-return]
         xp = self.device.xp
-        results = [xp.empty(t.shape, t.dtype.np) for t in self.outputs]
+        results = [empty(xp, t.shape, t.dtype.np) for t in self.outputs]
         self.loaded(arguments, results)
         return results
 
@@ -95,6 +119,8 @@ def compiled(
     name: str = "graph",
     reason: str = "first call",
     structure: str | None = None,
+    numeric: str | None = None,
+    interpreted: bool = False,
 ) -> Compiled:
     """The program of ``symbol`` for input types in ``list_inputs`` order.
 
@@ -102,6 +128,8 @@ def compiled(
         fixed: positions of inputs whose memory stays where it is from call to call (parameters).
         name, reason: for the report.
         structure: the symbol's structure hash, if known.
+        numeric: the numeric mode, the environment's for None.
+        interpreted: nothing is compiled, operators run one by one.
     """
     from ..symbol.lowering import mutations
     from ..symbol.lowering import structure as structure_of
@@ -109,25 +137,31 @@ def compiled(
     device = device_of(ctx)
     backend = device.backend()
     shape = structure if structure is not None else structure_of(symbol)
+    numeric = numeric_mode(numeric)
     # the device by identity (a Compiled holds it): kernels of one GPU do not run on another of the same kind
-    key = (shape, tuple(types), training, fixed, backend.key() if backend else "reference", is_np_shape(), id(device))
+    compiler = backend.key() if backend else "reference"
+    key = (shape, tuple(types), training, fixed, numeric, compiler, is_np_shape(), id(device))
     found = _memory.get(key)
     if found is not None:
+        return found
+    writes = mutations(symbol, training, in_backward=False)
+
+    def lower(dumper: Dumper) -> Graph:
+        from ..symbol.lowering import lower_symbol
+
+        if dumper.folder is not None:
+            dumper.write("00_symbol.json", symbol.tojson())
+        named = dict(zip(symbol.list_inputs(), types, strict=True))
+        return lower_symbol(symbol, named, training, name, writes)
+
+    if interpreted:
+        found = interpret(lower(Dumper("")), types, device, name, reason)
+        found.writes = tuple(w.position for w in writes)
         return found
     with _building:
         found = _memory.get(key)
         if found is None:
-            writes = mutations(symbol, training, in_backward=False)
-
-            def lower(dumper: Dumper) -> Graph:
-                from ..symbol.lowering import lower_symbol
-
-                if dumper.folder is not None:
-                    dumper.write("00_symbol.json", symbol.tojson())
-                named = dict(zip(symbol.list_inputs(), types, strict=True))
-                return lower_symbol(symbol, named, training, name, writes)
-
-            found = build(lower, list(types), device, fixed, name, reason, repr(key[:6]))
+            found = build(lower, list(types), device, fixed, name, reason, repr(key[:7]), numeric)
             found.writes = tuple(w.position for w in writes)
             if len(_memory) >= LIMIT:  # the oldest goes; whoever uses it keeps it
                 del _memory[next(iter(_memory))]
@@ -143,16 +177,18 @@ def build(
     name: str,
     reason: str,
     identity: str,
+    numeric: str,
 ) -> Compiled:
     """The program of a graph: from the store, or made from ``lower(dumper)``.
 
     Args:
         identity: everything that the graph depends on, as text.
+        numeric: the numeric mode.
     """
     start = time.perf_counter()
     backend = device.backend()
     if backend is None:
-        made = _reference(lower(Dumper(name)), types, device, _NO_COMPILER)
+        made = _reference(lower(Dumper(name)), types, device, _no_compiler())
     else:
         store = default_store()
         key = store_key(identity)
@@ -162,7 +198,8 @@ def build(
             from ..compiler.pipeline import compile_graph
 
             dumper = Dumper(name)
-            program = compile_graph(lower(dumper), backend.target, fixed, dumper if dumper.folder else None)
+            target = backend.target.with_numeric(numeric)
+            program = compile_graph(lower(dumper), target, fixed, dumper if dumper.folder else None)
             store.put_json("program", key, program.to_json())
         outputs = [tensor_type(tuple(shape), from_short(short)) for shape, short in program.outputs]
         try:
@@ -192,26 +229,45 @@ def _stored(data: Any) -> Program | None:
         return None
 
 
-_NO_COMPILER = (
-    "no C++ compiler was found (looked for $HYBRIDGPU_CXX, $CXX, c++, g++, clang++, zig). "
-    "Install g++ or clang++, or `pip install ziglang`, for compiled kernels."
-)
+def _no_compiler() -> str:
+    chosen = os.environ.get("HYBRIDGPU_CXX")
+    if chosen:
+        return f"HYBRIDGPU_CXX={chosen} is no compiler that works, and no other is tried. Unset it to let one be found."
+    return (
+        "no C++ compiler was found (looked for $CXX, c++, g++, clang++, zig). "
+        "Install g++ or clang++, or `pip install ziglang`, for compiled kernels."
+    )
 
 
 def _reference(graph: Graph, types: Sequence[TensorType], device: Device, why: str) -> Compiled:
     """The graph run by NumPy, which is said once, with the reason."""
-    from ..compiler.passes.simplify import simplify
-    from ..compiler.reference import Interpreter
-
     global _warned
     if not _warned:
         _warned = True
         warnings.warn(
-            f"hybridgpu: NumPy runs hybridized graphs operator by operator: {why}", RuntimeWarning, stacklevel=5
+            f"hybridgpu: NumPy runs hybridized graphs operator by operator: {why}",
+            RuntimeWarning,
+            stacklevel=user_frame(),
         )
+    return _interpreter(graph, types, device)
+
+
+def _interpreter(graph: Graph, types: Sequence[TensorType], device: Device) -> Compiled:
+    from ..compiler.passes.simplify import simplify
+    from ..compiler.reference import Interpreter
+
     graph = simplify(graph)
     draws = len(graph.inputs) > len(types)
     return Compiled(device, [o.type for o in graph.outputs], draws, None, Interpreter(graph, device.xp))
+
+
+def interpret(graph: Graph, types: Sequence[TensorType], device: Device, name: str, reason: str) -> Compiled:
+    """A graph that is run operator by operator while its program is made; see runtime/background.py."""
+    start = time.perf_counter()
+    made = _interpreter(graph, types, device)
+    made.seconds, made.cache = time.perf_counter() - start, "background"
+    _record(made, name, types, f"{reason}; operators run one by one while it is compiled")
+    return made
 
 
 def _record(made: Compiled, name: str, types: Sequence[TensorType], reason: str) -> None:
@@ -229,6 +285,7 @@ def _record(made: Compiled, name: str, types: Sequence[TensorType], reason: str)
             modules,
             made.cache,
             made.seconds,
+            program.numeric if program else "strict",
         ),
         program,
     )

@@ -31,8 +31,10 @@ class CompileEvent:
         reason: why a program was needed: 'first call', or which input changed and how.
         kernels: number of kernels.
         compiled_modules: modules a compiler ran for; 0 when everything came from a cache.
-        cache: 'disk' where the program came from there, else 'none'.
+        cache: 'disk' where the program came from there; 'background' where operators run one by one while the program
+            is made, which is an event of its own when it is there; else 'none'.
         seconds: wall time.
+        numeric: 'strict' or 'fast'; NumPy, where there is no compiler, is strict.
     """
 
     name: str
@@ -43,6 +45,12 @@ class CompileEvent:
     compiled_modules: int
     cache: str
     seconds: float
+    numeric: str = "strict"
+
+    @property
+    def mode(self) -> str:
+        """The numeric mode where it is not the usual one, for tables."""
+        return "" if self.numeric == "strict" else f"  {self.numeric}"
 
 
 @dataclass
@@ -54,7 +62,7 @@ class CompileReport:
     @property
     def signatures(self) -> int:
         """Number of programs made."""
-        return len(self.events)
+        return sum(e.cache != "background" for e in self.events)
 
     @property
     def compiled_modules(self) -> int:
@@ -70,13 +78,15 @@ class CompileReport:
             f"{self.signatures} signatures, {self.compiled_modules} modules compiled, {self.seconds * 1e3:.0f} ms in all"
         ]
         for e in self.events:
-            source = "compiled" if e.compiled_modules else f"from {e.cache}"
+            source = "compiled" if e.compiled_modules else _SOURCES[e.cache]
             lines.append(
-                f"  {e.name:<24} {e.signature:<40} {e.kernels:>3} kernels  {source:<12} {e.seconds * 1e3:7.1f} ms  {e.reason}"
+                f"  {e.name:<24} {e.signature:<40} {e.kernels:>3} kernels  {source:<12} {e.seconds * 1e3:7.1f} ms{e.mode}  {e.reason}"
             )
         return "\n".join(lines)
 
 
+#: where a program came from that no compiler ran for
+_SOURCES = {"disk": "from disk", "none": "from memory", "background": "not yet"}
 _report = CompileReport()
 _lock = Lock()
 
@@ -94,9 +104,9 @@ def record(event: CompileEvent, program: Program | None) -> None:
     level = debug_level()
     if level < 1:
         return
-    made = f"{event.compiled_modules} modules compiled" if event.compiled_modules else f"from {event.cache}"
+    made = f"{event.compiled_modules} modules compiled" if event.compiled_modules else _SOURCES[event.cache]
     say(
-        f"{event.name} {event.signature} on {event.target}: {event.kernels} kernels, {made}, {event.seconds * 1e3:.1f} ms ({event.reason})"
+        f"{event.name} {event.signature} on {event.target}: {event.kernels} kernels, {made}, {event.seconds * 1e3:.1f} ms{event.mode} ({event.reason})"
     )
     if program is None:
         return

@@ -41,7 +41,7 @@ class Steps:
         self._calls: list[tuple[SymbolNode, list[NDArray], list[NDArray]]] = []
         order = topological(symbol._heads)
         self._open: dict[int, tuple[int, ...]] = {}
-        if any(map(incomplete, order)):
+        if any(incomplete(n) is not None for n in order):
             types = {n: x._type.tensor for n, x in given.items()}
             inference = Inference(
                 symbol, {n: t.shape for n, t in types.items()}, {n: t.dtype for n, t in types.items()}, training
@@ -83,7 +83,7 @@ class Steps:
         device = device_of(self._ctx)
         seed = device.from_host(next_state(self._ctx)) if function.draws else None
         arrays = [x._data for x in inputs]
-        raw = function.run(device.xp, [*arrays, seed] if function.draws else arrays)
+        raw = function.run(device, [*arrays, seed] if function.draws else arrays)
         results = [wrap(r, self._ctx) for r in raw]
         if self._training and any(x._autograd is not None for x in inputs):
             FunctionCall(function, inputs, results, self._ctx, seed)

@@ -8,9 +8,11 @@ kernels of the backward program. Both are cached as every program is.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
+from ..backends.base import Mode
 from ..backends.devices import Device, device_of
 from ..compiler.ir.graph import RANDOM_STATE, Graph, Node
 from ..compiler.ir.types import TensorType
@@ -20,11 +22,12 @@ from ..locks import Lock
 from ..ndarray.array import NDArray, wrap
 from ..ndarray.tape import Function, WritingCall, run_function
 from ..recording import state
+from ..settings import numeric_mode
 from ..store import default_store
 from ..symbol.lowering import lower_symbol, mutations
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
-from .program import LIMIT, Compiled, build, store_key
+from .program import LIMIT, Compiled, build, interpret, store_key
 from .reports import Dumper
 
 __all__ = ["Training", "TrainingCall", "training_program"]
@@ -57,6 +60,20 @@ class Training:
         self.takes: tuple[int, ...] = ()
         self.gives: tuple[int | None, ...] = ()
 
+    @property
+    def interpreted(self) -> bool:
+        """Whether operators run one by one until the programs are there."""
+        return self.forward.interpreted
+
+    def in_mode(self, mode: Mode) -> Training:
+        """The same programs, called in another way; see :meth:`Compiled.in_mode`."""
+        if mode is Mode.FRESH:
+            return self
+        other = copy.copy(self)
+        other.forward = self.forward.in_mode(mode)
+        other.backward = None if self.backward is None else self.backward.in_mode(mode)
+        return other
+
     def graph(self) -> Graph:
         """The graph of the heads and the writes."""
         if self._graph is None:
@@ -73,7 +90,16 @@ class Training:
             self._function = Function(Graph(graph.name, graph.inputs, heads), draws)
         return self._function
 
-    def make(self, device: Device, fixed: frozenset[int], name: str, reason: str, identity: str) -> None:
+    def interpret(self, device: Device, name: str, reason: str) -> None:
+        """Compile nothing: operators run one by one."""
+        derivative: list[Derivative] = []
+        self._follow(self._plan(derivative))
+        self.forward = interpret(self._forward_graph(name, derivative), self.types, device, name, reason)
+        if any(g is not None for g in self.gives):
+            types = self._backward_types()
+            self.backward = interpret(derivative[0].graph, types, device, f"{name}_backward", reason)
+
+    def make(self, device: Device, fixed: frozenset[int], name: str, reason: str, identity: str, numeric: str) -> None:
         """Compile both programs, or find them in the store."""
         derivative: list[Derivative] = []
         plan = default_store().get_json("training", store_key(identity)) if device.backend() else None
@@ -81,37 +107,44 @@ class Training:
             plan = self._plan(derivative)
             if device.backend():
                 default_store().put_json("training", store_key(identity), plan)
-        self.kept, self.takes, self.gives = list(plan["kept"]), tuple(plan["takes"]), tuple(plan["gives"])
+        self._follow(plan)
 
         def forward(dumper: Dumper) -> Graph:
             if dumper.folder is not None:
                 dumper.write("00_symbol.json", self.symbol.tojson())
-            graph = self.graph()
-            self._derive(derivative)
-            extra = [n for n in self._kept_nodes if n not in graph.outputs]
-            return Graph(name, graph.inputs, (*graph.outputs, *extra))
+            return self._forward_graph(name, derivative)
 
         def backward(dumper: Dumper) -> Graph:
             self._derive(derivative)
             made = derivative[0].graph
             return Graph(f"{name}_backward", made.inputs, made.outputs)
 
-        self.forward = build(forward, self.types, device, fixed, name, reason, f"{identity} forward")
+        self.forward = build(forward, self.types, device, fixed, name, reason, f"{identity} forward", numeric)
         if any(g is not None for g in self.gives):
-            arguments = self._argument_types()
             self.backward = build(
                 backward,
-                [arguments[k] for k in self.takes],
+                self._backward_types(),
                 device,
                 frozenset(i for i, k in enumerate(self.takes) if k in fixed),
                 f"{name}_backward",
                 reason,
                 f"{identity} backward",
+                numeric,
             )
 
-    def _argument_types(self) -> list[TensorType]:
+    def _follow(self, plan: dict[str, Any]) -> None:
+        self.kept, self.takes, self.gives = list(plan["kept"]), tuple(plan["takes"]), tuple(plan["gives"])
+
+    def _forward_graph(self, name: str, derivative: list[Derivative]) -> Graph:
+        graph = self.graph()
+        self._derive(derivative)
+        extra = [n for n in self._kept_nodes if n not in graph.outputs]
+        return Graph(name, graph.inputs, (*graph.outputs, *extra))
+
+    def _backward_types(self) -> list[TensorType]:
         outputs = self.forward.outputs
-        return [*self.types, *(outputs[k] for k in self.kept), *outputs[: self.heads]]
+        arguments = [*self.types, *(outputs[k] for k in self.kept), *outputs[: self.heads]]
+        return [arguments[k] for k in self.takes]
 
     def _derive(self, found: list[Derivative]) -> None:
         if not found:
@@ -142,8 +175,9 @@ class Training:
         seed = self.forward.seed(ctx)
         results = self.forward.results(arrays, seed)
         first = self.heads + len(self.late)
-        for k, m in enumerate(self.early):
-            arrays[m.position][...] = results[first + k]
+        with self.forward.device.current():
+            for k, m in enumerate(self.early):
+                arrays[m.position][...] = results[first + k]
         late = [(arrays[m.position], results[self.heads + k], m.keep) for k, m in enumerate(self.late)]
         heads = [wrap(r, ctx) for r in results[: self.heads]]
         TrainingCall(self, inputs, heads, ctx, seed, [results[k] for k in self.kept], late)
@@ -218,24 +252,30 @@ def training_program(
     name: str,
     reason: str,
     structure: str,
+    numeric: str | None = None,
+    interpreted: bool = False,
 ) -> Training:
     """The forward and backward programs of ``symbol`` for input types in ``list_inputs`` order.
 
     Args:
         wanted: for each input, whether its gradient may be asked for.
-        fixed, name, reason, structure: as for ``compiled``.
+        fixed, name, reason, structure, numeric, interpreted: as for ``compiled``.
     """
     device = device_of(ctx)
     backend = device.backend()
     compiler = backend.key() if backend else "reference"
-    key = (structure, tuple(types), training, wanted, fixed, compiler, is_np_shape(), id(device))
+    numeric = numeric_mode(numeric)
+    key = (structure, tuple(types), training, wanted, fixed, numeric, compiler, is_np_shape(), id(device))
     found = _memory.get(key)
+    if found is None and interpreted:
+        found = Training(symbol, list(types), training, wanted)
+        found.interpret(device, name, reason)
     if found is None:
         with _building:
             found = _memory.get(key)
             if found is None:
                 found = Training(symbol, list(types), training, wanted)
-                found.make(device, fixed, name, reason, f"training {key[:7]!r}")
+                found.make(device, fixed, name, reason, f"training {key[:8]!r}", numeric)
                 if len(_memory) >= LIMIT:
                     del _memory[next(iter(_memory))]
                 _memory[key] = found

@@ -9,13 +9,14 @@ from typing import Any
 from ..base import MXNetError, numeric_types
 from ..namespaces import Namespace
 from ..ops.samplers import make_zipfian
-from . import control_flow, random
+from . import control_flow, random, updates
 from .compose import apply_symbol, compose, make_node, var
 from .symbol import Group, Symbol
 
 contrib = Namespace("contrib", apply_symbol, "symbol")
-for _name in control_flow.__all__:
-    setattr(contrib, _name, getattr(control_flow, _name))
+for _module in (control_flow, updates):
+    for _name in _module.__all__:
+        setattr(contrib, _name, getattr(_module, _name))
 _zipfian = make_zipfian(random.uniform, lambda x, ctx: x)
 for _name, _function in (("rand_zipfian", _zipfian),):
     setattr(contrib, _name, _function)

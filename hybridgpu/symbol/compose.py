@@ -121,7 +121,7 @@ def make_node(
         MXNetError: attributes that do not fit, or an input of several results.
     """
     attributes = _hidden({**attributes, **attribute.current().get(attr)}, op)
-    texts = op.attribute_texts({k: v for k, v in attributes.items() if not (k == op.count_param and v == 0)})
+    texts = op.attribute_texts(attributes)
     full_name = names.current().get(name, hint)
     values = op.parse({k: v for k, v in texts.items() if not k.startswith("__")})
     wanted = op.input_names(values, len(inputs))

@@ -65,6 +65,7 @@ class Inference:
             shape = incomplete(node)
             if shape is not None:
                 self.open[id(node)] = node
+            if shape:
                 self.partial[id(node), 0] = tuple(d if known_shape((d,)) else UNKNOWN for d in shape)
         self._memo: dict[Any, tuple[TensorType, ...]] = {}
 
@@ -187,7 +188,11 @@ class Inference:
         inputs = probe_inputs(results, inputs, wanted)
         for k, s in zip(known, inputs, strict=True):
             self._note(keys[k], s, node)
-        for key, shape in zip((*outs, *keys), probe_outputs(results, inputs) or (), strict=False):
+        found = probe_outputs(results, inputs) or []
+        if found and node.op is not None and node.op.unknown_axes is not None:
+            axes = [a for a in node.op.unknown_axes(node.values, len(inputs[0])) if inputs[0][a] == UNKNOWN]
+            found[0] = tuple(UNKNOWN if a in axes else d for a, d in enumerate(found[0]))
+        for key, shape in zip((*outs, *keys), found, strict=False):
             self._note(key, shape, node)
 
     def _dtypes(self) -> None:
@@ -221,7 +226,7 @@ class Inference:
                 assert node.op is not None
                 raise MXNetError(
                     f"Error in operator {node.name}: Operator {node.op.name} inferring shapes failed. input shapes: "
-                    f"output shapes: {shape_text(getattr(node.values, 'shape', ()))}{origin(node)}"
+                    f"output shapes: {shape_text(getattr(node.values, 'shape', None) or ())}{origin(node)}"
                 )
         return {key: self.shapes[key, 0] for key in self.open}
 
@@ -242,6 +247,11 @@ class Inference:
             return
         if (id(node), 0) in self.shapes and (id(node), node.num_outputs - 1) in self.dtypes:
             return
+        if any(
+            id(source) in self.open and key not in self.dtypes
+            for (source, _), key in zip(node.inputs, keys, strict=True)
+        ):
+            return  # its shape came from elsewhere; its type comes with its own visit
         types = [tensor_type(s, self.dtypes.get(k, f32)) for s, k in zip(shapes, keys, strict=True)]
         for k, t in enumerate(self.results(node, types)):
             known = self.shapes.get((id(node), k))

@@ -79,7 +79,7 @@ def lower_symbol(
         if node.op is None:
             results[id(node)] = (b.input(types[node.name], node.name),)
     shapes: dict[int, tuple[int, ...]] = {}
-    if any(incomplete(n) for n in order):
+    if any(incomplete(n) is not None for n in order):
         inference = Inference(
             symbol, {n: t.shape for n, t in types.items()}, {n: t.dtype for n, t in types.items()}, training
         )

@@ -34,7 +34,10 @@ def no_broadcast(node: SymbolNode, inputs: Sequence[Node]) -> str:
 
 
 def incomplete(node: SymbolNode) -> tuple[int, ...] | None:
-    """The shape of a node without inputs that leaves extents open, such as the zeros of a first state."""
+    """The shape of a node without inputs that leaves extents open, such as the zeros of a first state.
+
+    It is () where even the number of axes is open.
+    """
     if node.op is None or node.inputs:
         return None
     if getattr(node.values, "infer_range", False) and node.values.stop is None:
@@ -42,7 +45,9 @@ def incomplete(node: SymbolNode) -> tuple[int, ...] | None:
     if "shape" not in node.op.params:
         return None
     shape = node.values.shape
-    if not shape or all(d > 0 or (d == 0 and is_np_shape()) for d in shape):
+    if shape is None or (not shape and not is_np_shape()):
+        return ()
+    if all(d > 0 or (d == 0 and is_np_shape()) for d in shape):
         return None
     return tuple(shape)
 
@@ -115,7 +120,7 @@ class Subgraph:
                 )
         results: dict[int, Sequence[Node]] = {id(n): (x,) for n, x in zip(self.variables, inputs, strict=True)}
         shapes: dict[int, tuple[int, ...]] = {}
-        if any(incomplete(n) for n in self.order):
+        if any(incomplete(n) is not None for n in self.order):
             from .inference import Inference
 
             known = {n.name: x.shape for n, x in zip(self.variables, inputs, strict=True)}

@@ -438,15 +438,18 @@ class Symbol:
             args, args_grad, aux_states: arrays, as a list in the order of ``list_arguments`` (``list_auxiliary_states``)
                 or a dict by name; gradients may be missing.
             grad_req: write, add or null for all arguments, a list, or a dict by name.
-            group2ctx, shared_exec: accepted; one device runs all, and memory is not shared.
+            group2ctx: devices of groups of nodes (``AttrScope(ctx_group=…)``): there their outputs are, and arrays may
+                lie on any device. The graph itself runs on ``ctx``: what lies elsewhere is copied at each call.
+            shared_exec: accepted; memory is not shared.
 
         Raises:
             ValueError: an array is missing.
             TypeError: something that is no array.
+            MXNetError: an array on another device than ``ctx`` without ``group2ctx``; a group that is not in it.
         """
-        from ..executor import bind
+        from ..binding import bind
 
-        return bind(self, ctx, args, args_grad, grad_req, aux_states)
+        return bind(self, ctx, args, args_grad, grad_req, aux_states, group2ctx)
 
     def simple_bind(
         self,
@@ -463,6 +466,8 @@ class Symbol:
         """An executor with new zero arrays, their shapes inferred from those given by name.
 
         Args:
+            group2ctx: devices of groups of nodes (``AttrScope(ctx_group=…)``), where the arrays of their variables and
+                their outputs are. The graph itself runs on ``ctx``: what lies elsewhere is copied at each call.
             shared_exec: an executor whose arrays are used where they fit.
             shared_arg_names: with it, only these arguments (and their gradients) are taken from ``shared_exec``.
             shared_buffer: arrays by name that are used where they fit; new ones are added.
@@ -471,9 +476,11 @@ class Symbol:
             RuntimeError: shapes that do not fit or do not suffice.
             MXNetError: a shared argument has another shape.
         """
-        from ..executor import simple_bind
+        from ..binding import simple_bind
 
-        return simple_bind(self, ctx, grad_req, type_dict, shared_exec, shared_buffer, shared_arg_names, **kwargs)
+        return simple_bind(
+            self, ctx, grad_req, type_dict, shared_exec, shared_buffer, shared_arg_names, group2ctx, **kwargs
+        )
 
     def gradient(self, wrt: Any) -> Any:
         """Not implemented, as in MXNet: use autograd or an executor."""

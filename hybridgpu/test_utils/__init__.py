@@ -26,6 +26,7 @@ from ..symbol import Symbol  # noqa: F401
 from ..util import get_cuda_compute_capability, getenv, setenv  # noqa: F401
 from .compare import *  # noqa: F403
 from .data import *  # noqa: F403
+from .datasets import *  # noqa: F403
 from .environment import *  # noqa: F403
 from .files import *  # noqa: F403
 from .gradients import *  # noqa: F403

@@ -256,13 +256,75 @@ def asin_f32() -> Table:
     return fit(32, *_odd_tail(exact.arcsin), "1e-9", "0.25", numbered(3, 11, 2))
 
 
+# -- fast mode: relative errors below 2^-18
+
+
 @table
-def tanh_small_f32() -> Table:
+def exp_short_f32() -> Table:
+    return fit(32, lambda r: exact.expm1(r) / r, lambda r: abs(r) / r.exp(), -HALF_LN2, HALF_LN2, numbered(1, 4))
+
+
+@table
+def exp2_short_f32() -> Table:
+    def g(r: Decimal) -> Decimal:
+        return exact.expm1(r * LN2) / r
+
+    return fit(32, g, lambda r: abs(r) / (r * LN2).exp(), "-0.5", "0.5", numbered(1, 4))
+
+
+@table
+def log_short_f32() -> Table:
+    def g(f: Decimal) -> Decimal:
+        return (exact.log1p(f) - f) / (f * f)
+
+    return fit(32, g, lambda f: abs(f * f / exact.log1p(f)), 1 / SQRT2 - 1, SQRT2 - 1, numbered(2, 7))
+
+
+@table
+def log1p_short_f32() -> Table:
+    def g(f: Decimal) -> Decimal:
+        return exact.log1p(f) / f
+
+    return fit(32, g, lambda f: 1 / g(f), "1e-9", "1", numbered(0, 7))
+
+
+def quotient(f: Function, largest: str, divisor: str) -> Table:
+    """f(x) / x as a quotient of polynomials in z = x^2 up to ``largest``: the numerator that is best for a divisor.
+
+    The divisors are those of the best quotients of degrees 3 and 3 (rounded, which the numerators make good).
+    """
+    names = [f"d{k}" for k in range(1, 4)]
+    d = [D(1), *(to_float32(D(v)) for v in divisor.split())]
+
+    def q(z: Decimal) -> Decimal:
+        return ((d[3] * z + d[2]) * z + d[1]) * z + d[0]
+
+    def over_x(z: Decimal) -> Decimal:
+        return f(z.sqrt()) / z.sqrt()
+
+    return fit(
+        32,
+        lambda z: over_x(z) * q(z),
+        lambda z: 1 / (over_x(z) * q(z)),
+        "1e-9",
+        D(largest) ** 2,
+        numbered(0, 3),
+        dict(zip(names, d[1:], strict=True)),
+    )
+
+
+@table
+def tanh_quotient_f32() -> Table:
     def tanh(x: Decimal) -> Decimal:
         e = exact.expm1(2 * x)
         return e / (e + 2)
 
-    return fit(32, *_odd_tail(tanh), "1e-9", "0.25", numbered(3, 9, 2))
+    return quotient(tanh, "6.75", "0.4570383 0.021357565 0.00014898065")
+
+
+@table
+def erf_quotient_f32() -> Table:
+    return quotient(exact.erf, "3.3", "0.47048504 0.094949567 0.0092547623")
 
 
 # -- error functions

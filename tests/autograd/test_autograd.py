@@ -145,6 +145,24 @@ def test_integer_gradients():
     np.testing.assert_array_equal(x.grad.asnumpy(), [4, 6])
 
 
+@pytest.mark.parametrize(("dtype", "expected"), [("float32", [1, 1]), ("bool", [True, True]), ("int8", [3, 3])])
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_a_truth_value_used_twice(dtype, expected, hybrid):
+    class Twice(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            y = F.cast(x, "bool") if dtype == "float32" else x
+            return F.cast(y, "float32") + F.cast(y, "float32") * 2
+
+    net, x = Twice(), attached([1, 0], dtype=dtype)
+    if hybrid:
+        net.hybridize()
+    with autograd.record():
+        y = net(x)
+    y.backward()
+    assert x.grad.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(x.grad.asnumpy(), expected)
+
+
 # -- grad and higher orders
 
 

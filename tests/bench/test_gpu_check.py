@@ -30,7 +30,8 @@ def load(name):
     return module
 
 
-gpu_check, gpu_kernels = load("gpu_check"), load("gpu_kernels")
+gpu_check, gpu_kernels, gpu_convolutions = load("gpu_check"), load("gpu_kernels"), load("gpu_convolutions")
+gpu_products = load("gpu_products")
 
 
 @pytest.fixture
@@ -159,9 +160,79 @@ def test_kernels_are_compared_and_timed(emulated, monkeypatch, tmp_path, capsys)
     assert [row["name"] for row in document["bandwidth"]] == list(gpu_kernels.BANDWIDTH)
     for row in document["bandwidth"]:
         assert row["name"].split(":")[0] == row["kinds"][0] and 0 < row["bytes_min"] <= row["bytes_moved"]
+    assert {row["name"] for row in document["rows"]} == set(gpu_kernels.ROWS)
+    for row in document["rows"]:
+        assert len(row["kinds"]) == 1 and row["choices"][0]["why"] and row["bytes_min"] == row["bytes_moved"]
     monkeypatch.setattr(gpu_kernels, "evaluate", lambda *a, **k: [x + 0.01 for x in reference(*a, **k)])
     monkeypatch.setattr(sys, "argv", ["gpu_kernels.py", "--emulate", "--no-timing", "chain"])
     assert gpu_kernels.main() == 1 and "WRONG chain" in capsys.readouterr().out
 
 
 reference = gpu_kernels.evaluate
+
+
+CONVOLUTIONS = ["3x3 of 16, small", "float16", "one axis", "transposed, stride 2", "derivative by 3x3 weight"]
+
+
+@pytest.mark.parametrize("cudnn", [False, True], ids=["without cuDNN", "with cuDNN"])
+def test_convolutions_are_computed_in_every_way(emulated, monkeypatch, tmp_path, capsys, cudnn):
+    from cudnn_on_cpu.support import Fake
+
+    fake = Fake(tmp_path)
+
+    class Device(gpu_kernels.Device):
+        def __init__(self, emulate, pool):
+            super().__init__(emulate, pool)
+            if cudnn:
+                self.device.convolutions._finder = fake.find
+
+    monkeypatch.setattr(gpu_convolutions, "Device", Device)
+    file = tmp_path / "convolutions.json"
+    assert gpu_convolutions.main(["--emulate", "--json", str(file), *CONVOLUTIONS]) == 0
+    document = json.loads(file.read_text())
+    ways = ["direct", "unfolded", *(["cudnn"] if cudnn else [])]
+    assert document["library"] == ("cuDNN 9.12.3" if cudnn else "cuDNN needs a GPU")
+    for c, t in zip(document["cases"], document["times"], strict=True):
+        assert c["ok"] and list(c["errors"]) == list(t["us"]) == ways and t["chosen"] == "direct"  # they are small here
+    assert bool(fake.runs) is cudnn
+    evaluate = gpu_convolutions.evaluate
+    monkeypatch.setattr(gpu_convolutions, "evaluate", lambda *a, **k: [x + 0.01 for x in evaluate(*a, **k)])
+    assert gpu_convolutions.main(["--emulate", "--no-timing", CONVOLUTIONS[0]]) == 1
+    assert "WRONG 3x3 of 16, small" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        gpu_convolutions.main(["--emulate", "nonsense"])
+
+
+PRODUCTS = ["one row, dense", "4 rows, columns", "8 rows, float16", "attention, scores", "1024 cubed, float64"]
+
+
+@pytest.mark.parametrize("cublaslt", [False, True], ids=["without cuBLASLt", "with cuBLASLt"])
+def test_products_are_computed_in_every_way(emulated, monkeypatch, tmp_path, capsys, cublaslt):
+    from cublaslt_on_cpu.support import FakeProducts
+    from emulated import EmulatedDevice, install, no_cudnn
+
+    fake = FakeProducts(tmp_path)
+
+    class Device(gpu_kernels.Device):
+        def __init__(self, emulate, pool):
+            super().__init__(emulate, pool)
+            if cublaslt:
+                self.device = EmulatedDevice(0, install(), no_cudnn, find_products=fake.find)
+                self.backend = self.device.backend()
+
+    monkeypatch.setattr(gpu_products, "Device", Device)
+    file = tmp_path / "products.json"
+    assert gpu_products.main(["--emulate", "--json", str(file), *PRODUCTS]) == 0
+    document = json.loads(file.read_text())
+    assert document["library"] == ("cuBLASLt 12.3.1" if cublaslt else "cuBLASLt needs a GPU")
+    for c, t in zip(document["cases"], document["times"], strict=True):
+        assert c["ok"] and list(c["errors"]) == list(t["us"]) == list(t["expected_us"]) and t["chosen"] in t["us"]
+        assert "tiles" in t["us"] and ("cublaslt" in t["us"]) is cublaslt and "cupy" in t["us"]
+    assert bool(fake.products) is cublaslt
+    assert document["relu_keeps_nan"] is (False if cublaslt else None)  # that of the stand-in does not
+    evaluate = gpu_products.evaluate
+    monkeypatch.setattr(gpu_products, "evaluate", lambda *a, **k: [x + 0.01 for x in evaluate(*a, **k)])
+    assert gpu_products.main(["--emulate", "--no-timing", PRODUCTS[0]]) == 1
+    assert "WRONG one row, dense" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        gpu_products.main(["--emulate", "nonsense"])

@@ -17,6 +17,7 @@ from hybridgpu.backends import devices
 from hybridgpu.backends.devices import use_gpu_devices
 from hybridgpu.cli import main
 from hybridgpu.cli.bench import children, worker
+from hybridgpu.cli.bench.command import NAMES
 from hybridgpu.cli.bench.results import SCHEMA, CaseResult, Document, FirstCall, Row, SuiteResult
 from hybridgpu.cli.bench.workloads import SUITES
 
@@ -85,7 +86,8 @@ def test_all_suites_in_a_hurry(tmp_path, compiler):
     document = json.loads(file.read_text())
     check_document(document)
     assert document["options"] == {"suite": "all", "device": "cpu", "quick": True, "rounds": 1, "threads": 1}
-    mlp, chain = document["suites"]
+    assert [suite["name"] for suite in document["suites"]] == list(SUITES) == list(NAMES)
+    mlp, chain, _, rows, lenet, _ = document["suites"]
     assert mlp["name"] == "mlp" and all(r["calls"] == 1000 for c in mlp["cases"] for r in c["rows"])
     assert mlp["cases"][0]["bytes"] == 4 * (512 + 512 * 256 + 256 + 256 * 128 + 128 + 128 * 2 + 2 + 2)
     assert chain["name"] == "chain" and [c["parameters"]["elements"] for c in chain["cases"]] == [
@@ -96,6 +98,20 @@ def test_all_suites_in_a_hurry(tmp_path, compiler):
     assert chain["cases"][0]["bytes"] == 8000
     assert chain["cases"][0]["bare"] == "foreign call"
     assert chain["first_calls"][0]["modules"] == 1
+    assert rows["cases"][0]["parameters"] == {"rows": 4096, "columns": 1024} and rows["cases"][0]["bytes"] == 1 << 25
+    assert lenet["cases"][0]["elements"] == 160 and lenet["cases"][0]["bare"] == "foreign call"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_blocks_share_parameters(name):
+    """The ways of computing differ in nothing but how they are called."""
+    case = SUITES[name].cases[0]
+    net, _ = case.make(mx.cpu())
+    again = case.again(net)
+    ours, theirs = (list(block.collect_params().values()) for block in (net, again))
+    assert len(ours) == len(theirs)
+    for p, q in zip(ours, theirs, strict=True):
+        assert p.data() is q.data()
 
 
 def test_no_paths_of_the_machine_in_the_json(tmp_path, monkeypatch, compiler):

@@ -8,24 +8,41 @@ states what the compiler should make of some of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hybridgpu.compiler.ir import Builder, Graph, Node, tensor_type
 from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.target import CUDA, Target, cuda_target
 from hybridgpu.dtypes import from_short
 
 Case = tuple[Callable[..., Any], tuple[str, ...]]
 CASES: dict[str, Case] = {}
+#: cases whose CUDA kernels are made for a machine that is shorter of something than the usual one
+MACHINES: dict[str, dict[str, float]] = {}
 
 
-def case(*types: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def case(*types: str, **machine: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a graph; ``machine`` replaces figures of its CUDA target."""
+
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         CASES[function.__name__] = (function, types)
+        if machine:
+            MACHINES[function.__name__] = machine
         return function
 
     return register
+
+
+def cuda_of(name: str, arch: str = "") -> Target:
+    """The CUDA target of a case, on ``arch`` (by default that of ``CUDA``)."""
+    target = cuda_target(arch, CUDA.multiprocessors) if arch else CUDA
+    machine = dict(MACHINES.get(name, {}))
+    if "cluster_blocks" in machine:
+        machine["cluster_blocks"] = min(machine["cluster_blocks"], target.cluster_blocks)
+    return replace(target, **machine)  # type: ignore[arg-type]
 
 
 def parse(text: str) -> Any:
@@ -214,7 +231,7 @@ def casts(b: Builder, x: Node) -> Any:
 
 @case("f32[20,30]", "u32[4]")
 def random_mask(b: Builder, x: Node, state: Node) -> Node:
-    bits = b.apply(b._table["random_bits"], (state,), {"shape": (20, 30), "stream": 1})
+    bits = b.apply(b._table["random_bits"], (state,), {"shape": x.shape, "stream": 1})
     u = b.cast(bits / 256, x.dtype) * 2.0**-24
     return b.select(b.ge(u, 0.3), x * (1 / 0.7), b.full_like(x, 0.0))
 
@@ -232,6 +249,115 @@ def softmax(b: Builder, x: Node) -> Node:
 def softmax_long(b: Builder, x: Node) -> Node:
     e = b.exp(x - b.reduce("amax", x, (-1,), keepdims=True))
     return e / b.sum(e, (-1,), keepdims=True)
+
+
+# forms of rows on CUDA: where what is needed again has its place
+
+
+@case("f32[3,1001]")
+def softmax_ragged(b: Builder, x: Node) -> Node:
+    """Rows that begin anywhere are taken apart at multiples of 16 bytes."""
+    return softmax(b, x)
+
+
+@case("f16[7,803]", "f16[803]")
+def layer_norm_ragged_half(b: Builder, x: Node, g: Node) -> Any:
+    d = x - b.mean(x, (-1,), keepdims=True)
+    return d * b.rsqrt(b.mean(d * d, (-1,), keepdims=True) + 1e-5) * g, b.reduce("amax", x, (1,))
+
+
+@case("f32[3,170]")
+def softmax_of_slices(b: Builder, x: Node) -> Any:
+    """Rows of one width in memory and another in the kernel; two that begin between multiples of a span."""
+    return softmax(b, b.slice(x, (0, 2), (3, 169))), softmax(b, b.slice(x, (1, 3), (2, 166)))
+
+
+@case("f32[2,9000]", cluster_blocks=1, thread_items=0)
+def softmax_in_shared_memory(b: Builder, x: Node) -> Node:
+    return softmax(b, x)
+
+
+@case("f16[2,9001]", "f16[2,9001]", cluster_blocks=1, thread_items=0)
+def softmax_in_shared_memory_ragged(b: Builder, x: Node, y: Node) -> Any:
+    d = (x + y) - b.mean(x + y, (-1,), keepdims=True)
+    return d * b.rsqrt(b.mean(d * d, (-1,), keepdims=True) + 1e-5), softmax(b, x * y)
+
+
+@case("f32[2,20000]")
+def softmax_in_a_cluster(b: Builder, x: Node) -> Any:
+    e = b.exp(x - b.reduce("amax", x, (-1,), keepdims=True))
+    total = b.sum(e, (-1,), keepdims=True)
+    return e / total, b.log(total)
+
+
+@case("f32[2,70001]", multiprocessors=2)
+def softmax_in_a_cluster_ragged(b: Builder, x: Node) -> Node:
+    return softmax(b, x)
+
+
+@case("f32[3,4000]", cluster_blocks=1, shared_bytes=8192, thread_items=0)
+def softmax_read_again(b: Builder, x: Node) -> Node:
+    return softmax(b, x)
+
+
+# reductions in parts
+
+
+@case("f32[3,5000]", "f16[5003]", launch_seconds=0.0, part_elements=256)
+def sums_in_parts(b: Builder, x: Node, y: Node) -> Any:
+    return b.sum(b.exp(x), (1,)) * 2.0, b.sum(y * y), b.mean(x)
+
+
+@case("f32[2,5003]", launch_seconds=0.0, part_elements=256)
+def extremes_in_parts(b: Builder, x: Node) -> Any:
+    return [b.reduce(kind, x, (1,)) for kind in ("amax", "argmax", "amin", "argmin")]
+
+
+@case("f32[1024,40]", "f64[6,4,700]", "f32[3,2,5,7,60]", launch_seconds=0.0, part_elements=16)
+def columns_in_parts(b: Builder, x: Node, y: Node, z: Node) -> Any:
+    return (
+        *(b.sum(x * 0.5, (0,)), b.argmax(x, axes=(0,)), b.argmin(y, axes=(0, 2)), b.reduce("prod", y + 1.0, (2,))),
+        *(b.sum(z, (0, 2, 4)), b.sum(z, (1, 3)), b.argmax(z, axes=(1, 4))),
+    )
+
+
+@case("f32[2,6001]", launch_seconds=0.0, part_elements=256, cluster_blocks=1, shared_bytes=8192)
+def layer_norm_in_parts(b: Builder, x: Node) -> Node:
+    d = x - b.mean(x, (-1,), keepdims=True)
+    return d * b.rsqrt(b.mean(d * d, (-1,), keepdims=True) + 1e-5)
+
+
+@case("f32[30,14]", "f32[70,128]")
+def columns_of_uneven_length(b: Builder, x: Node, y: Node) -> Any:
+    return b.sum(x, (0,)), b.log(b.sum(b.exp(y), (0,)))
+
+
+@case("f64[3,90,64]", shared_bytes=40960, thread_items=0)
+def columns_in_shared_memory(b: Builder, x: Node) -> Node:
+    e = b.exp(x - b.reduce("amax", x, (1,), keepdims=True))
+    return e / b.sum(e, (1,), keepdims=True)
+
+
+@case("f16[3,90,64]", shared_bytes=4096, thread_items=0)
+def columns_read_again(b: Builder, x: Node) -> Node:
+    e = b.exp(x - b.reduce("amax", x, (1,), keepdims=True))
+    return e / b.sum(e, (1,), keepdims=True)
+
+
+@case("f32[2,6000]")
+def sums_of_long_rows(b: Builder, x: Node) -> Node:
+    return b.sum(x * x, (1,))
+
+
+@case("f32[6,40]", "f32[3,3000]")
+def softmax_transposed(b: Builder, x: Node, y: Node) -> Any:
+    """What is written follows no row."""
+    return b.transpose(softmax(b, x), (1, 0)), b.transpose(softmax(b, y), (1, 0))
+
+
+@case("f32[3,5,40]")
+def columns_transposed(b: Builder, x: Node) -> Any:
+    return b.transpose(x / b.sum(x, (1,), keepdims=True), (0, 2, 1)), b.transpose(b.sum(x * x, (1,)), (1, 0))
 
 
 @case("f32[4,5,6]")
@@ -287,6 +413,45 @@ def many_axes(b: Builder, x: Node) -> Any:
 @case("f32[40,3]")
 def narrow_rows(b: Builder, x: Node) -> Node:
     return x - b.reduce("amax", x, (1,), keepdims=True)
+
+
+@case("f16[70,5]")
+def narrow_softmax_half(b: Builder, x: Node) -> Node:
+    """A tile of short rows whose powers wait in a type that the result has not."""
+    wide = b.cast(x, from_short("f32"))
+    e = b.exp(wide - b.reduce("amax", wide, (-1,), keepdims=True))
+    return b.cast(e / b.sum(e, (-1,), keepdims=True), x.dtype)
+
+
+@case("f16[3,130]")
+def softmax_half(b: Builder, x: Node) -> Node:
+    wide = b.cast(x, from_short("f32"))
+    e = b.exp(wide - b.reduce("amax", wide, (-1,), keepdims=True))
+    return b.cast(e / b.sum(e, (-1,), keepdims=True), x.dtype)
+
+
+@case("f32[2,9000]")
+def sums_of_sums(b: Builder, x: Node) -> Any:
+    return b.sum(x, (1,)), b.reduce("amin", x, (1,)), b.argmax(x, axes=(1,)), b.mean(x * x)
+
+
+@case("f32[3,150,70]")
+def tall_columns(b: Builder, x: Node) -> Any:
+    centred = x - b.mean(x, (1,), keepdims=True)
+    return b.sum(x, (1,)), b.argmin(x, axes=(1,)), b.reduce("amax", x, (1,)), b.mean(centred * centred, (1,))
+
+
+@case("f32[4,7,9]")
+def extremes_of_turned(b: Builder, x: Node) -> Any:
+    """Positions that do not grow in the order of memory."""
+    turned = b.max(b.min(b.transpose(x, (2, 0, 1)), 0.5), -0.5)  # many equals
+    return b.argmax(turned, axes=(0, 1, 2)), b.argmin(turned, axes=(0, 2))
+
+
+@case("i32[5,33]", "u8[5,40]", "i64[40,6]", "f64[3,50]", "bool[4,20]")
+def extremes_of_types(b: Builder, i: Node, u: Node, long: Node, d: Node, t: Node) -> Any:
+    found = [b.argmax(i, axes=(1,)), b.argmin(u, axes=(1,)), b.argmax(long, axes=(0,)), b.argmin(long, axes=(1,))]
+    return [*found, b.argmax(d, axes=(1,)), b.argmax(t, axes=(1,)), b.reduce("amin", i, (1,)), b.amax(d, axes=(1,))]
 
 
 @case("f32[12,16]")
@@ -417,6 +582,26 @@ def epilogue_of_other_axes(b: Builder, a: Node, w: Node, x: Node) -> Any:
     return b.select(test, product, 0.0), scaled, test
 
 
+@case("f16[2,264]", "f16[24,264]", "f16[24]")
+def thin_half(b: Builder, x: Node, w: Node, c: Node) -> Node:
+    return b.max(b.dot(x, b.transpose(w, (1, 0))) + c, 0.0)
+
+
+@case("f32[3,136]", "f32[136,72]")
+def thin_columns(b: Builder, x: Node, w: Node) -> Node:
+    return b.dot(x, w) * 2.0
+
+
+@case("i32[33,150]", "i32[150,50]", "i32[33,50]")
+def tiled_product(b: Builder, x: Node, w: Node, r: Node) -> Node:
+    return b.dot(x, w) + r
+
+
+@case("f32[2,3,20,70]", "f32[2,3,18,70]")
+def batched_patches(b: Builder, x: Node, w: Node) -> Node:
+    return b.dot(x, b.transpose(w, (0, 1, 3, 2))) * 0.125
+
+
 @case("f32[5,4]", "f32[4,3]")
 def padded_operand(b: Builder, x: Node, w: Node) -> Node:
     return b.dot(b.pad(x, low=(0, 0), high=(1, 0), value=0.0), w)
@@ -505,6 +690,129 @@ def reversed_and_taken_apart(b: Builder, x: Node) -> Node:
 
 
 #: what the compiler should make of some: kinds of kernels in order
+# -- tiles, joins and rows of every width
+
+
+@case("f32[45,70]", "f32[70]", "f32[70,45]")
+def tiled(b: Builder, x: Node, y: Node, z: Node) -> Any:
+    t = b.max(b.transpose(x, (1, 0)), 0.0)
+    return t + z, t * b.broadcast(b.reshape(y, (70, 1)), (70, 45))
+
+
+@case("f32[3,40,33]", "f32[3,40,33]", "f64[33]")
+def tiled_batches(b: Builder, x: Node, y: Node, z: Node) -> Node:
+    s = b.transpose(x, (0, 2, 1)) - b.transpose(y, (0, 2, 1))
+    return b.cast(s, from_short("f64")) * b.reshape(z, (33, 1))
+
+
+@case("f64[200,24]")
+def tiled_long(b: Builder, x: Node) -> Node:
+    return b.max(b.transpose(x, (1, 0)), 0.0)
+
+
+@case("f32[64,48]")
+def tiled_on_the_way_out(b: Builder, x: Node) -> Any:
+    e = b.exp(x)
+    return e, b.transpose(e * 2.0, (1, 0))
+
+
+@case("f64[64,48]", "u32[4]")
+def tiled_mask(b: Builder, x: Node, state: Node) -> Node:
+    """Random bits in a tile, and joined with something else: the same ones at the same places."""
+    t = random_mask(b, b.transpose(x, (1, 0)), state)
+    return b.concat([t, b.transpose(random_mask(b, x, state), (1, 0))], 0)
+
+
+@case("f32[64,48]", "f32[48,64]")
+def tiled_both_ways(b: Builder, x: Node, y: Node) -> Any:
+    s = x + b.transpose(y, (1, 0))
+    return s, b.transpose(b.exp(s), (1, 0)), s * 2.0
+
+
+@case("f16[64,96]", "f16[96,64]")
+def tiled_halves(b: Builder, x: Node, y: Node) -> Any:
+    s = b.transpose(x, (1, 0)) * y
+    return s, b.transpose(s * 2.0, (1, 0))
+
+
+@case("f16[2,33,40]", "bf16[2,33,40]")
+def moved_halves(b: Builder, x: Node, y: Node) -> Any:
+    return b.transpose(x, (0, 2, 1)), b.pad(b.concat([y, y], 2), low=(0, 0, 1), high=(0, 0, 2), value=3.0)
+
+
+@case("u8[16,8,64]")
+def tiled_bytes(b: Builder, x: Node) -> Node:
+    return b.transpose(x, (0, 2, 1)) + 1
+
+
+@case("f32[4,6,9,5,8]")
+def permuted(b: Builder, x: Node) -> Node:
+    return b.exp(b.transpose(x, (0, 4, 2, 1, 3)))
+
+
+@case("f32[4,3,20,20]", "f32[3]")
+def channels_last(b: Builder, x: Node, y: Node) -> Node:
+    return b.transpose(x, (0, 2, 3, 1)) * y
+
+
+@case("f32[2,20,30,3]")
+def channels_first(b: Builder, x: Node) -> Node:
+    return b.transpose(x, (0, 3, 1, 2)) / 255.0
+
+
+@case("f32[40,64]", "f32[40,100]", "f32[36,40]")
+def wide_joins(b: Builder, x: Node, y: Node, z: Node) -> Any:
+    return b.tanh(b.concat([x, y * 2.0, b.transpose(z, (1, 0))], 1))
+
+
+@case("f32[40,64]", "f32[7,64]", "f32[50,64]")
+def joined_rows(b: Builder, x: Node, y: Node, z: Node) -> Node:
+    return b.exp(b.concat([x, y, z], 0))
+
+
+@case("f32[80,70]", "f32[70,50]")
+def joined_on_the_way_out(b: Builder, x: Node, y: Node) -> Any:
+    j = b.concat([b.transpose(x, (1, 0)), y], 1)
+    return b.transpose(j, (1, 0)), j
+
+
+@case("f32[6,30,50]")
+def wide_pad(b: Builder, x: Node) -> Node:
+    return b.pad(x, low=(0, 1, 1), high=(0, 1, 1), value=3.0) * 2.0
+
+
+@case("f32[300]", "f32[300]", "f32[300]")
+def stacked(b: Builder, x: Node, y: Node, z: Node) -> Node:
+    return b.concat([b.reshape(v, (300, 1)) for v in (x, y, z)], 1)
+
+
+@case("f32[9,1023]", "f32[1023]", "f32[9,1023]")
+def odd_rows(b: Builder, x: Node, y: Node, z: Node) -> Node:
+    return b.max(x + y, 0.0) * z
+
+
+@case("f16[5,50]", "f16[50]")
+def odd_rows_of_halves(b: Builder, x: Node, y: Node) -> Node:
+    return x * y
+
+
+@case("f32[40,30]", "f32[1001]", "f32[5]", "f32[40,30]", "f32[1001]", "f32[5]", "f16[2000]", "f32[3,8]", "f32[8]")
+def steps_of_many(b: Builder, *x: Node) -> Any:
+    """Kernels of several texts over arrays of several shapes, which share a launch on CUDA."""
+    steps = [w - b.min(b.max(g, -1.0), 1.0) * 0.1 for w, g in zip(x[:3], x[3:6])]
+    return [*steps, x[6] * 2.0, x[7] + x[8], b.slice(x[1], (1,), (1001,), (3,))]
+
+
+@case("f32[40,30]", "f32[1001]")
+def steps_alike(b: Builder, *x: Node) -> Any:
+    return [b.max(w, 0.0) for w in x]
+
+
+@case("f32[9,1024]", "f32[9,1001]")
+def odd_slices(b: Builder, x: Node, y: Node) -> Any:
+    return b.exp(b.slice(x, (0, 3), (9, 1003))) + b.slice(y, (0, 1), (9, 1001))
+
+
 EXPECTED: dict[str, list[str]] = {
     "chain": ["map"],
     "bias": ["map"],

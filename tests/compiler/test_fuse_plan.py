@@ -21,7 +21,7 @@ from hybridgpu.compiler.ir.text import parse_graph
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes.fuse import FusionPlan, fuse
 from hybridgpu.compiler.passes.materialize import base, materialize
-from hybridgpu.compiler.passes.plan import ALIGNMENT, place
+from hybridgpu.compiler.passes.plan import ALIGNMENT, least, place
 from hybridgpu.compiler.passes.simplify import simplify
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
@@ -248,3 +248,13 @@ def test_memory_of_cases_and_large_graphs(target):
         check_memory(program)
         temporary = sum(b.nbytes for b in program.buffers if b.place == "arena")
         assert program.arena_bytes <= temporary + ALIGNMENT * len(program.buffers)
+
+
+@examples(200)
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 8), st.integers(0, 5000)), max_size=30))
+def test_least_is_the_fullest_step(drawn):
+    lifetimes = [(first, first + length, nbytes) for first, length, nbytes in drawn]
+    sizes = [-(-max(n, 1) // ALIGNMENT) * ALIGNMENT for _, _, n in lifetimes]
+    steps = {t for first, last, _ in lifetimes for t in (first, last)}
+    fullest = max((sum(z for z, (a, b, _) in zip(sizes, lifetimes) if a <= t <= b) for t in steps), default=0)
+    assert least(lifetimes) == fullest <= place(lifetimes)[1]

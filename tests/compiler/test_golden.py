@@ -52,7 +52,7 @@ def test_nothing_is_stored_that_is_not_compared():
 
 _COMPILE_ALL = """
 import hashlib, json
-from compiler.cases import CASES, build
+from compiler.cases import CASES, build, cuda_of
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.target import CPU, CUDA
 for name in CASES:

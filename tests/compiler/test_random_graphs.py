@@ -8,6 +8,7 @@ The examples are the same in every run. A session with others:
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,9 +16,10 @@ from compiler.cases import arrays, build, plain
 from compiler.oracle import Oracle
 from compiler.random_graphs import COVERED, LEFT_OUT, graphs
 from emulated import aligned
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 
+from hybridgpu.backends.base import Mode
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir.text import parse_graph
@@ -101,12 +103,10 @@ def test_cpu(compiler, graph, seed, specials, shifted):
         np.testing.assert_array_equal(plain(a), plain(b), err_msg="an input was written")
 
 
-@examples(15)
-@given(graphs(size_limit=300), st.integers(0, 99), st.booleans())
-def test_cuda_text_executed_on_the_cpu(cuda_driver, graph, seed, specials):
+def run_cuda(cuda_driver, target, graph, seed, specials):
     inputs = arrays(graph, seed, specials)
     show(graph, inputs)
-    program = compile_graph(graph, CUDA)
+    program = compile_graph(graph, target)
     for k in program.kernels:
         note(k.text)
     held = []
@@ -114,8 +114,31 @@ def test_cuda_text_executed_on_the_cpu(cuda_driver, graph, seed, specials):
         held.append(aligned(a.shape, a.dtype))
         held[-1][...] = a
     outputs = fresh(program)
-    CudaBackend(cuda_driver, np, lambda a: int(a.__array_interface__["data"][0])).load(program)(held, outputs)
+    loaded = CudaBackend(cuda_driver, np, lambda a: int(a.__array_interface__["data"][0])).load(program)
+    loaded.in_mode(list(Mode)[seed % 3])(held, outputs)
     Oracle(graph, inputs).check(outputs, "CUDA")
+
+
+@examples(15)
+@given(graphs(size_limit=300), st.integers(0, 99), st.booleans())
+def test_cuda_text_executed_on_the_cpu(cuda_driver, graph, seed, specials):
+    run_cuda(cuda_driver, CUDA, graph, seed, specials)
+
+
+#: machines that are short of what keeps rows on chip, or eager to reduce in parts
+MACHINES = {
+    "shared": replace(CUDA, thread_items=0),
+    "again": replace(CUDA, thread_items=0, shared_bytes=0, cluster_blocks=1),
+    "parts": replace(CUDA, launch_seconds=0.0, part_elements=2, cluster_blocks=1),
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@examples(10)
+@given(graph=graphs(size_limit=300), seed=st.integers(0, 99), specials=st.booleans())
+def test_cuda_text_of_other_machines(cuda_driver, machine, graph, seed, specials):
+    assume(any(n.prim.family == "reduce" for n in graph.nodes) and all(n.prim.name != "conv" for n in graph.nodes))
+    run_cuda(cuda_driver, MACHINES[machine], graph, seed, specials)
 
 
 # -- the oracle itself

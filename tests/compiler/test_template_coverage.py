@@ -12,7 +12,7 @@ from typing import Any
 
 import jinja2
 import pytest
-from compiler.cases import CASES, build
+from compiler.cases import CASES, build, cuda_of
 from jinja2 import nodes
 
 from hybridgpu.compiler.codegen import render as seam
@@ -77,7 +77,7 @@ def instrumented(monkeypatch):
 
 def compile_cases(names) -> None:
     for name in names:
-        for target in (CPU, CUDA):
+        for target in (CPU, cuda_of(name)):
             compile_graph(build(name), target)
 
 

@@ -74,6 +74,9 @@ MEMORY = re.compile(
 ASYNC_COPY = re.compile(r"cp\.async\.(?P<level>ca|cg)\.shared\.global(?:\.L2::(?:64|128|256)B)?")
 MOVE = re.compile(r"mov\.[busf](16|32|64)")
 MAX_ACCESS_BYTES = 32
+CLUSTER_ARRIVE = re.compile(r"barrier\.cluster\.arrive(\.release)?\.aligned")
+CLUSTER_WAIT = re.compile(r"barrier\.cluster\.wait(\.acquire)?\.aligned")
+CLUSTER_BARRIER = "barrier.cluster"  #: both; one without the other is not supported
 
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b")
 _STRING = re.compile(r'"(?:\\.|[^"\\])*"')
@@ -164,7 +167,18 @@ def _operands(text: str, output: bool) -> list[Operand]:
 
 def _instructions(template: str) -> list[str]:
     text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", template, flags=re.S)
-    return [" ".join(part.split()) for part in text.split(";") if part.strip()]
+    return _joined([" ".join(part.split()) for part in text.split(";") if part.strip()])
+
+
+def _joined(instructions: list[str]) -> list[str]:
+    """With a cluster barrier's arrival and the wait that follows it at once as one instruction."""
+    found: list[str] = []
+    for instruction in instructions:
+        if found and CLUSTER_WAIT.fullmatch(instruction) and CLUSTER_ARRIVE.fullmatch(found[-1]):
+            found[-1] = CLUSTER_BARRIER
+        else:
+            found.append(instruction)
+    return found
 
 
 # --------------------------------------------------------------------------------- instructions
@@ -173,6 +187,8 @@ def _instruction(text: str, operands: Sequence[Operand]) -> str:
     fields = [f.strip() for f in re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*", rest)]
     if name in ARITHMETIC:
         return _arithmetic(name, fields, operands, text)
+    if name == CLUSTER_BARRIER:
+        return "coc_cluster_barrier(__builtin_LINE());"
     if MOVE.fullmatch(name):
         return _move(name, fields, operands, text)
     if match := MEMORY.fullmatch(name):
@@ -185,6 +201,10 @@ def _instruction(text: str, operands: Sequence[Operand]) -> str:
         return f"coc_async_wait({_value(fields[0], operands, text)});"
     if name == "cp.async.wait_all":
         return "coc_async_wait(~0u);"
+    if name == "mapa.u64":
+        pointer, rank = (_value(f, operands, text) for f in fields[1:])
+        mapped = f"coc_map_shared((const void*){pointer}, {rank}, __builtin_LINE())"
+        return _assign(fields[0], f"(unsigned long long){mapped}", operands, text)
     raise CompileError(f"inline PTX: instruction {name!r} is not supported (in {text!r})")
 
 

@@ -10,6 +10,7 @@ from . import (
     BadLaunch,
     BarrierFault,
     Buffer,
+    CompileError,
     Hang,
     OutOfBounds,
     Race,
@@ -252,6 +253,49 @@ def test_a_cluster_barrier_that_a_block_misses():
     text = GROUPS + "__global__ void k() { if (blockIdx.x == 3) return; cg::this_cluster().sync(); }"
     with pytest.raises(BarrierFault, match=r"cluster barrier not reached by all blocks.*\(3,0,0\)"):
         launch(text, grid=8, cluster=2)
+
+
+# The same by instructions: the barrier's two halves at once, and the address in another block.
+PTX_CLUSTER_SUM = """
+__device__ void together() {
+  asm volatile("barrier.cluster.arrive.aligned;\\n\\tbarrier.cluster.wait.aligned;" ::: "memory");
+}
+__device__ const float* in_block(const float* p, unsigned rank) {
+  unsigned long long at;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"(p), "r"(rank));
+  return (const float*)at;
+}
+__global__ void __launch_bounds__(32) __cluster_dims__(4, 1, 1) k(const float* x, float* o) {
+  __shared__ float mine[32];
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  mine[threadIdx.x] = x[blockIdx.x * 32 + threadIdx.x];
+  together();  // first
+  float v = 0;
+  for (unsigned r = 0; r < 4; r++) v += in_block(mine, r)[threadIdx.x];
+  o[blockIdx.x * 32 + threadIdx.x] = v + 1000 * rank;
+  together();  // second
+}"""
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_clusters_by_instructions(order):
+    report = cluster_sum(PTX_CLUSTER_SUM, order=order, cluster=None)
+    assert report.cluster_barriers == 4
+    with pytest.raises((SharedLifetime, Race, UninitialisedRead)):
+        cluster_sum(PTX_CLUSTER_SUM.replace("together();  // first", "__syncthreads();"), order=order, cluster=None)
+    with pytest.raises(SharedLifetime):
+        cluster_sum(PTX_CLUSTER_SUM.replace("together();  // second", ""), order=order, cluster=None)
+    with pytest.raises(OutOfBounds, match="rank 4 of a cluster of 4"):
+        cluster_sum(PTX_CLUSTER_SUM.replace("r < 4", "r <= 4"), order=order, cluster=None)
+
+
+@pytest.mark.parametrize("half", ["arrive", "wait"])
+def test_half_a_cluster_barrier_is_not_supported(half):
+    other = {"arrive": "wait", "wait": "arrive"}[half]
+    text = PTX_CLUSTER_SUM.replace(f"barrier.cluster.{other}.aligned;", "")
+    with pytest.raises(CompileError, match=f"barrier.cluster.{half}.aligned"):
+        cluster_sum(text, cluster=None)
 
 
 # ------------------------------------------------------------------- waiting by atomics and flags

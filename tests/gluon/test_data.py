@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pytest
@@ -108,6 +109,31 @@ def test_loader(options, reload):
             seen += labels.asnumpy().tolist()
         assert seen == list(range(23))
     assert len(loader) == 6
+
+
+def test_workers_begin_with_refresh():
+    class Counted(gluon.data.Dataset):
+        reads = 0
+
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, k):
+            Counted.reads += 1
+            return k
+
+    loader = DataLoader(Counted(), batch_size=1, num_workers=1, thread_pool=True)
+    loader.refresh()
+    until = time.monotonic() + 30
+    while Counted.reads < 3 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert Counted.reads == 3
+    assert [b.asscalar() for b in loader] == [0, 1, 2] and Counted.reads == 3
+    assert len(list(loader)) == 3 and Counted.reads == 6
+    plain = DataLoader(Counted(), batch_size=1)
+    plain.refresh()
+    plain.clean()
+    assert len(list(plain)) == 3
 
 
 @pytest.mark.parametrize("options", [{}, {"num_workers": 2}, {"num_workers": 2, "thread_pool": True}])

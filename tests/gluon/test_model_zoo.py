@@ -12,7 +12,12 @@ from recorded.record import draw
 
 import hybridgpu as mx
 from hybridgpu import nd
+from hybridgpu.compiler.ir.types import tensor_type
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.target import CPU, CUDA
+from hybridgpu.dtypes import from_short
 from hybridgpu.gluon.model_zoo import model_store, vision
+from hybridgpu.symbol.lowering import lower_symbol
 
 #: name -> digest of what MXNet 1.9.1 has: repr, full names with shapes and grad_req, structural names
 MODELS = {
@@ -101,6 +106,18 @@ def test_eager_and_hybridized_agree(name):
 def test_unknown_name():
     with pytest.raises(ValueError, match="Model foo is not supported. Available options are\n\talexnet\n\tdensenet121"):
         vision.get_model("foo")
+
+
+@pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
+@pytest.mark.parametrize("name", ["densenet121", "inceptionv3", "mobilenetv2_0.5", "resnet50_v2", "squeezenet1.1"])
+def test_memory_plan(name, target):
+    """Intermediate results take at most a tenth more than what lives at once at the fullest step."""
+    symbol = vision.get_model(name)(mx.sym.var("data"))
+    arguments, _, states = symbol.infer_shape(data=(1, 3, 299, 299))
+    names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
+    types = {n: tensor_type(tuple(s), from_short("f32")) for n, s in zip(names, [*arguments, *states], strict=True)}
+    program = compile_graph(lower_symbol(symbol, types, False, name), target)
+    assert 0 < program.arena_least <= program.arena_bytes <= 1.1 * program.arena_least
 
 
 def test_missing_file_says_where_to_put_it(tmp_path):

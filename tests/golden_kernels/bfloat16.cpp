@@ -29,44 +29,44 @@ HG_KERNEL cast_mul_exp_9c2ee5da(const hg::bfloat16* HG_RESTRICT x0, const hg::bf
     y2[i0] = v8;
   }
 }
-HG_KERNEL sum_c4746541(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL sum_251eede9(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index r0 = begin; r0 < end; ++r0) {
-    hg::Sum<float>::State a0 = hg::Sum<float>::start();
-    for (Index at = 0; at < 65; at += 65) {
-      const Index count = 65;
-      float t_a0[65] __attribute__((aligned(64)));
+    hg::Lanes<hg::Sum<float>, float, 64> a0;
+    a0.start(0);
+    for (Index at = 0; at < 65; at += 64) {
+      HG_BLOCK
+      const Index count = 65 - at < 64 ? 65 - at : 64;
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i0 = at + j;
         const float v0 = x0[i0];
-        t_a0[j] = v0;
+        a0.add(j, v0, 0);
       }
-      a0 = hg::fold<hg::Sum<float>>(a0, t_a0, count, 0, 0);
     }
-    const float v1 = hg::Sum<float>::result(a0);
+    const float v1 = a0.fold(0);
     y0[0] = v1;
   }
 }
-HG_KERNEL amax_afc87e10(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL amax_499c180a(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index r0 = begin; r0 < end; ++r0) {
-    hg::Max<float>::State a0 = hg::Max<float>::start();
-    for (Index at = 0; at < 65; at += 65) {
-      const Index count = 65;
-      float t_a0[65] __attribute__((aligned(64)));
+    hg::Lanes<hg::Max<float>, float, 64> a0;
+    a0.start(0);
+    for (Index at = 0; at < 65; at += 64) {
+      HG_BLOCK
+      const Index count = 65 - at < 64 ? 65 - at : 64;
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i0 = at + j;
         const float v0 = x0[i0];
-        t_a0[j] = v0;
+        a0.add(j, v0, 0);
       }
-      a0 = hg::fold<hg::Max<float>>(a0, t_a0, count, 0, 0);
     }
-    const float v1 = hg::Max<float>::result(a0);
+    const float v1 = a0.fold(0);
     y0[0] = v1;
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2, char* output3, char* output4) {
   cast_mul_exp_9c2ee5da((hg::bfloat16*)input0, (hg::bfloat16*)input1, (hg::bfloat16*)output0, (float*)output1, (hg::bfloat16*)output3, 0, e[0]);
-  sum_c4746541((hg::bfloat16*)input0, (hg::bfloat16*)output2, 0, e[1]);
-  amax_afc87e10((hg::bfloat16*)input1, (hg::bfloat16*)output4, 0, e[2]);
+  sum_251eede9((hg::bfloat16*)input0, (hg::bfloat16*)output2, 0, e[1]);
+  amax_499c180a((hg::bfloat16*)input1, (hg::bfloat16*)output4, 0, e[2]);
 }

@@ -8,7 +8,7 @@
 //   %8 = mul(%2, 0.5)  f16[65]
 //   %9 = cast(%8)  bf16[65]
 //   %10 = amax(x1) axes=(0,)  bf16[]
-namespace cast_mul_exp_ed102b09_ {
+namespace cast_mul_exp_feac0870_ {
 typedef int Index;
 template <int W>
 HG_DEVICE void step(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index e) {
@@ -38,29 +38,34 @@ HG_DEVICE void step(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_R
   hg::store(y2 + i0_0, q2);
 }
 }  // namespace
-extern "C" __global__ void HG_BOUNDS(256) cast_mul_exp_ed102b09(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(256) cast_mul_exp_feac0870(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const long long n0) {
   typedef int Index;
   const Index n = (Index)n0;
-  const Index whole = n / 4;
-  HG_GRID(t, whole) cast_mul_exp_ed102b09_::step<4>(x0, x1, y0, y1, y2, t * 4);
-  HG_GRID(t, n - whole * 4) cast_mul_exp_ed102b09_::step<1>(x0, x1, y0, y1, y2, whole * 4 + t);
+  const Index n_whole = n / 4;
+  HG_GRID(t, n_whole) cast_mul_exp_feac0870_::step<4>(x0, x1, y0, y1, y2, t * 4);
+  HG_GRID(t, n - n_whole * 4) cast_mul_exp_feac0870_::step<1>(x0, x1, y0, y1, y2, n_whole * 4 + t);
 }
 
-extern "C" __global__ void HG_BOUNDS(128) sum_15790f78(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(128) sum_fe19e06e(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
   const Index rows = (Index)n0;
-  const int lane = threadIdx.x % 32;
-  for (Index block = (Index)blockIdx.x * 4; block < rows; block += (Index)gridDim.x * 4) {
-    const Index wanted = block + (Index)threadIdx.x / 32;
+  const int lane = threadIdx.x % 8;
+  for (Index block = (Index)blockIdx.x * 16; block < rows; block += (Index)gridDim.x * 16) {
+    const Index wanted = block + (Index)threadIdx.x / 8;
     const bool live = wanted < rows;
     hg::Sum<float>::State a0 = hg::Sum<float>::start();
-    for (int kept = 0; kept < 3; ++kept) {
-      const Index i0 = kept * 32 + lane;
-      if (i0 >= 65) continue;
-      const float v0 = x0[i0];
-      a0 = hg::Sum<float>::add(a0, v0, 0);
+    #pragma unroll 4
+    for (Index step = 0; step < 9; ++step) {
+      const Index i0_0 = step * 8 + lane;
+      if (i0_0 >= 65) continue;
+      const hg::span<hg::bfloat16, 1> p0 = hg::read<1>(x0 + i0_0);
+      HG_UNROLL
+      for (int j = 0; j < 1; ++j) {
+        const float v0 = p0.v[j];
+        a0 = hg::Sum<float>::add(a0, v0, 0);
+      }
     }
-    a0 = hg::team_merge<hg::Sum<float>, 32, 128>(a0);
+    a0 = hg::lanes_merge<hg::Sum<float>, 8>(a0);
     const float v1 = hg::Sum<float>::result(a0);
     if (live && lane == 0) {
       y0[0] = v1;
@@ -68,21 +73,26 @@ extern "C" __global__ void HG_BOUNDS(128) sum_15790f78(const hg::bfloat16* HG_RE
   }
 }
 
-extern "C" __global__ void HG_BOUNDS(128) amax_2395cc1d(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(128) amax_f4036526(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
   const Index rows = (Index)n0;
-  const int lane = threadIdx.x % 32;
-  for (Index block = (Index)blockIdx.x * 4; block < rows; block += (Index)gridDim.x * 4) {
-    const Index wanted = block + (Index)threadIdx.x / 32;
+  const int lane = threadIdx.x % 8;
+  for (Index block = (Index)blockIdx.x * 16; block < rows; block += (Index)gridDim.x * 16) {
+    const Index wanted = block + (Index)threadIdx.x / 8;
     const bool live = wanted < rows;
     hg::Max<float>::State a0 = hg::Max<float>::start();
-    for (int kept = 0; kept < 3; ++kept) {
-      const Index i0 = kept * 32 + lane;
-      if (i0 >= 65) continue;
-      const float v0 = x0[i0];
-      a0 = hg::Max<float>::add(a0, v0, 0);
+    #pragma unroll 4
+    for (Index step = 0; step < 9; ++step) {
+      const Index i0_0 = step * 8 + lane;
+      if (i0_0 >= 65) continue;
+      const hg::span<hg::bfloat16, 1> p0 = hg::read<1>(x0 + i0_0);
+      HG_UNROLL
+      for (int j = 0; j < 1; ++j) {
+        const float v0 = p0.v[j];
+        a0 = hg::Max<float>::add(a0, v0, 0);
+      }
     }
-    a0 = hg::team_merge<hg::Max<float>, 32, 128>(a0);
+    a0 = hg::lanes_merge<hg::Max<float>, 8>(a0);
     const float v1 = hg::Max<float>::result(a0);
     if (live && lane == 0) {
       y0[0] = v1;

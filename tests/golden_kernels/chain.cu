@@ -12,7 +12,7 @@
 //   %11 = neg(%10)  f32[1000]
 //   %12 = exp(%11)  f32[1000]
 //   %13 = sub(%9, %12)  f32[1000]
-namespace mul_add_exp_16d29e7c_ {
+namespace mul_add_exp_a7a33b6a_ {
 typedef int Index;
 template <int W>
 HG_DEVICE void step(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index e) {
@@ -40,10 +40,10 @@ HG_DEVICE void step(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const In
   hg::store(y0 + i0_0, q0);
 }
 }  // namespace
-extern "C" __global__ void HG_BOUNDS(256) mul_add_exp_16d29e7c(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(256) mul_add_exp_a7a33b6a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
   const Index n = (Index)n0;
-  const Index whole = n / 4;
-  HG_GRID(t, whole) mul_add_exp_16d29e7c_::step<4>(x0, y0, t * 4);
-  HG_GRID(t, n - whole * 4) mul_add_exp_16d29e7c_::step<1>(x0, y0, whole * 4 + t);
+  const Index n_whole = n / 4;
+  HG_GRID(t, n_whole) mul_add_exp_a7a33b6a_::step<4>(x0, y0, t * 4);
+  HG_GRID(t, n - n_whole * 4) mul_add_exp_a7a33b6a_::step<1>(x0, y0, n_whole * 4 + t);
 }

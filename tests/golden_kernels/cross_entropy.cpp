@@ -18,47 +18,73 @@
 #include "cpu.h"
 #include "math.h"
 #include "reduce.h"
-HG_KERNEL amax_sub_neg_eafc7475(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  for (Index i0 = begin; i0 < end; ++i0) {
-    const int v0 = x0[i0];
-    const int v1 = hg::minimum(v0, 15);
-    const int v2 = hg::maximum(v1, 0);
-    const float v3 = x1[i0 * 16 + (Index)v2];
-    hg::Max<float>::State a0 = hg::Max<float>::start();
-    for (Index at = 0; at < 16; at += 16) {
-      const Index count = 16;
-      float t_a0[16] __attribute__((aligned(64)));
+HG_KERNEL amax_sub_neg_6f76b192(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+    for (Index at = begin; at < end; at += 64) {
+      const Index count = end - at < 64 ? end - at : 64;
+      float t0[1024] __attribute__((aligned(64)));
+      hg::tile_in<16, 64>(t0, x1 + (at * 16), count);
+      float r_v5[64] __attribute__((aligned(64)));
+      float r_v3[64] __attribute__((aligned(64)));
+      float r_v9[64] __attribute__((aligned(64)));
+      float r_v6[64] __attribute__((aligned(64)));
+      hg::Lanes<hg::Max<float>, float, 64> a0;
+      a0.start(0);
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
-        const Index i1 = at + j;
-        const float v4 = x1[i0 * 16 + i1];
-        t_a0[j] = v4;
+        const Index i0 = at + j;
+        const int v0 = x0[i0];
+        const int v1 = hg::minimum(v0, 15);
+        const int v2 = hg::maximum(v1, 0);
+        const float v3 = x1[i0 * 16 + (Index)v2];
+        r_v3[j] = v3;
       }
-      a0 = hg::fold<hg::Max<float>>(a0, t_a0, count, 0, 0);
-    }
-    const float v5 = hg::Max<float>::result(a0);
-    const float v6 = v3 - v5;
-    hg::Sum<float>::State a1 = hg::Sum<float>::start();
-    for (Index at = 0; at < 16; at += 16) {
-      const Index count = 16;
-      float t_a1[16] __attribute__((aligned(64)));
+      for (Index i1 = 0; i1 < 16; ++i1) {
       HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        const Index i1 = at + j;
-        const float v4 = x1[i0 * 16 + i1];
+      for (Index j = 0; j < 64; ++j) {
+        const float v4 = t0[(i1) * 64 + j];
+        a0.add(j, v4, 0);
+      }
+      }
+      HG_SIMD
+      for (Index j = 0; j < 64; ++j) {
+        r_v5[j] = a0.result(j);
+      }
+      hg::Lanes<hg::Sum<float>, float, 64> a1;
+      a1.start(0);
+      HG_SIMD
+      for (Index j = 0; j < 64; ++j) {
+        const float v5 = r_v5[j];
+        const float v3 = r_v3[j];
+        const float v6 = v3 - v5;
+        r_v6[j] = v6;
+      }
+      for (Index i1 = 0; i1 < 16; ++i1) {
+      HG_BLOCK
+      HG_SIMD
+      for (Index j = 0; j < 64; ++j) {
+        const float v5 = r_v5[j];
+        const float v4 = t0[(i1) * 64 + j];
         const float v7 = v4 - v5;
         const float v8 = hg::exp(v7);
-        t_a1[j] = v8;
+        a1.add(j, v8, 0);
       }
-      a1 = hg::fold<hg::Sum<float>>(a1, t_a1, count, 0, 0);
+      }
+      HG_SIMD
+      for (Index j = 0; j < 64; ++j) {
+        r_v9[j] = a1.result(j);
+      }
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i0 = at + j;
+        const float v9 = r_v9[j];
+        const float v6 = r_v6[j];
+        const float v10 = hg::log(v9);
+        const float v11 = v6 - v10;
+        const float v12 = -v11;
+        y0[i0] = v12;
+      }
     }
-    const float v9 = hg::Sum<float>::result(a1);
-    const float v10 = hg::log(v9);
-    const float v11 = v6 - v10;
-    const float v12 = -v11;
-    y0[i0] = v12;
-  }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
-  amax_sub_neg_eafc7475((int*)input1, (float*)input0, (float*)output0, 0, e[0]);
+  amax_sub_neg_6f76b192((int*)input1, (float*)input0, (float*)output0, 0, e[0]);
 }

@@ -21,25 +21,25 @@ HG_KERNEL mul_add_cast_83bb79ea(const hg::half* HG_RESTRICT x0, const hg::half* 
     y1[i0] = v5;
   }
 }
-HG_KERNEL sum_0152463a(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL sum_88b85fa2(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index r0 = begin; r0 < end; ++r0) {
-    hg::Sum<float>::State a0 = hg::Sum<float>::start();
-    for (Index at = 0; at < 65; at += 65) {
-      const Index count = 65;
-      float t_a0[65] __attribute__((aligned(64)));
+    hg::Lanes<hg::Sum<float>, float, 64> a0;
+    a0.start(0);
+    for (Index at = 0; at < 65; at += 64) {
+      HG_BLOCK
+      const Index count = 65 - at < 64 ? 65 - at : 64;
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i0 = at + j;
         const float v0 = x0[i0];
-        t_a0[j] = v0;
+        a0.add(j, v0, 0);
       }
-      a0 = hg::fold<hg::Sum<float>>(a0, t_a0, count, 0, 0);
     }
-    const float v1 = hg::Sum<float>::result(a0);
+    const float v1 = a0.fold(0);
     y0[0] = v1;
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2) {
   mul_add_cast_83bb79ea((hg::half*)input0, (hg::half*)input1, (hg::half*)output0, (float*)output1, 0, e[0]);
-  sum_0152463a((hg::half*)input0, (hg::half*)output2, 0, e[1]);
+  sum_88b85fa2((hg::half*)input0, (hg::half*)output2, 0, e[1]);
 }

@@ -4,7 +4,7 @@
 //   %4 = exp(x0)  f16[65]
 //   %5 = cast(%4)  f32[65]
 //   %6 = sum(x0) axes=(0,)  f16[]
-namespace mul_add_cast_46c8ad20_ {
+namespace mul_add_cast_82f01fec_ {
 typedef int Index;
 template <int W>
 HG_DEVICE void step(const hg::half* HG_RESTRICT x0, const hg::half* HG_RESTRICT x1, hg::half* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index e) {
@@ -28,29 +28,34 @@ HG_DEVICE void step(const hg::half* HG_RESTRICT x0, const hg::half* HG_RESTRICT 
   hg::store(y1 + i0_0, q1);
 }
 }  // namespace
-extern "C" __global__ void HG_BOUNDS(256) mul_add_cast_46c8ad20(const hg::half* HG_RESTRICT x0, const hg::half* HG_RESTRICT x1, hg::half* HG_RESTRICT y0, float* HG_RESTRICT y1, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(256) mul_add_cast_82f01fec(const hg::half* HG_RESTRICT x0, const hg::half* HG_RESTRICT x1, hg::half* HG_RESTRICT y0, float* HG_RESTRICT y1, const long long n0) {
   typedef int Index;
   const Index n = (Index)n0;
-  const Index whole = n / 4;
-  HG_GRID(t, whole) mul_add_cast_46c8ad20_::step<4>(x0, x1, y0, y1, t * 4);
-  HG_GRID(t, n - whole * 4) mul_add_cast_46c8ad20_::step<1>(x0, x1, y0, y1, whole * 4 + t);
+  const Index n_whole = n / 4;
+  HG_GRID(t, n_whole) mul_add_cast_82f01fec_::step<4>(x0, x1, y0, y1, t * 4);
+  HG_GRID(t, n - n_whole * 4) mul_add_cast_82f01fec_::step<1>(x0, x1, y0, y1, n_whole * 4 + t);
 }
 
-extern "C" __global__ void HG_BOUNDS(128) sum_5da13632(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(128) sum_278c0783(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
   const Index rows = (Index)n0;
-  const int lane = threadIdx.x % 32;
-  for (Index block = (Index)blockIdx.x * 4; block < rows; block += (Index)gridDim.x * 4) {
-    const Index wanted = block + (Index)threadIdx.x / 32;
+  const int lane = threadIdx.x % 8;
+  for (Index block = (Index)blockIdx.x * 16; block < rows; block += (Index)gridDim.x * 16) {
+    const Index wanted = block + (Index)threadIdx.x / 8;
     const bool live = wanted < rows;
     hg::Sum<float>::State a0 = hg::Sum<float>::start();
-    for (int kept = 0; kept < 3; ++kept) {
-      const Index i0 = kept * 32 + lane;
-      if (i0 >= 65) continue;
-      const float v0 = x0[i0];
-      a0 = hg::Sum<float>::add(a0, v0, 0);
+    #pragma unroll 4
+    for (Index step = 0; step < 9; ++step) {
+      const Index i0_0 = step * 8 + lane;
+      if (i0_0 >= 65) continue;
+      const hg::span<hg::half, 1> p0 = hg::read<1>(x0 + i0_0);
+      HG_UNROLL
+      for (int j = 0; j < 1; ++j) {
+        const float v0 = p0.v[j];
+        a0 = hg::Sum<float>::add(a0, v0, 0);
+      }
     }
-    a0 = hg::team_merge<hg::Sum<float>, 32, 128>(a0);
+    a0 = hg::lanes_merge<hg::Sum<float>, 8>(a0);
     const float v1 = hg::Sum<float>::result(a0);
     if (live && lane == 0) {
       y0[0] = v1;

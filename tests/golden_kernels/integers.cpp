@@ -30,25 +30,25 @@ HG_KERNEL add_div_neg_298cf853(const int* HG_RESTRICT x0, const int* HG_RESTRICT
     y6[i0] = v8;
   }
 }
-HG_KERNEL sum_a4c1b3c1(const int* HG_RESTRICT x0, int* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL sum_8161a00e(const int* HG_RESTRICT x0, int* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index r0 = begin; r0 < end; ++r0) {
-    hg::Sum<int>::State a0 = hg::Sum<int>::start();
+    hg::Lanes<hg::Sum<int>, int, 30> a0;
+    a0.start(0);
     for (Index at = 0; at < 30; at += 30) {
+      HG_BLOCK
       const Index count = 30;
-      int t_a0[30] __attribute__((aligned(64)));
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i0 = at + j;
         const int v0 = x0[i0];
-        t_a0[j] = v0;
+        a0.add(j, v0, 0);
       }
-      a0 = hg::fold<hg::Sum<int>>(a0, t_a0, count, 0, 0);
     }
-    const int v1 = hg::Sum<int>::result(a0);
+    const int v1 = a0.fold(0);
     y0[0] = v1;
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2, char* output3, char* output4, char* output5, char* output6, char* output7) {
   add_div_neg_298cf853((int*)input0, (int*)input1, (int*)output0, (int*)output1, (int*)output2, (int*)output3, (int*)output4, (int*)output5, (int*)output7, 0, e[0]);
-  sum_a4c1b3c1((int*)input0, (int*)output6, 0, e[1]);
+  sum_8161a00e((int*)input0, (int*)output6, 0, e[1]);
 }

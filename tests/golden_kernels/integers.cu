@@ -7,7 +7,7 @@
 //   %7 = sign(x1)  i32[30]
 //   %8 = sum(x0) axes=(0,)  i32[]
 //   %9 = neg(x0)  i32[30]
-namespace add_div_neg_a8af5d42_ {
+namespace add_div_neg_e22e97a8_ {
 typedef int Index;
 template <int W>
 HG_DEVICE void step(const int* HG_RESTRICT x0, const int* HG_RESTRICT x1, int* HG_RESTRICT y0, int* HG_RESTRICT y1, int* HG_RESTRICT y2, int* HG_RESTRICT y3, int* HG_RESTRICT y4, int* HG_RESTRICT y5, int* HG_RESTRICT y6, const Index e) {
@@ -49,29 +49,34 @@ HG_DEVICE void step(const int* HG_RESTRICT x0, const int* HG_RESTRICT x1, int* H
   hg::store(y6 + i0_0, q6);
 }
 }  // namespace
-extern "C" __global__ void HG_BOUNDS(256) add_div_neg_a8af5d42(const int* HG_RESTRICT x0, const int* HG_RESTRICT x1, int* HG_RESTRICT y0, int* HG_RESTRICT y1, int* HG_RESTRICT y2, int* HG_RESTRICT y3, int* HG_RESTRICT y4, int* HG_RESTRICT y5, int* HG_RESTRICT y6, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(256) add_div_neg_e22e97a8(const int* HG_RESTRICT x0, const int* HG_RESTRICT x1, int* HG_RESTRICT y0, int* HG_RESTRICT y1, int* HG_RESTRICT y2, int* HG_RESTRICT y3, int* HG_RESTRICT y4, int* HG_RESTRICT y5, int* HG_RESTRICT y6, const long long n0) {
   typedef int Index;
   const Index n = (Index)n0;
-  const Index whole = n / 4;
-  HG_GRID(t, whole) add_div_neg_a8af5d42_::step<4>(x0, x1, y0, y1, y2, y3, y4, y5, y6, t * 4);
-  HG_GRID(t, n - whole * 4) add_div_neg_a8af5d42_::step<1>(x0, x1, y0, y1, y2, y3, y4, y5, y6, whole * 4 + t);
+  const Index n_whole = n / 4;
+  HG_GRID(t, n_whole) add_div_neg_e22e97a8_::step<4>(x0, x1, y0, y1, y2, y3, y4, y5, y6, t * 4);
+  HG_GRID(t, n - n_whole * 4) add_div_neg_e22e97a8_::step<1>(x0, x1, y0, y1, y2, y3, y4, y5, y6, n_whole * 4 + t);
 }
 
-extern "C" __global__ void HG_BOUNDS(128) sum_218ebea5(const int* HG_RESTRICT x0, int* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(128) sum_6c4085a0(const int* HG_RESTRICT x0, int* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
   const Index rows = (Index)n0;
-  const int lane = threadIdx.x % 32;
-  for (Index block = (Index)blockIdx.x * 4; block < rows; block += (Index)gridDim.x * 4) {
-    const Index wanted = block + (Index)threadIdx.x / 32;
+  const int lane = threadIdx.x % 4;
+  for (Index block = (Index)blockIdx.x * 32; block < rows; block += (Index)gridDim.x * 32) {
+    const Index wanted = block + (Index)threadIdx.x / 4;
     const bool live = wanted < rows;
     hg::Sum<int>::State a0 = hg::Sum<int>::start();
-    for (int kept = 0; kept < 1; ++kept) {
-      const Index i0 = kept * 32 + lane;
-      if (i0 >= 30) continue;
-      const int v0 = x0[i0];
-      a0 = hg::Sum<int>::add(a0, v0, 0);
+    HG_UNROLL
+    for (Index step = 0; step < 4; ++step) {
+      const Index i0_0 = (step * 4 + lane) * 2;
+      if (i0_0 >= 30) continue;
+      const hg::span<int, 2> p0 = hg::read<2>(x0 + i0_0);
+      HG_UNROLL
+      for (int j = 0; j < 2; ++j) {
+        const int v0 = p0.v[j];
+        a0 = hg::Sum<int>::add(a0, v0, 0);
+      }
     }
-    a0 = hg::team_merge<hg::Sum<int>, 32, 128>(a0);
+    a0 = hg::lanes_merge<hg::Sum<int>, 4>(a0);
     const int v1 = hg::Sum<int>::result(a0);
     if (live && lane == 0) {
       y0[0] = v1;

@@ -5,16 +5,15 @@
 //   %5 = pad(x0) high=(0, 2) low=(1, 0) value=3.0  f32[5,8]
 //   %6 = reshape(x0) shape=(2, 12)  f32[2,12]
 //   %7 = transpose(%6) perm=(1, 0)  f32[12,2]
-namespace exp_copy_72e50f0c_ {
+namespace exp_copy_cd2b2d95_ {
 typedef int Index;
 template <int W>
-HG_DEVICE void step(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index e) {
-  const Index i0 = e / 15;
-  const Index i1_0 = e % 15;
+HG_DEVICE void step0(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index e) {
   hg::pack<float, W> q0;
   HG_UNROLL
   for (int j = 0; j < W; ++j) {
-    const Index i1 = i1_0 + j;
+    const Index i0 = (e + j) / 15;
+    const Index i1 = (e + j) % 15;
     const float v0 = i1 < 6 ? x0[i0 * 6 + i1] : 0.0f;
     const float v1 = hg::exp(v0);
     const float v2 = i1 - 6 >= 0 && i1 - 6 < 3 ? x1[i0 * 3 + i1 - 6] : 0.0f;
@@ -25,19 +24,10 @@ HG_DEVICE void step(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, fl
     const float v7 = v6 ? v1 : v5;
     q0.v[j] = v7;
   }
-  hg::store(y0 + (i0 * 15 + i1_0), q0);
+  hg::store(y0 + e, q0);
 }
-}  // namespace
-extern "C" __global__ void HG_BOUNDS(256) exp_copy_72e50f0c(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const long long n0) {
-  typedef int Index;
-  const Index n = (Index)n0 * 15;
-  HG_GRID(e, n) exp_copy_72e50f0c_::step<1>(x0, x1, y0, e);
-}
-
-namespace copy_dcddcb17_ {
-typedef int Index;
 template <int W>
-HG_DEVICE void step(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index e) {
+HG_DEVICE void step1(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index e) {
   const Index i0 = e / 8;
   const Index i1_0 = e % 8;
   hg::pack<float, W> q0;
@@ -51,17 +41,8 @@ HG_DEVICE void step(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const In
   }
   hg::store(y0 + (i0 * 8 + i1_0), q0);
 }
-}  // namespace
-extern "C" __global__ void HG_BOUNDS(256) copy_dcddcb17(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
-  typedef int Index;
-  const Index n = (Index)n0 * 8;
-  HG_GRID(t, n / 4) copy_dcddcb17_::step<4>(x0, y0, t * 4);
-}
-
-namespace copy_55111e5d_ {
-typedef int Index;
 template <int W>
-HG_DEVICE void step(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index e) {
+HG_DEVICE void step2(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index e) {
   const Index i0 = e / 2;
   const Index i1_0 = e % 2;
   hg::pack<float, W> q0;
@@ -74,8 +55,26 @@ HG_DEVICE void step(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const In
   hg::store(y0 + (i0 * 2 + i1_0), q0);
 }
 }  // namespace
-extern "C" __global__ void HG_BOUNDS(256) copy_55111e5d(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(256) exp_copy_cd2b2d95(const float* HG_RESTRICT a0, const float* HG_RESTRICT a1, const float* HG_RESTRICT a2, const float* HG_RESTRICT a3, float* HG_RESTRICT b0, float* HG_RESTRICT b1, float* HG_RESTRICT b2, 
+    const long long n0,
+    const long long n1,
+    const long long n2,
+    const long long n3,
+    const long long n4,
+    const long long n5,
+    const long long n6) {
   typedef int Index;
-  const Index n = (Index)n0 * 2;
-  HG_GRID(t, n / 2) copy_55111e5d_::step<2>(x0, y0, t * 2);
+  const Index at = (Index)blockIdx.x;
+  if (at < (Index)n1) {
+    const Index n = (Index)n2, block = at - 0, blocks = (Index)n1 - 0;
+    const Index n_whole = n / 4;
+    HG_SHARE(t, n_whole) exp_copy_cd2b2d95_::step0<4>(a0, a1, b0, t * 4);
+    HG_SHARE(t, n - n_whole * 4) exp_copy_cd2b2d95_::step0<1>(a0, a1, b0, n_whole * 4 + t);
+  } else if (at < (Index)n3) {
+    const Index n = (Index)n4, block = at - (Index)n1, blocks = (Index)n3 - (Index)n1;
+    HG_SHARE(t, n / 4) exp_copy_cd2b2d95_::step1<4>(a2, b1, t * 4);
+  } else {
+    const Index n = (Index)n6, block = at - (Index)n3, blocks = (Index)n5 - (Index)n3;
+    HG_SHARE(t, n / 2) exp_copy_cd2b2d95_::step2<2>(a3, b2, t * 2);
+  }
 }

@@ -6,27 +6,26 @@
 //   %5 = amin(x0) axes=(0, 1, 2)  f32[6]
 #include "cpu.h"
 #include "reduce.h"
-HG_KERNEL sum_418eba37(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL sum_a9d8181f(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     for (Index at = 0; at < 6; at += 6) {
       const Index count = 6;
       float r_v1[6] __attribute__((aligned(64)));
-      hg::Sum<float>::State a0[6] __attribute__((aligned(64)));
-      HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        a0[j] = hg::Sum<float>::start();
-      }
-      for (Index i2 = 0; i2 < 3; ++i2)
-      for (Index i3 = 0; i3 < 5; ++i3)
+      hg::Lanes<hg::Sum<float>, float, 6> a0;
+      a0.start(0);
+      for (Index i2 = 0; i2 < 3; ++i2) {
+      for (Index i3 = 0; i3 < 5; ++i3) {
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i1 = at + j;
         const float v0 = x0[i2 * 120 + i0 * 30 + i3 * 6 + i1];
-        a0[j] = hg::Sum<float>::add(a0[j], v0, 0);
+        a0.add(j, v0, 0);
+      }
+      }
       }
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
-        r_v1[j] = hg::Sum<float>::result(a0[j]);
+        r_v1[j] = a0.result(j);
       }
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
@@ -37,65 +36,63 @@ HG_KERNEL sum_418eba37(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
     }
   }
 }
-HG_KERNEL amax_3640fced(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL amax_558d57fe(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
   for (Index i1 = 0; i1 < 5; ++i1) {
-    hg::Max<float>::State a0 = hg::Max<float>::start();
+    hg::Lanes<hg::Max<float>, float, 6> a0;
+    a0.start(0);
     for (Index i2 = 0; i2 < 4; ++i2)
     for (Index at = 0; at < 6; at += 6) {
+      HG_BLOCK
       const Index count = 6;
-      float t_a0[6] __attribute__((aligned(64)));
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i3 = at + j;
         const float v0 = x0[i0 * 120 + i2 * 30 + i1 * 6 + i3];
-        t_a0[j] = v0;
+        a0.add(j, v0, 0);
       }
-      a0 = hg::fold<hg::Max<float>>(a0, t_a0, count, 0, 0);
     }
-    const float v1 = hg::Max<float>::result(a0);
+    const float v1 = a0.fold(0);
     y0[i0 * 5 + i1] = v1;
   }
   }
 }
-HG_KERNEL sum_mul_d31d14ad(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL sum_mul_cb8b8913(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index r0 = begin; r0 < end; ++r0) {
-    hg::Sum<float>::State a0 = hg::Sum<float>::start();
-    for (Index at = 0; at < 360; at += 360) {
-      const Index count = 360;
-      float t_a0[360] __attribute__((aligned(64)));
+    hg::Lanes<hg::Sum<float>, float, 64> a0;
+    a0.start(0);
+    for (Index at = 0; at < 360; at += 64) {
+      HG_BLOCK
+      const Index count = 360 - at < 64 ? 360 - at : 64;
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i0 = at + j;
         const float v0 = x0[i0];
-        t_a0[j] = v0;
+        a0.add(j, v0, 0);
       }
-      a0 = hg::fold<hg::Sum<float>>(a0, t_a0, count, 0, 0);
     }
-    const float v1 = hg::Sum<float>::result(a0);
+    const float v1 = a0.fold(0);
     const float v2 = v1 * 0.0027777778f;
     y0[0] = v2;
   }
 }
-HG_KERNEL amin_f184bdd7(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
-    for (Index at = begin; at < end; at += 6) {
-      const Index count = end - at < 6 ? end - at : 6;
-      float r_v1[6] __attribute__((aligned(64)));
-      hg::Min<float>::State a0[6] __attribute__((aligned(64)));
-      HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        a0[j] = hg::Min<float>::start();
-      }
-      for (Index i1 = 0; i1 < 60; ++i1)
+HG_KERNEL amin_b176f4c5(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+    for (Index at = begin; at < end; at += 64) {
+      const Index count = end - at < 64 ? end - at : 64;
+      float r_v1[64] __attribute__((aligned(64)));
+      hg::Lanes<hg::Min<float>, float, 64> a0;
+      a0.start(0);
+      for (Index i1 = 0; i1 < 60; ++i1) {
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i0 = at + j;
         const float v0 = x0[i1 * 6 + i0];
-        a0[j] = hg::Min<float>::add(a0[j], v0, 0);
+        a0.add(j, v0, 0);
+      }
       }
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
-        r_v1[j] = hg::Min<float>::result(a0[j]);
+        r_v1[j] = a0.result(j);
       }
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
@@ -106,8 +103,8 @@ HG_KERNEL amin_f184bdd7(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, cons
     }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0, char* output1, char* output2, char* output3) {
-  sum_418eba37((float*)input0, (float*)output0, 0, e[0]);
-  amax_3640fced((float*)input0, (float*)output1, 0, e[1]);
-  sum_mul_d31d14ad((float*)input0, (float*)output2, 0, e[2]);
-  amin_f184bdd7((float*)input0, (float*)output3, 0, e[3]);
+  sum_a9d8181f((float*)input0, (float*)output0, 0, e[0]);
+  amax_558d57fe((float*)input0, (float*)output1, 0, e[1]);
+  sum_mul_cb8b8913((float*)input0, (float*)output2, 0, e[2]);
+  amin_b176f4c5((float*)input0, (float*)output3, 0, e[3]);
 }

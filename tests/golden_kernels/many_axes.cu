@@ -4,45 +4,90 @@
 //   %3 = sum(x0) axes=(0, 1, 2, 3)  f32[]
 //   %4 = mul(%3, 0.0027777778)  f32[]
 //   %5 = amin(x0) axes=(0, 1, 2)  f32[6]
-extern "C" __global__ void HG_BOUNDS(128) sum_a65b3e50(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(32) sum_97947bb0(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
   const Index rows = (Index)n0 * 6;
-  HG_GRID(r, rows) {
+  const int across = threadIdx.x % 16;
+  const int down = threadIdx.x / 16;
+  __shared__ hg::Sum<float>::State part_a0[2][2][16];
+  for (Index block = (Index)blockIdx.x * 32; block < rows; block += (Index)gridDim.x * 32) {
+    const Index wanted = block + across * 2;
+    const bool live = wanted < rows;
+    const Index r = live ? wanted : rows - 2;  // threads without rows still take part in barriers
     const Index i0 = r / 6;
-    const Index i1 = r % 6;
-    hg::Sum<float>::State a0 = hg::Sum<float>::start();
-    for (int kept = 0; kept < 15; ++kept) {
-      const Index c = kept;
+    const Index i1_0 = r % 6;
+    float r_v1[2];
+    hg::Sum<float>::State a0[2];
+    HG_UNROLL
+    for (int j = 0; j < 2; ++j) a0[j] = hg::Sum<float>::start();
+    #pragma unroll 4
+    for (Index step = 0; step < 8; ++step) {
+      const Index c = step * 2 + down;
+      if (c >= 15) continue;
       const Index i2 = c / 5;
       const Index i3 = c % 5;
-      const float v0 = x0[i2 * 120 + i0 * 30 + i3 * 6 + i1];
-      a0 = hg::Sum<float>::add(a0, v0, 0);
+      const hg::span<float, 2> p0 = hg::read<2>(x0 + (i2 * 120 + i0 * 30 + i3 * 6 + i1_0));
+      HG_UNROLL
+      for (int j = 0; j < 2; ++j) {
+        const float v0 = p0.v[j];
+        a0[j] = hg::Sum<float>::add(a0[j], v0, 0);
+      }
     }
-    const float v1 = hg::Sum<float>::result(a0);
-    y0[i0 * 6 + i1] = v1;
+    HG_UNROLL
+    for (int j = 0; j < 2; ++j) {
+      part_a0[down][j][across] = a0[j];
+    }
+    __syncthreads();
+    HG_UNROLL
+    for (int j = 0; j < 2; ++j) {
+      a0[j] = part_a0[0][j][across];
+    }
+    #pragma unroll 2
+    for (int d = 1; d < 2; ++d) {
+      HG_UNROLL
+      for (int j = 0; j < 2; ++j) {
+        a0[j] = hg::Sum<float>::merge(a0[j], part_a0[d][j][across]);
+      }
+    }
+    HG_UNROLL
+    for (int j = 0; j < 2; ++j) r_v1[j] = hg::Sum<float>::result(a0[j]);
+    if (live && down == 0) {
+      hg::span<float, 2> q0;
+      HG_UNROLL
+      for (int j = 0; j < 2; ++j) {
+        const float v1 = r_v1[j];
+        q0.v[j] = v1;
+      }
+      hg::write(y0 + (i0 * 6 + i1_0), q0);
+    }
+    __syncthreads();  // the states are used again by the next rows
   }
 }
 
-extern "C" __global__ void HG_BOUNDS(128) amax_a65a5683(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(128) amax_5f748d93(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
   const Index rows = (Index)n0 * 5;
-  const int lane = threadIdx.x % 32;
-  for (Index block = (Index)blockIdx.x * 4; block < rows; block += (Index)gridDim.x * 4) {
-    const Index wanted = block + (Index)threadIdx.x / 32;
+  const int lane = threadIdx.x % 4;
+  for (Index block = (Index)blockIdx.x * 32; block < rows; block += (Index)gridDim.x * 32) {
+    const Index wanted = block + (Index)threadIdx.x / 4;
     const bool live = wanted < rows;
     const Index r = live ? wanted : rows - 1;  // a team without a row still takes part in barriers
     const Index i0 = r / 5;
     const Index i1 = r % 5;
     hg::Max<float>::State a0 = hg::Max<float>::start();
-    for (int kept = 0; kept < 1; ++kept) {
-      const Index c = kept * 32 + lane;
-      if (c >= 24) continue;
-      const Index i2 = c / 6;
-      const Index i3 = c % 6;
-      const float v0 = x0[i0 * 120 + i2 * 30 + i1 * 6 + i3];
-      a0 = hg::Max<float>::add(a0, v0, 0);
+    HG_UNROLL
+    for (Index step = 0; step < 3; ++step) {
+      const Index c_0 = (step * 4 + lane) * 2;
+      const Index i2 = c_0 / 6;
+      const Index i3_0 = c_0 % 6;
+      const hg::span<float, 2> p0 = hg::read<2>(x0 + (i0 * 120 + i2 * 30 + i1 * 6 + i3_0));
+      HG_UNROLL
+      for (int j = 0; j < 2; ++j) {
+        const float v0 = p0.v[j];
+        a0 = hg::Max<float>::add(a0, v0, 0);
+      }
     }
-    a0 = hg::team_merge<hg::Max<float>, 32, 128>(a0);
+    a0 = hg::lanes_merge<hg::Max<float>, 4>(a0);
     const float v1 = hg::Max<float>::result(a0);
     if (live && lane == 0) {
       y0[i0 * 5 + i1] = v1;
@@ -50,21 +95,26 @@ extern "C" __global__ void HG_BOUNDS(128) amax_a65a5683(const float* HG_RESTRICT
   }
 }
 
-extern "C" __global__ void HG_BOUNDS(128) sum_mul_43228fff(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(128) sum_mul_6dc519ca(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
   const Index rows = (Index)n0;
-  const int lane = threadIdx.x % 64;
-  for (Index block = (Index)blockIdx.x * 2; block < rows; block += (Index)gridDim.x * 2) {
-    const Index wanted = block + (Index)threadIdx.x / 64;
+  const int lane = threadIdx.x % 16;
+  for (Index block = (Index)blockIdx.x * 8; block < rows; block += (Index)gridDim.x * 8) {
+    const Index wanted = block + (Index)threadIdx.x / 16;
     const bool live = wanted < rows;
     hg::Sum<float>::State a0 = hg::Sum<float>::start();
-    for (int kept = 0; kept < 6; ++kept) {
-      const Index i0 = kept * 64 + lane;
-      if (i0 >= 360) continue;
-      const float v0 = x0[i0];
-      a0 = hg::Sum<float>::add(a0, v0, 0);
+    #pragma unroll 4
+    for (Index step = 0; step < 6; ++step) {
+      const Index i0_0 = (step * 16 + lane) * 4;
+      if (i0_0 >= 360) continue;
+      const hg::span<float, 4> p0 = hg::read<4>(x0 + i0_0);
+      HG_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        const float v0 = p0.v[j];
+        a0 = hg::Sum<float>::add(a0, v0, 0);
+      }
     }
-    a0 = hg::team_merge<hg::Sum<float>, 64, 128>(a0);
+    a0 = hg::lanes_merge<hg::Sum<float>, 16>(a0);
     const float v1 = hg::Sum<float>::result(a0);
     const float v2 = v1 * 0.0027777778f;
     if (live && lane == 0) {
@@ -73,17 +123,58 @@ extern "C" __global__ void HG_BOUNDS(128) sum_mul_43228fff(const float* HG_RESTR
   }
 }
 
-extern "C" __global__ void HG_BOUNDS(128) amin_9c8e35c2(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(32) amin_3f7806ad(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
   const Index rows = (Index)n0;
-  HG_GRID(i0, rows) {
-    hg::Min<float>::State a0 = hg::Min<float>::start();
-    for (int kept = 0; kept < 60; ++kept) {
-      const Index i1 = kept;
-      const float v0 = x0[i1 * 6 + i0];
-      a0 = hg::Min<float>::add(a0, v0, 0);
+  const int across = threadIdx.x % 4;
+  const int down = threadIdx.x / 4;
+  __shared__ hg::Min<float>::State part_a0[8][2][4];
+  for (Index block = (Index)blockIdx.x * 8; block < rows; block += (Index)gridDim.x * 8) {
+    const Index wanted = block + across * 2;
+    const bool live = wanted < rows;
+    const Index i0_0 = live ? wanted : rows - 2;  // threads without rows still take part in barriers
+    float r_v1[2];
+    hg::Min<float>::State a0[2];
+    HG_UNROLL
+    for (int j = 0; j < 2; ++j) a0[j] = hg::Min<float>::start();
+    #pragma unroll 4
+    for (Index step = 0; step < 8; ++step) {
+      const Index i1 = step * 8 + down;
+      if (i1 >= 60) continue;
+      const hg::span<float, 2> p0 = hg::read<2>(x0 + (i1 * 6 + i0_0));
+      HG_UNROLL
+      for (int j = 0; j < 2; ++j) {
+        const float v0 = p0.v[j];
+        a0[j] = hg::Min<float>::add(a0[j], v0, 0);
+      }
     }
-    const float v1 = hg::Min<float>::result(a0);
-    y0[i0] = v1;
+    HG_UNROLL
+    for (int j = 0; j < 2; ++j) {
+      part_a0[down][j][across] = a0[j];
+    }
+    __syncthreads();
+    HG_UNROLL
+    for (int j = 0; j < 2; ++j) {
+      a0[j] = part_a0[0][j][across];
+    }
+    #pragma unroll 2
+    for (int d = 1; d < 8; ++d) {
+      HG_UNROLL
+      for (int j = 0; j < 2; ++j) {
+        a0[j] = hg::Min<float>::merge(a0[j], part_a0[d][j][across]);
+      }
+    }
+    HG_UNROLL
+    for (int j = 0; j < 2; ++j) r_v1[j] = hg::Min<float>::result(a0[j]);
+    if (live && down == 0) {
+      hg::span<float, 2> q0;
+      HG_UNROLL
+      for (int j = 0; j < 2; ++j) {
+        const float v1 = r_v1[j];
+        q0.v[j] = v1;
+      }
+      hg::write(y0 + i0_0, q0);
+    }
+    __syncthreads();  // the states are used again by the next rows
   }
 }

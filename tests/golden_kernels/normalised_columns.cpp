@@ -17,38 +17,36 @@
 #include "cpu.h"
 #include "math.h"
 #include "reduce.h"
-HG_KERNEL sum_mul_sub_c37a2201(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
+HG_KERNEL sum_mul_sub_51f33793(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     for (Index at = 0; at < 40; at += 40) {
       const Index count = 40;
       float r_v1[40] __attribute__((aligned(64)));
       float r_v2[40] __attribute__((aligned(64)));
       float r_v5[40] __attribute__((aligned(64)));
-      hg::Sum<float>::State a0[40] __attribute__((aligned(64)));
-      HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        a0[j] = hg::Sum<float>::start();
-      }
-      for (Index i2 = 0; i2 < 5; ++i2)
+      hg::Lanes<hg::Sum<float>, float, 40> a0;
+      a0.start(0);
+      for (Index i2 = 0; i2 < 5; ++i2) {
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i1 = at + j;
         const float v0 = x0[i0 * 200 + i2 * 40 + i1];
-        a0[j] = hg::Sum<float>::add(a0[j], v0, 0);
+        a0.add(j, v0, 0);
+      }
       }
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
-        r_v1[j] = hg::Sum<float>::result(a0[j]);
+        r_v1[j] = a0.result(j);
       }
-      hg::Sum<float>::State a1[40] __attribute__((aligned(64)));
+      hg::Lanes<hg::Sum<float>, float, 40> a1;
+      a1.start(0);
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const float v1 = r_v1[j];
         const float v2 = v1 * 0.2f;
         r_v2[j] = v2;
-        a1[j] = hg::Sum<float>::start();
       }
-      for (Index i2 = 0; i2 < 5; ++i2)
+      for (Index i2 = 0; i2 < 5; ++i2) {
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i1 = at + j;
@@ -56,12 +54,13 @@ HG_KERNEL sum_mul_sub_c37a2201(const float* HG_RESTRICT x0, float* HG_RESTRICT y
         const float v0 = x0[i0 * 200 + i2 * 40 + i1];
         const float v3 = v0 - v2;
         const float v4 = v3 * v3;
-        a1[j] = hg::Sum<float>::add(a1[j], v4, 0);
+        a1.add(j, v4, 0);
         y0[i0 * 200 + i2 * 40 + i1] = v3;
+      }
       }
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
-        r_v5[j] = hg::Sum<float>::result(a1[j]);
+        r_v5[j] = a1.result(j);
       }
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
@@ -98,7 +97,7 @@ HG_KERNEL add_log_99a08948(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, c
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0, char* output1) {
-  sum_mul_sub_c37a2201((float*)input0, (float*)(arena + e[0]), (float*)(arena + e[1]), 0, e[2]);
+  sum_mul_sub_51f33793((float*)input0, (float*)(arena + e[0]), (float*)(arena + e[1]), 0, e[2]);
   add_rsqrt_mul_40b8246e((float*)(arena + e[3]), (float*)(arena + e[4]), (float*)output0, 0, e[5]);
   add_log_99a08948((float*)(arena + e[6]), (float*)output1, 0, e[7]);
 }

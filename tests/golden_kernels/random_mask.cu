@@ -6,7 +6,7 @@
 //   %6 = ge(%5, 0.3)  bool[20,30]
 //   %7 = mul(x0, 1.4285715)  f32[20,30]
 //   %8 = select(%6, %7, 0.0)  f32[20,30]
-namespace random_bits_div_select_5a1039a6_ {
+namespace random_bits_div_select_184346b1_ {
 typedef int Index;
 template <int W>
 HG_DEVICE void step(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index e) {
@@ -34,10 +34,10 @@ HG_DEVICE void step(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT
   hg::store(y0 + i0_0, q0);
 }
 }  // namespace
-extern "C" __global__ void HG_BOUNDS(256) random_bits_div_select_5a1039a6(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(256) random_bits_div_select_184346b1(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
   const Index n = (Index)n0;
-  const Index whole = n / 4;
-  HG_GRID(t, whole) random_bits_div_select_5a1039a6_::step<4>(x0, x1, y0, t * 4);
-  HG_GRID(t, n - whole * 4) random_bits_div_select_5a1039a6_::step<1>(x0, x1, y0, whole * 4 + t);
+  const Index n_whole = n / 4;
+  HG_GRID(t, n_whole) random_bits_div_select_184346b1_::step<4>(x0, x1, y0, t * 4);
+  HG_GRID(t, n - n_whole * 4) random_bits_div_select_184346b1_::step<1>(x0, x1, y0, n_whole * 4 + t);
 }

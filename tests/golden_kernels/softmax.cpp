@@ -11,50 +11,57 @@
 #include "cpu.h"
 #include "math.h"
 #include "reduce.h"
-HG_KERNEL amax_sub_div_7b8f007c(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  float k0[40] __attribute__((aligned(64)));
-  for (Index i0 = begin; i0 < end; ++i0) {
-    hg::Max<float>::State a0 = hg::Max<float>::start();
-    for (Index at = 0; at < 40; at += 40) {
-      const Index count = 40;
-      float t_a0[40] __attribute__((aligned(64)));
+HG_KERNEL amax_sub_div_0c003234(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+    for (Index at = begin; at < end; at += 64) {
+      const Index count = end - at < 64 ? end - at : 64;
+      float t0[2560] __attribute__((aligned(64)));
+      hg::tile_in<40, 64>(t0, x0 + (at * 40), count);
+      float o0[2560] __attribute__((aligned(64)));
+      float r_v1[64] __attribute__((aligned(64)));
+      float r_v4[64] __attribute__((aligned(64)));
+      hg::Lanes<hg::Max<float>, float, 64> a0;
+      a0.start(0);
+      for (Index i1 = 0; i1 < 40; ++i1) {
       HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        const Index i1 = at + j;
-        const float v0 = x0[i0 * 40 + i1];
-        t_a0[j] = v0;
+      for (Index j = 0; j < 64; ++j) {
+        const float v0 = t0[(i1) * 64 + j];
+        a0.add(j, v0, 0);
       }
-      a0 = hg::fold<hg::Max<float>>(a0, t_a0, count, 0, 0);
-    }
-    const float v1 = hg::Max<float>::result(a0);
-    hg::Sum<float>::State a1 = hg::Sum<float>::start();
-    for (Index at = 0; at < 40; at += 40) {
-      const Index count = 40;
-      float t_a1[40] __attribute__((aligned(64)));
+      }
       HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        const Index i1 = at + j;
-        const float v0 = x0[i0 * 40 + i1];
+      for (Index j = 0; j < 64; ++j) {
+        r_v1[j] = a0.result(j);
+      }
+      hg::Lanes<hg::Sum<float>, float, 64> a1;
+      a1.start(0);
+      for (Index i1 = 0; i1 < 40; ++i1) {
+      HG_BLOCK
+      HG_SIMD
+      for (Index j = 0; j < 64; ++j) {
+        const float v1 = r_v1[j];
+        const float v0 = t0[(i1) * 64 + j];
         const float v2 = v0 - v1;
         const float v3 = hg::exp(v2);
-        k0[i1] = v3;
-        t_a1[j] = v3;
+        o0[(i1) * 64 + j] = v3;
+        a1.add(j, v3, 0);
       }
-      a1 = hg::fold<hg::Sum<float>>(a1, t_a1, count, 0, 0);
-    }
-    const float v4 = hg::Sum<float>::result(a1);
-    for (Index at = 0; at < 40; at += 40) {
-      const Index count = 40;
+      }
       HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        const Index i1 = at + j;
-        const float v3 = k0[i1];
-        const float v5 = v3 / v4;
-        y0[i0 * 40 + i1] = v5;
+      for (Index j = 0; j < 64; ++j) {
+        r_v4[j] = a1.result(j);
       }
+      for (Index i1 = 0; i1 < 40; ++i1) {
+      HG_SIMD
+      for (Index j = 0; j < 64; ++j) {
+        const float v4 = r_v4[j];
+        const float v3 = o0[(i1) * 64 + j];
+        const float v5 = v3 / v4;
+        o0[(i1) * 64 + j] = v5;
+      }
+      }
+      hg::tile_out<40, 64>(y0 + (at * 40), o0, count);
     }
-  }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
-  amax_sub_div_7b8f007c((float*)input0, (float*)output0, 0, e[0]);
+  amax_sub_div_0c003234((float*)input0, (float*)output0, 0, e[0]);
 }

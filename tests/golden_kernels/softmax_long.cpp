@@ -11,44 +11,45 @@
 #include "cpu.h"
 #include "math.h"
 #include "reduce.h"
-HG_KERNEL amax_sub_div_aecf4e0a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  float k0[2000] __attribute__((aligned(64)));
+HG_KERNEL amax_sub_div_6e165fcc(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
-    hg::Max<float>::State a0 = hg::Max<float>::start();
-    for (Index at = 0; at < 2000; at += 512) {
-      const Index count = 2000 - at < 512 ? 2000 - at : 512;
-      float t_a0[512] __attribute__((aligned(64)));
+    hg::Lanes<hg::Max<float>, float, 80> a0;
+    a0.start(0);
+    for (Index at = 0; at < 2000; at += 80) {
+      HG_BLOCK
+      const Index count = 80;
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i1 = at + j;
         const float v0 = x0[i0 * 2000 + i1];
-        t_a0[j] = v0;
+        a0.add(j, v0, 0);
       }
-      a0 = hg::fold<hg::Max<float>>(a0, t_a0, count, 0, 0);
     }
-    const float v1 = hg::Max<float>::result(a0);
-    hg::Sum<float>::State a1 = hg::Sum<float>::start();
-    for (Index at = 0; at < 2000; at += 512) {
-      const Index count = 2000 - at < 512 ? 2000 - at : 512;
-      float t_a1[512] __attribute__((aligned(64)));
+    const float v1 = a0.fold(0);
+    hg::Lanes<hg::Sum<float>, float, 80> a1;
+    a1.start(0);
+    for (Index at = 0; at < 2000; at += 80) {
+      HG_BLOCK
+      const Index count = 80;
+      hg::ahead<true>(x0 + (i0 * 2000 + at + 2000), count);
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i1 = at + j;
         const float v0 = x0[i0 * 2000 + i1];
         const float v2 = v0 - v1;
         const float v3 = hg::exp(v2);
-        k0[i1] = v3;
-        t_a1[j] = v3;
+        y0[i0 * 2000 + i1] = v3;
+        a1.add(j, v3, 0);
       }
-      a1 = hg::fold<hg::Sum<float>>(a1, t_a1, count, 0, 0);
     }
-    const float v4 = hg::Sum<float>::result(a1);
-    for (Index at = 0; at < 2000; at += 512) {
-      const Index count = 2000 - at < 512 ? 2000 - at : 512;
+    const float v4 = a1.fold(0);
+    for (Index at = 0; at < 2000; at += 80) {
+      HG_BLOCK
+      const Index count = 80;
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i1 = at + j;
-        const float v3 = k0[i1];
+        const float v3 = y0[i0 * 2000 + i1];
         const float v5 = v3 / v4;
         y0[i0 * 2000 + i1] = v5;
       }
@@ -56,5 +57,5 @@ HG_KERNEL amax_sub_div_aecf4e0a(const float* HG_RESTRICT x0, float* HG_RESTRICT 
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
-  amax_sub_div_aecf4e0a((float*)input0, (float*)output0, 0, e[0]);
+  amax_sub_div_6e165fcc((float*)input0, (float*)output0, 0, e[0]);
 }

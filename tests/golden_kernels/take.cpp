@@ -6,29 +6,29 @@
 //   %6 = sum(%4) axes=(2,)  f32[4,5]
 #include "cpu.h"
 #include "reduce.h"
-HG_KERNEL min_max_sum_4d04a56d(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
+HG_KERNEL min_max_sum_ac009e52(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     const int v0 = x0[i0];
     const int v1 = hg::minimum(v0, 9);
     const int v2 = hg::maximum(v1, 0);
-    hg::Sum<float>::State a0 = hg::Sum<float>::start();
+    hg::Lanes<hg::Sum<float>, float, 6> a0;
+    a0.start(0);
     for (Index at = 0; at < 6; at += 6) {
+      HG_BLOCK
       const Index count = 6;
-      float t_a0[6] __attribute__((aligned(64)));
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i1 = at + j;
         const float v3 = x1[(Index)v2 * 6 + i1];
         const float v4 = v3 * 2.0f;
-        t_a0[j] = v3;
+        a0.add(j, v3, 0);
         y0[i0 * 6 + i1] = v4;
       }
-      a0 = hg::fold<hg::Sum<float>>(a0, t_a0, count, 0, 0);
     }
-    const float v5 = hg::Sum<float>::result(a0);
+    const float v5 = a0.fold(0);
     y1[i0] = v5;
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1) {
-  min_max_sum_4d04a56d((int*)input1, (float*)input0, (float*)output0, (float*)output1, 0, e[0]);
+  min_max_sum_ac009e52((int*)input1, (float*)input0, (float*)output0, (float*)output1, 0, e[0]);
 }

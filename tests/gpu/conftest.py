@@ -67,15 +67,46 @@ def gpu(request: pytest.FixtureRequest) -> Iterator[Gpu]:
         devices.use_gpu_devices(held)
 
 
+class Counted:
+    """The device's driver, with a count of what programs start through it.
+
+    Attributes:
+        started: 'kernel', 'graph of N' or 'update' for each.
+    """
+
+    def __init__(self, driver: Any) -> None:
+        self._driver, self.started = driver, []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._driver, name)
+
+    def starter(self, launch: Any) -> Any:
+        start = self._driver.starter(launch)
+
+        def counted(stream: int) -> None:
+            self.started.append("kernel")
+            start(stream)
+
+        return counted
+
+    def graph(self, launches: Any) -> Any:
+        return CountedGraph(self._driver.graph(launches), len(launches), self.started)
+
+
+class CountedGraph:
+    def __init__(self, graph: Any, count: int, started: list[str]) -> None:
+        self._graph, self._count, self._started = graph, count, started
+
+    def update(self, node: int) -> None:
+        self._started.append("update")
+        self._graph.update(node)
+
+    def launch(self, stream: int) -> None:
+        self._started.append(f"graph of {self._count}")
+        self._graph.launch(stream)
+
+
 @pytest.fixture
-def launches(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Every kernel started since, one entry each."""
-    started: list[Any] = []
-    launch = gpu.driver.launch
-
-    def counted(kernel: Any, *rest: Any) -> None:
-        started.append(kernel)
-        launch(kernel, *rest)
-
-    monkeypatch.setattr(gpu.driver, "launch", counted)
-    return started
+def counted(gpu: Gpu) -> Counted:
+    """A driver that counts; programs that are to be counted are loaded through it."""
+    return Counted(gpu.driver)

@@ -4,18 +4,17 @@
 from __future__ import annotations
 
 import pytest
-from compiler.cases import CASES, arrays, build
+from compiler.cases import CASES, arrays, build, cuda_of
 from compiler.test_graphs import close, wanted
 
 from hybridgpu.compiler.pipeline import compile_graph
-from hybridgpu.compiler.target import CUDA
 from hybridgpu.dtypes import from_short
 
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_case(name, gpu):
     graph = build(name)
-    program = compile_graph(graph, CUDA)
+    program = compile_graph(graph, cuda_of(name, gpu.driver.arch))
     loaded = gpu.backend.load(program)
     for seed, specials in ((3, False), (4, True)):
         inputs = arrays(graph, seed, specials)
@@ -29,7 +28,7 @@ def test_case(name, gpu):
 @pytest.mark.parametrize("name", ["softmax", "bias", "columns", "dense"])
 def test_same_inputs_same_bits(name, gpu):
     graph = build(name)
-    program = compile_graph(graph, CUDA)
+    program = compile_graph(graph, cuda_of(name, gpu.driver.arch))
     loaded = gpu.backend.load(program)
     inputs = [gpu.put(a) for a in arrays(graph, 5)]
     results = []
@@ -43,7 +42,7 @@ def test_same_inputs_same_bits(name, gpu):
 @pytest.mark.parametrize("offset", [1, 2, 3])
 def test_unaligned_inputs(gpu, offset):
     graph = build("chain")
-    program = compile_graph(graph, CUDA)
+    program = compile_graph(graph, gpu.backend.target)
     (x,) = arrays(graph, 6)
     room = gpu.filled((x.size + 4,), x.dtype)
     room[offset : offset + x.size] = gpu.put(x)

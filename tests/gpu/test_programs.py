@@ -14,6 +14,8 @@ from ops.test_golden import CALLS, MODELS, Model, close, eager, hybridized
 
 import hybridgpu as mx
 from hybridgpu import gluon, nd
+from hybridgpu.backends.base import Mode
+from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.gluon import nn
 
 PLAIN = [c for c in CALLS if not any(a.startswith("after") for a in c["arrays"])]
@@ -70,16 +72,26 @@ def test_hybridized_is_eager(gpu):
             np.testing.assert_allclose(y.asnumpy(), want, rtol=1e-5, atol=1e-6)
 
 
-def test_one_launch_a_kernel(gpu, launches):
+@pytest.mark.parametrize("mode", list(Mode), ids=lambda m: m.value)
+def test_one_launch_a_kernel(gpu, counted, mode):
     net, x = net_and_input(gpu.ctx)
     net.hybridize()
-    net(x)
+    want = net(x)
     report = net.explain(x)
-    assert report.target == "cuda" and report.kernels
-    launches.clear()
-    net(x)
-    assert len(launches) == len(report.kernels)
+    kernels = len(report.kernels)
+    assert report.target == "cuda" and kernels >= 2
     assert all("__global__" in k.source for k in report.kernels)
+    loaded = CudaBackend(counted, gpu.xp, gpu.device.address).load(report.program).in_mode(mode)
+    params = {p.name: p.data(gpu.ctx) for p in net.collect_params().values()}
+    (data,), symbol = net._get_graph(x)
+    inputs = [x._data if n == data.name else params[n]._data for n in symbol.list_inputs()]
+    outputs = [nd.zeros(want.shape, ctx=gpu.ctx)._data for _ in range(2)]
+    for k in (0, 1, 0):
+        counted.started.clear()
+        loaded(inputs, [outputs[k]])
+        assert counted.started == ([f"graph of {kernels}"] if mode is Mode.GRAPH else ["kernel"] * kernels)
+    for y in outputs:
+        np.testing.assert_array_equal(gpu.get(y), want.asnumpy())
 
 
 def test_another_batch_size_compiles_nothing(gpu):

@@ -12,6 +12,7 @@ struct Result {
     int64_t wrong;                     // NaN, infinity or the sign of zero is not as it should be
     double wrong_x, wrong_y;
     int64_t count;
+    double max_relative, relative_x;   // largest error relative to results that are normal numbers, and where
 };
 
 template <class R> R digamma(R x) {
@@ -122,6 +123,11 @@ template <class T, class R> void compare(const Entry<R> *entry, const T *x, cons
         } else if (std::isfinite(g)) {
             double error = (double)(std::fabs((R)g - reference) / unit<T, R>(reference));
             if (error > r->max_ulp) r->max_ulp = error, r->worst_x = a, r->worst_y = b;
+            R size = std::fabs(reference);
+            if (size >= (R)std::numeric_limits<T>::min()) {
+                double relative = (double)(std::fabs((R)g - reference) / size);
+                if (relative > r->max_relative) r->max_relative = relative, r->relative_x = a;
+            }
         }
     }
 }

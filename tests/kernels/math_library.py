@@ -21,9 +21,10 @@ HERE = Path(__file__).resolve().parent
 KERNELS = HERE.parent.parent / "kernels"
 CXX = os.environ.get("HYBRIDGPU_CXX") or os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
 FLAGS = (
-    "-O3 -mprefer-vector-width=512 -fno-math-errno -fno-trapping-math -fopenmp-simd -ffp-contract=fast "
+    "-O3 -mprefer-vector-width=512 -fno-math-errno -fno-trapping-math -fopenmp-simd -ffp-contract=off "
     "-shared -fPIC -std=c++17"
 ).split()
+FAST = ("-ffp-contract=fast", "-DHG_FAST_MATH")  # behind FLAGS
 
 UNARY = (
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt rcbrt sin cos tan asin acos atan sinh cosh tanh asinh acosh "
@@ -74,6 +75,8 @@ class Result(ctypes.Structure):
         ("wrong_x", ctypes.c_double),
         ("wrong_y", ctypes.c_double),
         ("count", ctypes.c_int64),
+        ("max_relative", ctypes.c_double),
+        ("relative_x", ctypes.c_double),
     ]
 
     def __str__(self) -> str:
@@ -136,9 +139,12 @@ def build(
     compiler: str | None = None,
     names: Sequence[str] | None = None,
     keys: Sequence[str] = ("f32", "f64"),
+    fast: bool = False,
 ) -> Library:
-    out = folder / f"math_{Path(compiler or CXX or 'c++').name}_{march}.so"
-    compile_text('#include "math_cpu.h"\n' + loops(names, keys), out, [*FLAGS, f"-march={march}"], compiler)
+    """``fast``: as programs of numeric mode fast are compiled."""
+    out = folder / f"math_{Path(compiler or CXX or 'c++').name}_{march}{'_fast' * fast}.so"
+    flags = [*FLAGS, f"-march={march}", *(FAST if fast else ())]
+    compile_text('#include "math_cpu.h"\n' + loops(names, keys), out, flags, compiler)
     return Library(ctypes.CDLL(str(out)))
 
 

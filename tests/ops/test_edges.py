@@ -183,6 +183,34 @@ def test_gradients_of_inputs_that_need_none():
     assert module.get_input_grads() == [None]
 
 
+JOINS = [("Concat", "concated"), ("stack", "stacked"), ("add_n", "summed")]
+
+
+@pytest.mark.parametrize(("name", "word"), JOINS)
+@pytest.mark.parametrize("kind", [nd, mx.sym])
+def test_nothing_to_join(kind, name, word):
+    message = (
+        "value 0 for Parameter num_args should be greater equal to 1\n"
+        f'num_args: Number of inputs to be {word}., in operator {name}(name="", num_args="0")'
+    )
+    with pytest.raises(MXNetError) as caught:
+        getattr(kind, name)()
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nd.concat(nd.ones(2), num_args=2, dim=0), r"num_inputs == infered_num_inputs \(1 vs. 2\)"),
+        (lambda: nd.UpSampling(nd.ones((1, 1, 2, 2)), scale=0, sample_type="nearest"), "value 0 for Parameter scale"),
+        (lambda: nd.FullyConnected(nd.ones((1, 2)), num_hidden=0), "num_hidden should be greater equal to 1"),
+    ],
+)
+def test_numbers_below_their_bound(call, message):
+    with pytest.raises(MXNetError, match=message):
+        call()
+
+
 def test_dummy_iter():
     batches = mx.test_utils.DummyIter(mx.io.NDArrayIter(nd.arange(6).reshape((3, 2)), batch_size=1))
     seen = [next(batches).data[0].asnumpy().tolist() for _ in range(5)]

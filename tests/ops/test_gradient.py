@@ -15,13 +15,17 @@ import numpy as np
 import pytest
 from ops.test_table import RECORDS, samples_of
 
+from hybridgpu.backends.devices import device_of
+from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.primitives.gradient import INEXACT_RULES
+from hybridgpu.context import cpu
 from hybridgpu.dtypes import dtype_of, f64
 from hybridgpu.ndarray.apply import operator_graph
 from hybridgpu.ndarray.tape import Function
 from hybridgpu.ops.record import Operator
 
+CPU = device_of(cpu())
 STEP = 1e-5
 SHAPES = [(3, 7), (2, 3, 4)]
 
@@ -86,16 +90,20 @@ def test_derivatives(op: Operator) -> None:
         directions = {k: rng.normal(size=inputs[k].shape) for k in floats}
         wanted = tuple(k in directions for k in range(len(inputs)))
         given = tuple(True for _ in weights)
+        if op.name == "_contrib_RROIAlign":  # the one operator of MXNet's without a gradient whose use is an error
+            with pytest.raises(MXNetError, match="is non-differentiable because it didn't register FGradient"):
+                function.derivative(given, wanted)
+            continue
         backward, takes, gives = function.derivative(given, wanted)
 
         def projected(xs: list[np.ndarray], f: Any = function, w: Any = weights) -> float:
-            return sum(float((y * v).sum()) for y, v in zip(f.run(np, xs), w, strict=True))
+            return sum(float((y * v).sum()) for y, v in zip(f.run(CPU, xs), w, strict=True))
 
         def gradient(
             xs: list[np.ndarray], f: Any = function, b: Any = backward, t: Any = takes, w: Any = weights
         ) -> Any:
-            every = [*xs, *f.run(np, xs), *w]
-            return b.run(np, [every[k] for k in t])
+            every = [*xs, *f.run(CPU, xs), *w]
+            return b.run(CPU, [every[k] for k in t])
 
         slopes = gradient(inputs)
         got = sum(float((slopes[g] * directions[k]).sum()) for k, g in zip(floats, gives, strict=True) if g is not None)
@@ -108,13 +116,13 @@ def test_derivatives(op: Operator) -> None:
         if not backward.graph.outputs:
             continue
         turns = [rng.normal(size=o.shape) for o in backward.graph.outputs]
-        arguments = [*inputs, *function.run(np, inputs), *weights]
+        arguments = [*inputs, *function.run(CPU, inputs), *weights]
         second, takes2, gives2 = backward.derivative(
             tuple(True for _ in turns), tuple(k < len(inputs) and wanted[k] for k in takes)
         )
         of_backward = [arguments[k] for k in takes]
-        of_second = [*of_backward, *backward.run(np, of_backward), *turns]
-        parts = second.run(np, [of_second[k] for k in takes2]) if second.graph.outputs else []
+        of_second = [*of_backward, *backward.run(CPU, of_backward), *turns]
+        parts = second.run(CPU, [of_second[k] for k in takes2]) if second.graph.outputs else []
         if any(len(inputs) <= k < len(inputs) + len(weights) for k in takes):
             continue  # it reads the results, through which the chain goes on: test_autograd follows it
         names = [k for k in takes if k < len(inputs) and wanted[k]]

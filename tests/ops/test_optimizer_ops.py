@@ -247,6 +247,34 @@ def test_adamw(scale, mixed):
         check([w, m, v], want, 3e-5)
 
 
+@pytest.mark.parametrize("scale", [0.5, "factor"])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_adamw_of_symbols(scale, mixed):
+    attributes = {"lr": 0.1, "eta": 0.5, "wd": 0.05}
+    names = ["w", "g", "m", "v"] + ["w32"] * mixed
+    inputs = [draw(*SHAPE, dtype="float32") for _ in range(4)]
+    function = mx.sym.contrib.mp_adamw_update if mixed else mx.sym.contrib.adamw_update
+    factor = mx.sym.var(scale) if isinstance(scale, str) else scale
+    y = function(*map(mx.sym.var, names), factor, name="step", **attributes)
+    assert y.list_auxiliary_states() == ["m", "v"] + ["w32"] * mixed
+    assert y.list_outputs() == ["step_output"]
+    want = adamw(P(attributes), *(x.astype("float64") for x in inputs), 0.5)
+    arrays = dict(zip(names, map(array, [*inputs, inputs[0]]), strict=False)) | {"factor": nd.array([0.5])}
+    if mixed:
+        arrays |= {k: arrays[k].astype("float16") for k in "wg"}
+    e = y.bind(
+        mx.cpu(), {k: arrays[k] for k in y.list_arguments()}, aux_states={k: arrays[k] for k in names if k in "m v w32"}
+    )
+    check(e.forward(), want[:1], 2e-3 if mixed else 3e-5)
+    check([arrays["m"], arrays["v"]], want[1:], 1e-3 if mixed else 3e-5)
+    np.testing.assert_array_equal(arrays["w"].asnumpy(), inputs[0].astype("float16") if mixed else inputs[0])
+
+
+def test_adamw_of_symbols_takes_its_factors_in_order():
+    y = mx.sym.contrib.adamw_update(*map(mx.sym.var, "wgmv"), 0.5, 0.1, 1.0, 0.8, 0.99, name="step")
+    assert (y.name, y.attr("beta1"), y.attr("beta2")) == ("step", "0.8", "0.99")
+
+
 @pytest.mark.parametrize("scale", [0.0, np.inf, np.nan])
 def test_adamw_leaves_out_steps_without_a_usable_factor(scale):
     inputs = [draw(*SHAPE, dtype="float32") for _ in range(4)]

@@ -194,6 +194,9 @@ def test_gamma_numbers_depend_on_their_own_parameter_only():
 def test_out_and_context():
     out = nd.zeros((2, 3), dtype="float64")
     assert nd.random.normal(0, 1, out=out) is out and (out.asnumpy() != 0).all()
+    for draw in (nd.random.normal, nd.normal, nd.random_poisson):  # as many as it takes
+        assert draw(out=out) is out
+    assert nd.random.normal().shape == nd.random.randint(0, 5).shape == (1,)
     assert nd.random.uniform(shape=2, ctx=mx.cpu(1)).context == mx.cpu(1)
     assert mx.random.normal(0, 1, (2, 3)).shape == (2, 3)
     assert nd.uniform(shape=(2,)).shape == nd.sample_gamma(nd.ones(2), nd.ones(2)).shape == (2,)
@@ -205,6 +208,8 @@ def test_symbols():
     assert s.random_uniform().name == "random_uniform0"
     assert s.random.normal(s.var("a"), s.var("b")).name == "_sample_normal0"
     assert s.random.multinomial(s.var("a")).list_outputs() == [f"_sample_multinomial0_output{k}" for k in (0, 1)]
+    passed_over = s.random.randn(loc=1.0, data=s.ones((2, 3)))  # a Symbol that no input takes
+    assert passed_over.list_arguments() == [] and '"shape": "()"' in passed_over.tojson()
     x = s.random.gamma(alpha=2, beta=1, shape=(3, 4))
     first, second = (x.eval()[0].asnumpy() for _ in range(2))
     assert first.shape == (3, 4) and (first != second).all()
@@ -238,6 +243,8 @@ def test_densities():
         (lambda: nd.random.poisson(-1, shape=2), MXNetError, "lambda parameter in poisson"),
         (lambda: nd.random.normal(nd.ones(2), 1), AssertionError, "must all have the same type"),
         (lambda: nd.random.normal(nd.ones(2), nd.ones(1)), MXNetError, "_sample_normal inferring shapes failed"),
+        (nd.random.randn, MXNetError, "_random_normal inferring shapes failed"),
+        (nd.random_normal, MXNetError, "_random_normal inferring shapes failed"),
         (lambda: nd.random.normal("a", "b"), ValueError, "must be either NDArray or numbers"),
         (lambda: nd.random.uniform(shape=2, dtype="int32"), MXNetError, "Invalid Input: 'int32'"),
         (lambda: nd.random.randint(0, 5, shape=2, dtype="int8"), MXNetError, "Invalid Input: 'int8'"),

@@ -331,7 +331,7 @@ def test_without_a_compiler_numpy_runs_and_says_so_once(tmp_path, cold):
     got = run(tmp_path / "c", HYBRIDGPU_CXX="none")
     np.testing.assert_allclose(got["values"], cold[1]["values"], rtol=1e-5)
     assert got["targets"] == ["reference"] and got["modules"] == []
-    assert len(got["warnings"]) == 1 and "no C++ compiler was found" in got["warnings"][0]
+    assert len(got["warnings"]) == 1 and "is no compiler that works" in got["warnings"][0]
 
 
 @pytest.mark.parametrize("command", ["/nowhere/g++", "false", "cat"])
@@ -339,3 +339,14 @@ def test_a_compiler_that_does_not_work_counts_as_none(command, tmp_path, cold):
     got = run(tmp_path / "c", HYBRIDGPU_CXX=command)
     np.testing.assert_allclose(got["values"], cold[1]["values"], rtol=1e-5)
     assert got["targets"] == ["reference"] and len(got["warnings"]) == 1
+
+
+def test_the_number_of_entries_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr("hybridgpu.store._MOST_ENTRIES", 3)
+    store = Store(tmp_path)
+    for k in range(6):
+        store.put("x", f"{k:064x}", b"data")
+        path = store.path("x", f"{k:064x}")
+        os.utime(path, (k, k))
+    store.trim()
+    assert [store.get("x", f"{k:064x}") is not None for k in range(6)] == [False] * 3 + [True] * 3

@@ -21,17 +21,22 @@ def test_names():
     assert found is mx.runtime.Features()
     assert set(found) == set(NAMES.split()) and len(mx.runtime.feature_list()) == len(found)
     assert found.is_enabled("blas_open") and not found.is_enabled("MKLDNN")
-    assert repr(found["CUDNN"]) == "✖ CUDNN" and "✔ LAPACK" in repr(found)
+    assert repr(found["MKLDNN"]) == "✖ MKLDNN" and "✔ LAPACK" in repr(found)
     with pytest.raises(RuntimeError, match="Feature 'X' is unknown, known features are"):
         found.is_enabled("x")
 
 
 @pytest.mark.parametrize(
-    ("processor", "devices", "enabled"),
-    [("x86_64 flags : fpu sse sse2 avx2 f16c", 1, {"CUDA", "CUDA_RTC", "CPU_SSE", "SSE", "CPU_SSE2", "CPU_AVX2", "F16C"}), ("aarch64", 0, set())],
-    ids=["a GPU", "another processor"],
+    ("processor", "devices", "cudnn", "enabled"),
+    [
+        ("x86_64 flags : fpu sse sse2 avx2 f16c", 1, False, {"CUDA", "CUDA_RTC", "CPU_SSE", "SSE", "CPU_SSE2", "CPU_AVX2", "F16C"}),
+        ("aarch64", 1, True, {"CUDA", "CUDA_RTC", "CUDNN"}),
+        ("aarch64", 0, True, set()),
+    ],
+    ids=["a GPU", "a GPU with cuDNN", "another processor"],
 )  # fmt: skip
-def test_what_depends_on_the_machine(processor, devices, enabled, monkeypatch):
+def test_what_depends_on_the_machine(processor, devices, cudnn, enabled, monkeypatch):
+    monkeypatch.setattr(features, "_has_cudnn", lambda: cudnn)
     monkeypatch.setattr(features, "cpu_features", lambda: processor)
     monkeypatch.setattr(features, "num_gpus", lambda: devices)
     found = {f.name for f in features.feature_list() if f.enabled}

@@ -260,6 +260,18 @@ def test_programs_of_several_units(dtype):
     assert len({k.name for k in net.explain(x).kernels}) > 12
 
 
+def test_hundreds_of_arguments():
+    """Beyond some number the compiled entry takes them in one array; foreign calls have a limit of their own."""
+    names = [f"x{k}" for k in range(1100)]
+    variables = [mx.sym.var(n) for n in names]
+    net = mx.gluon.SymbolBlock(mx.sym.add_n(*variables[:600]) * mx.sym.add_n(*variables[600:]), variables)
+    net.hybridize()
+    arrays = [nd.full((3,), k % 7) for k in range(1100)]
+    want = sum(k % 7 for k in range(600)) * sum(k % 7 for k in range(600, 1100))
+    for _ in range(2):  # compiled, then prepared
+        np.testing.assert_array_equal(net(*arrays).asnumpy(), [want] * 3)
+
+
 @pytest.mark.parametrize("arguments", [1, 2])
 def test_a_block_that_reads_no_argument(arguments):
     class Constant(mx.gluon.HybridBlock):

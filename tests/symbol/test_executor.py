@@ -137,6 +137,44 @@ def test_monitor_names(everything, names):
     assert seen == names
 
 
+HIDDEN = [
+    (lambda x: sym.BatchNorm(x, name="n"), ["n_output", "n_mean", "n_var"]),
+    (lambda x: sym.LayerNorm(x, name="n"), ["n_output", "n_mean", "n_std"]),
+    (lambda x: sym.Dropout(x, name="n"), ["n_output", "n_mask"]),
+    (lambda x: sym.InstanceNorm(x, name="n"), ["n_output", "n_mean", "n_var"]),
+    (lambda x: sym.LRN(x, nsize=3, name="n"), ["n_output"]),  # MXNet's n_tmp_norm is of its own making
+    (lambda x: sym.SliceChannel(x, num_outputs=2, name="n"), ["n_output0", "n_output1"]),
+]
+
+
+@pytest.mark.parametrize(("make", "names"), HIDDEN, ids=[names[-1] for _, names in HIDDEN])
+def test_monitor_sees_hidden_results_too(make, names):
+    e = make(sym.var("x")).simple_bind(mx.cpu(), x=(2, 4, 3, 3))
+    seen = []
+    e.set_monitor_callback(lambda name, array: seen.append((mx.base.py_str(name), array.size > 0)))
+    e.forward(is_train=True)
+    assert seen == [(name, True) for name in names]
+
+
+def test_monitor_goes_with_another_shape():
+    e = product().simple_bind(mx.cpu(), a=(2,), b=(2,))
+    seen = []
+    e.set_monitor_callback(lambda name, array: seen.append(array.shape))
+    e.reshape(a=(1,), b=(1,)).forward()
+    assert seen == [(1,), (1,)]
+
+
+@pytest.mark.usefixtures("how")
+@pytest.mark.parametrize("source", ["int32", "float32", "float16"])
+@pytest.mark.parametrize("target", ["int32", "float32", "int8"])
+def test_head_gradients_of_every_type(source, target):
+    e = sym.Cast(sym.var("x", dtype=source), dtype=target).simple_bind(mx.cpu(), x=(3,))
+    e.forward(is_train=True)
+    e.backward(nd.array([3, -8, 0], dtype=target))
+    assert e.grad_dict["x"].dtype == np.dtype(source)
+    np.testing.assert_array_equal(e.grad_dict["x"].asnumpy(), [3, -8, 0])
+
+
 def test_backward_without_forward():
     x, gradient = nd.array([[1.0, 2.0]]), nd.zeros((1, 2))
     e = mx.sym.tile(mx.sym.var("x") ** 2, reps=(2, 1)).bind(mx.cpu(), [x], [gradient])

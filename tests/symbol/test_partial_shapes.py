@@ -55,6 +55,9 @@ x, y = sym.var("x"), sym.var("y")
         (lambda: sym.transpose(x, axes=(0, 3, 2, 1)), {"x": (0, 3, 224, 220)}, (0, 220, 224, 3)),
         (lambda: sym.pick(x, y, axis=1), {"x": (0, 3, 3), "y": (0, 3)}, (0, 3)),
         (lambda: sym.sum(x, axis=1), {"x": (0, 3, 0)}, (0, 0)),
+        (lambda: sym.slice_axis(x, axis=0, begin=0, end=5), {"x": (10, 0)}, (5, 0)),
+        (lambda: sym.slice_axis(x, axis=-1, begin=0, end=5), {"x": (10, 0)}, (10, 0)),
+        (lambda: sym.slice_axis(x, axis=1, begin=2, end=None), {"x": (0, 7)}, (0, 5)),
         (lambda: sym.sin(x), {}, ()),
         (lambda: sym.where(sym.var("c"), x, y), {"c": (0, 2), "x": (0, 2), "y": (0, 2)}, ()),
         (lambda: sym.where(sym.var("c"), x, y), {"c": (0,), "x": (2, 2), "y": (2, 2)}, ()),
@@ -74,6 +77,25 @@ def test_branches_follow_from_the_result_of_where_but_the_condition_does_not():
     chosen = sym.where(sym.var("c"), x, y) + sym.var("z", shape=(3, 2))
     assert chosen.infer_shape_partial()[0] == [(), (), (), (3, 2)]
     assert chosen.infer_shape(c=(3,))[0] == [(3,), (3, 2), (3, 2), (3, 2)]
+
+
+@pytest.mark.parametrize("name", ["normal", "uniform", "gamma", "exponential", "poisson", "randn", "randint"])
+@pytest.mark.parametrize("shape", [None, (), (0, 4)])
+def test_random_numbers_as_many_as_needed(name, shape):
+    parameters = (1, 5) if name == "randint" else ()
+    given = {} if shape is None else {"shape": shape}
+    draw = getattr(sym.random, name)
+    drawn = draw(*shape or ()) if name == "randn" else draw(*parameters, **given)
+    total = drawn + x
+    dtype = "int32" if name == "randint" else "float32"
+    assert total.infer_shape(x=(3, 4)) == ([(3, 4)], [(3, 4)], [])
+    values = total.eval(x=mx.nd.zeros((3, 4), dtype=dtype))[0].asnumpy()
+    assert values.shape == (3, 4)
+    assert len(set(values.ravel().tolist())) > 1
+    with pytest.warns(UserWarning, match="Cannot decide shape"):
+        assert drawn.infer_shape() == (None, None, None)
+    with pytest.raises(mx.MXNetError, match="inferring shapes failed"):
+        drawn.eval()
 
 
 def test_contradictions_name_the_node():

@@ -23,8 +23,9 @@ from ...compiler.target import CPU
 from ...dtypes import from_short
 from ...locks import Lock
 from ...store import Store, default_store
-from ..base import BuildInfo, NoPlaceError
+from ..base import BuildInfo, Mode, NoPlaceError
 from ..library import run_host_step
+from ..memory import aligned_bytes
 from .loop import run_by_address
 from .toolchain import Toolchain, find_toolchain
 
@@ -38,13 +39,6 @@ _KEPT_ARENAS = 256 << 20  # bytes that wait for the next call of their program
 def address_of(array: Any) -> int:
     """Where a NumPy array's data lies."""
     return int(array.__array_interface__["data"][0])
-
-
-def aligned_bytes(nbytes: int) -> tuple[Any, int]:
-    """(owner, address) of fresh memory aligned to 64 bytes."""
-    raw = np.empty(nbytes + 64, np.uint8)
-    at = address_of(raw)
-    return raw, at + (-at) % 64
 
 
 class CpuProgram:
@@ -68,13 +62,13 @@ class CpuProgram:
         self._free: list[tuple[Any, int]] = []
         fixed = set(program.fixed)
         self._passed = [k for k in range(len(program.inputs)) if k not in fixed]
-        count = 3 + len(self._passed) + len(program.outputs)
+        count = 4 if program.packed else 3 + len(self._passed) + len(program.outputs)
         self._segments: list[Callable[..., None]] = []
         for k in range(len(program.segments)):
             function = getattr(library, f"run{k}")
             function.argtypes = [ctypes.c_void_p] * count
             function.restype = None
-            self._segments.append(function)
+            self._segments.append(_packing(function) if program.packed else function)
         whole = len(self._segments) == 1 and program.segments[0] == (0, len(program.steps))
         self.single = self._segments[0] if whole else None
 
@@ -86,7 +80,18 @@ class CpuProgram:
             if not self.program.arena_bytes:
                 return (None, 0)
             _make_room(self)
-            return aligned_bytes(self.program.arena_bytes)
+            memory = aligned_bytes(self.program.arena_bytes)
+            return memory, address_of(memory)
+
+    def describe(self, step: HostStep) -> str:
+        return ""  # NumPy computes every library step
+
+    @property
+    def manner(self) -> str:
+        return ""
+
+    def in_mode(self, mode: Mode) -> CpuProgram:
+        return self  # arenas are kept and calls are one function in every mode
 
     def release(self, arena: tuple[Any, int]) -> None:
         self._free.append(arena)
@@ -123,7 +128,6 @@ class CpuProgram:
 
     def _run_steps(self, arena: tuple[Any, int], rest: list[int], inputs: list[Any], outputs: list[Any]) -> None:
         owner, base = arena
-        skip = base - address_of(owner) if owner is not None else 0
 
         def array(index: int, shape: tuple[int, ...]) -> Any:
             b = self.program.buffers[index]
@@ -131,8 +135,7 @@ class CpuProgram:
                 return inputs[b.index].reshape(shape)
             if b.place == "output":
                 return outputs[b.index].reshape(shape)
-            at = skip + b.index
-            return owner[at : at + b.nbytes].view(from_short(b.dtype).np).reshape(shape)
+            return owner[b.index : b.index + b.nbytes].view(from_short(b.dtype).np).reshape(shape)
 
         segment = {begin: (k, end) for k, (begin, end) in enumerate(self.program.segments)}
         at = 0
@@ -149,6 +152,16 @@ class CpuProgram:
             else:
                 run_host_step(step, array, self.program, np, body)
             at += 1
+
+
+def _packing(function: Callable[..., None]) -> Callable[..., None]:
+    """``function``, which takes the addresses of arguments and results in an array, with its usual parameters."""
+
+    def call(arena: int, table: int, fixed: int, *addresses: int) -> None:
+        pointers = (ctypes.c_void_p * len(addresses))(*addresses)
+        function(arena, table, fixed, ctypes.addressof(pointers))
+
+    return call
 
 
 _held: weakref.WeakKeyDictionary[CpuProgram, int] = weakref.WeakKeyDictionary()  #: bytes of arenas, oldest first
@@ -185,7 +198,8 @@ class CpuBackend:
 
     def load(self, program: Program) -> CpuProgram:
         start = time.perf_counter()
-        key = hashlib.sha256(f"{self.toolchain.key}\0{program.source}".encode()).hexdigest()
+        identity = f"{self.toolchain.key}\0{program.numeric}\0{program.source}"
+        key = hashlib.sha256(identity.encode()).hexdigest()
         compiled = 0
         held = self._loaded.get(key)
         if held is None:
@@ -197,7 +211,7 @@ class CpuBackend:
                     self.store.forget("so", key)
             if held is None:
                 compiled = 1
-                path = self.store.put("so", key, self.toolchain.compile(program.source))
+                path = self.store.put("so", key, self.toolchain.compile(program.source, program.numeric))
                 if path is None:
                     raise NoPlaceError("compiled code cannot be written to any folder")
                 held = ctypes.CDLL(str(path))

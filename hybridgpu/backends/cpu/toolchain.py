@@ -23,8 +23,11 @@ from ..base import NoPlaceError
 
 __all__ = ["CompileError", "Toolchain", "find_toolchain"]
 
-#: No flag here changes results beyond contraction: NaN, infinities, signed zeros and subnormals stay
-#: as IEEE 754 has them. -ffast-math would even switch the whole process to flush-to-zero.
+#: The user's products are rounded; kernels/math_fma.h names those that need not be.
+_UNCONTRACTED = "-ffp-contract=off"
+_FAST = ("-ffp-contract=fast", "-DHG_FAST_MATH")  #: what fast mode has in its place
+#: No flag here changes results: NaN, infinities, signed zeros and subnormals stay as IEEE 754 has them.
+#: -ffast-math would even switch the whole process to flush-to-zero.
 FLAGS = (
     "-std=c++17",
     "-O3",
@@ -37,7 +40,7 @@ FLAGS = (
     "-fno-tree-slp-vectorize",
     # and its induction variables those of simd loops that read an array both plainly and with a stride (test_running)
     "-fno-ivopts",
-    "-ffp-contract=fast",
+    _UNCONTRACTED,
     "-fvisibility=hidden",
     "-fno-exceptions",
     "-fno-rtti",
@@ -47,7 +50,7 @@ FLAGS = (
     "-nostdlib",  # kernels need neither start-up files nor C++'s library: a tenth of the time of a small graph
 )
 _LIBRARIES = ("-lm", "-lc", "-lgcc")  #: what -nostdlib leaves out and kernels do call; behind the source
-_REQUIRED = ("-shared", "-fPIC")
+_REQUIRED = ("-shared", "-fPIC", _UNCONTRACTED)
 
 
 class CompileError(RuntimeError):
@@ -80,14 +83,20 @@ class Toolchain:
     @property
     def key(self) -> str:
         """Hash of everything but the source that decides about the machine code."""
-        parts = (self.identity, " ".join((*self.flags, *self._libraries)), cpu_features(), kernels_hash())
+        parts = (self.identity, " ".join((*self.flags, *_FAST, *self._libraries)), cpu_features(), kernels_hash())
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    def mode_flags(self, numeric: str) -> tuple[str, ...]:
+        """The flags of a numeric mode."""
+        if numeric == "strict":
+            return self.flags
+        return (*(f for f in self.flags if f != _UNCONTRACTED), *_FAST)
 
     @property
     def _libraries(self) -> tuple[str, ...]:
         return _LIBRARIES if "-nostdlib" in self.flags else ()
 
-    def compile(self, source: str) -> bytes:
+    def compile(self, source: str, numeric: str) -> bytes:
         """The shared library of ``source``, whose units are compiled side by side.
 
         Raises:
@@ -98,7 +107,7 @@ class Toolchain:
         try:
             with tempfile.TemporaryDirectory(prefix="hybridgpu-") as folder:
                 out = Path(folder, "unit.so")
-                start = [*self.command, *self.flags, f"-I{kernels_folder()}"]
+                start = [*self.command, *self.mode_flags(numeric), f"-I{kernels_folder()}"]
                 if len(units) == 1:
                     runs = [_run([*start, "-x", "c++", "-", "-o", str(out), *self._libraries], source)]
                 else:

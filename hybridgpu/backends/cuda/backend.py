@@ -1,108 +1,265 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs on a CUDA device: one launch a kernel, library calls through CuPy in between."""
+"""Programs on a CUDA device: kernels started from prepared argument blocks, library calls through CuPy in between.
+
+Everything happens on CuPy's current stream of the device, which must be the current device. Calls may come from
+several threads and on several streams at once: each thread has, for each stream, a :class:`Lane` of its own.
+"""
 
 from __future__ import annotations
 
+import copy
+import threading
 import time
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
-from ...compiler.program import HostStep, KernelStep, Program
-from ...compiler.target import CUDA
+from ...compiler.program import HostStep, Program
+from ...compiler.target import cuda_target
 from ...dtypes import from_short
-from ..base import BuildInfo
-from ..library import run_host_step
-from .driver import Driver, Memory
+from ...locks import Lock
+from ..base import BuildInfo, Mode
+from ..library import Library, prepare_step, run_host_step
+from .driver import Driver, NoGraphError, Stream
+from .frames import Arena, Arenas, Frame, Layout, LibraryCall
 
-__all__ = ["CudaBackend", "CudaProgram"]
+__all__ = ["ALIGNMENT", "Bound", "CudaBackend", "CudaProgram", "Lane"]
 
-_ALIGNMENT = 16  #: bytes; wide accesses need it
-
-
-class _LibraryCall(NamedTuple):
-    step: HostStep
-    body: CudaProgram | None  #: what a loop runs
+ALIGNMENT = 16  #: bytes; wide accesses need it
+_BOUND = 8  #: sets of parameters that a program remembers
+_FRAMES = 3  #: graphs of a lane that differ in their addresses: as many as results that a loop's variables keep alive
+_SMALL = 1 << 20  #: bytes of an arena that is kept whatever the flags: taking memory costs more than a small kernel
+_LARGE = 64  #: kernels beyond which one graph is enough, since making it costs more than changing it
 
 
 class CudaProgram:
     """A program bound to its kernels."""
 
-    def __init__(self, program: Program, driver: Driver, xp: Any, address: Any, info: BuildInfo) -> None:
-        self.program, self.info = program, info
-        self._driver, self._xp, self._address = driver, xp, address
+    def __init__(
+        self,
+        program: Program,
+        driver: Driver,
+        xp: Any,
+        address: Any,
+        info: BuildInfo,
+        arenas: Arenas,
+        library: Library | None = None,
+    ) -> None:
+        self.program, self.info, self.mode = program, info, Mode.FRESH
+        self.driver, self._xp, self._address, self.arenas = driver, xp, address, arenas
         handles = driver.load(program.kernels)
-        self._launches: list[tuple[Any, tuple[int, int], int, int, KernelStep, int] | _LibraryCall | None] = []
-        for step in program.steps:
-            if isinstance(step, HostStep):
-                body = None if step.body is None else CudaProgram(step.body, driver, xp, address, info)
-                self._launches.append(_LibraryCall(step, body))
-                continue
-            kernel = program.kernels[step.kernel]
-            launch = kernel.launch
-            assert launch is not None, f"kernel {kernel.name} was made for another target"
-            blocks = -(-step.extents[launch["extent"]] * launch["scale"] // launch["per_block"])
-            if launch["limit"]:
-                blocks = min(blocks, launch["limit"] * driver.multiprocessors)
-            second = step.extents[launch["second"]] if launch["second"] >= 0 else 1
-            if blocks == 0 or second == 0:
-                self._launches.append(None)
-                continue
-            written = step.outputs
-            self._launches.append(
-                (handles[kernel.name], (blocks, second), launch["threads"], launch["shared"], step, written)
-            )
+        bodies = {
+            k: CudaProgram(step.body, driver, xp, address, info, arenas, library)
+            for k, step in enumerate(program.steps)
+            if isinstance(step, HostStep) and step.body is not None
+        }
+        self.layout = Layout(program, handles, driver, bodies)
+        #: what the device's library prepared for each library step, by its identity
+        self._prepared = {id(s): prepare_step(library, s, program) for s in program.steps if isinstance(s, HostStep)}
+        self._bodies = list(bodies.values())
+        self._fixed = sorted(program.fixed)
+        self._bound: dict[tuple[tuple[int, ...], Mode], Bound] = {}
+        self._binding = Lock()
+        self.no_graph: list[str] = []  #: why CUDA graphs cannot be used, once that is known
+
+    def in_mode(self, mode: Mode) -> CudaProgram:
+        """The same program with its calls repeated in another way; both share everything else."""
+        other = copy.copy(self)
+        other.mode = mode
+        return other
+
+    @property
+    def manner(self) -> str:
+        """How calls run, in words."""
+        layout = self.layout
+        words = f"{layout.kernels} launch{'' if layout.kernels == 1 else 'es'} a call"
+        chains = layout.chains()
+        if self.mode is Mode.GRAPH:
+            if self.no_graph:
+                words += f" without a CUDA graph: {self.no_graph[0]}"
+            elif chains:
+                words = f"{sum(map(len, chains))} kernels a call in {len(chains)} CUDA graph{'s' * (len(chains) > 1)}"
+                alone = layout.kernels - sum(map(len, chains))
+                words += f", {alone} by {'itself' if alone == 1 else 'themselves'}" if alone else ""
+            elif layout.kernels:
+                words += " without a CUDA graph: no two kernels follow each other"
+            if layout.libraries and chains and not self.no_graph:
+                one = layout.libraries == 1
+                words += f"; {layout.libraries} library call{' runs' if one else 's run'} outside"
+        if self.keeps:
+            words += "; memory of intermediate results is kept"
+        return words
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the arena is kept between calls."""
+        nbytes = self.program.arena_bytes
+        return bool(nbytes) and (self.mode is not Mode.FRESH or nbytes <= _SMALL)
+
+    def bind(self, fixed: tuple[int, ...]) -> Bound:
+        """The program with the addresses of its parameters, in order of their positions."""
+        key = (fixed, self.mode)
+        found = self._bound.get(key)
+        if found is None:
+            with self._binding:
+                found = self._bound.get(key)
+                if found is None:
+                    if len(self._bound) >= _BOUND:
+                        del self._bound[next(iter(self._bound))]
+                    found = self._bound[key] = Bound(self, fixed)
+        return found
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        xp, program = self._xp, self.program
-        inputs = [a if self._address(a) % _ALIGNMENT == 0 else xp.array(a, order="C", copy=True) for a in inputs]
-        given, outputs = outputs, [a if self._address(a) % _ALIGNMENT == 0 else xp.empty_like(a) for a in outputs]
-        arena = xp.empty(program.arena_bytes, xp.uint8) if program.arena_bytes else None
-        base = self._address(arena) if arena is not None else 0
-        addresses = []
-        for b in program.buffers:
-            if b.place == "arena":
-                addresses.append(base + b.index)
-            else:
-                addresses.append(self._address((inputs if b.place == "input" else outputs)[b.index]))
-
-        def array(index: int, shape: tuple[int, ...]) -> Any:
-            b = program.buffers[index]
-            if b.place == "arena":
-                assert arena is not None
-                return arena[b.index : b.index + b.nbytes].view(from_short(b.dtype).np).reshape(shape)
-            return (inputs if b.place == "input" else outputs)[b.index].reshape(shape)
-
-        for launch in self._launches:
-            if launch is None:
-                continue
-            if isinstance(launch, _LibraryCall):
-                run_host_step(launch.step, array, program, xp, launch.body)
-                continue
-            handle, grid, threads, shared, step, written = launch
-            first_output = len(step.buffers) - written
-            memory = [
-                Memory(addresses[b], program.buffers[b].nbytes, k >= first_output) for k, b in enumerate(step.buffers)
-            ]
-            self._driver.launch(handle, grid, threads, shared, memory, step.extents)
+        xp, address = self._xp, self._address
+        inputs, given, at = list(inputs), outputs, [address(a) for a in inputs]
+        for k, place in enumerate(at):
+            if place % ALIGNMENT:
+                inputs[k] = xp.array(inputs[k], order="C", copy=True)
+                at[k] = address(inputs[k])
+        outputs = [a if address(a) % ALIGNMENT == 0 else xp.empty_like(a) for a in outputs]
+        moving = (*(at[k] for k in self.layout.moving), *map(address, outputs))
+        self.bind(tuple([at[k] for k in self._fixed])).lane().run(moving, inputs, outputs)
         for target, value in zip(given, outputs, strict=True):
             if target is not value:
                 target[...] = value
 
+    def library(self, call: LibraryCall, arena: Arena, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Run a library call on the arrays of a call."""
+        program = self.program
+
+        def array(index: int, shape: tuple[int, ...]) -> Any:
+            b = program.buffers[index]
+            if b.place == "arena":
+                assert arena.owner is not None
+                return arena.owner[b.index : b.index + b.nbytes].view(from_short(b.dtype).np).reshape(shape)
+            return (inputs if b.place == "input" else outputs)[b.index].reshape(shape)
+
+        run_host_step(call.step, array, program, self._xp, call.body, self._prepared[id(call.step)])
+
+    def describe(self, step: HostStep) -> str:
+        """What computes a library step, '' if there was no choice."""
+        if id(step) in self._prepared:
+            prepared = self._prepared[id(step)]
+            return "" if prepared is None else prepared.note
+        return next((found for body in self._bodies if (found := body.describe(step))), "")
+
+
+class Bound:
+    """A program with its parameters' addresses, and what its calls keep."""
+
+    def __init__(self, program: CudaProgram, fixed: tuple[int, ...]) -> None:
+        self.program, self.fixed = program, fixed
+        self._own = _Lanes()
+
+    def lane(self) -> Lane:
+        """That of the calling thread and the current stream."""
+        stream = self.program.driver.stream()
+        found = self._own.lanes.get(stream.ptr)
+        if found is None:
+            lanes = self._own.lanes
+            if len(lanes) >= _BOUND:
+                del lanes[next(iter(lanes))]
+            found = lanes[stream.ptr] = Lane(self.program, self.fixed, stream)
+        return found
+
+
+class _Lanes(threading.local):
+    def __init__(self) -> None:
+        self.lanes: dict[int, Lane] = {}
+
+
+class Lane:
+    """Calls of a program from one thread on one stream.
+
+    Frames are taken out while a call uses them, for a call may come while another one is at work: from a
+    finaliser, or a signal's handler.
+    """
+
+    def __init__(self, program: CudaProgram, fixed: tuple[int, ...], stream: Stream) -> None:
+        driver = program.driver
+        driver.attach()
+        self._program, self._fixed, self._stream = program, fixed, stream
+        self._ptr, self._layout = stream.ptr, program.layout
+        self._bytes = program.program.arena_bytes
+        self._frames: dict[tuple[int, ...], Frame] = {}
+        self._limit = 1
+        self._graphs = False
+        self._arenas = program.arenas.of(stream) if program.keeps else None
+        self._free = self._arenas.free if self._arenas is not None else None
+        if program.mode is Mode.GRAPH and not program.no_graph and self._layout.chains():
+            self._graphs = True
+            self._limit = _FRAMES if self._layout.kernels <= _LARGE else 1
+
+    def run(self, moving: tuple[int, ...], inputs: Sequence[Any] = (), outputs: Sequence[Any] = ()) -> None:
+        """Start everything on the stream.
+
+        Args:
+            moving: addresses of the inputs that are no parameters, then of the results; all aligned.
+            inputs, outputs: the arrays, for library calls; not looked at without any.
+        """
+        arena: Arena | None = None
+        base = 0
+        if self._bytes:
+            arenas = self._arenas
+            if arenas is None:
+                arena = Arena(self._program._xp, self._program._address, self._bytes)
+            else:
+                arena = arenas.take(self._bytes)
+            base = arena.base
+        key = (base, *moving)
+        frames = self._frames
+        frame = frames.pop(key, None) or self._frame(key)
+        ptr = self._ptr
+        if self._layout.libraries:
+            for part in frame.parts:
+                if isinstance(part, LibraryCall):
+                    self._program.library(part, arena, inputs, outputs)  # type: ignore[arg-type]
+                else:
+                    part(ptr)
+        else:
+            for start in frame.starts:
+                start(ptr)
+        frames[key] = frame
+        if self._free is not None:
+            self._free.append(arena)  # type: ignore[arg-type]
+
+    def _frame(self, key: tuple[int, ...]) -> Frame:
+        """A frame with these addresses: the one that was not used for longest, changed, or a new one."""
+        frames = self._frames
+        if len(frames) >= self._limit:
+            frame = frames.pop(next(iter(frames)))
+            frame.move(key)
+            return frame
+        if self._graphs:
+            try:
+                return Frame(self._layout, self._program.driver, self._fixed, key, graphs=True)
+            except NoGraphError as e:
+                self._program.no_graph.append(str(e))
+                self._graphs, self._limit = False, 1
+        return Frame(self._layout, self._program.driver, self._fixed, key, graphs=False)
+
 
 class CudaBackend:
-    """Compiles programs for one CUDA device."""
+    """Compiles programs for one CUDA device.
 
-    target = CUDA
+    Args:
+        library: computes some library steps; None leaves all to ``xp``.
+    """
 
-    def __init__(self, driver: Driver, xp: Any, address: Any) -> None:
-        self.driver, self.xp, self._address = driver, xp, address
+    def __init__(self, driver: Driver, xp: Any, address: Callable[[Any], int], library: Library | None = None) -> None:
+        self.target = cuda_target(driver.arch, driver.multiprocessors)
+        if library is not None and library.offers("affine"):
+            self.target = replace(self.target, library_epilogues=True)
+        self.driver, self.xp, self._address, self._library = driver, xp, address, library
+        self.arenas = Arenas(xp, address)
 
     def key(self) -> str:
-        return f"cuda {self.driver.identity}"
+        epilogues = " epilogues" if self.target.library_epilogues else ""
+        return f"cuda {self.driver.identity} {self.driver.multiprocessors}{epilogues}"
 
     def load(self, program: Program) -> CudaProgram:
         start, before = time.perf_counter(), self.driver.compiled
         info = BuildInfo(0.0, 0, self.driver.identity)
-        loaded = CudaProgram(program, self.driver, self.xp, self._address, info)
+        loaded = CudaProgram(program, self.driver, self.xp, self._address, info, self.arenas, self._library)
         info.seconds, info.compiled = time.perf_counter() - start, self.driver.compiled - before
         return loaded

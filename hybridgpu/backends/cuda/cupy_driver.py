@@ -9,16 +9,19 @@ holds which kernel.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...compiler.program import KernelInfo
 from ...resources import kernels_hash
 from ...store import Store
-from .driver import Memory, module_source
-from .nvrtc import OPTIONS, architecture, compile_cubin, compiler_version
+from .driver import KernelGraph, Launch, Stream, module_source
+from .graphs import CudaGraph, graph_functions
+from .nvrtc import NUMERIC, OPTIONS, architecture, compile_cubin, compiler_version
 
 __all__ = ["CupyDriver"]
+
+_SHARED = 48 << 10  #: bytes of dynamic shared memory that every kernel may take
 
 
 class CupyDriver:
@@ -28,27 +31,28 @@ class CupyDriver:
         import cupy  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
         self._cupy, self._device, self._store = cupy, cupy.cuda.Device(device_id), store
+        self._id, self._current_stream = device_id, cupy.cuda.get_current_stream
         capability = int(self._device.compute_capability)
         self.arch, self._binary = architecture(capability)
         self.multiprocessors = int(self._device.attributes["MultiProcessorCount"])
-        self.identity = f"nvrtc {compiler_version()} {self.arch} {OPTIONS}"
+        self.identity = f"nvrtc {compiler_version()} {self.arch} {OPTIONS} {NUMERIC}"
         self.compiled = 0
         self._functions: dict[str, Any] = {}
         self._modules: dict[str, Any] = {}
 
     def load(self, kernels: Sequence[KernelInfo]) -> dict[str, Any]:
         keys = {k.name: self._key(k) for k in kernels}
-        missing = [
-            k for k in kernels if keys[k.name] not in self._functions and not self._from_store(k.name, keys[k.name])
-        ]
+        missing = [k for k in kernels if keys[k.name] not in self._functions and not self._from_store(k, keys[k.name])]
         if missing:
             self._compile(missing, keys)
         return {name: self._functions[key] for name, key in keys.items()}
 
     def _key(self, kernel: KernelInfo) -> str:
-        return hashlib.sha256(f"{self.identity}\0{kernels_hash()}\0{kernel.text}".encode()).hexdigest()
+        return hashlib.sha256(
+            f"{self.identity}\0{kernels_hash()}\0{kernel.numeric}\0{kernel.text}".encode()
+        ).hexdigest()
 
-    def _from_store(self, name: str, key: str) -> bool:
+    def _from_store(self, kernel: KernelInfo, key: str) -> bool:
         entry = self._store.get_json("kernel", key)
         if not isinstance(entry, str):
             return False
@@ -63,19 +67,30 @@ class CupyDriver:
                 self._store.forget("cubin", entry)
                 return False
             self._modules[entry] = module
-        self._functions[key] = module.get_function(name)
+        self._functions[key] = self._function(module, kernel)
         return True
 
     def _compile(self, kernels: list[KernelInfo], keys: dict[str, str]) -> None:
         source = module_source(kernels)
-        code, _ = compile_cubin(source, self.arch)
+        (numeric,) = {k.numeric for k in kernels}  # they are those of one program
+        code, _ = compile_cubin(source, self.arch, numeric)
         self.compiled += 1
-        entry = hashlib.sha256(f"{self.identity}\0{kernels_hash()}\0{source}".encode()).hexdigest()
+        identity = f"{self.identity}\0{kernels_hash()}\0{numeric}\0{source}"
+        entry = hashlib.sha256(identity.encode()).hexdigest()
         self._store.put("cubin", entry, code)
         module = self._modules[entry] = self._module(code)
         for k in kernels:
-            self._functions[keys[k.name]] = module.get_function(k.name)
+            self._functions[keys[k.name]] = self._function(module, k)
             self._store.put_json("kernel", keys[k.name], entry)
+
+    def _function(self, module: Any, kernel: KernelInfo) -> Any:
+        """A kernel of a module, allowed the dynamic shared memory that its launch takes."""
+        driver, function = self._cupy.cuda.driver, module.get_function(kernel.name)
+        shared = kernel.launch["shared"] if kernel.launch is not None else 0
+        if shared > _SHARED:
+            with self._device:
+                driver.funcSetAttribute(function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
+        return function
 
     def _module(self, code: bytes) -> Any:
         module = self._cupy.cuda.function.Module()
@@ -83,14 +98,26 @@ class CupyDriver:
             module.load(code)
         return module
 
-    def launch(
-        self,
-        kernel: Any,
-        grid: tuple[int, int],
-        threads: int,
-        shared: int,
-        memory: Sequence[Memory],
-        numbers: Sequence[int],
-    ) -> None:
-        arguments = (*(self._cupy.uint64(m.address) for m in memory), *(self._cupy.int64(n) for n in numbers))
-        kernel((*grid, 1), (threads, 1, 1), arguments, shared_mem=shared)
+    def attach(self) -> None:
+        """Make the device's primary context the calling thread's.
+
+        CuPy does so before a launch of its own, but not in :func:`launchKernel`, which wants it done.
+        """
+        with self._device:
+            self._cupy.cuda.runtime.memGetInfo()
+
+    def stream(self) -> Stream:
+        return self._current_stream(self._id)  # type: ignore[no-any-return]
+
+    def starter(self, launch: Launch) -> Callable[[int], None]:
+        start = self._cupy.cuda.driver.launchKernel
+        function, (x, y), threads, shared = launch.kernel.ptr, launch.grid, launch.threads, launch.shared
+        parameters = launch.parameters
+
+        def run(stream: int) -> None:
+            start(function, x, y, 1, threads, 1, 1, shared, stream, parameters, 0)
+
+        return run
+
+    def graph(self, launches: Sequence[Launch]) -> KernelGraph:
+        return CudaGraph(graph_functions(), launches, [launch.kernel.ptr for launch in launches])

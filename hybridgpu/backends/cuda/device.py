@@ -3,14 +3,22 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ...base import MXNetError
 from ...context import gpu
 from ...store import default_store
+from ..devices import Device
+from ..library import Libraries
 from .backend import CudaBackend
+from .cublaslt import Binding as Products
+from .cublaslt import find as find_products
+from .cublaslt_dot import ProductLibrary
+from .cudnn import Binding, find
+from .cudnn_conv import ConvolutionLibrary
 
-__all__ = ["CupyDevice", "count", "open_device"]
+__all__ = ["CupyDevice", "count", "cublaslt", "cudnn", "open_device"]
 
 
 def _cupy() -> tuple[Any, str]:
@@ -28,6 +36,22 @@ def count() -> int:
     if cupy is None or not cupy.cuda.is_available():
         return 0
     return int(cupy.cuda.runtime.getDeviceCount())
+
+
+def cudnn() -> Binding | str:
+    """cuDNN as convolutions on a GPU find it, or why they do without."""
+    cupy, reason = _cupy()
+    return reason if cupy is None else find(_cuda_version(cupy))
+
+
+def cublaslt() -> Products | str:
+    """cuBLASLt as matrix products on a GPU find it, or why they do without."""
+    cupy, reason = _cupy()
+    return reason if cupy is None else find_products(_cuda_version(cupy))
+
+
+def _cuda_version(cupy: Any) -> int:
+    return int(cupy.cuda.runtime.runtimeGetVersion()) // 1000
 
 
 def open_device(device_id: int) -> CupyDevice:
@@ -57,13 +81,36 @@ class CupyDevice:
     def __init__(self, cupy: Any, device_id: int) -> None:
         self.xp, self.id = cupy, device_id
         self._backend: CudaBackend | None = None
+        self._several = count() > 1
+        #: with one device nothing has to be switched, so nothing is
+        self._scope: AbstractContextManager[Any] = cupy.cuda.Device(device_id) if self._several else nullcontext()
+        self.convolutions, self.products = ConvolutionLibrary(self), ProductLibrary(self)
+        self.library = Libraries(self.convolutions, self.products)
 
     def from_host(self, array: Any) -> Any:
-        with self.xp.cuda.Device(self.id):
+        with self._scope:
             return self.xp.array(array, order="C")
 
     def to_host(self, array: Any) -> Any:
         return self.xp.asnumpy(array)
+
+    def receive(self, array: Any, source: Device) -> Any:
+        if not isinstance(source, CupyDevice):
+            return self.from_host(source.to_host(array))
+        # the copy runs on this device's stream: behind what the other one's stream has to do for it, and before
+        # what that stream does with the memory next
+        event = self.xp.cuda.Event
+        with source.current():
+            theirs = self.xp.cuda.get_current_stream()
+            computed = theirs.record(event(disable_timing=True))
+        with self._scope:
+            ours = self.xp.cuda.get_current_stream()
+            ours.wait_event(computed)
+            made = array.copy()
+            copied = ours.record(event(disable_timing=True))
+        with source.current():
+            theirs.wait_event(copied)
+        return made
 
     def address(self, array: Any) -> int:
         return int(array.data.ptr)
@@ -75,8 +122,26 @@ class CupyDevice:
         if self._backend is None:
             from .cupy_driver import CupyDriver
 
-            self._backend = CudaBackend(CupyDriver(self.id, default_store()), self.xp, self.address)
+            driver = CupyDriver(self.id, default_store())
+            self._backend = CudaBackend(driver, self.xp, self.address, self.library)
         return self._backend
+
+    def memory(self, array: Any) -> tuple[Any, Any]:
+        return array.data, array.data.mem
+
+    def current(self) -> AbstractContextManager[Any]:
+        return self._scope
+
+    def elsewhere(self) -> bool:
+        return self._several and self.xp.cuda.runtime.getDevice() != self.id  # type: ignore[no-any-return]
+
+    def stream(self) -> int:
+        """The handle of the device's current stream."""
+        return int(self.xp.cuda.get_current_stream(self.id).ptr)
+
+    def cuda_version(self) -> int:
+        """Major version of the CUDA run-time library that CuPy uses."""
+        return _cuda_version(self.xp)
 
     @property
     def compute_capability(self) -> int:
@@ -88,4 +153,7 @@ class CupyDevice:
         return int(free), int(total)
 
     def empty_cache(self) -> None:
-        self.xp.get_default_memory_pool().free_all_blocks()
+        with self._scope:  # CuPy has a pool for each device
+            if self._backend is not None:
+                self._backend.arenas.release()
+            self.xp.get_default_memory_pool().free_all_blocks()

@@ -1,30 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The seam between programs and a GPU: loading kernels and starting them.
+"""The seam between programs and a GPU: loading kernels, starting them one by one or as a CUDA graph.
 
 Production is :class:`CupyDriver`. Tests put an emulated driver in its place, which executes the same
-kernel texts on the CPU under checks.
+kernel texts on the CPU under checks, reading the same argument blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ...compiler.program import KernelInfo
 
-__all__ = ["Driver", "Memory", "module_source"]
+__all__ = ["Driver", "KernelGraph", "Launch", "Memory", "NoGraphError", "Stream", "module_source"]
+
+
+class NoGraphError(RuntimeError):
+    """CUDA graphs cannot be used; the message says why, for ``explain``."""
 
 
 class Memory(NamedTuple):
-    """A pointer argument: where it points, how many bytes are there, and if the kernel writes them."""
+    """What stands behind a pointer argument: how many bytes, and if the kernel writes them."""
 
-    address: int
     nbytes: int
     written: bool
 
 
+class Launch(NamedTuple):
+    """One start of a kernel, prepared.
+
+    Attributes:
+        kernel: a handle of :meth:`Driver.load`.
+        grid: blocks along x and y.
+        threads: of a block.
+        shared: bytes of dynamic shared memory.
+        parameters: address of an array of pointers, one an argument, each to the 8 bytes that hold it: an
+            address for a pointer, a signed integer for a run-time extent. What stands there when the kernel
+            is started counts; the array itself stays as it is.
+        memory: of the pointer arguments, which come first.
+        numbers: how many integers follow.
+    """
+
+    kernel: Any
+    grid: tuple[int, int]
+    threads: int
+    shared: int
+    parameters: int
+    memory: tuple[Memory, ...]
+    numbers: int
+
+
+class Stream(Protocol):
+    """A CUDA stream; whoever holds the object keeps the stream's address from being given to another one."""
+
+    @property
+    def ptr(self) -> int:
+        """Its address (cudaStream_t): 0 for the default stream, 2 for that of each thread."""
+
+
+class KernelGraph(Protocol):
+    """An executable CUDA graph: kernels one after the other."""
+
+    def update(self, node: int) -> None:
+        """Give a kernel the arguments that its ``parameters`` point to now; later launches use them."""
+
+    def launch(self, stream: int) -> None:
+        """Start all kernels on a stream."""
+
+
 class Driver(Protocol):
-    """What a CUDA program needs of a device.
+    """What a CUDA program needs of a device. The device is the current one when a method is called.
 
     Attributes:
         arch: compute capability as in 'sm_90'.
@@ -41,16 +86,21 @@ class Driver(Protocol):
     def load(self, kernels: Sequence[KernelInfo]) -> dict[str, Any]:
         """Name -> handle for every kernel; those that are missing are compiled together."""
 
-    def launch(
-        self,
-        kernel: Any,
-        grid: tuple[int, int],
-        threads: int,
-        shared: int,
-        memory: Sequence[Memory],
-        numbers: Sequence[int],
-    ) -> None:
-        """Start a kernel with its pointers and its run-time extents on the current stream."""
+    def attach(self) -> None:
+        """Let the calling thread use the device; once a thread is enough."""
+
+    def stream(self) -> Stream:
+        """The device's current stream in the calling thread."""
+
+    def starter(self, launch: Launch) -> Callable[[int], None]:
+        """A function of a stream that starts a kernel with the arguments that stand in its block then."""
+
+    def graph(self, launches: Sequence[Launch]) -> KernelGraph:
+        """A CUDA graph of kernels, with the arguments that stand in their blocks now.
+
+        Raises:
+            NoGraphError: this driver has no CUDA graphs, or cannot make this one.
+        """
 
 
 def module_source(kernels: Sequence[KernelInfo]) -> str:

@@ -9,9 +9,14 @@ from typing import Any
 
 from ...resources import kernels_folder
 
-__all__ = ["NvrtcError", "architecture", "compile_cubin", "compiler_version"]
+__all__ = ["NUMERIC", "OPTIONS", "NvrtcError", "architecture", "compile_cubin", "compiler_version"]
 
 OPTIONS = ("--std=c++17", "-default-device")
+#: what a numeric mode adds; subnormals count in both
+NUMERIC = {
+    "strict": ("--fmad=false",),
+    "fast": ("--fmad=true", "--prec-div=false", "--prec-sqrt=false", "-DHG_FAST_MATH"),
+}
 
 
 class NvrtcError(RuntimeError):
@@ -64,7 +69,7 @@ def architecture(capability: int) -> tuple[str, bool]:
     return f"compute_{older[-1]}", False
 
 
-def compile_cubin(source: str, arch: str, options: tuple[str, ...] = ()) -> tuple[bytes, str]:
+def compile_cubin(source: str, arch: str, numeric: str = "strict") -> tuple[bytes, str]:
     """(machine code or PTX, log) of a translation unit.
 
     Raises:
@@ -72,7 +77,7 @@ def compile_cubin(source: str, arch: str, options: tuple[str, ...] = ()) -> tupl
     """
     nvrtc = _nvrtc()
     program = nvrtc.createProgram(source, "hybridgpu.cu", [], [])
-    flags = [f"--gpu-architecture={arch}", f"-I{kernels_folder()}", *OPTIONS, *options]
+    flags = [f"--gpu-architecture={arch}", f"-I{kernels_folder()}", *OPTIONS, *NUMERIC[numeric]]
     try:
         try:
             nvrtc.compileProgram(program, flags)

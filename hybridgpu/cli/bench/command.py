@@ -18,11 +18,12 @@ from .results import SCHEMA, Document, SuiteResult
 __all__ = ["bench"]
 
 ROUNDS, QUICK_ROUNDS = 15, 5
+NAMES = ("mlp", "chain", "broadcast", "rows", "lenet", "resnet")  #: of the suites, in the order of workloads.SUITES
 WIDTH = 110  #: of tables that go to no terminal
 
 
 @click.command(short_help="Time blocks beside NumPy or CuPy.")
-@click.option("--suite", type=click.Choice(["mlp", "chain", "all"]), default="all", show_default=True)
+@click.option("--suite", type=click.Choice([*NAMES, "all"]), default="all", show_default=True)
 @click.option("--device", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True)
 @click.option("--quick/--full", default=False, help="Some seconds instead of a minute: fewer sizes, shorter batches.")
 @click.option(
@@ -64,7 +65,7 @@ def bench(
         "threads": threads,
     }
     suites = []
-    for name in ("mlp", "chain") if suite == "all" else (suite,):
+    for name in NAMES if suite == "all" else (suite,):
         result = _measure({**options, "suite": name})
         print_suite(console, result)
         suites.append(result)

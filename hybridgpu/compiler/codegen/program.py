@@ -3,7 +3,8 @@
 
 A segment is a run of kernels without a library call in between. Its entry takes the arena, a table
 of numbers (extents and arena offsets, so that the text does not depend on the batch size), the
-addresses of the inputs that never move, and one pointer for every other argument and result.
+addresses of the inputs that never move, and one pointer for every other argument and result (where
+these are hundreds, the address of an array of pointers).
 
 Few kernels make one unit with their entries. Many are dealt out to several units, which a compiler
 can be given at the same time; then the entries are the last unit.
@@ -11,6 +12,7 @@ can be given at the same time; then the entries are the last unit.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from ...dtypes import from_short
@@ -37,7 +39,10 @@ def cpu_source(program: Program) -> None:
             arguments += ["0", *(_number(program, "extent", n) for n in step.extents)]
             calls.append((kernel.name, arguments))
         entries.append(calls)
-    parameters = [f"char* {b.place}{b.index}" for b in program.buffers if _is_passed(program, b)]
+    if program.packed:
+        parameters = ["char* const* p"]
+    else:
+        parameters = [f"char* {b.place}{b.index}" for b in program.buffers if _is_passed(program, b)]
 
     def unit(
         kernels: Sequence[KernelInfo], declarations: Sequence[str], entries: Sequence[object], shared: bool
@@ -99,5 +104,13 @@ def _argument(program: Program, buffer: int) -> str:
     if b.place == "arena":
         return f"({storage}*)(arena + {_number(program, 'offset', b.index)})"
     if _is_passed(program, b):
-        return f"({storage}*){b.place}{b.index}"
+        return f"({storage}*){_pointer(program, b)}"
     return f"({storage}*)w[{program.fixed.index(b.index)}]"
+
+
+def _pointer(program: Program, b: Buffer) -> str:
+    if not program.packed:
+        return f"{b.place}{b.index}"
+    if b.place == "input":
+        return f"p[{b.index - bisect_left(program.fixed, b.index)}]"
+    return f"p[{len(program.inputs) - len(program.fixed) + b.index}]"

@@ -41,10 +41,11 @@ def render(template: str, **context: Any) -> str:
     return "".join(line + "\n" for line in text.splitlines() if line.strip())
 
 
-def kernel_text(kernel: Kernel) -> tuple[str, str]:
-    """(name, text) of a kernel."""
+def kernel_text(kernel: Kernel, numeric: str) -> tuple[str, str]:
+    """(name, text) of a kernel. The text is that of both numeric modes, the name is not: their code differs."""
     text = render(kernel.template, k=SimpleNamespace(name=_NAME, **kernel.fields))
-    name = f"{kernel.summary}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    identity = text if numeric == "strict" else f"{numeric}\0{text}"
+    name = f"{kernel.summary}_{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
     return name, text.replace(_NAME, name)
 
 

@@ -16,7 +16,9 @@ from ..ir.types import TensorType
 from ..primitives import TABLE
 from ..schedule.indexing import Expr, Var, linearize, of_var, operands
 
-__all__ = ["Materialized", "base", "materialize", "reads_views", "strided"]
+__all__ = ["PRODUCTS", "Materialized", "base", "materialize", "reads_views", "strided"]
+
+PRODUCTS = ("dot", "affine")  #: primitives that take their first two operands strided
 
 
 @dataclass(frozen=True)
@@ -75,9 +77,10 @@ def materialize(graph: Graph, wants_kernel: Callable[[Node], bool]) -> Materiali
             continue
         b.prov = node.prov
         inputs = [new[i] for i in node.inputs]
-        if node.prim.name == "dot":
-            generated = wants_kernel(node)
-            inputs = [i if _acceptable(i, generated) else _copy(b, i) for i in inputs]
+        if node.prim.name in PRODUCTS:
+            generated = node.prim.name == "dot" and wants_kernel(node)
+            fits = [_acceptable(i, generated) for i in inputs[:2]] + [_in_memory(base(i)) for i in inputs[2:]]
+            inputs = [i if ready else _copy(b, i) for i, ready in zip(inputs, fits, strict=True)]
             new[node] = b.apply(node.prim, inputs, node.params)
             if generated:
                 dots.add(new[node])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..ir.graph import Builder, Node, Params, Primitive
+from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
 __all__ = ["ROWS"]
@@ -25,6 +25,22 @@ def _evaluate_dot(xp: Any, inputs: Sequence[Any], params: Params, out: TensorTyp
     if out.dtype.short == "f16":
         return xp.matmul(x.astype(xp.float32), w.astype(xp.float32)).astype(out.dtype.np)
     return xp.matmul(x, w)
+
+
+def _infer_affine(types: Sequence[TensorType], params: Params) -> TensorType:
+    out = _infer_dot(types[:2], params)
+    if types[2].shape != out.shape[-1:] or types[2].dtype is not out.dtype:
+        raise TypeError(f"affine adds {types[2]!r} to {out!r}")
+    return out
+
+
+def _evaluate_affine(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    x, w, bias = (a.astype(xp.float32) for a in inputs) if out.dtype.short == "f16" else inputs
+    y = xp.matmul(x, w)
+    y += bias
+    if params["relu"]:
+        xp.maximum(y, 0, out=y)
+    return y.astype(out.dtype.np, copy=False)
 
 
 def _swap(b: Builder, x: Node) -> Node:
@@ -46,5 +62,13 @@ ROWS = [
         _evaluate_dot,
         _vjp_dot,
         doc="(…, m, k) times (…, k, n)",
-    )
+    ),
+    Primitive(
+        "affine",
+        "contract",
+        _infer_affine,
+        _evaluate_affine,
+        NO_DERIVATIVE,  # programs have none before derivatives are taken
+        doc="a dot to whose rows one of n numbers is added, and relu if asked for: what libraries do in one step",
+    ),
 ]

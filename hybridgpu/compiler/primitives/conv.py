@@ -17,12 +17,15 @@ from collections.abc import Sequence
 from math import gcd, prod
 from typing import Any
 
+import numpy as np
+
 from ..ir.graph import Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "padded"]
 
 _CHUNK = 4 << 20  #: bytes of unfolded windows at a time: they stay in the cache
+_DEVICE_CHUNK = 128 << 20  #: on a GPU, where starting a product costs more than memory
 _WIDE = 64  #: output positions from which a product a sample is wide enough for BLAS
 
 
@@ -97,13 +100,20 @@ def _vjp(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -
 # -- evaluation: windows unfolded chunk by chunk, then BLAS
 
 
+def _chunk(xp: Any) -> int:
+    return _CHUNK if xp is np else _DEVICE_CHUNK
+
+
 def _inner(*ends: slice) -> tuple[slice, ...]:
     """An index of the spatial axes."""
     return (slice(None), slice(None), *ends)
 
 
-def _padded(xp: Any, x: Any, params: Params) -> Any:
-    """x with zeros between and around its elements; x itself where there is nothing to do."""
+def padded(xp: Any, x: Any, params: Params) -> Any:
+    """x with zeros between (``base_dilate``) and around its elements (``low``, ``high``; negative: cut off).
+
+    It is x itself, or a view of it, where no zeros are added.
+    """
     low, high, base = params["low"], params["high"], params["base_dilate"]
     if any(s != 1 for s in base):
         spans = [_span(d, s) for d, s in zip(x.shape[2:], base, strict=True)]
@@ -160,11 +170,15 @@ def _evaluate(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -
     n, o = out.shape[:2]
     spatial, kernel = out.shape[2:], w.shape[2:]
     channels = w.shape[1]
-    x = _padded(xp, x, params)
+    x = padded(xp, x, params)
     y = xp.empty((n, groups, o // groups, prod(spatial)), x.dtype)
     depth = channels * prod(kernel)
     if not y.size or not depth:
         return xp.zeros(out.shape, out.dtype.np)
+    if kernel == x.shape[2:]:  # one position: nothing to unfold
+        rows = x.reshape((n, groups, depth)).swapaxes(0, 1)
+        y = xp.matmul(rows, w.reshape((groups, o // groups, depth)).swapaxes(1, 2))
+        return y.swapaxes(0, 1).reshape(out.shape).astype(out.dtype.np, copy=False)
     strides = x.strides
     windows = xp.lib.stride_tricks.as_strided(
         x,
@@ -207,7 +221,7 @@ def _spread(xp: Any, x: Any, w: Any, y: Any, dilate: Sequence[int]) -> None:
     weights = w.reshape((groups, outputs, w.shape[1], len(taps))).transpose((0, 3, 1, 2))
     weights = weights.reshape((groups, len(taps) * outputs, w.shape[1]))
     flat = x.reshape((n, groups, w.shape[1], prod(x.shape[2:])))
-    many = max(1, _CHUNK // max(1, groups * len(taps) * outputs * flat.shape[3] * x.itemsize))
+    many = max(1, _chunk(xp) // max(1, groups * len(taps) * outputs * flat.shape[3] * x.itemsize))
     for at in range(0, n, many):
         part = xp.matmul(weights, flat[at : at + many])
         part = part.reshape((part.shape[0], groups, len(taps), outputs, *x.shape[2:]))
@@ -234,15 +248,16 @@ def _product(xp: Any, windows: Any, w: Any, y: Any, spatial: Sequence[int], kern
     n, groups = windows.shape[:2]
     depth, positions, rank = w.shape[2], prod(spatial), len(spatial)
     sample = groups * depth * positions * windows.dtype.itemsize
-    many = max(1, _CHUNK // sample)
+    chunk = _chunk(xp)
+    many = max(1, chunk // sample)
     if positions >= _WIDE and spatial[-1] >= kernel[-1]:
         # a product a sample writes its results where they belong
-        if sample <= _CHUNK or spatial[0] == 1:
+        if sample <= chunk or spatial[0] == 1:
             for at in range(0, n, many):
                 unfolded = windows[at : at + many].reshape((-1, groups, depth, positions))
                 xp.matmul(w, unfolded, out=y[at : at + many])
             return
-        rows, inner = max(1, _CHUNK * spatial[0] // sample), positions // spatial[0]
+        rows, inner = max(1, chunk * spatial[0] // sample), positions // spatial[0]
         for k in range(n):
             for row in range(0, spatial[0], rows):
                 band: Any = (k, *(slice(None),) * (2 + rank), slice(row, row + rows))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...dtypes import i32, i64
 from ..ir.graph import Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
@@ -32,7 +33,12 @@ def _vjp_take(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Para
 
 
 def _vjp_take_along(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
-    return [b.scatter_along(g, inputs[1], axis=params["axis"], extent=inputs[0].shape[params["axis"]]), None]
+    data, at, axis = *inputs, params["axis"]
+    if at.shape[axis] == 1:  # nothing adds up: a comparison, which fuses with what is around it
+        wide = i64 if data.shape[axis] > 1 << 30 else i32
+        chosen = b.eq(b.iota(data.shape, axis, wide), b.broadcast(b.cast(at, wide), data.shape))
+        return [b.select(chosen, b.broadcast(g, data.shape), b.full(data.shape, 0, g.dtype)), None]
+    return [b.scatter_along(g, at, axis=axis, extent=data.shape[axis]), None]
 
 
 def _infer_scatter_add(types: Sequence[TensorType], params: Params) -> TensorType:

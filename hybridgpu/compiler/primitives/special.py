@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -57,16 +57,27 @@ def round_away(xp: Any, x: Any) -> Any:
     return xp.copysign(xp.floor(xp.absolute(wide) + 0.5), wide).astype(x.dtype)
 
 
+_PART = 1 << 13  #: elements at a time: what lies between the steps of a function stays in the cache
+
+
 def function(xp: Any, name: str) -> Callable[[Any], Any]:
     """The elementwise special function ``name`` for the array module ``xp``."""
     if xp is not np:
         return _device_function(xp, name)
-    plain = _PLAIN[name]
+    if name in ("sigmoid", "softplus"):
+        return _PLAIN[name]
 
     def run(x: Any) -> Any:
-        return plain(x.astype(np.float64)).astype(x.dtype)
+        plain = _FLOAT32.get(name, _PLAIN[name]) if x.dtype.itemsize <= 4 else _PLAIN[name]
+        if x.size <= _PART:
+            return plain(x.astype(np.float64)).astype(x.dtype)
+        flat, y = x.reshape(-1), np.empty(x.shape, x.dtype)
+        parts = y.reshape(-1)
+        for at in range(0, flat.size, _PART):
+            parts[at : at + _PART] = plain(flat[at : at + _PART].astype(np.float64))
+        return y
 
-    return plain if name in ("sigmoid", "softplus") else run
+    return run
 
 
 @lru_cache
@@ -116,15 +127,23 @@ def _erfc_x(t: float) -> float:
     return 1 / (t * 5 / 12 + 7 / 12)
 
 
-def _erf(x: Any) -> Any:
-    from numpy.polynomial.chebyshev import chebval
-
+def _erf(x: Any, terms: tuple[int, int] = (19, 29)) -> Any:
     a = np.absolute(x)
     small = np.minimum(a, 1.0)
-    near = x * chebval(2 * small * small - 1, _expansion("erf"))
+    near = x * _chebyshev(2 * small * small - 1, _expansion("erf")[: terms[0]])
     clipped = np.clip(a, 1.0, 6.0)
-    far = 1 - np.exp(-clipped * clipped) * chebval((1 / clipped - 7 / 12) * (12 / 5), _expansion("erfc"))
+    far = 1 - np.exp(-clipped * clipped) * _chebyshev((1 / clipped - 7 / 12) * 2.4, _expansion("erfc")[: terms[1]])
     return np.where(np.isnan(x), x, np.where(a <= 1, near, np.copysign(far, x)))
+
+
+def _chebyshev(t: Any, coefficients: Any) -> Any:
+    """The sum of coefficients times Chebyshev polynomials at t, by Clenshaw's recurrence in three arrays."""
+    twice, a, b = 2 * t, np.zeros_like(t), np.zeros_like(t)
+    for c in coefficients[:0:-1]:  # (a, b) becomes (c + 2 t a - b, a)
+        np.subtract(c, b, out=b)
+        b += twice * a
+        a, b = b, a
+    return coefficients[0] + t * a - b
 
 
 def _erfinv(x: Any) -> Any:
@@ -209,3 +228,5 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
     "digamma": _scalar(_digamma),
     "trigamma": _scalar(_trigamma),
 }
+#: with an error far below float32's rounding, in a third of the time
+_FLOAT32: dict[str, Callable[[Any], Any]] = {"erf": partial(_erf, terms=(9, 14))}

@@ -28,6 +28,7 @@ _MOST = 448 << 10  #: bytes of a copy on the stack, at the very most
 _LINE = 4 << 10  #: pixels of a band: results of a tile stay in the first-level cache
 _LANES = 16
 _TAPS = 4096
+_DIRECT = 1 << 24  #: multiplications up to which a GPU computes a convolution directly
 _MANY = 128  #: channels whose number may be an argument: fewer are faster as a loop of known length
 
 
@@ -183,7 +184,7 @@ def wants_conv_kernel(target: Target, node: Node) -> bool:
     if shape is None or node.size == 0 or shape.work == 0 or not node.dtype.is_float:
         return False
     if target.name != "cpu":
-        return shape.work <= 1 << 24
+        return shape.work <= _DIRECT
     if node.dtype.is_half:
         return False
     found = band_of(shape, node.dtype.size)
@@ -249,6 +250,7 @@ def schedule_conv(program: ScalarProgram, conv: Node, target: Target, members: l
             "coordinates": coordinates(axes, "e"),
         }
         launch = Launch(threads=128, extent=0, scale=per_sample, per_block=128)
+        choice = {"multiplications": shape.work, "direct_up_to": _DIRECT}
     return Kernel(
         kind="conv",
         template=f"{target.name}/conv.j2",

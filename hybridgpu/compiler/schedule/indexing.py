@@ -35,18 +35,19 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Var:
-    """A loop variable with values 0 … extent - 1. Compared by identity."""
+    """A loop variable with values start … start + extent - 1. Compared by identity."""
 
     name: str
     extent: int
+    start: int = 0
 
     @property
     def low(self) -> int:
-        return 0
+        return self.start
 
     @property
     def high(self) -> int:
-        return self.extent - 1
+        return self.start + self.extent - 1
 
     def __repr__(self) -> str:
         return self.name

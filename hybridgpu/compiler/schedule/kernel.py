@@ -19,7 +19,7 @@ from ...dtypes import DType
 from ..ir.graph import Node
 from ..target import Target
 from .indexing import Expr, Opaque, Quotient, Remainder, Var
-from .scalar import Scalar, ScalarProgram
+from .scalar import Scalar, ScalarProgram, Store
 
 __all__ = ["Kernel", "Launch", "Pointer", "Statement", "Writer"]
 
@@ -33,9 +33,13 @@ class Pointer:
     written: bool = False
 
     @property
+    def type(self) -> str:
+        """What it points to."""
+        return f"{'' if self.written else 'const '}{self.dtype.storage}"
+
+    @property
     def declaration(self) -> str:
-        qualifier = "" if self.written else "const "
-        return f"{qualifier}{self.dtype.storage}* HG_RESTRICT {self.name}"
+        return f"{self.type}* HG_RESTRICT {self.name}"
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Kernel:
     """A kernel before its text is written: the numbers and statements that a template fills in.
 
     Attributes:
-        kind: map, reduce, rows, matmul or conv.
+        kind: map, foreach, reduce, rows, matmul or conv.
         template: file in ``templates/``, without its ending.
         summary: short name made of the operators.
         fields: what the template sees as ``k``, besides ``name`` and ``target``.
@@ -137,19 +141,32 @@ class Writer:
     names: dict[Scalar, str] = field(default_factory=dict)
     pointers: dict[Node, str] = field(default_factory=dict)
     renamed: dict[Var, str] = field(default_factory=dict)
+    tiled: dict[Scalar | Store, str] = field(default_factory=dict)  #: loads from and stores to a copy: its element
+    count: int = 0  #: names given to scalars
+    moved: set[Scalar] = field(default_factory=set)  #: those held as they are in memory
 
     def __post_init__(self) -> None:
         for s in self.program.scalars:
             if s.op == "load":
                 assert s.node is not None
                 self.pointers.setdefault(s.node, f"x{len(self.pointers)}")
-        count = 0
-        for s in self.program.scalars:
+        self.name(self.program.scalars)
+
+    def name(self, scalars: Sequence[Scalar]) -> None:
+        """Give each scalar that has none a name: its literal, or the next one free."""
+        for s in scalars:
+            if s in self.names:
+                continue
             if s.op == "const":
                 self.names[s] = literal(s.value, s.dtype)
-            elif s not in self.names:
-                self.names[s] = f"v{count}"
-                count += 1
+            else:
+                self.names[s] = f"v{self.count}"
+                self.count += 1
+
+    def forget(self) -> None:
+        """Begin to name scalars anew."""
+        self.names.clear()
+        self.count = 0
 
     @property
     def inputs(self) -> list[Node]:
@@ -212,12 +229,20 @@ class Writer:
     def load(self, s: Scalar) -> str:
         """C text of a load through its pointer."""
         assert s.node is not None and s.offset is not None
+        if s in self.tiled:
+            return self.tiled[s]
         text = f"{self.pointers[s.node]}[{self.expr(s.offset)}]"
         if s.conditions:
+            if s in self.moved:
+                return f"{self.conditions(s)} ? {self.place(s, text)} : (unsigned short)0"
             zero = literal(0, s.dtype)
             value = f"({s.dtype.compute}){text}" if s.dtype.compute != s.dtype.storage else text
             return f"{self.conditions(s)} ? {value} : {zero}"
-        return text
+        return self.place(s, text)
+
+    def destination(self, k: int, store: Store) -> str:
+        """C text of where ``store``, the ``k``-th of the kernel, writes."""
+        return self.tiled.get(store) or f"y{k}[{self.expr(store.offset)}]"
 
     def statement(self, s: Scalar) -> Statement | None:
         """The statement that computes ``s``; None for constants and reductions."""
@@ -232,10 +257,24 @@ class Writer:
         elif s.op == "inside":
             text = self.conditions(s)
         elif s.node is None:
-            text = f"{self.names[s.args[0]]} ? {self.names[s.args[1]]} : {self.names[s.args[2]]}"
+            text = f"{self.names[s.args[0]]} ? {self.chosen(s, 1)} : {self.chosen(s, 2)}"
         else:
             text = self.arithmetic(s)
-        return Statement(s.dtype.compute, self.names[s], text)
+        return Statement(self.type(s), self.names[s], text)
+
+    def type(self, s: Scalar) -> str:
+        """The C type that holds ``s``."""
+        return "unsigned short" if s in self.moved else s.dtype.compute
+
+    def place(self, s: Scalar, text: str) -> str:
+        """C text of the element ``text`` in memory that ``s`` is read from or stored to."""
+        return f"{text}.bits" if s in self.moved else text
+
+    def chosen(self, s: Scalar, k: int) -> str:
+        """One of the two values that a choice is between."""
+        arg = s.args[k]
+        held = s in self.moved and arg.op == "const"
+        return f"{s.dtype.storage}({self.names[arg]}).bits" if held else self.names[arg]
 
     def arithmetic(self, s: Scalar) -> str:
         """A primitive's expression over the names of its operands."""
@@ -284,13 +323,18 @@ def traffic(program: ScalarProgram, whole: Sequence[Node] = ()) -> tuple[int, in
 
     ``whole`` are arrays that are read from end to end besides.
     """
-    touched: dict[Node, int] = {node: node.size for node in whole}
+    read = sum(n * node.dtype.size for node, n in touched(program, whole).items())
+    return read, sum(store.node.type.nbytes for store in program.stores)
+
+
+def touched(program: ScalarProgram, whole: Sequence[Node] = ()) -> dict[Node, int]:
+    """Elements of each array that one run reads."""
+    found: dict[Node, int] = {node: node.size for node in whole}
     for s in program.scalars:
         if s.op == "load":
             assert s.node is not None and s.offset is not None
-            touched[s.node] = min(s.node.size, touched.get(s.node, 0) + _positions(s.offset))
-    read = sum(n * node.dtype.size for node, n in touched.items())
-    return read, sum(store.node.type.nbytes for store in program.stores)
+            found[s.node] = min(s.node.size, found.get(s.node, 0) + _positions(s.offset))
+    return found
 
 
 def _positions(offset: Expr) -> int:

@@ -150,7 +150,8 @@ class DataLoader:
             return self._plain()
         if self._auto_reload:
             return self._reloading()
-        return self._ahead()
+        ready, self._next = self._next, None
+        return self._ahead() if ready is None else ready
 
     def _plain(self) -> Iterator[Any]:
         for indices in self._batch_sampler:
@@ -195,6 +196,11 @@ class DataLoader:
             current = self._ahead()
         yield from current
         self._next = self._ahead()
+
+    def refresh(self) -> None:
+        """Let workers begin with the next pass now."""
+        if self._num_workers:
+            self._next = self._ahead()
 
     def clean(self) -> None:
         """Forget batches that were prepared for the next pass."""

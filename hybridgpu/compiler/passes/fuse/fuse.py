@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from ...ir.graph import Graph, Node
 from ...schedule.indexing import Expr, Index, Var, all_vars, linearize, of_var
 from ...target import Target
-from ..materialize import base, reads_views
+from ..materialize import PRODUCTS, base, reads_views
 from .group import CONTRACTIONS, Cut, Group, bijective, reexpress, source
 
 __all__ = ["FusionPlan", "fuse"]
@@ -89,7 +89,7 @@ def _place(state: _State, node: Node) -> None:
         group = state.open(level)
         group.library = node
         for i in node.inputs:
-            read = source(i) if node.prim.name == "dot" else base(i)
+            read = source(i) if node.prim.name in PRODUCTS else base(i)
             group.pending.setdefault(read, [])
             group.memory[read] = None
             state.readers.setdefault(read, {})[group] = None

@@ -47,7 +47,7 @@ class _Files(Dataset):
             "Nothing is downloaded: put the dataset's original files there, or give their folder as root."
         )
 
-    def __getitem__(self, idx: int) -> Any:
+    def __getitem__(self, idx: Any) -> Any:
         picture, label = self._data[idx], self._label[idx]
         return (picture, label) if self._transform is None else self._transform(picture, label)
 

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What bench/peer_worker.py measures beside the perceptron and the chain: one definition for all libraries.
+
+A workload is a function of ``o`` and ``x``, where ``o`` has the operators of a library under common names (the
+classes below) and takes parameters by number. Python 3.8 and NumPy are enough; libraries are handed in.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+EPSILON = 1e-5
+ELEMENTS = 1 << 22  # of rows, together
+SIZES = {
+    "normalise": (4096,),
+    "gelu": (4096,),
+    "softmax": (1024, 128, 8192, 65_536, 262_144),
+    "norm": (1024, 128, 8192, 65_536, 262_144),
+    "lenet": (16, 1),
+    "resnet": (1, 8),
+}
+TITLES = {
+    "normalise": "relu((x-mean)*scale*gamma+beta), 1,024 columns, float32; rows",
+    "gelu": "gelu(x+bias)+residual, 1,024 columns, float32; rows",
+    "softmax": "Softmax of 4 Mi elements, float32; length of a row",
+    "norm": "LayerNorm, then GELU, of 4 Mi elements, float32; length of a row",
+    "lenet": "LeNet of the tutorial, 28 x 28, float32; batch of",
+    "resnet": "Stem and three residual blocks of 32 and 64 channels, 64 x 64, float32; batch of",
+}
+_CONVOLUTIONS = [(32, 3, 3), (32, 32, 3), (32, 32, 3), (32, 32, 3), (32, 32, 3), (64, 32, 3), (64, 64, 3), (64, 32, 1)]
+
+
+def data(workload, size):
+    """(input, parameters) in float32, the same in every library."""
+    rng = np.random.RandomState(0)
+
+    def draw(*shape):
+        return rng.standard_normal(shape).astype(np.float32)
+
+    def weight(*shape):
+        return draw(*shape) * np.float32(np.prod(shape[1:]) ** -0.5)
+
+    if workload == "normalise":
+        return draw(size, 1024), [draw(1, 1024) for _ in range(4)]
+    if workload == "gelu":
+        return draw(size, 1024), [draw(1, 1024), draw(size, 1024)]
+    if workload in ("softmax", "norm"):
+        return draw(ELEMENTS // size, size), [draw(size), draw(size)] if workload == "norm" else []
+    if workload == "lenet":
+        shapes = [(6, 1, 5, 5), (16, 6, 3, 3), (120, 400), (84, 120), (10, 84)]
+        return draw(size, 1, 28, 28), [a for s in shapes for a in (weight(*s), draw(s[0]) * np.float32(0.1))]
+    parameters = []
+    for channels, fan_in, k in _CONVOLUTIONS:
+        parameters.append(weight(channels, fan_in, k, k))
+        parameters += [1 + abs(draw(channels)), draw(channels), draw(channels), 1 + abs(draw(channels))]
+    return draw(size, 3, 64, 64), parameters
+
+
+def normalise(o, x):
+    return o.relu(o.add(o.multiply(o.multiply(o.subtract(x, 0), 1), 2), 3))
+
+
+def gelu(o, x):
+    return o.gelu(o.add(x, 0)) + o.parameter(1)
+
+
+def softmax(o, x):
+    return o.softmax(x)
+
+
+def norm(o, x):
+    return o.gelu(o.layer_norm(x, 0, 1))
+
+
+def lenet(o, x):
+    h = o.pool(o.relu(o.convolution(x, 0, 1)))
+    h = o.pool(o.relu(o.convolution(h, 2, 3)))
+    h = o.relu(o.linear(o.flatten(h), 4, 5))
+    return o.linear(o.relu(o.linear(h, 6, 7)), 8, 9)
+
+
+def resnet(o, x):
+    def normed(h, k, stride, pad):
+        return o.batch_norm(o.convolution(h, 5 * k, None, stride, pad), 5 * k + 1)
+
+    h = o.relu(normed(x, 0, 1, 1))
+    for first, stride in ((1, 1), (3, 1), (5, 2)):
+        y = normed(o.relu(normed(h, first, stride, 1)), first + 1, 1, 1)
+        h = o.relu(y + (h if stride == 1 else normed(h, 7, stride, 0)))
+    return h
+
+
+FUNCTIONS = {f.__name__: f for f in (normalise, gelu, softmax, norm, lenet, resnet)}
+
+
+class Parameters:
+    """The parameters by number, and what follows from their shapes."""
+
+    def __init__(self, parameters, shapes=None):
+        self.parameters = parameters
+        self.shapes = shapes or [p.shape for p in parameters]
+
+    def parameter(self, k):
+        return self.parameters[k]
+
+    def add(self, x, k):
+        return x + self.parameter(k)
+
+    def subtract(self, x, k):
+        return x - self.parameter(k)
+
+    def multiply(self, x, k):
+        return x * self.parameter(k)
+
+
+class ArrayOperators(Parameters):
+    """NumPy, or CuPy; an error function is handed in."""
+
+    def __init__(self, parameters, xp, erf):
+        Parameters.__init__(self, parameters)
+        self.xp, self.erf = xp, erf
+
+    def relu(self, x):
+        return self.xp.maximum(x, 0)
+
+    def gelu(self, x):
+        return 0.5 * x * (1 + self.erf(x * 0.5**0.5))
+
+    def softmax(self, x):
+        y = self.xp.exp(x - x.max(axis=-1, keepdims=True))
+        return y / y.sum(axis=-1, keepdims=True)
+
+    def layer_norm(self, x, gamma, beta):
+        centred = x - x.mean(axis=-1, keepdims=True)
+        variance = (centred * centred).mean(axis=-1, keepdims=True)
+        return centred / self.xp.sqrt(variance + EPSILON) * self.parameter(gamma) + self.parameter(beta)
+
+    def convolution(self, x, weight, bias, stride=1, pad=0):
+        w = self.parameter(weight)
+        if pad:
+            x = self.xp.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+        n, c, rows, columns = x.shape
+        shape = (n, c, w.shape[2], w.shape[3], (rows - w.shape[2]) // stride + 1, (columns - w.shape[3]) // stride + 1)
+        s = x.strides
+        windows = self.xp.lib.stride_tricks.as_strided(x, shape, (*s, s[2] * stride, s[3] * stride))
+        y = self.xp.moveaxis(self.xp.tensordot(w, windows, ((1, 2, 3), (1, 2, 3))), 0, 1)
+        return y if bias is None else y + self.parameter(bias)[:, None, None]
+
+    def batch_norm(self, x, first):
+        gamma, beta, mean, variance = (self.parameter(first + k)[:, None, None] for k in range(4))
+        return (x - mean) / self.xp.sqrt(variance + EPSILON) * gamma + beta
+
+    def pool(self, x):
+        n, c, rows, columns = x.shape
+        x = x[:, :, : rows // 2 * 2, : columns // 2 * 2].reshape(n, c, rows // 2, 2, columns // 2, 2)
+        return x.max(axis=(3, 5))
+
+    def flatten(self, x):
+        return x.reshape(len(x), -1)
+
+    def linear(self, x, weight, bias):
+        return x @ self.parameter(weight).T + self.parameter(bias)
+
+
+class GluonOperators(Parameters):
+    """MXNet's operators: F is ``mx.nd`` or ``mx.sym``."""
+
+    def __init__(self, parameters, shapes, F):
+        Parameters.__init__(self, parameters, shapes)
+        self.F = F
+
+    def add(self, x, k):
+        return self.F.broadcast_add(x, self.parameter(k))
+
+    def subtract(self, x, k):
+        return self.F.broadcast_sub(x, self.parameter(k))
+
+    def multiply(self, x, k):
+        return self.F.broadcast_mul(x, self.parameter(k))
+
+    def relu(self, x):
+        return self.F.relu(x)
+
+    def gelu(self, x):
+        return self.F.LeakyReLU(x, act_type="gelu")
+
+    def softmax(self, x):
+        return self.F.softmax(x)
+
+    def layer_norm(self, x, gamma, beta):
+        return self.F.LayerNorm(x, self.parameter(gamma), self.parameter(beta), eps=EPSILON)
+
+    def convolution(self, x, weight, bias, stride=1, pad=0):
+        shape = self.shapes[weight]
+        arguments = [x, self.parameter(weight)] + ([] if bias is None else [self.parameter(bias)])
+        return self.F.Convolution(
+            *arguments,
+            num_filter=shape[0],
+            kernel=shape[2:],
+            stride=(stride, stride),
+            pad=(pad, pad),
+            no_bias=bias is None,
+        )
+
+    def batch_norm(self, x, first):
+        parameters = [self.parameter(first + k) for k in range(4)]
+        return self.F.BatchNorm(x, *parameters, eps=EPSILON, fix_gamma=False, use_global_stats=True)
+
+    def pool(self, x):
+        return self.F.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max")
+
+    def flatten(self, x):
+        return self.F.Flatten(x)
+
+    def linear(self, x, weight, bias):
+        units = self.shapes[weight][0]
+        return self.F.FullyConnected(x, self.parameter(weight), self.parameter(bias), num_hidden=units)
+
+
+class TorchOperators(Parameters):
+    """torch.nn.functional."""
+
+    def __init__(self, parameters, torch):
+        Parameters.__init__(self, parameters)
+        self.torch, self.functional = torch, torch.nn.functional
+
+    def relu(self, x):
+        return self.torch.relu(x)
+
+    def gelu(self, x):
+        return self.functional.gelu(x)
+
+    def softmax(self, x):
+        return self.torch.softmax(x, -1)
+
+    def layer_norm(self, x, gamma, beta):
+        gamma, beta = self.parameter(gamma), self.parameter(beta)
+        return self.functional.layer_norm(x, tuple(gamma.shape), gamma, beta, EPSILON)
+
+    def convolution(self, x, weight, bias, stride=1, pad=0):
+        b = None if bias is None else self.parameter(bias)
+        return self.functional.conv2d(x, self.parameter(weight), b, stride, pad)
+
+    def batch_norm(self, x, first):
+        gamma, beta, mean, variance = (self.parameter(first + k) for k in range(4))
+        return self.functional.batch_norm(x, mean, variance, gamma, beta, False, 0.0, EPSILON)
+
+    def pool(self, x):
+        return self.functional.max_pool2d(x, 2)
+
+    def flatten(self, x):
+        return x.flatten(1)
+
+    def linear(self, x, weight, bias):
+        return self.functional.linear(x, self.parameter(weight), self.parameter(bias))
+
+
+class JaxOperators(ArrayOperators):
+    """jax.numpy, with XLA's own convolution and pooling."""
+
+    def __init__(self, parameters, jax):
+        ArrayOperators.__init__(self, parameters, jax.numpy, jax.scipy.special.erf)
+        self.jax = jax
+
+    def softmax(self, x):
+        return self.jax.nn.softmax(x)
+
+    def gelu(self, x):
+        return self.jax.nn.gelu(x, approximate=False)
+
+    def convolution(self, x, weight, bias, stride=1, pad=0):
+        y = self.jax.lax.conv_general_dilated(
+            x, self.parameter(weight), (stride, stride), ((pad, pad), (pad, pad)), precision="highest"
+        )
+        return y if bias is None else y + self.parameter(bias)[:, None, None]
+
+    def pool(self, x):
+        low = -float("inf")
+        return self.jax.lax.reduce_window(x, low, self.jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+
+
+def exact(workload, size):
+    """The result in float64, by NumPy."""
+    x, parameters = data(workload, size)
+    erf = np.vectorize(math.erf, otypes=[np.float64])
+    operators = ArrayOperators([p.astype(np.float64) for p in parameters], np, erf)
+    return FUNCTIONS[workload](operators, x.astype(np.float64))

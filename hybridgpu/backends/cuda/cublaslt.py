@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A binding of cuBLASLt 12 and 13: where the library is, the functions for products of matrices, its errors.
+
+Nothing is loaded before :func:`find` is called, and what keeps cuBLASLt from being used is a sentence, not an error.
+Where CuPy has loaded it already, that is the library which is found.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from ctypes import POINTER, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import Any
+
+from ...base import MXNetError
+from ...settings import use_cublaslt
+
+__all__ = ["Binding", "CublasLtError", "Descriptor", "Heuristic", "find"]
+
+MAJORS = (12, 13)  #: versions whose functions are these
+
+R_32F, R_64F, R_16F, R_16BF = 0, 1, 2, 14  # cudaDataType_t
+COMPUTE_32F, COMPUTE_64F = 68, 70  # cublasComputeType_t; no TF32, nothing emulated
+OP_N, OP_T = 0, 1  # cublasOperation_t
+BATCH_COUNT, BATCH_OFFSET = 5, 6  # cublasLtMatrixLayoutAttribute_t
+TRANSPOSE_A, TRANSPOSE_B, EPILOGUE, BIAS_POINTER = 3, 4, 7, 8  # cublasLtMatmulDescAttributes_t
+MAX_WORKSPACE, REDUCTIONS = 1, 3  # cublasLtMatmulPreferenceAttributes_t …
+ALIGNMENTS = (5, 6, 7, 8)  # … of A, B, C and D
+REDUCE_IN_COMPUTE_TYPE = 2  # cublasLtReductionScheme_t: in a step of its own, in a fixed order
+EPILOGUE_DEFAULT, EPILOGUE_RELU, EPILOGUE_BIAS = 1, 2, 4  # cublasLtEpilogue_t
+SUCCESS = 0  # cublasStatus_t
+_NOT_SUPPORTED = (8, 15)  # the architecture, or the configuration
+
+#: types of attributes that are set
+INT32, UINT32, INT64, UINT64, POINTER_VALUE = c_int, c_uint32, c_int64, c_uint64, c_void_p
+
+
+class Heuristic(ctypes.Structure):
+    """An algorithm that cuBLASLt proposes: cublasLtMatmulHeuristicResult_t."""
+
+    _fields_ = (
+        ("algorithm", c_uint64 * 8),
+        ("workspace", c_size_t),
+        ("state", c_int),
+        ("waves", c_float),
+        ("reserved", c_int * 4),
+    )
+
+
+_SET = (c_void_p, c_int, c_void_p, c_size_t)
+#: name -> types of the arguments, for the functions that return a status
+_FUNCTIONS: dict[str, Sequence[Any]] = {
+    "cublasLtCreate": (POINTER(c_void_p),),
+    "cublasLtDestroy": (c_void_p,),
+    "cublasLtMatrixLayoutCreate": (POINTER(c_void_p), c_int, c_uint64, c_uint64, c_int64),
+    "cublasLtMatmulDescCreate": (POINTER(c_void_p), c_int, c_int),
+    "cublasLtMatmulPreferenceCreate": (POINTER(c_void_p),),
+    **{f"cublasLt{kind}Destroy": (c_void_p,) for kind in ("MatrixLayout", "MatmulDesc", "MatmulPreference")},
+    **{f"cublasLt{kind}SetAttribute": _SET for kind in ("MatrixLayout", "MatmulDesc", "MatmulPreference")},
+    # handle, description, layouts of A, B, C and D, preference, wanted, results, found
+    "cublasLtMatmulAlgoGetHeuristic": (*(c_void_p,) * 7, c_int, POINTER(Heuristic), POINTER(c_int)),
+    # handle, description, alpha, A and B with their layouts, beta, C and D with theirs, algorithm, workspace, its size,
+    # stream
+    "cublasLtMatmul": (*(c_void_p,) * 14, c_size_t, c_void_p),
+}
+
+
+class CublasLtError(MXNetError):
+    """A function of cuBLASLt failed.
+
+    Attributes:
+        function: its name.
+        status: what it returned.
+        unsupported: True if cuBLASLt said that it cannot compute this, having started nothing.
+    """
+
+    def __init__(self, message: str, function: str, status: int) -> None:
+        super().__init__(message)
+        self.function, self.status = function, status
+        self.unsupported = status in _NOT_SUPPORTED
+
+    def at(self, operator: str) -> CublasLtError:
+        """This error, with the operator that met it."""
+        message = (
+            f"Error in operator {operator}: {self}\n"
+            "With HYBRIDGPU_CUBLASLT=0 in the environment products are computed by CuPy."
+        )
+        return CublasLtError(message, self.function, self.status)
+
+
+class Binding:
+    """A loaded libcublasLt.
+
+    Attributes:
+        version: as text, such as '12.9.1'.
+        major: of it, which is that of the CUDA it was built for.
+    """
+
+    def __init__(self, path: str) -> None:
+        """
+        Raises:
+            OSError: the file does not load.
+            AttributeError: it lacks a function.
+        """
+        self._library = ctypes.CDLL(path)
+        for name, types in _FUNCTIONS.items():
+            function = getattr(self._library, name)
+            function.argtypes, function.restype = types, c_int
+        self._library.cublasLtGetVersion.argtypes, self._library.cublasLtGetVersion.restype = (), c_size_t
+        self._library.cublasLtGetStatusString.argtypes = (c_int,)
+        self._library.cublasLtGetStatusString.restype = c_char_p
+        number = int(self._library.cublasLtGetVersion())
+        self.major = number // 10_000
+        self.version = f"{self.major}.{number % 10_000 // 100}.{number % 100}"
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function.
+
+        Raises:
+            CublasLtError: it did not succeed.
+        """
+        status = getattr(self._library, name)(*arguments)
+        if status != SUCCESS:
+            raise CublasLtError(f"{name} of cuBLASLt {self.version} failed: {self._error(status)}", name, status)
+
+    def _error(self, status: int) -> str:
+        text = self._library.cublasLtGetStatusString(status)
+        return text.decode("utf-8", "replace") if text else f"status {status}"
+
+
+class Descriptor:
+    """An opaque description that cuBLASLt holds, destroyed with this object.
+
+    Args:
+        kind: MatrixLayout, MatmulDesc or MatmulPreference.
+        arguments: of the function that creates it.
+    """
+
+    def __init__(self, binding: Binding, kind: str, *arguments: int) -> None:
+        self._binding, self._kind, self._made = binding, kind, c_void_p()
+        binding.call(f"cublasLt{kind}Create", ctypes.byref(self._made), *arguments)
+
+    def set(self, attribute: int, type: Any, value: int) -> None:
+        """Give an attribute a value of a C type."""
+        held = type(value)
+        size = ctypes.sizeof(held)
+        self._binding.call(f"cublasLt{self._kind}SetAttribute", self._made, attribute, ctypes.byref(held), size)
+
+    def __del__(self) -> None:
+        if self._made and not sys.is_finalizing():
+            getattr(self._binding._library, f"cublasLt{self._kind}Destroy")(self._made)
+
+    @property
+    def _as_parameter_(self) -> c_void_p:
+        return self._made
+
+
+def _name(cuda: int) -> str:
+    return f"cublasLt64_{cuda}.dll" if sys.platform == "win32" else f"libcublasLt.so.{cuda}"
+
+
+def _wheel(cuda: int) -> list[str]:
+    """Folders in which NVIDIA's wheels keep the library; none without a wheel."""
+    found = []
+    for package in ("nvidia.cublas", f"nvidia.cu{cuda}"):
+        try:
+            spec = importlib.util.find_spec(package)
+        except (ImportError, ValueError):  # no package "nvidia"
+            continue
+        places = spec.submodule_search_locations if spec is not None else None
+        found += [os.path.join(p, folder) for p in places or () for folder in ("lib", "bin")]
+    return found
+
+
+def candidates(cuda: int) -> list[str]:
+    """Where the library may be: wherever the system's loader looks (and what is loaded already), then in the wheel."""
+    name = _name(cuda)
+    files = [os.path.join(folder, name) for folder in _wheel(cuda)]
+    return [name, *(f for f in files if os.path.exists(f))]
+
+
+def find(cuda: int) -> Binding | str:
+    """The library, or why there is none.
+
+    Args:
+        cuda: major version of the CUDA run-time library that arrays use.
+    """
+    if not use_cublaslt():
+        return "HYBRIDGPU_CUBLASLT=0"
+    if cuda not in MAJORS:
+        return f"cuBLASLt of CUDA {cuda} is not known here, only of {' and '.join(map(str, MAJORS))}"
+    problem = f"cuBLASLt was not found: pip install nvidia-cublas{'-cu12' if cuda == 12 else ''}"
+    for path in candidates(cuda):
+        try:
+            found = Binding(path)
+        except OSError as e:
+            if os.path.isabs(path):
+                problem = f"cuBLASLt is installed, but does not load: {e}"
+            continue
+        except AttributeError as e:
+            problem = f"{os.path.basename(path)} is no cuBLASLt that is known here: {e}"
+            continue
+        if found.major == cuda:
+            return found
+        problem = f"cuBLASLt {found.version} is not that of CUDA {cuda}, which the arrays use"
+    return problem

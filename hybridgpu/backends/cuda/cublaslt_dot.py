@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products by cuBLASLt: one prepared object a step, with a plan for each way its operands lie in memory.
+
+cuBLASLt's matrices are stored by columns, so the transposed product is asked for: the right operand is its A, the left
+one its B, and a row of n numbers that is added to every row of the result is its bias. float32 is multiplied as
+float32, never as TF32; half and bfloat16 accumulate in float32, also between the parts of a sum that is shared out,
+which are added in a fixed order.
+
+There is one handle a device, which any thread may use at any time. A description is used under a lock, since it
+carries the address of the bias. Workspaces come from the array module's pool on the current stream.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ...compiler.ir.types import TensorType
+from ...locks import Lock
+from ..library import Declined, Prepared
+from . import cublaslt
+from .cublaslt import Binding, CublasLtError, Descriptor, Heuristic, find
+
+__all__ = ["Place", "ProductLibrary"]
+
+WORKSPACE = 32 << 20  #: bytes an algorithm may use
+_ALIGNMENT = 16  #: bytes; more is of no use to any algorithm
+_PLANS = 8  #: ways of its operands in memory that a step remembers
+_LARGEST = (1 << 31) - 1
+_FALLBACK = "CuPy's matmul"
+
+#: element type -> (cudaDataType_t of elements, cublasComputeType_t, cudaDataType_t of scale factors)
+_TYPES = {
+    "f16": (cublaslt.R_16F, cublaslt.COMPUTE_32F, cublaslt.R_32F),
+    "bf16": (cublaslt.R_16BF, cublaslt.COMPUTE_32F, cublaslt.R_32F),
+    "f32": (cublaslt.R_32F, cublaslt.COMPUTE_32F, cublaslt.R_32F),
+    "f64": (cublaslt.R_64F, cublaslt.COMPUTE_64F, cublaslt.R_64F),
+}
+
+
+class Place(Protocol):
+    """What cuBLASLt needs of a device."""
+
+    xp: Any
+
+    def address(self, array: Any) -> int:
+        """Where an array's data lies."""
+
+    def stream(self) -> int:
+        """The current stream's handle."""
+
+    def current(self) -> AbstractContextManager[Any]:
+        """Makes the device the current one."""
+
+    def cuda_version(self) -> int:
+        """Major version of the CUDA run-time library."""
+
+
+class Matrices(NamedTuple):
+    """How an operand lies in memory, in elements.
+
+    Attributes:
+        transposed: neighbours in memory are those along the second last axis.
+        leading: from one line of neighbours to the next.
+        batch: how many matrices, and from one to the next.
+    """
+
+    transposed: bool
+    leading: int
+    batch: tuple[int, int]
+
+
+def matrices(shape: Sequence[int], strides: Sequence[int]) -> Matrices | None:
+    """How matrices with these strides (in elements) lie, None if cuBLASLt cannot take them so."""
+    rows, columns = shape[-2:]
+    by_row, by_column = strides[-2:]
+    count, step = 1, 0
+    for extent, stride in zip(reversed(shape[:-2]), reversed(strides[:-2]), strict=True):
+        if extent == 1:
+            continue
+        if count > 1 and stride != step * count:
+            return None
+        count, step = count * extent, step if count > 1 else stride
+    if step < 0:
+        return None
+    if (by_column == 1 or columns == 1) and (by_row >= columns or rows == 1):
+        return Matrices(False, by_row if rows > 1 else columns, (count, step))
+    if (by_row == 1 or rows == 1) and (by_column >= rows or columns == 1):
+        return Matrices(True, by_column if columns > 1 else rows, (count, step))
+    return None
+
+
+class ProductLibrary:
+    """Computes ``dot`` and ``affine`` by cuBLASLt where it is installed; a :class:`~..library.Library`.
+
+    Args:
+        place: the device.
+        finder: CUDA's major version -> the binding, or why there is none.
+    """
+
+    def __init__(self, place: Place, finder: Callable[[int], Binding | str] = find) -> None:
+        self.place, self._finder = place, finder
+        self.lock = Lock()
+        self._binding: Binding | str | None = None
+        self._handle: ctypes.c_void_p | None = None
+
+    @property
+    def binding(self) -> Binding | str:
+        """cuBLASLt, or why it is not used; looked for once."""
+        with self.lock:
+            if self._binding is None:
+                self._binding = self._finder(self.place.cuda_version())
+            return self._binding
+
+    def offers(self, primitive: str) -> bool:
+        """See :class:`~..library.Library`."""
+        return primitive == "affine" and not isinstance(self.binding, str)
+
+    def prepare(
+        self, primitive: str, inputs: Sequence[TensorType], params: Mapping[str, Any], out: TensorType, operator: str
+    ) -> Prepared | None:
+        """See :class:`~..library.Library`."""
+        if primitive not in ("dot", "affine"):
+            return None
+        binding = self.binding
+        if isinstance(binding, str):
+            return Declined(f"{_FALLBACK} ({binding})")
+        if out.dtype.short not in _TYPES:
+            return Declined(f"{_FALLBACK} (cuBLASLt is not used for {out.dtype.name})")
+        x, w = inputs[:2]
+        if not out.size or not x.shape[-1]:
+            return Declined(f"{_FALLBACK} (nothing is multiplied)")
+        if max(*x.shape, *w.shape, out.size // (out.shape[-1] * out.shape[-2])) > _LARGEST:
+            return Declined(f"{_FALLBACK} (more than 2^31 rows)")
+        epilogue = [name for name, there in (("bias", primitive == "affine"), ("relu", params.get("relu"))) if there]
+        return _Product(self, binding, out, x.shape[-1], tuple(epilogue), operator)
+
+    def handle(self, binding: Binding) -> ctypes.c_void_p:
+        """The device's, which has to be the current one."""
+        with self.lock:
+            if self._handle is None:
+                made = ctypes.c_void_p()
+                binding.call("cublasLtCreate", ctypes.byref(made))
+                self._handle = made
+            return self._handle
+
+
+class _Plan(NamedTuple):
+    """Descriptions for one way of the operands in memory, and the algorithms that could compute it, the best first."""
+
+    product: Descriptor
+    layouts: tuple[Descriptor, Descriptor, Descriptor]
+    algorithms: list[Heuristic]
+
+
+class _Product:
+    """One product.
+
+    Attributes:
+        note: what computes it, for ``explain``.
+    """
+
+    def __init__(
+        self, library: ProductLibrary, binding: Binding, out: TensorType, depth: int, epilogue: Sequence[str], name: str
+    ) -> None:
+        self._library, self._binding, self._out, self._depth = library, binding, out, depth
+        self._epilogue, self._operator = epilogue, name
+        self._type, self._compute, self._scaled = _TYPES[out.dtype.short]
+        scalar: Any = ctypes.c_double if self._scaled == cublaslt.R_64F else ctypes.c_float
+        self._one, self._zero = scalar(1), scalar(0)
+        self._plans: dict[Any, _Plan] = {}
+        self._lain: dict[Any, tuple[Matrices, Matrices]] = {}  #: by their strides, operands that need no copy
+        self._lock = Lock()
+        self._problem = ""
+
+    @property
+    def note(self) -> str:
+        if self._problem:
+            return f"{_FALLBACK} ({self._problem})"
+        words = f"cuBLASLt {self._binding.version}"
+        return f"{words}, {' and '.join(self._epilogue)} in its epilogue" if self._epilogue else words
+
+    def __call__(self, operands: Sequence[Any], out: Any) -> bool:
+        """Compute into ``out`` (C-contiguous); False, and nothing done, if no algorithm can.
+
+        Raises:
+            CublasLtError: cuBLASLt failed.
+        """
+        place = self._library.place
+        try:
+            with place.current():
+                x, w = operands[:2]
+                way = x.strides, w.strides
+                lain = self._lain.get(way)
+                if lain is None:
+                    x, left = self._laid_out(x)
+                    w, right = self._laid_out(w)
+                    if x is operands[0] and w is operands[1]:
+                        with self._lock:
+                            self._remember(self._lain, way, (left, right))
+                else:
+                    left, right = lain
+                bias = operands[2] if "bias" in self._epilogue else None
+                if bias is not None and bias.strides[-1] != bias.dtype.itemsize:
+                    bias = self._copied(bias)
+                at = [place.address(a) for a in (x, w, out, *(() if bias is None else (bias,)))]
+                together = _ALIGNMENT
+                for address in at:
+                    together |= address
+                alignment = together & -together
+                with self._lock:
+                    plan = self._plan(left, right, alignment)
+                    return self._start(plan, at)
+        except CublasLtError as e:
+            raise e.at(self._operator) from None
+
+    def _laid_out(self, a: Any) -> tuple[Any, Matrices]:
+        size = a.dtype.itemsize
+        found = matrices(a.shape, [s // size for s in a.strides])
+        if found is None or found.leading > _LARGEST:
+            a = self._copied(a)
+            found = matrices(a.shape, [s // size for s in a.strides])
+            assert found is not None
+        return a, found
+
+    def _copied(self, a: Any) -> Any:
+        """In row-major order; copies move bits, array modules need know nothing of bfloat16."""
+        held = a.view(np.uint16) if a.dtype.itemsize == 2 else a
+        return self._library.place.xp.ascontiguousarray(held).view(a.dtype)
+
+    def _plan(self, left: Matrices, right: Matrices, alignment: int) -> _Plan:
+        key = left, right, alignment
+        found = self._plans.get(key)
+        if found is None:
+            found = self._planned(left, right, alignment)
+            self._remember(self._plans, key, found)
+        return found
+
+    @staticmethod
+    def _remember(table: dict[Any, Any], key: Any, value: Any) -> None:
+        while len(table) >= _PLANS:
+            del table[next(iter(table))]
+        table[key] = value
+
+    def _planned(self, left: Matrices, right: Matrices, alignment: int) -> _Plan:
+        binding = self._binding
+        m, n = self._out.shape[-2:]
+        k = self._depth
+        count = self._out.size // (m * n)
+        product = Descriptor(binding, "MatmulDesc", self._compute, self._scaled)
+        epilogue = (cublaslt.EPILOGUE_BIAS if "bias" in self._epilogue else 0) | (
+            cublaslt.EPILOGUE_RELU if "relu" in self._epilogue else 0
+        )
+        product.set(cublaslt.EPILOGUE, cublaslt.UINT32, epilogue or cublaslt.EPILOGUE_DEFAULT)
+        if "bias" in self._epilogue:  # what the heuristic judges by is its alignment
+            product.set(cublaslt.BIAS_POINTER, cublaslt.POINTER_VALUE, alignment)
+        layouts = []
+        for operand, attribute, rows, columns in (
+            (right, cublaslt.TRANSPOSE_A, n, k),
+            (left, cublaslt.TRANSPOSE_B, k, m),
+        ):
+            product.set(attribute, cublaslt.INT32, cublaslt.OP_T if operand.transposed else cublaslt.OP_N)
+            stored = (columns, rows) if operand.transposed else (rows, columns)
+            layouts.append(self._layout(*stored, operand.leading, count, operand.batch[1]))
+        layouts.append(self._layout(n, m, n, count, m * n))
+        preference = Descriptor(binding, "MatmulPreference")
+        preference.set(cublaslt.MAX_WORKSPACE, cublaslt.UINT64, WORKSPACE)
+        preference.set(cublaslt.REDUCTIONS, cublaslt.UINT32, cublaslt.REDUCE_IN_COMPUTE_TYPE)
+        for attribute in cublaslt.ALIGNMENTS:
+            preference.set(attribute, cublaslt.UINT32, alignment)
+        a, b, d = layouts
+        results, found = (Heuristic * 8)(), ctypes.c_int()
+        algorithms: list[Heuristic] = []
+        try:
+            binding.call(
+                "cublasLtMatmulAlgoGetHeuristic",
+                *(self._library.handle(binding), product, a, b, d, d, preference),
+                *(len(results), results, ctypes.byref(found)),
+            )
+            algorithms = [r for r in results[: found.value] if r.state == cublaslt.SUCCESS and r.workspace <= WORKSPACE]
+        except CublasLtError as e:
+            if not e.unsupported:
+                raise
+        return _Plan(product, (a, b, d), algorithms)
+
+    def _layout(self, rows: int, columns: int, leading: int, count: int, step: int) -> Descriptor:
+        made = Descriptor(self._binding, "MatrixLayout", self._type, rows, columns, leading)
+        if count > 1:
+            made.set(cublaslt.BATCH_COUNT, cublaslt.INT32, count)
+            made.set(cublaslt.BATCH_OFFSET, cublaslt.INT64, step)
+        return made
+
+    def _start(self, plan: _Plan, at: Sequence[int]) -> bool:
+        """Start the first algorithm that takes this; the others are forgotten."""
+        place, (a, b, d) = self._library.place, plan.layouts
+        left, right, result = at[:3]
+        if len(at) > 3:
+            plan.product.set(cublaslt.BIAS_POINTER, cublaslt.POINTER_VALUE, at[3])
+        while plan.algorithms:
+            algorithm = plan.algorithms[0]
+            work = place.xp.empty(algorithm.workspace, np.uint8) if algorithm.workspace else None
+            try:
+                self._binding.call(
+                    "cublasLtMatmul",
+                    *(self._library.handle(self._binding), plan.product, ctypes.byref(self._one)),
+                    *(right, a, left, b, ctypes.byref(self._zero), result, d, result, d),
+                    ctypes.byref(algorithm.algorithm),
+                    *(place.address(work) if work is not None else None, algorithm.workspace, place.stream()),
+                )
+                self._problem = ""
+                return True
+            except CublasLtError as e:
+                if not e.unsupported:
+                    raise
+                del plan.algorithms[0]  # it said so before it started anything
+        self._problem = f"cuBLASLt {self._binding.version} has no algorithm for it"
+        return False

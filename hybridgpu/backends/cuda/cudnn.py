@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A binding of cuDNN 9 (or 8): where the library is, its functions, its errors.
+
+The functions are those for convolutions alone, which both versions have. Nothing is loaded before
+:func:`find` is called, and what keeps cuDNN from being used is a sentence, not an error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_void_p
+from typing import Any
+
+from ...base import MXNetError
+from ...settings import use_cudnn
+
+__all__ = ["Binding", "CudnnError", "Descriptor", "Performance", "find"]
+
+MAJORS = (9, 8)  #: versions whose functions are these, the one that is preferred first
+
+FLOAT, DOUBLE, HALF, BFLOAT16 = 0, 1, 2, 9  # cudnnDataType_t
+DEFAULT_MATH, TENSOR_OP_MATH, TENSOR_OP_CONVERTED, FMA_MATH = 0, 1, 2, 3  # cudnnMathType_t
+NCHW = 0  # cudnnTensorFormat_t
+CROSS_CORRELATION = 1  # cudnnConvolutionMode_t: the kernel is not reversed
+DETERMINISTIC = 1  # cudnnDeterminism_t
+SUCCESS = 0  # cudnnStatus_t
+_NOT_SUPPORTED_8, _NOT_SUPPORTED_9 = 9, range(3000, 4000)
+
+
+class Performance(ctypes.Structure):
+    """What cuDNN expects of an algorithm: cudnnConvolutionFwdAlgoPerf_t, and alike for both gradients."""
+
+    _fields_ = (
+        ("algorithm", c_int),
+        ("status", c_int),
+        ("time", c_float),
+        ("memory", c_size_t),
+        ("determinism", c_int),
+        ("math", c_int),
+        ("reserved", c_int * 3),
+    )
+
+
+_INTS = POINTER(c_int)
+_DESCRIPTOR = {
+    "cudnnCreate{}Descriptor": (POINTER(c_void_p),),
+    "cudnnDestroy{}Descriptor": (c_void_p,),
+}
+_ALGORITHM = (*(c_void_p,) * 5, c_int, _INTS, POINTER(Performance))  # handle, four descriptors, wanted, found, results
+_WORKSPACE = (*(c_void_p,) * 5, c_int, POINTER(c_size_t))  # handle, four descriptors, algorithm, bytes
+#: handle, alpha, three descriptors and two arrays, algorithm, workspace, its size, beta, descriptor, result
+_RUN = (*(c_void_p,) * 7, c_int, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p)
+#: name -> types of the arguments, for the functions that return a status
+_FUNCTIONS: dict[str, Sequence[Any]] = {
+    "cudnnCreate": (POINTER(c_void_p),),
+    "cudnnDestroy": (c_void_p,),
+    "cudnnSetStream": (c_void_p, c_void_p),
+    **{name.format(kind): types for kind in ("Tensor", "Filter", "Convolution") for name, types in _DESCRIPTOR.items()},
+    "cudnnSetTensorNdDescriptor": (c_void_p, c_int, c_int, _INTS, _INTS),
+    "cudnnSetFilterNdDescriptor": (c_void_p, c_int, c_int, c_int, _INTS),
+    "cudnnSetConvolutionNdDescriptor": (c_void_p, c_int, _INTS, _INTS, _INTS, c_int, c_int),
+    "cudnnSetConvolutionGroupCount": (c_void_p, c_int),
+    "cudnnSetConvolutionMathType": (c_void_p, c_int),
+    **{f"cudnnGetConvolution{kind}Algorithm_v7": _ALGORITHM for kind in ("Forward", "BackwardData", "BackwardFilter")},
+    **{f"cudnnGetConvolution{kind}WorkspaceSize": _WORKSPACE for kind in ("Forward", "BackwardData", "BackwardFilter")},
+    **{f"cudnnConvolution{kind}": _RUN for kind in ("Forward", "BackwardData", "BackwardFilter")},
+}
+
+
+class CudnnError(MXNetError):
+    """A function of cuDNN failed.
+
+    Attributes:
+        function: its name.
+        status: what it returned.
+        unsupported: True if cuDNN said that it cannot compute this, having started nothing.
+    """
+
+    def __init__(self, message: str, function: str, status: int) -> None:
+        super().__init__(message)
+        self.function, self.status = function, status
+        self.unsupported = status == _NOT_SUPPORTED_8 or status in _NOT_SUPPORTED_9
+
+    def at(self, operator: str) -> CudnnError:
+        """This error, with the operator that met it."""
+        message = (
+            f"Error in operator {operator}: {self}\n"
+            "With HYBRIDGPU_CUDNN=0 in the environment convolutions are computed without cuDNN."
+        )
+        return CudnnError(message, self.function, self.status)
+
+
+class Binding:
+    """A loaded libcudnn.
+
+    Attributes:
+        version: as text, such as '9.28.0'.
+        cuda: major version of the CUDA it was built for.
+    """
+
+    def __init__(self, path: str) -> None:
+        """
+        Raises:
+            OSError: the file does not load.
+            AttributeError: it lacks a function.
+        """
+        self._library = ctypes.CDLL(path)
+        for name, types in _FUNCTIONS.items():
+            function = getattr(self._library, name)
+            function.argtypes, function.restype = types, c_int
+        for name in ("cudnnGetVersion", "cudnnGetCudartVersion"):
+            getattr(self._library, name).argtypes, getattr(self._library, name).restype = (), c_size_t
+        self._library.cudnnGetErrorString.argtypes, self._library.cudnnGetErrorString.restype = (c_int,), c_char_p
+        number = int(self._library.cudnnGetVersion())
+        unit = 10_000 if number >= 90_000 else 1_000  # of the major version, from 9 on
+        self.major = number // unit
+        self.version = f"{self.major}.{number % unit // 100}.{number % 100}"
+        self.cuda = int(self._library.cudnnGetCudartVersion()) // 1000
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function.
+
+        Raises:
+            CudnnError: it did not succeed.
+        """
+        status = getattr(self._library, name)(*arguments)
+        if status != SUCCESS:
+            raise CudnnError(
+                f"{name} of cuDNN {self.version} failed: {self._error(status)}{self._details()}", name, status
+            )
+
+    def _error(self, status: int) -> str:
+        text = self._library.cudnnGetErrorString(status)
+        return text.decode("utf-8", "replace") if text else f"status {status}"
+
+    def _details(self) -> str:
+        """What cuDNN 9 says of this thread's last failure."""
+        last = getattr(self._library, "cudnnGetLastErrorString", None)
+        if last is None:
+            return ""
+        last.argtypes, last.restype = (c_char_p, c_size_t), None
+        buffer = ctypes.create_string_buffer(1024)
+        last(buffer, len(buffer))
+        text = " ".join(buffer.value.decode("utf-8", "replace").split())
+        return f" ({text})" if text else ""
+
+
+class Descriptor:
+    """An opaque description that cuDNN holds, destroyed with this object; it is set once, then only read.
+
+    Args:
+        kind: Tensor, Filter or Convolution.
+    """
+
+    def __init__(self, binding: Binding, kind: str) -> None:
+        self._binding, self._kind, self._made = binding, kind, c_void_p()
+        binding.call(f"cudnnCreate{kind}Descriptor", ctypes.byref(self._made))
+
+    def __del__(self) -> None:
+        if self._made and not sys.is_finalizing():
+            getattr(self._binding._library, f"cudnnDestroy{self._kind}Descriptor")(self._made)
+
+    @property
+    def _as_parameter_(self) -> c_void_p:
+        return self._made
+
+
+def ints(values: Iterable[int]) -> Any:
+    """A C array of int."""
+    held = list(values)
+    return (c_int * len(held))(*held)
+
+
+def _names(major: int) -> list[str]:
+    if sys.platform == "win32":
+        return [f"cudnn64_{major}.dll"]
+    return [f"libcudnn.so.{major}"]
+
+
+def _wheel() -> list[str]:
+    """Folders in which NVIDIA's wheel keeps the library; none without the wheel."""
+    try:
+        spec = importlib.util.find_spec("nvidia.cudnn")
+    except (ImportError, ValueError):  # no package "nvidia"
+        return []
+    places = spec.submodule_search_locations if spec is not None else None
+    return [os.path.join(p, folder) for p in places or () for folder in ("lib", "bin")]
+
+
+def candidates() -> list[str]:
+    """Where the library may be: in NVIDIA's wheel, then wherever the system's loader looks."""
+    names = [n for major in MAJORS for n in _names(major)]
+    files = [os.path.join(folder, n) for folder in _wheel() for n in names]
+    return [*(f for f in files if os.path.exists(f)), *names]
+
+
+def find(cuda: int) -> Binding | str:
+    """The library, or why there is none.
+
+    Args:
+        cuda: major version of the CUDA run-time library that arrays use.
+    """
+    if not use_cudnn():
+        return "HYBRIDGPU_CUDNN=0"
+    problem = f"cuDNN is not installed: pip install nvidia-cudnn-cu{cuda}"
+    for path in candidates():
+        try:
+            found = Binding(path)
+        except OSError as e:
+            if os.path.isabs(path):
+                problem = f"cuDNN is installed, but does not load: {e}"
+            continue
+        except AttributeError as e:
+            problem = f"{os.path.basename(path)} is no cuDNN that is known here: {e}"
+            continue
+        if found.major not in MAJORS:
+            problem = f"cuDNN {found.version} is not known here, only {' and '.join(map(str, sorted(MAJORS)))}"
+        elif found.cuda != cuda:
+            problem = (
+                f"cuDNN {found.version} is built for CUDA {found.cuda}, the arrays use CUDA {cuda}: "
+                f"pip uninstall nvidia-cudnn-cu{found.cuda}; pip install nvidia-cudnn-cu{cuda}"
+            )
+        else:
+            return found
+    return problem

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions by cuDNN: one prepared object a step, chosen algorithm and descriptors included.
+
+Of cuDNN's algorithms only those are taken whose every result is one sum over its window in a fixed
+order: products of matrices, implicit or not. Transforms (FFT, Winograd) spread an infinity over
+neighbours and round relative to the largest element of a tile; those that add atomically give other
+bits every time. float32 is multiplied as float32, never as TF32; half and bfloat16 accumulate in
+float32; both as everywhere else in hybridgpu.
+
+There is one handle a device, which lives as long as the process. It is used under a lock, since a
+handle carries its stream. What is started under the lock is asynchronous, so threads wait for each
+other for microseconds only. Descriptors are set once; of half precision the mathematics follows the
+algorithm, under the lock. Workspaces come from the array module's pool on the current stream.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ...compiler.ir.types import TensorType
+from ...locks import Lock
+from ..library import Declined, Prepared
+from . import cudnn
+from .cudnn import Binding, CudnnError, Descriptor, Performance, find, ints
+from .cudnn_forms import Form, form_of
+
+__all__ = ["ConvolutionLibrary", "Place"]
+
+WORKSPACE = 1 << 30  #: bytes an algorithm may use, MXNet's default for ``workspace``
+_ALIGNMENT = 16
+_FALLBACK = "unfolding + cuBLAS"
+
+_ANY = (cudnn.DEFAULT_MATH, cudnn.TENSOR_OP_MATH, cudnn.FMA_MATH)
+_PLAIN = (cudnn.DEFAULT_MATH, cudnn.FMA_MATH)
+#: element type -> (cudnnDataType_t, type of accumulation, mathematics, those an algorithm may have)
+_TYPES = {
+    "f16": (cudnn.HALF, cudnn.FLOAT, cudnn.TENSOR_OP_MATH, _ANY),
+    "bf16": (cudnn.BFLOAT16, cudnn.FLOAT, cudnn.DEFAULT_MATH, _ANY),
+    "f32": (cudnn.FLOAT, cudnn.FLOAT, cudnn.FMA_MATH, _PLAIN),
+    "f64": (cudnn.DOUBLE, cudnn.DOUBLE, cudnn.DEFAULT_MATH, _PLAIN),
+}
+
+
+class _Kind(NamedTuple):
+    """One of cuDNN's three computations."""
+
+    function: str  #: the part of the names of its functions
+    words: str
+    algorithms: dict[int, str]  #: those that are taken
+
+
+_KINDS = {
+    "forward": _Kind(
+        "Forward",
+        "forward",
+        {0: "implicit GEMM", 1: "implicit GEMM with precomputed indices", 2: "GEMM", 3: "direct"},
+    ),
+    "data": _Kind("BackwardData", "gradient of the operand", {1: "implicit GEMM"}),
+    "filter": _Kind("BackwardFilter", "gradient of the weight", {1: "implicit GEMM"}),
+}
+
+
+class Place(Protocol):
+    """What cuDNN needs of a device."""
+
+    xp: Any
+
+    def address(self, array: Any) -> int:
+        """Where an array's data lies."""
+
+    def stream(self) -> int:
+        """The current stream's handle."""
+
+    def current(self) -> AbstractContextManager[Any]:
+        """Makes the device the current one."""
+
+    def cuda_version(self) -> int:
+        """Major version of the CUDA run-time library."""
+
+
+class ConvolutionLibrary:
+    """Computes ``conv`` by cuDNN where it is installed and has an algorithm; a :class:`~..library.Library`.
+
+    Args:
+        place: the device.
+        finder: CUDA's major version -> the binding, or why there is none.
+    """
+
+    def __init__(self, place: Place, finder: Callable[[int], Binding | str] = find) -> None:
+        self.place, self._finder = place, finder
+        self.lock = Lock()
+        self._binding: Binding | str | None = None
+        self._handle: ctypes.c_void_p | None = None
+
+    @property
+    def binding(self) -> Binding | str:
+        """cuDNN, or why it is not used; looked for once."""
+        with self.lock:
+            if self._binding is None:
+                self._binding = self._finder(self.place.cuda_version())
+            return self._binding
+
+    def prepare(
+        self, primitive: str, inputs: Sequence[TensorType], params: Mapping[str, Any], out: TensorType, operator: str
+    ) -> Prepared | None:
+        """See :class:`~..library.Library`.
+
+        Raises:
+            CudnnError: cuDNN is there, but does not work.
+        """
+        if primitive != "conv":
+            return None
+        binding = self.binding
+        if isinstance(binding, str):
+            return Declined(f"{_FALLBACK} ({binding})")
+        if out.dtype.short not in _TYPES:
+            return Declined(f"{_FALLBACK} (cuDNN has no {out.dtype.short})")
+        x, w = inputs
+        form = form_of(x.shape, w.shape, out.shape, params, out.dtype.is_half)
+        if isinstance(form, str):
+            return Declined(f"{_FALLBACK} ({form})")
+        try:
+            return _Convolution(self, binding, form, out.dtype.short, operator)
+        except CudnnError as e:
+            raise e.at(operator) from None
+
+    def offers(self, primitive: str) -> bool:
+        """See :class:`~..library.Library`."""
+        return False
+
+    def run(self, binding: Binding, name: str, *arguments: Any) -> None:
+        """Call a function whose first argument is the handle, on the current stream of the device."""
+        with self.lock:
+            if self._handle is None:
+                made = ctypes.c_void_p()
+                binding.call("cudnnCreate", ctypes.byref(made))
+                self._handle = made
+            binding.call("cudnnSetStream", self._handle, self.place.stream())
+            binding.call(name, self._handle, *arguments)
+
+
+class _Convolution:
+    """One convolution with its descriptors and what is left of the algorithms that could compute it.
+
+    Attributes:
+        note: what computes it, for ``explain``.
+    """
+
+    def __init__(self, library: ConvolutionLibrary, binding: Binding, form: Form, short: str, operator: str) -> None:
+        self._library, self._binding, self._form, self._operator = library, binding, form, operator
+        type, accumulated, mathematics, self._allowed = _TYPES[short]
+        scalar: Any = ctypes.c_double if accumulated == cudnn.DOUBLE else ctypes.c_float
+        self._one, self._zero = scalar(1), scalar(0)
+        self._bits = type == cudnn.BFLOAT16
+        self._x, self._y = (self._tensor(type, shape) for shape in (form.x, form.y))
+        self._w = Descriptor(binding, "Filter")
+        binding.call("cudnnSetFilterNdDescriptor", self._w, type, cudnn.NCHW, len(form.w), ints(form.w))
+        self._conv = Descriptor(binding, "Convolution")
+        binding.call(
+            "cudnnSetConvolutionNdDescriptor",
+            self._conv,
+            len(form.pad),
+            ints(form.pad),
+            ints(form.stride),
+            ints(form.dilate),
+            cudnn.CROSS_CORRELATION,
+            accumulated,
+        )
+        binding.call("cudnnSetConvolutionGroupCount", self._conv, form.groups)
+        binding.call("cudnnSetConvolutionMathType", self._conv, mathematics)
+        self._mathematics, self._narrow = mathematics, short in ("f16", "bf16")
+        self._descriptors: tuple[Descriptor, ...] = {
+            "forward": (self._x, self._w, self._conv, self._y),
+            "data": (self._w, self._y, self._conv, self._x),
+            "filter": (self._x, self._y, self._conv, self._w),
+        }[form.kind]
+        with library.place.current():
+            self._candidates = self._supported()
+
+    def _tensor(self, type: int, shape: Sequence[int]) -> Descriptor:
+        made = Descriptor(self._binding, "Tensor")
+        strides = [1]
+        for d in reversed(shape[1:]):
+            strides.insert(0, strides[0] * d)
+        self._binding.call("cudnnSetTensorNdDescriptor", made, type, len(shape), ints(shape), ints(strides))
+        return made
+
+    @property
+    def note(self) -> str:
+        kind, version, candidates = _KINDS[self._form.kind], self._binding.version, self._candidates
+        if not candidates:
+            return f"{_FALLBACK} (cuDNN {version} has no algorithm for it)"
+        algorithm = kind.algorithms[candidates[0][0]]
+        return f"cuDNN {version}: {kind.words}, {algorithm}{', padded first' if self._form.copies else ''}"
+
+    def _supported(self) -> list[tuple[int, int, int]]:
+        """(algorithm, mathematics, bytes of workspace) that could be used, the fastest by cuDNN's estimate first."""
+        kind = _KINDS[self._form.kind]
+        results, found = (Performance * 16)(), ctypes.c_int()
+        try:
+            self._library.run(
+                self._binding,
+                f"cudnnGetConvolution{kind.function}Algorithm_v7",
+                *self._descriptors,
+                len(results),
+                ctypes.byref(found),
+                results,
+            )
+        except CudnnError as e:
+            if e.unsupported:
+                return []
+            raise
+        kept = []
+        for p in results[: found.value]:
+            fits = p.algorithm in kind.algorithms and p.determinism == cudnn.DETERMINISTIC and p.math in self._allowed
+            if p.status != cudnn.SUCCESS or not fits:
+                continue
+            nbytes = self._workspace(p.algorithm, p.math)
+            if nbytes is not None and nbytes <= WORKSPACE:
+                kept.append((p.algorithm, p.math, nbytes))
+        return kept
+
+    def _workspace(self, algorithm: int, mathematics: int) -> int | None:
+        """Bytes that an algorithm needs, None if it cannot compute this."""
+        nbytes = ctypes.c_size_t()
+        self._use(mathematics)
+        try:
+            self._library.run(
+                self._binding,
+                f"cudnnGetConvolution{_KINDS[self._form.kind].function}WorkspaceSize",
+                *self._descriptors,
+                algorithm,
+                ctypes.byref(nbytes),
+            )
+        except CudnnError as e:
+            if e.unsupported:
+                return None
+            raise
+        return nbytes.value
+
+    def _use(self, mathematics: int) -> None:
+        """Half: with the mathematics that cuDNN chose for the algorithm. Wider types never leave theirs."""
+        if self._narrow and mathematics != self._mathematics:
+            self._binding.call("cudnnSetConvolutionMathType", self._conv, mathematics)
+            self._mathematics = mathematics
+
+    def __call__(self, operands: Sequence[Any], out: Any) -> bool:
+        """Compute into ``out`` (C-contiguous); False, and nothing done, if no algorithm can.
+
+        Raises:
+            CudnnError: cuDNN failed.
+        """
+        place, form = self._library.place, self._form
+        if not self._candidates:
+            return False
+        if self._bits:  # copies move bits; array modules need know nothing of bfloat16
+            operands, out = [a.view(np.uint16) for a in operands], out.view(np.uint16)
+        try:
+            with place.current():
+                first, second = (self._aligned(a) for a in form.operands(place.xp, *operands))
+                made = out
+                if form.kind == "filter" or place.address(out) % _ALIGNMENT:
+                    made = place.xp.empty(form.result, out.dtype)
+                if not self._start(place, place.address(first), place.address(second), place.address(made)):
+                    return False
+                if form.kind == "filter":
+                    form.deliver(made, out)
+                elif made is not out:
+                    out[...] = made.reshape(out.shape)
+        except CudnnError as e:
+            raise e.at(self._operator) from None
+        return True
+
+    def _aligned(self, a: Any) -> Any:
+        return a if self._library.place.address(a) % _ALIGNMENT == 0 else a.copy()
+
+    def _start(self, place: Place, first: int, second: int, result: int) -> bool:
+        """Start the first algorithm that takes this; the others are forgotten."""
+        kind = _KINDS[self._form.kind]
+        one, two, conv, last = self._descriptors
+        while candidates := self._candidates:  # another thread may shorten the list
+            tried = algorithm, mathematics, nbytes = candidates[0]
+            work = place.xp.empty(nbytes, np.uint8) if nbytes else None
+            address = place.address(work) if work is not None else None
+            with self._library.lock:
+                self._use(mathematics)
+                try:
+                    self._library.run(
+                        self._binding,
+                        f"cudnnConvolution{kind.function}",
+                        ctypes.byref(self._one),
+                        one,
+                        first,
+                        two,
+                        second,
+                        conv,
+                        algorithm,
+                        address,
+                        nbytes,
+                        ctypes.byref(self._zero),
+                        last,
+                        result,
+                    )
+                    return True
+                except CudnnError as e:
+                    if not e.unsupported:
+                        raise
+                    # it said so before it started anything: the next one, and unfolding in the end
+                    self._candidates = [c for c in self._candidates if c != tried]
+        return False

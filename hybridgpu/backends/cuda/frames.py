@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call of a CUDA program needs, prepared: argument blocks, graphs, memory for intermediate results.
+
+A *layout* numbers the 8-byte values that the kernels of a program take as arguments: addresses that change
+from call to call (inputs and results), addresses in the arena, those of parameters, and extents. A *frame*
+is one table of these values, with the argument blocks of all kernels pointing into it and, where asked for,
+CUDA graphs made of them. A call takes a frame, writes what has changed, starts the kernels, and puts the frame
+back. CUDA copies arguments when a kernel is started, so a frame is free again at once.
+
+Memory is another matter: kernels use it later, in the order of their stream. So an arena that is kept belongs to
+one stream, and only one call at a time may start kernels that use it. Fresh arenas come from CuPy's pool, which
+keeps freed memory for the stream that it was taken on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ...compiler.program import HostStep, Program
+from ...locks import Lock
+from .driver import Driver, KernelGraph, Launch, Memory
+
+__all__ = ["Arena", "Arenas", "Frame", "KernelCall", "Layout", "LibraryCall", "StreamArenas"]
+
+_WORD = 8  #: bytes of a value
+_PER_THREAD = 2  #: address that stands for "the default stream of the calling thread"
+
+
+class KernelCall(NamedTuple):
+    """A start of a kernel, its arguments as numbers of values in the table."""
+
+    kernel: Any
+    grid: tuple[int, int]
+    threads: int
+    shared: int
+    slots: tuple[int, ...]
+    memory: tuple[Memory, ...]
+
+
+class LibraryCall(NamedTuple):
+    """A step that a library computes; ``body`` is what a loop runs."""
+
+    step: HostStep
+    body: Any
+
+
+class Layout:
+    """Where the arguments of a program's kernels stand.
+
+    Attributes:
+        calls: the steps, those left out that have nothing to do.
+        moving: positions of the inputs whose addresses may change; those of all results follow.
+        kernels, libraries: how many of each.
+        size: number of values.
+    """
+
+    def __init__(self, program: Program, handles: dict[str, Any], driver: Driver, bodies: dict[int, Any]) -> None:
+        """``bodies``: step number -> what a loop runs."""
+        fixed = sorted(program.fixed)
+        self.moving = [k for k in range(len(program.inputs)) if k not in set(fixed)]
+        self.count = len(self.moving) + len(program.outputs)
+        self.offsets = sorted({b.index for b in program.buffers if b.place == "arena"})
+        self.arena_slot = self.count
+        self.fixed_slot = self.arena_slot + len(self.offsets)
+        self.size = self.fixed_slot + len(fixed)
+        of_input = {k: n for n, k in enumerate(self.moving)} | {k: self.fixed_slot + n for n, k in enumerate(fixed)}
+        of_offset = {at: self.arena_slot + n for n, at in enumerate(self.offsets)}
+        self.numbers: dict[int, int] = {}  #: integer -> its place
+        self.calls: list[KernelCall | LibraryCall] = []
+        for at, step in enumerate(program.steps):
+            if isinstance(step, HostStep):
+                self.calls.append(LibraryCall(step, bodies.get(at)))
+                continue
+            kernel = program.kernels[step.kernel]
+            launch = kernel.launch
+            assert launch is not None, f"kernel {kernel.name} was made for another target"
+            blocks = -(-step.extents[launch["extent"]] * launch["scale"] // launch["per_block"])
+            if launch["limit"]:
+                blocks = min(blocks, launch["limit"] * driver.multiprocessors)
+            second = step.extents[launch["second"]] if launch["second"] >= 0 else 1
+            if blocks == 0 or second == 0:
+                continue
+            slots, memory = [], []
+            for k, index in enumerate(step.buffers):
+                b = program.buffers[index]
+                place = len(self.moving) + b.index
+                if b.place != "output":
+                    place = of_offset[b.index] if b.place == "arena" else of_input[b.index]
+                slots.append(place)
+                memory.append(Memory(b.nbytes, k >= len(step.buffers) - step.outputs))
+            slots += [self.numbers.setdefault(n, self.size + len(self.numbers)) for n in step.extents]
+            self.calls.append(
+                KernelCall(
+                    handles[kernel.name],
+                    (blocks, second),
+                    launch["threads"],
+                    launch["shared"],
+                    tuple(slots),
+                    tuple(memory),
+                )
+            )
+        self.size += len(self.numbers)
+        self.libraries = sum(isinstance(c, LibraryCall) for c in self.calls)
+        self.kernels = len(self.calls) - self.libraries
+        #: for each value of a key (the arena, then what moves), the calls that take it
+        arena = range(self.arena_slot, self.fixed_slot)
+        users: list[list[int]] = [[] for _ in range(1 + self.count)]
+        for k, call in enumerate(self.calls):
+            if isinstance(call, KernelCall):
+                if any(s in arena for s in call.slots):
+                    users[0].append(k)
+                for s in {s for s in call.slots if s < self.count}:
+                    users[1 + s].append(k)
+        self.users = [tuple(u) for u in users]
+        self.pack_moving = struct.Struct(f"={self.count}Q").pack_into
+        self.pack_arena = struct.Struct(f"={len(self.offsets)}Q").pack_into
+
+    def chains(self) -> list[list[int]]:
+        """Runs of two kernels and more that nothing else interrupts: what becomes a CUDA graph."""
+        found: list[list[int]] = [[]]
+        for k, call in enumerate(self.calls):
+            if isinstance(call, KernelCall):
+                found[-1].append(k)
+            else:
+                found.append([])
+        return [chain for chain in found if len(chain) > 1]
+
+
+class Frame:
+    """A table of arguments with the kernels' argument blocks.
+
+    Args:
+        fixed: addresses of the parameters.
+        key: the arena's address, then what moves: what the table starts with.
+        graphs: make CUDA graphs of chains of kernels.
+
+    Attributes:
+        parts: what a call runs in order: functions of a stream, and library calls.
+        starts: the same where there are only functions.
+        key: the addresses that stand in the table.
+
+    Raises:
+        NoGraphError: ``graphs`` is wanted and cannot be had.
+    """
+
+    __slots__ = ("_blocks", "_layout", "_nodes", "_table", "key", "parts", "starts")
+
+    def __init__(
+        self, layout: Layout, driver: Driver, fixed: Sequence[int], key: tuple[int, ...], graphs: bool
+    ) -> None:
+        self._layout = layout
+        table = self._table = (ctypes.c_uint64 * max(1, layout.size))()
+        base = ctypes.addressof(table)
+        struct.pack_into(f"={len(fixed)}Q", table, _WORD * layout.fixed_slot, *fixed)
+        for number, slot in layout.numbers.items():
+            struct.pack_into("=q", table, _WORD * slot, number)
+        self.key = key
+        self._write(key)
+        launches: dict[int, Launch] = {}
+        self._blocks: list[Any] = []
+        for k, call in enumerate(layout.calls):
+            if isinstance(call, KernelCall):
+                block = (ctypes.c_void_p * max(1, len(call.slots)))(*(base + _WORD * s for s in call.slots))
+                self._blocks.append(block)
+                numbers = len(call.slots) - len(call.memory)
+                launches[k] = Launch(*call[:4], ctypes.addressof(block), call.memory, numbers)
+        self._nodes: dict[int, tuple[KernelGraph, int]] = {}
+        heads: dict[int, KernelGraph] = {}
+        for chain in layout.chains() if graphs else ():
+            graph = heads[chain[0]] = driver.graph([launches[k] for k in chain])
+            self._nodes.update({k: (graph, n) for n, k in enumerate(chain)})
+        self.parts: list[Callable[[int], None] | LibraryCall] = []
+        for k, call in enumerate(layout.calls):
+            if isinstance(call, LibraryCall):
+                self.parts.append(call)
+            elif k in heads:
+                self.parts.append(heads[k].launch)
+            elif k not in self._nodes:
+                self.parts.append(driver.starter(launches[k]))
+        self.starts = [p for p in self.parts if not isinstance(p, LibraryCall)]
+
+    def _write(self, key: tuple[int, ...]) -> None:
+        layout, base = self._layout, key[0]
+        layout.pack_moving(self._table, 0, *key[1:])
+        layout.pack_arena(self._table, _WORD * layout.arena_slot, *(base + at for at in layout.offsets))
+
+    def move(self, key: tuple[int, ...]) -> None:
+        """Take other addresses, in the table and in the graphs. After an error the frame is of no use."""
+        old, nodes = self.key, self._nodes
+        if key[0] == old[0]:
+            self._layout.pack_moving(self._table, 0, *key[1:])
+        else:
+            self._write(key)
+        if nodes:
+            touched: set[int] = set()
+            for before, now, users in zip(old, key, self._layout.users, strict=True):
+                if before != now:
+                    touched.update(users)
+            for k in touched:
+                node = nodes.get(k)
+                if node is not None:
+                    node[0].update(node[1])
+        self.key = key
+
+
+class Arena:
+    """Memory for the intermediate results of one call at a time.
+
+    Attributes:
+        base: its address.
+        owner: the array that holds it, of bytes.
+    """
+
+    __slots__ = ("base", "nbytes", "owner")
+
+    def __init__(self, xp: Any, address: Callable[[Any], int], nbytes: int) -> None:
+        self.nbytes = nbytes
+        self.owner = xp.empty(nbytes, xp.uint8) if nbytes else None
+        self.base = address(self.owner) if nbytes else 0
+
+
+class StreamArenas:
+    """The kept arenas of one stream: a call takes one, which all its kernels use, and gives it back.
+
+    All programs share them, so that a stream's memory is that of its largest program, once for each thread that calls
+    at the same time. A program that needs a larger one replaces it; the memory of the old one goes back to CuPy, which gives it to work
+    of the same stream only.
+    """
+
+    __slots__ = ("__weakref__", "_address", "_xp", "free", "stream")
+
+    def __init__(self, xp: Any, address: Callable[[Any], int], stream: Any) -> None:
+        self._xp, self._address = xp, address
+        self.stream = stream  #: held, so that no other stream gets its address
+        self.free: list[Arena] = []
+
+    def take(self, nbytes: int) -> Arena:
+        """An arena of at least ``nbytes`` that nobody else uses; append it to ``free`` after the call."""
+        try:
+            arena = self.free.pop()
+        except IndexError:
+            return Arena(self._xp, self._address, nbytes)
+        return arena if arena.nbytes >= nbytes else Arena(self._xp, self._address, nbytes)
+
+
+class Arenas:
+    """The kept arenas of a device, by stream. They live as long as something that was called with them."""
+
+    def __init__(self, xp: Any, address: Callable[[Any], int]) -> None:
+        self._xp, self._address = xp, address
+        self._streams: weakref.WeakValueDictionary[Any, StreamArenas] = weakref.WeakValueDictionary()
+        self._lock = Lock()
+
+    def of(self, stream: Any) -> StreamArenas:
+        """Those of a stream, in the calling thread where the stream is one of each thread."""
+        key = (stream.ptr, threading.get_ident() if stream.ptr == _PER_THREAD else 0)
+        with self._lock:
+            found = self._streams.get(key)
+            if found is None:
+                found = self._streams[key] = StreamArenas(self._xp, self._address, stream)
+            return found
+
+    def release(self) -> None:
+        """Give memory back that no call is using; the next calls take new memory."""
+        with self._lock:
+            for arenas in list(self._streams.values()):
+                arenas.free.clear()

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fresh arrays whose data vectors can be loaded from without crossing cache lines.
+
+NumPy aligns to 16 bytes, and large arrays of its lie 16 bytes behind the start of a page: each 64-byte load then
+touches two cache lines, which halves the speed of kernels that work in the first-level cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["ALIGNMENT", "aligned_bytes", "copy", "empty"]
+
+ALIGNMENT = 64  #: bytes: a cache line, and the widest vector
+_SMALL = 256  #: bytes from which it is worth the microsecond
+
+
+def aligned_bytes(nbytes: int) -> np.ndarray:
+    """Uninitialised bytes on the host, aligned to ALIGNMENT."""
+    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+    skip = -raw.__array_interface__["data"][0] % ALIGNMENT
+    return raw[skip : skip + nbytes]
+
+
+def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """An uninitialised C-contiguous array of NumPy or CuPy (whose own alignment is wide enough)."""
+    if xp is not np:
+        return xp.empty(shape, dtype)
+    size = np.dtype(dtype).itemsize
+    for extent in shape:
+        size *= extent
+    if size < _SMALL:
+        return np.empty(shape, dtype)
+    return aligned_bytes(size).view(dtype).reshape(shape)
+
+
+def copy(xp: Any, array: Any) -> Any:
+    """A C-contiguous copy of an array (for NumPy: of anything that it makes an array of)."""
+    if xp is not np:
+        return xp.array(array, order="C", copy=True)
+    array = np.asarray(array)
+    if array.nbytes < _SMALL:
+        return np.array(array, order="C")
+    made = empty(np, array.shape, array.dtype)
+    made[...] = array
+    return made

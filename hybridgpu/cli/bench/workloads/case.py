@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a workload consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .... import ndarray as nd
+from ....context import Context
+from ....gluon import HybridBlock
+
+__all__ = ["Case", "Suite", "filled"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload at one size.
+
+    Attributes:
+        name, parameters: for people, for JSON.
+        calls: calls timed together, None to fill a given time.
+        make: context -> (a new block with the case's parameters, its argument).
+        again: block -> another block that has the same arrays as parameters: where an array lies in memory
+            changes times, so all ways of computing use the same ones.
+        reference: (array module, argument, parameters) -> the result, where parameters are arrays in
+            the order of ``collect_params``.
+    """
+
+    name: str
+    parameters: dict[str, int]
+    calls: int | None
+    make: Callable[[Context], tuple[HybridBlock, nd.NDArray]]
+    again: Callable[[Any], HybridBlock]
+    reference: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A workload.
+
+    Attributes:
+        cases: full sizes; ``quick`` says how many of them are measured in a hurry.
+        first: the case whose first call is timed in new processes.
+    """
+
+    name: str
+    title: str
+    cases: tuple[Case, ...]
+    quick: int
+    first: int
+
+
+def filled(net: HybridBlock, ctx: Context, shape: tuple[int, ...]) -> tuple[HybridBlock, nd.NDArray]:
+    """``net`` with parameters drawn so that values keep their size from layer to layer, and an input for it."""
+    rng = np.random.RandomState(0)
+    net.initialize(ctx=ctx)
+    x = nd.array(rng.standard_normal(shape).astype(np.float32), ctx=ctx)
+    net(x)  # parameters learn their shapes
+    for name, parameter in net.collect_params().items():
+        drawn = rng.standard_normal(parameter.shape).astype(np.float32)
+        if name.endswith(("var", "gamma")):
+            drawn = 1 + np.abs(drawn)
+        elif name.endswith("weight"):
+            drawn *= np.float32(np.prod(parameter.shape[1:]) ** -0.5)
+        else:
+            drawn *= np.float32(0.1)
+        parameter.set_data(nd.array(drawn))
+    return net, x

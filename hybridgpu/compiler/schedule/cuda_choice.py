@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which form a CUDA kernel with reductions takes, by a model of what a row costs a multiprocessor.
+
+Memory traffic takes time, at a rate that needs enough bytes under way, and so do arithmetic and latencies (barriers,
+starting blocks), which a multiprocessor hides behind one another as far as it has several rows at hand. Values that
+are needed again stay in registers, else in shared memory, both shared out over the blocks of a cluster, and are read
+again where none has room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..target import Target
+from .cuda_spans import kept_size
+from .passes import Plan
+from .scalar import Scalar
+
+__all__ = ["Form", "Kept", "Work", "choose_columns", "choose_rows", "kept_values"]
+
+_CLOCK = 1.5e9  #: cycles a second
+_UNDER_WAY = 40 * 1024  #: bytes that must be under way on a multiprocessor to keep memory busy
+_LANES = 128  #: scalar operations a multiprocessor does in a cycle
+_OWN_REGISTERS = 26  #: of a thread besides the values it keeps
+_LEAST_OWN = 20  #: … where registers are scarce
+_MOST_KEPT = 64  #: 4-byte words of values that a thread keeps
+_ROW_CYCLES = 900  #: to read the first bytes of a row
+_LANE_CYCLES = 30  #: a step of a reduction among lanes
+_BARRIER_CYCLES = 60  #: of a block, without its warps
+_CLUSTER_CYCLES = 700  #: a barrier of a cluster
+_UNROLLED = 16  #: elements under way where loops are not taken apart …
+_MOST_STEPS = 4  #: … in so many steps at most
+_RESERVED = 2048  #: bytes of shared memory for the states of warps and for the system
+_STATES = 32 * 1024  #: bytes of shared memory for the states of the columns form
+_LONG = 8192  #: elements of a row from which on the number of rows counts; for shorter ones that are …
+_USUAL = 1 << 22  #: … so many elements in all, so that kernels do not depend on the number of rows
+_LEAST_THREADS = 128  #: of a block
+_STEP_CYCLES = 40  #: of a loop that is not taken apart
+_SHARED = 128  #: bytes of shared memory that are read or written in a cycle
+_ALONE = 2.5  #: shares of the memory's rate that one multiprocessor can take if the others are idle
+_SECTOR = 32  #: bytes that memory moves at least, …
+_LINE = 128  #: … and that one access looks up
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A value that later walks need again: bytes of one, the walk that computes it and the last that needs it."""
+
+    scalar: Scalar
+    size: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be done.
+
+    Attributes:
+        rows, width: how many rows, of how many elements.
+        vector: elements of a span.
+        ragged: rows may begin at any element.
+        read, written: bytes of an element in memory.
+        walks: how often a row is walked, …
+        merges: … and how often states are put together.
+        state: bytes of the states of all walks.
+        operations: scalar operations of an element in all walks.
+        kept: what later walks need again.
+        again: bytes of an element that later walks read from memory.
+        arrays: how many are read in spans.
+        double: arithmetic is in double precision.
+    """
+
+    rows: int
+    width: int
+    vector: int
+    ragged: bool
+    read: int
+    written: int
+    walks: int
+    merges: int
+    state: int
+    operations: int
+    kept: tuple[Kept, ...]
+    again: int = 0
+    arrays: int = 1
+    double: bool = False
+
+    def unroll(self, threads: int) -> int:
+        """Steps of a loop that are under way at once in a block of so many threads."""
+        elements = _UNROLLED // (2 if self.double else 1) // (2 if threads > 512 else 1)
+        return min(_MOST_STEPS, max(1, elements // self.vector))
+
+
+@dataclass(frozen=True)
+class Form:
+    """A choice.
+
+    Attributes:
+        threads: of a block.
+        team: threads that share a row; in the columns form those that share a span of rows.
+        cluster: blocks that share a row.
+        steps: spans of a row that a thread takes.
+        places: for every kept value 'registers', or its offset in shared memory.
+        refused: values that are read or computed again.
+        shared: bytes of dynamic shared memory.
+        seconds: what the model says for all rows.
+        unroll: steps of a loop that are taken together.
+        why: the choice in words.
+    """
+
+    threads: int
+    team: int
+    cluster: int
+    steps: int
+    places: dict[Scalar, str | int] = field(default_factory=dict)
+    refused: frozenset[Scalar] = frozenset()
+    shared: int = 0
+    seconds: float = 0.0
+    unroll: int = 1
+    why: str = ""
+
+    @property
+    def across(self) -> int:
+        """Of the columns form: spans of rows that a block takes."""
+        return self.threads // self.team
+
+
+def kept_values(plan: Plan) -> tuple[Kept, ...]:
+    """What ``plan`` would keep, and from which walk to which."""
+    found = []
+    for s in plan.cached:
+        at = [k for k, w in enumerate(plan.passes) if s in w.scalars]
+        found.append(Kept(s, kept_size(s), at[0], at[-1]))
+    return tuple(sorted(found, key=lambda k: k.first))
+
+
+def choose_rows(work: Work, target: Target) -> Form:
+    """The form of a kernel whose rows are contiguous."""
+    return _best([_row_form(work, target, *c) for c in _teams(work, target)], work)
+
+
+def choose_columns(work: Work, target: Target, neighbours: int) -> Form:
+    """The form of a kernel whose rows are ``neighbours`` in memory."""
+    shapes = []
+    across = min(_LEAST_THREADS, _power_of_two(-(-neighbours // work.vector)))
+    while across:
+        down = 1
+        while across * down <= 1024 and (down == 1 or down * 4 <= work.width):
+            if down == 1 or down * across * work.vector * work.state <= _STATES:
+                shapes.append((across, down))
+            down *= 2
+        across //= 2
+    least = min(_LEAST_THREADS, max(a * d for a, d in shapes))
+    return _best([_column_form(work, target, a, d) for a, d in shapes if a * d >= least], work)
+
+
+def _teams(work: Work, target: Target) -> Iterator[tuple[int, int]]:
+    """Candidates: (threads of a row in one block, blocks of a row)."""
+    spans = -(-(work.width + (work.vector - 1 if work.ragged else 0)) // work.vector)
+    cluster = 1
+    while cluster <= target.cluster_blocks:
+        mine = -(-spans // cluster)
+        team = 1 if cluster == 1 else 128
+        while team <= 1024 and (team == 1 or team < 2 * mine):
+            yield team, cluster
+            team *= 2
+        cluster *= 2
+
+
+def _row_form(work: Work, target: Target, team: int, cluster: int) -> Form:
+    spans = -(-(work.width + (work.vector - 1 if work.ragged else 0)) // work.vector)
+    steps = -(-spans // (team * cluster))
+    threads = max(team, _LEAST_THREADS)
+    teams = threads // team
+    space = target.shared_bytes - _RESERVED if teams == 1 else 0
+    unroll = work.unroll(threads)
+    places, refused, words, shared = _place(work, target, threads, steps, space)
+    rows = work.rows if work.width >= _LONG else max(1, _USUAL // work.width)
+    blocks = -(-rows // teams) * cluster
+    resident = _resident(target, threads, words * steps * work.vector + 2 * work.vector, shared, blocks)
+    items = teams * cluster * steps * team * work.vector  # of a block, were all spans full
+    used = teams * work.width / items * cluster
+    moved = _moving(work, target, resident, blocks, threads, steps if words else min(steps, unroll), used) * work.width
+    computed = items / teams * (work.operations + 4 * work.walks) / _LANES
+    computed += sum(work.width * k.size * 2 / _SHARED for k in work.kept if isinstance(places.get(k.scalar), int))
+    cycles: float = _ROW_CYCLES + work.merges * _LANE_CYCLES * min(team, 32).bit_length()
+    if team > 32:
+        cycles += work.merges * (_BARRIER_CYCLES + 4 * (team // 32) + _LANE_CYCLES * 5)
+    if cluster > 1:
+        cycles += (work.merges + 1) * _CLUSTER_CYCLES
+    cycles += _STEP_CYCLES * steps * work.walks if steps > unroll else 0
+    cycles *= cluster / (resident * teams)
+    cycles += steps / 2 * max(1.0, team * work.vector * max(work.read, 1) / _LINE)
+    computed /= _CLOCK
+    per_row = max(moved, computed) + min(moved, computed) / (resident * teams) + cycles / _CLOCK
+    per_row *= _text(words, steps * work.vector)
+    seconds = per_row * work.rows / min(target.multiprocessors, blocks)
+    return Form(threads, team, cluster, steps, places, refused, shared, seconds, steps if words else unroll)
+
+
+def _column_form(work: Work, target: Target, across: int, down: int) -> Form:
+    threads = across * down
+    rows = across * work.vector
+    steps = -(-work.width // down)
+    states = threads * work.vector * work.state if down > 1 else 0
+    unroll = work.unroll(threads)
+    places, refused, words, shared = _place(work, target, threads, steps, target.shared_bytes - _RESERVED - states)
+    assumed = work.rows if work.width * rows >= _LONG else max(rows, _USUAL // work.width)
+    blocks = -(-assumed // rows)
+    resident = _resident(target, threads, words * steps * work.vector + 3 * work.vector, shared + states, blocks)
+    used = work.width / (steps * down)
+    moved = (
+        _moving(work, target, resident, blocks, threads, steps if words else min(steps, unroll), used)
+        * work.width
+        * rows
+    )
+    moved *= max(1.0, 2 * _SECTOR / (across * work.vector * max(work.read, 1)))
+    computed = steps * down * rows * (work.operations + 2 * work.walks) / _LANES
+    computed += sum(
+        work.width * rows * k.size * 2 / _SHARED for k in work.kept if isinstance(places.get(k.scalar), int)
+    )
+    cycles = _ROW_CYCLES + _STEP_CYCLES * steps * work.walks
+    if down > 1:
+        cycles += work.merges * (_BARRIER_CYCLES + threads // 8 + 30 + 6 * down * work.vector)
+    computed /= _CLOCK
+    per_block = max(moved, computed) + (min(moved, computed) + cycles / _CLOCK) / resident
+    per_block *= _text(words, steps * work.vector)
+    seconds = per_block * -(-work.rows // rows) / min(target.multiprocessors, blocks)
+    return Form(threads, down, 1, steps, places, refused, shared, seconds, steps if words else unroll)
+
+
+def _moving(work: Work, target: Target, resident: int, blocks: int, threads: int, steps: int, used: float) -> float:
+    """Seconds that an element's bytes take a multiprocessor, one of so many that are at work.
+
+    Args:
+        steps: spans of a thread that are under way at once.
+        used: part of the spans that holds elements.
+    """
+    share = 1 / (target.byte_seconds * target.multiprocessors)
+    boost = min(_ALONE, target.multiprocessors / min(target.multiprocessors, blocks))
+    under_way = resident * threads * steps * work.vector * max(work.read, 1) * used
+    rate = share * boost * min(1.0, under_way / (_UNDER_WAY * boost))
+    return (work.read + work.written + work.again) / rate
+
+
+def _best(forms: Sequence[Form], work: Work) -> Form:
+    """The fastest of those that keep all they can; of equals the first, which has the smallest team."""
+    best = min(forms, key=lambda f: (len(f.refused), f.seconds))
+    return replace(best, why=_why(best, work, len(forms)))
+
+
+def _why(form: Form, work: Work, count: int) -> str:
+    where = {"registers": sum(p == "registers" for p in form.places.values())}
+    where["shared memory"] = len(form.places) - where["registers"]
+    words = [f"{n} value{'s' if n > 1 else ''} of an element in {place}" for place, n in where.items() if n]
+    if work.again:
+        words.append(f"{work.again} bytes of an element are read again: on chip there is no room")
+    kept = ", ".join(words) or "no element is needed again"
+    return f"{kept}; {form.seconds * 1e6:.3g} us by the model, the least of {count} forms"
+
+
+def _place(
+    work: Work, target: Target, threads: int, steps: int, space: int
+) -> tuple[dict[Scalar, str | int], frozenset[Scalar], int, int]:
+    """(places, refused, 4-byte words of registers an element, bytes of shared memory a block, of ``space``).
+
+    Values that are not needed at the same time take turns.
+    """
+    items = steps * work.vector
+    # what remains of a thread's registers beside its own ones and the spans that it works on
+    free = min(
+        _MOST_KEPT, target.registers // threads - _LEAST_OWN - work.vector * work.arrays * (4 if work.ragged else 1)
+    )
+    if threads > 512 and threads * items % work.width and work.width % (threads * items):
+        free = min(free, _UNROLLED)  # ends that have a condition each
+    room = free // items if items <= target.thread_items else 0
+    places: dict[Scalar, str | int] = {}
+    refused: set[Scalar] = set()
+    registers: list[Kept] = []
+    slots: list[tuple[int, int, int]] = []  # (offset, size, last walk) of shared memory
+    words = used = 0
+    for k in work.kept:
+        alive = sum(max(1, o.size // 4) for o in registers if o.last > k.first) + max(1, k.size // 4)
+        if alive <= room:
+            places[k.scalar] = "registers"
+            registers.append(k)
+            words = max(words, alive)
+            continue
+        slot = next((n for n, (_, size, last) in enumerate(slots) if last <= k.first and size == k.size), None)
+        if slot is not None:
+            slots[slot] = (slots[slot][0], k.size, k.last)
+            places[k.scalar] = slots[slot][0]
+            continue
+        need = threads * items * k.size
+        if used + need <= space:
+            places[k.scalar] = used
+            slots.append((used, k.size, k.last))
+            used += -(-need // 16) * 16
+        else:
+            refused.add(k.scalar)
+    return places, frozenset(refused), words, used
+
+
+def _resident(target: Target, threads: int, registers: int, shared: int, blocks: int) -> int:
+    """Blocks that a multiprocessor holds at once, if there are so many ``blocks``."""
+    each = min(-(-(_OWN_REGISTERS + registers) // 8) * 8, target.registers // threads)
+    fits = [target.resident_threads // threads, target.registers // (each * threads), 32]
+    if shared:
+        fits.append(target.shared_total // (shared + 1024))
+    return max(1, min(*fits, -(-blocks // target.multiprocessors)))
+
+
+def _text(words: int, items: int) -> float:
+    """What long texts cost: loops over registers are taken apart."""
+    return 1 + 0.004 * items if words else 1.0
+
+
+def _power_of_two(n: int) -> int:
+    return 1 << max(0, n - 1).bit_length()

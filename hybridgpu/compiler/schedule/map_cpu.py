@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Map kernels on the host: nests of loops.
+
+The compiler vectorises innermost loops; what does not depend on an inner loop is computed outside it.
+Loops are cut where conditions change (``pieces``), so that a join is as many loops as it has parts, and
+two of them run in tiles where operands lie across (``tiles``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import prod
+
+from ...dtypes import DType
+from .indexing import Expr, Var
+from .kernel import Statement, Writer, address
+from .pieces import only_moved, restrict, turns
+from .scalar import Scalar, ScalarProgram
+from .tiles import Tiling, between, tiling
+
+__all__ = ["Buffer", "Loop", "Turn", "nests"]
+
+_TILE_BYTES = 24 * 1024  #: of all operands' tiles together: half of a first-level cache
+_TILES = ((64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))  #: across, along: larger first
+_SHORT = 32  #: an inner loop is not cut into pieces that are all shorter
+_UNROLLED = 4  #: an innermost loop as short as that is written out
+_FEW = 256  #: points of a kernel that is not worth cutting
+_MOST_TURNS = 64  #: of one loop
+_MOST_STATEMENTS = 800  #: of a kernel whose loops are cut
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A transposed copy: ``target[c * columns + r] = source[r * rows + c]``."""
+
+    source: str
+    rows: str
+    target: str
+    columns: str
+    height: str
+    width: str
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tile's memory."""
+
+    type: str
+    name: str
+    count: int
+
+
+@dataclass
+class Loop:
+    """One loop: over ``var`` from ``begin`` to ``end``, by ``step``.
+
+    Attributes:
+        buffers: tiles that live in it.
+        body: statements that belong directly into it.
+        before: transposed copies into tiles.
+        inner: the loops within; none in an innermost loop, which is vectorised.
+        after: transposed copies out of tiles.
+    """
+
+    var: str
+    begin: str
+    end: str
+    step: int = 1
+    buffers: list[Buffer] = field(default_factory=list)
+    body: list[Statement] = field(default_factory=list)
+    before: list[Turn] = field(default_factory=list)
+    inner: list[Loop] = field(default_factory=list)
+    after: list[Turn] = field(default_factory=list)
+
+
+class _TooLong(Exception):
+    pass
+
+
+def nests(program: ScalarProgram, writer: Writer) -> tuple[dict[str, object], dict[str, object]]:
+    """Fields of the template, and what was chosen and why."""
+    points = prod(v.extent for v in program.vars)
+    try:
+        made = _Nests(writer, program.vars[0], cut=points >= _FEW)
+        body, loops = made.build(program)
+    except _TooLong:
+        made = _Nests(writer, program.vars[0], cut=False)
+        body, loops = made.build(program)
+    return {"before": body, "loops": loops}, made.choice
+
+
+_Level = tuple[list[Statement], list[Loop]]
+
+
+@dataclass
+class _Nests:
+    """Builds the loops of one kernel; ``cut`` says whether loops may be cut into pieces."""
+
+    writer: Writer
+    first: Var
+    cut: bool
+    choice: dict[str, object] = field(default_factory=dict)
+    tiles: dict[tuple[str, str], Tiling] = field(default_factory=dict)
+    buffers: int = 0
+    statements: int = 0
+    pieces: int = 1
+
+    def build(self, program: ScalarProgram) -> _Level:
+        self.writer.forget()  # names are given as statements are written
+        wanted = tiling(program, conditions=self.cut, cached=True)
+        if wanted is None:
+            self.interleave(program)
+            return self.level(program, 0, frozenset())
+        body: list[Statement] = []
+        loops: list[Loop] = []
+        done: frozenset[Scalar] = frozenset()
+        for part, _ in self.parts(program, wanted.across):
+            along = [v for v in part.vars if v.name == wanted.along.name]
+            for piece, _ in self.parts(part, along[0]) if along else [(part, None)]:
+                tiles = tiling(piece, cached=True)
+                if tiles:
+                    last = [tiles.across, tiles.along]
+                    piece.vars = [v for v in piece.vars if v not in last] + last
+                    self.tiles[tiles.across.name, tiles.along.name] = tiles
+                else:
+                    self.tiles.clear()
+                once, nest = self.level(piece, 0, done)
+                body += once
+                done = done.union(s for s in piece.scalars if not s.vars)
+                loops += nest
+        return body, loops
+
+    def interleave(self, program: ScalarProgram) -> None:
+        """Make a short variable along which operands are neighbours the innermost one, which is written out."""
+        for v in program.vars[1:-1]:
+            if v.extent <= _UNROLLED and self.cut and between(program, v, program.vars[-1], shortest=2):
+                program.vars.remove(v)
+                program.vars.append(v)
+                return
+
+    def level(self, program: ScalarProgram, depth: int, done: frozenset[Scalar]) -> _Level:
+        """Statements and loops inside the loops over ``program.vars[:depth]``; ``done`` are in scope."""
+        outside = frozenset(program.vars[:depth])
+        here = [s for s in program.scalars if s not in done and s.vars <= outside]
+        self.writer.name(here)
+        body = [t for t in map(self.writer.statement, here) if t]
+        done = done.union(here)
+        if depth == len(program.vars):
+            for k, store in enumerate(program.stores):
+                target = self.writer.place(store.value, f"y{k}[{self.writer.expr(store.offset)}]")
+                body.append(Statement("", target, self.writer.names[store.value]))
+        self.count(body)
+        if depth == len(program.vars):
+            return body, []
+        var = program.vars[depth]
+        if depth == len(program.vars) - 2 and (var.name, program.vars[-1].name) in self.tiles:
+            tiles = between(program, var, program.vars[-1])
+            if tiles:
+                return body, [self.tile(program, tiles, done)]
+        loops: list[Loop] = []
+        parts = self.parts(program, var)
+        self.pieces += len(parts) - 1
+        for part, v in parts:
+            if v is None:
+                inside, within = self.level(part, depth, done)
+                body, loops = body + inside, loops + within
+            else:
+                inside, within = self.level(part, depth + 1, done)
+                loops.append(Loop(v.name, *self.limits(v), body=inside, inner=within))
+        return body, loops
+
+    def count(self, body: list[Statement]) -> None:
+        self.statements += len(body)
+        if self.pieces > 1 and self.statements > _MOST_STATEMENTS:
+            raise _TooLong
+
+    def limits(self, v: Var) -> tuple[str, str]:
+        """Where the loop over ``v`` begins and ends; the first variable runs as the kernel is told."""
+        if v.name != self.first.name:
+            return str(v.low), str(v.high + 1)
+        begin = "begin" if v.low == self.first.low else f"hg::maximum<Index>(begin, {v.low})"
+        end = "end" if v.high == self.first.high else f"hg::minimum<Index>(end, {v.high + 1})"
+        return begin, end
+
+    def parts(self, program: ScalarProgram, var: Var) -> list[tuple[ScalarProgram, Var | None]]:
+        """``program`` cut where conditions on ``var`` change, and without loop where ``var`` has one value."""
+        at = turns(program, var) if self.cut else []
+        inner = var is program.vars[-1]
+        if self.cut and inner and self.unrolled(program):
+            at = list(range(var.low + 1, var.high + 1))
+        bounds = [var.low, *at, var.high + 1]
+        lengths = [b - a for a, b in pairwise(bounds)]
+        if not at or len(at) > _MOST_TURNS or (inner and _SHORT > max(lengths) > 1):
+            return [(program, var)]
+        keep = var.name == self.first.name
+        found = [restrict(program, var, a, b, keep) for a, b in pairwise(bounds)]
+        for part, _ in found:
+            self.writer.moved |= only_moved(part)
+        return found
+
+    def unrolled(self, program: ScalarProgram) -> bool:
+        """True if the innermost loop is so short that the one around it is better vectorised."""
+        return (
+            len(program.vars) > 1
+            and program.vars[-1].extent <= _UNROLLED
+            and program.vars[-2].extent >= _SHORT
+            and len(program.scalars) <= 4 * _UNROLLED
+        )
+
+    def tile(self, program: ScalarProgram, tiles: Tiling, done: frozenset[Scalar]) -> Loop:
+        """Loops over tiles, and the loops within one."""
+        writer, across, along = self.writer, tiles.across, tiles.along
+        stored = [program.stores[k].node for k in tiles.stores]
+        width = sum(n.dtype.size for n in (*(s.node for s in tiles.loads if s.node), *stored))
+        wide, long = next(((a, b) for a, b in _TILES if a * b * width <= _TILE_BYTES), _TILES[-1])
+        wide, long = min(wide, across.extent + -across.extent % 16), min(long, along.extent + -along.extent % 16)
+        self.choice |= {"tile": f"{wide}x{long}", "why": tiles.why}
+        name = {v: f"b{v.name[1:]}" for v in (across, along)}
+        stop = {v: f"e{v.name[1:]}" for v in (across, along)}
+        size = {v: f"{stop[v]} - {name[v]}" for v in (across, along)}
+        at = f"({across.name} - {name[across]}) * {long} + {along.name} - {name[along]}"
+
+        def block(v: Var, step: int) -> Loop:
+            begin, end = self.limits(v)
+            last = Statement("Index", stop[v], f"hg::minimum<Index>({name[v]} + {step}, {end})")
+            return Loop(name[v], begin, end, step, body=[last])
+
+        def walk(v: Var, **parts: list[Statement] | list[Loop]) -> Loop:
+            return Loop(v.name, name[v], stop[v], **parts)  # type: ignore[arg-type]
+
+        outer, inner = block(across, wide), block(along, long)
+        outer.inner = [inner]
+
+        def start(offset: Expr, pointer: str) -> str:
+            writer.renamed = name
+            text = address(pointer, writer.expr(offset))
+            writer.renamed = {}
+            return text
+
+        def buffer(dtype: DType) -> str:
+            made = Buffer(dtype.storage, f"s{self.buffers}", wide * long)
+            self.buffers += 1
+            inner.buffers.append(made)
+            return made.name
+
+        writer.name(program.scalars)
+        in_tile: dict[Scalar, str] = {}
+        for s in tiles.loads:
+            assert s.node is not None and s.offset is not None
+            source, step = start(s.offset, writer.pointers[s.node]), str(s.offset.coefficient(along))
+            in_tile[s] = buffer(s.node.dtype)
+            inner.before.append(Turn(source, step, in_tile[s], str(long), size[along], size[across]))
+        once: list[Statement] = []
+        each: list[Statement] = []
+        for s in program.scalars:
+            if s in done:
+                continue
+            statement = writer.statement(s)
+            if s in in_tile:
+                statement = Statement(writer.type(s), writer.names[s], writer.place(s, f"{in_tile[s]}[{at}]"))
+            if statement:
+                (each if along in s.vars else once).append(statement)
+        for k, store in enumerate(program.stores):
+            target = f"y{k}[{writer.expr(store.offset)}]"
+            if k in tiles.stores:
+                held, step = buffer(store.node.dtype), str(store.offset.coefficient(along))
+                inner.after.append(Turn(held, str(long), start(store.offset, f"y{k}"), step, size[across], size[along]))
+                target = f"{held}[{at}]"
+            each.append(Statement("", writer.place(store.value, target), writer.names[store.value]))
+        self.count(once + each)
+        inner.inner = [walk(across, body=once, inner=[walk(along, body=each)])]
+        return outer

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which scalar of a kernel with reductions is computed in which walk over a row.
+
+The reduced variables are walked once per *pass*; a reduction of something that needs an earlier
+reduction waits for the next pass. Scalars that depend on no reduced variable belong to the row and
+are computed once between passes. What a later pass needs again is recomputed where that is cheap
+and cached on chip where it is not, or where the last walk's result is going to lie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+from .indexing import Expr, Opaque, Quotient, Remainder, Var, of_var
+from .kernel import Statement, Writer
+from .scalar import Reduction, Scalar, ScalarProgram
+
+__all__ = ["Accumulator", "Pass", "Plan"]
+
+_COMBINE = {"sum": "Sum", "prod": "Prod", "amax": "Max", "amin": "Min", "argmax": "ArgMax", "argmin": "ArgMin"}
+_RECOMPUTE = 6  #: scalar operations that are cheaper to repeat than to keep
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """One reduction in a template.
+
+    Attributes:
+        name: the variable that holds its state.
+        combine, type: the combiner of ``reduce.h`` and the type it works on.
+        operand: the value taken in at every element.
+        position, step: for argmax and argmin, the element's position and how far apart neighbours
+            along the last reduced axis are; else empty and 0.
+        origin: the position of element ``at`` of the last reduced axis; else empty.
+        first: the position of the first element that a walk reaches.
+        rising: True if positions only grow on the way.
+        result, result_type: the reduced value.
+    """
+
+    name: str
+    combine: str
+    type: str
+    operand: str
+    position: str
+    step: int
+    origin: str
+    first: int
+    rising: bool
+    result: str
+    result_type: str
+
+
+@dataclass
+class Pass:
+    """One walk over the reduced variables, and the row's own statements before it.
+
+    Attributes:
+        row, each: statements of the row, and of every element.
+        keep: (cache, value) pairs written to the row's cache.
+        stores: full-size stores.
+        accumulators: reductions that end with the walk.
+        cost: scalar operations of an element.
+        lanes: CPU: accumulator -> (type of its states side by side, the variable that elements go to).
+        apart: CPU: blocks of lanes stay apart (columns form).
+        parts: CPU: the accumulators that are summed part by part.
+        ahead: CPU: statements that fetch what later rows read.
+        row_in, row_out, each_in: row values that the columns form reads from and writes to arrays,
+            as (type, name).
+        row_scalars, scalars, reductions, targets: what the statements were made of: scalars of the row and of every
+            element in their order, reductions in that of the accumulators, full-size stores by their number.
+    """
+
+    row: list[Statement] = field(default_factory=list)
+    each: list[Statement] = field(default_factory=list)
+    keep: list[tuple[str, str]] = field(default_factory=list)
+    stores: list[Statement] = field(default_factory=list)
+    accumulators: list[Accumulator] = field(default_factory=list)
+    cost: int = 0
+    lanes: dict[str, tuple[str, str]] = field(default_factory=dict)
+    apart: bool = False
+    parts: list[Accumulator] = field(default_factory=list)
+    ahead: list[str] = field(default_factory=list)
+    row_tile: bool = False  #: the columns form's row statements, and those of every element,
+    each_tile: bool = False  #: mention the tile's variable
+    column: bool = False  #: CUDA: its position along the row is needed
+    row_in: list[tuple[str, str]] = field(default_factory=list)
+    row_out: list[tuple[str, str]] = field(default_factory=list)
+    each_in: list[tuple[str, str]] = field(default_factory=list)
+    row_scalars: list[Scalar] = field(default_factory=list)
+    scalars: list[Scalar] = field(default_factory=list)
+    reductions: list[Reduction] = field(default_factory=list)
+    targets: list[int] = field(default_factory=list)
+
+
+class Plan:
+    """Distributes the scalars of a program over passes.
+
+    Attributes:
+        passes: the walks, and at the end one more whose row statements follow the last walk.
+        row_stores: stores of one value a row.
+        cached, places: the cache of a scalar that later walks need again, and its element.
+        caches: (type, name) of the caches that have memory of their own.
+        row_values: (type, name) of row values that outlive the block that computes them.
+
+    ``refused`` are scalars that must be computed again rather than kept; some are kept where the
+    last walk's results will lie, if these follow each other along ``in_results``.
+    """
+
+    def __init__(
+        self,
+        program: ScalarProgram,
+        writer: Writer,
+        keeps: bool,
+        kept: str,
+        refused: frozenset[Scalar] = frozenset(),
+        in_results: Var | None = None,
+    ) -> None:
+        self.program, self.writer, self.keeps, self.kept = program, writer, keeps, kept
+        self.refused, self.in_results = refused, in_results
+        self.reduced = set(program.reduced)
+        self.reduction_of = {r.result: r for r in program.reductions}
+        self.phase: dict[Scalar, int] = {}
+        for s in program.scalars:
+            before = max((self.phase[a] for a in _operands(s)), default=0)
+            self.phase[s] = before + (1 if s in self.reduction_of else 0)
+        self.passes: list[Pass] = []
+        self.cached: dict[Scalar, str] = {}
+        self.places: dict[Scalar, str] = {}
+        self.caches: list[tuple[str, str]] = []
+        self.row_stores = [
+            Statement("", writer.destination(k, s), writer.names[s.value])
+            for k, s in enumerate(program.stores)
+            if not self.is_full_store(s.value, s.offset.vars)
+        ]
+        self._build()
+
+    def is_full(self, s: Scalar) -> bool:
+        """True if ``s`` is computed for every element of a row."""
+        return bool(s.vars & self.reduced) and s not in self.reduction_of
+
+    def is_full_store(self, value: Scalar, used: frozenset[Var]) -> bool:
+        return self.is_full(value) or bool(used & self.reduced)
+
+    def _build(self) -> None:
+        targets = self._targets()
+        self.homes = self._homes(len(targets) - 1)
+        computed: set[Scalar] = set()
+        first: dict[Scalar, Pass] = {}
+        rows: list[list[Scalar]] = []
+        walks: list[list[Scalar]] = []
+        emitted: set[Scalar] = set()
+        for k, (reductions, stores) in enumerate([*targets, ([], [])]):
+            walk = Pass()
+            rows.append(self._row_scalars(k if k < len(targets) else 1 << 30, emitted))
+            walk.row_scalars = rows[-1]
+            walk.row = [st for s in rows[-1] if (st := self.writer.statement(s))]
+            order = self._walk_order([r.operand for r in reductions] + [s for s, _ in stores], computed)
+            for s in order:
+                if s in self.cached and s in computed:
+                    statement: Statement | None = Statement(s.dtype.compute, self.writer.names[s], self.places[s])
+                else:
+                    statement = self.writer.statement(s)
+                    first.setdefault(s, walk)
+                    walk.cost += s.node.prim.cost if s.op == "compute" and s.node is not None else 0
+                if statement:
+                    walk.each.append(statement)
+            walk.accumulators = [self._accumulator(r) for r in reductions]
+            walk.stores = [Statement("", text.name, self._stored(s)) for s, text in stores]
+            walk.scalars, walk.reductions = order, reductions
+            walk.targets = [
+                n
+                for n, store in enumerate(self.program.stores)
+                if self.is_full_store(store.value, store.offset.vars) and self.phase[store.value] == k
+            ]
+            walks.append(order + [r.operand for r in reductions] + [s for s, _ in stores])
+            computed.update(order)
+            self.passes.append(walk)
+        for s, place in self.places.items():
+            first[s].keep.append((place, self.writer.names[s]))
+        self._connect(rows, walks)
+
+    def _stored(self, s: Scalar) -> str:
+        """The name of what a store of ``s`` takes: it rounds to half precision itself."""
+        rounded = s.op == "compute" and s.node is not None and s.node.prim.name == "cast" and s.dtype.is_half
+        again = rounded and s not in self.cached and self.is_full(s.args[0])
+        return self.writer.names[s.args[0] if again else s]
+
+    def _targets(self) -> list[tuple[list[Reduction], list[tuple[Scalar, Statement]]]]:
+        """What each pass is walked for: reductions by the phase of their operand, then full stores."""
+        by_phase: dict[int, tuple[list[Reduction], list[tuple[Scalar, Statement]]]] = {}
+        for r in self.program.reductions:
+            by_phase.setdefault(self.phase[r.operand], ([], []))[0].append(r)
+        for k, store in enumerate(self.program.stores):
+            if self.is_full_store(store.value, store.offset.vars):
+                text = Statement("", self.writer.destination(k, store), self.writer.names[store.value])
+                by_phase.setdefault(self.phase[store.value], ([], []))[1].append((store.value, text))
+        return [by_phase.get(k, ([], [])) for k in range(max(by_phase, default=-1) + 1)]
+
+    def _homes(self, last: int) -> list[tuple[str, str]]:
+        """(type, place) of elements that only the last walk writes."""
+        if self.in_results is None:
+            return []
+        points = prod(v.extent for v in self.program.vars)
+        return [
+            (s.node.dtype.storage, self.writer.destination(k, s))
+            for k, s in enumerate(self.program.stores)
+            if self.is_full(s.value) and self.phase[s.value] == last and s.node.size == points
+            if s in self.writer.tiled or s.offset.coefficient(self.in_results) == 1
+        ]
+
+    def _keep(self, s: Scalar) -> bool:
+        """Find a place for ``s`` until a later walk; False if there is none."""
+        if s in self.cached:
+            return True
+        name = f"k{len(self.cached)}"
+        home = next((h for h in self.homes if h[0] == s.dtype.compute), None)
+        if home is not None:
+            self.homes.remove(home)
+            self.places[s] = home[1]
+        elif self.keeps:
+            self.caches.append((s.dtype.compute, name))
+            self.places[s] = f"{name}[{self.kept}]"
+        else:
+            return False
+        self.cached[s] = name
+        return True
+
+    def _row_scalars(self, phase: int, emitted: set[Scalar]) -> list[Scalar]:
+        """Scalars of the row that can be computed before pass ``phase`` and have not been."""
+        found = []
+        for s in self.program.scalars:
+            if s.op != "const" and s not in emitted and self.phase[s] <= phase and not self.is_full(s):
+                emitted.add(s)
+                found.append(s)
+        return found
+
+    def _walk_order(self, wanted: list[Scalar], computed: set[Scalar]) -> list[Scalar]:
+        """The full scalars a pass needs, in order; marks what is better kept than computed again."""
+        needed: set[Scalar] = set()
+        stack = [s for s in wanted if self.is_full(s)]
+        while stack:
+            s = stack.pop()
+            if s in needed:
+                continue
+            needed.add(s)
+            if s in computed and s not in self.refused and self._cost(s, 0) >= _RECOMPUTE and self._keep(s):
+                continue
+            stack.extend(a for a in _operands(s) if self.is_full(a))
+        return [s for s in self.program.scalars if s in needed]
+
+    def _cost(self, s: Scalar, depth: int) -> int:
+        """Scalar operations to compute ``s`` again from loads, counted up to the limit."""
+        if s.op == "load":  # on the CPU a row that was just read is in the first-level cache
+            return 2 if self.writer.target.name == "cpu" else _RECOMPUTE
+        if s.op != "compute":
+            return 0
+        if depth > 8:
+            return _RECOMPUTE
+        total = s.node.prim.cost if s.node is not None else 1
+        for a in s.args:
+            if self.is_full(a) and total < _RECOMPUTE:
+                total += self._cost(a, depth + 1)
+        return total
+
+    def _accumulator(self, r: Reduction) -> Accumulator:
+        name = r.node.prim.name
+        is_arg = name in ("argmax", "argmin")
+        last = self.program.reduced[-1]
+        step = r.position.coefficient(last) if is_arg else 0
+        origin = r.position + of_var(last) * -step + of_var(Var("at", last.extent)) * step
+        return Accumulator(
+            f"a{self.program.reductions.index(r)}",
+            _COMBINE[name],
+            r.operand.dtype.compute,
+            self.writer.names[r.operand],
+            self.writer.expr(r.position) if is_arg else "",
+            step,
+            self.writer.expr(origin) if is_arg else "",
+            r.position.const if is_arg else 0,
+            is_arg and _rises(r.position, self.program.reduced),
+            self.writer.names[r.result],
+            r.result.dtype.compute,
+        )
+
+    def _connect(self, rows: list[list[Scalar]], walks: list[list[Scalar]]) -> None:
+        """Note which row values cross from one block to another (only the columns form needs them)."""
+
+        def entry(s: Scalar) -> tuple[str, str]:
+            return s.dtype.compute, self.writer.names[s]
+
+        def row_operands(block: list[Scalar]) -> list[Scalar]:
+            used = dict.fromkeys(
+                a for s in block for a in (*_operands(s), s) if a.op != "const" and not self.is_full(a)
+            )
+            return list(used)
+
+        crossing: dict[Scalar, None] = {}
+        stored = [s.value for s in self.program.stores if not self.is_full_store(s.value, s.offset.vars)]
+        for k, walk in enumerate(self.passes):
+            own = {s for s in rows[k] if s.op != "reduction"}  # results come from the walk before
+            last = k == len(self.passes) - 1
+            incoming = [s for s in row_operands([*rows[k], *(stored if last else [])]) if s not in own]
+            walk.row_in = [entry(s) for s in incoming]
+            used = row_operands(walks[k])
+            walk.each_in = [entry(s) for s in used]
+            crossing.update(dict.fromkeys([*incoming, *used]))
+        for k, walk in enumerate(self.passes):
+            walk.row_out = [entry(s) for s in rows[k] if s in crossing and s.op != "reduction"]
+        self.row_values = [entry(s) for s in crossing]
+
+
+def _operands(s: Scalar) -> list[Scalar]:
+    """What ``s`` is computed from, positions read at run time included."""
+    found = list(s.args)
+    expressions = [s.offset] if s.offset is not None else []
+    for e in [*expressions, *(c.expr for c in s.conditions)]:
+        found += _opaque(e)
+    return found
+
+
+def _rises(e: Expr, variables: list[Var]) -> bool:
+    """True if ``e`` only grows while the variables, outermost first, count up."""
+    span = 0
+    for v in reversed(variables):
+        if v.extent > 1 and e.coefficient(v) <= span:
+            return False
+        span += e.coefficient(v) * (v.extent - 1)
+    return e.affine
+
+
+def _opaque(e: Expr) -> list[Scalar]:
+    found: list[Scalar] = []
+    for atom, _ in e.terms:
+        if isinstance(atom, Opaque):
+            found.append(atom.value)
+        elif isinstance(atom, (Quotient, Remainder)):
+            found += _opaque(atom.expr)
+    return found

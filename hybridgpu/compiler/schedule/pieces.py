@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs over a part of their domain.
+
+A join or a pad tests at every element which of its parts the element belongs to. Where such a test
+depends on one loop variable alone, it changes at a few known values of it: between two of them the
+answer is known, what is not reached disappears, and so does the test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .indexing import Condition, Expr, Opaque, Var, const, substitute
+from .scalar import Scalar, ScalarProgram, Store
+
+__all__ = ["live", "only_moved", "restrict", "turns"]
+
+
+def turns(program: ScalarProgram, var: Var) -> list[int]:
+    """The values of ``var``, in order, at which a condition on it alone becomes true or false."""
+    found = set()
+    for s in program.scalars:
+        for expr, bound in s.conditions:
+            if len(expr.terms) != 1 or expr.terms[0][0] is not var:
+                continue
+            step = expr.terms[0][1]
+            for limit in (0, bound):  # the first value beyond which step * var + const >= limit changes
+                gap = limit - expr.const
+                found.add(-(-gap // step) if step > 0 else gap // step + 1)
+    return sorted(k for k in found if var.low < k <= var.high)
+
+
+def restrict(
+    program: ScalarProgram, var: Var, begin: int, end: int, keep: bool = True
+) -> tuple[ScalarProgram, Var | None]:
+    """``program`` where ``begin <= var < end``, and the variable that takes the place of ``var``.
+
+    Scalars that are the same there as everywhere stay the objects they are. Of a single value there is
+    no variable unless ``keep``.
+    """
+    part = Var(var.name, end - begin, begin) if keep or end - begin > 1 else None
+    table = {var: Expr(((part, 1),)) if part else const(begin)}
+    made: dict[Scalar, Scalar] = {}
+    loads: dict[object, Scalar] = {}
+    reads: dict[Scalar, Opaque] = {}
+
+    def opaque(atom: Opaque) -> Expr:
+        new = made[atom.value]
+        if new is not atom.value:
+            atom = reads.setdefault(new, Opaque(new, atom.low, atom.high))
+        return Expr(((atom, 1),))
+
+    def renew(e: Expr) -> Expr:
+        return substitute(e, table, opaque) if e.terms else e
+
+    for s in program.scalars:
+        new = made[s] = _restricted(s, made, renew, part, var)
+        if new.op == "load":  # loads under several conditions may have become one
+            known = loads.setdefault((new.node, new.offset, new.conditions), new)
+            made[s] = s if new is s else known
+    stores = [Store(t.node, made[t.value], renew(t.offset)) for t in program.stores]
+    variables = [v for v in (part if v is var else v for v in program.vars) if v]
+    scalars = live(list(dict.fromkeys(made.values())), stores)
+    return ScalarProgram(scalars, [], stores, variables, []), part
+
+
+def _restricted(
+    s: Scalar, made: dict[Scalar, Scalar], renew: Callable[[Expr], Expr], part: Var | None, var: Var
+) -> Scalar:
+    if var not in s.vars:
+        return s
+    used = s.vars - {var} | ({part} if part else frozenset())
+    args = tuple(made[a] for a in s.args)
+    if s.op == "compute":
+        if s.node is None and args[0].op == "const":
+            return args[1] if args[0].value else args[2]
+        known = frozenset[Var]().union(*(a.vars for a in args))
+        return Scalar("compute", s.dtype, args, s.node, vars=known)
+    conditions = tuple(c for c in (Condition(renew(e), bound) for e, bound in s.conditions) if not c.always)
+    if any(c.never for c in conditions):
+        return Scalar("const", s.dtype, value=False if s.op == "inside" else 0)
+    if s.op == "inside":
+        if not conditions:
+            return Scalar("const", s.dtype, value=True)
+        used = frozenset[Var]().union(*(c.expr.vars for c in conditions))
+    return Scalar(s.op, s.dtype, args, s.node, s.value, None if s.offset is None else renew(s.offset), conditions, used)
+
+
+def live(scalars: list[Scalar], stores: list[Store]) -> list[Scalar]:
+    """Those of ``scalars`` that a store needs, in their order."""
+    wanted: set[Scalar] = set()
+    stack = [t.value for t in stores]
+    for t in stores:
+        stack += _read(t.offset)
+    while stack:
+        s = stack.pop()
+        if s in wanted:
+            continue
+        wanted.add(s)
+        stack += s.args
+        for e in (s.offset, *(c.expr for c in s.conditions)):
+            if e is not None:
+                stack += _read(e)
+    return [s for s in scalars if s in wanted]
+
+
+def _read(e: Expr) -> list[Scalar]:
+    """The scalars that hold the run-time positions in ``e``."""
+    found: list[Scalar] = []
+    for atom, _ in e.terms:
+        if isinstance(atom, Opaque):
+            found.append(atom.value)
+        elif not isinstance(atom, Var):
+            found += _read(atom.expr)
+    return found
+
+
+def only_moved(program: ScalarProgram) -> set[Scalar]:
+    """Half-precision scalars that are loaded, chosen and stored but never computed with.
+
+    They need not become floats on their way.
+    """
+    moved = {s for s in program.scalars if s.dtype.is_half and (s.op == "load" or (s.op == "compute" and not s.node))}
+    stores: dict[Scalar, bool] = {}
+    for t in program.stores:
+        stores[t.value] = stores.get(t.value, True) and t.node.dtype == t.value.dtype
+    moved = {s for s in moved if stores.get(s, True)}
+    changed = True
+    while changed:
+        before = len(moved)
+        for s in reversed(program.scalars):
+            if s not in moved:  # what computes needs floats
+                moved.difference_update(a for a in s.args if a.dtype.is_half)
+            elif s.op == "compute" and not all(a in moved or a.op == "const" for a in s.args[1:]):
+                moved.discard(s)
+        changed = len(moved) != before
+    return moved

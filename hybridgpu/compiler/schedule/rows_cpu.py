@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels with reductions on the CPU: what their templates see."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from .indexing import Expr, Var, of_var
+from .kernel import Writer, address, mentioned
+from .passes import Accumulator, Plan
+from .scalar import Scalar, ScalarProgram, Store
+
+__all__ = ["TILE", "fill_columns", "fill_inner", "kept_at", "tile_rows"]
+
+TILE = 64  #: rows of a tile
+_VECTOR = 16  #: rows of up to so many elements are turned, a tile of them at a time, to lie side by side, …
+_SHORT = 63  #: … and of up to so many that are no multiple: vectors would be filled in part
+_LANES = 64  #: states of one reduction: four vectors hide the latency of an addition
+_MOST_LANES = 128  #: … or so many, where they divide a row and 64 do not
+_CHEAP = 8  #: operations of an element up to which GCC may take two rows of columns at once: states are read once
+_PART = 64  #: elements that a state of a sum takes in before it is added to another, which bounds the rounding error
+_COLUMNS = 256  #: columns that are walked together, half as many if several times: states in the first-level cache
+_NEAR = 16 * 1024  #: bytes of rows that are fetched ahead into the first-level cache, …
+_FAR = 256 * 1024  #: … and into the second; longer rows are left to the hardware
+_AHEAD = 4096  #: bytes between a row in work and the one fetched ahead
+
+
+def kept_at(program: ScalarProgram, tile: int) -> str:
+    """Where a row's cache holds the element of the loop variables; in a tile of rows, that of row ``j``."""
+    return f"({linear(program.reduced)}) * {tile} + j" if tile else linear(program.reduced)
+
+
+def fill_inner(program: ScalarProgram, rows: list[Var], plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fields and choice of the form whose lanes share a row."""
+    last = program.reduced[-1]
+    size = _lanes(last.extent)
+    outer = program.reduced[:-1]
+    blocks = -(-last.extent // size)
+    # a sum of sums: within a part, and of the parts
+    part = size * _PART if blocks > _PART or (blocks > 1 and prod(v.extent for v in outer) > 1) else 0
+    _note_lanes(program, plan, size, part)
+    _fetch_ahead(program, rows, plan)
+    begin, end = "0", str(last.extent)
+    if part:
+        begin, end = "part", f"{last.extent} - part < {part} ? {last.extent} : part + {part}"
+    fields = {
+        "rows": [(v.name, v.extent) for v in rows],
+        "reduced": [(v.name, v.extent) for v in outer],
+        "tile": last.name,
+        "tile_begin": begin,
+        "tile_end": end,
+        "tile_size": size,
+        "part": part,
+        "extent": last.extent,
+        "count": str(size) if last.extent % size == 0 else f"{last.extent} - at < {size} ? {last.extent} - at : {size}",
+    }
+    return fields, {"tile": size}
+
+
+def fill_columns(
+    program: ScalarProgram, rows: list[Var], plan: Plan, tile: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fields and choice of the form whose lanes are rows; ``tile``: how many, if their elements are turned."""
+    last = rows[-1]
+    runtime = len(rows) == 1
+    size = tile or _columns(last, len(plan.passes) - 1, runtime)
+    end = "end" if runtime else str(last.extent)
+    first = program.reduced[0]
+    # a sum of sums, as above; the outermost loop is taken in parts
+    part = _PART if first.extent > _PART else 0
+    _note_lanes(program, plan, size, part)
+    for w in plan.passes:
+        stores = plan.row_stores if w is plan.passes[-1] else []
+        w.apart = w.cost > _CHEAP
+        w.row_tile = last.name in mentioned([*w.row, *stores])
+        w.each_tile = last.name in mentioned([*w.each, *w.stores, *w.keep, *(a.position for a in w.accumulators)])
+    fields = {
+        "rows": [(v.name, v.extent) for v in rows[:-1]],
+        "first": first.name,
+        "first_extent": first.extent,
+        "part": part,
+        "reduced": [(v.name, v.extent) for v in program.reduced[1:]],
+        "tile": last.name,
+        "tile_begin": "begin" if runtime else "0",
+        "tile_end": end,
+        "tile_size": size,
+        "count": str(size) if not runtime and last.extent % size == 0 else f"{end} - at < {size} ? {end} - at : {size}",
+    }
+    return fields, {"tile": size}
+
+
+def tile_rows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dict[str, Any] | None:
+    """Turn a tile of short rows, so that neighbours in memory become neighbours in lanes.
+
+    Returns:
+        the fields ``tile_in`` and ``tile_out`` (element type, copy, where it is from or goes), with the loads
+        and stores of ``writer`` led to the copies; None if the elements do not lie so.
+    """
+    width, row = prod(v.extent for v in program.reduced), rows[-1] if rows else None
+    loads = [s for s in program.scalars if s.op == "load" and s.vars & set(program.reduced)]
+    if row is None or not loads or width < 2 or width > (_SHORT if width % _VECTOR else _VECTOR):
+        return None
+    if len(rows) > 1 and row.extent < TILE // 4:  # (how many there are of the outermost is an argument)
+        return None
+    into: dict[tuple[str, str], str] = {}
+    found: dict[Scalar | Store, str] = {}
+    turned = False
+    at = of_var(Var("at", row.extent)) * width
+    element = f"[{kept_at(program, TILE)}]"
+    for s in loads:
+        assert s.offset is not None and s.node is not None
+        if not s.offset.affine:  # walks of a tile compute rows that are not there, too: positions would be anything
+            return None
+        if s.offset.coefficient(row) in (0, 1):
+            continue
+        start = _start(program, s.offset, row, width)
+        if start is None or s.conditions:
+            return None
+        key = (s.node.dtype.storage, address(writer.pointers[s.node], writer.expr(start + at)))
+        found[s] = into.setdefault(key, f"t{len(into)}") + element
+        turned = True
+    out = []
+    for k, store in enumerate(program.stores):
+        if not store.offset.vars & set(program.reduced) or store.offset.coefficient(row) == 1:
+            continue
+        start = _start(program, store.offset, row, width)
+        if start is None:
+            return None
+        out.append((store.node.dtype.storage, f"o{k}", address(f"y{k}", writer.expr(start + at))))
+        found[store] = f"o{k}{element}"
+    if not turned:
+        return None
+    writer.tiled |= found
+    return {"tile_in": [(t, name, at) for (t, at), name in into.items()], "tile_out": out}
+
+
+def _start(program: ScalarProgram, offset: Expr, row: Var, width: int) -> Expr | None:
+    """What is left of the offset at the first element of the first row; None if rows do not follow each other."""
+    step = width
+    e = offset + of_var(row) * -width
+    for v in program.reduced:
+        step //= v.extent
+        e = e + of_var(v) * -step
+    return None if e.vars & {row, *program.reduced} or not e.affine else e
+
+
+def _lanes(extent: int) -> int:
+    """States side by side; a multiple of a vector that divides the row, if there is one."""
+    if extent <= _LANES or extent % _LANES == 0:
+        return min(_LANES, extent)
+    return next((n for n in range(_MOST_LANES, 31, -_VECTOR) if extent % n == 0), _LANES)
+
+
+def _columns(row: Var, walks: int, runtime: bool) -> int:
+    """Rows side by side; two sizes, so that texts depend little on an extent that is an argument."""
+    size = _COLUMNS if walks == 1 else _COLUMNS // 2
+    size = size if row.extent > _LANES else _LANES
+    return size if runtime else min(size, row.extent)
+
+
+def _note_lanes(program: ScalarProgram, plan: Plan, size: int, part: int) -> None:
+    """The types of the reductions' states, and which of them are taken in parts."""
+    total = prod(v.extent for v in program.reduced)
+    for w in plan.passes:
+        w.parts = [a for a in w.accumulators if part and a.combine == "Sum" and a.type in ("float", "double")]
+        for a in w.accumulators:
+            w.lanes[a.name] = (_lane_type(a, size, total), f"part_{a.name}" if a in w.parts else a.name)
+
+
+def _lane_type(a: Accumulator, size: int, total: int) -> str:
+    if not a.position:
+        return f"hg::Lanes<hg::{a.combine}<{a.type}>, {a.type}, {size}>"
+    position = "int" if total < 1 << 31 else "long long"
+    flags = ", ".join(str(x).lower() for x in (a.combine == "ArgMax", a.rising))
+    return f"hg::ArgLanes<{a.type}, {position}, {flags}, {size}>"
+
+
+def _fetch_ahead(program: ScalarProgram, rows: list[Var], plan: Plan) -> None:
+    """Let the walk that computes most fetch what comes next; a single walk is served well by the hardware."""
+    walks = plan.passes[:-1]
+    if len(walks) < 2:
+        return
+    busiest = max(walks, key=lambda w: (w.cost, walks.index(w)))
+    row, last = rows[-1], program.reduced[-1]
+    at = of_var(Var("at", last.extent))
+    for s in program.scalars:
+        if s.op != "load" or s.conditions or s.offset is None or s.node is None or not s.offset.affine:
+            continue
+        nbytes = last.extent * s.dtype.size
+        step = s.offset.coefficient(row)
+        if s.offset.coefficient(last) != 1 or step <= 0 or nbytes > _FAR:
+            continue
+        distance = step * max(1, _AHEAD // nbytes)
+        place = address(plan.writer.pointers[s.node], plan.writer.expr(s.offset + of_var(last) * -1 + at + distance))
+        busiest.ahead.append(f"hg::ahead<{'true' if nbytes <= _NEAR else 'false'}>({place}, count);")
+
+
+def linear(variables: list[Var]) -> str:
+    """The row-major position of the variables as C text."""
+    text = variables[0].name
+    for v in variables[1:]:
+        text = f"({text}) * {v.extent} + {v.name}"
+    return text

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels with reductions on CUDA: from the passes over a row to what the templates see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from ..ir.graph import Node
+from .cuda_choice import Form, Work, choose_columns, choose_rows, kept_values
+from .cuda_spans import Block, Spans, choose_vector, kept_type
+from .indexing import Expr, Var
+from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, mentioned, summary, traffic
+from .passes import Accumulator, Plan
+from .scalar import Scalar, ScalarProgram
+
+__all__ = ["cuda_kernel"]
+
+
+@dataclass
+class Walk:
+    """One walk over a row as a template sees it.
+
+    Attributes:
+        row: statements of the row before it.
+        before: the same for rows side by side.
+        first: the variable with the position of a span's first element ('' if nothing needs it), and what follows
+            from it.
+        inner, before_inner: the variable along a span, where statements mention it.
+        block, accumulators: of an element.
+        row_in, row_out, each_in: row values that cross from block to block, as (type, name).
+    """
+
+    row: list[Statement]
+    before: Block
+    first: str
+    coordinates: list[Statement]
+    inner: str
+    before_inner: str
+    block: Block
+    accumulators: list[Accumulator]
+    row_in: list[tuple[str, str]] = field(default_factory=list)
+    row_out: list[tuple[str, str]] = field(default_factory=list)
+    each_in: list[tuple[str, str]] = field(default_factory=list)
+
+
+def cuda_kernel(program: ScalarProgram, writer: Writer, rows: list[Var], columns: bool, members: list[Node]) -> Kernel:
+    """The kernel of a group with reductions."""
+    outputs = [s.node for s in program.stores]
+    var = rows[-1] if columns else program.reduced[-1]
+    vector, anchor = choose_vector(program, var, ragged=not columns and len(program.reduced) == 1)
+    plan, form = _choose(program, writer, rows, columns, vector, anchor)
+    inside = None if columns else frozenset(program.reduced)
+    spans = Spans(writer, var, vector, anchor, inside)
+    make = _columns if columns else _rows
+    fields, launch = make(program, plan, form, spans, rows)
+    read, written = traffic(program)
+    again = _read_again(program, plan, rows)
+    full = any(walk.targets for walk in plan.passes)
+    choice: dict[str, Any] = {
+        "form": "columns" if columns else "rows",
+        "width": fields["width"],
+        "threads": form.threads,
+        "team": form.team,
+        "vector": vector,
+        "steps": form.steps,
+    }
+    if form.cluster > 1:
+        choice["cluster"] = form.cluster
+    if again:
+        choice["read_again"] = again
+    return Kernel(
+        kind="rows" if full else "reduce",
+        template=f"cuda/{'columns' if columns else 'rows'}.j2",
+        summary=summary(members),
+        fields=fields | {"pointers": writer.pointer_list(outputs)},
+        inputs=writer.inputs,
+        outputs=outputs,
+        extents=(rows[0].extent,),
+        headers=(*headers(program), "reduce.h"),
+        members=members,
+        launch=launch,
+        choice={**choice, "why": form.why},
+        bytes_read=read + again,
+        bytes_written=written,
+    )
+
+
+def _choose(
+    program: ScalarProgram, writer: Writer, rows: list[Var], columns: bool, vector: int, anchor: Expr | None
+) -> tuple[Plan, Form]:
+    """The passes and the form. What has no place on chip is refused, and the passes are planned again without it."""
+    refused: frozenset[Scalar] = frozenset()
+    while True:
+        plan = Plan(program, writer, True, "", refused)
+        work = _work(program, plan, rows, vector, anchor is not None)
+        if columns:
+            form = choose_columns(work, writer.target, rows[-1].extent if len(rows) == 1 else work.rows)
+        else:
+            form = choose_rows(work, writer.target)
+        if not form.refused:
+            return plan, form
+        refused |= form.refused
+
+
+def _work(program: ScalarProgram, plan: Plan, rows: list[Var], vector: int, ragged: bool) -> Work:
+    width = prod(v.extent for v in program.reduced)
+    count = prod(v.extent for v in rows)
+    streamed = {
+        s.node: s.node.dtype.size for s in program.scalars if s.op == "load" and s.node and _is_stream(s, rows, program)
+    }
+    walks = [w for w in plan.passes if w.scalars or w.accumulators or w.targets]
+    return Work(
+        rows=count,
+        width=width,
+        vector=vector,
+        ragged=ragged,
+        read=sum(streamed.values()),
+        written=sum(program.stores[n].node.dtype.size for w in walks for n in w.targets),
+        walks=len(walks),
+        merges=sum(bool(w.accumulators) for w in walks),
+        state=sum(_state_size(r.operand, r.node) for w in walks for r in w.reductions),
+        operations=sum(s.node.prim.cost if s.node and s.op == "compute" else 1 for w in walks for s in w.scalars),
+        kept=kept_values(plan),
+        again=_read_again(program, plan, rows) // (count * width),
+        arrays=len({s.node for s in program.scalars if s.op == "load" and s.vars & set(program.reduced)}),
+        double=any(s.dtype.is_float and s.dtype.size == 8 for s in program.scalars),
+    )
+
+
+def _is_stream(s: Scalar, rows: list[Var], program: ScalarProgram) -> bool:
+    """True if a load brings other elements from memory for other rows, so that caches do not hold them."""
+    if len(rows) == 1 and rows[0].extent == 1:
+        return bool(s.vars & set(program.reduced))
+    return bool(s.vars & set(program.reduced)) and bool(s.vars & set(rows))
+
+
+def _state_size(operand: Scalar, node: Node) -> int:
+    size = max(4, operand.dtype.size) if operand.dtype.is_float else operand.dtype.size
+    return 16 if node.prim.name in ("argmax", "argmin") else size
+
+
+def _read_again(program: ScalarProgram, plan: Plan, rows: list[Var]) -> int:
+    """Bytes that walks read from memory once more, because nothing on chip had room for them."""
+    total = 0
+    for s in program.scalars:
+        if s.op != "load" or s in plan.cached or not _is_stream(s, rows, program):
+            continue
+        times = sum(s in w.scalars for w in plan.passes)
+        assert s.node is not None
+        total += max(0, times - 1) * min(s.node.size, prod(v.extent for v in s.vars)) * s.node.dtype.size
+    return total
+
+
+# -- what the templates see
+
+
+def _rows(
+    program: ScalarProgram, plan: Plan, form: Form, spans: Spans, rows: list[Var]
+) -> tuple[dict[str, Any], Launch]:
+    """Rows that are contiguous: a team of threads has one."""
+    vector, width = spans.vector, prod(v.extent for v in program.reduced)
+    inner_rows = prod(v.extent for v in rows[1:])
+    teams = form.threads // form.team
+    single = len(program.reduced) == 1
+    first = spans.base if single else "c_0"
+    after = coordinates([*program.reduced[:-1], Var(spans.base, spans.var.extent)], first) if not single else []
+    places = _names(plan, form)
+    partial = form.cluster * form.steps * form.team * vector != width or spans.anchor is not None
+    walks = []
+    for walk in plan.passes[:-1]:
+        block = spans.walk(plan, walk, places, f"step * {vector} + j", form.team * vector)
+        inside = mentioned([*block.each, *block.direct, *(a.position for a in walk.accumulators)])
+        inner = spans.var.name if spans.var.name in inside or spans.anchor is not None else ""
+        used = inside | mentioned(list(block.texts())) | ({spans.base} if inner else set())
+        index = [c for c in after if c.name in used]
+        walks.append(
+            Walk(
+                row=walk.row,
+                before=Block(),
+                first=first if partial or index or first in used else "",
+                coordinates=index,
+                inner=inner,
+                before_inner="",
+                block=block,
+                accumulators=walk.accumulators,
+            )
+        )
+    fields = _common(program, plan, form, spans, walks, places) | {
+        "team": form.team,
+        "lanes": min(form.team, 32),
+        "warps": form.team // 32,
+        "teams": teams,
+        "cluster": form.cluster,
+        "guarded": 1 < form.team < form.threads,
+        "inner_rows": inner_rows,
+        "row": rows[0].name if len(rows) == 1 else "r",
+        "position": _position(form, vector, spans.shifted),
+        "partial": partial,
+        "ragged": spans.anchor is not None,
+        "anchor": spans.writer.expr(spans.anchor) if spans.anchor is not None and spans.shifted else "",
+        "part_shape": f"[{form.threads // 32}]",
+        "parts": [a for w in walks for a in w.accumulators] if form.team > 32 else [],
+        "row_stores": plan.row_stores,
+        "again": form.team > 32 and sum(bool(w.accumulators) for w in walks) == 1,
+    }
+    texts: list[object] = [*plan.row_stores, fields["anchor"]]
+    for p in plan.passes:
+        texts += p.row
+    for w in walks:
+        texts += [*w.block.texts(), *(a.position for a in w.accumulators)]
+    used = mentioned(texts)
+    index = coordinates(rows, "r") if len(rows) > 1 else []
+    fields["row_index"] = [s for s in index if s.name in used]
+    fields["reads_row"] = fields["row"] in used or bool(fields["row_index"])
+    if form.cluster > 1:
+        launch = Launch(form.threads, extent=0, scale=inner_rows * form.cluster, per_block=1, shared=form.shared)
+    else:
+        limit = 2048 // form.threads * 8
+        launch = Launch(form.threads, 0, inner_rows, per_block=teams, limit=limit, shared=form.shared)
+    return fields, launch
+
+
+def _columns(
+    program: ScalarProgram, plan: Plan, form: Form, spans: Spans, rows: list[Var]
+) -> tuple[dict[str, Any], Launch]:
+    """Rows that are neighbours in memory: a thread has a span of them and every so many-th element."""
+    vector, width = spans.vector, prod(v.extent for v in program.reduced)
+    inner_rows = prod(v.extent for v in rows[1:])
+    single = len(program.reduced) == 1
+    column = program.reduced[0].name if single else "c"
+    places = _names(plan, form)
+    after = coordinates(program.reduced, column) if not single else []
+    partial = form.steps * form.team != width
+    tile = spans.var.name
+    walks = []
+    stored = [(n, s) for n, s in enumerate(program.stores) if not plan.is_full_store(s.value, s.offset.vars)]
+    for walk in plan.passes[:-1]:
+        block = spans.walk(plan, walk, places, f"step * {vector} + j", form.threads * vector)
+        before = spans.rows(walk.row_scalars, [])
+        inside = mentioned([*block.each, *block.direct, *(a.position for a in walk.accumulators)])
+        used = inside | mentioned(list(block.texts()))
+        index = [c for c in after if c.name in used]
+        walks.append(
+            Walk(
+                row=[],
+                before=before,
+                first=column if partial or index or column in used else "",
+                coordinates=index,
+                inner=tile if tile in inside else "",
+                before_inner=tile if tile in mentioned(before.each) else "",
+                block=block,
+                accumulators=walk.accumulators,
+                row_in=walk.row_in,
+                row_out=walk.row_out,
+                each_in=walk.each_in,
+            )
+        )
+    last = spans.rows(plan.passes[-1].row_scalars, stored)
+    fields = _common(program, plan, form, spans, walks, places) | {
+        "across": form.across,
+        "down": form.team,
+        "inner_rows": inner_rows,
+        "row": f"{tile}_0" if len(rows) == 1 else "r",
+        "tile": tile,
+        "position": f"step * {form.team} + down" if form.team > 1 else "step",
+        "partial": partial,
+        "part_shape": f"[{form.team}][{vector}][{form.across}]",
+        "parts": [a for w in walks for a in w.accumulators] if form.team > 1 else [],
+        "row_values": plan.row_values,
+        "after": last,
+        "after_inner": tile if tile in mentioned([*last.each, *last.direct]) else "",
+        "stores_rows": bool(stored),
+        "again": form.team > 1 and sum(bool(w.accumulators) for w in walks) == 1,
+    }
+    texts: list[object] = list(last.texts())
+    inner = bool(fields["after_inner"])
+    for w in walks:
+        texts += [*w.before.texts(), *w.block.texts(), *(a.position for a in w.accumulators)]
+        inner = inner or bool(w.inner or w.before_inner)
+    used = mentioned(texts) | ({spans.base} if inner else set())
+    index = coordinates([*rows[:-1], Var(spans.base, spans.var.extent)], "r") if len(rows) > 1 else []
+    fields["row_index"] = [s for s in index if s.name in used]
+    limit = max(1, 2048 // form.threads) * 8
+    return fields, Launch(form.threads, 0, inner_rows, per_block=form.across * vector, limit=limit, shared=form.shared)
+
+
+def _common(
+    program: ScalarProgram, plan: Plan, form: Form, spans: Spans, walks: list[Walk], places: dict[Scalar, str]
+) -> dict[str, Any]:
+    width = prod(v.extent for v in program.reduced)
+    sizes = [s.node.size for s in program.scalars if s.op == "load" and s.node] + [s.node.size for s in program.stores]
+    total = prod(v.extent for v in program.vars)
+    held = {s: place for s, place in form.places.items() if place != "registers"}
+    return {
+        "threads": form.threads,
+        "width": width,
+        "vector": spans.vector,
+        "steps": form.steps,
+        "items": form.steps * spans.vector,
+        "unroll": "HG_UNROLL" if form.steps <= form.unroll else f"#pragma unroll {form.unroll}",
+        "index_type": "int" if 2 * max([total, *sizes]) < 1 << 31 else "long long",
+        "walks": walks,
+        "last": plan.passes[-1],
+        "held": [{"type": kept_type(s), "name": places[s], "offset": at} for s, at in held.items()],
+        "arrays": [(kept_type(s), plan.cached[s]) for s, place in form.places.items() if place == "registers"],
+    }
+
+
+def _names(plan: Plan, form: Form) -> dict[Scalar, str]:
+    """Where a thread's part of every kept value begins: 'registers' or a pointer into shared memory."""
+    return {s: p if isinstance(p, str) else f"m_{plan.cached[s]}" for s, p in form.places.items()}
+
+
+def _position(form: Form, vector: int, shifted: bool) -> str:
+    """The position of a span's first element along the row."""
+    text = f"step * {form.team} + lane" if form.team > 1 else "step"
+    if vector > 1:
+        text = f"({text}) * {vector}" if form.team > 1 else f"step * {vector}"
+    if form.cluster > 1:
+        text = f"rank * {form.steps * form.team * vector} + {text}"
+    return f"{text} - shift" if shifted else text

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work on an array happens with the array's device as the current one, whichever that was."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from ..backends.devices import device_of
+from ..context import Context
+from .array import NDArray, wrap
+
+__all__ = ["on_its_device", "zeros_on"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def on_its_device(function: _Function) -> _Function:
+    """Wrap a function of an array, its first argument, so that it runs on the array's device."""
+
+    @functools.wraps(function)
+    def placed(x: Any, *args: Any, **kwargs: Any) -> Any:
+        device = device_of(x._type.ctx)
+        if device.elsewhere():
+            with device.current():
+                return function(x, *args, **kwargs)
+        return function(x, *args, **kwargs)
+
+    return cast("_Function", placed)
+
+
+def zeros_on(ctx: Context, shape: tuple[int, ...], dtype: Any) -> NDArray:
+    """An array of zeros; ``dtype`` is NumPy's."""
+    device = device_of(ctx)
+    with device.current():
+        return wrap(device.xp.zeros(shape, dtype), ctx)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prepared calls: a block's last call, repeated with almost no Python.
+
+A prepared call checks that its arguments have the types of the last call, that training is as it was and that no
+parameter has moved; then it needs an output, the addresses, and one foreign call (on a GPU: one for each kernel, or
+for each CUDA graph). Anything else goes the general way.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .. import recording
+from ..ndarray.array import ArrayType, NDArray
+from .epoch import epoch
+from .pool import DevicePool, OutputPool
+from .program import Compiled
+
+if TYPE_CHECKING:
+    from .cached_op import CachedOp
+
+__all__ = ["prepare"]
+
+_ALIGNED = 15  #: bits of an address that kernels want to be zero
+
+
+def prepare(
+    op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Callable[..., Any]
+) -> Callable[..., Any] | None:
+    """A function that repeats a call, or None where there is none.
+
+    Only single results so far, of graphs that read all their arguments, draw nothing and change no state.
+    """
+    program = made.program
+    if (
+        program is None
+        or made.draws
+        or made.writes
+        or len(made.outputs) != 1
+        or not set(range(len(op.data))).issubset(s for s in op.sources if isinstance(s, int))
+    ):
+        return None
+    if program.target == "cuda":
+        return _on_device(op, types, training, made, slow)
+    if getattr(made.loaded, "single", None) is None:
+        return None
+    return _on_host(op, types, training, made, slow)
+
+
+def _on_host(
+    op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Every name that a call uses is a local of this function."""
+    state, born = recording.state, epoch[0]  # before the parameters are looked at, which another thread may move
+    loaded = made.loaded
+    entry, table = loaded.single, loaded.table
+    wanted = {s: t for s, t in zip(op.sources, types, strict=True) if isinstance(s, int)}
+    ctx = wanted[0].ctx
+    params = [op.sources[k].data(ctx) for k in sorted(op.fixed)]
+    pointers = loaded.pointers([p.address for p in params])
+    fixed = ctypes.addressof(pointers)
+    arguments = [s for s in op.sources if isinstance(s, int)]
+    pool = OutputPool(made.outputs[0], ctx)
+    take = pool.take
+    free, release = loaded._free, loaded.release
+    has_arena = bool(made.program and made.program.arena_bytes)
+    make_arena = loaded.arena
+    keep = (pointers, params)
+
+    if len(op.data) == 1 and arguments == [0] and not has_arena:
+        only = wanted[0]
+
+        def call_one(*args: Any) -> Any:
+            if len(args) == 1:
+                x = args[0]
+                if (
+                    x.__class__ is NDArray
+                    and x._type is only
+                    and epoch[0] == born
+                    and state.training is training
+                    and not state.recording
+                ):
+                    y = take()
+                    entry(0, table, fixed, x._address or x.address, y._address)
+                    return y
+            return slow(args)
+
+        call_one.keep = keep  # type: ignore[attr-defined]
+        return call_one
+
+    count = len(op.data)
+    in_order = [wanted[k] for k in range(count)]
+
+    def call_several(*args: Any) -> Any:
+        if len(args) == count and epoch[0] == born and state.training is training and not state.recording:
+            for x, t in zip(args, in_order):
+                if x.__class__ is not NDArray or x._type is not t:
+                    return slow(args)
+            y = take()
+            addresses = [args[k]._address or args[k].address for k in arguments]
+            arena = (free.pop() if free else make_arena()) if has_arena else (None, 0)
+            entry(arena[1], table, fixed, *addresses, y._address)
+            if has_arena:
+                release(arena)
+            return y
+        return slow(args)
+
+    call_several.keep = keep  # type: ignore[attr-defined]
+    return call_several
+
+
+class _Ready(threading.local):
+    """For each stream of a thread: how the program runs there, and where outputs come from."""
+
+    def __init__(self) -> None:
+        self.streams: dict[int, tuple[Callable[..., None], Callable[[], NDArray]]] = {}
+
+
+_STREAMS = 8  #: that a prepared call remembers in each thread
+
+
+def _on_device(
+    op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Callable[..., Any]
+) -> Callable[..., Any] | None:
+    """As on the host. Everything happens on the current stream; outputs come from a pool of thread and stream."""
+    state, born = recording.state, epoch[0]
+    loaded, program, device = made.loaded, made.program, made.device
+    assert program is not None
+    wanted = {s: t for s, t in zip(op.sources, types, strict=True) if isinstance(s, int)}
+    ctx = wanted[0].ctx
+    params = {k: op.sources[k].data(ctx) for k in sorted(op.fixed)}
+    addresses = [params[k].address for k in sorted(program.fixed)]
+    if any(a & _ALIGNED for a in addresses):
+        return None
+    bound = loaded.bind(tuple(addresses))
+    arguments = [op.sources[k] for k in loaded.layout.moving]
+    libraries = bool(loaded.layout.libraries)
+    stream, ready, current = loaded.driver.stream, _Ready(), device.current
+    elsewhere, output = device.elsewhere, made.outputs[0]
+
+    def lane() -> tuple[Callable[..., None], Callable[[], NDArray]]:
+        known = ready.streams
+        if len(known) >= _STREAMS:
+            del known[next(iter(known))]
+        found = known[stream().ptr] = (bound.lane().run, DevicePool(output, ctx, device).take)
+        return found
+
+    def start(moving: tuple[int, ...], args: Sequence[NDArray]) -> NDArray:
+        run, take = ready.streams.get(stream().ptr) or lane()
+        y = take()
+        if libraries:
+            inputs = [(params[k] if k in params else args[s])._data for k, s in enumerate(op.sources)]
+            run((*moving, y._address), inputs, [y._data])
+        else:
+            run((*moving, y._address))
+        return y
+
+    def start_elsewhere(moving: tuple[int, ...], args: Sequence[NDArray]) -> NDArray:
+        with current():
+            return start(moving, args)
+
+    if len(op.data) == 1 and arguments == [0] and not libraries:
+        only = wanted[0]
+
+        def call_one(*args: Any) -> Any:
+            if len(args) == 1:
+                x = args[0]
+                if (
+                    x.__class__ is NDArray
+                    and x._type is only
+                    and epoch[0] == born
+                    and state.training is training
+                    and not state.recording
+                ):
+                    at = x._address or x.address
+                    if not at & _ALIGNED:
+                        if elsewhere():
+                            return start_elsewhere((at,), args)
+                        run, take = ready.streams.get(stream().ptr) or lane()
+                        y = take()
+                        run((at, y._address))
+                        return y
+            return slow(args)
+
+        call_one.keep = (params, bound)  # type: ignore[attr-defined]
+        return call_one
+
+    count = len(op.data)
+    in_order = [wanted[k] for k in range(count)]
+
+    def call_several(*args: Any) -> Any:
+        if len(args) == count and epoch[0] == born and state.training is training and not state.recording:
+            for x, t in zip(args, in_order):
+                if x.__class__ is not NDArray or x._type is not t:
+                    return slow(args)
+            moving = tuple([args[k]._address or args[k].address for k in arguments])
+            for at in moving:
+                if at & _ALIGNED:
+                    return slow(args)
+            return start_elsewhere(moving, args) if elsewhere() else start(moving, args)
+        return slow(args)
+
+    call_several.keep = (params, bound)  # type: ignore[attr-defined]
+    return call_several

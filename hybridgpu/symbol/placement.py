@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices of a Symbol's variables and results: groups of nodes (``AttrScope(ctx_group=…)``) and ``group2ctx``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..base import MXNetError
+from ..context import Context
+from .node import SymbolNode, topological
+from .symbol import Symbol
+
+__all__ = ["head_contexts", "variable_contexts"]
+
+_KEY = "__ctx_group__"
+
+
+def _group(node: SymbolNode, groups: Mapping[str, Context]) -> Context | None:
+    """The device of a node's own group; None without a group.
+
+    Raises:
+        MXNetError: a group that has no device.
+    """
+    name = node.attrs.get(_KEY)
+    if name is None or not groups:
+        return None
+    if name not in groups:
+        raise MXNetError(
+            f"Check failed: dit != device_assign_map.end(): The device assignment not found for group {name}\n"
+            f"Add it to group2ctx, which knows {', '.join(map(repr, groups))}."
+        )
+    return groups[name]
+
+
+def variable_contexts(symbol: Symbol, ctx: Context, groups: Mapping[str, Context]) -> dict[str, Context]:
+    """Where the array of each variable belongs: on its group's device, on ``ctx`` without a group.
+
+    Raises:
+        MXNetError: a group of any node that has no device.
+    """
+    places = [(n, _group(n, groups) or ctx) for n in topological(symbol._heads)]
+    return {n.name: place for n, place in places if n.op is None}
+
+
+def head_contexts(
+    symbol: Symbol, ctx: Context, groups: Mapping[str, Context], variables: Mapping[str, Context]
+) -> list[Context]:
+    """Where each result belongs: with its node's group, or else with the first input of the node that has a place.
+
+    Args:
+        ctx: for nodes that neither says anything of.
+        variables: where the arrays of the variables are.
+    """
+    places: dict[int, Context] = {}
+    for node in topological(symbol._heads):
+        own = _group(node, groups)
+        if node.op is None:
+            own = variables[node.name]
+        elif own is None:
+            own = next((places[id(s)] for s, _ in node.inputs if id(s) in places), None)
+        if own is not None:
+            places[id(node)] = own
+    return [places.get(id(node), ctx) for node, _ in symbol._heads]

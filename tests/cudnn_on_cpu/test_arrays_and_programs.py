@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays and compiled programs on the emulated GPU reach cuDNN by one way; ``explain`` says what computes what."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cudnn_on_cpu.support import Fake
+from emulated import EmulatedDevice, install, uninstall
+
+import hybridgpu as mx
+from hybridgpu import autograd, nd
+from hybridgpu.backends.devices import device_of, use_gpu_devices
+from hybridgpu.compiler.ir import tensor_type
+from hybridgpu.compiler.passes.differentiate import differentiate
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.program import HostStep
+from hybridgpu.compiler.reference import evaluate
+from hybridgpu.compiler.schedule import conv as schedule
+from hybridgpu.compiler.target import CUDA
+from hybridgpu.dtypes import f32
+from hybridgpu.gluon import nn
+
+
+def behind_gpu(find):
+    """An emulated device that finds cuDNN by ``find``, behind mx.gpu(0)."""
+    driver = install()
+
+    def factory(number):
+        return EmulatedDevice(number, driver, find)
+
+    factory.count = 1
+    use_gpu_devices(factory)
+    return device_of(mx.gpu(0))
+
+
+@pytest.fixture
+def fake(tmp_path):
+    made = Fake(tmp_path)
+    behind_gpu(made.find)
+    yield made
+    uninstall()
+
+
+@pytest.fixture
+def without():
+    yield behind_gpu(lambda cuda: f"cuDNN is not installed: pip install nvidia-cudnn-cu{cuda}")
+    uninstall()
+
+
+rng = np.random.default_rng(5)
+X = rng.normal(size=(2, 4, 9, 9)).astype(np.float32)
+LAYERS = {
+    "Convolution": (
+        lambda F, x, w, b: F.Convolution(x, w, b, kernel=(3, 3), num_filter=6, pad=(1, 1)),
+        [(6, 4, 3, 3), (6,)],
+        # the gradient of the operand is a convolution without strides
+        {"Forward": 2, "BackwardFilter": 1},
+    ),
+    "strides": (
+        lambda F, x, w, b: F.Convolution(x, w, b, kernel=(3, 3), num_filter=6, stride=(2, 2), num_group=2),
+        [(6, 2, 3, 3), (6,)],
+        {"Forward": 1, "BackwardData": 1, "BackwardFilter": 1},
+    ),
+    "Deconvolution": (
+        lambda F, x, w, b: F.Deconvolution(x, w, b, kernel=(4, 4), num_filter=6, stride=(2, 2), pad=(1, 1), no_bias=False),
+        [(4, 6, 4, 4), (6,)],
+        {"BackwardData": 1, "Forward": 1, "BackwardFilter": 1},
+    ),
+    "bfloat16": (
+        lambda F, x, w, b: F.cast(
+            F.Convolution(*(F.cast(a, "bfloat16") for a in (x, w, b)), kernel=(3, 3), num_filter=6), "float32"
+        ),
+        [(6, 4, 3, 3), (6,)],
+        {"Forward": 2, "BackwardFilter": 1},
+    ),
+}  # fmt: skip
+
+
+def gradients(ctx, function, arrays):
+    arrays = [nd.array(a, ctx=ctx) for a in arrays]
+    for a in arrays:
+        a.attach_grad()
+    with autograd.record():
+        y = function(nd, *arrays)
+        loss = (y * y).sum()
+    loss.backward()
+    return [a.asnumpy() for a in (y, *(a.grad for a in arrays))]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_eager_calls_and_their_gradients(fake, name):
+    function, shapes, runs = LAYERS[name]
+    arrays = [X, *(rng.normal(size=s).astype(np.float32) for s in shapes)]
+    for got, want in zip(gradients(mx.gpu(0), function, arrays), gradients(mx.cpu(), function, arrays), strict=True):
+        scale = np.abs(want).max()
+        np.testing.assert_allclose(got, want, rtol=0, atol=scale * (1e-2 if name == "bfloat16" else 2e-6))
+    assert fake.runs == runs
+    queries = {k: fake.count(f"cudnnGetConvolution{k}Algorithm_v7") for k in runs}
+    gradients(mx.gpu(0), function, arrays)
+    assert fake.runs == {k: 2 * n for k, n in runs.items()}
+    assert queries == {k: fake.count(f"cudnnGetConvolution{k}Algorithm_v7") for k in runs}  # known since the first call
+
+
+def test_eager_calls_without_cudnn(without):
+    function, shapes, _ = LAYERS["Convolution"]
+    arrays = [X, *(rng.normal(size=s).astype(np.float32) for s in shapes)]
+    for got, want in zip(gradients(mx.gpu(0), function, arrays), gradients(mx.cpu(), function, arrays), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_an_eager_failure_names_the_operator(fake):
+    fake.plant("cudnnConvolutionForward", 5000)
+    x, w = nd.array(X, ctx=mx.gpu(0)), nd.ones((6, 4, 3, 3), ctx=mx.gpu(0))
+    with pytest.raises(mx.MXNetError, match="^Error in operator [Cc]onvolution.*: cudnnConvolutionForward of cuDNN"):
+        nd.Convolution(x, w, kernel=(3, 3), num_filter=6, no_bias=True)
+
+
+class Net(mx.gluon.HybridBlock):
+    """A small convolution, and one too large for a direct kernel."""
+
+    def __init__(self):
+        super().__init__(prefix="net_")
+        with self.name_scope():
+            self.small = nn.Conv2D(512, 1, in_channels=3, use_bias=False, prefix="small_")
+            self.large = nn.Conv2D(256, 3, padding=1, in_channels=512, activation="relu", prefix="large_")
+
+    def hybrid_forward(self, F, x):
+        return self.large(self.small(x))
+
+
+def explained(ctx):
+    net = Net()
+    net.initialize(mx.init.Xavier(), ctx=[ctx, mx.cpu()])
+    x = np.random.default_rng(3).normal(size=(1, 3, 4, 4)).astype(np.float32)
+    want = net(nd.array(x)).asnumpy()
+    net.hybridize()
+    np.testing.assert_allclose(net(nd.array(x, ctx=ctx)).asnumpy(), want, rtol=0, atol=1e-6 * np.abs(want).max())
+    return net.explain(nd.array(x, ctx=ctx))
+
+
+def test_explain_with_cudnn(fake):
+    report = explained(mx.gpu(0))
+    assert fake.runs == {"Forward": 2}  # explain calls the net, too
+    (call,) = report.library_calls
+    assert (call.name, call.operator) == ("conv", "net_large_fwd")
+    assert call.note == "cuDNN 9.12.3: forward, implicit GEMM with precomputed indices"
+    (direct,) = (k for k in report.kernels if k.kind == "conv")
+    assert direct.note == "direct kernel: 24,576 multiplications, at most 16,777,216"
+    text = str(report)
+    assert f"net_large_fwd [{call.note}]" in text and f"net_small_fwd [{direct.note}]" in text
+
+
+def test_explain_without_cudnn(without):
+    report = explained(mx.gpu(0))
+    (call,) = report.library_calls
+    assert call.note == "unfolding + cuBLAS (cuDNN is not installed: pip install nvidia-cudnn-cu12)"
+    assert call.note in str(report)
+
+
+def test_explain_on_the_cpu_has_nothing_to_choose(compiler):
+    data = mx.sym.var("data")
+    net = mx.gluon.SymbolBlock(mx.sym.sort(data), data)
+    net.hybridize()
+    report = net.explain(nd.ones((2, 3)))
+    (call,) = report.library_calls
+    assert call.note == "" and "[" not in str(report)
+
+
+@pytest.mark.parametrize(
+    ("params", "runs"),
+    [
+        ({}, {"Forward": 2, "BackwardFilter": 1}),
+        ({"stride": (2, 2)}, {"Forward": 1, "BackwardData": 1, "BackwardFilter": 1}),
+        ({"base_dilate": (2, 2), "low": (2, 2), "high": (2, 2)}, {"BackwardData": 1, "Forward": 1, "BackwardFilter": 1}),
+    ],
+    ids=["plain", "strides", "transposed"],
+)  # fmt: skip
+def test_compiled_gradients(fake, monkeypatch, params, runs):
+    monkeypatch.setattr(schedule, "_DIRECT", 0)  # small ones are not kernels, either
+    ones, none = (1, 1), (0, 0)
+    params = {"stride": ones, "low": none, "high": none, "dilate": ones, "base_dilate": ones, "groups": 1, **params}
+    b = builder()
+    x, w = (b.input(tensor_type(s, f32), n) for s, n in (((2, 2, 9, 9), "x"), ((3, 2, 3, 3), "w")))
+    y = b.conv(x, w, **params)
+    forward = b.finish([y])
+    made = differentiate(forward, (), (True,), (True, True))
+    inputs = [rng.normal(size=n.shape).astype(np.float32) for n in made.graph.inputs]
+    backend = device_of(mx.gpu(0)).backend()
+    for graph in (forward, made.graph):
+        program = compile_graph(graph, CUDA)
+        loaded = backend.load(program)
+        arrays = inputs[: len(graph.inputs)] if graph is forward else inputs
+        outputs = [np.full(shape, np.nan, np.float32) for shape, _ in program.outputs]
+        loaded(arrays, outputs)
+        for got, want in zip(outputs, evaluate(graph, arrays, wide=True), strict=True):
+            np.testing.assert_allclose(got, want, rtol=0, atol=2e-6 * np.abs(want).max())
+        notes = [loaded.describe(s) for s in program.steps if isinstance(s, HostStep)]
+        assert notes and all(n.startswith("cuDNN 9.12.3: ") for n in notes)
+    assert fake.runs == runs
+
+
+def test_convolutions_in_a_loop(fake, monkeypatch):
+    """The body of a loop is a program, too."""
+    monkeypatch.setattr(schedule, "_DIRECT", 0)
+    monkeypatch.setenv("HYBRIDGPU_CACHE", "0")
+
+    class Loop(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x, w):
+            def step(item, states):
+                y = F.Convolution(item, w, kernel=(3, 3), num_filter=2, pad=(1, 1), no_bias=True)
+                return y + states[0], [y]
+
+            out, _ = F.contrib.foreach(step, x, [F.zeros((1, 2, 5, 5))])
+            return out
+
+    net = Loop(prefix="loop_")
+    x, w = rng.normal(size=(3, 1, 2, 5, 5)).astype(np.float32), rng.normal(size=(2, 2, 3, 3)).astype(np.float32)
+    with mx.cpu():
+        want = net(nd.array(x), nd.array(w)).asnumpy()
+    net.hybridize()
+    with mx.gpu(0):
+        got = net(nd.array(x), nd.array(w)).asnumpy()
+        assert fake.runs == {"Forward": 3}
+        report = net.explain(nd.array(x), nd.array(w))
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
+    assert [c.note[:7] for c in report.library_calls if c.name == "conv"] == ["cuDNN 9"]

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Part of libcuda that remembers what it was asked to do. With CUDA's own header at hand the compiler compares the
+// signatures; without it these declarations stand for it.
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#if __has_include(<cuda.h>)
+#include <cuda.h>
+#else
+typedef int CUresult;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUstream_st *CUstream;
+typedef struct CUkern_st *CUkernel;
+typedef struct CUctx_st *CUcontext;
+struct CUDA_KERNEL_NODE_PARAMS {
+    CUfunction func;
+    unsigned int gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+    void **kernelParams, **extra;
+    CUkernel kern;
+    CUcontext ctx;
+};
+#define cuGraphAddKernelNode cuGraphAddKernelNode_v2
+#define cuGraphInstantiate cuGraphInstantiateWithFlags
+#define cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams_v2
+#endif
+
+struct CUfunc_st {  // the test makes these
+    long long id, arguments;
+};
+struct CUgraphNode_st {
+    CUgraphNode before;
+    std::vector<long long> call;
+};
+struct CUgraph_st {
+    std::vector<CUgraphNode> nodes;
+};
+struct CUgraphExec_st {
+    std::vector<CUgraphNode> nodes;
+    std::vector<std::vector<long long>> calls;
+};
+
+static std::vector<long long> log_;
+static std::string failing;
+static long long alive;
+
+static CUresult result(const char *name) { return (CUresult)(failing == name ? 801 : 0); }
+
+static std::vector<long long> call_of(const CUDA_KERNEL_NODE_PARAMS &p) {
+    std::vector<long long> call = {p.func->id,    p.gridDimX,  p.gridDimY,       p.gridDimZ,
+                                   p.blockDimX,   p.blockDimY, p.blockDimZ,      p.sharedMemBytes,
+                                   p.extra != nullptr, p.kern != nullptr, p.ctx != nullptr, p.func->arguments};
+    for (long long k = 0; k < p.func->arguments; ++k) {
+        long long value;
+        std::memcpy(&value, p.kernelParams[k], 8);
+        call.push_back(value);
+    }
+    return call;
+}
+
+extern "C" {
+void fake_fail(const char *name) { failing = name; }
+long long fake_alive() { return alive; }
+long long fake_log(long long *into, long long room) {
+    long long n = (long long)log_.size();
+    for (long long k = 0; k < n && k < room; ++k) into[k] = log_[k];
+    log_.clear();
+    return n;
+}
+
+CUresult cuGraphCreate(CUgraph *graph, unsigned int flags) {
+    if (flags) return (CUresult)1;
+    if (CUresult r = result("cuGraphCreate")) return r;
+    *graph = new CUgraph_st;
+    ++alive;
+    return (CUresult)0;
+}
+CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                              const CUDA_KERNEL_NODE_PARAMS *params) {
+    if (count > 1 || (count == 0) != (dependencies == nullptr)) return (CUresult)1;
+    if (CUresult r = result("cuGraphAddKernelNode_v2")) return r;
+    *node = new CUgraphNode_st{count ? dependencies[0] : nullptr, call_of(*params)};
+    graph->nodes.push_back(*node);
+    return (CUresult)0;
+}
+CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
+    if (flags) return (CUresult)1;
+    if (CUresult r = result("cuGraphInstantiateWithFlags")) return r;
+    *exec = new CUgraphExec_st{graph->nodes, {}};
+    for (size_t k = 0; k < graph->nodes.size(); ++k) {
+        if (graph->nodes[k]->before != (k ? graph->nodes[k - 1] : nullptr)) return (CUresult)1;  // no chain
+        (*exec)->calls.push_back(graph->nodes[k]->call);
+    }
+    ++alive;
+    return (CUresult)0;
+}
+CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params) {
+    for (size_t k = 0; k < exec->nodes.size(); ++k)
+        if (exec->nodes[k] == node) {
+            exec->calls[k] = call_of(*params);
+            return result("cuGraphExecKernelNodeSetParams");
+        }
+    return (CUresult)400;
+}
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
+    for (auto &call : exec->calls) {
+        log_.push_back((long long)stream);
+        log_.insert(log_.end(), call.begin(), call.end());
+    }
+    return result("cuGraphLaunch");
+}
+CUresult cuGraphExecDestroy(CUgraphExec exec) {
+    delete exec;
+    --alive;
+    return (CUresult)0;
+}
+CUresult cuGraphDestroy(CUgraph graph) {
+    for (auto node : graph->nodes) delete node;
+    delete graph;
+    --alive;
+    return (CUresult)0;
+}
+CUresult cuGetErrorName(CUresult error, const char **text) {
+    *text = (int)error == 801 ? "CUDA_ERROR_NOT_SUPPORTED" : nullptr;
+    return (CUresult)(*text ? 0 : 1);
+}
+CUresult cuGetErrorString(CUresult error, const char **text) {
+    *text = (int)error == 801 ? "operation not supported" : nullptr;
+    return (CUresult)(*text ? 0 : 1);
+}
+CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                        unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
+                        void **extra) {
+    CUDA_KERNEL_NODE_PARAMS p;
+    std::memset(&p, 0, sizeof p);
+    p.func = f, p.gridDimX = gx, p.gridDimY = gy, p.gridDimZ = gz, p.blockDimX = bx, p.blockDimY = by;
+    p.blockDimZ = bz, p.sharedMemBytes = shared, p.kernelParams = params, p.extra = extra;
+    log_.push_back((long long)stream);
+    auto call = call_of(p);
+    log_.insert(log_.end(), call.begin(), call.end());
+    return result("cuLaunchKernel");
+}
+}

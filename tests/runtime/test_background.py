@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hybridize(background=True)``: operators answer one by one until the program is there, which is said."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import hybridgpu as mx
+from hybridgpu import autograd, nd
+from hybridgpu.backends.cpu.toolchain import CompileError, Toolchain
+from hybridgpu.gluon import nn
+from hybridgpu.runtime.background import Later
+from hybridgpu.runtime.reports import compile_report
+
+pytestmark = pytest.mark.usefixtures("compiler")
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """The compiler waits until the event is set."""
+    opened, real = threading.Event(), Toolchain.compile
+
+    def compile(self, *args):
+        assert opened.wait(60)
+        return real(self, *args)
+
+    monkeypatch.setattr(Toolchain, "compile", compile)
+    monkeypatch.setenv("HYBRIDGPU_CACHE", "0")
+    yield opened
+    opened.set()
+
+
+def network(width):
+    """A net that no other test compiles."""
+    net = nn.HybridSequential(prefix=f"background{width}_")
+    net.add(
+        nn.Dense(width, activation="tanh", in_units=6), nn.BatchNorm(in_channels=width), nn.Dense(3, in_units=width)
+    )
+    net.initialize(mx.init.Normal(0.3))
+    return net
+
+
+def settle(net):
+    """Wait for what is being made."""
+    for later, _ in list(net._cached_op._later.values()):
+        later._finished.wait()
+
+
+def events(net):
+    return [e for e in compile_report().events if e.name.startswith(net.name)]
+
+
+def test_operators_answer_until_the_program_is_there(gate):
+    net, x = network(37), nd.random.normal(shape=(4, 6))
+    want = net(x).asnumpy()
+    net.hybridize(background=True)
+    for _ in range(3):
+        np.testing.assert_array_equal(net(x).asnumpy(), want)
+    assert [(e.target, e.cache) for e in events(net)] == [("reference", "background")]
+    assert "operators run one by one while it is compiled" in str(compile_report())
+    before = compile_report().signatures
+    gate.set()
+    settle(net)
+    np.testing.assert_allclose(net(x).asnumpy(), want, 1e-5, 1e-6)
+    assert [e.target for e in events(net)] == ["reference", "cpu"] and compile_report().signatures == before + 1
+    assert net._cached_op._latest[2].program is not None
+
+
+def test_gradients_meanwhile(gate):
+    net, x = network(38), nd.random.normal(shape=(5, 6))
+
+    def gradient():
+        with autograd.record():
+            y = nd.square(net(x)).sum()
+        y.backward()
+        return net[0].weight.grad().asnumpy().copy()
+
+    want = gradient()
+    net.hybridize(background=True)
+    np.testing.assert_allclose(gradient(), want, 1e-5, 1e-6)
+    assert all(e.cache == "background" for e in events(net)) and len(events(net)) == 2
+    gate.set()
+    settle(net)
+    np.testing.assert_allclose(gradient(), want, 1e-4, 1e-6)
+    assert net._cached_op._later == {} and {e.target for e in events(net)} == {"reference", "cpu"}
+
+
+def test_signatures_wait_for_their_turn(gate):
+    net = network(39)
+    net.hybridize(background=True)
+    shapes = [(k, 6) for k in (1, 2, 3)]
+    waiting = [net(nd.ones(s)).asnumpy() for s in shapes]
+    assert len(net._cached_op._later) == 3
+    gate.set()
+    settle(net)
+    for shape, y in zip(shapes, waiting, strict=True):
+        np.testing.assert_allclose(net(nd.ones(shape)).asnumpy(), y, 1e-5, 1e-6)
+    assert net._cached_op._later == {}
+
+
+def test_a_cached_op_takes_the_flag_as_text(gate):
+    call = nd.CachedOp(mx.sym.exp(mx.sym.var("x") * 0.415, name="background_text"), [("background", "True")])
+    np.testing.assert_allclose(call(nd.ones(3)).asnumpy(), np.exp([0.415] * 3), 1e-6)
+    assert [e.cache for e in compile_report().events if e.name == "background_text"] == ["background"]
+
+
+def test_explain_waits():
+    net, x = network(40), nd.ones((2, 6))
+    net.hybridize(background=True)
+    net(x)
+    assert net.explain(x).target == "cpu"
+
+
+def test_a_failure_is_raised(monkeypatch):
+    def refuse(self, source, *args):
+        raise CompileError("c++", source, "no")
+
+    monkeypatch.setattr(Toolchain, "compile", refuse)
+    monkeypatch.setenv("HYBRIDGPU_CACHE", "0")
+    net, x = network(41), nd.ones((2, 6))
+    net.hybridize(background=True)
+    net(x)
+    with pytest.raises(CompileError, match="refused a generated source"):
+        for _ in range(1000):
+            settle(net)
+            net(x)
+
+
+def test_a_child_process_makes_what_the_thread_had_not():
+    """After a fork the thread is gone."""
+    held = threading.Event()
+    first = Later(held.wait)
+    later = Later(lambda: threading.current_thread().name)
+    dead = threading.Thread(target=int)
+    dead.start()
+    dead.join()
+    later._worker = dead  # as a child process finds it
+    assert later.result() == threading.current_thread().name
+    held.set()
+    assert first.result(wait=True) is True
+
+
+def test_mode_of_zeros_in_shapes_is_the_caller_s():
+    from hybridgpu.util import is_np_shape, np_shape
+
+    with np_shape(True):
+        later = Later(is_np_shape)
+    assert later.result(wait=True) is True

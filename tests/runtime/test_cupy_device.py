@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What CupyDevice asks of CuPy when there are several GPUs, and in which order; a module that notes it stands for CuPy."""
+
+from __future__ import annotations
+
+import pytest
+
+from hybridgpu.backends.cuda import device as module
+from hybridgpu.backends.cuda.device import CupyDevice
+from hybridgpu.backends.devices import HostDevice
+
+
+class FakeCupy:
+    """CuPy with ``count`` devices; ``said`` is what was asked of it, with the device that was current."""
+
+    def __init__(self, count):
+        self.said, self.now, self.count = [], 0, count
+        self.cuda = self
+        self.runtime = self
+
+    def is_available(self):
+        return True
+
+    def getDeviceCount(self):  # noqa: N802 - CuPy's name
+        return self.count
+
+    def getDevice(self):  # noqa: N802
+        return self.now
+
+    def say(self, *words):
+        self.said.append((self.now, *words))
+
+    def Device(self, number):  # noqa: N802
+        cupy = self
+
+        class Switch:
+            def __enter__(self):
+                self.old, cupy.now = cupy.now, number
+
+            def __exit__(self, *error):
+                cupy.now = self.old
+
+            def synchronize(self):
+                cupy.say("synchronize", number)
+
+        return Switch()
+
+    def get_current_stream(self, number=None):
+        return FakeStream(self, self.now if number is None else number)
+
+    def Event(self, disable_timing):  # noqa: N802
+        return f"event {sum('record' in s for s in self.said)}"
+
+    def array(self, value, order):
+        self.say("array", value)
+        return value
+
+    def asnumpy(self, array):
+        return f"{array} on the host"
+
+    def get_default_memory_pool(self):
+        return self
+
+    def free_all_blocks(self):
+        self.say("free")
+
+
+class FakeStream:
+    def __init__(self, cupy, number):
+        self.cupy, self.ptr = cupy, 100 + number
+
+    def record(self, event):
+        self.cupy.say("record", self.ptr, event)
+        return event
+
+    def wait_event(self, event):
+        self.cupy.say("wait", self.ptr, event)
+
+
+class FakeArray:
+    def __init__(self, cupy):
+        self.cupy = cupy
+
+    def copy(self):
+        self.cupy.say("copy")
+        return "copied"
+
+
+@pytest.fixture(params=[1, 2])
+def cupy(request, monkeypatch):
+    fake = FakeCupy(request.param)
+    monkeypatch.setattr(module, "_cupy", lambda: (fake, ""))
+    return fake
+
+
+def test_the_device_is_switched_where_there_are_several(cupy):
+    last = CupyDevice(cupy, cupy.count - 1)
+    assert last.elsewhere() == (cupy.count == 2)
+    with last.current():
+        assert cupy.now == last.id and not last.elsewhere()
+    last.from_host("x")
+    last.empty_cache()
+    assert cupy.said == [(last.id, "array", "x"), (last.id, "free")] and cupy.now == 0
+    assert last.stream() == 100 + last.id
+
+
+@pytest.mark.parametrize("cupy", [2], indirect=True)
+def test_copies_between_gpus_are_ordered_on_both_streams(cupy):
+    source, target = CupyDevice(cupy, 0), CupyDevice(cupy, 1)
+    assert target.receive(FakeArray(cupy), source) == "copied"
+    assert cupy.said == [
+        (0, "record", 100, "event 0"),  # what computes it
+        (1, "wait", 101, "event 0"),
+        (1, "copy"),
+        (1, "record", 101, "event 1"),
+        (0, "wait", 100, "event 1"),  # before its memory is used again
+    ]
+
+
+def test_copies_from_the_host(cupy):
+    assert CupyDevice(cupy, 0).receive("x", type("Host", (HostDevice,), {"to_host": lambda self, a: a})()) == "x"
+    assert HostDevice().receive("x", CupyDevice(cupy, 0)) == "x on the host"

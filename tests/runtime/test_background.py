@@ -80,11 +80,11 @@ def test_gradients_meanwhile(gate):
 
     want = gradient()
     net.hybridize(background=True)
-    np.testing.assert_allclose(gradient(), want, 1e-5, 1e-6)
+    np.testing.assert_allclose(gradient(), want, 1e-4, 1e-4)
     assert all(e.cache == "background" for e in events(net)) and len(events(net)) == 2
     gate.set()
     settle(net)
-    np.testing.assert_allclose(gradient(), want, 1e-4, 1e-6)
+    np.testing.assert_allclose(gradient(), want, 1e-3, 1e-4)
     assert net._cached_op._later == {} and {e.target for e in events(net)} == {"reference", "cpu"}
 
 

@@ -302,3 +302,15 @@ def test_turns_are_where_a_condition_changes(step, const, bound):
     found = turns(program_of((20,), lambda i: ZERO, lambda i: ZERO, [condition]), var)
     changes = {k for k in range(1, 20) if truth[k] != truth[k - 1]}
     assert changes <= set(found) and all(0 < k < 20 for k in found)
+
+
+def test_rows_of_numbers_are_no_reason_to_turn_an_array():
+    """What is read again for every row comes from a cache; the large operands lie along the innermost axis already."""
+    b = builder()
+    x = b.input(tensor_type((4096, 1024), f32), "x")
+    y = x
+    for k in range(4):
+        y = b.mul(y, b.broadcast(b.input(tensor_type((1, 1024), f32), f"v{k}"), (4096, 1024)))
+    for target in (CPU, CUDA):
+        (kernel,) = compile_graph(b.finish([y], "rows"), target).kernels
+        assert "tile" not in kernel.choice

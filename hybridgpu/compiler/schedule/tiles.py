@@ -89,9 +89,10 @@ def between(
     return Tiling(across, along, loads, stores, f"{why} across the innermost axis")
 
 
-def _cost(program: ScalarProgram, along: Var, tiles: Tiling | None, cached: bool) -> int:
+def _cost(program: ScalarProgram, along: Var, tiles: Tiling | None, cached: bool) -> float:
     """What memory costs an element of a walk along ``along``, in quarters of a byte."""
-    total = 0
+    total = 0.0
+    points = prod(v.extent for v in program.vars)
     for s in program.scalars:
         if s.op == "load" and s.offset and s.node and along in s.offset.vars:
             size = s.node.dtype.size
@@ -100,7 +101,7 @@ def _cost(program: ScalarProgram, along: Var, tiles: Tiling | None, cached: bool
             else:
                 stays = cached and s.node.type.nbytes >= _LARGE and _stays(s.offset, along, size)
                 factor = _IN_CACHE if stays else _factor(s.offset, along)
-            total += factor * size
+            total += factor * size * min(1.0, s.node.size / points)  # what is read again comes from a cache
     for k, t in enumerate(program.stores):
         total += (_THROUGH_TILE if tiles and k in tiles.stores else _factor(t.offset, along)) * t.node.dtype.size
     return total

@@ -10,34 +10,25 @@ CPU; its times mean nothing. Exits with 1 if a result is wrong, 2 if there is no
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-from gpu_kernels import BATCH_SECONDS, ROUNDS, Device
+from gpu_kernels import Device
+from gpu_ways import Way, run
 
 from hybridgpu.backends.cuda.backend import CudaBackend
-from hybridgpu.base import MXNetError
-from hybridgpu.cli.bench.timing import compare, loop
 from hybridgpu.compiler.ir import Graph, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import HostStep
-from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule import conv as schedule
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.dtypes import from_short
 
-#: of the sum of the magnitudes of all products
-BOUND = {"f16": 1e-3, "bf16": 8e-3, "f32": 4e-6, "f64": 1e-13}
 _DIRECT_UP_TO = 1 << 28  #: multiplications beyond which the direct kernel is not tried
 _CHECKED = 2  #: samples of the comparison with float64
 
@@ -103,16 +94,16 @@ def direct_up_to(multiplications: int) -> Iterator[None]:
         schedule._DIRECT = held
 
 
-def ways(device: Device, graph: Graph) -> dict[str, tuple[Any, Any, str]]:
-    """Name -> (program, what runs it, what it says of itself), for every way the convolution can be computed."""
+def ways(device: Device, graph: Graph) -> dict[str, Way]:
+    """Every way the convolution can be computed, by name."""
     (node,) = graph.outputs
     shape = schedule.shape_of(node)
-    found: dict[str, tuple[Any, Any, str]] = {}
+    found: dict[str, Way] = {}
     if shape is not None and shape.work <= _DIRECT_UP_TO:
         with direct_up_to(_DIRECT_UP_TO):
             program = compile_graph(graph, CUDA)
         if program.kernels and any(k.kind == "conv" for k in program.kernels):
-            found["direct"] = program, device.backend.load(program), "direct kernel"
+            found["direct"] = Way(program, device.backend.load(program), "direct kernel")
     with direct_up_to(0):
         program = compile_graph(graph, CUDA)
     steps = [s for s in program.steps if isinstance(s, HostStep)]
@@ -120,108 +111,43 @@ def ways(device: Device, graph: Graph) -> dict[str, tuple[Any, Any, str]]:
         return found
     held = device.device
     unfolding = CudaBackend(device.backend.driver, held.xp, held.address)
-    found["unfolded"] = program, unfolding.load(program), "unfolding + cuBLAS"
+    found["unfolded"] = Way(program, unfolding.load(program), "unfolding + cuBLAS")
     loaded = device.backend.load(program)
     note = loaded.describe(steps[-1])
     if note.startswith("cuDNN"):
-        found["cudnn"] = program, loaded, note
+        found["cudnn"] = Way(program, loaded, note)
     return found
 
 
-def operands(graph: Graph) -> list[np.ndarray]:
-    rng = np.random.default_rng(3)
-    return [rng.standard_normal(n.shape, np.float32).astype(n.dtype.np) for n in graph.inputs]
+class Convolutions:
+    """See gpu_ways.Subject."""
 
+    plural, cases = "convolutions", CASES
 
-def check(device: Device, name: str) -> dict[str, Any]:
-    """Each way's largest error, in parts of the sum of the magnitudes, and what is wrong."""
-    case, errors, notes, problem = CASES[name], {}, {}, ""
-    try:
-        graph = case.graph(device.emulate, few=True)
-        inputs = operands(graph)
-        (want,) = evaluate(graph, inputs, wide=True)
-        (scale,) = evaluate(graph, [np.abs(a) for a in inputs], wide=True)
-        for way, (program, loaded, note) in ways(device, graph).items():
-            outputs = [device.filled(shape, short) for shape, short in program.outputs]
-            loaded([device.device.from_host(a) for a in inputs], outputs)
-            device.device.synchronize()
-            got = device.device.to_host(outputs[0]).astype(np.float64)
-            error = float((np.abs(got - want) / (scale + 1e-4)).max())
-            errors[way], notes[way] = error, note
-            if not error <= BOUND[case.dtype]:
-                problem = problem or f"{way}: off by {error:.2g} of the sum of magnitudes"
-    except Exception as e:  # one case's failure is a row; the others go on
-        problem = f"{type(e).__name__}: {e}"[:400]
-        traceback.print_exc()
-    return {"name": name, "errors": errors, "notes": notes, "ok": not problem, "problem": problem}
+    def library(self, device: Device) -> dict[str, Any]:
+        binding = device.device.convolutions.binding
+        return {"library": binding if isinstance(binding, str) else f"cuDNN {binding.version}"}
 
+    def ways(self, device: Device, graph: Graph) -> dict[str, Way]:
+        return ways(device, graph)
 
-def timed(device: Device, name: str) -> dict[str, Any]:
-    """Microseconds of each way, timed in turns, and what the usual choice is."""
-    graph = CASES[name].graph(device.emulate, few=False)
-    inputs = [device.device.from_host(a) for a in operands(graph)]
-    found = ways(device, graph)
-    loops = {}
-    for way, (program, loaded, _) in found.items():
-        outputs = [device.filled(shape, short) for shape, short in program.outputs]
-        loops[way] = loop(loaded, inputs, outputs)
-        loops[way](2)
-    rounds, calls = (1, 1) if device.emulate else (ROUNDS, None)
-    samples = compare(loops, device.clock, rounds, BATCH_SECONDS, calls)
-    (node,) = graph.outputs
-    program = compile_graph(graph, CUDA)
-    kernels = any(k.kind == "conv" for k in program.kernels)
-    chosen = "direct" if kernels else "cudnn" if "cudnn" in found else "unfolded"
-    w = graph.inputs[1]
-    # zeros between elements are no work
-    work = node.size * prod(w.shape[1:]) / prod(node.params["base_dilate"])
-    return {
-        "name": name,
-        "multiplications": work,
-        "us": {way: s.minimum for way, s in samples.items()},
-        "chosen": chosen,
-        "fastest": min(samples, key=lambda way: samples[way].minimum),
-        "tera_per_s": 2e-6 * work / samples[chosen].minimum,
-    }
+    def chosen(self, device: Device, graph: Graph, found: Mapping[str, Way]) -> str:
+        kernels = any(k.kind == "conv" for k in compile_graph(graph, CUDA).kernels)
+        return "direct" if kernels else "cudnn" if "cudnn" in found else "unfolded"
+
+    def figures(self, graph: Graph, found: Mapping[str, Way], us: float) -> dict[str, Any]:
+        (node,) = graph.outputs
+        # zeros between elements are no work
+        work = node.size * prod(graph.inputs[1].shape[1:]) / prod(node.params["base_dilate"])
+        return {"multiplications": work, "tera_per_s": 2e-6 * work / us}
+
+    def line(self, row: dict[str, Any]) -> str:
+        shown = "  ".join(f"{key} {us:9.1f} us" for key, us in row["us"].items())
+        return f"{shown}  {row['chosen']}, {row['tera_per_s']:.2f} Tflop/s"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="names of cases (default: all)")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--timing", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--emulate", action="store_true")
-    options = parser.parse_args(arguments)
-    unknown = sorted(set(options.cases) - set(CASES))
-    if unknown:
-        parser.error(f"no such case: {', '.join(unknown)}; there are {', '.join(CASES)}")
-    try:
-        device = Device(options.emulate, pool=True)
-    except MXNetError as e:
-        print(f"error: no GPU was found: {e}", file=sys.stderr)
-        return 2
-    binding = device.device.convolutions.binding
-    library = binding if isinstance(binding, str) else f"cuDNN {binding.version}"
-    print(f"library: {library}", flush=True)
-    names = options.cases or list(CASES)
-    document: dict[str, Any] = {"library": library, "cases": [check(device, n) for n in names], "times": []}
-    for c in document["cases"]:
-        shown = ", ".join(f"{way} {e:.1e}" for way, e in c["errors"].items())
-        print(f"{'ok   ' if c['ok'] else 'WRONG'} {c['name']:<26} {shown} {c['problem']}".rstrip(), flush=True)
-    for name in names if options.timing else ():
-        row = timed(device, name)
-        document["times"].append(row)
-        shown = "  ".join(f"{way} {us:9.1f} us" for way, us in row["us"].items())
-        print(f"{name:<26} {shown}  {row['chosen']}, {row['tera_per_s']:.2f} Tflop/s", flush=True)
-        device.device.empty_cache()
-    if options.json:
-        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    wrong = sum(not c["ok"] for c in document["cases"])
-    slower = [r["name"] for r in document["times"] if r["chosen"] != r["fastest"]]
-    print(f"{len(names) - wrong} of {len(names)} convolutions agree with float64 in every way")
-    if slower and not options.emulate:
-        print(f"another way than the chosen one is faster: {', '.join(slower)}")
-    return 1 if wrong else 0
+    return run(Convolutions(), __doc__, arguments)
 
 
 if __name__ == "__main__":

@@ -11,34 +11,26 @@ arrays on the CPU; its times mean nothing. Exits with 1 if a result is wrong, 2 
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gpu_kernels import BATCH_SECONDS, ROUNDS, Device
+from gpu_kernels import Device
+from gpu_ways import Way, run
 
 from hybridgpu.backends.cuda.backend import CudaBackend
-from hybridgpu.base import MXNetError
-from hybridgpu.cli.bench.timing import compare, loop
 from hybridgpu.compiler.ir import Graph, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.compiler.program import HostStep, Program
-from hybridgpu.compiler.reference import evaluate
+from hybridgpu.compiler.program import HostStep
 from hybridgpu.compiler.schedule import matmul as schedule
 from hybridgpu.compiler.schedule.matmul_cuda import Dot, Form, dot_of, forms, library_seconds
 from hybridgpu.compiler.target import Target
 from hybridgpu.dtypes import from_short
 
-#: of the sum of the magnitudes of all terms
-BOUND = {"f16": 1e-3, "bf16": 8e-3, "f32": 4e-6, "f64": 1e-13}
 _GENERATED_UP_TO = 1 << 32  #: multiplications beyond which no kernel is tried
 _SMALL = 24  #: extents on an emulated device, at most
 _CHECKED = 64  #: rows and columns of the comparison with float64
@@ -113,16 +105,6 @@ def instead(choose: Callable[[Target, Dot], Form] | None) -> Iterator[None]:
         schedule.choose, schedule.library_seconds = held
 
 
-@dataclass(frozen=True)
-class Way:
-    """A way to compute it: the program, what runs it, what it says of itself, and seconds that the model expects."""
-
-    program: Program
-    loaded: Any
-    note: str
-    expected: float
-
-
 def ways(device: Device, graph: Graph) -> dict[str, Way]:
     """Every way the product can be computed, by name."""
     target, backend = device.backend.target, device.backend
@@ -148,69 +130,6 @@ def ways(device: Device, graph: Graph) -> dict[str, Way]:
     return found
 
 
-def chosen(device: Device, graph: Graph, found: dict[str, Way]) -> str:
-    """The way that is usually taken."""
-    program = compile_graph(graph, device.backend.target)
-    form = next((k.choice["form"] for k in program.kernels if k.kind == "matmul"), "")
-    return form or ("cublaslt" if "cublaslt" in found else "cupy")
-
-
-def operands(graph: Graph) -> list[np.ndarray]:
-    rng = np.random.default_rng(3)
-    return [rng.standard_normal(n.shape, np.float32).astype(n.dtype.np) for n in graph.inputs]
-
-
-def check(device: Device, name: str) -> dict[str, Any]:
-    """Each way's largest error, in parts of the sum of the magnitudes, and what is wrong."""
-    case, errors, notes, problem = CASES[name], {}, {}, ""
-    try:
-        graph = case.graph(device.emulate, few=True)
-        inputs = operands(graph)
-        (want,) = evaluate(graph, inputs, wide=True)
-        (scale,) = evaluate(graph, [np.abs(a) for a in inputs], wide=True)
-        for name_of_way, way in ways(device, graph).items():
-            outputs = [device.filled(shape, short) for shape, short in way.program.outputs]
-            way.loaded([device.device.from_host(a) for a in inputs], outputs)
-            device.device.synchronize()
-            got = device.device.to_host(outputs[0]).astype(np.float64)
-            error = float((np.abs(got - want) / (scale + 1e-4)).max())
-            errors[name_of_way], notes[name_of_way] = error, way.note
-            if not error <= BOUND[case.dtype]:
-                problem = problem or f"{name_of_way}: off by {error:.2g} of the sum of magnitudes"
-    except Exception as e:  # one case's failure is a row; the others go on
-        problem = f"{type(e).__name__}: {e}"[:400]
-        traceback.print_exc()
-    return {"name": name, "errors": errors, "notes": notes, "ok": not problem, "problem": problem}
-
-
-def timed(device: Device, name: str) -> dict[str, Any]:
-    """Microseconds of each way, timed in turns, and what the usual choice is."""
-    graph = CASES[name].graph(device.emulate, few=False)
-    inputs = [device.device.from_host(a) for a in operands(graph)]
-    found = ways(device, graph)
-    loops = {}
-    for key, way in found.items():
-        outputs = [device.filled(shape, short) for shape, short in way.program.outputs]
-        loops[key] = loop(way.loaded, inputs, outputs)
-        loops[key](2)
-    rounds, calls = (1, 1) if device.emulate else (ROUNDS, None)
-    samples = compare(loops, device.clock, rounds, BATCH_SECONDS, calls)
-    dot = dot_of(next(n for n in graph.nodes if n.prim.name == "dot"))
-    usual = chosen(device, graph, found)
-    us = samples[usual].minimum
-    return {
-        "name": name,
-        "multiplications": dot.work,
-        "us": {key: s.minimum for key, s in samples.items()},
-        "expected_us": {key: way.expected * 1e6 for key, way in found.items()},
-        "notes": {key: way.note for key, way in found.items()},
-        "chosen": usual,
-        "fastest": min(samples, key=lambda key: samples[key].minimum),
-        "tera_per_s": 2e-6 * dot.work / us,
-        "gb_per_s": dot.nbytes / us / 1e3,
-    }
-
-
 def relu_keeps_nan(device: Device) -> bool | None:
     """Whether NaN goes through cuBLASLt's relu, which is not documented; None without cuBLASLt."""
     f32 = from_short("f32")
@@ -226,49 +145,42 @@ def relu_keeps_nan(device: Device) -> bool | None:
     return bool(np.isnan(device.device.to_host(out)).all())
 
 
+class Products:
+    """See gpu_ways.Subject."""
+
+    plural, cases = "products", CASES
+
+    def library(self, device: Device) -> dict[str, Any]:
+        binding = device.device.products.binding
+        name = binding if isinstance(binding, str) else f"cuBLASLt {binding.version}"
+        return {"library": name, "relu_keeps_nan": relu_keeps_nan(device)}
+
+    def ways(self, device: Device, graph: Graph) -> dict[str, Way]:
+        return ways(device, graph)
+
+    def chosen(self, device: Device, graph: Graph, found: Mapping[str, Way]) -> str:
+        program = compile_graph(graph, device.backend.target)
+        form = next((k.choice["form"] for k in program.kernels if k.kind == "matmul"), "")
+        return form or ("cublaslt" if "cublaslt" in found else "cupy")
+
+    def figures(self, graph: Graph, found: Mapping[str, Way], us: float) -> dict[str, Any]:
+        dot = dot_of(next(n for n in graph.nodes if n.prim.name == "dot"))
+        return {
+            "multiplications": dot.work,
+            "expected_us": {key: way.expected * 1e6 for key, way in found.items()},
+            "notes": {key: way.note for key, way in found.items()},
+            "tera_per_s": 2e-6 * dot.work / us,
+            "gb_per_s": dot.nbytes / us / 1e3,
+        }
+
+    def line(self, row: dict[str, Any]) -> str:
+        shown = "  ".join(f"{key} {us:.1f} ({row['expected_us'][key]:.1f})" for key, us in row["us"].items())
+        rates = f"{row['tera_per_s']:.2f} Tflop/s, {row['gb_per_s']:.0f} GB/s"
+        return f"us (expected): {shown}; {row['chosen']}, {rates}"
+
+
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="names of cases (default: all)")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--timing", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--emulate", action="store_true")
-    options = parser.parse_args(arguments)
-    unknown = sorted(set(options.cases) - set(CASES))
-    if unknown:
-        parser.error(f"no such case: {', '.join(unknown)}; there are {', '.join(CASES)}")
-    try:
-        device = Device(options.emulate, pool=True)
-    except MXNetError as e:
-        print(f"error: no GPU was found: {e}", file=sys.stderr)
-        return 2
-    binding = device.device.products.binding
-    library = binding if isinstance(binding, str) else f"cuBLASLt {binding.version}"
-    keeps = relu_keeps_nan(device)
-    print(f"library: {library}; its relu keeps NaN: {keeps}", flush=True)
-    names = options.cases or list(CASES)
-    document: dict[str, Any] = {"library": library, "relu_keeps_nan": keeps, "times": []}
-    document["cases"] = [check(device, n) for n in names]
-    for c in document["cases"]:
-        shown = ", ".join(f"{way} {e:.1e}" for way, e in c["errors"].items())
-        print(f"{'ok   ' if c['ok'] else 'WRONG'} {c['name']:<26} {shown} {c['problem']}".rstrip(), flush=True)
-    for name in names if options.timing else ():
-        row = timed(device, name)
-        document["times"].append(row)
-        shown = "  ".join(f"{way} {us:.1f} ({row['expected_us'][way]:.1f})" for way, us in row["us"].items())
-        print(
-            f"{name:<26} us (expected): {shown}; {row['chosen']}, {row['tera_per_s']:.2f} Tflop/s, "
-            f"{row['gb_per_s']:.0f} GB/s",
-            flush=True,
-        )
-        device.device.empty_cache()
-    if options.json:
-        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    wrong = sum(not c["ok"] for c in document["cases"])
-    slower = [r["name"] for r in document["times"] if r["chosen"] != r["fastest"]]
-    print(f"{len(names) - wrong} of {len(names)} products agree with float64 in every way")
-    if slower and not options.emulate:
-        print(f"another way than the chosen one is faster: {', '.join(slower)}")
-    return 1 if wrong else 0
+    return run(Products(), __doc__, arguments)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..ops import OPERATORS
+from ..ops.record import Operator
+from ..ops.update_functions import make_adamw
 from .apply import apply
 from .array import NDArray
 from .creation import full
@@ -41,61 +43,13 @@ def _interleaved(*lists: Sequence[NDArray]) -> list[NDArray]:
     return [x for group in zip(*lists, strict=True) for x in group]
 
 
-def adamw_update(
-    weight: NDArray,
-    grad: NDArray,
-    mean: NDArray,
-    var: NDArray,
-    rescale_grad: Any,
-    lr: float,
-    eta: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-8,
-    wd: float = 0,
-    clip_gradient: float = -1,
-    out: Any = None,
-    **attributes: Any,
-) -> Any:
-    """One step of AdamW.
-
-    Args:
-        mean, var: states.
-        rescale_grad: factor of the gradient, a number or an array; nothing changes if it is 0 or not finite.
-        lr, eta: learning rate, factor of the schedule.
-        out: array that receives the new weight.
-        beta1, beta2: decay of the states.
-        epsilon, wd: added to the root of ``var``; decay of the weight.
-        clip_gradient: bound of the gradient's elements, none if negative.
-    """
-    given = {"beta1": beta1, "beta2": beta2, "epsilon": epsilon, "wd": wd, "clip_gradient": clip_gradient}
-    given |= {"lr": lr, "eta": eta, **attributes}
-    inputs = [weight, grad, mean, var, _factor(rescale_grad, weight)]
-    return _run("_adamw_update", inputs, given, out)
+def _adamw(op: Operator, inputs: Sequence[NDArray], factor: Any, attributes: dict[str, Any]) -> Any:
+    out = attributes.pop("out", None)
+    return _run(op.name, [*inputs, _factor(factor, inputs[0])], attributes, out)
 
 
-def mp_adamw_update(
-    weight: NDArray,
-    grad: NDArray,
-    mean: NDArray,
-    var: NDArray,
-    weight32: NDArray,
-    rescale_grad: Any,
-    lr: float,
-    eta: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-8,
-    wd: float = 0,
-    clip_gradient: float = -1,
-    out: Any = None,
-    **attributes: Any,
-) -> Any:
-    """``adamw_update`` of ``weight32``, a float copy of the weight."""
-    given = {"beta1": beta1, "beta2": beta2, "epsilon": epsilon, "wd": wd, "clip_gradient": clip_gradient}
-    given |= {"lr": lr, "eta": eta, **attributes}
-    inputs = [weight, grad, mean, var, weight32, _factor(rescale_grad, weight)]
-    return _run("_mp_adamw_update", inputs, given, out)
+_made = make_adamw(_adamw)
+adamw_update, mp_adamw_update = _made["adamw_update"], _made["mp_adamw_update"]
 
 
 def multi_adamw_update(

@@ -30,8 +30,8 @@ def load(name):
     return module
 
 
-gpu_check, gpu_kernels, gpu_convolutions = load("gpu_check"), load("gpu_kernels"), load("gpu_convolutions")
-gpu_products = load("gpu_products")
+gpu_check, gpu_kernels, gpu_ways = load("gpu_check"), load("gpu_kernels"), load("gpu_ways")
+gpu_convolutions, gpu_products = load("gpu_convolutions"), load("gpu_products")  # which import those before
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def test_convolutions_are_computed_in_every_way(emulated, monkeypatch, tmp_path,
             if cudnn:
                 self.device.convolutions._finder = fake.find
 
-    monkeypatch.setattr(gpu_convolutions, "Device", Device)
+    monkeypatch.setattr(gpu_ways, "Device", Device)
     file = tmp_path / "convolutions.json"
     assert gpu_convolutions.main(["--emulate", "--json", str(file), *CONVOLUTIONS]) == 0
     document = json.loads(file.read_text())
@@ -195,8 +195,8 @@ def test_convolutions_are_computed_in_every_way(emulated, monkeypatch, tmp_path,
     for c, t in zip(document["cases"], document["times"], strict=True):
         assert c["ok"] and list(c["errors"]) == list(t["us"]) == ways and t["chosen"] == "direct"  # they are small here
     assert bool(fake.runs) is cudnn
-    evaluate = gpu_convolutions.evaluate
-    monkeypatch.setattr(gpu_convolutions, "evaluate", lambda *a, **k: [x + 0.01 for x in evaluate(*a, **k)])
+    evaluate = gpu_ways.evaluate
+    monkeypatch.setattr(gpu_ways, "evaluate", lambda *a, **k: [x + 0.01 for x in evaluate(*a, **k)])
     assert gpu_convolutions.main(["--emulate", "--no-timing", CONVOLUTIONS[0]]) == 1
     assert "WRONG 3x3 of 16, small" in capsys.readouterr().out
     with pytest.raises(SystemExit):
@@ -220,7 +220,7 @@ def test_products_are_computed_in_every_way(emulated, monkeypatch, tmp_path, cap
                 self.device = EmulatedDevice(0, install(), no_cudnn, find_products=fake.find)
                 self.backend = self.device.backend()
 
-    monkeypatch.setattr(gpu_products, "Device", Device)
+    monkeypatch.setattr(gpu_ways, "Device", Device)
     file = tmp_path / "products.json"
     assert gpu_products.main(["--emulate", "--json", str(file), *PRODUCTS]) == 0
     document = json.loads(file.read_text())
@@ -230,8 +230,8 @@ def test_products_are_computed_in_every_way(emulated, monkeypatch, tmp_path, cap
         assert "tiles" in t["us"] and ("cublaslt" in t["us"]) is cublaslt and "cupy" in t["us"]
     assert bool(fake.products) is cublaslt
     assert document["relu_keeps_nan"] is (False if cublaslt else None)  # that of the stand-in does not
-    evaluate = gpu_products.evaluate
-    monkeypatch.setattr(gpu_products, "evaluate", lambda *a, **k: [x + 0.01 for x in evaluate(*a, **k)])
+    evaluate = gpu_ways.evaluate
+    monkeypatch.setattr(gpu_ways, "evaluate", lambda *a, **k: [x + 0.01 for x in evaluate(*a, **k)])
     assert gpu_products.main(["--emulate", "--no-timing", PRODUCTS[0]]) == 1
     assert "WRONG one row, dense" in capsys.readouterr().out
     with pytest.raises(SystemExit):

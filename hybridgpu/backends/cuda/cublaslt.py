@@ -11,7 +11,7 @@ import ctypes
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
 
@@ -149,8 +149,8 @@ class Descriptor:
         size = ctypes.sizeof(held)
         self._binding.call(f"cublasLt{self._kind}SetAttribute", self._made, attribute, ctypes.byref(held), size)
 
-    def __del__(self) -> None:
-        if self._made and not sys.is_finalizing():
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:  # sys may be gone by then
+        if self._made and not ending():
             getattr(self._binding._library, f"cublasLt{self._kind}Destroy")(self._made)
 
     @property

@@ -11,7 +11,7 @@ import ctypes
 import importlib.util
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_void_p
 from typing import Any
 
@@ -160,8 +160,8 @@ class Descriptor:
         self._binding, self._kind, self._made = binding, kind, c_void_p()
         binding.call(f"cudnnCreate{kind}Descriptor", ctypes.byref(self._made))
 
-    def __del__(self) -> None:
-        if self._made and not sys.is_finalizing():
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:  # sys may be gone by then
+        if self._made and not ending():
             getattr(self._binding._library, f"cudnnDestroy{self._kind}Descriptor")(self._made)
 
     @property

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``contrib.adamw_update`` and ``mp_adamw_update`` of ``nd`` and ``sym``.
+
+They are the operators of these names with MXNet's order of arguments, which is not that of the records, and with a
+gradient's factor that may be a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from inspect import Parameter, Signature
+from typing import Any
+
+from .record import OPERATORS, Operator
+
+__all__ = ["make_adamw"]
+
+_ORDER = ("lr", "eta", "beta1", "beta2", "epsilon", "wd", "clip_gradient", "out", "name")
+
+
+def make_adamw(run: Callable[[Operator, Sequence[Any], Any, dict[str, Any]], Any]) -> dict[str, Callable[..., Any]]:
+    """The functions by name.
+
+    Args:
+        run: (operator, inputs without the factor, factor, attributes with ``out`` and ``name`` if given) -> result.
+    """
+    return {name: _function(OPERATORS[f"_{name}"], name, run) for name in ("adamw_update", "mp_adamw_update")}
+
+
+def _function(op: Operator, name: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    names = (*op.inputs, *_ORDER)
+    signature = Signature(
+        [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in op.inputs]
+        + [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=None) for n in _ORDER]
+        + [Parameter("kwargs", Parameter.VAR_KEYWORD)]
+    )
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs).arguments
+        given = {n: bound[n] for n in names if n in bound} | bound.get("kwargs", {})
+        *inputs, factor = (given.pop(n) for n in op.inputs)
+        return run(op, inputs, factor, given)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = op.docstring()
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function

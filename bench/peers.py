@@ -252,7 +252,8 @@ def run_rounds(contenders: list[Contender], failed: dict[str, str], rounds: int,
 def markdown(document: dict[str, Any]) -> str:
     """The document as short tables."""
     lines = []
-    for (workload, kind), cases in grouped(document["cases"]).items():
+    for (workload, kind), measured in grouped(document["cases"]).items():
+        cases = sorted(measured, key=lambda c: c["size"])
         title = TITLES[workload] + ("" if document["device"] == "cpu" else f" ({kind})")
         lines += [f"**{title}**", ""]
         lines.append(

@@ -7,38 +7,55 @@ The tables stand between ``<!-- results -->`` and ``<!-- end of results -->``. T
 
     hybridgpu bench --full --json bench/results/bench-DATE-PROCESSOR.json
     python bench/peers.py PYTHON … --out bench/results
+
+Every workload of bench/peers.py has its place in both; measurements on a GPU join the second page.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "bench"))
+
+import peers as beside  # noqa: E402  (bench/peers.py)
+
 RESULTS = ROOT / "bench" / "results"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
-#: mode in the JSON -> label in the README, in the order of the table
+#: mode in the JSON -> head in the README, in the order of the columns
 SHOWN = {
-    "hybridgpu static": "**hybridgpu**, hybridized (static)",
+    "hybridgpu static": "**hybridgpu**, static",
     "hybridgpu eager": "hybridgpu, eager",
     "numpy eager": "NumPy",
     "torch jit.script": "torch.jit.script",
     "torch compile": "torch.compile",
     "jax jit": "jax.jit",
-    "jax one thread jit": "jax.jit, a pool of one thread",
+    "jax one thread jit": "jax.jit, pool of one thread",
     "mxnet static": "MXNet 1.9.1, static",
     "mxnet NaiveEngine static": "MXNet 1.9.1, static, NaiveEngine",
 }
-HEADS = {"mlp": "perceptron, batch {}", "chain": "chain, {}"}
+#: workload of bench/peers.py -> a case of it in the README, whose size is put in
+HEADS = {
+    "mlp": "perceptron, batch of {}",
+    "chain": "chain, {} elements",
+    "normalise": "normalisation, {} rows",
+    "gelu": "bias, GELU, residual; {} rows",
+    "softmax": "softmax, rows of {}",
+    "norm": "LayerNorm, GELU; rows of {}",
+    "lenet": "LeNet, batch of {}",
+    "resnet": "residual blocks, batch of {}",
+}
 
 
-def newest(pattern: str, device: str = "cpu") -> dict[str, Any]:
-    """The newest document of a kind."""
+def newest(pattern: str, device: str = "cpu") -> dict[str, Any] | None:
+    """The newest document of a kind, if there is one of that device."""
     documents = [json.loads(p.read_text(encoding="utf-8")) for p in RESULTS.glob(pattern)]
-    chosen = [d for d in documents if d.get("device", d.get("options", {}).get("device")) == device]
-    return max(chosen, key=lambda d: d["date"])
+    chosen = [d for d in documents if str(d.get("device", d.get("options", {}).get("device"))).startswith(device)]
+    return max(chosen, key=lambda d: d["date"], default=None)
 
 
 def number(us: float) -> str:
@@ -60,32 +77,37 @@ def place(document: dict[str, Any]) -> str:
     return "; ".join(facts)
 
 
-def short(document: dict[str, Any]) -> str:
-    """README's table."""
+def shown(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The cases of README's table: of a workload with many sizes the first one, which stands for the rest."""
     cases = [c for c in document["cases"] if c["kind"] == "latency"]
-    names = [HEADS[c["workload"]].format(f"{c['size']:,}") for c in cases]
-    lines = ["| microseconds a call | " + " | ".join(names) + " |", "|---|" + "---:|" * len(cases)]
-    for mode, label in SHOWN.items():
-        rows = [next((r for r in c["rows"] if r["name"] == mode), None) for c in cases]
-        if any(rows):
-            ours = mode == "hybridgpu static"
-            cells = [
-                "–" if r is None else f"**{number(r['median_us'])}**" if ours else number(r["median_us"]) for r in rows
-            ]
-            lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return [c for c in cases if len(beside.SIZES[c["workload"]]) <= 3 or c["size"] == beside.SIZES[c["workload"]][0]]
+
+
+def short(document: dict[str, Any]) -> str:
+    """README's table: a case a line."""
+    cases = shown(document)
+    modes = [m for m in SHOWN if any(r["name"] == m for c in cases for r in c["rows"])]
+    lines = ["| microseconds a call | " + " | ".join(SHOWN[m] for m in modes) + " |", "|---|" + "---:|" * len(modes)]
+    for c in cases:
+        times = {r["name"]: number(r["median_us"]) for r in c["rows"]}
+        cells = [f"**{times[m]}**" if m == beside.BASE and m in times else times.get(m, "–") for m in modes]
+        lines.append(f"| {HEADS[c['workload']].format(format(c['size'], ','))} | " + " | ".join(cells) + " |")
     lines += [
         "",
         "Made by `python bench/peers.py PYTHON … --out bench/results`: one thread each, all in one run in turns, "
         f"medians of {document['rounds']} rounds; the perceptron has layers of 512-256-128-2, the chain is "
-        f"`tanh(a*x+b)*sigmoid(x) + 0.5*relu(x-c) - exp(-x*x)`. {place(document)}.",
+        "`tanh(a*x+b)*sigmoid(x) + 0.5*relu(x-c) - exp(-x*x)`, and [Benchmarks](docs/benchmarks.md#what-is-measured) "
+        f"describes the others; –: not written for that library. {place(document)}.",
     ]
     return "\n".join(lines)
 
 
-def long(peers: dict[str, Any], bench: dict[str, Any]) -> str:
+def long(peers: dict[str, Any], bench: dict[str, Any], on_gpu: dict[str, Any] | None) -> str:
     """The tables of docs/benchmarks.md."""
-    parts = ["### Beside other libraries", "", (RESULTS / f"{stem(peers)}.md").read_text(encoding="utf-8").strip(), ""]
+    parts = ["### Beside other libraries", "", beside.markdown(peers).strip(), ""]
     parts += ["† used more than one core on average. The machine was shared with other jobs.", ""]
+    if on_gpu is not None:
+        parts += ["### Beside other libraries, on a GPU", "", beside.markdown(on_gpu).strip(), ""]
     parts += ["### Eager, hybridized, and the least possible", ""]
     parts += ["| median microseconds a call | NumPy | eager | hybridized | static | bare | copy | Python, µs |"]
     parts += ["|---|" + "---:|" * 7]
@@ -115,19 +137,12 @@ def long(peers: dict[str, Any], bench: dict[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def stem(document: dict[str, Any]) -> str:
-    """The name of the files of a measurement beside other libraries."""
-    for file in RESULTS.glob("peers-*.json"):
-        if json.loads(file.read_text(encoding="utf-8"))["date"] == document["date"]:
-            return file.stem
-    raise FileNotFoundError(document["date"])
-
-
 def pages() -> dict[Path, str]:
     """The pages with current tables."""
     peers, bench = newest("peers-*.json"), newest("bench-*.json")
+    assert peers is not None and bench is not None, f"nothing was measured: {RESULTS}"
     made = {}
-    for page, table in zip(PAGES, (short(peers), long(peers, bench)), strict=True):
+    for page, table in zip(PAGES, (short(peers), long(peers, bench, newest("peers-*.json", "gpu"))), strict=True):
         text = page.read_text(encoding="utf-8")
         block = f"<!-- results -->\n\n{table}\n\n<!-- end of results -->"
         made[page], count = re.subn(

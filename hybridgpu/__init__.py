@@ -94,9 +94,21 @@ def __getattr__(name: str) -> Any:
         module, attribute = _NAMES[name]
         value = getattr(importlib.import_module(f".{module}", __name__), attribute)
     else:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'{_hint(name)}")
     globals()[name] = value
     return value
+
+
+def _hint(name: str) -> str:
+    """What to write instead of a name that is not here."""
+    if name in ("np", "npx", "numpy", "numpy_extension"):
+        return "\nArrays and operators with NumPy's interface are not here: write mx.nd, or mx.sym and F in hybrid_forward."
+    if name.startswith("__"):
+        return ""
+    import difflib
+
+    near = difflib.get_close_matches(name, [*_MODULES, *_NAMES, *__all__], 1, 0.75)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def __dir__() -> list[str]:

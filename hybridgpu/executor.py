@@ -11,6 +11,7 @@ import numpy as np
 
 from . import recording
 from .backends.devices import device_of
+from .backends.writes import assign
 from .base import MXNetError
 from .compiler.ir.graph import RANDOM_STATE
 from .compiler.ir.types import TensorType
@@ -192,7 +193,7 @@ class Executor:
         # the memory of the outputs stays; what is seen through them is always the last call
         for own, r in zip(self._own_outputs(), results, strict=True):
             with device_of(r.context).current():
-                own._data[...] = r._data
+                assign(own._data, r._data)
             r._data, r._address = own._data, None
         self._results = results
         for r, sent in zip(results, self._sent or (), strict=False):
@@ -294,7 +295,7 @@ class Executor:
         heads = len(self._symbol._heads)
         with device.current():
             for k, m in enumerate(early):
-                arrays[m.position][...] = values[heads + len(late) + k]
+                assign(arrays[m.position], values[heads + len(late) + k])
         results = [wrap(v, self._ctx) for v in values[:heads]]
         if any(wanted):
             writes = [(arrays[m.position], values[heads + k], m.keep) for k, m in enumerate(late)]

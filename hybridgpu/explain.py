@@ -9,7 +9,18 @@ from typing import Any
 
 from .compiler.program import HostStep, KernelInfo, KernelStep, Program
 
-__all__ = ["Cut", "Explanation", "KernelReport", "LibraryCall", "StagedExplanation", "annotated"]
+__all__ = [
+    "Cut",
+    "Explanation",
+    "KeptValue",
+    "KernelReport",
+    "LibraryCall",
+    "StagedExplanation",
+    "annotated",
+    "counted",
+]
+
+_NAMED = 4  #: values of a kind that are named
 
 
 @dataclass(frozen=True)
@@ -17,7 +28,7 @@ class KernelReport:
     """One start of a kernel.
 
     Attributes:
-        name, kind: of the kernel; kind is map, foreach, reduce, rows, matmul or conv.
+        name, kind: of the kernel; kind is map, foreach, reduce, rows, matmul, conv or graph.
         operators: names of the nodes it computes, in order.
         source: its text under a comment that names the user's operators and lines.
         bytes_moved: traffic, every element of every array it touches once.
@@ -59,6 +70,21 @@ class Cut:
         return f"{self.producer} | {self.consumer}: {self.reason}"
 
 
+@dataclass(frozen=True)
+class KeptValue:
+    """What is computed from parameters alone, once until one of them is written.
+
+    Attributes:
+        computes: the primitives, and the operator that they are part of.
+        reason: what every call would do for it.
+        nbytes: the memory it takes between calls.
+    """
+
+    computes: str
+    reason: str
+    nbytes: int
+
+
 class Explanation:
     """The report of ``net.explain(x)``; ``print`` it.
 
@@ -66,6 +92,7 @@ class Explanation:
         kernels: KernelReport for every kernel start, in order; those of a loop's body once.
         library_calls: LibraryCall for every library step.
         cuts: Cut for everything that was not fused.
+        kept: KeptValue for everything that is computed from parameters once, outside training.
         compile_seconds: what preparing the signature cost.
         cache_hit: True if nothing had to be compiled.
         target: 'cpu', 'cuda' or 'reference'.
@@ -73,6 +100,9 @@ class Explanation:
         bytes_moved, bytes_min: of the whole program.
         manner: how calls run on a GPU, in words: launches, CUDA graphs or why there is none, and whose memory.
         arena_bytes, arena_least: memory for intermediate results, and what lives at once at the fullest step.
+        overwritten, hosted: how many results of kernels are written over an operand, and how many intermediate results
+            lie in the memory of a result of the program until that is written.
+        kept_bytes: memory of what is kept.
     """
 
     def __init__(self, name: str, made: Any) -> None:
@@ -82,10 +112,12 @@ class Explanation:
         self.kernels: list[KernelReport] = []
         self.library_calls: list[LibraryCall] = []
         self.cuts: list[Cut] = []
+        self.kept: list[KeptValue] = []
         self.compiler = self.manner = ""
         self.target, self.numeric = "reference", "strict"
         self.cache_hit = True
-        self.bytes_moved = self.bytes_min = self.arena_bytes = self.arena_least = 0
+        self.bytes_moved = self.bytes_min = self.arena_bytes = self.arena_least = self.kept_bytes = 0
+        self.overwritten = self.hosted = 0
         if self.program is None:
             return
         self.target, self.numeric = self.program.target, self.program.numeric
@@ -93,16 +125,18 @@ class Explanation:
         self.compiler, self.manner = made.loaded.info.detail, made.loaded.manner
         self.bytes_moved, self.bytes_min = self.program.bytes_moved, self.program.bytes_min
         self.arena_bytes, self.arena_least = self.program.arena_bytes, self.program.arena_least
+        self.overwritten, self.hosted = self.program.overwritten, self.program.hosted
         self._steps(self.program, made.loaded)
         self.cuts = [Cut(*c) for c in self.program.cuts]
+        self.kept, self.kept_bytes = [KeptValue(*k) for k in self.program.kept], self.program.kept_bytes
 
     def _steps(self, program: Program, loaded: Any) -> None:
+        results = set(program.output_buffers)
         for step in program.steps:
             if isinstance(step, KernelStep):
                 k = program.kernels[step.kernel]
-                needed = sum(
-                    program.buffers[b].nbytes for b in set(step.buffers) if program.buffers[b].place != "arena"
-                )
+                theirs = {b for b in step.buffers if program.buffers[b].place == "input" or b in results}
+                needed = sum(program.buffers[b].nbytes for b in theirs)
                 moved = step.bytes_read + step.bytes_written
                 self.kernels.append(
                     KernelReport(
@@ -129,7 +163,8 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.name} on {self.target}{_mode(self.numeric)}: {len(self.kernels)} kernels, {len(self.library_calls)} library calls, "
+            f"{self.name} on {self.target}{_mode(self.numeric)}: {counted(len(self.kernels), 'kernel')}, "
+            f"{counted(len(self.library_calls), 'library call')}, "
             f"{'cached' if self.cache_hit else 'compiled'} in {self.compile_seconds * 1e3:.1f} ms"
         ]
         if self.program is None:
@@ -147,9 +182,17 @@ class Explanation:
         kept = f"intermediate results take {_bytes(self.arena_bytes)}"
         if self.arena_bytes:
             kept += f" ({_bytes(self.arena_least)} live at once)"
+        if self.overwritten:
+            kept += f"; {self.overwritten} written over an operand"
+        if self.hosted:
+            kept += f"; {self.hosted} in the memory of results"
         lines.append(f"  moves {_bytes(self.bytes_moved)}, at least {_bytes(self.bytes_min)} are needed; {kept}")
         if self.manner:
             lines.append(f"  {self.manner}")
+        lines += [f"  {words}" for words in self.program.resident]
+        if self.kept:
+            lines.append(f"  computed once, until a parameter is written; {_bytes(self.kept_bytes)} are kept:")
+            lines += [f"    {line}" for line in _kept(self.kept)]
         if self.cuts:
             lines.append("  not fused:")
             lines += [f"    {c}" for c in self.cuts]
@@ -177,6 +220,7 @@ class StagedExplanation(Explanation):
         for p in parts:
             self.library_calls += p.library_calls if isinstance(p, Explanation) else [p]
         self.cuts = [c for p in programs for c in p.cuts]
+        self.kept = [k for p in programs for k in p.kept]
         self.compile_seconds = sum(p.compile_seconds for p in programs)
         self.cache_hit = all(p.cache_hit for p in programs)
         self.target = programs[0].target if programs else "reference"
@@ -187,10 +231,13 @@ class StagedExplanation(Explanation):
         self.bytes_min = sum(p.bytes_min for p in programs)
         self.arena_bytes = max((p.arena_bytes for p in programs), default=0)
         self.arena_least = max((p.arena_least for p in programs), default=0)
+        self.kept_bytes = sum(p.kept_bytes for p in programs)
+        self.overwritten = sum(p.overwritten for p in programs)
+        self.hosted = sum(p.hosted for p in programs)
 
     def __str__(self) -> str:
         count = sum(isinstance(p, Explanation) for p in self.parts)
-        lines = [f"{self.name}: {count} programs, since some operators cannot be part of one"]
+        lines = [f"{self.name}: {counted(count, 'program')}, since some operators cannot be part of one"]
         for p in self.parts:
             if isinstance(p, Explanation):
                 lines.append(str(p))
@@ -203,16 +250,33 @@ class StagedExplanation(Explanation):
     __repr__ = __str__
 
 
+def counted(number: int, what: str) -> str:
+    """``1 kernel``, ``2 kernels``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def _noted(note: str) -> str:
     return f" [{note}]" if note else ""
 
 
+def _kept(values: Sequence[KeptValue]) -> list[str]:
+    """A line for each reason, with the first few values."""
+    lines = []
+    for reason in dict.fromkeys(v.reason for v in values):
+        alike = [v for v in values if v.reason == reason]
+        named = "; ".join(f"{v.computes} ({_bytes(v.nbytes)})" for v in alike[:_NAMED])
+        more = f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
+        lines.append(f"{named}{more}: {reason}")
+    return lines
+
+
 def _direct(kernel: KernelInfo) -> str:
-    """Why a convolution or a matrix product on a GPU is a kernel of our own."""
-    if kernel.kind == "matmul":
-        return str(kernel.choice.get("why", ""))
+    """Why a product or convolution is a kernel of our own, where it could be a library's; what it computes as it loads."""
+    notes = [str(kernel.choice[k]) for k in ("why", "prologue") if k in kernel.choice]
     work, limit = (kernel.choice.get(k) for k in ("multiplications", "direct_up_to"))
-    return f"direct kernel: {work:,} multiplications, at most {limit:,}" if kernel.kind == "conv" and limit else ""
+    if kernel.kind == "conv" and limit and "why" not in kernel.choice:
+        notes.insert(0, f"direct kernel: {work:,} multiplications, at most {limit:,}")
+    return "; ".join(notes) if kernel.kind in ("matmul", "conv") else ""
 
 
 def _mode(numeric: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from .context import Context, current_context
 from .locks import Lock
 
-__all__ = ["next_state", "position", "seed", "set_position"]
+__all__ = ["next_state", "next_words", "position", "seed", "set_position"]
 
 
 class _Generator:
@@ -52,6 +52,11 @@ def _key(ctx: Context) -> tuple[int, int]:
 
 def next_state(ctx: Context | None = None) -> Any:
     """The state argument of the next random program on a device: seed and call number, uint32[4]."""
+    return np.array(next_words(ctx), np.uint32)
+
+
+def next_words(ctx: Context | None = None) -> tuple[int, int, int, int]:
+    """The numbers of :func:`next_state`."""
     where = _key(ctx or current_context())
     with _lock:
         g = _generators.get(where)
@@ -60,7 +65,7 @@ def next_state(ctx: Context | None = None) -> Any:
             g = _generators[where] = _Generator(_default_seed + (where[0] - 1) * 1_000_003 + where[1] * 7_919)
         g.calls += 1
         calls, value = g.calls, g.seed
-    return np.array([value & 0xFFFFFFFF, value >> 32, calls & 0xFFFFFFFF, calls >> 32 & 0xFFFFFFFF], np.uint32)
+    return value & 0xFFFFFFFF, value >> 32, calls & 0xFFFFFFFF, calls >> 32 & 0xFFFFFFFF
 
 
 def position(ctx: Context) -> int:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from .base import MXNetError
 from .ndarray import NDArray
 from .optimizer import Optimizer, Updater, get_updater
+from .optimizer.updater import load_states
 
 __all__ = ["KVStore", "KVStoreBase", "create"]
 
@@ -259,8 +260,7 @@ class KVStore(KVStoreBase):
             AssertionError: no optimizer was set.
         """
         assert self._updater is not None, "Cannot load states for distributed training"
-        with open(fname, "rb") as f:
-            self._updater.set_states(f.read())
+        load_states([self._updater], fname)
 
 
 @KVStoreBase.register

@@ -7,7 +7,10 @@ HYBRIDGPU_CXX, HYBRIDGPU_CACHE_DIR, HYBRIDGPU_CACHE_SIZE, HYBRIDGPU_CACHE: see t
 HYBRIDGPU_NUMERIC strict or fast: how hybridized graphs round (docs/numbers.md)
 HYBRIDGPU_CUDNN  0 computes convolutions on a GPU without cuDNN
 HYBRIDGPU_CUBLASLT 0 computes matrix products on a GPU without cuBLASLt
+HYBRIDGPU_GRAPH_KERNELS never, auto or always: whether small kernels on a GPU become one (docs/how-it-works.md)
 HYBRIDGPU_VERIFY 1 checks the graph after every pass
+
+What is on or off may be written as 1 or 0, true or false, yes or no, on or off; an empty text is the default.
 """
 
 from __future__ import annotations
@@ -16,10 +19,40 @@ import os
 
 from .base import MXNetError
 
-__all__ = ["NUMERIC_MODES", "debug_level", "dump_folder", "numeric_mode", "use_cublaslt", "use_cudnn", "verifying"]
+__all__ = [
+    "GRAPH_KERNELS",
+    "NUMERIC_MODES",
+    "debug_level",
+    "dump_folder",
+    "flag",
+    "graph_kernels",
+    "lasting_cache",
+    "numeric_mode",
+    "use_cublaslt",
+    "use_cudnn",
+    "verifying",
+]
 
 #: strict: as the operators say, one rounding each; fast: contraction and approximations (docs/numbers.md)
 NUMERIC_MODES = ("strict", "fast")
+#: never; where a model of their costs says that it pays; wherever it is possible
+GRAPH_KERNELS = ("never", "auto", "always")
+
+
+_WORDS = {"0": False, "false": False, "no": False, "off": False, "1": True, "true": True, "yes": True, "on": True}
+
+
+def flag(name: str, default: bool) -> bool:
+    """Whether a variable of the environment is on.
+
+    Raises:
+        MXNetError: its text says neither.
+    """
+    text = os.environ.get(name, "").strip()
+    found = _WORDS.get(text.lower()) if text else default
+    if found is None:
+        raise MXNetError(f"Invalid Input: '{text}', valid values are: {{'0', '1'}}, in {name}")
+    return found
 
 
 def debug_level() -> int:
@@ -35,12 +68,30 @@ def dump_folder() -> str:
 
 def use_cudnn() -> bool:
     """Whether cuDNN is looked for, which happens once a device."""
-    return os.environ.get("HYBRIDGPU_CUDNN", "1").strip() != "0"
+    return flag("HYBRIDGPU_CUDNN", True)
 
 
 def use_cublaslt() -> bool:
     """Whether cuBLASLt is looked for, which happens once a device."""
-    return os.environ.get("HYBRIDGPU_CUBLASLT", "1").strip() != "0"
+    return flag("HYBRIDGPU_CUBLASLT", True)
+
+
+def lasting_cache() -> bool:
+    """Whether compiled programs are kept for other processes."""
+    return flag("HYBRIDGPU_CACHE", True)
+
+
+def graph_kernels() -> str:
+    """Whether small kernels on a GPU become one kernel, one of GRAPH_KERNELS, which is read once a device.
+
+    Raises:
+        MXNetError: another word.
+    """
+    value = os.environ.get("HYBRIDGPU_GRAPH_KERNELS", "").strip() or "auto"
+    if value not in GRAPH_KERNELS:
+        valid = ", ".join(map(repr, sorted(GRAPH_KERNELS)))
+        raise MXNetError(f"Invalid Input: '{value}', valid values are: {{{valid}}}, in HYBRIDGPU_GRAPH_KERNELS")
+    return value
 
 
 def numeric_mode(given: object = None) -> str:
@@ -59,4 +110,4 @@ def numeric_mode(given: object = None) -> str:
 
 def verifying() -> bool:
     """Whether to check the graph after every pass."""
-    return os.environ.get("HYBRIDGPU_VERIFY") == "1"
+    return flag("HYBRIDGPU_VERIFY", False)

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from .locks import Lock
+from .settings import lasting_cache
 
 __all__ = ["Store", "Usage", "default_store", "reset_default_store"]
 
@@ -268,7 +269,7 @@ def default_store() -> Store:
 
 def _default_folder() -> Path:
     named = os.environ.get("HYBRIDGPU_CACHE_DIR")
-    if os.environ.get("HYBRIDGPU_CACHE") == "0":
+    if not lasting_cache():
         try:
             folder = Path(tempfile.mkdtemp(prefix="hybridgpu-"))
         except OSError:

@@ -12,6 +12,8 @@
 //   WP, XC               distance of rows and of channels in what the taps read
 //   DIRECT               the taps read the operand itself; else a copy of the band, padded with zeros
 //   PH, PW, RP, SCRATCH  of that copy: phases of the strides (so that neighbours stay neighbours), rows, elements
+// The operand is a pointer, or a function: `fill(n, c, d, h, w, count, to)` computes `count` of its elements, SW apart
+// from w on, of a row (only if not DIRECT, and where BD, BH and BW are 1).
 // Pixels of a band count along its rows, the gaps between rows included: what lies in a gap is never
 // stored. `out(n, o, d, h, w, line)` receives B results from w on.
 #pragma once
@@ -134,12 +136,54 @@ static __attribute__((noinline)) void conv_row(const T* HG_RESTRICT row, const I
     } else
       for (Index k = begin; k < end; ++k) to[k] = row[first + k * S::SW];
     for (Index k = end; k < S::WP; ++k) to[k] = 0;
+  } else if constexpr (S::SW == 1) {
+    for (Index k = 0; k < S::WP; ++k) to[k] = 0;
+    const Index begin = first < 0 ? 0 : (first + S::BW - 1) / S::BW;
+    Index end = row ? (first + S::WP + S::BW - 1) / S::BW : 0;
+    if (end > S::W) end = S::W;
+    for (Index q = begin; q < end; ++q) to[q * S::BW - first] = row[q];
   } else {
     for (Index k = 0; k < S::WP; ++k) {
       const Index q = first + k * S::SW;
       to[k] = row && q >= 0 && q % S::BW == 0 && q / S::BW < S::W ? row[q / S::BW] : (T)0;
     }
   }
+}
+
+// The same of an operand that is computed: row h of plane d of channel c of sample n.
+template <typename S, typename F, typename T>
+static __attribute__((noinline)) void conv_made_row(const F& fill, const Index n, const Index c, const Index d,
+                                                    const Index h, const Index column, const int phase, T* to) {
+  const Index first = column * S::SW + phase - S::LW;
+  Index begin = first < 0 ? (-first + S::SW - 1) / S::SW : 0;
+  Index end = first >= S::W ? 0 : (S::W - first + S::SW - 1) / S::SW;
+  if (begin > S::WP) begin = S::WP;
+  if (end > S::WP) end = S::WP;
+  if (end < begin) end = begin;
+  for (Index k = 0; k < begin; ++k) to[k] = 0;
+  if (end > begin) fill(n, c, d, h, first + begin * S::SW, end - begin, to + begin);
+  for (Index k = end; k < S::WP; ++k) to[k] = 0;
+}
+
+// The padded copy of what a band reads of the channels of one group of a computed operand.
+template <typename S, typename F, typename T>
+static __attribute__((noinline)) void conv_make(const F& fill, const Index n, const int g, const Index d, const Index h,
+                                                const Index column, T* to) {
+  for (int c = g * S::CG; c < (g + 1) * S::CG; ++c)
+    for (int k = 0; k < S::KD; ++k) {
+      const Index qd = d * S::SD + k * S::DD - S::LD;
+      for (int ph = 0; ph < S::PH; ++ph)
+        for (int pw = 0; pw < S::PW; ++pw)
+          for (int r = 0; r < S::RP; ++r, to += S::WP) {
+            const Index qh = (h + r) * S::SH + ph - S::LH;
+            if (qd >= 0 && qd < S::D && qh >= 0 && qh < S::H) {
+              conv_made_row<S>(fill, n, c, qd, qh, column, pw, to);
+            } else {
+              for (Index i = 0; i < S::WP; ++i) to[i] = 0;
+            }
+          }
+    }
+  for (int i = 0; i < vector_of<T>::lanes; ++i) to[i] = 0;
 }
 
 // The padded copy of what a band reads of the channels of one group.
@@ -161,26 +205,40 @@ static __attribute__((noinline)) void conv_copy(const T* HG_RESTRICT x, const In
   for (int i = 0; i < vector_of<T>::lanes; ++i) to[i] = 0;
 }
 
+// What a band reads of one group: the operand itself, a copy, or what is computed of it.
+template <typename S, typename T>
+HG_DEVICE const T* conv_band(const T* x, const Index n, const int g, const Index cg, const Index d, const Index h,
+                             const Index column, T* scratch) {
+  const T* group = x + (n * S::G + g) * cg * S::D * S::H * S::W;
+  if constexpr (S::DIRECT) {
+    return group + ((Index)d * S::H + h) * S::W + column;
+  } else {
+    conv_copy<S>(group, d, h, column, scratch);
+    return scratch;
+  }
+}
+template <typename S, typename F, typename T>
+HG_DEVICE const T* conv_band(const F& fill, const Index n, const int g, const Index, const Index d, const Index h,
+                             const Index column, T* scratch) {
+  conv_make<S>(fill, n, g, d, h, column, scratch);
+  return scratch;
+}
+
 // Samples begin … end - 1.
-template <typename S, typename T, typename F>
-HG_DEVICE void conv(const T* x, const T* w, const Index begin, const Index end, const Index inputs, F out) {
+template <typename S, typename X, typename T, typename F>
+HG_DEVICE void conv(const X& x, const T* w, const Index begin, const Index end, const Index inputs, F out) {
   const Index cg = S::CG ? S::CG : inputs;
   constexpr int channels = conv_channels(S::OG, conv_vectors<S, T>), rest = S::OG % channels;
   T scratch[S::DIRECT ? 1 : S::SCRATCH] __attribute__((aligned(64)));
   for (Index n = begin; n < end; ++n)
     for (int g = 0; g < S::G; ++g) {
-      const T* group = x + (n * S::G + g) * cg * S::D * S::H * S::W;
       const T* weight = w + g * S::OG * cg * S::TAPS;
       for (int d = 0; d < S::OD; ++d)
         for (int row = 0; row < S::OH; row += S::R) {
           const int h = row + S::R <= S::OH ? row : S::OH - S::R;
           for (int column = 0; column < S::OW; column += S::B) {
             const int at = column + S::B <= S::OW ? column : S::OW - S::B;
-            const T* source = scratch;
-            if constexpr (S::DIRECT)
-              source = group + ((Index)d * S::H + h) * S::W + at;
-            else
-              conv_copy<S>(group, d, h, at, scratch);
+            const T* source = conv_band<S>(x, n, g, cg, d, h, at, scratch);
             Index o = 0;
             for (; o + channels <= S::OG; o += channels)
               conv_block<S, channels>(source, weight + o * cg * S::TAPS, n, g * S::OG + o, d, h, at, cg, out);

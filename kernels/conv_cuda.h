@@ -12,13 +12,36 @@ HG_DEVICE int conv_place(int at, int k) {
   return BASE == 1 ? q : (q % BASE ? -1 : q / BASE);
 }
 
-// The result at (o, d, h, w) of the sample that starts at x.
+// Channel c of the operand: a pointer to a sample, or a lambda that computes the element (c, d, h, w) of it.
+template <typename S, typename T>
+HG_DEVICE const T* conv_plane(const T* x, const int c) {
+  return x + (long long)c * S::D * S::H * S::W;
+}
+template <typename F>
+struct MadePlane {
+  const F* made;
+  int c;
+};
+template <typename S, typename F>
+HG_DEVICE MadePlane<F> conv_plane(const F& made, const int c) {
+  return {&made, c};
+}
 template <typename S, typename C, typename T>
-HG_DEVICE C conv_element(const T* x, const T* weights, int o, int d, int h, int w) {
-  const T* from = x + (long long)(o / S::OG) * S::CG * S::D * S::H * S::W;
+HG_DEVICE C conv_pixel(const T* from, const int z, const int y, const int x) {
+  return (C)from[((long long)z * S::H + y) * S::W + x];
+}
+template <typename S, typename C, typename F>
+HG_DEVICE C conv_pixel(const MadePlane<F>& from, const int z, const int y, const int x) {
+  return (C)(*from.made)(from.c, z, y, x);
+}
+
+// The result at (o, d, h, w) of the sample that x is or starts at.
+template <typename S, typename C, typename X, typename T>
+HG_DEVICE C conv_element(const X& x, const T* weights, int o, int d, int h, int w) {
   const T* at = weights + (long long)o * S::CG * S::KD * S::KH * S::KW;
   C sum = 0;
-  for (int c = 0; c < S::CG; ++c, from += (long long)S::D * S::H * S::W)
+  for (int c = 0; c < S::CG; ++c) {
+    const auto from = conv_plane<S>(x, o / S::OG * S::CG + c);
     for (int i = 0; i < S::KD; ++i) {
       const int z = conv_place<S::SD, S::DD, S::LD, S::BD, S::D>(d, i);
       for (int j = 0; j < S::KH; ++j) {
@@ -26,10 +49,11 @@ HG_DEVICE C conv_element(const T* x, const T* weights, int o, int d, int h, int 
         for (int k = 0; k < S::KW; ++k, ++at) {
           const int v = conv_place<S::SW, S::DW, S::LW, S::BW, S::W>(w, k);
           if (z >= 0 && y >= 0 && v >= 0)
-            sum = plus_product(sum, (C)from[((long long)z * S::H + y) * S::W + v], (C)*at);
+            sum = plus_product(sum, conv_pixel<S, C>(from, z, y, v), (C)*at);
         }
       }
     }
+  }
   return sum;
 }
 

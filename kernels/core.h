@@ -106,7 +106,8 @@ HG_DEVICE double mod(double a, double b) {
 #else
   const double r = __builtin_fmod(a, b);
 #endif
-  return b == 0 ? 0 : (r != 0 && ((r < 0) != (b < 0)) ? r + b : r);
+  if (r == 0) return b < 0 ? -0.0 : 0.0;  // a zero has the divisor's sign, as any other remainder
+  return b == 0 ? 0 : ((r < 0) != (b < 0) ? r + b : r);
 }
 HG_DEVICE float mod(float a, float b) {
 #ifdef HG_CUDA
@@ -114,7 +115,8 @@ HG_DEVICE float mod(float a, float b) {
 #else
   const float r = __builtin_fmodf(a, b);
 #endif
-  return b == 0 ? 0.0f : (r != 0 && ((r < 0) != (b < 0)) ? r + b : r);
+  if (r == 0) return b < 0 ? -0.0f : 0.0f;
+  return b == 0 ? 0.0f : ((r < 0) != (b < 0) ? r + b : r);
 }
 
 }  // namespace hg

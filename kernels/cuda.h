@@ -7,12 +7,20 @@
 #define HG_RESTRICT __restrict__
 #define HG_METHOD __device__ __forceinline__
 #define HG_UNROLL _Pragma("unroll")
+// Without a number of blocks ptxas prefers to park a value in memory to a register more that costs a block, …
 #define HG_BOUNDS(threads) __launch_bounds__(threads)
+// … with one it does not. For double precision, whose functions keep much at hand for rare operands.
+#define HG_BOUNDS_WIDE(threads) __launch_bounds__(threads, 1)
 
 // Each index below n once, shared out over the grid.
 #define HG_GRID(i, n)                                                                   \
   for (Index i = (Index)blockIdx.x * (Index)blockDim.x + (Index)threadIdx.x; i < (n);   \
        i += (Index)gridDim.x * (Index)blockDim.x)
+
+// The same for a step of a kernel that holds several, which plays block ``block_at`` of ``block_count``.
+#define HG_PART(i, n)                                                                  \
+  for (Index i = (Index)block_at * (Index)blockDim.x + (Index)threadIdx.x; i < (n);    \
+       i += (Index)block_count * (Index)blockDim.x)
 
 // The same for several loops that share one grid; ``block`` of ``blocks`` is the one that begins the loop.
 // Most blocks take one step: unrolling would only cost registers.

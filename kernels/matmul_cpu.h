@@ -331,6 +331,9 @@ HG_DEVICE void matmul_axpy(const T* a, const T* b, const Index begin, const Inde
     }
   }
   if constexpr (BN == 1) {
+    if constexpr (ONE)  // one row alone would wait for the sums of fewer vectors
+      for (; n + 8 * lanes <= N; n += 8 * lanes)
+        axpy_columns<ONE, 8, 8 * lanes, K, AM, AK, BK>(a, b + n, begin, end, n, out);
     for (; n + width <= N; n += width) axpy_columns<ONE, NV, width, K, AM, AK, BK>(a, b + n, begin, end, n, out);
     if constexpr (rest >= lanes)
       for (; n + lanes <= N; n += lanes) axpy_columns<ONE, 1, lanes, K, AM, AK, BK>(a, b + n, begin, end, n, out);

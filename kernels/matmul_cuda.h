@@ -31,6 +31,59 @@ HG_DEVICE pack<T, V> strip(const T* p) {
   }
 }
 
+// An operand is a pointer to its first element, where lines (rows of the left one, columns of the right one) are LINE
+// apart and neighbours along the sum STEP; or a loader, a lambda that computes V neighbours from the number of a line
+// and a place along the sum. These are along the sum, or along lines.
+template <int V, long long LINE, long long STEP, bool ALONG = true, typename T>
+HG_DEVICE pack<T, V> elements(const T* p, const int line, const int k) {
+  return strip<V, ALONG ? STEP : LINE>(p + line * LINE + k * STEP);
+}
+template <int V, long long LINE, long long STEP, bool ALONG = true, typename F>
+HG_DEVICE auto elements(const F& loader, const int line, const int k) -> decltype(loader(line, k)) {
+  return loader(line, k);
+}
+
+template <typename P>
+struct is_loader {
+  static constexpr bool value = true;
+};
+template <typename T>
+struct is_loader<const T*> {
+  static constexpr bool value = false;
+};
+
+// How many steps of a sum are loaded at once, of UNROLLED that pointers' would be: loaders of several rows need their
+// registers for what they compute.
+template <int ROWS, int UNROLLED, typename A, typename B>
+HG_DEVICE constexpr int unrolled() {
+  return ROWS > 1 && (is_loader<A>::value || is_loader<B>::value) ? 1 : UNROLLED;
+}
+
+// One line of an operand.
+template <typename F>
+struct LoaderLine {
+  const F* loader;
+  int line;
+};
+template <long long LINE, typename T>
+HG_DEVICE const T* line_of(const T* p, const int line) {
+  return p + line * LINE;
+}
+template <long long LINE, typename F>
+HG_DEVICE LoaderLine<F> line_of(const F& loader, const int line) {
+  return {&loader, line};
+}
+
+// V neighbours of a line, NEXT apart, from place k along the sum on.
+template <int V, long long NEXT, long long STEP, typename T>
+HG_DEVICE pack<T, V> of_line(const T* line, const int k) {
+  return strip<V, NEXT>(line + k * STEP);
+}
+template <int V, long long NEXT, long long STEP, typename F>
+HG_DEVICE auto of_line(const LoaderLine<F>& l, const int k) -> decltype((*l.loader)(0, 0)) {
+  return (*l.loader)(l.line, k);
+}
+
 // Element `e` of a patch of SIZE.
 template <int LAYERS, int SIZE, typename C>
 HG_DEVICE C layers_sum(const C* patch, const int e) {
@@ -41,39 +94,40 @@ HG_DEVICE C layers_sum(const C* patch, const int e) {
 }
 
 // One element by one thread: the sum over k of a[k * SA] * b[k * SB].
-template <typename C, int K, long long SA, long long SB, typename T>
-HG_DEVICE C product_element(const T* a, const T* b) {
+template <typename C, int K, long long SA, long long SB, typename A, typename B>
+HG_DEVICE C product_element(const A& a, const B& b) {
   C sum = 0;
-  for (int k = 0; k < K; ++k) sum = plus_product(sum, (C)a[k * SA], (C)b[k * SB]);
+  for (int k = 0; k < K; ++k)
+    sum = plus_product(sum, (C)elements<1, 0, SA>(a, 0, k).v[0], (C)elements<1, 0, SB>(b, 0, k).v[0]);
   return sum;
 }
 
-// Few rows times columns that are contiguous along the sum (the weight of a dense layer): LANES threads read V
-// neighbours of each of EACH columns at once and use them for every row. If LANES is 32, so many LAYERS of warps may
-// share a column. `a` begins at the patch's first row (rows are LA apart, neighbours along the sum SA), `b` at its
-// first column (columns are LB apart).
+// Few rows times columns that are contiguous along the sum (the weight of a dense layer), or far apart in every way:
+// LANES threads read V neighbours of each of EACH columns at once and use them for every row. If LANES is 32, so many
+// LAYERS of warps may share a column. `a` begins at the patch's first row (rows are LA apart, neighbours along the sum
+// SA), `b` at its first column (neighbours along the sum are LB apart, columns SB).
 template <int ROWS, int EACH, int LANES, int LAYERS, int WARPS, int V, int K, long long LA, long long SA, long long LB,
-          typename C, typename T>
-HG_DEVICE void dots(const T* a, const T* b, const int rows, const int columns, C* patch) {
+          long long SB, typename C, typename A, typename B>
+HG_DEVICE void dots(const A& a, const B& b, const int rows, const int columns, C* patch) {
   constexpr int WIDTH = WARPS / LAYERS * (32 / LANES) * EACH;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % LANES, layer = warp % LAYERS;
   const int first = (warp / LAYERS * (32 / LANES) + threadIdx.x % 32 / LANES) * EACH;
-  const T* column[EACH];
+  decltype(line_of<SB>(b, 0)) column[EACH];
   C sum[ROWS][EACH];
   HG_UNROLL
   for (int c = 0; c < EACH; ++c) {
-    column[c] = b + minimum(first + c, columns - 1) * LB;
+    column[c] = line_of<SB>(b, minimum(first + c, columns - 1));
     HG_UNROLL
     for (int r = 0; r < ROWS; ++r) sum[r][c] = 0;
   }
-#pragma unroll (ROWS * EACH <= 8 ? 4 : ROWS * EACH <= 16 ? 2 : 1)
+#pragma unroll (unrolled<ROWS, (ROWS * EACH <= 8 ? 4 : ROWS * EACH <= 16 ? 2 : 1), A, B>())
   for (int k = (layer * LANES + lane) * V; k < K; k += LAYERS * LANES * V) {
-    pack<T, V> w[EACH];
+    decltype(of_line<V, LB, LB>(column[0], 0)) w[EACH];
     HG_UNROLL
-    for (int c = 0; c < EACH; ++c) w[c] = load<V>(column[c] + k);
+    for (int c = 0; c < EACH; ++c) w[c] = of_line<V, LB, LB>(column[c], k);
     HG_UNROLL
     for (int r = 0; r < ROWS; ++r) {
-      const pack<T, V> x = strip<V, SA>(a + (ROWS == 1 ? 0 : minimum(r, rows - 1)) * LA + k * SA);
+      const auto x = elements<V, LA, SA>(a, ROWS == 1 ? 0 : minimum(r, rows - 1), k);
       HG_UNROLL
       for (int c = 0; c < EACH; ++c) {
         HG_UNROLL
@@ -96,25 +150,26 @@ HG_DEVICE void dots(const T* a, const T* b, const int rows, const int columns, C
 // over the 32 * WARPS / LANES parts of the block, U neighbours along it at a time. LB is from one of these neighbours
 // to the next, SB from column to column (1, or V is 1). One layer a warp.
 template <int ROWS, int LANES, int WARPS, int V, int U, int K, long long LA, long long SA, long long LB, long long SB,
-          typename C, typename T>
-HG_DEVICE void axpy(const T* a, const T* b, const int rows, const int columns, C* patch) {
+          typename C, typename A, typename B>
+HG_DEVICE void axpy(const A& a, const B& b, const int rows, const int columns, C* patch) {
   constexpr int WIDTH = LANES * V;
   const int lane = threadIdx.x % LANES, warp = threadIdx.x / 32;
-  const T* column = b + minimum(lane * V, columns - V) * SB;
+  const auto column = line_of<SB>(b, minimum(lane * V, columns - V));
+  typedef decltype(of_line<V, 1, LB>(column, 0)) Neighbours;
   C sum[ROWS][V];
   HG_UNROLL
   for (int r = 0; r < ROWS; ++r) {
     HG_UNROLL
     for (int v = 0; v < V; ++v) sum[r][v] = 0;
   }
-#pragma unroll (ROWS > 8 ? 1 : V * U * sizeof(T) <= 16 ? 4 : V * U * sizeof(T) <= 64 ? 2 : 1)
+#pragma unroll (unrolled<ROWS, (ROWS > 8 ? 1 : U * sizeof(Neighbours) <= 16 ? 4 : U * sizeof(Neighbours) <= 64 ? 2 : 1), A, B>())
   for (int k = threadIdx.x / LANES * U; k < K; k += 32 * WARPS / LANES * U) {
-    pack<T, V> w[U];
+    Neighbours w[U];
     HG_UNROLL
-    for (int u = 0; u < U; ++u) w[u] = load<V>(column + (k + u) * LB);
+    for (int u = 0; u < U; ++u) w[u] = of_line<V, 1, LB>(column, k + u);
     HG_UNROLL
     for (int r = 0; r < ROWS; ++r) {
-      const pack<T, U> x = strip<U, SA>(a + (ROWS == 1 ? 0 : minimum(r, rows - 1)) * LA + k * SA);
+      const auto x = elements<U, LA, SA>(a, ROWS == 1 ? 0 : minimum(r, rows - 1), k);
       HG_UNROLL
       for (int u = 0; u < U; ++u) {
         HG_UNROLL
@@ -133,50 +188,32 @@ HG_DEVICE void axpy(const T* a, const T* b, const int rows, const int columns, C
   }
 }
 
-// LINES x LENGTH elements on their way from memory to shared memory, V neighbours at a time; lines are LINE apart,
-// neighbours STEP. What does not exist is zero.
-template <int LINES, int LENGTH, int THREADS, int V, long long LINE, long long STEP, typename T>
-struct Stage {
-  static constexpr int PER_LINE = LENGTH / V, COUNT = LINES * PER_LINE / THREADS;
-  pack<T, V> held[COUNT];
+// One stage of an operand on its way to shared memory: DEPTH steps of the sum for WIDE rows (or columns), kept as
+// [step][row] with PITCH elements a step. Rows are LINE apart in memory, steps STEP; a thread moves V neighbours at a
+// time, along the sum or not. What does not exist is zero.
+template <bool ALONG, int WIDE, int DEPTH, int THREADS, int V, int PITCH, long long LINE, long long STEP, typename P>
+struct Operand {
+  static constexpr int PER_LINE = (ALONG ? DEPTH : WIDE) / V, COUNT = WIDE * DEPTH / V / THREADS;
+  typedef decltype(elements<V, LINE, STEP, ALONG>(*(const P*)0, 0, 0)) Neighbours;
+  Neighbours held[COUNT];
 
-  HG_METHOD void fetch(const T* p, const int lines, const int length) {
+  HG_METHOD void fetch(const P& p, const int k, const int depth, const int rows) {
     HG_UNROLL
     for (int i = 0; i < COUNT; ++i) {
       const int e = threadIdx.x + i * THREADS, line = e / PER_LINE, at = e % PER_LINE * V;
-      if (line < lines && at < length) {
-        held[i] = strip<V, STEP>(p + line * LINE + at * STEP);
-      } else {
-        HG_UNROLL
-        for (int v = 0; v < V; ++v) held[i].v[v] = T();
-      }
+      const int row = ALONG ? line : at, step = k + (ALONG ? at : line);
+      held[i] = row < rows && step < depth ? elements<V, LINE, STEP, ALONG>(p, row, step) : Neighbours();
     }
   }
-
-  // To `shared`, where lines are BY_LINE and neighbours BY_STEP apart.
-  template <int BY_LINE, int BY_STEP, typename C>
+  template <typename C>
   HG_METHOD void deposit(C* shared) const {
     HG_UNROLL
     for (int i = 0; i < COUNT; ++i) {
       const int e = threadIdx.x + i * THREADS, line = e / PER_LINE, at = e % PER_LINE * V;
       HG_UNROLL
-      for (int v = 0; v < V; ++v) shared[line * BY_LINE + (at + v) * BY_STEP] = (C)held[i].v[v];
+      for (int v = 0; v < V; ++v)
+        shared[ALONG ? (at + v) * PITCH + line : line * PITCH + at + v] = (C)held[i].v[v];
     }
-  }
-};
-
-// One stage of an operand: DEPTH steps of the sum for WIDE rows (or columns), kept as [step][row] with PITCH elements
-// a step. Rows are LINE apart in memory, steps STEP; ALONG: neighbours in memory are steps, else rows.
-template <bool ALONG, int WIDE, int DEPTH, int THREADS, int V, int PITCH, long long LINE, long long STEP, typename T>
-struct Operand {
-  Stage<ALONG ? WIDE : DEPTH, ALONG ? DEPTH : WIDE, THREADS, V, ALONG ? LINE : STEP, ALONG ? STEP : LINE, T> stage;
-
-  HG_METHOD void fetch(const T* p, const int k, const int depth, const int rows) {
-    stage.fetch(p + k * STEP, ALONG ? rows : depth - k, ALONG ? depth - k : rows);
-  }
-  template <typename C>
-  HG_METHOD void deposit(C* shared) const {
-    stage.template deposit<ALONG ? 1 : PITCH, ALONG ? PITCH : 1>(shared);
   }
 };
 
@@ -184,15 +221,15 @@ struct Operand {
 // in registers; GROUPS of threads take their share of each stage, TILE x TILE elements of the patch a thread. `memory`
 // holds a stage of both operands first and GROUPS layers of the patch in the end.
 template <int ROWS, int COLUMNS, int DEPTH, int GROUPS, int TILE, int VA, int VB, int K, bool ALONG_A, bool ALONG_B,
-          long long LA, long long SA, long long LB, long long SB, typename C, typename T>
-HG_DEVICE void tiles(const T* a, const T* b, const int rows, const int columns, C* memory) {
+          long long LA, long long SA, long long LB, long long SB, typename C, typename A, typename B>
+HG_DEVICE void tiles(const A& a, const B& b, const int rows, const int columns, C* memory) {
   constexpr int ACROSS = COLUMNS / TILE, GROUP = ROWS / TILE * ACROSS, THREADS = GROUP * GROUPS;
   constexpr int W = sizeof(C) * TILE > 16 ? 16 / sizeof(C) : TILE;
   constexpr int PITCH_A = ROWS + W, PITCH_B = COLUMNS + W, SHARE = DEPTH / GROUPS;
   C* const mine = memory;
   C* const theirs = memory + DEPTH * PITCH_A;
-  Operand<ALONG_A, ROWS, DEPTH, THREADS, VA, PITCH_A, LA, SA, T> left;
-  Operand<ALONG_B, COLUMNS, DEPTH, THREADS, VB, PITCH_B, LB, SB, T> right;
+  Operand<ALONG_A, ROWS, DEPTH, THREADS, VA, PITCH_A, LA, SA, A> left;
+  Operand<ALONG_B, COLUMNS, DEPTH, THREADS, VB, PITCH_B, LB, SB, B> right;
   const int group = threadIdx.x / GROUP, down = threadIdx.x % GROUP / ACROSS * TILE;
   const int across = threadIdx.x % ACROSS * TILE;
   C sum[TILE][TILE];

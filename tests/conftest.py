@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of every test: a cache folder of its own, graphs verified after every pass."""
+"""Settings of every test: a cache folder of its own, graphs verified after every pass, the same numbers in every run."""
 
 from __future__ import annotations
 
 import os
+import random
 import tempfile
 
+import hypothesis
+import numpy as np
 import pytest
 
 os.environ.setdefault("HYBRIDGPU_VERIFY", "1")
@@ -13,10 +16,26 @@ if "HYBRIDGPU_CACHE_DIR" not in os.environ:
     # shared by the workers of one run: what one compiles, the others load
     os.environ["HYBRIDGPU_CACHE_DIR"] = os.path.join(tempfile.gettempdir(), f"hybridgpu-tests-{os.getuid()}")
 
+# the same examples in every run; pytest --hypothesis-profile=search draws others
+hypothesis.settings.register_profile("same", derandomize=True, database=None, deadline=None, print_blob=True)
+hypothesis.settings.register_profile("search", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("same")
+
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="store the generated texts that tests compare")
     parser.addoption("--fuzz", type=int, default=2000, help="number of mutated files a format")
+    parser.addoption("--mutants", type=int, default=5, help="number of mutants a template or header (0: all)")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Random numbers do not depend on what ran before, nor on the process; fixtures of any scope come later."""
+    from hybridgpu import generator
+
+    random.seed(0)
+    np.random.seed(0)
+    generator.seed(0)
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ from hybridgpu.backends.library import Libraries
 from hybridgpu.compiler.program import KernelInfo
 from hybridgpu.resources import kernels_folder
 
+TIMEOUT = 20.0  #: seconds of a kernel
 ORDERS = itertools.cycle(["forward", "reverse", "shuffle"])
 
 
@@ -86,6 +87,7 @@ class EmulatedDriver:
 
     arch = "sm_90"
     identity = "cuda_on_cpu sm_90"
+    cooperative = False  #: tests that want small kernels put together say so
 
     def __init__(self, multiprocessors: int = 2, checked: bool = True, device: int = 0) -> None:
         # few multiprocessors: grids are smaller than the work, so that grid loops really loop
@@ -116,6 +118,9 @@ class EmulatedDriver:
                 module = Module(source, include_dirs=folders, options=options, names=[k.name], check=self.checked)
                 self.modules[k.name] = (k.name, module[k.name])
         return {k.name: self.modules[k.name] for k in kernels}
+
+    def resident(self, kernel: Any, threads: int, shared: int) -> int:
+        return 2  # again fewer blocks than there is work for
 
     def is_current(self) -> None:
         """Check the current device."""
@@ -175,17 +180,25 @@ class EmulatedDriver:
         buffers: dict[int, Buffer] = {}
         arguments: list[Any] = []
         addresses = values[: len(launch.memory)]
+        taken = {a for a, m in zip(addresses, launch.memory, strict=True) if not m.written}
+        given = {a for a, m in zip(addresses, launch.memory, strict=True) if m.written}
+        barrier = addresses[-1] if launch.cooperative else 0
+        if launch.cooperative:
+            buffers[barrier] = Buffer(_bytes_at(barrier, 4), name="barrier")
         for k, (address, m) in enumerate(zip(addresses, launch.memory, strict=True)):
             assert address % 16 == 0, f"argument {k} of {name} is not aligned: {address:#x}"
             known = buffers.get(address)
             if known is None:
                 label = f"argument {k}"
                 known = (
-                    Buffer.empty(m.nbytes, np.uint8, name=label)
-                    if m.written
-                    else Buffer(_bytes_at(address, m.nbytes), name=label)
+                    Buffer(_bytes_at(address, m.nbytes), name=label)
+                    if address in taken
+                    else Buffer.empty(m.nbytes, np.uint8, name=label)
                 )
                 buffers[address] = known
+            assert known.nbytes == m.nbytes or address not in given, (
+                f"argument {k} of {name} shares memory with one of another size"
+            )
             arguments.append(known)
         arguments += [np.int64(n) for n in values[len(launch.memory) :]]
         report = function(
@@ -195,17 +208,25 @@ class EmulatedDriver:
             shared_mem=launch.shared,
             order=next(ORDERS),
             seed=len(self.launches),
+            cooperative=launch.cooperative,
+            timeout=TIMEOUT,
         )
         read = written = 0
+        if launch.cooperative:
+            word = buffers.pop(barrier)
+            _bytes_at(barrier, 4)[:] = word.bytes()
+            assert int(word.bytes().view(np.uint32)[0]) % (1 << 31) == 0, f"{name} leaves its barrier half open"
+            word.free()
         for address, m in zip(addresses, launch.memory, strict=True):
             b = buffers.pop(address, None)
             if b is None:
                 continue
-            if m.written:
-                assert not b.unwritten(), f"{name} leaves {b.unwritten()} of {m.nbytes} bytes of an output unwritten"
+            if address in given:
+                left = int((~b.written()).sum()) if address in taken else b.unwritten()
+                assert not left, f"{name} leaves {left} of {m.nbytes} bytes of an output unwritten"
                 _bytes_at(address, m.nbytes)[:] = b.bytes()
                 written += m.nbytes
-            else:
+            if address in taken or launch.cooperative:  # a later phase reads what was written
                 read += int(b.read().sum())
             b.free()
         self.launches.append(Started(name, report, read, written, values, stream))

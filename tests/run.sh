@@ -25,7 +25,7 @@ check "ruff check" "$bin/ruff" check .
 check "ruff format" "$bin/ruff" format --check .
 check mypy "$bin/mypy"
 check lint-imports "$bin/lint-imports"
-check pytest "$python" -m pytest -n auto "$@"
+check pytest "$python" -m pytest -n auto --dist worksteal "$@"
 
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'FAILED: %s\n' "${failed[@]}" >&2

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ALIGNMENT", "aligned_bytes", "copy", "empty"]
+__all__ = ["ALIGNMENT", "aligned_bytes", "copy", "empty", "lodger"]
 
 ALIGNMENT = 64  #: bytes: a cache line, and the widest vector
 _SMALL = 256  #: bytes from which it is worth the microsecond
@@ -34,6 +34,11 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     if size < _SMALL:
         return np.empty(shape, dtype)
     return aligned_bytes(size).view(dtype).reshape(shape)
+
+
+def lodger(host: Any, nbytes: int, dtype: Any, shape: tuple[int, ...]) -> Any:
+    """The array that lies in the first ``nbytes`` of another one's memory."""
+    return host.reshape(-1).view(np.uint8)[:nbytes].view(dtype).reshape(shape)
 
 
 def copy(xp: Any, array: Any) -> Any:

@@ -9,6 +9,8 @@ from dataclasses import asdict
 
 import click
 
+from ..base import MXNetError
+from ..settings import lasting_cache
 from ..store import Store, default_store
 from .text import byte_text
 
@@ -19,7 +21,7 @@ def open_store() -> Store:
     """The cache that this environment selects.
 
     Raises:
-        click.ClickException: HYBRIDGPU_CACHE_SIZE is no number.
+        click.ClickException: HYBRIDGPU_CACHE_SIZE is no number, or HYBRIDGPU_CACHE neither on nor off.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)  # elsewhere a wrong number is said and passed over
@@ -28,6 +30,8 @@ def open_store() -> Store:
         except RuntimeWarning:
             size = os.environ.get("HYBRIDGPU_CACHE_SIZE", "")
             raise click.ClickException(f"HYBRIDGPU_CACHE_SIZE must be a number of bytes, not {size!r}") from None
+        except MXNetError as e:
+            raise click.ClickException(str(e)) from None
 
 
 def store_lines(store: Store) -> list[tuple[str, str]]:
@@ -38,8 +42,9 @@ def store_lines(store: Store) -> list[tuple[str, str]]:
         ("entries", str(usage.entries)),
         ("size", f"{byte_text(usage.nbytes)} of at most {byte_text(usage.limit)}"),
     ]
-    if os.environ.get("HYBRIDGPU_CACHE") == "0":
-        lines.append(("lasting", "no: HYBRIDGPU_CACHE=0, every process compiles into a folder of its own"))
+    if not lasting_cache():
+        off = f"HYBRIDGPU_CACHE={os.environ['HYBRIDGPU_CACHE']}"
+        lines.append(("lasting", f"no: {off}, every process compiles into a folder of its own"))
     return lines
 
 

@@ -14,17 +14,28 @@ from .ir.types import TensorType
 from .ir.verify import verify
 from .passes.epilogues import join_epilogues
 from .passes.fuse import FusionPlan, Group, fuse
+from .passes.joins import join_in_steps
 from .passes.materialize import PRODUCTS, base, blas_layout, materialize, strided
-from .passes.plan import least, place
+from .passes.memory import lay_out
+from .passes.order import Uses, order
+from .passes.pack import pack_weights
+from .passes.prelude import split_prelude
+from .passes.prologues import join_prologues
+from .passes.reuse import LARGE
 from .passes.simplify import simplify
 from .passes.split import split_reductions
+from .passes.window_gradients import write_out_gradients
 from .program import Buffer, HostStep, KernelInfo, KernelStep, Program
 from .schedule.axes import normalize
 from .schedule.conv import schedule_conv, wants_conv_kernel
+from .schedule.conv_spread import schedule_conv_spread, wants_spread_kernel
+from .schedule.conv_weights import schedule_conv_weights, wants_weights_kernel, why_unfolded
 from .schedule.foreach import together
+from .schedule.in_place import overwrite
 from .schedule.kernel import Kernel
 from .schedule.map import schedule_map
 from .schedule.matmul import schedule_matmul, wants_kernel
+from .schedule.resident import resident
 from .schedule.rows import schedule_rows
 from .schedule.scalar import scalar_program
 from .target import Target
@@ -35,7 +46,11 @@ Observer = Callable[[str, object], None]
 
 
 def compile_graph(
-    graph: Graph, target: Target, fixed: frozenset[int] = frozenset(), observe: Observer | None = None
+    graph: Graph,
+    target: Target,
+    fixed: frozenset[int] = frozenset(),
+    observe: Observer | None = None,
+    constant: frozenset[int] = frozenset(),
 ) -> Program:
     """Compile ``graph`` for ``target``.
 
@@ -44,6 +59,8 @@ def compile_graph(
         target: the machine.
         fixed: positions of inputs whose memory stays where it is from call to call.
         observe: called with the name and the result of every stage (dumps, tests).
+        constant: positions of inputs among them whose values rarely change: what depends on them alone may become
+            the program's prelude.
     """
     seen = observe or (lambda stage, value: None)
     checking = verifying()
@@ -52,32 +69,53 @@ def compile_graph(
     if checking:
         verify(graph)
     seen("02_simplified", graph)
-    graph = split_reductions(graph, target)
+    folding = None
+    if constant:
+        graph = pack_weights(graph, constant, target)
+        folding = split_prelude(graph, constant, target, lambda node: _wants_kernel(target, node))
+    if folding is not None:
+        fixed |= {len(graph.inputs) + k for k in range(len(folding.kept))}
+        graph = folding.rest
+        if checking:
+            verify(folding.prelude)
+            verify(graph)
+        seen("02_prelude", folding.prelude)
+        seen("02_without_prelude", graph)
+    graph = write_out_gradients(graph, target)
+    graph = join_in_steps(split_reductions(graph, target), target)
     if checking:
         verify(graph)
     graph = join_epilogues(graph, target, lambda node: _wants_kernel(target, node))
     if checking:
         verify(graph)
-    ready = materialize(graph, lambda node: _wants_kernel(target, node))
+    ready = materialize(
+        graph, lambda node: _wants_kernel(target, node), lambda node: wants_weights_kernel(target, node)
+    )
     if checking:
         verify(ready.graph)
     seen("03_materialized", ready.graph)
-    plan = fuse(ready.graph, target, ready.generated_dots)
+    wanted = frozenset(ready.graph.outputs)
+    plan = join_prologues(fuse(ready.graph, target, ready.generated_dots), wanted, target)
     seen("04_groups", plan)
     # what has no elements needs no kernel
     groups = [g for g in plan.groups if g.library or any(n.size for n in g.at)]
     readers = _readers(plan)
-    wanted = frozenset(ready.graph.outputs)
     scheduled = [(g, _schedule(g, _stored(g, wanted, readers), target)) for g in groups]
-    scheduled = together(scheduled, target)
+    scheduled, said = resident(together(scheduled, target), target)
     seen("05_kernels", [k for _, k in scheduled if k])
     program = _assemble(graph, ready.graph, ready.types, plan, scheduled, target, fixed)
+    program.resident = said
+    if folding is not None:
+        program.prelude = compile_graph(folding.prelude, target)
+        program.takes, program.kept = list(folding.takes), list(folding.kept)
     seen("06_program", program)
     return program
 
 
 def _wants_kernel(target: Target, node: Node) -> bool:
-    return wants_conv_kernel(target, node) if node.prim.name == "conv" else wants_kernel(target, node)
+    if node.prim.name == "conv":
+        return any(wants(target, node) for wants in (wants_weights_kernel, wants_spread_kernel, wants_conv_kernel))
+    return wants_kernel(target, node)
 
 
 def _schedule(group: Group, stored: list[Node], target: Target) -> Kernel | None:
@@ -85,11 +123,15 @@ def _schedule(group: Group, stored: list[Node], target: Target) -> Kernel | None
     if group.library is not None:
         return None
     program = scalar_program(group, stored)
-    members = sorted(group.at, key=lambda n: n.index)
+    members = sorted(group.members, key=lambda n: n.index)
     if group.contract is not None and group.contract.prim.name == "conv":
-        return schedule_conv(program, group.contract, target, members)
+        if wants_weights_kernel(target, group.contract):
+            return schedule_conv_weights(program, group.contract, target, members)
+        if wants_spread_kernel(target, group.contract):
+            return schedule_conv_spread(program, group.contract, target, members)
+        return schedule_conv(program, group.contract, target, members, group.prologues)
     if group.contract is not None:
-        return schedule_matmul(program, group.contract, target, members)
+        return schedule_matmul(program, group.contract, target, members, group.prologues)
     normalize(program)
     if program.reductions:
         return schedule_rows(program, target, members)
@@ -138,20 +180,20 @@ def _assemble(
     kernels: list[KernelInfo] = []
     by_name: dict[str, int] = {}
     steps: list[KernelStep | HostStep] = []
-    first: dict[Node, int] = {}
-    last: dict[Node, int] = {}
-    for group, kernel in scheduled:
-        at = len(steps)
-        inputs, outputs = (kernel.inputs, kernel.outputs) if kernel else _library_nodes(group)
-        for node in outputs:
+    uses = [
+        Uses(k.inputs, k.outputs, k.in_place) if k else Uses(*_library_nodes(g), library=True) for g, k in scheduled
+    ]
+    steps_in_order = order(uses, frozenset((*graph.inputs, *graph.outputs)))
+    scheduled, uses = [scheduled[k] for k in steps_in_order], [uses[k] for k in steps_in_order]
+    memory = lay_out(graph.inputs, graph.outputs, uses, LARGE if target.name == "cpu" else None)
+    for (group, kernel), use, over in zip(scheduled, uses, memory.in_place, strict=True):
+        for node in use.outputs:
             if node not in where:
-                declare(node, "arena", 0)
-                first[node] = at
-        for node in (*inputs, *outputs):
-            last[node] = at
+                declare(node, *memory.places[node])
         if kernel is None:
             steps.append(_host_step(group, where, target))
             continue
+        overwrite(kernel, over)
         name, text = kernel_text(kernel, target.numeric)
         if name not in by_name:
             by_name[name] = len(kernels)
@@ -160,15 +202,13 @@ def _assemble(
             kernels.append(
                 KernelInfo(name, kernel.kind, text, kernel.headers, launch, operators, kernel.choice, target.numeric)
             )
-        bound = tuple(where[n] for n in (*inputs, *outputs))
-        steps.append(
-            KernelStep(by_name[name], bound, kernel.extents, len(outputs), kernel.bytes_read, kernel.bytes_written)
-        )
-    temporary = list(first)
-    lifetimes = [(first[n], last[n], n.type.nbytes) for n in temporary]
-    offsets, arena = place(lifetimes)
-    for node, offset in zip(temporary, offsets, strict=True):
-        buffers[where[node]].index = offset
+        bound = tuple(where[n] for n in (*use.inputs, *use.outputs))
+        waits = kernel.launch is not None and kernel.launch.cooperative
+        if waits:
+            bound = (*bound, _barrier(buffers))
+        traffic = kernel.bytes_read, kernel.bytes_written
+        shared = tuple((where[x], where[y]) for x, y in over)
+        steps.append(KernelStep(by_name[name], bound, kernel.extents, len(use.outputs) + waits, *traffic, shared))
     program = Program(
         name=source.name,
         target=target.name,
@@ -178,8 +218,8 @@ def _assemble(
         buffers=buffers,
         kernels=kernels,
         steps=steps,
-        arena_bytes=arena,
-        arena_least=least(lifetimes),
+        arena_bytes=memory.arena,
+        arena_least=memory.least,
         cuts=[(_label(c.producer), _label(c.consumer), c.rule, c.reason) for c in plan.cuts],
         graph=str(source),
         fixed=sorted(fixed),
@@ -188,6 +228,15 @@ def _assemble(
     if target.name == "cpu":
         cpu_source(program)
     return program
+
+
+def _barrier(buffers: list[Buffer]) -> int:
+    """The buffer on which blocks of kernels wait for each other: one for all, since these run one after the other."""
+    for k, b in enumerate(buffers):
+        if b.place == "barrier":
+            return k
+    buffers.append(Buffer("barrier", 0, (1,), "u32", 4))
+    return len(buffers) - 1
 
 
 def _label(node: Node) -> str:
@@ -228,4 +277,5 @@ def _host_step(group: Group, where: dict[Node, int], target: Target) -> HostStep
         output=where[node],
         operator=_origin(node),
         body=None if body is None else compile_graph(body, target),
+        note=why_unfolded(target, node),
     )

@@ -21,7 +21,8 @@ class Buffer:
     """Memory that steps read and write.
 
     Attributes:
-        place: 'input', 'output' or 'arena'.
+        place: 'input', 'output' (a result, or what lies in its memory before it is written), 'arena' or
+            'barrier' (the word on which the blocks of a kernel wait for each other).
         index: the argument's position, or the offset in the arena in bytes.
         shape, dtype: how host steps see it (dtype by its short name).
         nbytes: its size.
@@ -58,6 +59,7 @@ class KernelStep:
     outputs: int  #: how many of the buffers, at the end, are written
     bytes_read: int
     bytes_written: int
+    in_place: tuple[tuple[int, int], ...] = ()  #: (operand, result) buffers that share memory
 
 
 @dataclass
@@ -72,6 +74,7 @@ class HostStep:
     output: int
     operator: tuple[str, str, str]
     body: Program | None = None  #: what a loop runs at every step
+    note: str = ""  #: why a library computes what a kernel could as well
 
 
 @dataclass
@@ -84,7 +87,8 @@ class Program:
         output_buffers: the buffer of each result.
         buffers, kernels, steps: see the classes.
         arena_bytes: size of the memory for intermediate results.
-        arena_least: what lives at the fullest step, which no placement can do without.
+        arena_least: what lives there at the fullest step, which no placement can do without: an operand that a
+            kernel may write over counts once, what lies in results' memory not at all.
         source: CPU: the translation units (codegen/program.py); CUDA: empty (kernels are compiled from their texts).
         segments: CPU: for each run of consecutive kernels, (first step, last step + 1).
         table: CPU: (what it is, value) of the numbers that a call reads from memory.
@@ -92,6 +96,10 @@ class Program:
         graph: the printed graph after simplification.
         fixed: positions of inputs whose memory stays where it is (parameters).
         numeric: the mode that it is compiled in, see Target.
+        prelude: computes further inputs, which follow the others, from some of the fixed ones; None without any.
+        takes: positions of the prelude's inputs.
+        resident: CUDA: which kernels became one and which did not, and why, in words.
+        kept: for each of the further inputs what computes it, why that is not done at every call, and its bytes.
     """
 
     name: str
@@ -111,6 +119,15 @@ class Program:
     graph: str = ""
     fixed: list[int] = field(default_factory=list)
     numeric: str = "strict"
+    prelude: Program | None = None
+    takes: list[int] = field(default_factory=list)
+    kept: list[tuple[str, str, int]] = field(default_factory=list)
+    resident: list[str] = field(default_factory=list)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory of what the prelude computes."""
+        return sum(nbytes for _, _, nbytes in self.kept)
 
     @property
     def bytes_moved(self) -> int:
@@ -125,10 +142,20 @@ class Program:
 
     @property
     def bytes_min(self) -> int:
-        """Bytes of all arguments and results: what any program must move."""
+        """Bytes of all arguments and results, of which slices and gathers read less: what any program must move."""
         used = {b for s in self.steps for b in (s.buffers if isinstance(s, KernelStep) else s.inputs)}
         read = sum(b.nbytes for i, b in enumerate(self.buffers) if b.place == "input" and i in used)
-        return read + sum(self.buffers[b].nbytes for b in self.output_buffers)
+        return min(read + sum(self.buffers[b].nbytes for b in self.output_buffers), self.bytes_moved)
+
+    @property
+    def overwritten(self) -> int:
+        """How many results of kernels are written over an operand."""
+        return sum(len(s.in_place) for s in self.steps if isinstance(s, KernelStep))
+
+    @property
+    def hosted(self) -> int:
+        """How many intermediate results lie in the memory of a result of the program until that is written."""
+        return sum(b.place == "output" for b in self.buffers) - len(self.output_buffers)
 
     @property
     def packed(self) -> bool:
@@ -138,6 +165,7 @@ class Program:
     def to_json(self) -> dict[str, Any]:
         """A form that ``json`` can write; :meth:`from_json` reads it back."""
         data = asdict(self)
+        data["prelude"] = None if self.prelude is None else self.prelude.to_json()
         for step, source in zip(data["steps"], self.steps, strict=True):
             step["host"] = isinstance(source, HostStep)
             if isinstance(source, HostStep) and source.body is not None:
@@ -171,6 +199,8 @@ class Program:
                 "segments": _tuples_in(data["segments"]),
                 "table": _tuples_in(data["table"]),
                 "cuts": _tuples_in(data["cuts"]),
+                "prelude": None if data["prelude"] is None else cls.from_json(data["prelude"]),
+                "kept": _tuples_in(data["kept"]),
             }
         )
 

@@ -30,6 +30,10 @@ class Target:
         part_elements: CUDA: fewest elements of a part of a row whose parts are reduced on their own.
         cluster_blocks: CUDA: most blocks that may read each other's shared memory, 1 where there are no clusters.
         library_epilogues: a library's products may add a row to every row of the result, at no cost.
+        resident: CUDA: whether small kernels become steps of one, which needs cooperative launches: one of
+            settings.GRAPH_KERNELS.
+        panels: CPU: products read weights faster in panels of columns (passes/pack.py). With vectors of 64 bytes they
+            do; with those of 32 bytes there are too few registers for it.
         numeric: how results are rounded, one of settings.NUMERIC_MODES.
     """
 
@@ -49,6 +53,8 @@ class Target:
     part_elements: int = 4096
     cluster_blocks: int = 1
     library_epilogues: bool = False
+    resident: str = "never"
+    panels: bool = False
     numeric: str = "strict"
 
     def with_numeric(self, numeric: str) -> Target:

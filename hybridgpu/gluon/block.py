@@ -87,11 +87,10 @@ class Block:
         if isinstance(value, Block):
             self.register_child(value, name)
         elif isinstance(value, Parameter):
-            assert (
-                name not in self._reg_params
-                or not isinstance(existing, Parameter)
-                or self._reg_params[name] is not None
-            ), "Overriding Parameter attribute is not allowed."
+            assert name not in self._reg_params, (
+                f"Overriding Parameter attribute {name} is not allowed. If you want to share parameters between blocks, "
+                "please set 'params' at Block construction instead."
+            )
             self._reg_params[name] = value
         super().__setattr__(name, value)
 

@@ -13,8 +13,8 @@ from ..dtypes import dtype_of
 from ..locks import Lock
 from ..ndarray import NDArray
 from ..ndarray import save as save_arrays
-from ..provenance import block_scope
-from ..runtime.cached_op import FLAGS, CachedOp, manner_of
+from ..provenance import block_scope, user_frame
+from ..runtime.cached_op import FLAGS, CachedOp, check_flags, manner_of
 from ..settings import numeric_mode
 from ..symbol import Group, Symbol
 from ..symbol import var as make_var
@@ -97,15 +97,18 @@ class HybridBlock(Block):
                 takes ``HYBRIDGPU_NUMERIC``, which is strict unless set. See docs/numbers.md.
             background: compile in another thread; until a program is there, operators run one by one (which
                 ``compile_report`` says, too). Calls do not wait, and their results differ by roundings.
+            backend, backend_opts: MXNet rewrites graphs with them; nothing does here, which a warning says. Nor has
+                any other argument an effect.
 
         Raises:
-            MXNetError: another word for ``numeric``.
+            MXNetError: another word for ``numeric``, or a flag that is neither True nor False.
+            AssertionError: ``backend`` is no text.
         """
         if numeric is not None:
             numeric_mode(numeric)
+        _warn_of_unused(backend, kwargs)
         before = self._flags
-        self._active = active
-        self._flags = {
+        flags = {
             "static_alloc": static_alloc,
             "static_shape": static_shape,
             "inline_limit": inline_limit,
@@ -114,6 +117,8 @@ class HybridBlock(Block):
             "numeric": numeric,
             "background": background,
         }
+        check_flags(flags)
+        self._active, self._flags = active, flags
         if clear:
             self._clear_cached_op()
         elif self._flags != before:
@@ -135,7 +140,6 @@ class HybridBlock(Block):
             backward_bulk_size=backward_bulk_size,
             numeric=numeric,
             background=background,
-            **kwargs,
         )
         self._changed()
 
@@ -232,18 +236,23 @@ class HybridBlock(Block):
             out = op(arrays)
         if self._callback is not None:
             self._monitor(arrays)
-        elif (
-            not self._forward_hooks
-            and not self._forward_pre_hooks
-            and self._out_format == 0
-            and form == [0] * len(args)
-        ):
-            fast = op.prepared(self._call)
+        elif not self._forward_hooks and not self._forward_pre_hooks and form == [0] * len(args):
+            fast = op.prepared(self._call, self._finish)
             if fast is not None:
                 object.__setattr__(self, "_fast", fast)
         if isinstance(self._out_format, int) and self._out_format == 0:
             return out[0]
         return regroup(list(out), self._out_format)
+
+    @property
+    def _finish(self) -> Callable[[list[NDArray]], Any] | None:
+        """What makes the block's result of the graph's; None for a single one."""
+        form = self._out_format
+        if form == 0:
+            return None
+        if isinstance(form, int) or not any(form):
+            return list
+        return lambda results: regroup(results, form)
 
     def _monitor(self, arrays: list[NDArray]) -> None:
         assert self._callback is not None and self._cached_op is not None
@@ -350,6 +359,25 @@ class HybridBlock(Block):
         assert self._cached_op is not None
         arrays = [x for x in flatten(inputs, "input")[0] if x is not None]
         return self._cached_op.explain(arrays)
+
+
+def _warn_of_unused(backend: str | None, others: dict[str, Any]) -> None:
+    """Say which arguments of ``hybridize`` are without effect."""
+    import difflib
+    import warnings
+
+    if backend is not None:
+        assert isinstance(backend, str), "expected a string for the backend"
+        warnings.warn(
+            f"Error optimizing for backend '{backend}' cannot be found: the graph is compiled as without it. "
+            "Leave the argument out.",
+            stacklevel=user_frame(),
+        )
+    for name in others:
+        if name != "backend_opts":
+            near = difflib.get_close_matches(name, FLAGS, 1, 0.7)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(FLAGS)}."
+            warnings.warn(f"hybridize() has no flag {name}; {hint}", stacklevel=user_frame())
 
 
 def _first_array(args: Any) -> NDArray:

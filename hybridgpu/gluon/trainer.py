@@ -11,6 +11,7 @@ import numpy as np
 from .. import kvstore as kvs
 from .. import optimizer as opt
 from ..context import Context
+from ..optimizer.updater import load_states
 from .parameter import Parameter, ParameterDict
 
 __all__ = ["Trainer"]
@@ -274,10 +275,8 @@ class Trainer:
             self._kvstore.load_optimizer_states(fname)
             self._optimizer = self._kvstore._updater.optimizer
         else:
-            with open(fname, "rb") as f:
-                data = f.read()
+            load_states(self._updaters, fname)
             for updater in self._updaters:
-                updater.set_states(data)
                 updater.optimizer = self._updaters[0].optimizer
             self._optimizer = self._updaters[0].optimizer
         self._optimizer.param_dict = dict(enumerate(self._params))

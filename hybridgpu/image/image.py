@@ -127,7 +127,16 @@ def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
 def fixed_crop(
     src: NDArray, x0: int, y0: int, w: int, h: int, size: tuple[int, int] | None = None, interp: int = 2
 ) -> NDArray:
-    """A part of the picture, resized to ``size`` (width, height) if there is one."""
+    """A part of the picture, resized to ``size`` (width, height) if there is one.
+
+    Raises:
+        MXNetError: the part has no pixels.
+    """
+    if w < 1 or h < 1:
+        raise MXNetError(
+            f"Check failed: src_idx < dshape_len: a part of {w} x {h} pixels cannot be cut out\n"
+            "Ask for a size of at least one pixel each way, and for random parts for a larger area."
+        )
     part: NDArray = src[y0 : y0 + h, x0 : x0 + w]
     if size is None or (w, h) == tuple(size):
         return part
@@ -158,7 +167,13 @@ def random_size_crop(
     Args:
         area: bounds of its share of the picture; a number is the lower one.
         ratio: bounds of width / height.
+
+    Raises:
+        ValueError: bounds that are not positive.
+        MXNetError: a part without pixels.
     """
+    if min(ratio) <= 0:
+        raise ValueError(f"ratio has to be two positive numbers, bounds of width / height, not {tuple(ratio)}")
     h, w = src.shape[:2]
     low, high = (area, 1.0) if isinstance(area, (int, float)) else area
     for _ in range(10):

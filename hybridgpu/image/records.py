@@ -45,6 +45,11 @@ class _Records:
             raise MXNetError(f'Open "{path}": {e.strerror}') from None
         self._path, self._size = path, os.fstat(self._file.fileno()).st_size
         offsets = record_offsets(self._file, self._size, path)
+        if not offsets:
+            raise MXNetError(
+                "Check failed: files_.size() != 0U (0 vs. 0) : Cannot find any files that matches the URI pattern "
+                f"{path}\nThe file is empty: write records into it with mx.recordio.MXRecordIO, and close that."
+            )
         self._offsets = offsets[len(offsets) * part_index // num_parts : len(offsets) * (part_index + 1) // num_parts]
         self.order = np.arange(len(self._offsets))
 

@@ -14,6 +14,7 @@ from ..initializer import InitDesc, Uniform
 from ..iterators import DataDesc
 from ..model import load_checkpoint
 from ..ndarray import NDArray, zeros
+from ..optimizer.updater import load_states
 from ..symbol import Symbol
 from .base_module import SGD_RATE, BaseModule
 from .executor_group import DataParallelExecutorGroup
@@ -134,8 +135,7 @@ class Module(BaseModule):
         if self._update_on_kvstore:
             self._kvstore.load_optimizer_states(fname)
             return
-        with open(fname, "rb") as f:
-            self._updater.set_states(f.read())
+        load_states([self._updater], fname)
 
     # -- names and shapes
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import recording
 from ..backends.devices import device_of
+from ..backends.writes import assign
 from ..base import MXNetError
 from ..compiler.ir.graph import RANDOM_STATE, Graph, Provenance
 from ..compiler.ir.types import TensorType
@@ -264,4 +265,4 @@ def write_out(results: Sequence[Any], targets: Sequence[NDArray], exact: bool) -
                 "out= must be an array of the shape and the type of the result: leave it away, or cast the inputs."
             )
     for target, result in zip(targets, results, strict=True):
-        target._data[...] = result
+        assign(target._data, result)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..backends import memory
 from ..backends.devices import device_of
+from ..backends.writes import assign, share
 from ..base import numeric_types
 from ..compiler.ir.types import TensorType, tensor_type
 from ..context import Context, current_context
@@ -203,7 +204,8 @@ class NDArray:
 
     @property
     def handle(self) -> int:
-        """The address of the data."""
+        """The address of the data, for others to read and write."""
+        share(self._data)
         return self.address
 
     @property
@@ -253,6 +255,7 @@ class NDArray:
         if copy is False:
             if self._type.ctx.device_typeid == 2:
                 raise ValueError("an array on a GPU cannot be seen by NumPy without a copy")
+            share(self._data)
             return self._data if dtype is None else self._data.astype(dtype, copy=False)
         values = self.asnumpy()
         return values if dtype is None else values.astype(dtype)
@@ -317,7 +320,7 @@ class NDArray:
         device = device_of(other.context)
         moved = device.receive(self._data, device_of(self._type.ctx)) if _moves(self, other.context) else self._data
         with device.current():
-            other._data[...] = moved
+            assign(other._data, moved)
         return other
 
     def copy(self) -> NDArray:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import device_of
+from ..backends.writes import share
 from ..base import numeric_types
 from ..context import Context, current_context
 from ..dtypes import bf16, dtype_of, holds_numbers
@@ -216,6 +217,7 @@ def from_numpy(ndarray: Any, zero_copy: bool = True) -> NDArray:
         ndarray.flags.writeable = False
     else:
         shared = ndarray.view()
+    share(shared)
     return wrap(shared, current_context() if current_context().device_typeid != 2 else Context("cpu", 0))
 
 

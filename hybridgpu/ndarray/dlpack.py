@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.writes import share
 from ..dtypes import bf16
 
 __all__ = ["Capsule", "Taken", "exported"]
@@ -35,7 +36,8 @@ def _type_code(capsule: Any) -> Any:
 
 
 def exported(data: Any, **kwargs: Any) -> Any:
-    """A capsule of a NumPy or CuPy array."""
+    """A capsule of a NumPy or CuPy array, whose memory anybody may write from now on."""
+    share(data)
     if data.dtype.name != "bfloat16":
         return data.__dlpack__(**kwargs)
     capsule = data.view(np.uint16).__dlpack__(**kwargs)
@@ -77,6 +79,7 @@ class Taken:
         data = xp.from_dlpack(self)
         if writable and not data.flags.writeable:
             data = np.asarray(_Writable(data))
+        share(data)
         return data.view(bf16.np) if self._half else data
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import recording
 from ..backends.devices import device_of
+from ..backends.writes import written
 from ..base import MXNetError, is_integer, numeric_types
 from ..dtypes import holds_numbers
 from .array import NDArray, wrap
@@ -138,6 +139,7 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
         if isinstance(values, numeric_types) and x._data.dtype.kind in "iub":
             values = np.asarray(values).astype(x._data.dtype, casting="unsafe")
         x._data[index] = values
+    written(x._data)
 
 
 def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

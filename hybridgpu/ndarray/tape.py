@@ -16,6 +16,7 @@ import numpy as np
 
 from ..backends.devices import Device, device_of
 from ..backends.library import special
+from ..backends.writes import assign, written
 from ..base import MXNetError
 from ..compiler.ir.graph import Graph
 from ..compiler.passes.differentiate import differentiate
@@ -93,8 +94,9 @@ def blend(target: Any, value: Any, keep: float) -> None:
     if keep:
         target *= keep
         target += value * (1 - keep)
+        written(target)
     else:
-        target[...] = value
+        assign(target, value)
 
 
 class Function:
@@ -419,7 +421,8 @@ def _deliver(leaf: GradientInfo, gradient: NDArray | None) -> None:
         if leaf.grad_req == "add":
             if gradient is not None:
                 target += gradient._data
+                written(target)
         elif gradient is None:
-            target[...] = 0
+            assign(target, 0)
         else:
-            target[...] = gradient._data
+            assign(target, gradient._data)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import io
 import pickle
+from collections.abc import Iterable
 from typing import Any
 
 from ..context import Context
@@ -13,7 +14,7 @@ from ..ndarray import NDArray
 from ..ndarray.serialization import array_of_record
 from .base import Optimizer
 
-__all__ = ["Updater", "get_updater"]
+__all__ = ["Updater", "get_updater", "load_states"]
 
 
 class _MXNetArray:
@@ -117,6 +118,24 @@ class Updater:
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """States as bytes; with ``dump_optimizer`` together with the optimizer."""
         return pickle.dumps((self.states, self.optimizer) if dump_optimizer else self.states)
+
+
+def load_states(updaters: Iterable[Any], fname: str) -> None:
+    """Give every updater the states of a file.
+
+    Raises:
+        EOFError, pickle.UnpicklingError: it is empty, cut short, or no file of states; the message names it.
+    """
+    with open(fname, "rb") as f:
+        data = f.read()
+    try:
+        for updater in updaters:
+            updater.set_states(data)
+    except (EOFError, pickle.UnpicklingError) as e:
+        raise type(e)(
+            f"{fname} does not hold an optimizer's states, or not all of them: {e}\n"
+            "Save them once more where the optimizer still has them."
+        ) from None
 
 
 def get_updater(optimizer: Optimizer) -> Updater:

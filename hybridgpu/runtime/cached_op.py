@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import recording
 from ..backends.base import Mode
+from ..backends.writes import is_shared
 from ..base import MXNetError
 from ..context import Context
 from ..explain import Explanation, LibraryCall, StagedExplanation
@@ -27,12 +28,14 @@ from ..symbol.lowering import structure
 from ..symbol.node import topological
 from .background import Later
 from .epoch import epoch
-from .prepared import prepare
+from .kept import Kept
+from .prepared import prepare, reads_all
+from .prepared_many import prepare_recorded
 from .program import Compiled, compiled
 from .stages import Stages, ends_program
 from .training import Training, training_program
 
-__all__ = ["FLAGS", "CachedOp", "manner_of"]
+__all__ = ["FLAGS", "CachedOp", "check_flags", "manner_of"]
 
 #: what ``hybridize`` takes: what MXNet's CachedOp does, the numeric mode, and where to compile
 FLAGS = (
@@ -46,6 +49,7 @@ FLAGS = (
 )
 
 _PREPARED = 8  #: signatures of a block whose prepared calls are kept
+_SETS = 32  #: sets of values computed from parameters that a block keeps: devices and kinds of signatures
 _LIMIT = 256  #: signatures that a block remembers; others are looked up among those of all blocks
 _keeping = Lock()
 _WARN_AFTER = 16  #: signatures of one block after which the dimension that keeps changing is named
@@ -98,7 +102,13 @@ class CachedOp:
         self._seen: dict[Any, Compiled] = {}
         self._latest: tuple[list[ArrayType], bool, Compiled] | None = None  #: what the last call ran
         self._trained: dict[Any, Training] = {}
-        self._calls: dict[Compiled, tuple[int, Callable[..., Any] | None]] = {}  #: with the epoch they belong to
+        self._recorded: tuple[list[ArrayType], Training] | None = None  #: what the last recorded call ran
+        #: parameters whose memory others may write without telling: nothing is kept that depends on them
+        self._open: frozenset[int] = frozenset()
+        self._kept: dict[Any, Kept] = {}
+        self._calls: dict[
+            Compiled | Training, tuple[int, Callable[..., Any] | None]
+        ] = {}  #: with the epoch they belong to
 
     def _stage(self, symbol: Symbol, names: list[str]) -> CachedOp:
         return CachedOp(symbol, names, {}, f"{self.name} stage", self.mode, self.numeric, self.background)
@@ -117,8 +127,14 @@ class CachedOp:
         if self.stages is not None:
             return self.stages(inputs)
         if tracked(inputs):
-            return self.training_for(inputs, ctx).call(inputs, ctx)
-        return self.compiled_for(inputs, ctx).run(inputs, ctx)
+            recorded = self.training_for(inputs, ctx)
+            self._recorded = [x._type for x in inputs], recorded
+            return recorded.call(inputs, ctx)
+        while True:
+            made = self.compiled_for(inputs, ctx)
+            kept = self.kept_for(made, inputs, ctx)
+            if kept is not None:
+                return made.run(inputs, ctx, kept)
 
     def training_for(self, inputs: Sequence[NDArray], ctx: Context) -> Training:
         """The forward and backward programs for the types of ``inputs`` and the gradients they want."""
@@ -179,17 +195,41 @@ class CachedOp:
         """The program for the types of ``inputs``; ``wait`` for it if it is being made in the background."""
         training = recording.state.training
         types = [x._type for x in inputs]
-        key = (tuple(types), training)
+        # in training parameters change at every call: nothing is kept
+        constant: frozenset[int] = frozenset() if training else self.fixed - self._open
+        key = (tuple(types), training, constant)
         found = self._seen.get(key)
         if found is None:
 
             def make(reason: str, interpreted: bool = False) -> Compiled:
                 plain = [t.tensor for t in types]
-                options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted)
+                options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted, constant)
                 return compiled(self.symbol, plain, training, ctx, *options).in_mode(self.mode)
 
             found = self._made(key, types, training, make, self._seen, wait)
         self._latest = (types, training, found)
+        return found
+
+    def kept_for(
+        self, made: Compiled, inputs: Sequence[NDArray] | Mapping[int, NDArray], ctx: Context
+    ) -> Sequence[Any] | None:
+        """What ``made`` takes behind its other inputs; None if it cannot be kept: another program is needed.
+
+        Args:
+            inputs: the variables' arrays, at least those of the parameters.
+        """
+        prelude = made.prelude
+        if prelude is None:
+            return ()
+        key = (prelude.key, prelude.takes, ctx.device_typeid, ctx.device_id)
+        kept = self._kept.get(key)
+        if kept is None:
+            _keep(self._kept, key, Kept(prelude), _SETS)
+            kept = self._kept.get(key) or Kept(prelude)
+        arrays = [inputs[k]._data for k in prelude.takes]
+        found = kept.values(arrays)
+        if found is None:
+            self._open |= {k for k, a in zip(prelude.takes, arrays, strict=True) if is_shared(a)}
         return found
 
     def _reason(self, types: list[ArrayType], training: bool) -> str:
@@ -223,19 +263,30 @@ class CachedOp:
 
     # -- the prepared call
 
-    def prepared(self, slow: Callable[..., Any]) -> Callable[..., Any] | None:
+    def prepared(
+        self, slow: Callable[..., Any], finish: Callable[[list[NDArray]], Any] | None = None
+    ) -> Callable[..., Any] | None:
         """A function that repeats the last call with almost no Python, or None where there is none.
 
         It checks that the arguments have the same types, the training flag is the same and no
         parameter moved; otherwise it calls ``slow``, which has to be the same function for every call. See
         runtime/prepared.py for the graphs that have one.
+
+        Args:
+            finish: puts several results together, the same for every call.
         """
-        if self.stages is not None or self._latest is None or recording.state.recording:
+        # looked at once: another thread may call in the other mode meanwhile
+        last = self._recorded if recording.state.recording else self._latest
+        if self.stages is not None or last is None:
             return None
-        types, training, program = self._latest
+        program = last[-1]
         born, call = self._calls.get(program, (-1, None))
         if born != epoch[0]:
-            born, call = epoch[0], prepare(self, types, training, program, slow)
+            born = epoch[0]
+            if len(last) == 2:
+                call = prepare_recorded(self, *last, slow, finish) if reads_all(self) else None
+            else:
+                call = prepare(self, *last, slow, finish)
             _keep(self._calls, program, (born, call), _PREPARED)
         return call
 
@@ -297,20 +348,46 @@ def manner_of(flags: Mapping[str, Any]) -> tuple[Mode, str | None, bool]:
     """Mode, numeric mode and background compilation, the last arguments of :class:`CachedOp`, that flags ask for.
 
     Raises:
-        MXNetError: ``static_shape`` without ``static_alloc``.
+        MXNetError: ``static_shape`` without ``static_alloc``; a value that is none of a flag's.
     """
-    alloc, shape = (_is_set(flags.get(name)) for name in ("static_alloc", "static_shape"))
+    check_flags(flags)
+    alloc, shape, background = (_is_set(name, flags) for name in _SWITCHES)
     if shape and not alloc:
         raise MXNetError(
             "Check failed: config_.static_alloc: static_alloc must be True when static_shape is True\n"
             "Write static_alloc=True, static_shape=True, or neither."
         )
     mode = Mode.GRAPH if shape else Mode.KEPT if alloc else Mode.FRESH
-    return mode, flags.get("numeric"), _is_set(flags.get("background"))
+    return mode, flags.get("numeric"), background
 
 
-def _is_set(flag: Any) -> bool:
-    return str(flag).lower() in ("true", "1")  # MXNet takes flags as text, too
+_SWITCHES = ("static_alloc", "static_shape", "background")
+_WORDS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def check_flags(flags: Mapping[str, Any]) -> None:
+    """Raise MXNet's error for a value that is none of its flag's.
+
+    Raises:
+        MXNetError: a switch that is neither on nor off, a size that is no number.
+    """
+    for name in _SWITCHES:
+        _is_set(name, flags)
+    for name in ("inline_limit", "forward_bulk_size", "backward_bulk_size"):
+        value = flags.get(name)
+        if value is not None and not str(value).isdecimal():
+            raise MXNetError(f"Invalid Parameter format for {name} expect int (non-negative) but value='{value}'")
+
+
+def _is_set(name: str, flags: Mapping[str, Any]) -> bool:
+    """A flag, which may be text as MXNet takes it."""
+    found = _WORDS.get(str(flags.get(name, False)).lower())
+    if found is None:
+        raise MXNetError(
+            f"Invalid Parameter format for {name} expect boolean but value='{flags[name]}'\n"
+            f"Write {name}=True or {name}=False."
+        )
+    return found
 
 
 def _keep(programs: dict[Any, Any], key: Any, made: Any, limit: int | None = None) -> None:

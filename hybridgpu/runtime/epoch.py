@@ -2,16 +2,20 @@
 """A counter that whatever gives a parameter new memory increments.
 
 A prepared call holds addresses of parameters; it checks this number instead of every parameter.
-Writing new values into a parameter (``set_data``) keeps its memory and does not count.
+Writing new values into a parameter (``set_data``) keeps its memory; it counts where something was computed from the
+values and kept (runtime/kept.py), once until that is computed again.
 """
 
 from __future__ import annotations
 
+from itertools import count
+
 __all__ = ["bump", "epoch"]
 
 epoch = [0]  #: the number, in a list so that prepared calls can hold it
+_numbers = count(1)
 
 
 def bump() -> None:
     """Invalidate every prepared call."""
-    epoch[0] += 1
+    epoch[0] = next(_numbers)  # two threads at once: no number is there twice

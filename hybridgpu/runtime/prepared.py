@@ -17,50 +17,59 @@ from .. import recording
 from ..ndarray.array import ArrayType, NDArray
 from .epoch import epoch
 from .pool import DevicePool, OutputPool
+from .prepared_many import ALIGNED, STREAMS, arguments_of, prepare_many
 from .program import Compiled
 
 if TYPE_CHECKING:
     from .cached_op import CachedOp
 
-__all__ = ["prepare"]
-
-_ALIGNED = 15  #: bits of an address that kernels want to be zero
+__all__ = ["prepare", "reads_all"]
 
 
 def prepare(
-    op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Callable[..., Any]
+    op: CachedOp,
+    types: Sequence[ArrayType],
+    training: bool,
+    made: Compiled,
+    slow: Callable[..., Any],
+    finish: Callable[[list[NDArray]], Any] | None = None,
 ) -> Callable[..., Any] | None:
     """A function that repeats a call, or None where there is none.
 
-    Only single results so far, of graphs that read all their arguments, draw nothing and change no state.
+    Graphs that do not read all their arguments have none, nor have those that are interpreted; and there is none where
+    a parameter lies so that kernels cannot read it, or may be written by others without telling.
+
+    Args:
+        finish: puts several results together.
     """
     program = made.program
-    if (
-        program is None
-        or made.draws
-        or made.writes
-        or len(made.outputs) != 1
-        or not set(range(len(op.data))).issubset(s for s in op.sources if isinstance(s, int))
-    ):
+    if program is None or not reads_all(op):
         return None
-    if program.target == "cuda":
-        return _on_device(op, types, training, made, slow)
-    if getattr(made.loaded, "single", None) is None:
-        return None
-    return _on_host(op, types, training, made, slow)
+    on_device = program.target == "cuda"
+    plain = len(made.outputs) == 1 and finish is None and not made.draws and not made.writes
+    if not plain or not (on_device or getattr(made.loaded, "single", None)):
+        return prepare_many(op, types, training, made, slow, finish)
+    return (_on_device if on_device else _on_host)(op, types, training, made, slow)
+
+
+def reads_all(op: CachedOp) -> bool:
+    """Whether the graph reads every argument: the types of the others are not known."""
+    return set(range(len(op.data))).issubset(s for s in op.sources if isinstance(s, int))
 
 
 def _on_host(
     op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Callable[..., Any]
-) -> Callable[..., Any]:
+) -> Callable[..., Any] | None:
     """Every name that a call uses is a local of this function."""
     state, born = recording.state, epoch[0]  # before the parameters are looked at, which another thread may move
     loaded = made.loaded
     entry, table = loaded.single, loaded.table
-    wanted = {s: t for s, t in zip(op.sources, types, strict=True) if isinstance(s, int)}
-    ctx = wanted[0].ctx
-    params = [op.sources[k].data(ctx) for k in sorted(op.fixed)]
-    pointers = loaded.pointers([p.address for p in params])
+    ctx, count, in_order = arguments_of(op, types)
+    params = {k: op.sources[k].data(ctx) for k in sorted(op.fixed)}
+    kept = op.kept_for(made, params, ctx)
+    if kept is None:
+        return None
+    pointers = loaded.pointers([p.address for p in params.values()] + [made.device.address(v) for v in kept])
     fixed = ctypes.addressof(pointers)
     arguments = [s for s in op.sources if isinstance(s, int)]
     pool = OutputPool(made.outputs[0], ctx)
@@ -68,10 +77,10 @@ def _on_host(
     free, release = loaded._free, loaded.release
     has_arena = bool(made.program and made.program.arena_bytes)
     make_arena = loaded.arena
-    keep = (pointers, params)
+    keep = (pointers, params, kept)
 
-    if len(op.data) == 1 and arguments == [0] and not has_arena:
-        only = wanted[0]
+    if count == 1 and arguments == [0] and not has_arena:
+        only = in_order[0]
 
         def call_one(*args: Any) -> Any:
             if len(args) == 1:
@@ -90,9 +99,6 @@ def _on_host(
 
         call_one.keep = keep  # type: ignore[attr-defined]
         return call_one
-
-    count = len(op.data)
-    in_order = [wanted[k] for k in range(count)]
 
     def call_several(*args: Any) -> Any:
         if len(args) == count and epoch[0] == born and state.training is training and not state.recording:
@@ -119,9 +125,6 @@ class _Ready(threading.local):
         self.streams: dict[int, tuple[Callable[..., None], Callable[[], NDArray]]] = {}
 
 
-_STREAMS = 8  #: that a prepared call remembers in each thread
-
-
 def _on_device(
     op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Callable[..., Any]
 ) -> Callable[..., Any] | None:
@@ -129,11 +132,13 @@ def _on_device(
     state, born = recording.state, epoch[0]
     loaded, program, device = made.loaded, made.program, made.device
     assert program is not None
-    wanted = {s: t for s, t in zip(op.sources, types, strict=True) if isinstance(s, int)}
-    ctx = wanted[0].ctx
+    ctx, count, in_order = arguments_of(op, types)
     params = {k: op.sources[k].data(ctx) for k in sorted(op.fixed)}
-    addresses = [params[k].address for k in sorted(program.fixed)]
-    if any(a & _ALIGNED for a in addresses):
+    kept = op.kept_for(made, params, ctx)
+    if kept is None:
+        return None
+    addresses = [p.address for p in params.values()] + [device.address(v) for v in kept]
+    if any(a & ALIGNED for a in addresses):
         return None
     bound = loaded.bind(tuple(addresses))
     arguments = [op.sources[k] for k in loaded.layout.moving]
@@ -143,7 +148,7 @@ def _on_device(
 
     def lane() -> tuple[Callable[..., None], Callable[[], NDArray]]:
         known = ready.streams
-        if len(known) >= _STREAMS:
+        if len(known) >= STREAMS:
             del known[next(iter(known))]
         found = known[stream().ptr] = (bound.lane().run, DevicePool(output, ctx, device).take)
         return found
@@ -153,7 +158,7 @@ def _on_device(
         y = take()
         if libraries:
             inputs = [(params[k] if k in params else args[s])._data for k, s in enumerate(op.sources)]
-            run((*moving, y._address), inputs, [y._data])
+            run((*moving, y._address), [*inputs, *kept], [y._data])
         else:
             run((*moving, y._address))
         return y
@@ -162,8 +167,8 @@ def _on_device(
         with current():
             return start(moving, args)
 
-    if len(op.data) == 1 and arguments == [0] and not libraries:
-        only = wanted[0]
+    if count == 1 and arguments == [0] and not libraries:
+        only = in_order[0]
 
         def call_one(*args: Any) -> Any:
             if len(args) == 1:
@@ -176,7 +181,7 @@ def _on_device(
                     and not state.recording
                 ):
                     at = x._address or x.address
-                    if not at & _ALIGNED:
+                    if not at & ALIGNED:
                         if elsewhere():
                             return start_elsewhere((at,), args)
                         run, take = ready.streams.get(stream().ptr) or lane()
@@ -188,9 +193,6 @@ def _on_device(
         call_one.keep = (params, bound)  # type: ignore[attr-defined]
         return call_one
 
-    count = len(op.data)
-    in_order = [wanted[k] for k in range(count)]
-
     def call_several(*args: Any) -> Any:
         if len(args) == count and epoch[0] == born and state.training is training and not state.recording:
             for x, t in zip(args, in_order):
@@ -198,7 +200,7 @@ def _on_device(
                     return slow(args)
             moving = tuple([args[k]._address or args[k].address for k in arguments])
             for at in moving:
-                if at & _ALIGNED:
+                if at & ALIGNED:
                     return slow(args)
             return start_elsewhere(moving, args) if elsewhere() else start(moving, args)
         return slow(args)

@@ -18,9 +18,11 @@ from typing import Any
 from ..backends.base import Mode, NoPlaceError
 from ..backends.devices import Device, device_of
 from ..backends.memory import empty
+from ..backends.writes import assign
 from ..compiler.ir.graph import Graph
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.program import VERSION, HostStep, Program
+from ..compiler.target import CPU
 from ..context import Context
 from ..dtypes import from_short
 from ..generator import next_state
@@ -32,6 +34,7 @@ from ..settings import dump_folder, numeric_mode
 from ..store import default_store
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
+from .kept import Prelude
 from .reports import CompileEvent, Dumper, record
 
 __all__ = ["Compiled", "build", "compiled", "interpret", "store_key"]
@@ -46,6 +49,7 @@ class Compiled:
         outputs: types of the results.
         draws: True if it takes a random state as last argument.
         writes: positions of the inputs that take the values of the last results after a call.
+        prelude: what computes the inputs behind the others (see runtime/kept.py), None where there are none.
         seconds: what making it cost.
         cache: 'disk' where the program was found there, 'background' while it is being made, else 'none'.
     """
@@ -56,6 +60,7 @@ class Compiled:
         self.device, self.outputs, self.draws = device, outputs, draws
         self.program, self.loaded = program, loaded
         self.writes: tuple[int, ...] = ()
+        self.prelude: Prelude | None = None
         self.seconds = 0.0
         self.cache = "none"
 
@@ -72,14 +77,14 @@ class Compiled:
         other.loaded = self.loaded.in_mode(mode)
         return other
 
-    def run(self, inputs: Sequence[NDArray], ctx: Context) -> list[NDArray]:
-        """The results for arrays in ``list_inputs`` order."""
+    def run(self, inputs: Sequence[NDArray], ctx: Context, kept: Sequence[Any] = ()) -> list[NDArray]:
+        """The results for arrays in ``list_inputs`` order; ``kept`` are those of the prelude."""
         arrays = [x._data for x in inputs]
-        results = self.results(arrays, self.seed(ctx))
+        results = self.results(arrays, self.seed(ctx), kept)
         if self.writes:
             with self.device.current():
                 for k, value in zip(self.writes, results[len(results) - len(self.writes) :], strict=True):
-                    arrays[k][...] = value
+                    assign(arrays[k], value)
             results = results[: len(results) - len(self.writes)]
         return [wrap(a, ctx) for a in results]
 
@@ -87,15 +92,15 @@ class Compiled:
         """A fresh random state on the device, None if the graph draws nothing."""
         return self.device.from_host(next_state(ctx)) if self.draws else None
 
-    def results(self, arrays: Sequence[Any], seed: Any = None) -> list[Any]:
+    def results(self, arrays: Sequence[Any], seed: Any = None, kept: Sequence[Any] = ()) -> list[Any]:
         """Results for device arrays."""
         if self.device.elsewhere():
             with self.device.current():
-                return self._results(arrays, seed)
-        return self._results(arrays, seed)
+                return self._results(arrays, seed, kept)
+        return self._results(arrays, seed, kept)
 
-    def _results(self, arrays: Sequence[Any], seed: Any) -> list[Any]:
-        arguments = [*arrays, seed] if self.draws else list(arrays)
+    def _results(self, arrays: Sequence[Any], seed: Any, kept: Sequence[Any]) -> list[Any]:
+        arguments = [*arrays, seed, *kept] if self.draws else [*arrays, *kept]
         if self.program is None:
             return self.loaded(*arguments)  # type: ignore[no-any-return]
         xp = self.device.xp
@@ -121,6 +126,7 @@ def compiled(
     structure: str | None = None,
     numeric: str | None = None,
     interpreted: bool = False,
+    constant: frozenset[int] = frozenset(),
 ) -> Compiled:
     """The program of ``symbol`` for input types in ``list_inputs`` order.
 
@@ -130,6 +136,7 @@ def compiled(
         structure: the symbol's structure hash, if known.
         numeric: the numeric mode, the environment's for None.
         interpreted: nothing is compiled, operators run one by one.
+        constant: positions of fixed inputs whose values rarely change; what depends on them alone may be kept.
     """
     from ..symbol.lowering import mutations
     from ..symbol.lowering import structure as structure_of
@@ -140,11 +147,12 @@ def compiled(
     numeric = numeric_mode(numeric)
     # the device by identity (a Compiled holds it): kernels of one GPU do not run on another of the same kind
     compiler = backend.key() if backend else "reference"
-    key = (shape, tuple(types), training, fixed, numeric, compiler, is_np_shape(), id(device))
+    key = (shape, tuple(types), training, fixed, constant, numeric, compiler, is_np_shape(), id(device))
     found = _memory.get(key)
     if found is not None:
         return found
     writes = mutations(symbol, training, in_backward=False)
+    constant -= {w.position for w in writes}
 
     def lower(dumper: Dumper) -> Graph:
         from ..symbol.lowering import lower_symbol
@@ -161,7 +169,7 @@ def compiled(
     with _building:
         found = _memory.get(key)
         if found is None:
-            found = build(lower, list(types), device, fixed, name, reason, repr(key[:7]), numeric)
+            found = build(lower, list(types), device, fixed, name, reason, repr(key[:8]), numeric, constant)
             found.writes = tuple(w.position for w in writes)
             if len(_memory) >= LIMIT:  # the oldest goes; whoever uses it keeps it
                 del _memory[next(iter(_memory))]
@@ -178,17 +186,19 @@ def build(
     reason: str,
     identity: str,
     numeric: str,
+    constant: frozenset[int] = frozenset(),
 ) -> Compiled:
     """The program of a graph: from the store, or made from ``lower(dumper)``.
 
     Args:
         identity: everything that the graph depends on, as text.
         numeric: the numeric mode.
+        constant: as for ``compiled``.
     """
     start = time.perf_counter()
     backend = device.backend()
     if backend is None:
-        made = _reference(lower(Dumper(name)), types, device, _no_compiler())
+        made = _reference(lower(Dumper(name)), types, device, _no_compiler(), constant)
     else:
         store = default_store()
         key = store_key(identity)
@@ -199,19 +209,28 @@ def build(
 
             dumper = Dumper(name)
             target = backend.target.with_numeric(numeric)
-            program = compile_graph(lower(dumper), target, fixed, dumper if dumper.folder else None)
+            program = compile_graph(lower(dumper), target, fixed, dumper if dumper.folder else None, constant)
             store.put_json("program", key, program.to_json())
-        outputs = [tensor_type(tuple(shape), from_short(short)) for shape, short in program.outputs]
         try:
             loaded = backend.load(program)
+            prelude = backend.load(program.prelude) if program.prelude else None
         except NoPlaceError as e:
-            made = _reference(lower(Dumper(name)), types, device, f"{e}. Free some space, or name a folder in TMPDIR.")
+            why = f"{e}. Free some space, or name a folder in TMPDIR."
+            made = _reference(lower(Dumper(name)), types, device, why, constant)
         else:
-            made = Compiled(device, outputs, len(program.inputs) > len(types), program, loaded)
+            made = _loaded(program, loaded, device, len(types))
+            if program.prelude is not None:
+                before = _loaded(program.prelude, prelude, device, len(program.takes))
+                made.prelude = Prelude(before, tuple(program.takes), program.prelude.graph)
             made.cache = "disk" if cached else "none"
     made.seconds = time.perf_counter() - start
     _record(made, name, types, reason)
     return made
+
+
+def _loaded(program: Program, loaded: Any, device: Device, arguments: int) -> Compiled:
+    outputs = [tensor_type(tuple(shape), from_short(short)) for shape, short in program.outputs]
+    return Compiled(device, outputs, len(program.inputs) - len(program.kept) > arguments, program, loaded)
 
 
 def store_key(identity: str) -> str:
@@ -239,7 +258,9 @@ def _no_compiler() -> str:
     )
 
 
-def _reference(graph: Graph, types: Sequence[TensorType], device: Device, why: str) -> Compiled:
+def _reference(
+    graph: Graph, types: Sequence[TensorType], device: Device, why: str, constant: frozenset[int]
+) -> Compiled:
     """The graph run by NumPy, which is said once, with the reason."""
     global _warned
     if not _warned:
@@ -249,16 +270,26 @@ def _reference(graph: Graph, types: Sequence[TensorType], device: Device, why: s
             RuntimeWarning,
             stacklevel=user_frame(),
         )
-    return _interpreter(graph, types, device)
+    return _interpreter(graph, types, device, constant)
 
 
-def _interpreter(graph: Graph, types: Sequence[TensorType], device: Device) -> Compiled:
+def _interpreter(
+    graph: Graph, types: Sequence[TensorType], device: Device, constant: frozenset[int] = frozenset()
+) -> Compiled:
+    from ..compiler.passes.prelude import split_prelude
     from ..compiler.passes.simplify import simplify
     from ..compiler.reference import Interpreter
 
     graph = simplify(graph)
     draws = len(graph.inputs) > len(types)
-    return Compiled(device, [o.type for o in graph.outputs], draws, None, Interpreter(graph, device.xp))
+    folding = split_prelude(graph, constant, CPU, lambda node: False) if constant else None
+    if folding is not None:
+        graph = folding.rest
+    made = Compiled(device, [o.type for o in graph.outputs], draws, None, Interpreter(graph, device.xp))
+    if folding is not None:
+        before = _interpreter(folding.prelude, [n.type for n in folding.prelude.inputs], device)
+        made.prelude = Prelude(before, folding.takes, str(folding.prelude))
+    return made
 
 
 def interpret(graph: Graph, types: Sequence[TensorType], device: Device, name: str, reason: str) -> Compiled:

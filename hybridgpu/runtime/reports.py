@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..compiler.program import KernelStep, Program
-from ..explain import annotated
+from ..explain import annotated, counted
 from ..locks import Lock
 from ..settings import debug_level, dump_folder
 
@@ -75,12 +75,14 @@ class CompileReport:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.signatures} signatures, {self.compiled_modules} modules compiled, {self.seconds * 1e3:.0f} ms in all"
+            f"{counted(self.signatures, 'signature')}, {counted(self.compiled_modules, 'module')} compiled, "
+            f"{self.seconds * 1e3:.0f} ms in all"
         ]
         for e in self.events:
             source = "compiled" if e.compiled_modules else _SOURCES[e.cache]
             lines.append(
-                f"  {e.name:<24} {e.signature:<40} {e.kernels:>3} kernels  {source:<12} {e.seconds * 1e3:7.1f} ms{e.mode}  {e.reason}"
+                f"  {e.name:<24} {e.signature:<40} {counted(e.kernels, 'kernel'):>11}  {source:<12} "
+                f"{e.seconds * 1e3:7.1f} ms{e.mode}  {e.reason}"
             )
         return "\n".join(lines)
 
@@ -104,9 +106,11 @@ def record(event: CompileEvent, program: Program | None) -> None:
     level = debug_level()
     if level < 1:
         return
-    made = f"{event.compiled_modules} modules compiled" if event.compiled_modules else _SOURCES[event.cache]
+    modules = event.compiled_modules
+    made = f"{counted(modules, 'module')} compiled" if modules else _SOURCES[event.cache]
     say(
-        f"{event.name} {event.signature} on {event.target}: {event.kernels} kernels, {made}, {event.seconds * 1e3:.1f} ms{event.mode} ({event.reason})"
+        f"{event.name} {event.signature} on {event.target}: {counted(event.kernels, 'kernel')}, {made}, "
+        f"{event.seconds * 1e3:.1f} ms{event.mode} ({event.reason})"
     )
     if program is None:
         return
@@ -121,6 +125,8 @@ def record(event: CompileEvent, program: Program | None) -> None:
             else:
                 say(f"  library {step.primitive}")
         say(f"  moves {program.bytes_moved / 1e6:.3f} MB, at least {program.bytes_min / 1e6:.3f} MB are needed")
+        for computes, reason, nbytes in program.kept:
+            say(f"  keeps {nbytes / 1e6:.3f} MB: {computes} ({reason})")
     if level >= 3:
         say(program.graph)
         for producer, consumer, rule, reason in program.cuts:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..backends.base import Mode
 from ..backends.devices import Device, device_of
+from ..backends.writes import assign
 from ..compiler.ir.graph import RANDOM_STATE, Graph, Node
 from ..compiler.ir.types import TensorType
 from ..compiler.passes.differentiate import Derivative, differentiate, residuals
@@ -177,7 +178,7 @@ class Training:
         first = self.heads + len(self.late)
         with self.forward.device.current():
             for k, m in enumerate(self.early):
-                arrays[m.position][...] = results[first + k]
+                assign(arrays[m.position], results[first + k])
         late = [(arrays[m.position], results[self.heads + k], m.keep) for k, m in enumerate(self.late)]
         heads = [wrap(r, ctx) for r in results[: self.heads]]
         TrainingCall(self, inputs, heads, ctx, seed, [results[k] for k in self.kept], late)

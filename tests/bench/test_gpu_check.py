@@ -49,15 +49,20 @@ def test_no_gpu_is_said_plainly(capsys, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+NOT_REHEARSED = ("kernels", "numbers", "cudnn", "cublaslt", "programs")
+
+
 def test_a_rehearsal_writes_one_document(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu_check, "find_sanitizer", lambda: None)
+    # they run on the emulated device by themselves; here a part is enough
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(f"--ignore=tests/gpu/test_{n}.py" for n in NOT_REHEARSED))
     assert gpu_check.main(["--emulate", "--steps", "memcheck,tests", "--out", str(tmp_path)]) == 0
     assert sorted(p.name for p in tmp_path.iterdir()) == ["check.json", "check.log"]
     document = json.loads((tmp_path / "check.json").read_text())
     assert document["schema"] == gpu_check.SCHEMA and document["emulated"] is True
     memcheck, tests = document["steps"]
     assert memcheck["status"] == "missing" and "compute-sanitizer is not here" in memcheck["detail"]
-    assert tests["status"] == "passed" and tests["data"]["passed"] > 50 and tests["data"]["failures"] == []
+    assert tests["status"] == "passed" and tests["data"]["passed"] > 20 and tests["data"]["failures"] == []
     for file in tmp_path.iterdir():
         text = file.read_text()
         assert str(ROOT) not in text and str(Path.home()) + "/" not in text

@@ -16,15 +16,15 @@ import numpy as np
 from hybridgpu.compiler.ir import Builder, Graph, Node, tensor_type
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.target import CUDA, Target, cuda_target
-from hybridgpu.dtypes import from_short
+from hybridgpu.dtypes import from_short, i64
 
 Case = tuple[Callable[..., Any], tuple[str, ...]]
 CASES: dict[str, Case] = {}
-#: cases whose CUDA kernels are made for a machine that is shorter of something than the usual one
-MACHINES: dict[str, dict[str, float]] = {}
+#: cases whose CUDA kernels are made for a machine that is shorter of something than the usual one, or put together
+MACHINES: dict[str, dict[str, Any]] = {}
 
 
-def case(*types: str, **machine: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def case(*types: str, **machine: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a graph; ``machine`` replaces figures of its CUDA target."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,7 +42,7 @@ def cuda_of(name: str, arch: str = "") -> Target:
     machine = dict(MACHINES.get(name, {}))
     if "cluster_blocks" in machine:
         machine["cluster_blocks"] = min(machine["cluster_blocks"], target.cluster_blocks)
-    return replace(target, **machine)  # type: ignore[arg-type]
+    return replace(target, **machine)
 
 
 def parse(text: str) -> Any:
@@ -587,6 +587,13 @@ def thin_half(b: Builder, x: Node, w: Node, c: Node) -> Node:
     return b.max(b.dot(x, b.transpose(w, (1, 0))) + c, 0.0)
 
 
+@case("f32[9,20]", "f32[2,20,128]", "f32[256]")
+def panels(b: Builder, x: Node, w: Node, c: Node) -> Node:
+    """A weight in panels of columns; see passes/pack.py."""
+    y = b.dot(b.broadcast(b.reshape(x, (1, 9, 20)), (2, 9, 20)), w)
+    return b.max(b.reshape(b.transpose(y, (1, 0, 2)), (9, 256)) + c, 0.0)
+
+
 @case("f32[3,136]", "f32[136,72]")
 def thin_columns(b: Builder, x: Node, w: Node) -> Node:
     return b.dot(x, w) * 2.0
@@ -612,6 +619,33 @@ def empty_product(b: Builder, x: Node, w: Node) -> Node:
     return b.dot(x, w)
 
 
+# operands that products compute as they load them
+
+
+@case("f32[7,70]", "f32[70]", "f16[24,70]", "f32[24]")
+def dense_of_made(b: Builder, x: Node, scale: Node, w: Node, c: Node) -> Node:
+    """Both operands, the left one a row at a time, and a bias."""
+    made = b.max(x * scale, 0.0)
+    return b.dot(made, b.transpose(b.cast(w, x.dtype), (1, 0))) + c
+
+
+@case("f32[3,9,24]", "f32[3,24,600]")
+def batched_of_made(b: Builder, x: Node, w: Node) -> Node:
+    """Matrices of a batch, and columns of which some are left over in the last panel."""
+    return b.dot(x, b.abs(w) - 1.0)
+
+
+@case("f32[2,3,5,6]", "f32[2,1,5,6]", "f32[2,3,6,4]")
+def small_of_made(b: Builder, x: Node, r: Node, w: Node) -> Node:
+    return b.dot(x * r, w)
+
+
+@case("f32[10,48]", "i32[9]", "f32[9,48]", "f32[48,72]")
+def product_of_rows(b: Builder, table: Node, at: Node, x: Node, w: Node) -> Node:
+    """Gathered rows, and what is added to them."""
+    return b.dot(b.take(table, b.max(b.min(at, 9), 0), axis=0) + x, w)
+
+
 # -- convolutions
 
 
@@ -635,6 +669,62 @@ def convolved(b: Builder, x: Node, w: Node, c: Node) -> Node:
 @case("f32[1,2,5,6,16]", "f32[8,2,3,3,3]")
 def convolved_volume(b: Builder, x: Node, w: Node) -> Node:
     return _conv(b, x, w, stride=2) * 0.5
+
+
+@case("f32[2,4,12,16]", "f32[4,1,1]", "f32[4,1,1]", "f32[8,4,3,3]")
+def convolved_of_made(b: Builder, x: Node, scale: Node, shift: Node, w: Node) -> Node:
+    """A normalised and clipped image, as before the convolutions of a residual block."""
+    return _conv(b, b.max(x * scale + shift, 0.0), w) * 0.5
+
+
+@case("f32[2,4,12,16]", "f32[8,4,1,1]")
+def thinned_of_made(b: Builder, x: Node, w: Node) -> Node:
+    """Every other pixel."""
+    return _conv(b, b.max(x, 0.0), w, stride=2)
+
+
+@case("f32[1,2,5,6,16]", "f32[8,2,3,3,3]")
+def convolved_volume_of_made(b: Builder, x: Node, w: Node) -> Node:
+    return _conv(b, b.abs(x) * 0.5, w)
+
+
+@case("f32[2,3,8]", "f32[4,3,3]")
+def spread_line(b: Builder, x: Node, w: Node) -> Node:
+    return b.conv(x, w, stride=(1,), low=(0,), high=(0,), dilate=(1,), base_dilate=(2,), groups=1)
+
+
+@case("f32[2,6,5,7]", "f32[8,3,3,2]", "f32[8]")
+def spread(b: Builder, x: Node, w: Node, c: Node) -> Node:
+    """Zeros between elements, of which there are more along one axis; what follows knows the channel."""
+    y = b.conv(x, w, stride=(1, 1), low=(0, 0), high=(0, 0), dilate=(1, 2), base_dilate=(2, 3), groups=2)
+    return b.max(y + b.reshape(c, (1, 8, 1, 1)), 0.0)
+
+
+def _slope(b: Builder, x: Node, g: Node, **params: Any) -> Node:
+    """The derivative of a convolution by its weight, channels of the operand first."""
+    n = x.ndim - 2
+    swap = (1, 0, *range(2, x.ndim))
+    ones, zeros = (1,) * n, (0,) * n
+    steps = {"stride": ones, "dilate": ones, "base_dilate": ones, "low": zeros, "high": zeros}
+    return b.conv(b.transpose(x, swap), b.transpose(g, swap), **{**steps, "groups": 1, **params})
+
+
+@case("f32[3,2,20]", "f32[3,6,18]")
+def slope_line(b: Builder, x: Node, g: Node) -> Node:
+    return _slope(b, x, g)
+
+
+@case("f32[3,4,9,9]", "f32[3,8,7,7]", "f32[8,4,3,3]")
+def slope(b: Builder, x: Node, g: Node, w: Node) -> Node:
+    """With weight decay; of operands that are computed first."""
+    made = _slope(b, b.max(x, 0.0), g * 2.0)
+    return b.transpose(made, (1, 0, 2, 3)) + w * 0.01
+
+
+@case("f32[2,4,5,6,7]", "f32[2,8,5,6,7]", "f32[8]")
+def slope_volume(b: Builder, x: Node, g: Node, c: Node) -> Node:
+    """One element of every window; what follows knows the channel."""
+    return _slope(b, x, g) * b.reshape(c, (1, 8, 1, 1, 1))
 
 
 def _windows(b: Builder, x: Node, kernel: tuple[int, ...], stride: tuple[int, ...], dilate: tuple[int, ...]) -> Node:
@@ -680,6 +770,46 @@ def dilated_windows(b: Builder, x: Node) -> list[Node]:
 def windows_put_back(b: Builder, x: Node) -> Node:
     back = b.unwindows(x, stride=(2, 3), dilate=(1, 2), extent=(10, 15))
     return b.sum(back, (0, 1)) * 2.0
+
+
+@case("f32[2,3,8,12]", "f32[2,3,4,6]")
+def windows_apart(b: Builder, x: Node, g: Node) -> Node:
+    """A pooling's derivative where windows do not overlap, and that of what was before it."""
+    y = b.tanh(x)
+    best = b.argmax(_windows(b, y, (2, 2), (2, 2), (1, 1)), axes=(0, 1))
+    shape = (2, 2, *g.shape)
+    place = b.iota(shape, 1, i64) + b.iota(shape, 0, i64) * 2
+    chosen = b.eq(place, b.broadcast(b.reshape(best, (1, 1, *g.shape)), shape))
+    given = b.select(chosen, b.broadcast(b.reshape(g, (1, 1, *g.shape)), shape), 0.0)
+    back = b.sum(b.unwindows(given, stride=(2, 2), dilate=(1, 1), extent=(8, 12)), (0, 1))
+    return back * (1.0 - y * y)
+
+
+@case("f32[2,3,12,40]")
+def windows_over_the_border(b: Builder, x: Node) -> Any:
+    """Pools of which only windows at the border meet the padding."""
+    padded = b.pad(x * 0.5, low=(0, 0, 1, 1), high=(0, 0, 1, 1), value=0.0)
+    taken = _windows(b, padded, (3, 3), (2, 2), (1, 1))
+    return b.max(b.amax(taken, axes=(0, 1)), 0.0) - b.sum(taken, (0, 1)) * 0.125
+
+
+@case("f32[2,3,12,40]", "f32[2,3,6,20]")
+def windows_over_each_other(b: Builder, x: Node, g: Node) -> Node:
+    """A pooling's derivative where windows overlap."""
+    padded = b.pad(x, low=(0, 0, 1, 1), high=(0, 0, 1, 1), value=-1.0)
+    best = b.argmax(_windows(b, padded, (3, 3), (2, 2), (1, 1)), axes=(0, 1))
+    shape = (3, 3, *g.shape)
+    place = b.iota(shape, 1, i64) + b.iota(shape, 0, i64) * 3
+    chosen = b.eq(place, b.broadcast(b.reshape(best, (1, 1, *g.shape)), shape))
+    given = b.select(chosen, b.broadcast(b.reshape(g, (1, 1, *g.shape)), shape), 0.0)
+    back = b.sum(b.unwindows(given, stride=(2, 2), dilate=(1, 1), extent=(14, 42)), (0, 1))
+    return b.slice(back, (0, 0, 1, 1), (2, 3, 13, 41), (1, 1, 1, 1))
+
+
+@case("f32[2,5,210]")
+def wide_windows_apart(b: Builder, x: Node) -> Node:
+    """More windows in a row than a tile has."""
+    return b.amax(_windows(b, b.exp(x), (3,), (3,), (1,)), axes=(0,))
 
 
 @case("f32[4,6]")
@@ -813,6 +943,76 @@ def odd_slices(b: Builder, x: Node, y: Node) -> Any:
     return b.exp(b.slice(x, (0, 3), (9, 1003))) + b.slice(y, (0, 1), (9, 1001))
 
 
+@case("f16[60,48]", "f32[60,48]")
+def computed_twice(b: Builder, x: Node, g: Node) -> Any:
+    """Rows and columns of one product cannot share a kernel: each multiplies for itself, nothing is written between."""
+    y = b.max(b.cast(x, g.dtype) * g, 0.0)
+    return softmax(b, y), b.sum(y, (0,)), b.transpose(y, (1, 0)) + 1.0
+
+
+@case("f32[6,300]", "f32[6,200]", "f32[6,100]")
+def joined_functions(b: Builder, x: Node, y: Node, z: Node) -> Node:
+    """Each operand is computed in its own loop of the join."""
+    return b.concat([b.tanh(x), b.exp(y), b.log(b.abs(z))], 1) * 2.0
+
+
+# -- several kernels as steps of one
+
+
+def layer(b: Builder, x: Node, w: Node, bias: Node) -> Node:
+    return b.dot(x, b.transpose(w, (1, 0))) + bias
+
+
+@case(
+    "f32[16,64]",
+    *("f32[128,64]", "f32[128]"),
+    *("f32[64,128]", "f32[64]"),
+    *("f32[10,64]", "f32[10]"),
+    resident="always",
+)
+def steps_mlp(b: Builder, x: Node, *p: Node) -> Node:
+    for k in (0, 2):
+        x = b.max(layer(b, x, *p[k : k + 2]), 0.0)
+    return softmax(b, layer(b, x, *p[4:]))
+
+
+@case("f32[3,20]", "f32[3,16]", "f32[3,16]", "f32[64,20]", "f32[64,16]", "f32[64]", resident="always")
+def steps_lstm(b: Builder, x: Node, h: Node, c: Node, wx: Node, wh: Node, bias: Node) -> Any:
+    gates = layer(b, x, wx, bias) + b.dot(h, b.transpose(wh, (1, 0)))
+    i, f, g, o = (b.slice(gates, (0, 16 * k), (3, 16 * (k + 1))) for k in range(4))
+    kept = b.sigmoid(f) * c + b.sigmoid(i) * b.tanh(g)
+    return b.sigmoid(o) * b.tanh(kept), kept
+
+
+@case("f32[4,3,12,12]", "f32[6,3,3,3]", "f32[6]", "f32[10,150]", "f32[10]", resident="always")
+def steps_lenet(b: Builder, x: Node, w: Node, bias: Node, dense: Node, last: Node) -> Node:
+    y = b.tanh(_conv(b, x, w) + b.reshape(bias, (6, 1, 1)))
+    y = b.reduce("amax", b.reshape(y, (4, 6, 5, 2, 5, 2)), (3, 5))
+    return softmax(b, layer(b, b.reshape(y, (4, 150)), dense, last))
+
+
+@case("f32[300,40]", resident="always")
+def steps_bare(b: Builder, x: Node) -> Node:
+    """Steps without shared memory."""
+    return b.reverse(softmax(b, x), axes=(0,)) * 2.0
+
+
+@case("f32[64,4]", "f32[40,4]", resident="always")
+def steps_narrow(b: Builder, x: Node, w: Node) -> Any:
+    """A step whose threads are less than a warp, and wait for each other."""
+    total = b.sum(x * x, (0,))
+    return total, b.dot(x, b.transpose(w, (1, 0))) * b.sum(total, (0,))
+
+
+@case("f32[96,80]", "f32[96,80]", "f32[80,96]", "f32[70,300]", resident="always")
+def steps_apart(b: Builder, x: Node, y: Node, z: Node, r: Node) -> Any:
+    """Steps that do not depend on each other share a phase; a later one reads what several wrote."""
+    turned = b.transpose(b.exp(x), (1, 0)) + z
+    columns = b.sum(y * x, (0,))
+    rows = softmax(b, r)
+    return turned, columns, rows, b.dot(turned, y) + columns
+
+
 EXPECTED: dict[str, list[str]] = {
     "chain": ["map"],
     "bias": ["map"],
@@ -827,11 +1027,25 @@ EXPECTED: dict[str, list[str]] = {
     "dense": ["matmul"],
     "dense_of_sequence": ["matmul"],
     "epilogue_of_other_axes": ["matmul"],
+    "dense_of_made": ["matmul"],
+    "batched_of_made": ["matmul"],
+    "convolved_of_made": ["conv"],
+    "thinned_of_made": ["conv"],
+    "convolved_volume_of_made": ["conv"],
     "take": ["rows"],
     "narrow_rows": ["rows"],
     "max_pool": ["reduce"],
-    "windows_put_back": ["reduce"],
+    "windows_put_back": ["map"],
+    "windows_apart": ["rows"],
+    "wide_windows_apart": ["reduce"],
+    "windows_over_the_border": ["reduce"],
+    "windows_over_each_other": ["map", "map"],
     "convolved": ["conv"],
     "convolved_line": ["conv"],
+    "spread_line": ["conv"],
+    "spread": ["conv"],
+    "slope_line": ["conv"],
+    "slope": ["map", "map", "conv"],
+    "slope_volume": ["conv"],
     "many_kernels": ["reduce"] * 14,
 }

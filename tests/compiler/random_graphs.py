@@ -337,6 +337,25 @@ def normalise(s: Steps) -> Node | None:
     return d * s.b.rsqrt(s.b.mean(d * d, axes, keepdims=True) + 1e-3)
 
 
+def _prepared(s: Steps, x: Node) -> Node:
+    """Perhaps something cheap on the way to a product or a convolution, which may be computed as it is loaded."""
+    kind = s.pick(("", "clip", "scale", "cast", "pad", "mask"))
+    if kind == "clip":
+        return s.b.max(x, 0)
+    if kind == "scale":
+        at = s.pick(range(x.ndim))
+        return x * s.new([d if k == at else 1 for k, d in enumerate(x.shape)], x.dtype)
+    if kind == "cast":
+        return s.b.cast(s.new(x.shape, s.pick((i8, f16, f64) if x.dtype.is_float else (i8, u8))), x.dtype)
+    if kind == "pad" and x.shape[-1] > 1:
+        inner = s.b.slice(x, (0,) * x.ndim, (*x.shape[:-1], x.shape[-1] - 1))
+        return s.b.pad(inner, low=(0,) * (x.ndim - 1) + (1,), high=(0,) * x.ndim, value=2)
+    if kind == "mask" and x.dtype.is_float:
+        keep = s.b.ge(s.b.cast(s.b.random_bits(x.shape) / 4096, f32), 2.0**18)
+        return s.b.select(keep, x, s.b.full_like(x, 0))
+    return x
+
+
 @step("dot")
 def product(s: Steps) -> Node | None:
     x = s.find(lambda n: n.ndim >= 2 and n.dtype in (f32, f64, f16, i32))
@@ -350,7 +369,7 @@ def product(s: Steps) -> Node | None:
     if w is None or s.pick((False, True)):
         swap = (*range(len(batch)), x.ndim - 1, x.ndim - 2)
         w = s.b.transpose(s.new((*batch, n, k), x.dtype), swap) if s.pick((0, 1)) else s.new((*batch, k, n), x.dtype)
-    y = s.b.dot(x, w)
+    y = s.b.dot(_prepared(s, x), _prepared(s, w))
     return y if y.size <= s.limit else None
 
 
@@ -447,7 +466,7 @@ def convolve(s: Steps) -> Node | None:
     params = {"stride": (stride,), "low": (low,), "high": (high,), "dilate": (dilate,), "base_dilate": (base,)}
     if base > 1:  # whether the zeros between elements are multiplied shows where a weight is not finite
         w = s.b.select(s.b.lt(s.b.abs(w), 1e6), w, 0.5)
-    y = s.b.conv(x, w, groups=groups, **params)
+    y = s.b.conv(_prepared(s, x), w, groups=groups, **params)
     return y if y.size <= s.limit else None
 
 

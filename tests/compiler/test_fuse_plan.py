@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from compiler.cases import CASES, build, parse
 from compiler.random_graphs import graphs
+from compiler.sharing import sharing
 from compiler.test_random_graphs import examples
 from hypothesis import given, note
 from hypothesis import strategies as st
@@ -37,29 +38,38 @@ def fused(graph: Graph, target: Any) -> tuple[Graph, FusionPlan]:
 
 
 def certify(graph: Graph, plan: FusionPlan, target: Any) -> None:
-    """Every node is computed once, by a group that runs, and lies above, all groups that read it."""
+    """What groups read is computed once, by a group that runs before them and has a higher level.
+
+    Other elementwise nodes may be computed by several groups, each for itself.
+    """
     home: dict[Node, int] = {}
+    repeated: set[Node] = set()
     for k, g in enumerate(plan.groups):
         members = [g.library] if g.library is not None else list(g.at)
         assert members
         for node in members:
-            assert node not in home, f"{node!r} is computed twice"
+            if node in home:
+                repeated.add(node)
             home[node] = k
         if g.library is None:
             assert len(g.at) <= target.max_nodes
             assert (
                 len({n for n in g.pending if n.prim.family != "leaf" or n.prim.name == "input"}) <= target.max_arguments
             )
+    explained = {cut.producer for cut in plan.cuts}
     for k, g in enumerate(plan.groups):
         for read in g.pending:
             node = base(read)
             if node.prim.family in ("leaf", "view"):
                 continue
             assert node in home, f"{node!r} is read and never computed"
+            assert node not in repeated, f"{node!r} is computed twice and read from memory"
+            assert node in explained, f"{node!r} is read from memory, and no reason says why"
             assert home[node] < k, f"{node!r} is read before it is computed"
             assert plan.groups[home[node]].level > g.level
     for out in graph.outputs:
-        assert out in home
+        assert out in home and out not in repeated
+    assert all(node.prim.family == "elementwise" for node in repeated)
     assert all(cut.rule and cut.reason for cut in plan.cuts)
 
 
@@ -204,31 +214,41 @@ def test_dead_buffers_are_used_again():
 
 
 def check_memory(program: Program) -> None:
-    """Arena buffers that live at once are apart, inside the arena, and written before they are read."""
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
+    """What a step reads is what was written last there; operands and results are apart, but for pairs in place."""
+    held: dict[int, tuple[Any, int, int]] = {}  # the buffers whose values are in memory, and where
+
+    def lies(k: int) -> tuple[Any, int, int]:
+        b = program.buffers[k]
+        if b.place == "output":
+            return b.index, 0, b.nbytes
+        if b.place == "barrier":  # what blocks wait on is no value
+            return "barrier", 0, 0
+        assert b.index + b.nbytes <= program.arena_bytes
+        return "arena", b.index, b.index + b.nbytes
+
+    def meet(a: tuple[Any, int, int], b: tuple[Any, int, int]) -> bool:
+        return a[0] == b[0] and a[1] < b[2] and b[1] < a[2]
+
     for at, step in enumerate(program.steps):
+        over: set[tuple[int, int]] = set()
         if isinstance(step, KernelStep):
             split = len(step.buffers) - step.outputs
-            read, written = step.buffers[:split], step.buffers[split:]
+            read, written, over = step.buffers[:split], step.buffers[split:], set(step.in_place)
         else:
             read, written = step.inputs, (step.output,)
-        for k in read:
-            if program.buffers[k].place == "arena":
-                assert k in first, f"step {at} reads buffer {k}, which nothing has written"
-            last[k] = at
-        for k in written:
+        inside = [k for k in read if program.buffers[k].place != "input"]
+        for k in inside:
+            assert k in held or not program.buffers[k].nbytes, f"step {at} reads buffer {k}, which is not there"
+        for n, k in enumerate(written):
             assert program.buffers[k].place != "input", f"step {at} writes an input"
-            first.setdefault(k, at)
-            last[k] = at
-    arena = [k for k, b in enumerate(program.buffers) if b.place == "arena"]
-    assert all(k in first for k in arena)
-    lifetimes = [(first[k], last[k], program.buffers[k].nbytes) for k in arena]
-    offsets = [program.buffers[k].index for k in arena]
-    assert not overlapping(lifetimes, offsets)
-    assert all(at + n <= program.arena_bytes for at, (_, _, n) in zip(offsets, lifetimes))
-    needed = [k for k in program.output_buffers if program.buffers[k].nbytes]
-    assert all(k in first for k in needed), "an output is never written"
+            place = lies(k)
+            for j in (*inside, *written[:n]):
+                assert not meet(lies(j), place) or (j, k) in over, f"step {at} writes buffer {k} over {j}"
+            for j in [j for j, other in held.items() if meet(other, place)]:
+                del held[j]
+            held[k] = place
+    for k in program.output_buffers:
+        assert k in held or not program.buffers[k].nbytes, "a result is not there in the end"
 
 
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
@@ -237,14 +257,18 @@ def check_memory(program: Program) -> None:
 def test_memory_of_random_graphs(target, graph):
     note(str(graph))
     check_memory(compile_graph(graph, target))
+    with sharing("as large ones"):
+        check_memory(compile_graph(graph, target))
 
 
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
 def test_memory_of_cases_and_large_graphs(target):
     for name in CASES:
-        check_memory(compile_graph(build(name), target))
+        with sharing("everywhere"):
+            check_memory(compile_graph(build(name), target))
     for make in (layers, random_dag):
-        program = compile_graph(make(2000), target)
+        with sharing("as large ones"):
+            program = compile_graph(make(2000), target)
         check_memory(program)
         temporary = sum(b.nbytes for b in program.buffers if b.place == "arena")
         assert program.arena_bytes <= temporary + ALIGNMENT * len(program.buffers)

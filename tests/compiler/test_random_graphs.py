@@ -16,6 +16,7 @@ from compiler.cases import arrays, build, plain
 from compiler.oracle import Oracle
 from compiler.random_graphs import COVERED, LEFT_OUT, graphs
 from emulated import aligned
+from guarded import guarded, guarded_copy
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 
@@ -94,8 +95,8 @@ def test_cpu(compiler, graph, seed, specials, shifted):
     inputs = arrays(graph, seed, specials)
     show(graph, inputs)
     program = compile_graph(graph, CPU)
-    outputs = fresh(program)
-    held = [unaligned(a) if shifted else a for a in inputs]
+    outputs = [guarded(shape, from_short(short).np) for shape, short in program.outputs]
+    held = [unaligned(a) if shifted else guarded_copy(a, not specials) for a in inputs]
     cpu_backend().load(program)(held, outputs)
     note(program.source)
     Oracle(graph, inputs).check(outputs, "CPU")
@@ -139,6 +140,14 @@ MACHINES = {
 def test_cuda_text_of_other_machines(cuda_driver, machine, graph, seed, specials):
     assume(any(n.prim.family == "reduce" for n in graph.nodes) and all(n.prim.name != "conv" for n in graph.nodes))
     run_cuda(cuda_driver, MACHINES[machine], graph, seed, specials)
+
+
+@examples(25)
+@given(graphs(size_limit=300), st.integers(0, 99), st.booleans())
+def test_cuda_text_of_several_kernels_in_one(cuda_driver, graph, seed, specials):
+    target = replace(CUDA, resident="always")
+    assume(any(k.kind == "graph" for k in compile_graph(graph, target).kernels))
+    run_cuda(cuda_driver, target, graph, seed, specials)
 
 
 # -- the oracle itself

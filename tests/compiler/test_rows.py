@@ -37,7 +37,8 @@ def run(function, *arrays: np.ndarray) -> list[np.ndarray]:
 
 _SHORT = {
     **{"float32": "f32", "float64": "f64", "float16": "f16"},
-    **{"int8": "i8", "uint8": "u8", "int32": "i32", "int64": "i64", "bool": "bool"},
+    **{"int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16", "int32": "i32", "uint32": "u32"},
+    **{"int64": "i64", "uint64": "u64", "bool": "bool"},
 }
 
 
@@ -104,6 +105,21 @@ def test_positions_of_extremes(dtype):
         for axis in (0, 1):
             np.testing.assert_array_equal(next(found), x.argmax(axis))
             np.testing.assert_array_equal(next(found), x.argmin(axis))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_extremes_of_integers(dtype):
+    """From one end of the type to the other, and of rows that hold nothing but an end."""
+    ends = np.iinfo(dtype)
+    x = np.random.default_rng(5).integers(ends.min, ends.max, (130, 70), dtype, endpoint=True)
+    x[0], x[1], x[:, 2], x[:, 3] = ends.min, ends.max, ends.min, ends.max
+    x[2:50, 5:9] = 7  # no end in sight
+    found = iter(run(lambda b, x: [b.reduce(r, x, (k,)) for r in ("amax", "amin") for k in (0, 1)], x))
+    for y, want in zip(found, [x.max(0), x.max(1), x.min(0), x.min(1)], strict=True):
+        np.testing.assert_array_equal(y, want)
+    inner = np.ascontiguousarray(x[2:50, 5:9])
+    for y in run(lambda b, x: [b.reduce(r, x, (k,)) for r in ("amax", "amin") for k in (0, 1)], inner):
+        np.testing.assert_array_equal(y, 7)
 
 
 def test_extremes_with_nan():

@@ -167,7 +167,7 @@ def test_several_axes(cuda_driver, shape):
 
 
 @pytest.mark.parametrize("specials", [False, True], ids=["plain", "specials"])
-@pytest.mark.parametrize("dtype", ["f32", "f16", "f64", "i32", "i8", "u8", "i64"])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "f64", "i32", "i8", "u8", "i64", "i16", "u16", "u32", "u64"])
 @pytest.mark.parametrize("function", [statistics, column_statistics], ids=lambda f: f.__name__)
 def test_reductions_of_one_input_share_a_kernel(cuda_driver, function, dtype, specials):
     program = check(cuda_driver, graph_of(function, f"{dtype}[70,96]"), specials=specials, orders=3)

@@ -145,12 +145,34 @@ rows(
         "transpose(%3) perm=(1, 0, 2)",
     ),
     ("join with nothing", (F, "f32[4,0]"), lambda b, x, y: b.concat([y, x, y], 1), ""),
+    ("one part of a join", (F, F), lambda b, x, y: b.slice(b.concat([x, y], 1), (0, 9), (4, 18)), ""),
+    ("a part of a part, in steps", (F, F), lambda b, x, y: b.slice(b.concat([x, y], 0), (1, 0), (5, 9), (2, 1)),
+     "slice(x0) begin=(1, 0) end=(4, 9) step=(2, 1)"),
+    ("parts of two", ("f32[2]", "f32[2]"), lambda b, x, y: b.slice(b.concat([x, y], 0), (1,), (3,)),
+     "concat(x0, x1) axis=0\nslice(%2) begin=(1,) end=(3,) step=(1,)"),
     ("pad by nothing", (F,), lambda b, x: b.pad(x, low=(0, 0), high=(0, 0), value=1.0), ""),
     ("reversed axis of 1", ("f32[1,5]",), lambda b, x: b.reverse(x, axes=(0,)), ""),
     # reductions over axes of 1
     ("sum over 1", ("f32[4,1]",), lambda b, x: b.sum(x, (1,)), "reshape(x0) shape=(4,)"),
     ("argmax over 1", ("f32[4,1]",), lambda b, x: b.argmax(x, axes=(1,)), "full() value=0"),
     ("amax over 1 and more", ("f32[4,1,3]",), lambda b, x: b.reduce("amax", x, (1, 2)), "amax(x0) axes=(2,)\nreshape(%1) shape=(4,)"),
+    (
+        "windows put back side by side",
+        ("f32[2,4,3]",),
+        lambda b, x: b.sum(b.unwindows(x, stride=(2,), dilate=(1,), extent=(6,)), (0,)),
+        "transpose(x0) perm=(1, 2, 0)\nreshape(%1) shape=(4, 6)\nadd(%2, 0.0)",
+    ),
+    (
+        "windows put back with gaps",
+        ("f32[2,2,4,3,1]",),
+        lambda b, x: b.sum(b.unwindows(x, stride=(3, 2), dilate=(1, 1), extent=(8, 3)), (0, 1)),
+        "transpose(x0) perm=(2, 3, 0, 4, 1)\n"
+        "pad(%1) high=(0, 0, 1, 0, 0) low=(0, 0, 0, 0, 0) value=0.0\n"
+        "reshape(%2) shape=(4, 9, 2)\n"
+        "slice(%3) begin=(0, 0, 0) end=(4, 8, 2) step=(1, 1, 1)\n"
+        "pad(%4) high=(0, 0, 1) low=(0, 0, 0) value=0.0\n"
+        "add(%5, 0.0)",
+    ),
     # the same thing twice, and what nothing needs
     ("common subexpressions", (F,), lambda b, x: b.exp(x) + b.exp(-(-x)), "exp(x0)\nadd(%1, %1)"),
     ("chains", (F,), lambda b, x: (x * 1 + -0.0) / 1 - 0.0, ""),

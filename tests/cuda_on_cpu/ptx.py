@@ -195,6 +195,11 @@ def _instruction(text: str, operands: Sequence[Operand]) -> str:
         return _memory(match, fields, operands, text)
     if match := ASYNC_COPY.fullmatch(name):
         return _async_copy(match["level"], fields, operands, text)
+    if name == "bar.sync":
+        number, *threads = (_value(f, operands, text) for f in fields)
+        if not threads:
+            return "coc_barrier(0, 0, __builtin_LINE());"
+        return f"coc_part_barrier({number}, (unsigned){threads[0]}, __builtin_LINE());"
     if name == "cp.async.commit_group":
         return "coc_async_commit();"
     if name == "cp.async.wait_group":

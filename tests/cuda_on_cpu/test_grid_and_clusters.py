@@ -410,3 +410,68 @@ def test_many_live_threads():
     assert (result.get() == 1).all()
     with pytest.raises(BadLaunch, match="live at once"):
         launch(text, result, grid=257, block=256, cooperative=True)
+
+
+# ---------------------------------------------------------------------------- barriers of a part
+# The first 64 of 128 threads pass values on to each other; the others have nothing to do with it.
+PART = """
+__global__ void k(float* o) {
+  __shared__ float s[64];
+  if (threadIdx.x < 64) {
+    s[threadIdx.x] = threadIdx.x;
+    asm volatile("bar.sync 1, %0;" : : "n"(64) : "memory");
+    o[threadIdx.x] = s[63 - threadIdx.x];
+  }
+  __syncthreads();
+  if (threadIdx.x >= 64) o[threadIdx.x] = s[threadIdx.x - 64];
+}"""
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_barrier_of_the_first_threads(order):
+    result = out(128)
+    assert launch(PART, result, block=128, order=order).barriers == 2
+    assert (result.get() == [*range(63, -1, -1), *range(64)]).all()
+    launch(PART, out(128), block=128, order=order, check=False)
+
+
+PART_DEFECTS = {
+    'asm volatile("bar.sync 1, %0;" : : "n"(64) : "memory");': ("", (Race, UninitialisedRead), "shared memory 's'"),
+    "__syncthreads();": ("", (Race, UninitialisedRead), "shared memory 's'"),
+    '"n"(64)': ('"n"(32)', BarrierFault, "barrier 1 of 32 threads in a block of 128"),
+    '"n"(64) ': ('"n"(48)', BarrierFault, "whole warps"),
+    '"n"(64) : ': ('"n"(96) : ', BarrierFault, "divergent barrier: .* at a barrier .* of a part of the block"),
+    "  if (threadIdx.x < 64) {": ("if (threadIdx.x < 32) {", BarrierFault, "divergent barrier"),
+    "    o[threadIdx.x] = s[63": ("s[(threadIdx.x + 1) % 64] = 0; o[threadIdx.x] = s[63", Race, "shared memory 's'"),
+}
+
+
+@pytest.mark.parametrize("line", PART_DEFECTS)
+@pytest.mark.parametrize("order", ORDERS)
+def test_defects_around_a_barrier_of_the_first_threads(line, order):
+    new, fault, words = PART_DEFECTS[line]
+    with pytest.raises(fault, match=words):
+        launch(PART.replace(line, new), out(128), block=128, order=order)
+
+
+def test_a_barrier_that_some_of_the_first_threads_leave_out():
+    text = PART.replace("s[threadIdx.x] = threadIdx.x;", "if (threadIdx.x == 5) return; s[threadIdx.x] = 1;")
+    with pytest.raises(BarrierFault, match="not reached by all threads|divergent barrier"):
+        launch(text, out(128), block=128)
+
+
+def test_barriers_of_different_parts_do_not_meet():
+    text = """__global__ void k() {
+      if (threadIdx.x < 32) asm volatile("bar.sync 1, 32;" ::: "memory");
+      else asm volatile("bar.sync 1, 64;" ::: "memory");
+    }"""
+    with pytest.raises(BarrierFault, match="barrier of a part of the block not reached by all threads"):
+        launch(text, block=64)
+    text = text.replace("1, 32;", "2, 64;")
+    with pytest.raises(BarrierFault, match="divergent barrier of a part of the block: .* line 2, .* line 3"):
+        launch(text, block=64)
+
+
+def test_bar_sync_of_all_threads_is_syncthreads():
+    text = PART.replace("__syncthreads();", 'asm volatile("bar.sync 0;" ::: "memory");')
+    assert launch(text, out(128), block=128).barriers == 2

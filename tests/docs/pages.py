@@ -24,6 +24,8 @@ _CHANGING = (
     (re.compile(r"\b(compiled|cached) in N ms"), "ready in N ms"),
     (re.compile(r"(?<=_)[0-9a-f]{8}\b"), "#" * 8),
     (re.compile(r"\d+ modules? compiled|from (memory|disk|none)|\bcompiled\b"), "compiled or cached"),
+    # processors with AVX-512 keep weights in panels
+    (re.compile(r"^ *computed once,.*\n.*: products read it faster in panels of columns\n", re.M), ""),
     (re.compile(r" +$", re.M), ""),
     (re.compile(r" {2,}"), "  "),
 )

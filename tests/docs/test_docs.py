@@ -5,6 +5,8 @@ made by programs is current."""
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import json
 import re
 import sys
 from pathlib import Path
@@ -87,6 +89,42 @@ def test_pictures_are_current():
 def test_measured_tables_are_current():
     for page, text in load("make_results").pages().items():
         assert page.read_text(encoding="utf-8") == text, "run python docs/make_results.py"
+
+
+def test_measured_tables_have_every_workload(monkeypatch, tmp_path):
+    """A document with all cases of bench/peers.py, on both devices, becomes tables that name each."""
+    maker = load("make_results")
+    sizes = maker.beside.SIZES
+    assert set(maker.HEADS) == set(sizes)
+    numbers = itertools.count(1000)
+    document = dict(maker.newest("peers-*.json"), date="2100-01-01T00:00:00+00:00")
+    row = {
+        "library": "",
+        "mode": "",
+        "min_us": 1.0,
+        "over_hybridgpu": 1.0,
+        "calls": 1,
+        "rounds": 1,
+        "cpu_over_wall": 1.0,
+    }
+    for device, kinds in (("cpu", ["latency"]), ("gpu", ["latency", "throughput"])):
+        cases = [
+            {"workload": w, "size": n, "kind": kind, "failed": {}, "rows": [{**row, "name": m, "median_us": next(numbers)} for m in maker.SHOWN]}
+            for w in sizes for kind in kinds for n in sizes[w]
+        ]  # fmt: skip
+        text = json.dumps({**document, "device": device, "cases": cases})
+        (tmp_path / f"peers-{device}.json").write_text(text, encoding="utf-8")
+    bench = maker.newest("bench-*.json")
+    monkeypatch.setattr(maker, "RESULTS", tmp_path)
+    cpu, gpu = maker.newest("peers-*.json"), maker.newest("peers-*.json", "gpu")
+    assert (cpu["device"], gpu["device"]) == ("cpu", "gpu") and maker.newest("bench-*.json") is None
+    readme, page = maker.short(cpu), maker.long(cpu, bench, gpu)
+    for workload, head in maker.HEADS.items():
+        assert f"\n| {head.format(format(sizes[workload][0], ','))} | **1," in readme, workload
+        assert page.count(f"**{maker.beside.TITLES[workload]}") == 3, workload
+    assert set(re.findall(r"\b\d,\d{3}\b", page)) >= {
+        f"{r['median_us']:,}" for d in (cpu, gpu) for c in d["cases"] for r in c["rows"]
+    }
 
 
 @pytest.mark.parametrize("variable", sorted(set(re.findall(r"HYBRIDGPU_[A-Z_]+[A-Z]", "\n".join(

@@ -101,6 +101,21 @@ def test_shared_parameters():
     np.testing.assert_array_equal(two(x).asnumpy(), [[0, 0]])
 
 
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_a_parameter_of_a_block_is_not_replaced(hybridized):
+    """A compiled graph would go on with the old one."""
+    one, two = nn.Dense(2, in_units=3), nn.Dense(2, in_units=3)
+    for net in (one, two):
+        net.initialize()
+    if hybridized:
+        one.hybridize()
+    want, own = one(nd.ones((1, 3))).asnumpy(), one.weight
+    with pytest.raises(AssertionError, match="Overriding Parameter attribute weight is not allowed"):
+        one.weight = two.weight
+    assert one.weight is own
+    np.testing.assert_allclose(one(nd.ones((1, 3))).asnumpy(), want, 1e-5, 1e-7)
+
+
 REPR = [
     (lambda: nn.Dense(4, activation="relu"), "Dense(None -> 4, Activation(relu))"),
     (lambda: nn.Dense(3, in_units=7), "Dense(7 -> 3, linear)"),

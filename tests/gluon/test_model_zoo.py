@@ -85,7 +85,6 @@ FAMILIES = (
     "resnet18_v1",
     "resnet18_v2",
     "squeezenet1.1",
-    "vgg11",
     "vgg11_bn",
 )
 

@@ -51,8 +51,12 @@ class Gpu:
 
 
 @pytest.fixture(params=["emulated", pytest.param("real", marks=pytest.mark.gpu)])
-def gpu(request: pytest.FixtureRequest) -> Iterator[Gpu]:
-    """The device; with ``-m gpu`` a machine without one fails, since that is what was asked for."""
+def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
+    """The device; with ``-m gpu`` a machine without one fails, since that is what was asked for.
+
+    Kernels stay apart, since tests count them; ``test_graph_kernels.py`` puts them together.
+    """
+    monkeypatch.setenv("HYBRIDGPU_GRAPH_KERNELS", "never")
     held = devices._gpu_factory
     if request.param == "emulated":
         install()

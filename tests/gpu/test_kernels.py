@@ -10,8 +10,12 @@ from compiler.test_graphs import close, wanted
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.dtypes import from_short
 
+#: on the emulated device some are enough: tests/compiler/test_graphs.py has all of them there
+EVERYWHERE = [("emulated", name) for name in list(CASES)[::6]]
+REAL = [pytest.param("real", name, marks=pytest.mark.gpu) for name in CASES]
 
-@pytest.mark.parametrize("name", list(CASES))
+
+@pytest.mark.parametrize(("gpu", "name"), EVERYWHERE + REAL, indirect=["gpu"])
 def test_case(name, gpu):
     graph = build(name)
     program = compile_graph(graph, cuda_of(name, gpu.driver.arch))

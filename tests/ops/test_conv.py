@@ -170,6 +170,27 @@ ON_THE_CPU = {
     "narrow rows": ((1, 4, 3, 3), (4, 4, 3, 3), {"low": (1, 1), "high": (1, 1)}),
     "three axes": ((1, 3, 5, 9, 9), (7, 3, 3, 2, 3), {"low": (1, 0, 1), "high": (1, 0, 1)}),
     "zeros between elements": ((1, 3, 5, 6), (4, 3, 3, 3), {"base_dilate": (2, 2), "low": (2, 2), "high": (1, 2)}),
+    "zeros between elements of a volume": (
+        (1, 3, 3, 5, 6),
+        (4, 3, 2, 3, 3),
+        {"base_dilate": (2, 2, 2), "low": (1, 2, 2)},
+    ),
+    "more zeros along one axis": ((2, 3, 5, 6), (9, 3, 4, 3), {"base_dilate": (2, 3), "low": (1, 2), "high": (2, 3)}),
+    "phases without a tap": ((2, 8, 9, 9), (20, 8, 1, 1), {"base_dilate": (2, 2), "high": (1, 1)}),
+    "dilated taps of few phases": (
+        (2, 3, 9, 8),
+        (5, 3, 3, 3),
+        {"base_dilate": (2, 2), "dilate": (2, 3), "low": (3, 3)},
+    ),
+    "several bands of phases": ((1, 40, 40, 40), (9, 40, 4, 4), {"base_dilate": (2, 2), "low": (2, 2), "high": (2, 2)}),
+    "long sums of phases": ((1, 150, 6, 6), (3, 150, 4, 4), {"base_dilate": (2, 2), "low": (2, 2), "high": (2, 2)}),
+    "cut phases": ((2, 3, 9, 9), (5, 3, 3, 3), {"base_dilate": (2, 2), "low": (-3, 1), "high": (1, -2)}),
+    "phases of a channel a group": (
+        (2, 12, 7, 7),
+        (12, 1, 3, 3),
+        {"base_dilate": (2, 2), "low": (1, 1), "high": (2, 2), "groups": 12},
+    ),
+    "phases of a line": ((3, 5, 20), (7, 5, 5), {"base_dilate": (4,), "low": (3,), "high": (6,)}),
 }
 
 

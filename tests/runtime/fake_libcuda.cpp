@@ -24,6 +24,12 @@ struct CUDA_KERNEL_NODE_PARAMS {
     CUkernel kern;
     CUcontext ctx;
 };
+typedef int CUlaunchAttributeID;
+union CUlaunchAttributeValue {
+    char pad[64];
+    int cooperative;
+};
+#define CU_LAUNCH_ATTRIBUTE_COOPERATIVE 2
 #define cuGraphAddKernelNode cuGraphAddKernelNode_v2
 #define cuGraphInstantiate cuGraphInstantiateWithFlags
 #define cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams_v2
@@ -35,6 +41,7 @@ struct CUfunc_st {  // the test makes these
 struct CUgraphNode_st {
     CUgraphNode before;
     std::vector<long long> call;
+    bool cooperative;
 };
 struct CUgraph_st {
     std::vector<CUgraphNode> nodes;
@@ -47,6 +54,7 @@ struct CUgraphExec_st {
 static std::vector<long long> log_;
 static std::string failing;
 static long long alive;
+static long long together;  // cooperative launches, alone or in graphs
 
 static CUresult result(const char *name) { return (CUresult)(failing == name ? 801 : 0); }
 
@@ -65,6 +73,7 @@ static std::vector<long long> call_of(const CUDA_KERNEL_NODE_PARAMS &p) {
 extern "C" {
 void fake_fail(const char *name) { failing = name; }
 long long fake_alive() { return alive; }
+long long fake_together() { return together; }
 long long fake_log(long long *into, long long room) {
     long long n = (long long)log_.size();
     for (long long k = 0; k < n && k < room; ++k) into[k] = log_[k];
@@ -83,9 +92,15 @@ CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNod
                               const CUDA_KERNEL_NODE_PARAMS *params) {
     if (count > 1 || (count == 0) != (dependencies == nullptr)) return (CUresult)1;
     if (CUresult r = result("cuGraphAddKernelNode_v2")) return r;
-    *node = new CUgraphNode_st{count ? dependencies[0] : nullptr, call_of(*params)};
+    *node = new CUgraphNode_st{count ? dependencies[0] : nullptr, call_of(*params), false};
     graph->nodes.push_back(*node);
     return (CUresult)0;
+}
+CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, CUlaunchAttributeID attribute,
+                                       const CUlaunchAttributeValue *value) {
+    if (attribute != CU_LAUNCH_ATTRIBUTE_COOPERATIVE) return (CUresult)1;
+    node->cooperative = value->cooperative;
+    return result("cuGraphKernelNodeSetAttribute");
 }
 CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
     if (flags) return (CUresult)1;
@@ -111,6 +126,7 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
         log_.push_back((long long)stream);
         log_.insert(log_.end(), call.begin(), call.end());
     }
+    for (auto node : exec->nodes) together += node->cooperative;
     return result("cuGraphLaunch");
 }
 CUresult cuGraphExecDestroy(CUgraphExec exec) {
@@ -143,5 +159,16 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned
     auto call = call_of(p);
     log_.insert(log_.end(), call.begin(), call.end());
     return result("cuLaunchKernel");
+}
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                                   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
+                                   void **params) {
+    ++together;
+    cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, nullptr);
+    return result("cuLaunchCooperativeKernel");
+}
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction f, int threads, size_t shared) {
+    *blocks = (int)(f->id * 2048 / threads - shared / 1024);
+    return result("cuOccupancyMaxActiveBlocksPerMultiprocessor");
 }
 }

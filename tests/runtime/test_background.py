@@ -14,13 +14,14 @@ from hybridgpu.backends.cpu.toolchain import CompileError, Toolchain
 from hybridgpu.gluon import nn
 from hybridgpu.runtime.background import Later
 from hybridgpu.runtime.reports import compile_report
+from hybridgpu.store import reset_default_store
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
 
 @pytest.fixture
-def gate(monkeypatch):
-    """The compiler waits until the event is set."""
+def gate(monkeypatch, tmp_path):
+    """The compiler waits until the event is set; nothing is in the cache."""
     opened, real = threading.Event(), Toolchain.compile
 
     def compile(self, *args):
@@ -28,9 +29,11 @@ def gate(monkeypatch):
         return real(self, *args)
 
     monkeypatch.setattr(Toolchain, "compile", compile)
-    monkeypatch.setenv("HYBRIDGPU_CACHE", "0")
+    monkeypatch.setenv("HYBRIDGPU_CACHE_DIR", str(tmp_path))
+    reset_default_store()
     yield opened
     opened.set()
+    reset_default_store()
 
 
 def network(width):
@@ -119,7 +122,6 @@ def test_a_failure_is_raised(monkeypatch):
         raise CompileError("c++", source, "no")
 
     monkeypatch.setattr(Toolchain, "compile", refuse)
-    monkeypatch.setenv("HYBRIDGPU_CACHE", "0")
     net, x = network(41), nd.ones((2, 6))
     net.hybridize(background=True)
     net(x)

@@ -36,7 +36,8 @@ class Fake:
 
     def __init__(self, path):
         self._library = ctypes.CDLL(path)
-        self._library.fake_log.restype = self._library.fake_alive.restype = ctypes.c_longlong
+        for function in ("fake_log", "fake_alive", "fake_together"):
+            getattr(self._library, function).restype = ctypes.c_longlong
         self._library.fake_log.argtypes = [ctypes.c_void_p, ctypes.c_longlong]
         self.fail("")
 
@@ -46,6 +47,11 @@ class Fake:
     @property
     def alive(self):
         return self._library.fake_alive()
+
+    @property
+    def together(self):
+        """Cooperative launches so far, of kernels and of nodes."""
+        return self._library.fake_together()
 
     def calls(self):
         """Each call as (stream, id, grid and block, shared memory, whether odd fields are set, arguments)."""
@@ -68,7 +74,7 @@ def fake(library):
 class Kernel:
     """A launch with an argument block of its own. ``values`` may change."""
 
-    def __init__(self, id, values, grid=(2, 3), threads=64, shared=0):
+    def __init__(self, id, values, grid=(2, 3), threads=64, shared=0, cooperative=False):
         self.function = (ctypes.c_longlong * 2)(id, len(values))
         self.values = (ctypes.c_longlong * len(values))(*values)
         step = ctypes.sizeof(ctypes.c_longlong)
@@ -76,7 +82,7 @@ class Kernel:
         self.block = (ctypes.c_void_p * len(values))(*places)
         self.handle = ctypes.addressof(self.function)
         memory = tuple(Memory(4, False) for _ in values[:-1])
-        self.launch = Launch(None, grid, threads, shared, ctypes.addressof(self.block), memory, 1)
+        self.launch = Launch(None, grid, threads, shared, ctypes.addressof(self.block), memory, 1, cooperative)
         self.geometry = (*grid, 1, threads, 1, 1)
 
 
@@ -105,6 +111,17 @@ def test_a_graph_of_kernels(library, fake):
     assert [(c[0], c[5]) for c in fake.calls()] == [(2, [1 << 40, 2, -3]), (2, [500, 6]), (2, [10, 11])]
 
 
+def test_a_graph_with_a_cooperative_kernel(library, fake):
+    kernels = [Kernel(7, [1, 2]), Kernel(8, [5, 6], (9, 1), 128, cooperative=True), Kernel(9, [10, 11])]
+    graph, before = graph_of(library, kernels), fake.together
+    graph.launch(123)
+    assert fake.together == before + 1
+    kernels[1].values[0] = 500
+    graph.update(1)
+    graph.launch(123)
+    assert fake.together == before + 2 and len(fake.calls()) == 6
+
+
 def test_graphs_are_destroyed(library, fake):
     graph = graph_of(library, [Kernel(1, [1, 2]), Kernel(2, [3, 4])])
     assert fake.alive == 2  # the graph and what was made of it
@@ -113,11 +130,14 @@ def test_graphs_are_destroyed(library, fake):
     assert fake.alive == 0
 
 
-@pytest.mark.parametrize("name", ["cuGraphCreate", "cuGraphAddKernelNode_v2", "cuGraphInstantiateWithFlags"])
+STEPS = ["Create", "AddKernelNode_v2", "KernelNodeSetAttribute", "InstantiateWithFlags"]
+
+
+@pytest.mark.parametrize("name", [f"cuGraph{step}" for step in STEPS])
 def test_a_graph_that_cannot_be_made(name, library, fake):
     fake.fail(name)
     with pytest.raises(NoGraphError, match=f"{name} failed: CUDA_ERROR_NOT_SUPPORTED: operation not supported"):
-        graph_of(library, [Kernel(1, [1, 2]), Kernel(2, [3, 4])])
+        graph_of(library, [Kernel(1, [1, 2]), Kernel(2, [3, 4], cooperative=True)])
     gc.collect()
     assert fake.alive == 0
 
@@ -142,7 +162,7 @@ def test_an_old_driver():
 
 
 THROUGH_CUPY = """\
-import ctypes, json, sys
+import contextlib, ctypes, json, sys
 sys.path[:0] = json.loads(sys.argv[2])
 loaded = ctypes.CDLL(sys.argv[1])  # CuPy, which looks for a library of this name, finds it loaded
 import cupy
@@ -158,11 +178,18 @@ start(0)
 kernel.values[1] = 20
 start(1 << 33)
 print(json.dumps(fake.calls()))
-fake.fail("cuLaunchKernel")
-try:
-    start(0)
-except cupy.cuda.driver.CUDADriverError as e:
-    print(e)
+before = fake.together
+together = driver.starter(kernel.launch._replace(kernel=Function, cooperative=True))
+together(1 << 33)
+print(json.dumps([fake.together - before, fake.calls()]))
+driver._device = contextlib.nullcontext()
+print(driver.resident(Function, 256, 1024))
+for name, run in (("cuLaunchKernel", start), ("cuLaunchCooperativeKernel", together)):
+    fake.fail(name)
+    try:
+        run(0)
+    except cupy.cuda.driver.CUDADriverError as e:
+        print(e)
 """
 
 
@@ -171,10 +198,12 @@ def test_starting_a_kernel_through_cupy(library):
     path = json.dumps([str(HERE.parent), str(HERE.parents[1])])
     run = subprocess.run([sys.executable, "-c", THROUGH_CUPY, library, path], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    calls, error = run.stdout.splitlines()
+    calls, together, resident, *errors = run.stdout.splitlines()
     geometry = [65535, 3, 1, 256, 1, 1]
     assert json.loads(calls) == [
         [0, 7, geometry, 1024, [0, 0, 0], [1 << 40, 2, -3]],
         [1 << 33, 7, geometry, 1024, [0, 0, 0], [1 << 40, 20, -3]],
     ]
-    assert "CUDA_ERROR_NOT_SUPPORTED" in error
+    assert json.loads(together) == [1, [[1 << 33, 7, geometry, 1024, [0, 0, 0], [1 << 40, 20, -3]]]]
+    assert int(resident) == 7 * 8 - 1
+    assert len(errors) == 2 and all("CUDA_ERROR_NOT_SUPPORTED" in e for e in errors)

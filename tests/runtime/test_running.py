@@ -387,11 +387,11 @@ def program(tmp_path, **env):
 
 LEVELS = {
     "0": ([], ["hybridgpu:"]),
-    "1": (["dumped", "kernels", "modules compiled", "first call"], ["MB", "graph dumped", "#include"]),
+    "1": (["dumped", "kernel", "module compiled", "first call"], ["MB", "graph dumped", "#include"]),
     "2": (["moves", "MB", "are needed"], ["graph dumped", "#include"]),
     "3": (["graph dumped"], ["#include"]),
     "4": (["graph dumped", "#include"], []),
-    "yes": (["modules compiled"], ["MB"]),
+    "yes": (["module compiled"], ["MB"]),
 }
 
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +28,7 @@ from ...locks import Lock
 from ...store import Store, default_store
 from ..base import BuildInfo, Mode, NoPlaceError
 from ..library import run_host_step
-from ..memory import aligned_bytes
+from ..memory import aligned_bytes, lodger
 from .loop import run_by_address
 from .toolchain import Toolchain, find_toolchain
 
@@ -84,7 +87,7 @@ class CpuProgram:
             return memory, address_of(memory)
 
     def describe(self, step: HostStep) -> str:
-        return ""  # NumPy computes every library step
+        return step.note  # NumPy computes every library step
 
     @property
     def manner(self) -> str:
@@ -100,8 +103,9 @@ class CpuProgram:
         """The array of fixed inputs' addresses; keep it alive during the call."""
         return (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
 
-    def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        fixed = self.pointers([address_of(inputs[k]) for k in self.program.fixed])
+    def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any], pointers: Any = None) -> None:
+        """See :class:`~hybridgpu.backends.base.Loaded`; ``pointers``: to the fixed inputs, if they are known."""
+        fixed = self.pointers([address_of(inputs[k]) for k in self.program.fixed]) if pointers is None else pointers
         moving = [address_of(inputs[k]) for k in self._passed] + [address_of(a) for a in outputs]
         arena = self.arena()
         try:
@@ -133,8 +137,10 @@ class CpuProgram:
             b = self.program.buffers[index]
             if b.place == "input":
                 return inputs[b.index].reshape(shape)
-            if b.place == "output":
+            if b.place == "output" and self.program.output_buffers[b.index] == index:
                 return outputs[b.index].reshape(shape)
+            if b.place == "output":
+                return lodger(outputs[b.index], b.nbytes, from_short(b.dtype).np, shape)
             return owner[b.index : b.index + b.nbytes].view(from_short(b.dtype).np).reshape(shape)
 
         segment = {begin: (k, end) for k, (begin, end) in enumerate(self.program.segments)}
@@ -183,21 +189,47 @@ def _make_room(program: CpuProgram) -> None:
             other._free.clear()
 
 
+class _Beside:
+    """Compiles a prelude in another thread, within a ``with``; what goes wrong shows when it is loaded."""
+
+    def __init__(self, backend: CpuBackend, prelude: Program | None) -> None:
+        self.compiled = 0
+        self._backend, self._prelude = backend, prelude
+        self._thread = threading.Thread(target=self._run) if prelude is not None else None
+
+    def _run(self) -> None:
+        assert self._prelude is not None
+        with suppress(Exception):
+            _, self.compiled = self._backend._library(self._prelude)
+
+    def __enter__(self) -> _Beside:
+        if self._thread is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+
 class CpuBackend:
     """Compiles programs with the host's C++ compiler."""
 
-    target = CPU
     xp = np
 
     def __init__(self, toolchain: Toolchain, store: Store) -> None:
         self.toolchain, self.store = toolchain, store
+        self.target = replace(CPU, panels=toolchain.wide)
         self._loaded: dict[str, Any] = {}
 
     def key(self) -> str:
         return f"cpu {self.toolchain.key}"
 
-    def load(self, program: Program) -> CpuProgram:
-        start = time.perf_counter()
+    def _library(self, program: Program) -> tuple[ctypes.CDLL, int]:
+        """The program's compiled code, and how many modules were compiled for it now.
+
+        A prelude that has to be compiled as well is compiled at the same time, since it will be wanted next.
+        """
         identity = f"{self.toolchain.key}\0{program.numeric}\0{program.source}"
         key = hashlib.sha256(identity.encode()).hexdigest()
         compiled = 0
@@ -210,12 +242,19 @@ class CpuBackend:
                 except OSError:  # built for something else: rebuild it
                     self.store.forget("so", key)
             if held is None:
-                compiled = 1
-                path = self.store.put("so", key, self.toolchain.compile(program.source, program.numeric))
+                with _Beside(self, program.prelude) as beside:
+                    code = self.toolchain.compile(program.source, program.numeric)
+                compiled = 1 + beside.compiled
+                path = self.store.put("so", key, code)
                 if path is None:
                     raise NoPlaceError("compiled code cannot be written to any folder")
                 held = ctypes.CDLL(str(path))
             self._loaded[key] = held
+        return held, compiled
+
+    def load(self, program: Program) -> CpuProgram:
+        start = time.perf_counter()
+        held, compiled = self._library(program)
         library = held
         if program.bytes_moved < _KEEP_GIL_BELOW:
             library = ctypes.PyDLL(held._name, handle=held._handle)

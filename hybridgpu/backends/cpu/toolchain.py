@@ -86,6 +86,11 @@ class Toolchain:
         parts = (self.identity, " ".join((*self.flags, *_FAST, *self._libraries)), cpu_features(), kernels_hash())
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
+    @property
+    def wide(self) -> bool:
+        """Whether it writes code for vectors of 64 bytes."""
+        return "-march=native" in self.flags and "avx512f" in cpu_features().split()
+
     def mode_flags(self, numeric: str) -> tuple[str, ...]:
         """The flags of a numeric mode."""
         if numeric == "strict":

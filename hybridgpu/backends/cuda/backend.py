@@ -18,8 +18,10 @@ from ...compiler.program import HostStep, Program
 from ...compiler.target import cuda_target
 from ...dtypes import from_short
 from ...locks import Lock
+from ...settings import graph_kernels
 from ..base import BuildInfo, Mode
 from ..library import Library, prepare_step, run_host_step
+from ..memory import lodger
 from .driver import Driver, NoGraphError, Stream
 from .frames import Arena, Arenas, Frame, Layout, LibraryCall
 
@@ -29,6 +31,7 @@ ALIGNMENT = 16  #: bytes; wide accesses need it
 _BOUND = 8  #: sets of parameters that a program remembers
 _FRAMES = 3  #: graphs of a lane that differ in their addresses: as many as results that a loop's variables keep alive
 _SMALL = 1 << 20  #: bytes of an arena that is kept whatever the flags: taking memory costs more than a small kernel
+_BARRIER = 128  #: bytes for a word that nothing else shares a line with
 _LARGE = 64  #: kernels beyond which one graph is enough, since making it costs more than changing it
 
 
@@ -123,6 +126,14 @@ class CudaProgram:
             if target is not value:
                 target[...] = value
 
+    def barrier(self) -> Any:
+        """Memory for a word on which blocks of a kernel wait for each other, zero on the current stream."""
+        return self._xp.zeros(_BARRIER, self._xp.uint8)
+
+    def place_of(self, array: Any) -> int:
+        """The address of an array."""
+        return int(self._address(array))
+
     def library(self, call: LibraryCall, arena: Arena, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Run a library call on the arrays of a call."""
         program = self.program
@@ -132,6 +143,8 @@ class CudaProgram:
             if b.place == "arena":
                 assert arena.owner is not None
                 return arena.owner[b.index : b.index + b.nbytes].view(from_short(b.dtype).np).reshape(shape)
+            if b.place == "output" and program.output_buffers[b.index] != index:
+                return lodger(outputs[b.index], b.nbytes, from_short(b.dtype).np, shape)
             return (inputs if b.place == "input" else outputs)[b.index].reshape(shape)
 
         run_host_step(call.step, array, program, self._xp, call.body, self._prepared[id(call.step)])
@@ -184,6 +197,9 @@ class Lane:
         self._frames: dict[tuple[int, ...], Frame] = {}
         self._limit = 1
         self._graphs = False
+        # calls on a stream take turns, and all kernels leave the word as they found it; CuPy clears it on this stream
+        self._barrier = program.barrier() if self._layout.barrier_slot >= 0 else None
+        self._waits = program.place_of(self._barrier) if self._barrier is not None else 0
         self._arenas = program.arenas.of(stream) if program.keeps else None
         self._free = self._arenas.free if self._arenas is not None else None
         if program.mode is Mode.GRAPH and not program.no_graph and self._layout.chains():
@@ -232,11 +248,11 @@ class Lane:
             return frame
         if self._graphs:
             try:
-                return Frame(self._layout, self._program.driver, self._fixed, key, graphs=True)
+                return Frame(self._layout, self._program.driver, self._fixed, self._waits, key, graphs=True)
             except NoGraphError as e:
                 self._program.no_graph.append(str(e))
                 self._graphs, self._limit = False, 1
-        return Frame(self._layout, self._program.driver, self._fixed, key, graphs=False)
+        return Frame(self._layout, self._program.driver, self._fixed, self._waits, key, graphs=False)
 
 
 class CudaBackend:
@@ -250,16 +266,20 @@ class CudaBackend:
         self.target = cuda_target(driver.arch, driver.multiprocessors)
         if library is not None and library.offers("affine"):
             self.target = replace(self.target, library_epilogues=True)
+        if driver.cooperative:
+            self.target = replace(self.target, resident=graph_kernels())
         self.driver, self.xp, self._address, self._library = driver, xp, address, library
         self.arenas = Arenas(xp, address)
 
     def key(self) -> str:
         epilogues = " epilogues" if self.target.library_epilogues else ""
-        return f"cuda {self.driver.identity} {self.driver.multiprocessors}{epilogues}"
+        return f"cuda {self.driver.identity} {self.driver.multiprocessors}{epilogues} {self.target.resident}"
 
     def load(self, program: Program) -> CudaProgram:
         start, before = time.perf_counter(), self.driver.compiled
         info = BuildInfo(0.0, 0, self.driver.identity)
+        if program.prelude is not None:  # one compilation for both
+            self.driver.load([*program.kernels, *program.prelude.kernels])
         loaded = CudaProgram(program, self.driver, self.xp, self._address, info, self.arenas, self._library)
         info.seconds, info.compiled = time.perf_counter() - start, self.driver.compiled - before
         return loaded

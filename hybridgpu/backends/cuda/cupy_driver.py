@@ -35,6 +35,7 @@ class CupyDriver:
         capability = int(self._device.compute_capability)
         self.arch, self._binary = architecture(capability)
         self.multiprocessors = int(self._device.attributes["MultiProcessorCount"])
+        self.cooperative = bool(self._device.attributes.get("CooperativeLaunch", 0))
         self.identity = f"nvrtc {compiler_version()} {self.arch} {OPTIONS} {NUMERIC}"
         self.compiled = 0
         self._functions: dict[str, Any] = {}
@@ -98,6 +99,10 @@ class CupyDriver:
             module.load(code)
         return module
 
+    def resident(self, kernel: Any, threads: int, shared: int) -> int:
+        with self._device:
+            return int(self._cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.ptr, threads, shared))
+
     def attach(self) -> None:
         """Make the device's primary context the calling thread's.
 
@@ -110,9 +115,17 @@ class CupyDriver:
         return self._current_stream(self._id)  # type: ignore[no-any-return]
 
     def starter(self, launch: Launch) -> Callable[[int], None]:
-        start = self._cupy.cuda.driver.launchKernel
+        driver = self._cupy.cuda.driver
         function, (x, y), threads, shared = launch.kernel.ptr, launch.grid, launch.threads, launch.shared
         parameters = launch.parameters
+        if launch.cooperative:
+            together = driver.launchCooperativeKernel
+
+            def run_together(stream: int) -> None:
+                together(function, x, y, 1, threads, 1, 1, shared, stream, parameters)
+
+            return run_together
+        start = driver.launchKernel
 
         def run(stream: int) -> None:
             start(function, x, y, 1, threads, 1, 1, shared, stream, parameters, 0)

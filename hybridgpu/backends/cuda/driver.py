@@ -39,6 +39,7 @@ class Launch(NamedTuple):
             is started counts; the array itself stays as it is.
         memory: of the pointer arguments, which come first.
         numbers: how many integers follow.
+        cooperative: all blocks live at once.
     """
 
     kernel: Any
@@ -48,6 +49,7 @@ class Launch(NamedTuple):
     parameters: int
     memory: tuple[Memory, ...]
     numbers: int
+    cooperative: bool = False
 
 
 class Stream(Protocol):
@@ -76,15 +78,20 @@ class Driver(Protocol):
         multiprocessors: number of them, for grid sizes.
         identity: compiler and architecture, part of cache keys.
         compiled: modules compiled so far (not found in a cache).
+        cooperative: kernels may be started whose blocks all live at once.
     """
 
     arch: str
     multiprocessors: int
     identity: str
     compiled: int
+    cooperative: bool
 
     def load(self, kernels: Sequence[KernelInfo]) -> dict[str, Any]:
         """Name -> handle for every kernel; those that are missing are compiled together."""
+
+    def resident(self, kernel: Any, threads: int, shared: int) -> int:
+        """Blocks of a kernel (a handle) that a multiprocessor holds at once, given ``shared`` bytes of dynamic memory."""
 
     def attach(self) -> None:
         """Let the calling thread use the device; once a thread is enough."""

@@ -40,6 +40,7 @@ class KernelCall(NamedTuple):
     shared: int
     slots: tuple[int, ...]
     memory: tuple[Memory, ...]
+    cooperative: bool
 
 
 class LibraryCall(NamedTuple):
@@ -67,7 +68,9 @@ class Layout:
         self.offsets = sorted({b.index for b in program.buffers if b.place == "arena"})
         self.arena_slot = self.count
         self.fixed_slot = self.arena_slot + len(self.offsets)
-        self.size = self.fixed_slot + len(fixed)
+        #: the word on which blocks of a kernel wait for each other, -1 where no kernel has one
+        self.barrier_slot = self.fixed_slot + len(fixed) if any(b.place == "barrier" for b in program.buffers) else -1
+        self.size = self.fixed_slot + len(fixed) + (self.barrier_slot >= 0)
         of_input = {k: n for n, k in enumerate(self.moving)} | {k: self.fixed_slot + n for n, k in enumerate(fixed)}
         of_offset = {at: self.arena_slot + n for n, at in enumerate(self.offsets)}
         self.numbers: dict[int, int] = {}  #: integer -> its place
@@ -82,6 +85,10 @@ class Layout:
             blocks = -(-step.extents[launch["extent"]] * launch["scale"] // launch["per_block"])
             if launch["limit"]:
                 blocks = min(blocks, launch["limit"] * driver.multiprocessors)
+            if launch["cooperative"]:
+                held = driver.resident(handles[kernel.name], launch["threads"], launch["shared"])
+                assert held > 0, f"no multiprocessor has room for a block of {kernel.name}"
+                blocks = min(blocks, held * driver.multiprocessors)
             second = step.extents[launch["second"]] if launch["second"] >= 0 else 1
             if blocks == 0 or second == 0:
                 continue
@@ -89,7 +96,9 @@ class Layout:
             for k, index in enumerate(step.buffers):
                 b = program.buffers[index]
                 place = len(self.moving) + b.index
-                if b.place != "output":
+                if b.place == "barrier":
+                    place = self.barrier_slot
+                elif b.place != "output":
                     place = of_offset[b.index] if b.place == "arena" else of_input[b.index]
                 slots.append(place)
                 memory.append(Memory(b.nbytes, k >= len(step.buffers) - step.outputs))
@@ -102,6 +111,7 @@ class Layout:
                     launch["shared"],
                     tuple(slots),
                     tuple(memory),
+                    bool(launch["cooperative"]),
                 )
             )
         self.size += len(self.numbers)
@@ -136,6 +146,7 @@ class Frame:
 
     Args:
         fixed: addresses of the parameters.
+        barrier: address of the word on which blocks of a kernel wait for each other, 0 where no kernel needs one.
         key: the arena's address, then what moves: what the table starts with.
         graphs: make CUDA graphs of chains of kernels.
 
@@ -151,12 +162,20 @@ class Frame:
     __slots__ = ("_blocks", "_layout", "_nodes", "_table", "key", "parts", "starts")
 
     def __init__(
-        self, layout: Layout, driver: Driver, fixed: Sequence[int], key: tuple[int, ...], graphs: bool
+        self,
+        layout: Layout,
+        driver: Driver,
+        fixed: Sequence[int],
+        barrier: int,
+        key: tuple[int, ...],
+        graphs: bool,
     ) -> None:
         self._layout = layout
         table = self._table = (ctypes.c_uint64 * max(1, layout.size))()
         base = ctypes.addressof(table)
         struct.pack_into(f"={len(fixed)}Q", table, _WORD * layout.fixed_slot, *fixed)
+        if layout.barrier_slot >= 0:
+            struct.pack_into("=Q", table, _WORD * layout.barrier_slot, barrier)
         for number, slot in layout.numbers.items():
             struct.pack_into("=q", table, _WORD * slot, number)
         self.key = key
@@ -168,7 +187,7 @@ class Frame:
                 block = (ctypes.c_void_p * max(1, len(call.slots)))(*(base + _WORD * s for s in call.slots))
                 self._blocks.append(block)
                 numbers = len(call.slots) - len(call.memory)
-                launches[k] = Launch(*call[:4], ctypes.addressof(block), call.memory, numbers)
+                launches[k] = Launch(*call[:4], ctypes.addressof(block), call.memory, numbers, call.cooperative)
         self._nodes: dict[int, tuple[KernelGraph, int]] = {}
         heads: dict[int, KernelGraph] = {}
         for chain in layout.chains() if graphs else ():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CUDA graphs of kernels through the driver API: built node by node, changed in place, started by one call.
 
-CuPy captures streams into graphs but cannot change a node's arguments, so nine functions of libcuda
+CuPy captures streams into graphs but cannot change a node's arguments, so ten functions of libcuda
 are called by ctypes. Their names and structures are those of CUDA 12 and 13.
 """
 
@@ -19,6 +19,9 @@ from ...base import MXNetError
 from .driver import Launch, NoGraphError
 
 __all__ = ["CudaGraph", "GraphFunctions", "KernelNode", "graph_functions"]
+
+
+_COOPERATIVE = 2  #: CU_LAUNCH_ATTRIBUTE_COOPERATIVE
 
 
 class KernelNode(ctypes.Structure):
@@ -45,6 +48,8 @@ _FUNCTIONS: dict[str, Sequence[Any]] = {
     "cuGraphCreate": (POINTER(c_void_p), c_uint),
     # graph's new node, graph, nodes it waits for, their number, parameters
     "cuGraphAddKernelNode_v2": (POINTER(c_void_p), c_void_p, POINTER(c_void_p), c_size_t, POINTER(KernelNode)),
+    # a node, which attribute, its value
+    "cuGraphKernelNodeSetAttribute": (c_void_p, c_int, c_void_p),
     "cuGraphInstantiateWithFlags": (POINTER(c_void_p), c_void_p, c_ulonglong),
     "cuGraphExecKernelNodeSetParams_v2": (c_void_p, c_void_p, c_void_p),
     "cuGraphLaunch": (c_void_p, c_void_p),
@@ -156,6 +161,9 @@ class CudaGraph:
                     ctypes.byref(parameters),
                 )
                 nodes.append(node)
+                if launches[len(nodes) - 1].cooperative:
+                    together = (c_int * 16)(1)  # CUlaunchAttributeValue has 64 bytes
+                    functions.call("cuGraphKernelNodeSetAttribute", node, _COOPERATIVE, together)
             functions.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, 0)
         except MXNetError as e:
             raise NoGraphError(str(e).splitlines()[0]) from e

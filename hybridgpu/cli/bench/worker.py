@@ -167,13 +167,15 @@ def bare_loop(block: HybridBlock, x: nd.NDArray, ctx: Context) -> tuple[Loop | N
         return None, None
     xp, address = device_of(ctx).xp, device_of(ctx).address
     outputs = [xp.empty(t.shape, t.dtype.np) for t in made.outputs]
-    arrays = [a._data for a in inputs]
+    kept = op.kept_for(made, inputs, ctx)
+    assert kept is not None  # nobody else has the parameters' memory
+    arrays = [*(a._data for a in inputs), *kept]
     entry = getattr(made.loaded, "single", None)
     if entry is None:
         return loop(made.loaded, arrays, outputs), "loaded program"
     program, loaded = made.program, made.loaded
-    fixed = loaded.pointers([inputs[k].address for k in program.fixed])
-    moving = [a.address for k, a in enumerate(inputs) if k not in program.fixed]
+    fixed = loaded.pointers([address(arrays[k]) for k in program.fixed])
+    moving = [address(a) for k, a in enumerate(arrays) if k not in program.fixed]
     owner, arena = loaded.arena()
     run = loop(entry, arena, loaded.table, ctypes.addressof(fixed), *moving, *map(address, outputs))
 

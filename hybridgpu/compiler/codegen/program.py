@@ -42,7 +42,8 @@ def cpu_source(program: Program) -> None:
     if program.packed:
         parameters = ["char* const* p"]
     else:
-        parameters = [f"char* {b.place}{b.index}" for b in program.buffers if _is_passed(program, b)]
+        passed = dict.fromkeys(f"{b.place}{b.index}" for b in program.buffers if _is_passed(program, b))
+        parameters = [f"char* {name}" for name in passed]  # a result's memory may hold others before, under its name
 
     def unit(
         kernels: Sequence[KernelInfo], declarations: Sequence[str], entries: Sequence[object], shared: bool

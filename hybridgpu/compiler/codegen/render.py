@@ -8,17 +8,30 @@ kernel has the same name and the same bytes in every process, whatever the block
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
 from ...resources import templates_folder
-from ..schedule.kernel import Kernel
+from ..schedule.kernel import NIL, Kernel
 
 __all__ = ["kernel_text", "render"]
 
 _NAME = "HG_NAME"
+_STEP_NAME = "HG_STEP"
+#: what CUDA's templates see of a kernel that is started by itself: where its blocks stand
+_WHOLE: dict[str, Any] = {
+    "step": None,
+    "block_at": "blockIdx.x",
+    "block_count": "gridDim.x",
+    "loop": "HG_GRID",
+    "sync": "__syncthreads();",
+}
+#: … and of a step of a kernel that holds several
+_STEP: dict[str, Any] = _WHOLE | {"block_at": "block_at", "block_count": "block_count", "loop": "HG_PART"}
 
 
 @lru_cache
@@ -43,10 +56,33 @@ def render(template: str, **context: Any) -> str:
 
 def kernel_text(kernel: Kernel, numeric: str) -> tuple[str, str]:
     """(name, text) of a kernel. The text is that of both numeric modes, the name is not: their code differs."""
-    text = render(kernel.template, k=SimpleNamespace(name=_NAME, **kernel.fields))
+    fields = _graph_fields(kernel) if kernel.steps else kernel.fields
+    text = render(kernel.template, k=SimpleNamespace(name=_NAME, **_WHOLE, **fields))
+    if re.search(rf"\b{NIL}\b", text):
+        text = text.replace(") {\n", f") {{\n  const Index {NIL} = hg::hidden(0);\n", 1)
     identity = text if numeric == "strict" else f"{numeric}\0{text}"
     name = f"{kernel.summary}_{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
     return name, text.replace(_NAME, name)
+
+
+def _graph_fields(kernel: Kernel) -> dict[str, Any]:
+    """What the template of a kernel with steps sees: their functions, each text once, and who calls which."""
+    names: dict[str, str] = {}
+    steps = []
+    for step in kernel.steps:
+        seen = _STEP | {"name": _STEP_NAME, "step": step} | step.kernel.fields
+        if step.flat:
+            seen["threads"] = step.threads
+        if step.spare:
+            seen["sync"] = f"hg::sync_first<{step.threads}>();"
+        text = render(step.kernel.template, k=SimpleNamespace(**seen))
+        names.setdefault(text, f"{_NAME}_{len(names)}")
+        steps.append(replace(step, function=names[text]))
+    return kernel.fields | {
+        "functions": [text.replace(_STEP_NAME, name) for text, name in names.items()],
+        "pools": list(dict.fromkeys(f"sizeof({s.function}_::Pool)" for s in steps if s.pool)),
+        "phases": [[s for s in steps if s.phase == k] for k in range(1 + max(s.phase for s in steps))],
+    }
 
 
 def includes(headers: Iterable[Sequence[str]]) -> list[str]:

@@ -16,9 +16,10 @@ from ..ir.types import TensorType
 from ..primitives import TABLE
 from ..schedule.indexing import Expr, Var, linearize, of_var, operands
 
-__all__ = ["PRODUCTS", "Materialized", "base", "materialize", "reads_views", "strided"]
+__all__ = ["ARRANGED", "PRODUCTS", "Materialized", "base", "in_place", "materialize", "reads_views", "strided"]
 
 PRODUCTS = ("dot", "affine")  #: primitives that take their first two operands strided
+ARRANGED = ("reshape", "transpose", "reverse")  #: views that arrange all elements of the array behind them anew
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,15 @@ def strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
     return node, variables, offset
 
 
-def materialize(graph: Graph, wants_kernel: Callable[[Node], bool]) -> Materialized:
+def materialize(
+    graph: Graph, wants_kernel: Callable[[Node], bool], reads_planes: Callable[[Node], bool] = lambda node: False
+) -> Materialized:
     """Insert copies for outputs and library operands.
 
     Args:
         wants_kernel: function (dot or conv node) -> True if a kernel is generated for it (that of a dot
             takes strided operands); otherwise a library takes them.
+        reads_planes: function (conv node) -> True if its kernel reads whole planes through arranging views.
     """
     b = Builder(TABLE)
     new: dict[Node, Node] = {}
@@ -79,20 +83,22 @@ def materialize(graph: Graph, wants_kernel: Callable[[Node], bool]) -> Materiali
         inputs = [new[i] for i in node.inputs]
         if node.prim.name in PRODUCTS:
             generated = node.prim.name == "dot" and wants_kernel(node)
-            fits = [_acceptable(i, generated) for i in inputs[:2]] + [_in_memory(base(i)) for i in inputs[2:]]
-            inputs = [i if ready else _copy(b, i) for i, ready in zip(inputs, fits, strict=True)]
+            inputs = [i if in_place(node, k, i, generated) else _copy(b, i) for k, i in enumerate(inputs)]
             new[node] = b.apply(node.prim, inputs, node.params)
             if generated:
                 dots.add(new[node])
             continue
         if node.prim.name == "conv" and wants_kernel(node):
-            inputs = [i if _in_memory(base(i)) else _copy(b, i) for i in inputs]
+            if reads_planes(node):
+                inputs = [_behind_views(b, i) for i in inputs]
+            else:
+                inputs = [i if in_place(node, k, i) else _copy(b, i) for k, i in enumerate(inputs)]
             new[node] = b.apply(node.prim, inputs, node.params)
             dots.add(new[node])
             continue
         # what kernels compute reads views through index expressions; a library needs memory
         if node.prim.family not in ("view", "leaf") and not reads_views(node):
-            inputs = [i if _in_memory(base(i)) else _copy(b, i) for i in inputs]
+            inputs = [i if in_place(node, k, i) else _copy(b, i) for k, i in enumerate(inputs)]
         new[node] = b.apply(node.prim, inputs, node.params)
     outputs: list[Node] = []
     for o in graph.outputs:
@@ -109,8 +115,33 @@ def materialize(graph: Graph, wants_kernel: Callable[[Node], bool]) -> Materiali
     )
 
 
+def in_place(node: Node, k: int, operand: Node, generated: bool = False) -> bool:
+    """True if operand ``k`` of a product, a convolution or a library's primitive can be read where it is.
+
+    Args:
+        operand: what stands there, a view or a value.
+        generated: a kernel computes the product.
+    """
+    if node.prim.name in PRODUCTS and k < 2:
+        return _acceptable(operand, generated)
+    return _in_memory(base(operand))
+
+
 def _in_memory(node: Node) -> bool:
     return node.prim.family not in ("view", "leaf") or node.prim.name == "input"
+
+
+def _behind_views(b: Builder, node: Node) -> Node:
+    """``node`` with what is behind its arranging views in memory: copied, if it is not there."""
+    views = []
+    while node.prim.name in ARRANGED:
+        views.append(node)
+        node = node.inputs[0]
+    if not _in_memory(node):
+        node = _copy(b, node)
+    for view in reversed(views):
+        node = b.apply(view.prim, (node,), view.params)
+    return node
 
 
 def _copy(b: Builder, node: Node, again: bool = False) -> Node:

@@ -20,7 +20,9 @@ from ...dtypes import bool_
 from ..ir.graph import Builder, Graph, Node, to_scalar
 from ..ir.types import tensor_type
 from ..primitives import TABLE
-from . import narrow_conv
+from ..primitives.views import PLAIN_VIEWS
+from . import narrow_conv, windows_apart
+from .joins import APART
 
 __all__ = ["simplify"]
 
@@ -111,7 +113,7 @@ def _fold(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
         with np.errstate(all="ignore"):
             value = node.prim.evaluate(np, arrays, node.params, scalar)
         return b.full(node.shape, value.item(), node.dtype)
-    if node.prim.name in ("reshape", "broadcast", "transpose", "slice", "reverse"):
+    if node.prim.name in PLAIN_VIEWS:
         return b.full(node.shape, inputs[0].params["value"], node.dtype)
     return None
 
@@ -260,7 +262,8 @@ def _custom_gradient(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | N
 
 @rule("copy")
 def _copy(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
-    return inputs[0]  # materialize makes the copies that are needed
+    # materialize makes the copies that are needed
+    return None if APART in node.params else inputs[0]
 
 
 # -- views
@@ -291,7 +294,27 @@ def _transpose(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
 
 @rule("slice")
 def _slice(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
-    return b.slice(inputs[0], node.params["begin"], node.params["end"], node.params["step"])
+    x, p = inputs[0], node.params
+    if x.prim.name == "concat" and node.size:
+        found = _part(x, p["begin"], p["end"], p["step"])
+        if found is not None:
+            return b.slice(*found, p["step"])
+    return b.slice(x, p["begin"], p["end"], p["step"])
+
+
+def _part(
+    x: Node, begin: tuple[int, ...], end: tuple[int, ...], step: tuple[int, ...]
+) -> tuple[Node, tuple[int, ...], tuple[int, ...]] | None:
+    """The one operand of a concatenation that a slice of it sees, and where; None if it sees several."""
+    axis, start = x.params["axis"], 0
+    last = begin[axis] + (end[axis] - begin[axis] - 1) // step[axis] * step[axis]
+    for part in x.inputs:
+        stop = start + part.shape[axis]
+        if start <= begin[axis] and last < stop:
+            first = (*begin[:axis], begin[axis] - start, *begin[axis + 1 :])
+            return part, first, (*end[:axis], min(end[axis], stop) - start, *end[axis + 1 :])
+        start = stop
+    return None
 
 
 @rule("concat")
@@ -326,6 +349,7 @@ def _conv(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
 
 rule("conv")(narrow_conv.trimmed)
 rule("conv")(narrow_conv.exchanged)
+rule("sum")(windows_apart.gathered)
 
 
 # -- reductions over axes of extent 1 do nothing

@@ -171,8 +171,8 @@ def _gamma(x: float) -> float:
         return math.gamma(x)
     except ValueError:  # a pole, or -inf
         return math.nan if x != 0 else math.copysign(math.inf, x)
-    except OverflowError:
-        return math.inf
+    except OverflowError:  # a large number, or one next to zero
+        return math.copysign(math.inf, x)
 
 
 def _lgamma(x: float) -> float:
@@ -208,7 +208,10 @@ def _trigamma(x: float) -> float:
     if x <= 0:
         if x == math.floor(x):
             return math.inf
-        return (math.pi / math.sin(math.pi * (x - round(x)))) ** 2 - _trigamma(1 - x)
+        root = math.pi / math.sin(math.pi * (x - round(x)))  # exact: the pole is at an integer
+        return root * root - _trigamma(1 - x)
+    if x * x == 0:
+        return math.inf
     total = 0.0
     while x < 16:  # recurrence, then the asymptotic series
         total += 1 / (x * x)

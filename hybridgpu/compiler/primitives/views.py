@@ -14,7 +14,10 @@ from typing import Any
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
-__all__ = ["ROWS"]
+__all__ = ["PLAIN_VIEWS", "ROWS"]
+
+#: views that arrange, repeat or leave out elements of one array, without overlaps as those of windows
+PLAIN_VIEWS = ("reshape", "broadcast", "transpose", "slice", "reverse")
 
 
 def _infer_leaf(types: Sequence[TensorType], params: Params) -> TensorType:

@@ -12,7 +12,7 @@ from ..passes.fuse.group import splittable
 from .indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
 from .scalar import ScalarProgram
 
-__all__ = ["normalize"]
+__all__ = ["as_one", "normalize"]
 
 
 def normalize(program: ScalarProgram) -> None:
@@ -73,7 +73,7 @@ def _merged(program: ScalarProgram, variables: list[Var]) -> list[Var]:
     k = 0
     while k + 1 < len(variables):
         outer, inner = variables[k], variables[k + 1]
-        if all(_as_one(e, outer, inner) for e in program.expressions()):
+        if all(as_one(e, outer, inner) for e in program.expressions()):
             one = Var(f"{outer.name}{inner.name}", outer.extent * inner.extent)
             e = of_var(one)
             program.replace({outer: divide(e, inner.extent), inner: modulo(e, inner.extent)})
@@ -84,7 +84,7 @@ def _merged(program: ScalarProgram, variables: list[Var]) -> list[Var]:
     return variables
 
 
-def _as_one(e: Expr, outer: Var, inner: Var) -> bool:
+def as_one(e: Expr, outer: Var, inner: Var) -> bool:
     """True if ``e`` depends on the pair only through ``outer * inner.extent + inner``.
 
     (A position read at run time depends on them through expressions that are looked at themselves.)

@@ -9,19 +9,23 @@ epilogue (bias, activation, residual) is the body of a lambda that gets finished
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any
 
 from ..ir.graph import Node
+from ..passes.fuse.group import Group, describe
 from ..passes.materialize import base
 from ..target import Target
+from .in_place import at_points
 from .indexing import Var
-from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, summary, traffic
+from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, summary, touched, traffic
+from .prologue import planes
 from .scalar import ScalarProgram
 
-__all__ = ["schedule_conv", "wants_conv_kernel"]
+__all__ = ["computed_times", "epilogue", "schedule_conv", "wants_conv_kernel"]
 
 _BAND = 192 << 10  #: bytes of a band's copy that leave room in the second-level cache
 _MOST = 448 << 10  #: bytes of a copy on the stack, at the very most
@@ -29,6 +33,7 @@ _LINE = 4 << 10  #: pixels of a band: results of a tile stay in the first-level 
 _LANES = 16
 _TAPS = 4096
 _DIRECT = 1 << 24  #: multiplications up to which a GPU computes a convolution directly
+_FEW = 16  #: channels of which windows make products too thin for BLAS: zeros between elements cost less
 _MANY = 128  #: channels whose number may be an argument: fewer are faster as a loop of known length
 
 
@@ -117,8 +122,8 @@ def _even(extent: int, most: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def band_of(s: Shape, itemsize: int) -> Band | None:
-    """The band of a convolution on the CPU, None if none fits."""
+def band_of(s: Shape, itemsize: int, made: bool = False) -> Band | None:
+    """The band of a convolution on the CPU, None if none fits; what it reads is a copy, if the operand is ``made``."""
     _, oh, ow = s.result
     _, kh, kw = s.kernel
     if prod(s.kernel) > _TAPS:
@@ -128,7 +133,7 @@ def band_of(s: Shape, itemsize: int) -> Band | None:
         low == 0 and (out - 1) * step + r < d
         for low, out, step, r, d in zip(s.low, s.result, s.stride, reach, s.size, strict=True)
     )
-    if ends and all(v == 1 for v in (*s.stride[1:], *s.base)) and s.stride[0] == 1:
+    if not made and ends and all(v == 1 for v in (*s.stride[1:], *s.base)) and s.stride[0] == 1:
         d, h, w = s.size
         rows = _even(oh, max(1, _LINE // w))
         columns = ow if rows > 1 or ow <= _LINE else _even(ow, _LINE)
@@ -192,27 +197,36 @@ def wants_conv_kernel(target: Target, node: Node) -> bool:
         return False
     # a wasteful kernel still beats the calls of a library where there is little to do
     zeros = prod(shape.base)
-    return shape.work * zeros / found.use <= 1 << 23 or found.use / zeros >= 0.4
+    useful = found.use / zeros
+    return shape.work / useful <= 1 << 23 or useful >= 0.4 or (zeros > 1 and shape.inputs <= _FEW and useful >= 0.1)
 
 
-def schedule_conv(program: ScalarProgram, conv: Node, target: Target, members: list[Node]) -> Kernel:
-    """The kernel of a group around ``conv``; ``program.vars`` are the result's axes above extent 1."""
-    shape = shape_of(conv)
-    assert shape is not None and program.result is not None
-    x, w = (base(i) for i in conv.inputs)
-    writer = Writer(target, program)
-    outputs = [s.node for s in program.stores]
-    for node in (x, w):
-        writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
+def computed_times(target: Target, node: Node) -> float | None:
+    """How often elements of the operand of the convolution ``node`` would be computed, None if that cannot be."""
+    shape = shape_of(node)
+    assert shape is not None
+    if any(v > 1 for v in shape.base):
+        return None
+    size = shape.inputs * prod(shape.size)
+    if target.name != "cpu":
+        return shape.work / (shape.batch * shape.groups * size)
+    band = band_of(shape, node.dtype.size, made=True)
+    if band is None:
+        return None
+    planes, height, width = shape.result
+    return planes * -(-height // band.rows) * -(-width // band.columns) * band.scratch / size
+
+
+def epilogue(program: ScalarProgram, conv: Node, writer: Writer) -> tuple[list[Var], list[Statement], list[Statement]]:
+    """The result's axes, and what follows the convolution: statements of a row of results, and of each of them."""
     axis_of = {v.name: v for v in program.vars}
     axes = [axis_of.get(f"i{k}", Var(f"i{k}", 1)) for k in range(conv.ndim)]
-    column = axes[-1]
     once: list[Statement] = []
     each: list[Statement] = []
     inner = {program.result}
     for s in program.scalars:
         statement = writer.statement(s)
-        dependent = column in s.vars or any(a in inner for a in s.args)
+        dependent = axes[-1] in s.vars or any(a in inner for a in s.args)
         if dependent:
             inner.add(s)
         if statement:
@@ -220,10 +234,39 @@ def schedule_conv(program: ScalarProgram, conv: Node, target: Target, members: l
     each += [
         Statement("", f"y{k}[{writer.expr(s.offset)}]", writer.names[s.value]) for k, s in enumerate(program.stores)
     ]
-    read, written = traffic(program, [x, w])
+    return axes, once, each
+
+
+def schedule_conv(
+    program: ScalarProgram,
+    conv: Node,
+    target: Target,
+    members: list[Node],
+    prologues: Mapping[int, Group] | None = None,
+) -> Kernel:
+    """The kernel of a group around ``conv``; ``program.vars`` are the result's axes above extent 1.
+
+    Args:
+        prologues: the group that says how to compute the operand, if it is not in memory.
+    """
+    shape = shape_of(conv)
+    assert shape is not None and program.result is not None
+    x, w = (base(i) for i in conv.inputs)
+    writer = Writer(target, program)
+    outputs = [s.node for s in program.stores]
+    image = None
+    if prologues:
+        (producer,) = prologues.values()
+        image = planes(producer, conv.inputs[0], writer, shape.stride[2] if target.name == "cpu" else 0)
+    whole = [w] if image else [x, w]
+    for node in whole:
+        writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
+    axes, once, each = epilogue(program, conv, writer)
+    read, written = traffic(program, whole, [image.touched] if image else [])
     fields: dict[str, Any] = {
         "pointers": writer.pointer_list(outputs),
-        "x": writer.pointers[x],
+        "image": image,
+        "x": "image" if image else writer.pointers[x],
         "w": writer.pointers[w],
         "axes": [v.name for v in axes],
         "shape": shape,
@@ -234,9 +277,12 @@ def schedule_conv(program: ScalarProgram, conv: Node, target: Target, members: l
     choice: dict[str, object] = {}
     extents: tuple[int, ...] = (axes[0].extent,)
     launch = None
+    once_each = True
     if target.name == "cpu":
-        band = band_of(shape, conv.dtype.size)
+        band = band_of(shape, conv.dtype.size, made=image is not None)
         assert band is not None
+        # a last band that reaches back over the one before computes elements again
+        once_each = shape.result[1] % band.rows == 0 and shape.result[2] % band.columns == 0
         fields["band"] = band
         fields["pixels"] = shape.pixels and band.direct  # one kernel whatever the number of inputs
         if fields["pixels"]:
@@ -249,8 +295,11 @@ def schedule_conv(program: ScalarProgram, conv: Node, target: Target, members: l
             "sample": prod(conv.inputs[0].shape[1:]),
             "coordinates": coordinates(axes, "e"),
         }
+        fields["threads"] = 128
         launch = Launch(threads=128, extent=0, scale=per_sample, per_block=128)
         choice = {"multiplications": shape.work, "direct_up_to": _DIRECT}
+    if image:
+        choice["prologue"] = f"computes {describe(x)} as it loads it"
     return Kernel(
         kind="conv",
         template=f"{target.name}/conv.j2",
@@ -259,10 +308,12 @@ def schedule_conv(program: ScalarProgram, conv: Node, target: Target, members: l
         inputs=writer.inputs,
         outputs=outputs,
         extents=extents,
-        headers=(*headers(program), f"conv_{target.name}.h"),
+        headers=(*dict.fromkeys((*headers(program), *(image.headers if image else ()))), f"conv_{target.name}.h"),
         members=members,
         launch=launch,
         choice=choice,
         bytes_read=read,
         bytes_written=written,
+        touched=touched(program, whole, [image.touched] if image else []),
+        in_place=at_points(program, (*whole, *(image.touched if image else ()))) if once_each else [],
     )

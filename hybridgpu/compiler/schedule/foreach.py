@@ -127,10 +127,10 @@ def _foreach(kernels: list[Kernel]) -> Kernel:
             extents += [end, size]
         bodies.append(Body(same[0].fields["parts"][0], same[0].fields["pointers"], instances))
     extents[0] = end
-    touched: dict[Node, int] = {}
+    reads: dict[Node, int] = {}
     for k in kernels:
-        for node, count in k.fields["touched"].items():
-            touched[node] = min(node.size, touched.get(node, 0) + count)
+        for node, count in k.touched.items():
+            reads[node] = min(node.size, reads.get(node, 0) + count)
     members = [m for k in order for m in k.members]
     return Kernel(
         kind="foreach",
@@ -140,6 +140,7 @@ def _foreach(kernels: list[Kernel]) -> Kernel:
             "pointers": pointers,
             "numbers": [f"n{j}" for j in range(len(extents))],
             "bodies": bodies,
+            "bounds": max((k.fields["bounds"] for k in kernels), key=len),
             "index_type": max((k.fields["index_type"] for k in kernels), key=len),
         },
         inputs=inputs,
@@ -154,8 +155,10 @@ def _foreach(kernels: list[Kernel]) -> Kernel:
             "bodies": len(bodies),
             "why": "small kernels that do not depend on each other share one launch",
         },
-        bytes_read=sum(n * node.dtype.size for node, n in touched.items()),
+        bytes_read=sum(n * node.dtype.size for node, n in reads.items()),
         bytes_written=sum(k.bytes_written for k in kernels),
+        touched=reads,
+        in_place=[(x, y) for k in order for x, y in k.in_place if inputs.count(x) == 1],
     )
 
 

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,18 +20,27 @@ from ...dtypes import DType
 from ..ir.graph import Node
 from ..target import Target
 from .indexing import Expr, Opaque, Quotient, Remainder, Var
-from .scalar import Scalar, ScalarProgram, Store
+from .scalar import Scalar, ScalarProgram, Store, combines
 
-__all__ = ["Kernel", "Launch", "Pointer", "Statement", "Writer"]
+__all__ = ["COMBINE", "NIL", "Kernel", "Launch", "Pointer", "Statement", "Writer"]
+
+#: reduction -> its combiner in reduce.h
+COMBINE = {"sum": "Sum", "prod": "Prod", "amax": "Max", "amin": "Min", "argmax": "ArgMax", "argmin": "ArgMin"}
+#: what CPU kernels call a 0 that the compiler knows nothing of
+NIL = "nil"
 
 
 @dataclass(frozen=True)
 class Pointer:
-    """A pointer parameter: its C name, element type, and whether the kernel writes through it."""
+    """A pointer parameter: its C name, element type, and whether the kernel writes through it.
+
+    What is ``shared`` is read through one pointer and written through another.
+    """
 
     name: str
     dtype: DType
     written: bool = False
+    shared: bool = False
 
     @property
     def type(self) -> str:
@@ -39,7 +49,7 @@ class Pointer:
 
     @property
     def declaration(self) -> str:
-        return f"{self.type}* HG_RESTRICT {self.name}"
+        return f"{self.type}* {'' if self.shared else 'HG_RESTRICT '}{self.name}"
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,7 @@ class Launch:
     limit: int = 0
     second: int = -1
     shared: int = 0  #: bytes of dynamic shared memory
+    cooperative: bool = False  #: all blocks live at once, no more than the device holds
 
 
 @dataclass(eq=False)
@@ -77,10 +88,10 @@ class Kernel:
     """A kernel before its text is written: the numbers and statements that a template fills in.
 
     Attributes:
-        kind: map, foreach, reduce, rows, matmul or conv.
+        kind: map, foreach, reduce, rows, matmul, conv or graph.
         template: file in ``templates/``, without its ending.
         summary: short name made of the operators.
-        fields: what the template sees as ``k``, besides ``name`` and ``target``.
+        fields: what the template sees as ``k``, besides its name and what codegen/render.py adds.
         inputs, outputs: nodes in memory behind the pointer parameters, in order.
         extents: values of the run-time extents, in parameter order.
         headers: files of ``kernels/`` that it needs.
@@ -88,6 +99,9 @@ class Kernel:
         launch: how CUDA starts it.
         choice: the numbers the schedule chose, and why.
         bytes_read, bytes_written: traffic of one run.
+        in_place: the operands and results that may share memory (see ``in_place``).
+        touched: elements that one run reads of each input (CUDA).
+        steps: what a kernel of kind graph consists of (schedule/resident.py).
     """
 
     kind: str
@@ -103,6 +117,9 @@ class Kernel:
     choice: dict[str, Any] = field(default_factory=dict)
     bytes_read: int = 0
     bytes_written: int = 0
+    in_place: Sequence[tuple[Node, Node]] = ()
+    touched: dict[Node, int] = field(default_factory=dict)
+    steps: Sequence[Any] = ()
 
 
 def literal(value: Any, dtype: DType) -> str:
@@ -144,6 +161,7 @@ class Writer:
     tiled: dict[Scalar | Store, str] = field(default_factory=dict)  #: loads from and stores to a copy: its element
     count: int = 0  #: names given to scalars
     moved: set[Scalar] = field(default_factory=set)  #: those held as they are in memory
+    results: str = "y"  #: what names of pointers to results begin with
 
     def __post_init__(self) -> None:
         for s in self.program.scalars:
@@ -215,13 +233,15 @@ class Writer:
     def conditions(self, s: Scalar) -> str:
         """C text of a scalar's conditions."""
         tests = []
+        # of a masked load whose mask it knows, GCC 12 makes a load of the whole vector: past the end of an array
+        nil = NIL if s.op == "load" and self.target.name == "cpu" else ""
         for c in s.conditions:
             e = self.expr(c.expr)
             if c.expr.low < 0:
-                tests.append(f"{e} >= 0")
+                tests.append(f"{e} >= {nil or 0}")
             if c.expr.high >= c.bound:
                 # a constant on the left is easier to read on the right
-                tests.append(f"{e} < {c.bound}")
+                tests.append(f"{e} < {c.bound}{nil and f' + {nil}'}")
         return " && ".join(tests) or "true"
 
     # -- scalars
@@ -242,7 +262,7 @@ class Writer:
 
     def destination(self, k: int, store: Store) -> str:
         """C text of where ``store``, the ``k``-th of the kernel, writes."""
-        return self.tiled.get(store) or f"y{k}[{self.expr(store.offset)}]"
+        return self.tiled.get(store) or f"{self.results}{k}[{self.expr(store.offset)}]"
 
     def statement(self, s: Scalar) -> Statement | None:
         """The statement that computes ``s``; None for constants and reductions."""
@@ -279,6 +299,9 @@ class Writer:
     def arithmetic(self, s: Scalar) -> str:
         """A primitive's expression over the names of its operands."""
         assert s.node is not None
+        if combines(s):  # two states of a reduction that is written out
+            first, second = (self.names[a] for a in s.args)
+            return f"hg::{COMBINE[s.node.prim.name]}<{s.dtype.compute}>::merge({first}, {second})"
         expr = s.node.prim.expr
         assert expr is not None, f"{s.node.prim.name} has no scalar expression"
         if not isinstance(expr, str):
@@ -318,22 +341,29 @@ def summary(nodes: Sequence[Node], limit: int = 3) -> str:
     return "_".join(words) or "kernel"
 
 
-def traffic(program: ScalarProgram, whole: Sequence[Node] = ()) -> tuple[int, int]:
+def traffic(
+    program: ScalarProgram, whole: Sequence[Node] = (), also: Sequence[dict[Node, int]] = ()
+) -> tuple[int, int]:
     """Bytes read and written by one run: every element of every array once that is touched at all.
 
-    ``whole`` are arrays that are read from end to end besides.
+    ``whole`` are arrays that are read from end to end besides, ``also`` says how many elements of arrays are.
     """
-    read = sum(n * node.dtype.size for node, n in touched(program, whole).items())
+    read = sum(n * node.dtype.size for node, n in touched(program, whole, also).items())
     return read, sum(store.node.type.nbytes for store in program.stores)
 
 
-def touched(program: ScalarProgram, whole: Sequence[Node] = ()) -> dict[Node, int]:
-    """Elements of each array that one run reads."""
+def touched(
+    program: ScalarProgram, whole: Sequence[Node] = (), also: Sequence[dict[Node, int]] = ()
+) -> dict[Node, int]:
+    """Elements of each array that one run reads; see :func:`traffic`."""
     found: dict[Node, int] = {node: node.size for node in whole}
     for s in program.scalars:
         if s.op == "load":
             assert s.node is not None and s.offset is not None
             found[s.node] = min(s.node.size, found.get(s.node, 0) + _positions(s.offset))
+    for more in also:
+        for node, n in more.items():
+            found[node] = min(node.size, found.get(node, 0) + n)
     return found
 
 
@@ -345,13 +375,14 @@ def _positions(offset: Expr) -> int:
     cluster: list[tuple[int, int]] = []  # (step, extent) that interleave
     for step, extent in sorted((abs(c), a.high - a.low + 1) for a, c in offset.terms):
         if step > span:
-            count, span, cluster = count * _reached(cluster), 0, []
+            count, span, cluster = count * _reached(tuple(cluster)), 0, []
         span += step * (extent - 1)
         cluster.append((step, extent))
-    return count * _reached(cluster)
+    return count * _reached(tuple(cluster))
 
 
-def _reached(cluster: list[tuple[int, int]]) -> int:
+@lru_cache(4096)  # the elements of a window differ in a constant only
+def _reached(cluster: tuple[tuple[int, int], ...]) -> int:
     """The number of different sums of a multiple of each step."""
     points = math.prod(extent for _, extent in cluster)
     if len(cluster) < 2 or points > 1 << 20:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..ir.graph import Node
 from ..target import Target
+from .in_place import at_points
 from .indexing import Var
 from .kernel import Kernel, Writer, headers, summary, touched, traffic
 from .map_cpu import nests
@@ -28,11 +29,12 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
     outputs = [s.node for s in program.stores]
     pointers = writer.pointer_list(outputs)
     read, written = traffic(program)
-    fields: dict[str, object] = {"pointers": pointers, "touched": touched(program)}
+    in_place = at_points(program)
+    fields: dict[str, object] = {"pointers": pointers}
     launch = None
     if target.name == "cpu":
-        made, choice = nests(program, writer)
-        fields |= made
+        before, loops, choice = nests(program, writer)
+        fields |= {"before": before, "loops": loops}
     else:
         made, launch, choice = parts(program, writer)
         fields |= made
@@ -50,4 +52,6 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
         choice=choice,
         bytes_read=read,
         bytes_written=written,
+        touched=touched(program),
+        in_place=in_place,
     )

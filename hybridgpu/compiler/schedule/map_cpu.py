@@ -16,14 +16,15 @@ from ...dtypes import DType
 from .indexing import Expr, Var
 from .kernel import Statement, Writer, address
 from .pieces import only_moved, restrict, turns
-from .scalar import Scalar, ScalarProgram
+from .scalar import Scalar, ScalarProgram, combines
 from .tiles import Tiling, between, tiling
 
-__all__ = ["Buffer", "Loop", "Turn", "nests"]
+__all__ = ["Buffer", "Loop", "TooLong", "Turn", "nests"]
 
 _TILE_BYTES = 24 * 1024  #: of all operands' tiles together: half of a first-level cache
 _TILES = ((64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))  #: across, along: larger first
-_SHORT = 32  #: an inner loop is not cut into pieces that are all shorter
+_SHORT = 32  #: an inner loop is not cut into pieces that are all shorter (unless it reads a window)
+_WINDOW = 4  #: loads of an array that make a window
 _UNROLLED = 4  #: an innermost loop as short as that is written out
 _FEW = 256  #: points of a kernel that is not worth cutting
 _MOST_TURNS = 64  #: of one loop
@@ -74,20 +75,31 @@ class Loop:
     after: list[Turn] = field(default_factory=list)
 
 
-class _TooLong(Exception):
-    pass
+class TooLong(Exception):
+    """Loops cut everywhere would have too many statements."""
 
 
-def nests(program: ScalarProgram, writer: Writer) -> tuple[dict[str, object], dict[str, object]]:
-    """Fields of the template, and what was chosen and why."""
-    points = prod(v.extent for v in program.vars)
+def nests(
+    program: ScalarProgram, writer: Writer, runs: bool = True
+) -> tuple[list[Statement], list[Loop], dict[str, object]]:
+    """Statements before the loops, the loops, and what was chosen and why.
+
+    Args:
+        runs: the first variable runs from ``begin`` to ``end``, which the kernel is told.
+
+    Raises:
+        TooLong: windows are written out, and there would be too many pieces.
+    """
+    points, first = prod(v.extent for v in program.vars), program.vars[0] if runs else None
     try:
-        made = _Nests(writer, program.vars[0], cut=points >= _FEW)
+        made = _Nests(writer, first, cut=points >= _FEW)
         body, loops = made.build(program)
-    except _TooLong:
-        made = _Nests(writer, program.vars[0], cut=False)
+    except TooLong:
+        if any(map(combines, program.scalars)):  # tests of every element are better made in loops over them
+            raise
+        made = _Nests(writer, first, cut=False)
         body, loops = made.build(program)
-    return {"before": body, "loops": loops}, made.choice
+    return body, loops, made.choice
 
 
 _Level = tuple[list[Statement], list[Loop]]
@@ -98,7 +110,7 @@ class _Nests:
     """Builds the loops of one kernel; ``cut`` says whether loops may be cut into pieces."""
 
     writer: Writer
-    first: Var
+    first: Var | None
     cut: bool
     choice: dict[str, object] = field(default_factory=dict)
     tiles: dict[tuple[str, str], Tiling] = field(default_factory=dict)
@@ -148,7 +160,7 @@ class _Nests:
         done = done.union(here)
         if depth == len(program.vars):
             for k, store in enumerate(program.stores):
-                target = self.writer.place(store.value, f"y{k}[{self.writer.expr(store.offset)}]")
+                target = self.writer.place(store.value, self.writer.destination(k, store))
                 body.append(Statement("", target, self.writer.names[store.value]))
         self.count(body)
         if depth == len(program.vars):
@@ -173,11 +185,11 @@ class _Nests:
     def count(self, body: list[Statement]) -> None:
         self.statements += len(body)
         if self.pieces > 1 and self.statements > _MOST_STATEMENTS:
-            raise _TooLong
+            raise TooLong
 
     def limits(self, v: Var) -> tuple[str, str]:
         """Where the loop over ``v`` begins and ends; the first variable runs as the kernel is told."""
-        if v.name != self.first.name:
+        if self.first is None or v.name != self.first.name:
             return str(v.low), str(v.high + 1)
         begin = "begin" if v.low == self.first.low else f"hg::maximum<Index>(begin, {v.low})"
         end = "end" if v.high == self.first.high else f"hg::minimum<Index>(end, {v.high + 1})"
@@ -191,13 +203,20 @@ class _Nests:
             at = list(range(var.low + 1, var.high + 1))
         bounds = [var.low, *at, var.high + 1]
         lengths = [b - a for a, b in pairwise(bounds)]
-        if not at or len(at) > _MOST_TURNS or (inner and _SHORT > max(lengths) > 1):
+        short = inner and _SHORT > max(lengths) > 1 and not self.tests_windows(program)
+        if not at or len(at) > _MOST_TURNS or short:
             return [(program, var)]
-        keep = var.name == self.first.name
+        keep = self.first is not None and var.name == self.first.name
         found = [restrict(program, var, a, b, keep) for a, b in pairwise(bounds)]
         for part, _ in found:
             self.writer.moved |= only_moved(part)
         return found
+
+    def tests_windows(self, program: ScalarProgram) -> bool:
+        """True if elements of windows are tested one by one: in a short loop, too, that is most of the work."""
+        loads = [s for s in program.scalars if s.op == "load"]
+        tested = {s.node for s in loads if s.conditions}
+        return any(sum(s.node is node for s in loads) >= _WINDOW for node in tested)
 
     def unrolled(self, program: ScalarProgram) -> bool:
         """True if the innermost loop is so short that the one around it is better vectorised."""
@@ -262,10 +281,12 @@ class _Nests:
             if statement:
                 (each if along in s.vars else once).append(statement)
         for k, store in enumerate(program.stores):
-            target = f"y{k}[{writer.expr(store.offset)}]"
+            target = writer.destination(k, store)
             if k in tiles.stores:
                 held, step = buffer(store.node.dtype), str(store.offset.coefficient(along))
-                inner.after.append(Turn(held, str(long), start(store.offset, f"y{k}"), step, size[across], size[along]))
+                inner.after.append(
+                    Turn(held, str(long), start(store.offset, f"{writer.results}{k}"), step, size[across], size[along])
+                )
                 target = f"{held}[{at}]"
             each.append(Statement("", writer.place(store.value, target), writer.names[store.value]))
         self.count(once + each)

@@ -27,6 +27,7 @@ THREADS = 256
 _SHARED_BYTES = 40 * 1024  #: of all tiles of a kernel: 48 KiB are there without asking
 _LEAST_TILE = 512  #: elements of two axes that are worth a tile
 _MOST_PARTS = 12
+_CHEAP = 1  #: scalar operations of what is an instruction, not a function, in double precision
 _LEAST_PART = 2048  #: points of a kernel's average part
 
 
@@ -174,7 +175,17 @@ def parts(program: ScalarProgram, writer: Writer) -> tuple[dict[str, object], La
         choice["parts"] = len(pieces)
     launch = Launch(THREADS, extent=0, scale=blocks.numerator, per_block=blocks.denominator, limit=16)
     index_type = "int" if fits_int(program) else "long long"
-    return {"parts": made, "index_type": index_type, "several": len(pieces) > 1}, launch, choice
+    fields = {"parts": made, "index_type": index_type, "several": len(pieces) > 1, "bounds": _bounds(program)}
+    return fields, launch, choice
+
+
+def _bounds(program: ScalarProgram) -> str:
+    """The macro that tells how many threads a block has."""
+    called = any(
+        s.op == "compute" and s.node and s.dtype.is_float and s.dtype.size == 8 and s.node.prim.cost > _CHEAP
+        for s in program.scalars
+    )
+    return "HG_BOUNDS_WIDE" if called else "HG_BOUNDS"
 
 
 def fits_int(program: ScalarProgram) -> bool:

@@ -10,21 +10,39 @@ are chosen in ``matmul_cuda``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 from ..ir.graph import Node
-from ..passes.materialize import strided
+from ..passes.fuse.group import Group, describe, source
+from ..passes.materialize import blas_layout, strided
+from ..passes.pack import DEEPEST, PANELS
 from ..target import Target
+from .in_place import at_points
 from .indexing import Expr, Var, of_var, substitute
-from .kernel import Kernel, Launch, Statement, Writer, address, coordinates, headers, mentioned, summary, traffic
-from .matmul_cuda import Form, choose, dot_of, library_seconds
+from .kernel import (
+    Kernel,
+    Launch,
+    Statement,
+    Writer,
+    address,
+    coordinates,
+    headers,
+    mentioned,
+    summary,
+    touched,
+    traffic,
+)
+from .matmul_cuda import Form, along_the_sum, choose, dot_of, library_seconds
+from .prologue import Made, Panel, loader, made, panel, panel_columns, panel_rows
 from .scalar import ScalarProgram
 
-__all__ = ["schedule_matmul", "wants_kernel"]
+__all__ = ["contiguous_along_the_sum", "schedule_matmul", "wants_kernel"]
 
 _TILED = 1 << 24  #: multiplications
+_MADE = ("left", "right")  #: names of operands that are computed as they are loaded
 _STRIP = 2 << 10  #: bytes of a column of the right operand of which some dozens may be copied; see matmul_cpu.h
 
 
@@ -41,8 +59,7 @@ def wants_kernel(target: Target, node: Node) -> bool:
     if not node.dtype.is_float:
         return True
     if target.name != "cpu":
-        dot = dot_of(node)
-        return choose(target, dot).seconds <= library_seconds(target, dot)
+        return choose(target, dot_of(node)).seconds <= _library(target, node)
     if m <= 4 or work <= 1 << 19:
         return True
     if node.dtype.is_half or work > _TILED:
@@ -52,7 +69,25 @@ def wants_kernel(target: Target, node: Node) -> bool:
         return k * node.dtype.size <= _STRIP
     if across[0] == 1 and along[1] == 1:  # dots
         return True
+    if target.panels and across[1] == 1 and across[0] * node.dtype.size in PANELS and k <= DEEPEST:
+        return True  # axpy, on whole vectors side by side
     return m >= 16 and k * node.dtype.size <= _STRIP
+
+
+def _library(target: Target, node: Node) -> float:
+    """Seconds of a library's product, with the copies of arguments that it cannot take as they lie."""
+    total = library_seconds(target, dot_of(node))
+    for operand in node.inputs:
+        found = strided(operand)
+        if found and found[0].prim.name == "input" and blas_layout(operand, found) is None:
+            total += target.launch_seconds + 2 * operand.type.nbytes * target.byte_seconds
+    return total
+
+
+def contiguous_along_the_sum(dot: Node) -> bool:
+    """True if neighbours of the right operand of ``dot`` are those along the sum."""
+    found = _strides(dot.inputs[1])
+    return found is not None and found[0] == 1
 
 
 def _strides(operand: Node) -> tuple[int, int] | None:
@@ -78,8 +113,41 @@ class Matrix:
         return address(self.pointer, self.place)
 
 
-def schedule_matmul(program: ScalarProgram, dot: Node, target: Target, members: list[Node]) -> Kernel:
-    """The kernel of a group around ``dot``; ``program.vars`` are the product's axes above extent 1."""
+@dataclass(frozen=True)
+class Span:
+    """Columns that one call of a product's function computes on the CPU: all of them, if none are made in panels.
+
+    Attributes:
+        begin, end: where such calls begin, and where they end, …
+        columns: … each of so many columns.
+        right: the right operand.
+        panel: what is computed of it first, if anything.
+        parameters: names of the row and the column that the function counts.
+        places: the product's variables in terms of these.
+    """
+
+    begin: int
+    end: int
+    columns: int
+    right: Matrix
+    panel: Panel | None
+    parameters: tuple[str, str]
+    places: list[Statement]
+
+
+def schedule_matmul(
+    program: ScalarProgram,
+    dot: Node,
+    target: Target,
+    members: list[Node],
+    prologues: Mapping[int, Group] | None = None,
+) -> Kernel:
+    """The kernel of a group around ``dot``; ``program.vars`` are the product's axes above extent 1.
+
+    Args:
+        prologues: position of an operand -> the group that says how to compute it.
+    """
+    prologues = prologues or {}
     writer = Writer(target, program)
     outputs = [s.node for s in program.stores]
     shape = dot.shape
@@ -94,10 +162,16 @@ def schedule_matmul(program: ScalarProgram, dot: Node, target: Target, members: 
         (m, n) if form_on_gpu is None or not form_on_gpu.rows else (Var("line", m.extent), Var("column", n.extent))
     )
     memory = []
-    for operand in dot.inputs:
+    for position, operand in enumerate(dot.inputs):
         found = strided(operand)
         assert found is not None
         node, variables, offset = found
+        if position == 0:  # one left operand for all matrices: panels of a weight, see passes/pack.py
+            panels = target.name == "cpu" and bool(batch) and not {a for a, _ in offset.terms} & {*variables[:-2]}
+        if position in prologues:
+            starts.append(_MADE[position])
+            operands.append(Matrix(starts[-1], "0", *(offset.coefficient(v) for v in variables[-2:])))
+            continue
         pointer = writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
         table = {v: of_var(b) for v, b in zip(variables[:-2], batch, strict=True)}
         place = substitute(Expr(tuple((a, c) for a, c in offset.terms if a in variables[:-2]), offset.const), table)
@@ -119,8 +193,15 @@ def schedule_matmul(program: ScalarProgram, dot: Node, target: Target, members: 
     outer = batch[0] if batch else m
     rest = batch[1:]
     per_outer = prod(v.extent for v in rest) * (m.extent if batch else 1) * n.extent
+
+    def make(position: int, sum_along: bool) -> Made:
+        rows, columns = (m, depth_var) if position == 0 else (depth_var, n)
+        along = sum_along == (position == 0)
+        return made(prologues[position], dot.inputs[position], batch, rows, columns, along)
+
+    depth_var = Var("k", depth)
+    loaded = [make(position, True) for position in prologues]
     fields: dict[str, Any] = {
-        "pointers": writer.pointer_list(outputs),
         "left": left,
         "right": right,
         "form": form,
@@ -135,19 +216,34 @@ def schedule_matmul(program: ScalarProgram, dot: Node, target: Target, members: 
         "statements": statements,
         "product": (dot.dtype.compute, writer.names[program.result]),
         "per_outer": per_outer,
+        "panels": panels,
     }
-    read, written = traffic(program, memory)
+    read, written = traffic(program, memory, [m.touched for m in loaded])
+    needed = dict.fromkeys(h for p in (program, *(m.program for m in loaded)) for h in headers(p))
     launch: Launch | None = None
     extents: tuple[int, ...] = (outer.extent,)
     choice: dict[str, Any] = {"form": form}
-    if form_on_gpu is not None:
-        library = library_seconds(target, dot_of(dot)) if dot.dtype.is_float else None
+    if form_on_gpu is None:
+        lines = ("0", "lines" if panels else str(m.extent)) if batch else ("begin", "end")
+        if panels:
+            extents = (*extents, m.extent)
+        fields |= _on_host(make, prologues, writer, dot, lines, m, n, fields)
+        if fields["turns"]:
+            needed["tile_cpu.h"] = None
+    else:
+        sums = along_the_sum(form_on_gpu)
+        places = ("line", "column") if form_on_gpu.rows else (None, None)
+        fields["loaders"] = [
+            loader(make(p, sums[p]), _MADE[p], writer, form_on_gpu.vectors[p], (m, n)[p], places[p]) for p in prologues
+        ]
+        library = _library(target, dot) if dot.dtype.is_float else None
         sizes = [node.size for node in (*writer.inputs, *outputs, dot)]
         several = [v for v in batch if v.extent > 1]
         fields |= _on_gpu(form_on_gpu, dot.dtype.compute, several, m, n, fields)
         fields["index_type"] = "int" if 2 * max(sizes) < 1 << 31 else "long long"
         extents, launch = _grid(form_on_gpu, several, m, n)
         choice = _chosen(form_on_gpu, library)
+    fields["pointers"] = writer.pointer_list(outputs)
     return Kernel(
         kind="matmul",
         template=f"{target.name}/matmul.j2",
@@ -156,18 +252,72 @@ def schedule_matmul(program: ScalarProgram, dot: Node, target: Target, members: 
         inputs=writer.inputs,
         outputs=outputs,
         extents=extents,
-        headers=(*headers(program), f"matmul_{target.name}.h"),
+        headers=(*needed, f"matmul_{target.name}.h"),
         members=members,
         launch=launch,
-        choice=choice,
+        choice=choice | ({"prologue": _said(dot, prologues)} if prologues else {}),
         bytes_read=read,
         bytes_written=written,
+        touched=touched(program, memory, [m.touched for m in loaded]),
+        in_place=at_points(program, (*memory, *(x for m in loaded for x in m.touched))),
     )
+
+
+def _said(dot: Node, prologues: Mapping[int, Group]) -> str:
+    """Which operands are computed as they are loaded, in words."""
+    found = dict.fromkeys(describe(source(dot.inputs[k])) for k in sorted(prologues))
+    return f"computes {' and '.join(found)} as it loads {'them' if len(found) > 1 else 'it'}"
+
+
+def _on_host(
+    make: Callable[[int, bool], Made],
+    prologues: Mapping[int, Group],
+    writer: Writer,
+    dot: Node,
+    lines: tuple[str, str],
+    m: Var,
+    n: Var,
+    fields: dict[str, Any],
+) -> dict[str, Any]:
+    """What the template for the CPU needs besides: panels of the operands that are made, and the calls between."""
+    depth, size = dot.inputs[0].shape[-1], dot.dtype.size
+    used = mentioned(fields["statements"])
+    found: dict[str, Any] = {"rows": None, "range": ", ".join(lines), "turns": False}
+    row, places = m.name, []
+    if 0 in prologues:
+        count = panel_rows(m.extent, depth, size)
+        left, turns = panel(make(0, True), "left", writer, "from", "to", count)
+        found |= {"rows": (*lines, count), "left_panel": left, "range": "0, to - from", "turns": turns}
+        found["left"] = Matrix("left", "0", depth, 1)
+        row, places = "r", [Statement("Index", m.name, "from + r")]
+    spans = [Span(0, n.extent, n.extent, fields["right"], None, (row, n.name), places)]
+    if 1 in prologues:
+        along = contiguous_along_the_sum(dot)
+        count = panel_columns(n.extent, depth, size, along)
+        whole = n.extent // count * count
+        spans = []
+        places = [*places, Statement("Index", n.name, "column + c")]
+        for begin, end in ((0, whole), (whole, n.extent)):
+            width = min(count, end - begin)
+            if not width:
+                continue
+            if along:
+                right, turns = panel(make(1, True), "right", writer, "column", f"column + {width}", width)
+                matrix = Matrix("right", "0", 1, depth)
+            else:
+                part = ("column", width) if width < n.extent else None
+                right, turns = panel(make(1, False), "right", writer, "0", str(depth), depth, part)
+                matrix = Matrix("right", "0", width, 1)
+            found["turns"] |= turns
+            spans.append(Span(begin, end, width, matrix, right, (row, "c"), places))
+    for k, s in enumerate(spans):
+        spans[k] = replace(s, places=[p for p in s.places if p.name in used])
+    return found | {"spans": spans}
 
 
 def _on_gpu(form: Form, compute: str, batch: list[Var], m: Var, n: Var, fields: dict[str, Any]) -> dict[str, Any]:
     """What the template for a GPU needs besides."""
-    used = mentioned([*fields["starts"], *fields["statements"]])
+    used = mentioned([*fields["starts"], *fields["statements"]]).union(*(x.used for x in fields["loaders"]))
     arguments = [str(a).lower() for a in form.arguments]
     found = {
         "form": form.name,

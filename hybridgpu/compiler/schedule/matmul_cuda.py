@@ -2,7 +2,8 @@
 """Which form a matrix product takes on a GPU, by a model of what it costs, and when a library is faster.
 
 The forms are the functions of ``kernels/matmul_cuda.h``. *dots* and *axpy* serve few rows: every thread reads 16 bytes
-of the right operand at once, used for all rows, in as many blocks as keep memory busy. *tiles* pass both operands
+of the right operand at once (element by element if these are apart in every direction, as those of one column of a
+larger matrix), used for all rows, in as many blocks as keep memory busy. *tiles* pass both operands
 through shared memory. *elements* gives tiny products of a batch a thread an element. Numbers here steer choices; they
 are no promises.
 """
@@ -19,7 +20,7 @@ from ..ir.graph import Node
 from ..passes.materialize import strided
 from ..target import Target
 
-__all__ = ["Dot", "Form", "choose", "dot_of", "forms", "library_seconds"]
+__all__ = ["Dot", "Form", "along_the_sum", "choose", "dot_of", "forms", "library_seconds", "loads"]
 
 _CLOCK = 1.5e9  #: cycles a second
 _UNDER_WAY = 32 * 1024  #: bytes that must be under way on a multiprocessor to keep memory busy
@@ -105,6 +106,22 @@ class Form:
     vectors: tuple[int, int]
     seconds: float
     order: tuple[int, ...] = ()  #: forms of one name and order add the terms of a sum in the same order
+
+
+def along_the_sum(form: Form) -> tuple[bool, bool]:
+    """For each operand whether a thread loads neighbours along the sum, rather than along rows or columns."""
+    if form.name == "tiles":
+        return bool(form.arguments[8]), bool(form.arguments[9])
+    return True, form.name != "axpy"
+
+
+def loads(form: Form, dot: Dot) -> tuple[float, float]:
+    """How often threads load each element of either operand."""
+    if not form.rows:
+        return dot.n, dot.m
+    down = -(-dot.m // form.rows)
+    across = {"dots": form.arguments[1], "axpy": form.vectors[1], "tiles": form.columns}[form.name]
+    return -(-dot.n // across), down
 
 
 def dot_of(node: Node) -> Dot:
@@ -209,7 +226,7 @@ def forms(target: Target, dot: Dot) -> Iterator[Form]:
     if dot.k <= _SHORT:
         yield _elements(target, dot)
     if dot.m <= _FEW or dot.nearby:
-        if dot.right[0] == 1 and dot.right[1] != 1:
+        if dot.right[1] != 1:
             yield from _dots(target, dot)
         yield from _axpy(target, dot)
     for tile in _TILES:
@@ -250,9 +267,12 @@ def _elements(target: Target, dot: Dot) -> Form:
 def _dots(target: Target, dot: Dot) -> Iterator[Form]:
     rows, warps = _rows(dot), 8
     down = -(-dot.m // rows)
-    vector = gcd(dot.left_unit if dot.left[1] == 1 else 16, dot.right_unit, dot.k)
+    along = dot.right[0] == 1
+    vector = gcd(dot.left_unit if dot.left[1] == 1 else 16, dot.right_unit if along else 16 // dot.dtype.size, dot.k)
     spans = dot.k // vector
     lanes = min(32, _above(spans))
+    sector = dot.dtype.size if along else min(32, max(1, dot.right[0]) * dot.dtype.size)  # bytes that an element costs
+    share = dot.nbytes / (dot.nbytes + dot.batch * dot.k * dot.n * (sector - dot.dtype.size))
     for each in (1, 2, 4):
         if rows * each * max(4, dot.compute_size) > _SUMS or (each > 1 and each > dot.n):
             continue
@@ -266,16 +286,18 @@ def _dots(target: Target, dot: Dot) -> Iterator[Form]:
             blocks = dot.batch * down * -(-dot.n // columns)
             unrolled = 4 if rows * each <= 8 else 2 if rows * each <= 16 else 1
             steps = -(-spans // (lanes * layers))
-            under_way = 32 * warps * min(steps, unrolled) * each * vector * dot.dtype.size
+            # of few columns not every warp has one of its own; then rows are what memory is busy with
+            asked = warps * each if dot.n >= warps else warps * each * min(columns, dot.n) // columns + layers * rows
+            under_way = 32 * min(steps, unrolled) * asked * vector * dot.dtype.size
             read = dot.batch * down * dot.n * dot.k
             loads = (
-                read / vector * (1 + rows / each)
+                read / vector * ((1 if along else vector) + rows / each)
                 + dot.batch * down * dot.n * rows * layers * lanes * lanes.bit_length()
             )
             cycles = max(read * rows / (_rate(dot.dtype) * 0.6), loads / _LOADS)
-            near = read * dot.dtype.size * (1 + rows / each)
-            seconds = _seconds(target, dot, blocks, under_way, steps / unrolled, cycles, near, 1)
-            arguments = (rows, each, lanes, layers, warps, vector, dot.k, *dot.left, dot.right[1])
+            near = read * (sector + dot.dtype.size * rows / each)
+            seconds = _seconds(target, dot, blocks, under_way, steps / unrolled, cycles, near, share)
+            arguments = (rows, each, lanes, layers, warps, vector, dot.k, *dot.left, *dot.right)
             order = vector, lanes, layers
             yield Form("dots", rows, columns, 32 * warps, layers, words, arguments, (vector, vector), seconds, order)
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from math import prod
 
 from .indexing import Expr, Opaque, Quotient, Remainder, Var, of_var
-from .kernel import Statement, Writer
+from .kernel import COMBINE, Statement, Writer
 from .scalar import Reduction, Scalar, ScalarProgram
 
 __all__ = ["Accumulator", "Pass", "Plan"]
 
-_COMBINE = {"sum": "Sum", "prod": "Prod", "amax": "Max", "amin": "Min", "argmax": "ArgMax", "argmin": "ArgMin"}
 _RECOMPUTE = 6  #: scalar operations that are cheaper to repeat than to keep
 
 
@@ -271,7 +270,7 @@ class Plan:
         origin = r.position + of_var(last) * -step + of_var(Var("at", last.extent)) * step
         return Accumulator(
             f"a{self.program.reductions.index(r)}",
-            _COMBINE[name],
+            COMBINE[name],
             r.operand.dtype.compute,
             self.writer.names[r.operand],
             self.writer.expr(r.position) if is_arg else "",

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..ir.graph import Node
 from .indexing import Condition, Expr, Opaque, Var, const, substitute
-from .scalar import Scalar, ScalarProgram, Store
+from .scalar import Scalar, ScalarProgram, Store, combines
 
 __all__ = ["live", "only_moved", "restrict", "turns"]
 
@@ -74,6 +75,8 @@ def _restricted(
     if s.op == "compute":
         if s.node is None and args[0].op == "const":
             return args[1] if args[0].value else args[2]
+        if combines(s) and _adds_nothing(s.node, *args):
+            return args[0]
         known = frozenset[Var]().union(*(a.vars for a in args))
         return Scalar("compute", s.dtype, args, s.node, vars=known)
     conditions = tuple(c for c in (Condition(renew(e), bound) for e, bound in s.conditions) if not c.always)
@@ -84,6 +87,26 @@ def _restricted(
             return Scalar("const", s.dtype, value=True)
         used = frozenset[Var]().union(*(c.expr.vars for c in conditions))
     return Scalar(s.op, s.dtype, args, s.node, s.value, None if s.offset is None else renew(s.offset), conditions, used)
+
+
+def _adds_nothing(node: Node | None, state: Scalar, element: Scalar) -> bool:
+    """True for an element of the padding that changes no state: a zero of a sum, an extreme that was met before.
+
+    (A sum begins with +0 and is therefore never -0.)
+    """
+    if node is None or element.op != "const":
+        return False
+    if node.prim.name == "sum":
+        return bool(element.value == 0)
+    while state.op == "compute" and state.node is node:
+        if _alike(state.args[1], element):
+            return True
+        state = state.args[0]
+    return _alike(state, element)
+
+
+def _alike(a: Scalar, b: Scalar) -> bool:
+    return a.op == b.op == "const" and repr(a.value) == repr(b.value)
 
 
 def live(scalars: list[Scalar], stores: list[Store]) -> list[Scalar]:

@@ -7,16 +7,23 @@ row); *columns*, the rows are neighbours (every thread or lane has a row of its 
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from math import prod
 
 from ..ir.graph import Node
 from ..target import Target
+from .in_place import in_passes
 from .indexing import Expr, Var
 from .kernel import Kernel, Writer, headers, summary, traffic
+from .map import schedule_map
+from .map_cpu import TooLong
 from .passes import Plan
-from .rows_cpu import TILE, fill_columns, fill_inner, kept_at, tile_rows
+from .rows_cpu import fill_columns, fill_inner, kept_at, tile_rows
 from .rows_cuda import cuda_kernel
 from .scalar import ScalarProgram
+from .windows_cpu import tile_windows
+from .written_out import wants_written_out, write_out
 
 __all__ = ["schedule_rows"]
 
@@ -40,14 +47,17 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         program.vars.append(program.reduced[0])
     if target.name == "cuda":
         return cuda_kernel(program, writer, rows, columns, members)
-    turned = tile_rows(program, rows, writer)
-    tile = TILE if turned else 0
+    turned = tile_rows(program, rows, writer) or tile_windows(program, rows, writer)
+    if not turned and wants_written_out(program, rows):
+        with suppress(TooLong):
+            return _written_out(program, target, members)
+    tile = turned["tile_rows"] if turned else 0
     fits = width * 4 <= target.register_row
     columns = columns or turned is not None or width == 1
     lanes = rows[-1] if tile else None if columns else program.reduced[-1]
     plan = Plan(program, writer, tile > 0 or (fits and not columns), kept_at(program, tile), in_results=lanes)
     fields, choice = fill_columns(program, rows, plan, tile) if columns else fill_inner(program, rows, plan)
-    fields |= turned or {"tile_in": [], "tile_out": []}
+    fields |= turned or {"tile_in": [], "tile_out": []}  # (templates read no other field then)
     read, written = traffic(program)
     full = any(plan.is_full_store(s.value, s.offset.vars) for s in program.stores)
     fields |= {
@@ -70,6 +80,21 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         headers=(*headers(program), "reduce.h"),
         members=members,
         choice={"form": "columns" if columns else "inner", "width": width, "kept": len(plan.caches), **choice},
+        bytes_read=read,
+        bytes_written=written,
+        in_place=in_passes(program, plan),
+    )
+
+
+def _written_out(program: ScalarProgram, target: Target, members: list[Node]) -> Kernel:
+    """The kernel of windows whose elements are statements rather than loops."""
+    read, written = traffic(program)
+    kernel = schedule_map(write_out(program), target, members)
+    return replace(
+        kernel,
+        kind="reduce",
+        headers=(*kernel.headers, "reduce.h"),
+        choice={"form": "written out", **kernel.choice},
         bytes_read=read,
         bytes_written=written,
     )

@@ -94,8 +94,8 @@ def tile_rows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dict[s
     """Turn a tile of short rows, so that neighbours in memory become neighbours in lanes.
 
     Returns:
-        the fields ``tile_in`` and ``tile_out`` (element type, copy, where it is from or goes), with the loads
-        and stores of ``writer`` led to the copies; None if the elements do not lie so.
+        the fields of :func:`.windows_cpu.tile_windows`, with the loads and stores of ``writer`` led to the copies; None
+        if the elements do not lie so.
     """
     width, row = prod(v.extent for v in program.reduced), rows[-1] if rows else None
     loads = [s for s in program.scalars if s.op == "load" and s.vars & set(program.reduced)]
@@ -127,12 +127,19 @@ def tile_rows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dict[s
         start = _start(program, store.offset, row, width)
         if start is None:
             return None
-        out.append((store.node.dtype.storage, f"o{k}", address(f"y{k}", writer.expr(start + at))))
+        out.append((store.node.dtype.storage, f"o{k}", f"o{k}", address(f"y{k}", writer.expr(start + at))))
         found[store] = f"o{k}{element}"
     if not turned:
         return None
     writer.tiled |= found
-    return {"tile_in": [(t, name, at) for (t, at), name in into.items()], "tile_out": out}
+    return {
+        "tile_in": [(t, name, name, at) for (t, at), name in into.items()],
+        "tile_out": out,
+        "tile_loops": [],
+        "tile_run": width,
+        "tile_count": "count",
+        "tile_rows": TILE,
+    }
 
 
 def _start(program: ScalarProgram, offset: Expr, row: Var, width: int) -> Expr | None:

@@ -10,8 +10,9 @@ from typing import Any
 from ..ir.graph import Node
 from .cuda_choice import Form, Work, choose_columns, choose_rows, kept_values
 from .cuda_spans import Block, Spans, choose_vector, kept_type
+from .in_place import in_passes
 from .indexing import Expr, Var
-from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, mentioned, summary, traffic
+from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, mentioned, summary, touched, traffic
 from .passes import Accumulator, Plan
 from .scalar import Scalar, ScalarProgram
 
@@ -84,7 +85,15 @@ def cuda_kernel(program: ScalarProgram, writer: Writer, rows: list[Var], columns
         choice={**choice, "why": form.why},
         bytes_read=read + again,
         bytes_written=written,
+        touched=touched(program),
+        in_place=in_passes(program, plan) if _each_once(launch, rows, form, columns) else [],
     )
+
+
+def _each_once(launch: Launch, rows: list[Var], form: Form, columns: bool) -> bool:
+    """True if no thread without rows of its own reads those of others, to take part in barriers."""
+    count = prod(v.extent for v in rows)
+    return count % launch.per_block == 0 or not (columns or 1 < form.team < form.threads)
 
 
 def _choose(

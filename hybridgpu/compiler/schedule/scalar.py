@@ -15,9 +15,9 @@ from typing import Any
 from ...dtypes import DType, bool_, i64, u32
 from ..ir.graph import Node
 from ..passes.fuse.group import CONTRACTIONS, Group, reduced_index
-from .indexing import Condition, Expr, Index, Opaque, Var, const, linearize, operands, substitute
+from .indexing import Condition, Expr, Index, Opaque, Var, const, linearize, of_var, operands, substitute
 
-__all__ = ["Reduction", "Scalar", "ScalarProgram", "Store", "scalar_program"]
+__all__ = ["Reduction", "Scalar", "ScalarProgram", "Store", "combines", "operand_program", "scalar_program"]
 
 
 @dataclass(eq=False)
@@ -43,6 +43,11 @@ class Scalar:
     offset: Expr | None = None
     conditions: tuple[Condition, ...] = ()
     vars: frozenset[Var] = frozenset()
+
+
+def combines(s: Scalar) -> bool:
+    """True if ``s`` puts an element into the state of a reduction that is written out."""
+    return s.op == "compute" and s.node is not None and s.node.prim.family == "reduce"
 
 
 @dataclass(eq=False)
@@ -305,3 +310,15 @@ def scalar_program(group: Group, stored: Iterable[Node]) -> ScalarProgram:
     return ScalarProgram(
         evaluator.scalars, evaluator.reductions, stores, list(group.vars), list(group.reduced), evaluator.contract
     )
+
+
+def operand_program(group: Group, operand: Node, variables: list[Var], inner: Var) -> ScalarProgram:
+    """What ``group`` computes for one element of ``operand``, a view of a member, which is stored at ``inner``.
+
+    Args:
+        variables: one an axis of ``operand``.
+    """
+    evaluator = _Evaluator(group)
+    value = evaluator.value(operand, tuple(map(of_var, variables)))
+    store = Store(operand, value, of_var(inner))
+    return ScalarProgram(evaluator.scalars, [], [store], [v for v in variables if v.extent > 1], [])

@@ -37,7 +37,7 @@ class _TokenEmbedding(Vocabulary):
         """Append the tokens of a file. The first of several vectors of a token counts.
 
         Raises:
-            ValueError: no such file.
+            ValueError: no such file, or one without vectors.
             AssertionError: a line without numbers, or with another count of them.
         """
         path = os.path.expanduser(path)
@@ -76,7 +76,13 @@ class _TokenEmbedding(Vocabulary):
                     seen.add(token)
                     self._token_to_idx[token] = len(self._idx_to_token)
                     self._idx_to_token.append(token)
-        self._vec_len = len(vectors[0]) if vectors else 0
+        rows = [*vectors[:1], *([unknown] if unknown is not None else [])]
+        if not rows:
+            raise ValueError(
+                f"The pre-trained token embedding file {path} has no vectors: each line must be a token and at least two "
+                f"numbers, separated by {delimiter!r}."
+            )
+        self._vec_len = len(rows[0])
         first = unknown if unknown is not None else init_unknown_vec(shape=self._vec_len).asnumpy()
         # reserved tokens have no vectors in a file
         reserved = np.zeros((len(self) - 1 - len(vectors), self._vec_len), np.float32)

@@ -51,26 +51,53 @@ static bool complete_block_barrier(Block& b) {
   return true;
 }
 
+// Lets the block's first threads go on if all that one of them waits for are there.
+static bool complete_part_barrier(Block& b) {
+  const Thread& first = *first_in(b, AT_PART);
+  const u32 size = (u32)first.value;
+  for (u32 i = 0; i < size; i++) {
+    const Thread& t = b.threads[i];
+    if (b.wait[i] != AT_PART) return false;
+    if (t.kind == first.kind && t.value == first.value && t.line == first.line) continue;
+    fault(BARRIER_FAULT, nullptr, site_of_wait(first),
+          "divergent barrier of a part of the block: %s waits at line %d, %s at line %d",
+          thread_name(first.id).text, first.line, thread_name(t.id).text, t.line);
+    return false;
+  }
+  if (!b.parted) memset(b.part_clk, 0, sizeof b.part_clk);
+  b.parted = true;
+  b.part_clk[size / WARP] = ++g.clk;
+  g.report->barriers++;
+  for (u32 i = 0; i < size; i++) set_wait(b.threads[i], RUN);
+  return true;
+}
+
 static const char* barrier_name(Wait wait) {
-  return wait == AT_GRID ? "grid barrier" : wait == AT_CLUSTER ? "cluster barrier" : "barrier";
+  return wait == AT_GRID      ? "grid barrier"
+         : wait == AT_CLUSTER ? "cluster barrier"
+         : wait == AT_PART    ? "barrier of a part of the block"
+                              : "barrier";
 }
 
 // No thread of the block can go on, and it is neither done nor whole at one barrier.
 static void report_stuck_block(const Block& b) {
   const Thread* at_warp = first_in(b, AT_WARP);
   const Thread* done = first_in(b, DONE);
-  const Thread* at[3] = {first_in(b, AT_BLOCK), first_in(b, AT_CLUSTER), first_in(b, AT_GRID)};
-  const Wait waits[3] = {AT_BLOCK, AT_CLUSTER, AT_GRID};
+  const int kinds = 4;
+  const Wait waits[kinds] = {AT_BLOCK, AT_CLUSTER, AT_GRID, AT_PART};
+  const Thread* at[kinds];
+  for (int i = 0; i < kinds; i++) at[i] = first_in(b, waits[i]);
   if (at_warp) {
     return fault(BARRIER_FAULT, nullptr, site_of_wait(*at_warp),
                  "deadlock: %s waits in a warp operation (mask 0x%08x) for lanes that wait at a %s",
                  thread_name(at_warp->id).text, at_warp->mask,
                  at[0]   ? "block barrier"
                  : at[1] ? "cluster barrier"
-                         : "grid barrier");
+                 : at[2] ? "grid barrier"
+                         : "barrier of a part of the block");
   }
-  for (int i = 0; i < 3; i++) {
-    for (int k = i + 1; k < 3; k++) {
+  for (int i = 0; i < kinds; i++) {
+    for (int k = i + 1; k < kinds; k++) {
       if (!at[i] || !at[k]) continue;
       return fault(BARRIER_FAULT, nullptr, site_of_wait(*at[i]),
                    "divergent barrier: %s waits at a %s at line %d, %s at a %s at line %d",
@@ -78,7 +105,7 @@ static void report_stuck_block(const Block& b) {
                    thread_name(at[k]->id).text, barrier_name(waits[k]), at[k]->line);
     }
   }
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < kinds; i++) {
     if (!at[i] || !done) continue;
     return fault(BARRIER_FAULT, nullptr, site_of_wait(*at[i]),
                  "%s not reached by all threads: %u of %u threads wait at line %d, but %s has "
@@ -156,6 +183,18 @@ static ALWAYS_INLINE int wait_at(coc::Wait where, int op, int value, int line, c
 
 API int coc_barrier(int op, int value, int line) {
   return wait_at(coc::AT_BLOCK, op, value, line, CALLER_PC);
+}
+
+// A barrier with a number, of the block's first so many threads.
+API void coc_part_barrier(int number, unsigned threads, int line) {
+  using namespace coc;
+  const Block& b = *g.cur->block;
+  if (!threads || threads % WARP || threads > b.size || g.cur->linear >= threads || number > 15) {
+    fault(BARRIER_FAULT, g.cur, Site{CALLER_PC, 0, line},
+          "barrier %d of %u threads in a block of %u: it is for whole warps, from the first on",
+          number, threads, b.size);
+  }
+  wait_at(AT_PART, number, (int)threads, line, CALLER_PC);
 }
 
 API void coc_grid_barrier(int line) {

@@ -36,6 +36,11 @@ static bool ordered(u32 id, u32 clk, const Thread& t, bool shared) {
   u32 block = b.index;
   if (rel < b.size) {
     if (clk < b.bar_clk) return true;
+    if (UNLIKELY(b.parted)) {
+      for (u32 k = std::max(rel, t.linear) / WARP + 1; k <= b.warps.size(); k++) {
+        if (clk < b.part_clk[k]) return true;
+      }
+    }
     const Warp& w = *t.warp;
     if (w.synced && rel / WARP == w.index && clk < w.lane_clk[t.lane * WARP + rel % WARP])
       return true;

@@ -139,6 +139,10 @@ static bool run_block(Block& b) {
       if (!complete_block_barrier(b)) return false;
       continue;
     }
+    if (b.counts[AT_PART]) {
+      if (complete_part_barrier(b)) continue;
+      if (g.abort) return false;
+    }
     if (b.counts[DONE] == b.size) return exit_block(b);
     if (b.counts[RUN] || b.counts[AT_CLUSTER] == b.size || b.counts[AT_GRID] == b.size) return true;
     report_stuck_block(b);
@@ -201,6 +205,7 @@ static void begin_block(Block& b, u32 index, Cluster& cluster, u32 rank) {
   memset(b.counts, 0, sizeof b.counts);
   b.counts[FRESH] = b.size;
   b.bar_clk = g.clk;
+  b.parted = false;
   for (Warp& w : b.warps) {
     w.runnable = w.size;
     w.waiting = 0;

@@ -121,7 +121,7 @@ struct Region {
 
 // ------------------------------------------------------------------------- blocks, warps and
 // threads
-enum Wait : u8 { FRESH, RUN, AT_WARP, AT_BLOCK, AT_CLUSTER, AT_GRID, DONE, WAITS };
+enum Wait : u8 { FRESH, RUN, AT_WARP, AT_BLOCK, AT_PART, AT_CLUSTER, AT_GRID, DONE, WAITS };
 
 struct Dim {
   u32 x, y, z;
@@ -199,6 +199,8 @@ struct Block {
   u8 wait[MAX_BLOCK_THREADS];
   u32 counts[WAITS];
   u32 bar_clk;           // the last barrier of the block
+  bool parted;           // part_clk is in use
+  u32 part_clk[MAX_BLOCK_THREADS / WARP + 1];  // the last barrier of its first so many warps
   u32 ordered_as = ~0u;  // the Order that lane_order and warp_order are in
   bool done;
   Knowledge* known;

@@ -12,12 +12,16 @@ node that is refused opens a group one level above its consumers, and the refusa
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 
 from ...ir.graph import Graph, Node
 from ...schedule.indexing import Expr, Index, Var, all_vars, linearize, of_var
 from ...target import Target
+from ..joins import APART, TOGETHER
 from ..materialize import PRODUCTS, base, reads_views
+from .duplicate import made_of, worth_repeating
 from .group import CONTRACTIONS, Cut, Group, bijective, reexpress, source
+from .group import describe as _describe
 
 __all__ = ["FusionPlan", "fuse"]
 
@@ -86,6 +90,9 @@ def _place(state: _State, node: Node) -> None:
     consumers = state.resolve(node)
     level = 1 + max((g.level for g in consumers), default=-1)
     if not _is_member(state, node):
+        _say_why(
+            state, node, consumers, "library", f"{node.prim.name} is a library call, which leaves its result in memory"
+        )
         group = state.open(level)
         group.library = node
         for i in node.inputs:
@@ -103,11 +110,26 @@ def _place(state: _State, node: Node) -> None:
                 break
             top.pop(1)
         else:
-            below = len(consumers) > len(top) or node in state.outputs
-            cut = _admit(state, top[0], node, needed_elsewhere=below)
+            lower = [g for g in state.resolve(node) if g is not top[0]]
+            if lower and _repeat(state, node, lower, top[0]):
+                return
+            cut = _admit(state, top[0], node, needed_elsewhere=bool(lower) or node in state.outputs)
             if cut is None:
+                here = _describe(top[0].anchor)
+                _say_why(
+                    state,
+                    node,
+                    lower,
+                    "shared",
+                    f"{_describe(node)} is computed in the kernel of {here}, which runs before",
+                )
                 return
             state.cuts.append(cut)
+        readers = state.resolve(node)
+        if len(readers) > 1 and _repeat(state, node, readers, None):
+            return
+        others = [g for g in readers if cut.producer is not node or g.anchor is not cut.consumer]
+        _say_why(state, node, others, "apart", f"{_describe(node)} has a kernel of its own, since {cut.reason}")
     group = state.open(level)
     if node.prim.name in CONTRACTIONS:
         # their kernels know variables by the axis of the result
@@ -120,6 +142,29 @@ def _place(state: _State, node: Node) -> None:
     if node.prim.family == "reduce":
         group.reduced = _reduced_vars(group, node)
     state.add(group, node, index)
+
+
+def _repeat(state: _State, node: Node, readers: list[Group], computing: Group | None) -> bool:
+    """Let all of ``readers`` (and ``computing``, which would write it for them) compute ``node``, if that is cheaper."""
+    groups = readers if computing is None else [*readers, computing]
+    if node.prim.family != "elementwise" or node in state.outputs:
+        return False
+    if any(_no_room(state, g, node) or _too_often(state, g, node, needed_elsewhere=False) for g in groups):
+        return False
+    made = made_of(node, state.outputs, lambda n: _is_member(state, n))
+    if made is None or not worth_repeating(
+        node, made, readers, computing, lambda g: _executed(state, g, node), state.target
+    ):
+        return False
+    for g in groups:
+        for index in list(g.pending[node]):
+            state.add(g, node, index)
+    return True
+
+
+def _say_why(state: _State, node: Node, readers: list[Group], rule: str, reason: str) -> None:
+    """Keep the reason why groups read ``node`` from memory."""
+    state.cuts += [Cut(node, g.anchor, rule, reason) for g in readers]
 
 
 def _is_member(state: _State, node: Node) -> bool:
@@ -138,8 +183,8 @@ def _reduced_vars(group: Group, node: Node) -> list[Var]:
 # -- joining a group
 
 
-def _admit(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
-    """Make ``node`` a member of ``group``, or say why not (leaving the group valid)."""
+def _no_room(state: _State, group: Group, node: Node) -> Cut | None:
+    """Why ``group`` cannot take ``node``, whatever it is."""
 
     def refuse(rule: str, reason: str) -> Cut:
         return Cut(node, group.anchor, rule, reason)
@@ -149,16 +194,26 @@ def _admit(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> C
     if node in group.memory:
         how = "many times" if group.contract is not None else "at positions known only at run time"
         return refuse("memory", f"{_describe(group.anchor)} reads {_describe(node)} {how}")
+    if APART in node.params:
+        return refuse("join", "a join of so many arrays is made in steps")
     if len(group.at) >= state.target.max_nodes:
         return refuse("size", f"the kernel already holds {len(group.at)} operations")
     if len(group.pending) + len(node.inputs) > state.target.max_arguments:
         return refuse("arguments", f"the kernel would read more than {state.target.max_arguments} arrays")
+    return None
+
+
+def _admit(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
+    """Make ``node`` a member of ``group``, or say why not (leaving the group valid)."""
+    cut = _no_room(state, group, node)
+    if cut is not None:
+        return cut
     if node.prim.family == "reduce":
         return _admit_reduction(state, group, node, needed_elsewhere)
     if node.prim.name in CONTRACTIONS:
         return _admit_contraction(state, group, node)
     if group.contract is not None and node.prim.name in ("take", "take_along"):
-        return refuse("epilogue", "the epilogue of a contraction does not gather")
+        return Cut(node, group.anchor, "epilogue", "the epilogue of a contraction does not gather")
     return _admit_elementwise(state, group, node, needed_elsewhere)
 
 
@@ -178,7 +233,26 @@ def _admit_elementwise(state: _State, group: Group, node: Node, needed_elsewhere
                 f"{_describe(node)} is also needed in memory, and this kernel would not visit each element once",
             )
         wanted = group.pending[node]
-    executed = sum(_executions(group, node, index) for index in wanted)
+    cut = _too_often(state, group, node, needed_elsewhere)
+    if cut is not None:
+        return cut
+    for index in list(wanted):
+        state.add(group, node, index)
+    return None
+
+
+def _executed(state: _State, group: Group, node: Node) -> int:
+    """How often ``group`` would compute ``node``."""
+    nested = state.target.name == "cpu"
+    every = sum(_executions(group, node, index, nested) for index in group.pending[node])
+    return round(every * group.shares.get(node, 1.0))
+
+
+def _too_often(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
+    """The reason why ``node`` should not be computed in ``group``, if that costs more than a way through memory."""
+    if TOGETHER in node.params:
+        return None
+    executed = _executed(state, group, node)
     extra = (executed - node.size) * node.prim.cost
     target = state.target
     saved = 2 * node.type.nbytes * target.byte_seconds * (0 if needed_elsewhere else 1) + target.launch_seconds
@@ -190,13 +264,13 @@ def _admit_elementwise(state: _State, group: Group, node: Node, needed_elsewhere
             f"{_describe(node)} would be computed {executed / max(node.size, 1):.0f} times an element, "
             "which costs more than keeping it in memory",
         )
-    for index in list(wanted):
-        state.add(group, node, index)
     return None
 
 
-def _executions(group: Group, node: Node, index: Index) -> int:
+def _executions(group: Group, node: Node, index: Index, nested: bool) -> int:
     """How often ``node`` would be computed, counting once a row if a reduction will make rows of it.
+
+    In ``nested`` loops without reductions (those of a host), what is the same for all of an inner one is outside it.
 
     Consumers come first: what follows a reduction is placed before the reduction itself, so it is
     looked for among the operands of ``node`` that have its size.
@@ -214,6 +288,10 @@ def _executions(group: Group, node: Node, index: Index) -> int:
                 return node.size
             if n.prim.family in ("elementwise", "view"):
                 frontier += [i for i in n.inputs if i.size == node.size]
+    if nested:
+        used = all_vars(index)
+        inner = next((k for k, v in enumerate(reversed(group.vars)) if v in used), len(group.vars))
+        return prod(v.extent for v in group.vars[: len(group.vars) - inner])
     return group.executions(index)
 
 
@@ -276,10 +354,6 @@ def _in_axes(group: Group, offset: Expr, node: Node) -> None:
     group.replace(table)
 
 
-def _describe(node: Node) -> str:
-    return f"{node.prov.op} {node.prov.name}" if node.prov and node.prov.name else node.prim.name
-
-
 # -- merging groups of one level
 
 
@@ -307,6 +381,8 @@ def _merge(state: _State, a: Group, b: Group, shared: Node) -> Cut | None:
     for node, wanted in b.pending.items():
         if node in a.at:
             continue
+        shares = [g.shares.get(node, 1.0) for g in (a, b) if node in g.pending]
+        a.shares[node] = max(shares)
         mine = a.pending.setdefault(node, [])
         mine.extend(i for i in wanted if i not in mine)
     a.memory.update(b.memory)

@@ -18,6 +18,7 @@ from ...schedule.indexing import (
     Expr,
     Index,
     Opaque,
+    Operand,
     Quotient,
     Remainder,
     Var,
@@ -31,7 +32,10 @@ from ...schedule.indexing import (
     substitute,
 )
 
-__all__ = ["CONTRACTIONS", "Cut", "Group", "Read", "bijective", "reads"]
+__all__ = ["CONTRACTIONS", "Cut", "Group", "Read", "bijective", "describe", "reads"]
+
+_MOST_JOINED = 12  #: operands of a join whose loops are cut (schedule/map_cuda, schedule/map_cpu)
+_SHORT = 32  #: pieces of an innermost loop that are not cut
 
 CONTRACTIONS = ("dot", "conv")  #: primitives whose kernels take what follows as an epilogue
 
@@ -54,11 +58,15 @@ class Cut:
 
 @dataclass(frozen=True)
 class Read:
-    """``node`` is read at ``index``; a read that is not fusable needs it in memory."""
+    """``node`` is read at ``index``; a read that is not fusable needs it in memory.
+
+    ``share`` is the part of the reader's elements that read it at all: joins and pads choose.
+    """
 
     node: Node
     index: Index
     fusable: bool
+    share: float = 1.0
 
 
 @dataclass(eq=False)
@@ -73,8 +81,10 @@ class Group:
         at: member -> its index.
         pending: node outside (or not yet inside) -> the indices at which members read it.
         memory: nodes that must lie in memory to be read.
+        shares: the part of the domain where a node is read, for those that are not read everywhere.
         contract: the dot or conv whose epilogue this group is, if any.
         library: the node that a library computes, alone in its group.
+        prologues: position of an operand of the product -> the group whose work it does as it loads the operand.
         merged_into: the group that took this one over, if any.
     """
 
@@ -85,14 +95,42 @@ class Group:
     at: dict[Node, Index] = field(default_factory=dict)
     pending: dict[Node, list[Index]] = field(default_factory=dict)
     memory: dict[Node, None] = field(default_factory=dict)
+    shares: dict[Node, float] = field(default_factory=dict)
     contract: Node | None = None
     library: Node | None = None
+    prologues: dict[int, Group] = field(default_factory=dict)
     merged_into: Group | None = None
 
     @property
     def anchor(self) -> Node:
         """A member to name the group by: its first (most downstream) node."""
         return next(iter(self.at)) if self.at else self.library  # type: ignore[return-value]
+
+    def needed(self, node: Node) -> tuple[list[Node], list[Node]]:
+        """The members that ``node`` is made of, and the arrays and constants that these read."""
+        members: dict[Node, None] = {}
+        read: dict[Node, None] = {}
+        stack = [node]
+        while stack:
+            n = stack.pop()
+            if n in self.at:
+                if n not in members:
+                    members[n] = None
+                    stack += n.inputs
+            elif n.prim.family == "view":
+                stack += n.inputs
+            else:
+                read[n] = None
+        return list(members), list(read)
+
+    @property
+    def members(self) -> list[Node]:
+        """What it computes, an operand of its product included."""
+        found = dict.fromkeys(self.at)
+        for k, producer in self.prologues.items():
+            assert self.contract is not None
+            found |= dict.fromkeys(producer.needed(source(self.contract.inputs[k]))[0])
+        return list(found)
 
     @property
     def rows(self) -> list[Var]:
@@ -125,9 +163,14 @@ class Group:
         """Make ``node`` a member computed at ``index`` and note what it reads."""
         self.pending.pop(node, None)
         self.at[node] = index
+        mine = self.shares.get(node, 1.0)
         for read in reads(self, node, index):
             if not read.fusable:
                 self.memory[read.node] = None
+            if read.node not in self.pending:
+                self.shares[read.node] = read.share * mine
+            else:
+                self.shares[read.node] = max(read.share * mine, self.shares.get(read.node, 1.0))
             wanted = self.pending.setdefault(read.node, [])
             if read.index not in wanted:
                 wanted.append(read.index)
@@ -239,11 +282,31 @@ class _Position:
     vars: frozenset[Var]
 
 
-def through(node: Node, index: Index) -> list[Read]:
-    """The nodes that are no views behind ``node`` at ``index``."""
+def through(node: Node, index: Index, share: float = 1.0) -> list[Read]:
+    """The nodes that are no views behind ``node`` at ``index``, which a ``share`` of the reader's elements reads."""
     if node.prim.family != "view":
-        return [Read(node, index, node.prim.name not in ("input",))]
-    return [r for o in operands(node, index) for r in through(o.node, o.index)]
+        return [Read(node, index, node.prim.name not in ("input",), share)]
+    return [r for o in operands(node, index) for r in through(o.node, o.index, share * _chosen(node, o))]
+
+
+def _chosen(view: Node, operand: Operand) -> float:
+    """The part of a view's elements for which ``operand`` is computed: loops are cut where a join changes its mind.
+
+    1 where they will not be cut: conditions of several variables, too many operands, or short pieces of inner loops.
+    """
+    conditions = operand.conditions
+    if view.prim.name not in ("concat", "pad") or len(view.inputs) > _MOST_JOINED or not conditions:
+        return 1.0
+    for c in conditions:
+        alone = len(c.expr.terms) == 1 and isinstance(c.expr.terms[0][0], Var)
+        if not alone or (c.expr == operand.index[-1] and c.bound < _SHORT):
+            return 1.0
+    return min(1.0, operand.node.size / view.size)
+
+
+def describe(node: Node) -> str:
+    """The operator and name of a node, for people."""
+    return f"{node.prov.op} {node.prov.name}" if node.prov and node.prov.name else node.prim.name
 
 
 def source(node: Node) -> Node:

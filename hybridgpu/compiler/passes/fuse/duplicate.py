@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values that several kernels compute for themselves, since that is cheaper than one that writes them to memory.
+
+Where the readers of a value cannot share a kernel, it is written once and read by each of them; or each reads what
+it is made of and computes it again. Bytes decide: a cast of half precision, a product with a mask or a scale are
+made of arrays that are no larger than they are. Only what is made of arrays that lie in memory anyway counts;
+results of reductions, products and gathers may still be computed together with a reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from ...ir.graph import Node
+from ...primitives.views import PLAIN_VIEWS
+from ...target import Target
+from .group import Group
+
+__all__ = ["Made", "made_of", "worth_repeating"]
+
+_MOST_NODES = 12  #: that are looked at on the way to memory
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a value is made of.
+
+    Attributes:
+        bytes: array in memory -> how much of it is read.
+        operations: for all its elements.
+    """
+
+    bytes: dict[Node, int]
+    operations: int
+
+
+def made_of(node: Node, stored: Collection[Node], computes: Callable[[Node], bool]) -> Made | None:
+    """The arrays and operations behind an elementwise node; None if there are others or many.
+
+    Args:
+        stored: nodes that will be in memory whatever happens.
+        computes: whether kernels compute a node, not a library.
+    """
+    bytes_: dict[Node, int] = {}
+    operations = 0
+    seen = {node}
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        operations += n.size * n.prim.cost
+        for i in n.inputs:
+            read = i.size
+            while i.prim.name in PLAIN_VIEWS:
+                i = i.inputs[0]
+                read = min(read, i.size)
+            if i.prim.name in ("full", "iota"):
+                continue
+            if i in stored or i.prim.name == "input" or _of_a_library(i, computes):
+                bytes_[i] = max(bytes_.get(i, 0), read * i.dtype.size)
+            elif i.prim.family != "elementwise":
+                return None
+            elif i not in seen:
+                seen.add(i)
+                stack.append(i)
+        if len(seen) > _MOST_NODES:
+            return None
+    return Made(bytes_, operations)
+
+
+def _of_a_library(node: Node, computes: Callable[[Node], bool]) -> bool:
+    return node.prim.family not in ("leaf", "view") and not computes(node)
+
+
+def worth_repeating(
+    node: Node,
+    made: Made,
+    readers: Iterable[Group],
+    computing: Group | None,
+    executed: Callable[[Group], int],
+    target: Target,
+) -> bool:
+    """Whether ``readers`` should compute ``node`` rather than read it.
+
+    Args:
+        readers: groups that would read it from memory.
+        computing: the group that would write it; None for a kernel that does nothing else.
+        executed: how often a group would compute it.
+    """
+    size, own = node.type.nbytes, computing is None
+    before = size + (sum(made.bytes.values()) if own else 0)  # written, and what the writer reads for it
+    after = 0
+    operations = -made.operations if own else 0
+    for g in readers:
+        before += size
+        after += sum(n for source, n in made.bytes.items() if source not in g.pending and source not in g.at)
+        operations += made.operations * executed(g) // max(node.size, 1)
+    seconds = (before - after) * target.byte_seconds + (target.launch_seconds if own else 0)
+    return seconds > operations * target.op_seconds

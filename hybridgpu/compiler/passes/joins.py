@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joins of very many arrays, made in steps: the outputs of hundreds of time steps, for instance.
+
+A kernel's loops are cut where a join goes over to its next operand. Of hundreds of operands neither the loops nor the
+conditions, where loops are not cut, are a text that compilers take in reasonable time, and a GPU's kernel has no room
+for as many addresses. So neighbours are joined in memory first. Each step of neighbours has the same text.
+"""
+
+from __future__ import annotations
+
+from ..ir.graph import Builder, Graph, Node
+from ..primitives import TABLE
+from ..target import Target
+
+__all__ = ["APART", "TOGETHER", "join_in_steps"]
+
+APART = "apart"  #: parameter of a copy that no reader may compute for itself, …
+TOGETHER = "together"  #: … and of what readers do compute for themselves, however often
+_MOST = {"cpu": 64, "cuda": 24}  #: operands that one kernel joins: the first loops are cut for, the others tested for
+_STEP = {"cpu": 32, "cuda": 12}  #: operands of a step
+
+
+def join_in_steps(graph: Graph, target: Target) -> Graph:
+    """``graph`` without joins of more operands than a kernel of ``target`` can take."""
+    most, step = _MOST[target.name], _STEP[target.name]
+    if not any(n.prim.name == "concat" and len(n.inputs) > most for n in graph.nodes):
+        return graph
+    b = Builder(TABLE)
+    new: dict[Node, Node] = {n: b.input(n.type, n.params["name"]) for n in graph.inputs}
+    for node in graph.nodes:
+        if node in new:
+            continue
+        b.prov = node.prov
+        inputs = [new[i] for i in node.inputs]
+        if node.prim.name == "concat":
+            axis = node.params["axis"]
+            while len(inputs) > most:
+                parts = [inputs[k : k + step] for k in range(0, len(inputs), step)]
+                inputs = [_joined(b, part, axis) if len(part) > 1 else part[0] for part in parts]
+        new[node] = b.apply(node.prim, inputs, node.params)
+    return b.finish([new[o] for o in graph.outputs], graph.name)
+
+
+def _joined(b: Builder, part: list[Node], axis: int) -> Node:
+    return b.apply(TABLE["copy"], (b.concat(part, axis),), {APART: True})

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What depends on parameters alone is computed once, not at every call.
+
+A graph is cut in two. The *prelude* computes from inputs that rarely change (and from constants) what the rest
+reads: the scale and shift of a BatchNorm, a normalised or converted weight, a transposed copy for a library. The rest
+takes these results as further inputs. Who runs the two keeps the results, and runs the prelude again when one of its
+inputs was written.
+
+Whether a value is worth keeping is decided in one place, :func:`_worth`: what every call would pay for it against
+reading it, and against the memory that it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from ..ir.graph import RANDOM_STATE, Builder, Graph, Node
+from ..primitives import TABLE
+from ..primitives.views import PLAIN_VIEWS
+from ..target import Target
+from .materialize import in_place, reads_views, strided
+
+__all__ = ["Folding", "constant_nodes", "split_prelude"]
+
+_SMALL = 64 << 10  #: bytes that are kept for whatever they save
+_NAMED = 12  #: nodes that a label looks at
+_FAR = 4096  #: nodes that are looked at below one value
+
+
+@dataclass(frozen=True)
+class Folding:
+    """A graph cut in two.
+
+    Attributes:
+        prelude: gives what is kept.
+        takes: for each of its inputs the position among those of the whole graph.
+        rest: takes the inputs of the whole graph, then what is kept.
+        kept: for each value that is kept what computes it, why it is kept, and its bytes.
+    """
+
+    prelude: Graph
+    takes: tuple[int, ...]
+    rest: Graph
+    kept: tuple[tuple[str, str, int], ...]
+
+
+@dataclass(frozen=True)
+class _Use:
+    """A value that a call reads: the node whose memory is wanted, and whether every call would store it."""
+
+    node: Node
+    stored: bool
+
+
+def split_prelude(
+    graph: Graph, fixed: Collection[int], target: Target, wants_kernel: Callable[[Node], bool]
+) -> Folding | None:
+    """Cut what is worth keeping off ``graph``; None if nothing is.
+
+    Args:
+        fixed: positions of the inputs that rarely change.
+        wants_kernel: function (dot or conv node) -> True if a kernel is generated for it.
+    """
+    constant = constant_nodes(graph, fixed)
+    kept: dict[Node, str] = {}
+    for use in _uses(graph, constant, wants_kernel):
+        if use.node not in kept:
+            why = _worth(use, kept, target)
+            if why:
+                kept[use.node] = why
+    return _cut(graph, kept) if kept else None
+
+
+def constant_nodes(graph: Graph, fixed: Collection[int]) -> set[Node]:
+    """The nodes that depend on constants and the inputs at the positions ``fixed`` alone."""
+    inputs = frozenset(n for k, n in enumerate(graph.inputs) if k in fixed and n.params["name"] != RANDOM_STATE)
+    found: set[Node] = set()
+    for node in graph.nodes:
+        if node.prim.name == "input":
+            if node in inputs:
+                found.add(node)
+        elif all(i in found for i in node.inputs):
+            found.add(node)
+    return found
+
+
+def _uses(graph: Graph, constant: set[Node], wants_kernel: Callable[[Node], bool]) -> list[_Use]:
+    """Where the rest of the graph reads something constant, operands before what is computed from them."""
+    found: dict[Node, bool] = {}
+    for node in graph.nodes:
+        if node in constant or not any(i in constant for i in node.inputs):
+            continue
+        generated = node.prim.name in ("dot", "conv") and wants_kernel(node)
+        for k, operand in enumerate(node.inputs):
+            if operand not in constant:
+                continue
+            stored = not reads_views(node) or (k == 0 and node.prim.name in ("take", "take_along"))
+            if node.prim.family == "view":  # of several operands
+                stored, memory = False, _memory(operand)
+            elif reads_views(node):
+                memory = _memory(operand)
+            elif in_place(node, k, operand, generated):
+                view = strided(operand)
+                memory = view[0] if view is not None else _memory(operand, ("reshape",))
+            else:
+                memory = operand
+            found[memory] = found.get(memory, False) or stored
+    for node in graph.outputs:
+        if node in constant:
+            found.setdefault(_memory(node), False)
+    return [_Use(n, found[n]) for n in sorted(found, key=lambda n: n.index)]
+
+
+def _memory(node: Node, views: Collection[str] = PLAIN_VIEWS) -> Node:
+    """The node behind views."""
+    while node.prim.name in views:
+        node = node.inputs[0]
+    return node
+
+
+@dataclass
+class _Cone:
+    """What computes a value: its operations, the bytes it reads, and whether it is more than one expression."""
+
+    operations: int = 0
+    read: int = 0
+    apart: bool = False
+
+
+def _cone(top: Node, kept: Collection[Node]) -> _Cone | None:
+    """What computes ``top`` from inputs and from what is kept already; None if that is too much to look at."""
+    found, seen, stack = _Cone(), {top}, [(top, top.size)]
+    while stack:
+        node, size = stack.pop()
+        if len(seen) > _FAR:
+            return None
+        if node.prim.name == "input" or (node is not top and node in kept):
+            found.read += size * node.dtype.size
+            continue
+        if node.prim.family == "elementwise":
+            found.operations += node.size * node.prim.cost
+        elif node.prim.family not in ("view", "leaf"):
+            found.operations += max([node.size, *(i.size for i in node.inputs)]) * node.prim.cost
+            found.apart = True
+        for i in node.inputs:
+            if i not in seen:
+                seen.add(i)
+                # of an array that is seen through views, no more than what is seen
+                stack.append((i, min(size, i.size) if node.prim.family == "view" else i.size))
+    return found
+
+
+def _worth(use: _Use, kept: Collection[Node], target: Target) -> str:
+    """Why a value is kept, '' if it is not worth its memory."""
+    node = use.node
+    if node.size == 0 or node.prim.name == "input":
+        return ""
+    if node.prim.name == "copy":  # of pack.py: simplify left none, and other passes make theirs later
+        return "products read it faster in panels of columns"
+    cone = _cone(node, kept)
+    if cone is None:
+        return ""
+    spared = cone.operations * target.op_seconds + (cone.read - node.type.nbytes) * target.byte_seconds
+    if use.stored:  # the memory is no more than that which every call would write
+        return "every call would write it to memory"
+    if cone.apart:
+        return "every call would need a kernel for it"
+    if not cone.operations or spared <= 0:
+        return ""
+    if node.type.nbytes <= _SMALL:
+        return "every call would compute it"
+    if spared >= node.type.nbytes * target.byte_seconds:
+        return "reading it is less than computing it"
+    return ""
+
+
+def _cut(graph: Graph, kept: dict[Node, str]) -> Folding:
+    """The two graphs."""
+    values = sorted(kept, key=lambda n: n.index)
+    needed: set[Node] = set()
+    stack = list(values)
+    while stack:
+        node = stack.pop()
+        if node not in needed:
+            needed.add(node)
+            stack += node.inputs
+    takes = tuple(k for k, n in enumerate(graph.inputs) if n in needed)
+    prelude = Builder(TABLE)
+    made = {graph.inputs[k]: prelude.input(graph.inputs[k].type, graph.inputs[k].params["name"]) for k in takes}
+    for node in graph.nodes:
+        if node in needed and node not in made:
+            prelude.prov = node.prov
+            made[node] = prelude.apply(node.prim, [made[i] for i in node.inputs], node.params)
+    rest = Builder(TABLE)
+    new = {n: rest.input(n.type, n.params["name"]) for n in graph.inputs}
+    for k, node in enumerate(values):
+        new[node] = rest.input(node.type, f"kept{k}")
+    wanted: set[Node] = set()
+    stack = list(graph.outputs)
+    while stack:
+        node = stack.pop()
+        if node not in wanted:
+            wanted.add(node)
+            if node not in kept:
+                stack += node.inputs
+    for node in graph.nodes:
+        if node in wanted and node not in new:
+            rest.prov = node.prov
+            new[node] = rest.apply(node.prim, [new[i] for i in node.inputs], node.params)
+    return Folding(
+        prelude.finish([made[n] for n in values], f"{graph.name}_prelude"),
+        takes,
+        rest.finish([new[o] for o in graph.outputs], graph.name),
+        tuple((_label(n, kept), kept[n], n.type.nbytes) for n in values),
+    )
+
+
+def _label(top: Node, kept: Collection[Node]) -> str:
+    """What computes a value, for people: the last few primitives, and the operator that they are part of."""
+    names: list[str] = []
+    stack, seen = [top], {top}
+    while stack and len(seen) < _NAMED:
+        node = stack.pop(0)
+        if node.prim.family != "leaf" and (node is top or node not in kept):
+            names.append(node.prim.name)
+            stack += [i for i in dict.fromkeys(node.inputs) if i not in seen]
+            seen.update(node.inputs)
+    words = ", ".join(dict.fromkeys(reversed(names))) or top.prim.name
+    name = top.prov and (top.prov.name or top.prov.op)
+    return f"{words} of {name}" if name else words

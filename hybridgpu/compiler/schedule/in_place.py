@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which results a kernel may write over which of its operands.
+
+A result may take an operand's place where every element of the operand is read at the same point of the kernel's
+domain that writes this element of the result, by the same thread and before it writes; and where nothing else in
+the kernel reads the operand. Then the order of points does not matter.
+
+Pointers to memory that is shared in this way are no longer ``__restrict__``, so that the text differs: what is done
+is decided where lifetimes are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from math import prod
+
+from ..ir.graph import Node
+from ..passes.fuse.group import bijective
+from .indexing import Expr
+from .kernel import Kernel
+from .passes import Plan
+from .scalar import ScalarProgram
+
+__all__ = ["Pair", "at_points", "in_passes", "overwrite"]
+
+Pair = tuple[Node, Node]  #: an operand, and a result that may be written over it
+
+
+def at_points(program: ScalarProgram, elsewhere: Collection[Node] = ()) -> list[Pair]:
+    """The pairs of a kernel whose points are computed one by one, each of them once.
+
+    Args:
+        elsewhere: arrays that are read in other ways as well.
+    """
+    return [(node, program.stores[k].node) for node, k in _pairs(program, elsewhere)]
+
+
+def in_passes(program: ScalarProgram, plan: Plan) -> list[Pair]:
+    """The pairs of a kernel that walks rows: a result is written in no walk before the last that reads the operand."""
+    read: dict[Node, int] = {}
+    written: dict[int, int] = {}
+    walked: set[object] = set()
+    for at, walk in enumerate(plan.passes):
+        for s in (*walk.row_scalars, *walk.scalars):
+            if s.op == "load" and s.node is not None and not (s in plan.cached and s in walked):
+                read[s.node] = at
+        walked.update(walk.scalars)
+        kept = {place for place, _ in walk.keep}  # values that wait where results will lie
+        for k, store in enumerate(program.stores):
+            if k in walk.targets or plan.writer.destination(k, store) in kept:
+                written.setdefault(k, at)
+    return [
+        (node, program.stores[k].node)
+        for node, k in _pairs(program)
+        if k in written and read.get(node, 0) <= written[k]
+    ]
+
+
+def _pairs(program: ScalarProgram, elsewhere: Collection[Node] = ()) -> list[tuple[Node, int]]:
+    """(operand, number of the store) where both are at one place, which is another one at every point."""
+    offsets: dict[Node, Expr | None] = {}
+    for s in program.scalars:
+        if s.op == "load" and s.node is not None and s.offset is not None:
+            known = offsets.setdefault(s.node, s.offset)
+            if known is not None and not _same(known, s.offset):
+                offsets[s.node] = None
+    points = prod(v.extent for v in program.vars)
+    found = []
+    for k, store in enumerate(program.stores):
+        if store.node.size != points or not points or bijective(store.offset, points) is None:
+            continue
+        for node, offset in offsets.items():
+            alike = node.dtype == store.node.dtype and node.size == points and node not in elsewhere
+            if alike and offset is not None and _same(offset, store.offset):
+                found.append((node, k))
+    return found
+
+
+def _same(a: Expr, b: Expr) -> bool:
+    return a.const == b.const and dict(a.terms) == dict(b.terms)
+
+
+def overwrite(kernel: Kernel, pairs: Iterable[Pair]) -> None:
+    """Let ``kernel`` write results over operands: pointers of ``pairs`` make no promises any more."""
+    names: set[str] = set()
+    pointers = kernel.fields["pointers"]
+    for x, y in pairs:
+        assert (x, y) in kernel.in_place
+        names |= {pointers[kernel.inputs.index(x)].name, pointers[len(kernel.inputs) + kernel.outputs.index(y)].name}
+    if not names:
+        return
+    kernel.fields["pointers"] = [replace(p, shared=p.name in names) for p in pointers]
+    if "bodies" in kernel.fields:  # kernels in one launch, whose arrays go by the names of a body
+        kernel.fields["bodies"] = [_shared(body, names) for body in kernel.fields["bodies"]]
+
+
+def _shared(body: object, names: set[str]) -> object:
+    pointers, instances = body.pointers, body.instances  # type: ignore[attr-defined]
+    made = [replace(p, shared=any(i.pointers[j] in names for i in instances)) for j, p in enumerate(pointers)]
+    return replace(body, pointers=made)  # type: ignore[type-var]

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands of matrix products that are computed as they are loaded.
+
+On the CPU a *panel* of such an operand (some rows of the left one, some columns of the right one) is computed by the
+loops of map kernels into memory that stays in a core's cache, where the product reads it. On a GPU the product's
+function gets a *loader*, a lambda that computes neighbouring elements from wide loads of what they are made of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..ir.graph import Node
+from ..passes.fuse.group import Group
+from .axes import as_one
+from .indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
+from .kernel import Statement, Writer, headers, mentioned, touched
+from .map_cpu import nests
+from .map_cuda import Pack
+from .pieces import only_moved
+from .scalar import Scalar, ScalarProgram, operand_program
+from .tiles import unit_stride
+
+__all__ = [
+    "Loader",
+    "Made",
+    "Panel",
+    "Planes",
+    "apart_in_rows",
+    "loader",
+    "made",
+    "panel",
+    "panel_columns",
+    "panel_rows",
+    "planes",
+    "scattered",
+]
+
+_PANEL = 128 << 10  #: bytes of a panel: with the other operand it stays in the second-level cache, …
+_MOST = 256 << 10  #: … and at the very most
+_ROWS = (192, 64, 32, 16, 8, 4)  #: of a panel of a left operand
+_COLUMNS = (480, 192, 96, 48, 24, 8)  #: of one of a right operand that is contiguous along the sum, …
+_STRIP = (512, 256, 128, 64)  #: … and of one that is contiguous along its columns
+_ACCESS = 16  #: bytes of a thread's widest access
+
+
+@dataclass
+class Made:
+    """An operand as a program of one element, which it stores at its place along ``inner``.
+
+    Attributes:
+        program: over the axes of the product that the operand has.
+        outer, inner: its last two axes, neighbours in memory along ``inner``.
+        touched: array -> how many of its elements are read.
+    """
+
+    program: ScalarProgram
+    outer: Var
+    inner: Var
+    touched: dict[Node, int]
+
+
+def made(group: Group, operand: Node, batch: list[Var], rows: Var, columns: Var, along: bool) -> Made:
+    """What ``group`` computes for ``operand``, whose last two axes are ``rows`` and ``columns``.
+
+    Args:
+        along: whether neighbours are those along the columns.
+    """
+    variables = [*batch, rows, columns]
+    outer, inner = (rows, columns) if along else (columns, rows)
+    program = operand_program(group, operand, variables, inner)
+    return Made(program, outer, inner, touched(program))
+
+
+def scattered(what: Made) -> Node | None:
+    """An array whose elements lie apart where those of the operand are neighbours, the largest one.
+
+    (``what`` is taken apart as a panel would be.)
+    """
+    return None if _flat(what) else _apart(what.program, _split(what.program, what.inner)[-1])
+
+
+def _flat(what: Made) -> Var | None:
+    """One variable in place of both, if all that is loaded lies as the operand's lines do, one behind the other."""
+    program, outer, inner = what.program, what.outer, what.inner
+    (store,) = program.stores
+    if min(outer.extent, inner.extent) == 1:
+        return None
+    loads = [e for e in program.expressions() if e is not store.offset]
+    if not all(as_one(e, outer, inner) for e in loads):
+        return None
+    one = Var("e", outer.extent * inner.extent)
+    store.offset = of_var(outer) * inner.extent + of_var(inner)
+    e = of_var(one)
+    program.replace({outer: divide(e, inner.extent), inner: modulo(e, inner.extent)})
+    return one
+
+
+def _apart(program: ScalarProgram, inner: Var) -> Node | None:
+    found = [
+        s.node
+        for s in program.scalars
+        if s.op == "load" and s.node and s.offset and inner in s.offset.vars and not unit_stride(s.offset, inner)
+    ]
+    return max(found, key=lambda n: n.type.nbytes, default=None)
+
+
+def _split(program: ScalarProgram, var: Var) -> list[Var]:
+    """``var`` in as many variables as positions that hold quotients and remainders of it want; outermost first."""
+    variables = [var]
+    for _ in range(8):
+        at = next((found for e in program.expressions() if (found := _part(e, variables))), None)
+        if at is None:
+            break
+        old, by = at
+        new = [Var(f"{old.name}o", old.extent // by), Var(f"{old.name}i", by)]
+        place = variables.index(old)
+        variables[place : place + 1] = new
+        program.replace({old: of_var(new[0]) * by + of_var(new[1])})
+    return variables
+
+
+def _part(e: Expr, variables: list[Var]) -> tuple[Var, int] | None:
+    """A variable and a divisor of its extent, if ``e`` holds a quotient or remainder of it by that."""
+    for atom, _ in e.terms:
+        if not isinstance(atom, (Quotient, Remainder)):
+            continue
+        if len(atom.expr.terms) == 1 and atom.expr.const == 0:
+            v, c = atom.expr.terms[0]
+            if v in variables and c == 1 and v.extent % atom.by == 0 and atom.by < v.extent:  # type: ignore[union-attr]
+                return v, atom.by  # type: ignore[return-value]
+        found = _part(atom.expr, variables)
+        if found:
+            return found
+    return None
+
+
+# -- the host
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A part of an operand that is computed before it is used.
+
+    Attributes:
+        name, type, count: of the array that holds it.
+        flat: its lines are one.
+        outer, begin, end: the variable of its lines (or of that one), and what it runs between.
+        start: C text of the first element of a line.
+        once: statements of a line.
+        loops: nests of loops over its elements.
+    """
+
+    name: str
+    type: str
+    count: int
+    flat: bool
+    outer: str
+    begin: str
+    end: str
+    start: str
+    once: list[Statement]
+    loops: list[Any]
+
+
+def panel_rows(rows: int, depth: int, itemsize: int) -> int:
+    """Rows of a panel of a left operand, 0 if none fits; the same for any number of rows above one."""
+    line = depth * itemsize
+    return (1 if line <= _MOST else 0) if rows == 1 else _fitting(_ROWS, line)
+
+
+def panel_columns(columns: int, depth: int, itemsize: int, along: bool) -> int:
+    """Columns of a panel of a right operand, 0 if none fits; ``along``: it is contiguous along the sum."""
+    return min(columns, _fitting(_COLUMNS if along else _STRIP, depth * itemsize))
+
+
+def _fitting(counts: tuple[int, ...], line: int) -> int:
+    return next((c for c in counts if c * line <= _PANEL), counts[-1] if counts[-1] * line <= _MOST else 0)
+
+
+def panel(
+    what: Made, name: str, writer: Writer, begin: str, end: str, lines: int, first: tuple[str, int] | None = None
+) -> tuple[Panel, bool]:
+    """The panel ``name`` of an operand, and whether its loops turn operands in tiles.
+
+    Args:
+        writer: that of the product, which knows the pointers.
+        begin, end: C text of where its lines are.
+        lines: how many there are, at the most.
+        first: where its elements begin along the inner variable (a name), and how many they are; all of them, if None.
+    """
+    program, inner = what.program, what.inner
+    (store,) = program.stores
+    width = inner.extent if first is None else first[1]
+    flat = _flat(what) if first is None else None
+    if flat is not None:
+        store.offset = of_var(flat)
+        if begin != "0":
+            store.offset += of_var(Var(begin, flat.extent)) * -width
+        inner = flat
+    if first is not None:
+        origin, inner = Var(first[0], what.inner.extent), Var("c", first[1])
+        program.replace({what.inner: of_var(origin) + of_var(inner)})
+        store.offset = of_var(inner)
+    program.vars = _split(program, inner)
+    for s in program.scalars:  # the others are known where the loops begin
+        s.vars &= set(program.vars)
+    mine = Writer(writer.target, program, pointers=writer.pointers, results="row")
+    mine.moved = only_moved(program)
+    once, loops, choice = nests(program, mine, runs=flat is not None)
+    line = what.outer.name if begin == "0" else f"({what.outer.name} - {begin})"
+    start = f"{name} + {line} * {width}"
+    if flat is not None:
+        begin, end = (f"({t}) * {width}" if " " in t else f"{t} * {width}" for t in (begin, end))
+        start = name
+    outer, held = what.outer.name, store.node.dtype.storage
+    return Panel(name, held, lines * width, flat is not None, outer, begin, end, start, once, loops), "tile" in choice
+
+
+@dataclass(frozen=True)
+class Planes:
+    """A convolution's operand as a lambda that computes neighbours of a row (an element, on a GPU).
+
+    Attributes:
+        axes: names of its parameters: sample, channel, and three spatial axes.
+        step: from one neighbour to the next; 0: there is one.
+        once, each: statements of a row and of each neighbour.
+        type: of the element in memory, if it were there.
+        value: C text of the element.
+        touched: array -> how many of its elements are read.
+        headers: what the statements call for.
+    """
+
+    axes: tuple[str, ...]
+    step: int
+    once: list[Statement]
+    each: list[Statement]
+    type: str
+    value: str
+    touched: dict[Node, int]
+    headers: tuple[str, ...]
+
+
+def apart_in_rows(group: Group, operand: Node) -> Node | None:
+    """An array whose elements lie apart where those of a row of ``operand`` are neighbours, the largest one."""
+    variables = [Var(f"i{k}", d) for k, d in enumerate(operand.shape)]
+    program = operand_program(group, operand, variables, variables[-1])
+    return _apart(program, variables[-1])
+
+
+def planes(group: Group, operand: Node, writer: Writer, step: int) -> Planes:
+    """What ``group`` computes for a convolution's ``operand``; ``writer`` is that of the convolution."""
+    names = ("n", "c", "d", "h", "w")
+    rank = operand.ndim - 2
+    used = [*names[:2], *names[5 - rank :]]
+    variables = [Var(name, d) for name, d in zip(used, operand.shape, strict=True)]
+    inner = variables[-1]
+    program = operand_program(group, operand, variables, inner)
+    mine = Writer(writer.target, program, pointers=writer.pointers)
+    once: list[Statement] = []
+    each: list[Statement] = []
+    for s in program.scalars:
+        if statement := mine.statement(s):
+            (each if inner in s.vars else once).append(statement)
+    value = mine.names[program.stores[0].value]
+    return Planes(names, step, once, each, operand.dtype.storage, value, touched(program), headers(program))
+
+
+# -- a GPU
+
+
+@dataclass(frozen=True)
+class Loader:
+    """A lambda that computes ``vector`` neighbours of an operand.
+
+    Attributes:
+        name: of the lambda.
+        type: of its elements in memory, if they were there.
+        parameters: a row or column, counted from the patch's first one, and a place along the sum.
+        packs: wide loads.
+        once, each: statements of all neighbours and of each.
+    """
+
+    name: str
+    type: str
+    vector: int
+    parameters: tuple[str, str]
+    packs: list[Pack]
+    once: list[Statement]
+    each: list[Statement]
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The names it mentions."""
+        return mentioned([*self.once, *self.each, *(p.offset for p in self.packs)])
+
+
+def loader(what: Made, name: str, writer: Writer, vector: int, line: Var, start: str | None) -> Loader:
+    """The loader ``name`` of an operand.
+
+    Args:
+        writer: that of the product, which knows the pointers.
+        vector: how many neighbours along the inner variable it computes.
+        line: the variable of the operand's rows or columns (the other one is that of the sum).
+        start: C text of the patch's first line; None if ``line`` has its value already.
+    """
+    program, inner = what.program, what.inner
+    depth = what.outer if inner is line else inner
+    mine = Writer(writer.target, program, pointers=writer.pointers)
+    mine.moved = only_moved(program)
+    (store,) = program.stores
+    first = f"{inner.name}_0"  # of the neighbours
+    packs: list[Pack] = []
+    once: list[Statement] = []
+    each: list[Statement] = []
+    for s in program.scalars:
+        if _wide(s, inner, vector):
+            assert s.node is not None and s.offset is not None
+            mine.renamed = {inner: first}
+            packs.append(Pack(f"p{len(packs)}", s.node.dtype.storage, mine.pointers[s.node], mine.expr(s.offset)))
+            mine.renamed = {}
+            each.append(Statement(mine.type(s), mine.names[s], mine.place(s, f"{packs[-1].name}.v[j]")))
+        elif statement := mine.statement(s):
+            (each if inner in s.vars else once).append(statement)
+    each.append(Statement("", mine.place(store.value, "made.v[j]"), mine.names[store.value]))
+    if inner.name in mentioned(each):
+        each.insert(0, Statement("Index", inner.name, f"{first} + j"))
+    called = {v: first if v is inner else v.name for v in (line, depth)}
+    found = Loader(name, store.node.dtype.storage, vector, ("r", called[depth]), packs, once, each)
+    if start is not None and called[line] in found.used:
+        once.insert(0, Statement("Index", called[line], "r" if start == "0" else f"{start} + r"))
+    return found
+
+
+def _wide(s: Scalar, inner: Var, vector: int) -> bool:
+    """True if neighbours are one access."""
+    if vector == 1 or s.op != "load" or s.conditions or s.node is None or not unit_stride(s.offset, inner):
+        return False
+    assert s.offset is not None
+    apart = [c for a, c in s.offset.terms if a is not inner]
+    return vector * s.node.dtype.size <= _ACCESS and all(c % vector == 0 for c in (*apart, s.offset.const))

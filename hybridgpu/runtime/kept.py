@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What calls read of parameters already computed: the prelude's results, and when they are computed again.
+
+A program may have a *prelude* (compiler/passes/prelude.py), which depends on parameters alone. Its results are kept
+with the block, one set for all signatures that want the same ones. Every write into a parameter's memory is told
+(backends/writes.py): what is kept is then out of date, and so is every prepared call, so that calls pay nothing for
+the check. The next call computes the values again, into the same memory: addresses that prepared calls and CUDA
+graphs hold stay right.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..backends.memory import empty
+from ..backends.writes import is_shared, owner, unwatch, watch
+from ..locks import Lock
+from .epoch import bump
+
+if TYPE_CHECKING:
+    from .program import Compiled
+
+__all__ = ["Kept", "Prelude"]
+
+
+class Prelude(NamedTuple):
+    """The part of a program that depends on parameters alone."""
+
+    made: Compiled
+    takes: tuple[int, ...]  #: positions of its inputs among those of the program
+    key: str  #: equal for preludes that compute the same
+
+
+class Kept:
+    """The results of a prelude for the parameters of one block on one device.
+
+    Attributes:
+        runs: how often they were computed.
+    """
+
+    def __init__(self, prelude: Prelude) -> None:
+        self._prelude, self.runs = prelude, 0
+        self._values: list[Any] = []
+        self._read: list[Any] = []  #: the parameters' memory
+        self._owners: list[int] = []
+        self._outdated = True
+        self._computing = Lock()
+        self._reference = weakref.ref(self)
+        weakref.finalize(self, unwatch, self._reference, self._owners).atexit = False
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the values take."""
+        return sum(v.nbytes for v in self._values)
+
+    def outdated(self) -> None:
+        """See :class:`~hybridgpu.backends.writes.Watcher`."""
+        self._outdated = True
+        bump()
+
+    def values(self, arrays: Sequence[Any]) -> list[Any] | None:
+        """The prelude's results, computed again if a parameter was written or moved.
+
+        Args:
+            arrays: the parameters' memory.
+
+        Returns:
+            None if others may write one of the parameters without telling: then nothing can be kept.
+        """
+        with self._computing:
+            if self._outdated or any(a is not b for a, b in zip(arrays, self._read, strict=True)):
+                unwatch(self._reference, self._owners)
+                self._read = list(arrays)
+                self._owners[:] = [id(owner(a)) for a in arrays]
+                # a write that comes from now on shows at the next call, whatever this one reads of it
+                self._outdated = False
+                watch(self._reference, arrays)
+                try:
+                    if any(map(is_shared, arrays)):
+                        self._outdated = True
+                        return None
+                    self._compute()
+                except BaseException:
+                    self._outdated = True
+                    raise
+            return self._values
+
+    def _compute(self) -> None:
+        made, device = self._prelude.made, self._prelude.made.device
+        with device.current():
+            # parameters may have been written on any stream, and the values are read on any
+            device.synchronize()
+            if made.program is None:
+                self._values = made.loaded(*self._read)
+            else:
+                if not self._values:
+                    self._values = [empty(device.xp, t.shape, t.dtype.np) for t in made.outputs]
+                made.loaded(self._read, self._values)
+            device.synchronize()
+        self.runs += 1

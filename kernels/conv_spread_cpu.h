@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions of a spread operand on the host target: transposed ones, and derivatives of strided ones by their operand.
+//
+// Results a base dilation apart meet elements, not the zeros between them, at the same taps: they are a phase. Each
+// phase is a plain convolution with some of the taps; their lines are put together before the epilogue gets them.
+//
+// A kernel describes its shape as a struct S of constants (written by templates/cpu/conv_spread.j2):
+//   G, CG, OG        groups, and input and output channels of one
+//   H, W, OH, OW     extents of the operand and the result
+//   BH, BW           base dilations; U, V: results of a phase along both axes
+//   R                rows of every phase that are computed together: a band
+//   TOP, LEFT        where a band's padded copy begins, from the operand's element of its first result on
+//   RP, WP           rows of the copy, and their length
+//   TAPS             elements of a window
+//   first[]          of each phase the first one of its taps, and where the last phase's end
+//   taps[], at[]     where each tap lies from the window's first element, and the number of its weight
+// `out(n, o, h, line)` receives the OW results of a row.
+#pragma once
+
+#include "conv_cpu.h"
+
+namespace hg {
+
+template <typename S>
+constexpr int spread_pixels = (S::R - 1) * S::WP + S::V;
+
+template <typename S, typename T>
+constexpr int spread_vectors = (spread_pixels<S> + vector_of<T>::lanes - 1) / vector_of<T>::lanes;
+
+// N channels times V vectors of the results of a phase.
+template <typename S, int FROM, int COUNT, int N, int V, int PITCH, typename T>
+static __attribute__((noinline)) void spread_tile(const T* HG_RESTRICT x, const T* HG_RESTRICT w, T* HG_RESTRICT line) {
+  typedef typename vector_of<T>::type Vector;
+  typedef typename vector_of<T>::loose Loose;
+  const int lanes = vector_of<T>::lanes, taps = COUNT ? COUNT : 1;
+  // long sums are sums of partial ones, whose rounding errors do not pile up
+  const int part = S::CG * taps < 2 * conv_terms ? S::CG : (conv_terms + taps - 1) / taps;
+  Vector sum[N][V] = {};
+  for (int from = 0; from < S::CG; from += part) {
+    const int to = S::CG - from < part ? S::CG : from + part;
+    Vector some[N][V] = {};
+    for (int c = from; c < to; ++c) {
+      const T* xc = x + c * S::RP * S::WP;
+      const T* wc = w + c * S::TAPS;
+      for (int t = FROM; t < FROM + COUNT; ++t) {
+        const T* at = xc + S::taps[t];
+        const T* weights = wc + S::at[t];
+        Vector value[V];
+        for (int j = 0; j < V; ++j) value[j] = *(const Loose*)(at + j * lanes);
+        for (int i = 0; i < N; ++i) {
+          const T weight = weights[i * S::CG * S::TAPS];
+          for (int j = 0; j < V; ++j) some[i][j] = multiply_add(weight, value[j], some[i][j]);
+        }
+      }
+    }
+    for (int i = 0; i < N; ++i)
+      for (int j = 0; j < V; ++j) sum[i][j] += some[i][j];
+  }
+  for (int i = 0; i < N; ++i)
+    for (int j = 0; j < V; ++j) *(Loose*)(line + i * PITCH + j * lanes) = sum[i][j];
+}
+
+// All pixels of a band for N channels, in the phases from the P-th to the last of its row of phases.
+template <typename S, int P, int N, int PITCH, typename T>
+HG_DEVICE void spread_phases(const T* x, const T* w, T* parts) {
+  constexpr int lanes = vector_of<T>::lanes, vectors = spread_vectors<S, T>, width = conv_width(N, vectors);
+  constexpr int rest = vectors % width, from = S::first[P], count = S::first[P + 1] - from;
+  for (int v = 0; v + width <= vectors; v += width)
+    spread_tile<S, from, count, N, width, PITCH>(x + v * lanes, w, parts + v * lanes);
+  if constexpr (rest != 0)
+    spread_tile<S, from, count, N, rest, PITCH>(x + (vectors - rest) * lanes, w, parts + (vectors - rest) * lanes);
+  if constexpr (P % S::BW + 1 < S::BW) spread_phases<S, P + 1, N, PITCH>(x, w, parts + N * PITCH);
+}
+
+// The lines of BW phases as one.
+template <int BW, int V, typename T>
+static __attribute__((noinline)) void spread_join(const T* HG_RESTRICT parts, const Index distance, T* HG_RESTRICT line) {
+  HG_SIMD
+  for (int v = 0; v < V; ++v)
+    for (int p = 0; p < BW; ++p) line[v * BW + p] = parts[p * distance + v];
+}
+
+// All rows of a band for N channels from o on, phase by phase.
+template <typename S, int ROW, int N, typename T, typename F>
+HG_DEVICE void spread_block(const T* x, const T* w, const Index n, const Index o, const int u, F out) {
+  constexpr int pitch = spread_vectors<S, T> * vector_of<T>::lanes;
+  T parts[S::BW * N * pitch] __attribute__((aligned(64)));
+  T line[S::V * S::BW] __attribute__((aligned(64)));
+  spread_phases<S, ROW * S::BW, N, pitch>(x, w, parts);
+  for (int i = 0; i < N; ++i)
+    for (int r = 0; r < S::R; ++r) {
+      const int h = (u + r) * S::BH + ROW;
+      if (h >= S::OH) break;
+      spread_join<S::BW, S::V>(parts + i * pitch + r * S::WP, (Index)N * pitch, line);
+      out(n, o + i, h, line);
+    }
+  if constexpr (ROW + 1 < S::BH) spread_block<S, ROW + 1, N>(x, w, n, o, u, out);
+}
+
+// The padded copy of what a band reads of the channels of one group.
+template <typename S, typename T>
+static __attribute__((noinline)) void spread_copy(const T* HG_RESTRICT x, const int u, T* HG_RESTRICT to) {
+  for (int c = 0; c < S::CG; ++c)
+    for (int r = 0; r < S::RP; ++r, to += S::WP) {
+      const Index h = u + S::TOP + r;
+      const T* row = h >= 0 && h < S::H ? x + (c * S::H + h) * S::W : (const T*)0;
+      const Index begin = !row || S::LEFT < -S::WP ? S::WP : S::LEFT < 0 ? -S::LEFT : 0;
+      const Index end = !row || S::LEFT >= S::W ? begin : S::W - S::LEFT < S::WP ? S::W - S::LEFT : S::WP;
+      for (Index k = 0; k < begin; ++k) to[k] = 0;
+      if (end > begin) __builtin_memcpy(to + begin, row + S::LEFT + begin, (end - begin) * sizeof(T));
+      for (Index k = end < begin ? begin : end; k < S::WP; ++k) to[k] = 0;
+    }
+  for (int i = 0; i < vector_of<T>::lanes; ++i) to[i] = 0;
+}
+
+// Samples begin … end - 1.
+template <typename S, typename T, typename F>
+HG_DEVICE void conv_spread(const T* x, const T* w, const Index begin, const Index end, F out) {
+  constexpr int channels = conv_channels(S::OG, spread_vectors<S, T>), rest = S::OG % channels;
+  T scratch[S::CG * S::RP * S::WP + vector_of<T>::lanes] __attribute__((aligned(64)));
+  for (Index n = begin; n < end; ++n)
+    for (int g = 0; g < S::G; ++g) {
+      const T* weight = w + (Index)g * S::OG * S::CG * S::TAPS;
+      for (int u = 0; u < S::U; u += S::R) {
+        spread_copy<S>(x + (n * S::G + g) * (Index)S::CG * S::H * S::W, u, scratch);
+        int o = 0;
+        for (; o + channels <= S::OG; o += channels)
+          spread_block<S, 0, channels>(scratch, weight + (Index)o * S::CG * S::TAPS, n, g * S::OG + o, u, out);
+        if constexpr (rest != 0)
+          spread_block<S, 0, rest>(scratch, weight + (Index)o * S::CG * S::TAPS, n, g * S::OG + o, u, out);
+      }
+    }
+}
+
+}  // namespace hg

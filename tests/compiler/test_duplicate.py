@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cheap values that several kernels need: computed by each, or written once, whichever moves fewer bytes."""
+
+from __future__ import annotations
+
+import pytest
+from compiler.cases import parse, softmax
+
+from hybridgpu.compiler.ir import Builder, Graph, Node
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.program import KernelStep, Program
+from hybridgpu.compiler.target import CPU, CUDA, Target
+from hybridgpu.dtypes import f32
+
+TARGETS = pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
+N = 512
+ARRAY, ROW = 4 * N * N, 4 * N
+
+
+def graph_of(function, *types: str) -> Graph:
+    b = builder()
+    out = function(b, *(b.input(parse(t), f"x{k}") for k, t in enumerate(types)))
+    return b.finish(list(out) if isinstance(out, (list, tuple)) else [out], "g")
+
+
+def stored(program: Program) -> int:
+    """Bytes that go from one kernel to another."""
+    return sum(b.nbytes for b in program.buffers if b.place == "arena")
+
+
+def crosswise(b: Builder, h: Node) -> tuple[Node, Node]:
+    """Two readers that run over ``h`` differently."""
+    return softmax(b, h), b.sum(h, (0,))
+
+
+#: what is needed twice, of which types, and what the program moves: reads of both kernels, results
+REPEATED = {
+    "a cast": (lambda b, x: crosswise(b, b.cast(x, f32)), ["f16"], 2 * (ARRAY // 2) + ARRAY + ROW),
+    "a relu": (lambda b, x: crosswise(b, b.max(x, 0.0)), ["f32"], 2 * ARRAY + ARRAY + ROW),
+    "a product": (lambda b, x, y: crosswise(b, x * y), ["f32", "f32"], 4 * ARRAY + ARRAY + ROW),
+    "a chain": (lambda b, x, m: crosswise(b, b.max(b.cast(x, f32) * b.cast(m, f32), 0.0)), ["f16", "u8"],
+                2 * (ARRAY // 2 + ARRAY // 4) + ARRAY + ROW),
+}  # fmt: skip
+
+
+@TARGETS
+@pytest.mark.parametrize("what", REPEATED)
+def test_what_is_cheaper_to_repeat_is_not_written(what, target):
+    function, types, bytes_moved = REPEATED[what]
+    program = compile_graph(graph_of(function, *(f"{t}[{N},{N}]" for t in types)), target)
+    assert stored(program) == 0 and program.bytes_moved == bytes_moved
+    assert [program.kernels[s.kernel].kind for s in program.steps] == ["rows", "reduce"]
+
+
+@TARGETS
+def test_a_value_that_a_later_kernel_needs_again(target):
+    """The first kernel would write it beside its own result."""
+
+    def function(b: Builder, x: Node) -> Node:
+        h = x * 2.0
+        return h + b.sum(b.max(h - b.sum(h, (1,), keepdims=True), 0.0), (0,), keepdims=True)
+
+    program = compile_graph(graph_of(function, f"f32[{N},{N}]"), target)
+    assert all(b.nbytes <= ROW for b in program.buffers if b.place == "arena")
+
+
+def wide(b: Builder, *xs: Node) -> Node:
+    total = xs[0]
+    for x in xs[1:]:
+        total = total + x
+    return total
+
+
+#: what is written once all the same
+WRITTEN = {
+    "made of more than it holds": (lambda b, *xs: crosswise(b, wide(b, *xs)), ["f32"] * 12),
+    "many operations": (lambda b, x: crosswise(b, _often(b, x)), ["f32"]),
+    "made of a reduction": (lambda b, x: crosswise(b, x / b.sum(x, (1,), keepdims=True)), ["f32"]),
+    "a random number": (lambda b, x: crosswise(b, _mask(b) * x), ["f32"]),
+}
+
+
+def _often(b: Builder, x: Node) -> Node:
+    for _ in range(20):
+        x = b.tanh(x)
+    return x
+
+
+def _mask(b: Builder) -> Node:
+    state = b.input(parse("u32[4]"), "state")
+    bits = b.apply(b._table["random_bits"], (state,), {"shape": (N, N), "stream": 1})
+    return b.cast(b.ge(b.cast(bits, f32), 2.0**31), f32)
+
+
+@TARGETS
+@pytest.mark.parametrize("what", WRITTEN)
+def test_what_is_not_repeated(what, target):
+    function, types = WRITTEN[what]
+    program = compile_graph(graph_of(function, *(f"{t}[{N},{N}]" for t in types)), target)
+    assert ARRAY <= stored(program) < 2 * ARRAY
+
+
+@TARGETS
+def test_a_result_is_written_anyway(target):
+    program = compile_graph(graph_of(lambda b, x: (h := x * 2.0, *crosswise(b, h)), f"f32[{N},{N}]"), target)
+    assert stored(program) == 0
+    assert program.bytes_moved <= 5 * ARRAY + ROW  # read, written, read twice, the softmax
+
+
+# -- joins: an operand is computed for its own part only
+
+
+@TARGETS
+@pytest.mark.parametrize("count", [2, 4, 8])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_operands_of_a_join_are_computed_in_their_own_loops(target, count, axis):
+    def function(b: Builder, *xs: Node) -> Node:
+        return b.concat([b.tanh(x) for x in xs], axis)
+
+    program = compile_graph(graph_of(function, *[f"f32[{N},{N}]"] * count), target)
+    (kernel,) = program.kernels
+    assert program.bytes_moved == program.bytes_min
+    assert kernel.text.count("hg::tanh(") == count and "?" not in kernel.text.replace("? rows", "")
+
+
+@TARGETS
+def test_the_border_of_a_pad_computes_nothing(target):
+    graph = graph_of(lambda b, x: b.pad(b.tanh(x), low=(0, 40), high=(0, 4000), value=1.0), "f32[64,100]")
+    assert len(compile_graph(graph, target).kernels) == 1
+
+
+@pytest.mark.parametrize(("target", "kernels"), [(CPU, 9), (CUDA, 1)], ids=["cpu", "cuda"])
+def test_short_parts_of_rows_are_computed_everywhere_or_before(target: Target, kernels: int):
+    """Loops are not cut into pieces of a few elements: such operands are kernels of their own on a CPU."""
+    graph = graph_of(lambda b, *xs: b.concat([b.tanh(x) for x in xs], 1), *["f32[4096,8]"] * 8)
+    program = compile_graph(graph, target)
+    assert len([s for s in program.steps if isinstance(s, KernelStep)]) == kernels
+
+
+# -- reasons
+
+
+def later(b: Builder, x: Node) -> Node:
+    e = b.exp(b.exp(b.exp(x)))
+    return e - b.sum(b.sum(e, (1,), keepdims=True) * e, (0,), keepdims=True)
+
+
+def ordered(b: Builder, x: Node) -> Node:
+    order = b.apply(b._table["argsort"], (x,), {"axis": 1, "ascending": True})
+    return b.cast(order, f32) * 2.0
+
+
+@TARGETS
+@pytest.mark.parametrize(
+    ("function", "rule", "reason"),
+    [
+        (later, "shared", "is computed in the kernel of sum, which runs before"),
+        (ordered, "library", "argsort is a library call, which leaves its result in memory"),
+    ],
+    ids=["computed before", "of a library"],
+)
+def test_why_a_value_is_read_from_memory(target, function, rule, reason):
+    program = compile_graph(graph_of(function, f"f32[{N},{N}]"), target)
+    assert len(program.steps) > 1
+    assert any(r == rule and text.endswith(reason) for _, _, r, text in program.cuts), program.cuts

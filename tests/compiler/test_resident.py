@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several kernels as the steps of one: what becomes a step, what it costs, and that its barriers are needed.
+
+``test_graphs.py`` executes the same cases, compares results and traffic; ``test_nvrtc.py`` compiles them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections import defaultdict
+from dataclasses import replace
+
+import emulated
+import numpy as np
+import pytest
+from compiler.cases import arrays, build, cuda_of
+from cuda_on_cpu import KernelFault, Race, UninitialisedRead
+from cuda_on_cpu.static_checks import has_nvrtc
+from emulated import EmulatedDriver, aligned
+
+from hybridgpu.backends.cuda.backend import CudaBackend
+from hybridgpu.backends.cuda.driver import module_source
+from hybridgpu.backends.cuda.nvrtc import NUMERIC
+from hybridgpu.compiler.ir import tensor_type
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.program import Program
+from hybridgpu.compiler.reference import evaluate
+from hybridgpu.compiler.target import CUDA
+from hybridgpu.dtypes import f32, from_short
+from hybridgpu.resources import kernels_folder
+
+#: case -> (kinds of its steps, barriers, threads of a block)
+CASES = {
+    "steps_mlp": (["matmul", "matmul", "matmul", "rows"], 3, 256),
+    "steps_lstm": (["matmul", "matmul", "map"], 1, 256),
+    "steps_lenet": (["conv", "reduce", "matmul", "rows"], 3, 256),
+    "steps_bare": (["rows", "map"], 1, 128),
+    "steps_narrow": (["reduce", "reduce", "matmul"], 2, 256),
+    "steps_apart": (["map", "reduce", "rows", "matmul"], 1, 512),
+}
+BARRIER = "hg::grid_sync(arrived);"
+
+
+def program_of(name: str) -> Program:
+    return compile_graph(build(name), cuda_of(name))
+
+
+def run(program: Program, driver: EmulatedDriver, seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """(results, arguments) of a call."""
+    held = []
+    for (shape, short), a in zip(program.inputs, arrays(build(program.name), seed), strict=True):
+        held.append(aligned(shape, from_short(short).np))
+        held[-1][...] = a
+    outputs = [aligned(shape, from_short(short).np) for shape, short in program.outputs]
+    loaded = CudaBackend(driver, np, lambda a: int(a.__array_interface__["data"][0])).load(program)
+    loaded(held, outputs)
+    return outputs, held
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_becomes_a_step(name):
+    kinds, barriers, threads = CASES[name]
+    program = program_of(name)
+    (kernel,), (step,) = program.kernels, program.steps
+    assert kernel.kind == "graph" and kernel.launch["cooperative"] and kernel.launch["threads"] == threads
+    assert kernel.choice["steps"] == kinds and kernel.choice["barriers"] == barriers == kernel.text.count(BARRIER)
+    assert [program.buffers[b].place for b in step.buffers].count("barrier") == 1
+    apart = compile_graph(build(name), replace(cuda_of(name), resident="never"))
+    assert [k.kind for k in apart.kernels] == kinds and not apart.resident
+    (said,) = program.resident
+    assert said.startswith(f"{len(kinds)} kernels are one: ")
+
+
+# -- barriers
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n != "steps_narrow"])  # of which one block does two phases
+def test_every_barrier_is_needed(name):
+    program = program_of(name)
+    (kernel,) = program.kernels
+    places = [m.span() for m in re.finditer(re.escape(BARRIER), kernel.text)]
+    for k, (begin, end) in enumerate(places):
+        driver = EmulatedDriver()
+        mutant = replace(kernel, text=kernel.text[:begin] + "__syncthreads();" + kernel.text[end:])
+        for _ in range(3):  # the emulated driver turns the order of threads and blocks each time
+            with pytest.raises((Race, UninitialisedRead)):
+                run(replace(program, kernels=[mutant]), driver)
+            assert driver.compiled == 1, f"barrier {k}"
+
+
+#: what stands in grid_sync -> what is put in its place
+TORN = {
+    "  __syncthreads();\n  if": "  if",
+    "    __threadfence();  // the block's writes": "    //",
+    "    while (": "    if (",
+    "  }\n  __syncthreads();\n": "  }\n",
+    "gridDim.x - 1)": "gridDim.x)",
+    "gridDim.x - 1) ": "gridDim.x - 2) ",
+    "? turn -": "? 0 -",
+}
+
+
+@pytest.mark.parametrize("line", TORN)
+def test_every_line_of_the_barrier_is_needed(line, tmp_path, monkeypatch):
+    folder = tmp_path / "kernels"
+    shutil.copytree(kernels_folder(), folder, ignore=shutil.ignore_patterns("__pycache__"))
+    text = (folder / "grid.h").read_text()
+    assert text.count(line) == 1
+    (folder / "grid.h").write_text(text.replace(line, TORN[line]))
+    monkeypatch.setattr(emulated, "kernels_folder", lambda: folder)
+    monkeypatch.setattr(emulated, "TIMEOUT", 2.0)
+    driver = EmulatedDriver()
+    with pytest.raises((KernelFault, AssertionError)):
+        for _ in range(3):
+            run(program_of("steps_lenet"), driver)
+
+
+@pytest.mark.parametrize("name, place", [("steps_mlp", 0), ("steps_mlp", 1), ("steps_apart", 2)])
+def test_shared_memory_is_not_taken_over_too_early(name, place):
+    """Blocks play several blocks of a step with the same shared memory."""
+    program = program_of(name)
+    (kernel,) = program.kernels
+    line = "__syncthreads();  // shared memory is used again"
+    begin, end = [m.span() for m in re.finditer(re.escape(line), kernel.text)][place]
+    mutant = replace(kernel, text=kernel.text[:begin] + kernel.text[end:])
+    driver = EmulatedDriver(multiprocessors=1)
+    for _ in range(3):
+        with pytest.raises(Race, match="shared memory"):
+            run(replace(program, kernels=[mutant]), driver)
+
+
+def test_the_steps_of_a_phase_are_dealt_out_one_after_the_other():
+    """The block that plays the first of a step's blocks is the one behind the last of the step before."""
+    (kernel,) = program_of("steps_apart").kernels
+    turns = [
+        re.sub(r"\(unsigned int\)", "", m[1]).replace("/", "//")
+        for m in re.finditer(r"^ *first = (.*);  // the next", kernel.text, re.M)
+    ]
+    assert len(turns) == kernel.choice["steps"].index("matmul") - 1
+    for grid in (1, 5, 8, 40):
+        numbers = {"n0": 96, "n1": 80, "n2": 70}  # extents of the steps
+        first, before = list(range(grid)), 0
+        for turn, blocks in zip(turns, ((96 * 3 + 31) // 32, (80 + 31) // 32), strict=True):
+            first = [eval(turn.replace("gridDim.x", str(grid)), {"first": f, **numbers}) for f in first]
+            before += blocks
+            assert first.index(0) == before % grid and sorted(first) == list(range(grid))
+
+
+# -- memory that is written is not read through caches that do not see it
+
+
+def read_only_loads(ptx: str) -> dict[int, int]:
+    """Number of a parameter -> loads through the read-only path whose address comes from it."""
+    sources: dict[str, set[int]] = defaultdict(set)
+    lines = [line.strip().rstrip(";") for line in ptx.splitlines()]
+    for _ in range(4):  # registers are defined before they are used, but for loops
+        for line in lines:
+            words = re.findall(r"%\w+|\w+_param_\d+", line)
+            if not words or line.startswith((".", "st.", "ld.global", "@")):
+                continue
+            for word in words[1:]:
+                found = re.fullmatch(r"\w+_param_(\d+)", word)
+                sources[words[0]] |= {int(found[1])} if found else sources[word]
+    counts: dict[int, int] = defaultdict(int)
+    for line in lines:
+        if "ld.global" in line and ".nc" in line:
+            address = re.search(r"\[(%\w+)", line)
+            assert address is not None
+            for parameter in sources[address[1]]:
+                counts[parameter] += 1
+    return counts
+
+
+@pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
+@pytest.mark.parametrize("arch", ["compute_80", "compute_90", "compute_120"])
+def test_only_what_no_step_writes_is_read_through_the_read_only_path(arch):
+    pytest.importorskip("cupy", reason="production reaches NVRTC through CuPy")
+    from hybridgpu.backends.cuda.nvrtc import compile_cubin
+
+    for name in CASES:
+        program = program_of(name)
+        (kernel,), (step,) = program.kernels, program.steps
+        ptx = compile_cubin(module_source([kernel]), arch, "strict")[0].decode()
+        written = set(range(len(step.buffers) - step.outputs, len(step.buffers)))
+        found = read_only_loads(ptx)
+        assert found and not written & set(found), f"{name}: {sorted(found)} of which {sorted(written)} are written"
+
+
+# -- the choice
+
+
+def several(rows: int):
+    """Three kernels that follow each other, none of which a library computes."""
+    b = builder()
+    x = b.input(tensor_type((rows, 256), f32), "x")
+    e = b.exp(x - b.reduce("amax", x, (1,), keepdims=True))
+    share = e / b.sum(e, (1,), keepdims=True)
+    total = b.sum(share, (0,))
+    return b.finish([share, total, b.sum(share * total, (1,))], "several")
+
+
+def forced(rows: int, how: str) -> Program:
+    return compile_graph(several(rows), replace(CUDA, resident=how))
+
+
+CHOICES = {
+    "small": (16, "auto", 1, r"3 kernels are one: one launch instead of 3 saves about 4\.0 us; 2 barriers of"),
+    # sums of many rows are taken in two passes
+    "large": (1 << 17, "auto", 4, r"3 kernels take far longer than starting one, and are no step of another$"),
+    "middling": (1 << 12, "auto", 3, r"3 kernels stay apart: one launch .* a smaller grid cost about [\d.]+ us$"),
+    "asked": (1 << 17, "always", 1, r"4 kernels are one: asked for, although one launch"),
+    "never": (16, "never", 3, ""),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_choice_and_its_reason(name):
+    rows, how, launches, words = CHOICES[name]
+    program = forced(rows, how)
+    assert len(program.steps) == launches
+    assert re.match(words, program.resident[0]) if words else not program.resident
+
+
+def test_a_batch_of_another_size_has_the_same_text():
+    def net(rows: int) -> Program:
+        b = builder()
+        x, w = b.input(tensor_type((rows, 16), f32), "x"), b.input(tensor_type((8, 16), f32), "w")
+        h = b.dot(x, b.transpose(w, (1, 0)))
+        e = b.exp(h - b.reduce("amax", h, (-1,), keepdims=True))
+        return compile_graph(b.finish([e / b.sum(e, (-1,), keepdims=True)], "net"), replace(CUDA, resident="always"))
+
+    programs = [net(n) for n in (2, 3, 17)]
+    assert {k.kind for p in programs for k in p.kernels} == {"graph"}
+    assert len({p.kernels[0].text for p in programs}) == 1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_stored_form(name):
+    program = program_of(name)
+    assert Program.from_json(json.loads(json.dumps(program.to_json()))) == program
+
+
+def test_one_step_is_no_graph():
+    program = compile_graph(build("softmax"), replace(CUDA, resident="always"))
+    assert [k.kind for k in program.kernels] == ["rows"] and not program.resident
+
+
+def test_results_are_those_of_the_kernels_apart(cuda_driver):
+    for name in CASES:
+        one = program_of(name)
+        apart = compile_graph(build(name), replace(cuda_of(name), resident="never"))
+        (got, held), (want, _) = run(one, cuda_driver, 5), run(apart, cuda_driver, 5)
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_array_equal(a, b)  # in the same order of summation
+        for a, b in zip(got, evaluate(build(name), held, wide=True), strict=True):
+            np.testing.assert_allclose(a, b, rtol=3e-5, atol=3e-5)
+
+
+def test_numeric_modes_are_both_compiled():
+    assert set(NUMERIC) == {"strict", "fast"}
+    names = {compile_graph(build("steps_lstm"), cuda_of("steps_lstm").with_numeric(n)).kernels[0].name for n in NUMERIC}
+    assert len(names) == 2

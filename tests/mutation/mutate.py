@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutation of templates and kernel headers: does a test fail for every small fault in them?
+
+    python tests/mutation/mutate.py [--file templates/cuda/rows.j2 ...] [--count 20] [--seed 0] [--json out.json]
+
+Works in a copy of the checkout. Each mutant (mutants.py) is written there, and a child process runs tests until one
+fails, as many as there is time for: first the case graphs of tests/compiler whose text it changes or whose kernels
+include it, executed on both targets; if they pass, tests that look closer (MORE). ``--count 0`` takes every mutant.
+A mutant is
+
+- killed: a test failed (or crashed, or went on for too long);
+- stillborn: a template or a compiler refused it;
+- survived: no test noticed. survivors.json has those that were looked at, each with the reason why it changes no
+  result, and the exit code is 1 if there is another one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE))
+
+from mutants import Mutant, mutants_of, sample  # noqa: E402  (of this folder)
+from touched import Cases  # noqa: E402
+
+SURVIVORS = HERE / "survivors.json"
+GRAPHS = "tests/compiler/test_graphs.py"
+#: what looks closer at some files than the case graphs do
+MORE = {
+    "templates/c*/map.j2": ["tests/compiler/test_map.py"],
+    "templates/cpu/nests.j2": ["tests/compiler/test_map.py"],
+    "templates/cuda/*s.j2": ["tests/compiler/test_rows_cuda.py", "tests/compiler/test_map.py"],
+    "templates/cuda/matmul.j2": ["tests/compiler/test_matmul_cuda.py"],
+    "templates/cpu/matmul.j2": ["tests/compiler/test_matmul.py"],
+    "templates/cpu/rows.j2": ["tests/compiler/test_rows.py"],
+    "templates/cpu/columns.j2": ["tests/compiler/test_rows.py"],
+    "templates/cuda/graph.j2": ["tests/compiler/test_resident.py"],
+    "templates/cuda/entry.j2": ["tests/compiler/test_resident.py"],
+    "templates/cpu/conv.j2": ["tests/ops/test_conv.py"],
+    "templates/cuda/conv.j2": ["tests/ops/test_conv.py::test_kernels_of_the_gpu"],
+    "templates/cpu/conv_spread.j2": ["tests/ops/test_conv.py"],
+    "templates/cpu/conv_weights.j2": ["tests/compiler/test_conv_weights.py"],
+    "kernels/conv_cpu.h": ["tests/ops/test_conv.py"],
+    "kernels/conv_spread_cpu.h": ["tests/ops/test_conv.py"],
+    "kernels/conv_weights_cpu.h": ["tests/compiler/test_conv_weights.py"],
+    "kernels/conv_cuda.h": ["tests/ops/test_conv.py::test_kernels_of_the_gpu"],
+    "kernels/core.h": ["tests/ops/test_edges.py", "tests/ops/test_table.py"],
+    "kernels/grid.h": ["tests/compiler/test_resident.py"],
+    "kernels/half.h": ["tests/compiler/test_half.py", "tests/compiler/test_bfloat16.py"],
+    "kernels/math*.h": ["tests/kernels/test_math.py"],
+    "kernels/matmul_cpu.h": ["tests/compiler/test_matmul.py"],
+    "kernels/matmul_cuda.h": ["tests/compiler/test_matmul_cuda.py"],
+    "kernels/philox.h": ["tests/ops/test_sampling.py"],
+    "kernels/reduce*.h": ["tests/compiler/test_rows.py", "tests/compiler/test_long_sums.py"],
+    "kernels/reduce_cuda.h": ["tests/compiler/test_rows_cuda.py"],
+    "kernels/tile_cpu.h": ["tests/compiler/test_map.py"],
+}
+REFUSED = re.compile(r"CompileError|jinja2\.exceptions|UndefinedError|TemplateSyntaxError")
+
+
+def files(root: Path = ROOT) -> list[str]:
+    """What is mutated."""
+    found = [*root.glob("templates/**/*.j2"), *root.glob("kernels/*.h")]
+    return sorted(p.relative_to(root).as_posix() for p in found)
+
+
+def spent() -> float:
+    """Processor time of this process and of those that it has started, in seconds."""
+    return sum(os.times()[:4])
+
+
+class Watch:
+    """A plugin: which of the collected tests run, in which order and for how long, and the first that fails.
+
+    Args:
+        wanted: (function, case) of the tests to run; None: all, in an order by chance, while there is time.
+    """
+
+    def __init__(self, wanted: Sequence[tuple[str, str]] | None, seconds: float) -> None:
+        self.wanted, self.failed, self.log, self.ran = wanted, "", "", 0
+        self.end = spent() + seconds
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        if self.wanted is None:
+            random.Random(0).shuffle(items)
+        else:
+            place = {key: k for k, key in enumerate(self.wanted)}
+            keys = {
+                id(i): (i.originalname, getattr(i, "callspec", None) and i.callspec.params.get("name")) for i in items
+            }
+            items[:] = sorted((i for i in items if keys[id(i)] in place), key=lambda i: place[keys[id(i)]])
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        Path(os.environ["HYBRIDGPU_CACHE_DIR"], "running").write_text(nodeid, encoding="utf-8")
+
+    def pytest_runtest_protocol(self, item: Any) -> None:
+        if spent() > self.end:
+            item.session.shouldstop = "no time left"
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.ran += report.when == "call"
+        if report.failed and not self.failed:
+            self.failed, self.log = report.nodeid, str(report.longrepr)[-3000:]
+
+
+def tested(paths: Sequence[str], wanted: Sequence[tuple[str, str]] | None, seconds: float = 1e9) -> dict[str, Any]:
+    """Run tests in this process until one fails, or time is over."""
+    import pytest
+
+    watch = Watch(wanted, seconds)
+    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *paths], plugins=[watch])
+    if not watch.failed and code not in (0, 5) and not (code == 2 and watch.ran):  # 2: no time left, 5: nothing to run
+        watch.failed, watch.log = f"exit code {code} of pytest", ""
+    status = "survived" if not watch.failed else "stillborn" if REFUSED.search(watch.log) else "killed"
+    return {"status": status, "by": watch.failed, "ran": watch.ran}
+
+
+def in_child(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any]:
+    """The result of ``work`` in a fork of this process, whose output is dropped. A crash or a hang kills the mutant."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        answer = Path(folder, "answer.json")
+        pid = os.fork()
+        if not pid:
+            try:
+                os.setsid()
+                os.environ.update(HYBRIDGPU_CACHE_DIR=folder, CUDA_ON_CPU_CACHE=f"{ROOT_OF_CACHES}/cuda", TMPDIR=folder)
+                tempfile.tempdir = None
+                resource.setrlimit(resource.RLIMIT_CPU, (int(2 * seconds), int(2 * seconds) + 5))
+                null = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null, 1)
+                os.dup2(null, 2)
+                answer.write_text(json.dumps(work()), encoding="utf-8")
+            except Exception as e:  # a template that cannot be rendered
+                answer.write_text(json.dumps({"status": "stillborn", "by": f"{type(e).__name__}: {e}", "ran": 0}))
+            finally:
+                os._exit(0)
+        end = time.monotonic() + 20 * seconds
+        while os.waitpid(pid, os.WNOHANG)[0] == 0:
+            if time.monotonic() > end:
+                os.killpg(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                break
+            time.sleep(0.02)
+        if not answer.is_file():
+            running = Path(folder, "running")  # the process ended, or went on for too long
+            return {
+                "status": "killed",
+                "by": running.read_text(encoding="utf-8") if running.is_file() else "",
+                "ran": 0,
+            }
+        return dict(json.loads(answer.read_text(encoding="utf-8")))
+
+
+@cache
+def passes(test: str) -> bool:
+    """Whether a test passes without a mutant: only then does its failure say something."""
+    return in_child(lambda: tested([test], None), 600)["status"] == "survived"
+
+
+ROOT_OF_CACHES = ""
+
+
+def judge(mutant: Mutant, cases: Cases, seconds: float) -> dict[str, Any]:
+    """Write a mutant into the copy, which is the current folder, and try to kill it."""
+    path = Path(mutant.file)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(mutant.apply(text), encoding="utf-8")
+    try:
+
+        def graphs() -> dict[str, Any]:
+            wanted = cases.touched(mutant)
+            return tested([GRAPHS], wanted, seconds) if wanted else {"status": "survived", "by": "", "ran": 0}
+
+        result = in_child(graphs, seconds)
+        more = list(dict.fromkeys(f for pattern, fs in MORE.items() if fnmatch(mutant.file, pattern) for f in fs))
+        if result["status"] == "survived" and more:
+            second = in_child(lambda: tested(more, None, seconds / 2), seconds)
+            result = {**second, "ran": result["ran"] + second["ran"]}
+        return result
+    finally:
+        path.write_text(text, encoding="utf-8")
+
+
+def explained() -> dict[tuple[str, str, str, int], str]:
+    """The survivors that were looked at -> why each changes no result."""
+    entries = json.loads(SURVIVORS.read_text(encoding="utf-8"))
+    return {(e["file"], e["before"], e["after"], e["nth"]): e["reason"] for e in entries}
+
+
+def copied(folder: Path) -> None:
+    """What tests need of the checkout, in ``folder``."""
+    leave = shutil.ignore_patterns("__pycache__", ".*", "gpu", "*.so")
+    for name in ("hybridgpu", "templates", "kernels", "tests"):
+        shutil.copytree(ROOT / name, folder / name, ignore=leave)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+
+
+def run(chosen: Sequence[Mutant], seconds: float) -> Iterator[tuple[Mutant, dict[str, Any]]]:
+    """Judge mutants one after the other."""
+    global ROOT_OF_CACHES
+    with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
+        ROOT_OF_CACHES, tree = folder, Path(folder, "tree")
+        tree.mkdir()
+        copied(tree)
+        os.chdir(tree)
+        os.environ["HYBRIDGPU_CACHE_DIR"] = folder
+        sys.dont_write_bytecode = True
+        sys.path[:0] = [str(tree / "tests"), str(tree)]
+        import emulated  # noqa: F401  (and with it what all children need)
+
+        cases = Cases()
+        for mutant in chosen:
+            begun = time.monotonic()
+            result = judge(mutant, cases, seconds)
+            if "::" in result["by"] and not passes(result["by"]):
+                raise SystemExit(f"{result['by']} fails without any mutant")
+            yield mutant, {**result, "seconds": round(time.monotonic() - begun, 1)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--file", nargs="+", choices=files(), default=files(), metavar="FILE")
+    parser.add_argument("--count", type=int, default=5, help="mutants a file; 0: all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--lines", type=int, nargs=2, metavar=("FIRST", "LAST"), help="only of these lines")
+    parser.add_argument("--seconds", type=int, default=60, help="of processor time that a mutant may take")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    known, results, chosen = explained(), [], []
+    for file in options.file:
+        found = mutants_of(file, (ROOT / file).read_text(encoding="utf-8"))
+        if options.lines:
+            found = [m for m in found if options.lines[0] <= m.line <= options.lines[1]]
+        chosen += sample(found, options.count, options.seed)
+    out = options.json and options.json.resolve()
+    for m, result in run(chosen, options.seconds):
+        if result["status"] == "survived" and m.key in known:
+            result.update(status="explained", by=known[m.key])
+        results.append({"file": m.file, "line": m.line, "nth": m.nth, "what": m.what, **result})
+        results[-1].update(before=m.before.strip(), after=m.after.strip())
+        say = f"{m.file}:{m.line}: {m.what}: {result['status']} {result['seconds']} s {result['by']}"
+        print(
+            say if result["status"] != "survived" else f"{say}\n  - {m.before.strip()}\n  + {m.after.strip()}",
+            flush=True,
+        )
+        if out:
+            out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    for file in options.file:
+        of = [r["status"] for r in results if r["file"] == file]
+        print(file, {s: of.count(s) for s in ("killed", "stillborn", "explained", "survived") if s in of})
+    return int(any(r["status"] == "survived" for r in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

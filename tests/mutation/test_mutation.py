@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutation of templates and kernel headers: which mutants there are, and (marked) that tests kill them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from mutants import mutants_of, sample  # noqa: E402
+from mutate import ROOT, SURVIVORS, explained, files  # noqa: E402
+
+
+def after(text, file="x.h"):
+    return {m.after for m in mutants_of(file, text)}
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("a < b", {"a <= b"}),
+        ("x = a + b * 2;", {"", "x = a - b * 2;", "x = a + b / 2;", "x = a + b * 3;"}),
+        ("    __syncthreads();", {"    ", ""}),
+        ("if (e >= n) return;", {"if (!(e >= n)) return;", "if (true) return;", "if (e > n) return;", ""}),
+        ("v = t ? a : b;", {"v = t ? b : a;", ""}),
+        ("s = merge(s, t);", {"s = merge(t, s);", ""}),
+        ("{% if k.vector > 1 %}", {"{% if not (k.vector > 1) %}", "{% if k.vector >= 1 %}", "{% if k.vector > 2 %}"}),
+        ("{{ 'a' if k.held else 'b' }}", {"{{ 'a' if not (k.held) else 'b' }}"}),
+        ("{{ writes(k) }}", {""}),
+        ("x = 0.5f * y;", {"", "x = (0.5f * 1.001f) * y;", "x = 0.5f / y;"}),
+    ],
+)
+def test_lines_written_differently(line, wanted):
+    assert wanted <= after(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["// a < b", '#include "core.h"', "#pragma unroll 2", "{# a < b #}", "{# begun\n a < b #}", "template <int W>", ""],
+)
+def test_lines_that_are_let_be(line):
+    assert not after(line)
+
+
+def test_every_file_but_a_few_has_mutants_which_apply():
+    empty = set()
+    for file in files():
+        text = (ROOT / file).read_text(encoding="utf-8")
+        found = mutants_of(file, text)
+        empty |= {file} if not found else set()
+        assert len({(m.line, m.after) for m in found}) == len(found)
+        for m in sample(found, 5, 0):
+            assert m.apply(text) != text and m.apply(text).count("\n") == text.count("\n")
+        assert sample(found, 5, 0) == sample(found, 5, 0)
+    assert empty <= {"kernels/cpu.h", "kernels/math.h", "templates/macros.j2"}
+
+
+def test_survivors_have_reasons():
+    entries = json.loads(SURVIVORS.read_text(encoding="utf-8"))
+    assert len({(e["file"], e["before"], e["after"], e["nth"]) for e in entries}) == len(entries)
+    assert all(len(e["reason"].split()) > 3 for e in entries)
+
+
+@pytest.mark.mutation
+def test_survivors_are_mutants():
+    there = {m.key for file in files() for m in mutants_of(file, (ROOT / file).read_text(encoding="utf-8"))}
+    assert set(explained()) <= there, "lines of survivors.json that are no longer in the files"
+
+
+@pytest.mark.mutation
+def test_mutants_are_killed(request, tmp_path):
+    count = str(request.config.getoption("--mutants"))
+    command = [sys.executable, "tests/mutation/mutate.py", "--count", count, "--json", str(tmp_path / "mutants.json")]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr

@@ -20,12 +20,12 @@ from .passes.memory import lay_out
 from .passes.order import Uses, order
 from .passes.pack import pack_weights
 from .passes.prelude import split_prelude
-from .passes.prologues import join_prologues
 from .passes.reuse import LARGE
 from .passes.simplify import simplify
 from .passes.split import split_reductions
 from .passes.window_gradients import write_out_gradients
 from .program import Buffer, HostStep, KernelInfo, KernelStep, Program
+from .schedule.absorb import join_prologues
 from .schedule.axes import normalize
 from .schedule.conv import schedule_conv, wants_conv_kernel
 from .schedule.conv_spread import schedule_conv_spread, wants_spread_kernel

@@ -14,7 +14,8 @@ from ..locks import Lock
 from ..ndarray import NDArray
 from ..ndarray import save as save_arrays
 from ..provenance import block_scope, user_frame
-from ..runtime.cached_op import FLAGS, CachedOp, check_flags, manner_of
+from ..runtime.cached_op import CachedOp
+from ..runtime.flags import FLAGS, check_flags, manner_of
 from ..settings import numeric_mode
 from ..symbol import Group, Symbol
 from ..symbol import var as make_var
@@ -186,6 +187,11 @@ class HybridBlock(Block):
             params = {key: p.var() for key, p in self._reg_params.items()}
             with self.name_scope(), block_scope(self.name):
                 out = self.hybrid_forward(sym_module, *grouped, **params)
+            if out is None:
+                raise TypeError(
+                    "Expected a list of symbols as input\n"
+                    f"{type(self).__name__}.hybrid_forward returned None: end it with a return statement (block {self.name})."
+                )
             outputs, self._out_format = flatten(out, "output")
             self._cached_graph = ([i for i in inputs if i is not None], Group(outputs))
         return self._cached_graph

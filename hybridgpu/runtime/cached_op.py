@@ -35,18 +35,7 @@ from .program import Compiled, compiled
 from .stages import Stages, ends_program
 from .training import Training, training_program
 
-__all__ = ["FLAGS", "CachedOp", "check_flags", "manner_of"]
-
-#: what ``hybridize`` takes: what MXNet's CachedOp does, the numeric mode, and where to compile
-FLAGS = (
-    "static_alloc",
-    "static_shape",
-    "inline_limit",
-    "forward_bulk_size",
-    "backward_bulk_size",
-    "numeric",
-    "background",
-)
+__all__ = ["CachedOp"]
 
 _PREPARED = 8  #: signatures of a block whose prepared calls are kept
 _SETS = 32  #: sets of values computed from parameters that a block keeps: devices and kinds of signatures
@@ -63,7 +52,7 @@ class CachedOp:
         data: names of the variables that are arguments, in call order.
         params: parameters by name.
         name: of the block, for reports.
-        mode: how calls are repeated on a GPU; this and the others as :func:`manner_of` gives them.
+        mode: how calls are repeated on a GPU; this and the others as ``flags.manner_of`` gives them.
         numeric: the numeric mode, the environment's for None.
         background: programs are made in another thread, and operators run one by one until they are there.
     """
@@ -342,52 +331,6 @@ class CachedOp:
                 ]
             found += [(node.output_name(k), node.op.name, of[id(node), k]) for k in range(node.num_visible)]
         return found
-
-
-def manner_of(flags: Mapping[str, Any]) -> tuple[Mode, str | None, bool]:
-    """Mode, numeric mode and background compilation, the last arguments of :class:`CachedOp`, that flags ask for.
-
-    Raises:
-        MXNetError: ``static_shape`` without ``static_alloc``; a value that is none of a flag's.
-    """
-    check_flags(flags)
-    alloc, shape, background = (_is_set(name, flags) for name in _SWITCHES)
-    if shape and not alloc:
-        raise MXNetError(
-            "Check failed: config_.static_alloc: static_alloc must be True when static_shape is True\n"
-            "Write static_alloc=True, static_shape=True, or neither."
-        )
-    mode = Mode.GRAPH if shape else Mode.KEPT if alloc else Mode.FRESH
-    return mode, flags.get("numeric"), background
-
-
-_SWITCHES = ("static_alloc", "static_shape", "background")
-_WORDS = {"true": True, "1": True, "false": False, "0": False}
-
-
-def check_flags(flags: Mapping[str, Any]) -> None:
-    """Raise MXNet's error for a value that is none of its flag's.
-
-    Raises:
-        MXNetError: a switch that is neither on nor off, a size that is no number.
-    """
-    for name in _SWITCHES:
-        _is_set(name, flags)
-    for name in ("inline_limit", "forward_bulk_size", "backward_bulk_size"):
-        value = flags.get(name)
-        if value is not None and not str(value).isdecimal():
-            raise MXNetError(f"Invalid Parameter format for {name} expect int (non-negative) but value='{value}'")
-
-
-def _is_set(name: str, flags: Mapping[str, Any]) -> bool:
-    """A flag, which may be text as MXNet takes it."""
-    found = _WORDS.get(str(flags.get(name, False)).lower())
-    if found is None:
-        raise MXNetError(
-            f"Invalid Parameter format for {name} expect boolean but value='{flags[name]}'\n"
-            f"Write {name}=True or {name}=False."
-        )
-    return found
 
 
 def _keep(programs: dict[Any, Any], key: Any, made: Any, limit: int | None = None) -> None:

@@ -11,6 +11,7 @@ from ..ndarray.apply import write_out
 from ..ndarray.array import NDArray
 from ..symbol import Symbol
 from . import cached_op
+from .flags import FLAGS, manner_of
 
 __all__ = ["CachedOp"]
 
@@ -29,10 +30,10 @@ class CachedOp:
     def __init__(self, sym: Symbol, flags: Iterable[tuple[str, Any]] | Mapping[str, Any] = ()) -> None:
         given = dict(flags)
         for name in given:
-            if name not in cached_op.FLAGS:
-                raise MXNetError(f"Cannot find argument '{name}', Possible Arguments: {', '.join(cached_op.FLAGS)}")
+            if name not in FLAGS:
+                raise MXNetError(f"Cannot find argument '{name}', Possible Arguments: {', '.join(FLAGS)}")
         self._names = sym.list_inputs()
-        self._run = cached_op.CachedOp(sym, self._names, {}, sym.name or "graph", *cached_op.manner_of(given))
+        self._run = cached_op.CachedOp(sym, self._names, {}, sym.name or "graph", *manner_of(given))
 
     def __call__(self, *args: NDArray, out: NDArray | list[NDArray] | None = None) -> Any:
         """An array, or a list for a Symbol of several outputs; ``out`` with the results in it where it is given.

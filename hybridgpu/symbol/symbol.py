@@ -68,6 +68,7 @@ def _in_place(name: str, symbol: str, with_integer: bool, binary: str) -> Any:
     return method
 
 
+_ROWS = "x[i] takes an output of a Symbol. Write F.slice, F.slice_axis, F.take or F.pick to index its values."
 _INSTEAD = {
     "shape": "Shapes are not known while tracing: use F.shape_array(x), reshape codes (0 keeps an extent, -1 infers one), or *_like operators.",
     "dtype": "Element types are not known while tracing: use F.cast, or *_like operators that follow an input.",
@@ -119,7 +120,9 @@ class Symbol:
 
     def __getitem__(self, index: Any) -> Symbol:
         if isinstance(index, slice):
-            return Symbol(self._heads[index]) if len(self._heads[index]) else Group([])
+            if not self._heads[index]:
+                raise TypeError("Expected a list of symbols as input\n" + advice(_ROWS))
+            return Symbol(self._heads[index])
         if isinstance(index, str):
             names = self.list_outputs()
             matches = [k for k, n in enumerate(names) if n == index]
@@ -129,14 +132,11 @@ class Symbol:
                 raise ValueError(f'There are multiple outputs with name "{index}"')
             return Symbol([self._heads[matches[0]]])
         if not isinstance(index, int):
-            raise TypeError(
-                "Symbol only support integer index to fetch i-th output\n"
-                + advice("Write F.slice, F.slice_axis, F.take or F.pick to index the values of a Symbol.")
-            )
+            raise TypeError("Symbol only support integer index to fetch i-th output\n" + advice(_ROWS))
         if index < 0:
             raise MXNetError("Symbol only accept nonnegative index\n" + advice("Outputs are numbered from 0."))
         if index >= len(self._heads):
-            raise IndexError
+            raise IndexError(f"there is no output {index} of {len(self._heads)}\n{advice(_ROWS)}")
         return Symbol([self._heads[index]])
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -157,7 +157,8 @@ class Symbol:
             return getattr(self, name)
         text = f"'{type(self).__name__}' object has no attribute '{name}'"
         instead = _INSTEAD.get(name)
-        raise AttributeError(f"{text}\n{advice(instead)}" if instead else text)
+        # with the object alone: Python would add a guess at another name behind the advice
+        raise AttributeError(f"{text}\n{advice(instead)}", obj=self) if instead else AttributeError(text)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")

@@ -21,10 +21,10 @@ from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
 from hybridgpu.compiler import pipeline
-from hybridgpu.compiler.passes import prologues
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep
+from hybridgpu.compiler.schedule import absorb as prologues
 from hybridgpu.compiler.schedule import matmul, matmul_cuda
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import from_short

@@ -189,6 +189,8 @@ REFUSED = [
     ("x[...]", TypeError, INDEX, "F.slice"),
     ("x[x]", TypeError, INDEX, "F.slice"),
     ("x[1.0]", TypeError, INDEX, "F.slice"),
+    ("x[1]", IndexError, "there is no output 1 of 1", "F.slice"),
+    ("x[1:]", TypeError, "Expected a list of symbols as input", "F.slice"),
     ("x[-1]", MXNetError, "Symbol only accept nonnegative index", "numbered from 0"),
     ("x.shape", AttributeError, "'Symbol' object has no attribute 'shape'", "F.shape_array"),
     ("x.dtype", AttributeError, "'Symbol' object has no attribute 'dtype'", "F.cast"),
@@ -243,6 +245,11 @@ def test_what_a_symbol_refuses(code, error, text, instead):
     assert isinstance(caught.value, error)
     if error is NotImplementedForSymbol:
         assert isinstance(caught.value, MXNetError) and isinstance(caught.value, NotImplementedError)
+
+
+def test_a_block_that_returns_nothing_is_named():
+    with pytest.raises(TypeError, match=r"returned None: end it with a return statement \(block b\)"):
+        hybrid(lambda F, x: None, nd.ones(X))
 
 
 def test_the_advice_names_the_users_line():

@@ -62,6 +62,8 @@ DIFFERENCES: dict[str, dict[str, tuple[str, str]]] = {
             "([(), (), (4,), (), (2,)], [()], [])",
             "a bias follows from num_hidden alone; MXNet gives up before it",
         ),
+        "x[1]": ("IndexError: there is no output 1 of 1", "MXNet says nothing"),
+        "x[True]": ("IndexError: there is no output True of 1", "MXNet says nothing"),
         "sym.load_json('nope')": (
             "MXNetError: the JSON text is no JSON: Expecting value: line 1 column 1 (char 0)",
             "words of another parser",

@@ -25,12 +25,12 @@ from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, sum
 from .prologue import planes
 from .scalar import ScalarProgram
 
-__all__ = ["computed_times", "epilogue", "schedule_conv", "wants_conv_kernel"]
+__all__ = ["BAND", "LANES", "LINE", "MOST", "computed_times", "epilogue", "schedule_conv", "wants_conv_kernel"]
 
-_BAND = 192 << 10  #: bytes of a band's copy that leave room in the second-level cache
-_MOST = 448 << 10  #: bytes of a copy on the stack, at the very most
-_LINE = 4 << 10  #: pixels of a band: results of a tile stay in the first-level cache
-_LANES = 16
+BAND = 192 << 10  #: bytes of a band's copy that leave room in the second-level cache
+MOST = 448 << 10  #: bytes of a copy on the stack, at the very most
+LINE = 4 << 10  #: pixels of a band: results of a tile stay in the first-level cache
+LANES = 16  #: floats of the widest vector
 _TAPS = 4096
 _DIRECT = 1 << 24  #: multiplications up to which a GPU computes a convolution directly
 _FEW = 16  #: channels of which windows make products too thin for BLAS: zeros between elements cost less
@@ -112,7 +112,7 @@ class Band:
     @property
     def use(self) -> float:
         """The part of the computed pixels that is wanted."""
-        return self.rows * self.columns / (-(-self.pixels // _LANES) * _LANES)
+        return self.rows * self.columns / (-(-self.pixels // LANES) * LANES)
 
 
 def _even(extent: int, most: int) -> int:
@@ -135,8 +135,8 @@ def band_of(s: Shape, itemsize: int, made: bool = False) -> Band | None:
     )
     if not made and ends and all(v == 1 for v in (*s.stride[1:], *s.base)) and s.stride[0] == 1:
         d, h, w = s.size
-        rows = _even(oh, max(1, _LINE // w))
-        columns = ow if rows > 1 or ow <= _LINE else _even(ow, _LINE)
+        rows = _even(oh, max(1, LINE // w))
+        columns = ow if rows > 1 or ow <= LINE else _even(ow, LINE)
         taps = tuple(
             (k * s.dilate[0] * h + i * s.dilate[1]) * w + j * s.dilate[2]
             for k in range(s.kernel[0])
@@ -144,7 +144,7 @@ def band_of(s: Shape, itemsize: int, made: bool = False) -> Band | None:
             for j in range(kw)
         )
         found = Band(rows, columns, True, w, d * h * w, 0, (1, 1), taps, 0)
-        if found.pixels >= _LANES:
+        if found.pixels >= LANES:
             return found
     ph, pw = (
         1 if k == 1 else min(k, step) if dilate == 1 else step
@@ -158,18 +158,18 @@ def band_of(s: Shape, itemsize: int, made: bool = False) -> Band | None:
 
     def used(rows: int, columns: int) -> float:
         pixels = (rows - 1) * (columns + more_columns) + columns
-        return rows * columns / (-(-pixels // _LANES) * _LANES)
+        return rows * columns / (-(-pixels // LANES) * LANES)
 
     line = planes * (ow + more_columns)
-    most = max(1, min(oh, _BAND // line - more_rows, _LINE // (ow + more_columns)))
+    most = max(1, min(oh, BAND // line - more_rows, LINE // (ow + more_columns)))
     # fewer bands copy less; but a band that fills its vectors better may be worth some more
     fewest = -(-oh // most)
     candidates = {-(-oh // count) for count in range(fewest, min(oh, fewest + 3) + 1)}
     rows, columns = max(candidates, key=lambda r: (used(r, ow) * r / (r + 0.1 * more_rows), r)), ow
-    if taken(rows, columns) > _MOST or columns > _LINE:
-        most = _BAND // (planes * (rows + more_rows)) - more_columns
-        columns = _even(ow, min(max(most, 4 * _LANES), _LINE))
-        if taken(rows, columns) > _MOST:
+    if taken(rows, columns) > MOST or columns > LINE:
+        most = BAND // (planes * (rows + more_rows)) - more_columns
+        columns = _even(ow, min(max(most, 4 * LANES), LINE))
+        if taken(rows, columns) > MOST:
             return None
     pitch, copied = columns + more_columns, rows + more_rows
     plane = copied * pitch

@@ -15,19 +15,15 @@ from typing import Any
 from ..ir.graph import Node
 from ..passes.materialize import base
 from ..target import Target
-from .conv import Shape, epilogue, shape_of
+from .conv import BAND, LANES, LINE, MOST, Shape, epilogue, shape_of
 from .in_place import at_points
 from .kernel import Kernel, Writer, headers, summary, traffic
 from .scalar import ScalarProgram
 
 __all__ = ["schedule_conv_spread", "wants_spread_kernel"]
 
-_BAND = 192 << 10  #: bytes of a band's copy that leave room in the second-level cache
-_MOST = 448 << 10  #: bytes of a copy on the stack, at the very most
-_LINE = 4 << 10  #: results of a row, and pixels of a band
 _TAPS = 512
 _PHASES = 16
-_LANES = 16
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ def _phases(s: Shape, itemsize: int) -> Phases | None:
     """The phases of a convolution, None if it is not spread, or too large."""
     if prod(s.base) == 1 or prod(s.stride) > 1 or s.size[0] > 1 or s.kernel[0] > 1 or s.base[0] > 1 or s.result[0] > 1:
         return None
-    if prod(s.kernel) > _TAPS or prod(s.base) > _PHASES or s.result[2] > _LINE:
+    if prod(s.kernel) > _TAPS or prod(s.base) > _PHASES or s.result[2] > LINE:
         return None
     _, height, width = (
         _offsets(*c) if a else [[(0, 0)]] for a, c in enumerate(zip(s.kernel, s.base, s.dilate, s.low, strict=True))
@@ -69,9 +65,9 @@ def _phases(s: Shape, itemsize: int) -> Phases | None:
     count = (-(-s.result[1] // s.base[1]), -(-s.result[2] // s.base[2]))
     pitch = count[1] + more[1]
     line = s.inputs * pitch * itemsize
-    rows = max(1, min(count[0], _BAND // line - more[0], _LINE // pitch))
+    rows = max(1, min(count[0], BAND // line - more[0], LINE // pitch))
     rows = -(-count[0] // -(-count[0] // rows))
-    if line * (rows + more[0]) > _MOST:
+    if line * (rows + more[0]) > MOST:
         return None
     starts, taps, at = [0], [], []
     for down in height:
@@ -119,7 +115,7 @@ def schedule_conv_spread(program: ScalarProgram, conv: Node, target: Target, mem
         **vars(phases),
     }
     pixels = (phases.rows - 1) * phases.copied[1] + phases.phase[1]
-    use = phases.rows * phases.phase[1] / (-(-pixels // _LANES) * _LANES)
+    use = phases.rows * phases.phase[1] / (-(-pixels // LANES) * LANES)
     return Kernel(
         kind="conv",
         template=f"{target.name}/conv_spread.j2",

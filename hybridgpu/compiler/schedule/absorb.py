@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..ir.graph import Node
-from ..schedule.conv import computed_times
-from ..schedule.conv_weights import wants_weights_kernel
-from ..schedule.indexing import Var
-from ..schedule.matmul import contiguous_along_the_sum
-from ..schedule.matmul_cuda import along_the_sum, choose, dot_of, loads
-from ..schedule.prologue import Made, apart_in_rows, made, panel_columns, panel_rows, scattered
+from ..passes.fuse import Cut, FusionPlan, Group
+from ..passes.fuse.group import describe, source
 from ..target import Target
-from .fuse import Cut, FusionPlan, Group
-from .fuse.group import describe, source
+from .conv import computed_times
+from .conv_weights import wants_weights_kernel
+from .indexing import Var
+from .matmul import contiguous_along_the_sum
+from .matmul_cuda import along_the_sum, choose, dot_of, loads
+from .prologue import Made, apart_in_rows, made, panel_columns, panel_rows, scattered
 
 __all__ = ["join_prologues"]
 

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``hybridize`` takes: the flags of MXNet's CachedOp, the numeric mode, and where to compile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..backends.base import Mode
+from ..base import MXNetError
+from ..ops.params import Bool
+
+__all__ = ["FLAGS", "check_flags", "manner_of"]
+
+_SWITCHES = ("static_alloc", "static_shape", "background")
+_SIZES = ("inline_limit", "forward_bulk_size", "backward_bulk_size")  #: of MXNet's engine; checked, and of no effect
+FLAGS = (*_SWITCHES, *_SIZES, "numeric")
+
+
+def manner_of(flags: Mapping[str, Any]) -> tuple[Mode, str | None, bool]:
+    """Mode, numeric mode and background compilation, the last arguments of ``CachedOp``, that flags ask for.
+
+    Raises:
+        MXNetError: ``static_shape`` without ``static_alloc``; a value that is none of a flag's.
+    """
+    check_flags(flags)
+    alloc, shape, background = (_is_set(name, flags) for name in _SWITCHES)
+    if shape and not alloc:
+        raise MXNetError(
+            "Check failed: config_.static_alloc: static_alloc must be True when static_shape is True\n"
+            "Write static_alloc=True, static_shape=True, or neither."
+        )
+    mode = Mode.GRAPH if shape else Mode.KEPT if alloc else Mode.FRESH
+    return mode, flags.get("numeric"), background
+
+
+def check_flags(flags: Mapping[str, Any]) -> None:
+    """Raise MXNet's error for a value that is none of its flag's.
+
+    Raises:
+        MXNetError: a switch that is neither on nor off, a size that is no number.
+    """
+    for name in _SWITCHES:
+        _is_set(name, flags)
+    for name in _SIZES:
+        value = flags.get(name)
+        if value is not None and not str(value).isdecimal():
+            raise MXNetError(f"Invalid Parameter format for {name} expect int (non-negative) but value='{value}'")
+
+
+def _is_set(name: str, flags: Mapping[str, Any]) -> bool:
+    """A flag, which may be text as MXNet takes it."""
+    try:
+        return bool(Bool(False).parse(name, str(flags.get(name, False))))
+    except MXNetError as e:
+        raise MXNetError(f"{e}\nWrite {name}=True or {name}=False.") from None

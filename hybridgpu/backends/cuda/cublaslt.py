@@ -8,7 +8,6 @@ Where CuPy has loaded it already, that is the library which is found.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 from ...base import MXNetError
 from ...settings import use_cublaslt
+from .wheels import library_folders
 
 __all__ = ["Binding", "CublasLtError", "Descriptor", "Heuristic", "find"]
 
@@ -163,16 +163,7 @@ def _name(cuda: int) -> str:
 
 
 def _wheel(cuda: int) -> list[str]:
-    """Folders in which NVIDIA's wheels keep the library; none without a wheel."""
-    found = []
-    for package in ("nvidia.cublas", f"nvidia.cu{cuda}"):
-        try:
-            spec = importlib.util.find_spec(package)
-        except (ImportError, ValueError):  # no package "nvidia"
-            continue
-        places = spec.submodule_search_locations if spec is not None else None
-        found += [os.path.join(p, folder) for p in places or () for folder in ("lib", "bin")]
-    return found
+    return library_folders("nvidia.cublas", f"nvidia.cu{cuda}")
 
 
 def candidates(cuda: int) -> list[str]:

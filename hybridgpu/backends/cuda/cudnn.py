@@ -8,7 +8,6 @@ The functions are those for convolutions alone, which both versions have. Nothin
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 from ...base import MXNetError
 from ...settings import use_cudnn
+from .wheels import library_folders
 
 __all__ = ["Binding", "CudnnError", "Descriptor", "Performance", "find"]
 
@@ -182,13 +182,7 @@ def _names(major: int) -> list[str]:
 
 
 def _wheel() -> list[str]:
-    """Folders in which NVIDIA's wheel keeps the library; none without the wheel."""
-    try:
-        spec = importlib.util.find_spec("nvidia.cudnn")
-    except (ImportError, ValueError):  # no package "nvidia"
-        return []
-    places = spec.submodule_search_locations if spec is not None else None
-    return [os.path.join(p, folder) for p in places or () for folder in ("lib", "bin")]
+    return library_folders("nvidia.cudnn")
 
 
 def candidates() -> list[str]:

@@ -25,7 +25,7 @@ from .prologue import Made, apart_in_rows, made, panel_columns, panel_rows, scat
 
 __all__ = ["join_prologues"]
 
-_NEARBY, _NEARBY_GPU = 0, 1 << 20  #: bytes of an array that may be read in any order: no vectors of a host are
+_NEARBY, _NEARBY_GPU = 0, 1 << 20  #: bytes of an array that may be read across its rows (never in vectors of a host)
 _LOAD = 2  #: what loading one more array costs, in operations
 _PARTS = 1.5  #: arithmetic in parts, against loops over all of it that load their constants once
 _SHORT = 64  #: elements of a matrix, of many, that are worth loops of their own

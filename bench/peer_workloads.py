@@ -13,8 +13,10 @@ import numpy as np
 
 EPSILON = 1e-5
 ELEMENTS = 1 << 22  # of rows, together
+DRAWN = 1 << 22  # numbers that are drawn; larger inputs repeat them
+CHECKED = 1 << 22  # elements that are compared with NumPy's: of larger results four parts
 SIZES = {
-    "normalise": (4096,),
+    "normalise": (4096, 1, 10, 98, 977, 9766, 97_656),  # elements: 4 Mi, then 10^3 … 10^8
     "gelu": (4096,),
     "softmax": (1024, 128, 8192, 65_536, 262_144),
     "norm": (1024, 128, 8192, 65_536, 262_144),
@@ -37,7 +39,8 @@ def data(workload, size):
     rng = np.random.RandomState(0)
 
     def draw(*shape):
-        return rng.standard_normal(shape).astype(np.float32)
+        count = int(np.prod(shape))
+        return np.resize(rng.standard_normal(min(count, DRAWN)).astype(np.float32), shape)
 
     def weight(*shape):
         return draw(*shape) * np.float32(np.prod(shape[1:]) ** -0.5)
@@ -93,6 +96,23 @@ def resnet(o, x):
 
 
 FUNCTIONS = {f.__name__: f for f in (normalise, gelu, softmax, norm, lenet, resnet)}
+_BY_ROW = ("normalise", "softmax", "norm")  # whose rows stand for themselves
+_SMALLER = {"lenet": (10,), "resnet": (64, 32, 32)}  # results of one sample that are not of the input's shape
+
+
+def bytes_moved(workload, size):
+    """Bytes of input, parameters and result: what any program has to read and write."""
+    x, parameters = data(workload, size)
+    result = 4 * size * int(np.prod(_SMALLER[workload])) if workload in _SMALLER else x.nbytes
+    return x.nbytes + sum(p.nbytes for p in parameters) + result
+
+
+def parts(count, each):
+    """Slices of ``count`` rows of ``each`` elements, which are enough to compare: all of them, or four parts."""
+    if count * each <= CHECKED:
+        return [slice(0, count)]
+    rows = max(1, CHECKED // 4 // each)
+    return [slice(k * (count - rows) // 3, k * (count - rows) // 3 + rows) for k in range(4)]
 
 
 class Parameters:
@@ -281,9 +301,58 @@ class JaxOperators(ArrayOperators):
         return self.jax.lax.reduce_window(x, low, self.jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
 
 
+class TensorflowOperators(Parameters):
+    """TensorFlow's, on pictures whose channels come last, which is what its convolutions take on a CPU."""
+
+    def __init__(self, workload, parameters, tf):
+        self.tf = tf
+        made = list(parameters)
+        for k, p in enumerate(parameters):
+            if p.ndim == 4:
+                made[k] = p.transpose(2, 3, 1, 0)
+            elif workload == "lenet" and p.ndim == 2:
+                w = p.reshape(len(p), 16, 5, 5).transpose(0, 2, 3, 1).reshape(len(p), -1) if k == 4 else p
+                made[k] = w.T
+        Parameters.__init__(self, [tf.Variable(np.ascontiguousarray(p), trainable=False) for p in made])
+
+    def relu(self, x):
+        return self.tf.nn.relu(x)
+
+    def gelu(self, x):
+        return self.tf.nn.gelu(x, approximate=False)
+
+    def softmax(self, x):
+        return self.tf.nn.softmax(x)
+
+    def layer_norm(self, x, gamma, beta):
+        mean, variance = self.tf.nn.moments(x, [-1], keepdims=True)
+        gamma, beta = self.parameter(gamma), self.parameter(beta)
+        return self.tf.nn.batch_normalization(x, mean, variance, beta, gamma, EPSILON)
+
+    def convolution(self, x, weight, bias, stride=1, pad=0):
+        padding = [[0, 0], [pad, pad], [pad, pad], [0, 0]] if pad else "VALID"
+        y = self.tf.nn.conv2d(x, self.parameter(weight), stride, padding)
+        return y if bias is None else self.tf.nn.bias_add(y, self.parameter(bias))
+
+    def batch_norm(self, x, first):
+        gamma, beta, mean, variance = (self.parameter(first + k) for k in range(4))
+        fused = self.tf.compat.v1.nn.fused_batch_norm
+        return fused(x, gamma, beta, mean, variance, epsilon=EPSILON, is_training=False)[0]
+
+    def pool(self, x):
+        return self.tf.nn.max_pool2d(x, 2, 2, "VALID")
+
+    def flatten(self, x):
+        return self.tf.reshape(x, (x.shape[0], -1))
+
+    def linear(self, x, weight, bias):
+        return self.tf.linalg.matmul(x, self.parameter(weight)) + self.parameter(bias)
+
+
 def exact(workload, size):
-    """The result in float64, by NumPy."""
+    """(slice of the first axis, what the result is there in float64, by NumPy) for the parts that are compared."""
     x, parameters = data(workload, size)
     erf = np.vectorize(math.erf, otypes=[np.float64])
     operators = ArrayOperators([p.astype(np.float64) for p in parameters], np, erf)
-    return FUNCTIONS[workload](operators, x.astype(np.float64))
+    chosen = parts(len(x), x[0].size) if workload in _BY_ROW else [slice(0, len(x))]
+    return [(rows, FUNCTIONS[workload](operators, x[rows].astype(np.float64))) for rows in chosen]

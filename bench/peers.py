@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """hybridgpu beside other libraries, in one run.
 
-    python bench/peers.py [PYTHON ...] [--workload NAME ... | all] [--device cpu|gpu] [--rounds 15] [--quick] [--out FOLDER]
+    python bench/peers.py [PYTHON ...] [--workload NAME ... | all] [--device cpu|gpu] [--rounds 15] [--quick]
+                          [--size N ...] [--limit SECONDS] [--out FOLDER]
 
-Each PYTHON is an interpreter that has some of torch, jax, mxnet, numexpr, numba; the one that runs this
-file has hybridgpu, NumPy and (on a GPU) CuPy, and its own peers if it has any. Every library runs in a
+Each PYTHON is an interpreter that has some of torch, jax, tensorflow, mxnet, numexpr, numba; the one that runs
+this file has hybridgpu, NumPy and (on a GPU) CuPy, and its own peers if it has any. Every library runs in a
 process of its own (bench/peer_worker.py) with one thread; all of them are started first, then take turns,
 a batch of calls at a time, so that a slow phase of the machine meets all. Times are medians over rounds;
 ratios are medians of the ratio to hybridgpu static within a round. On the CPU every result is waited for
 before the next call. On a GPU both are measured: with that wait (latency) and without (throughput).
+The limit is a copy of as many bytes as a program has to read and write. What has used up ``--limit`` takes part
+in no further round of a case. Of arrays beyond 2^26 elements each library's fastest ways alone are measured.
 
-``--out`` writes peers-DATE-PROCESSOR.json and .md there.
+``--out`` writes peers-DATE-PROCESSOR.json and .md there, after every case.
 """
 
 from __future__ import annotations
@@ -37,8 +40,8 @@ import peer_workloads as workloads  # noqa: E402  (of this folder)
 
 SCHEMA = "hybridgpu-peers/1"
 OURS, BASE = "hybridgpu", "hybridgpu static"
-PEERS = ("mxnet", "torch", "jax", "numexpr", "numba")
-SIZES = {"mlp": (1, 16), "chain": (1000, 100_000, 1_000_000), **workloads.SIZES}
+PEERS = ("mxnet", "torch", "jax", "tensorflow", "numexpr", "numba")
+SIZES = {"mlp": (1, 16), "chain": tuple(10**k for k in range(3, 9)), **workloads.SIZES}
 TITLES = {
     "mlp": "Perceptron 512-256-128-2, relu, float32; batch of",
     "chain": "tanh(a*x+b)*sigmoid(x) + 0.5*relu(x-c) - exp(-x*x), float32; elements",
@@ -61,6 +64,8 @@ VARIANTS = (
     # with a pool of one thread every call waits for that thread; with more, JAX runs small ones itself
     ("jax", "jax one thread", {"PJRT_NPROC": "1"}),
 )
+LIMIT = 20.0  #: seconds that one way may take in one case
+COPY = "copy"  #: mode of NumPy and CuPy: the limit
 SEVERAL = 1.1  #: processor time / wall time from which a row is marked
 
 
@@ -170,14 +175,18 @@ class Contender:
         self.name = f"{worker.label} {mode}"
         self.rounds: list[float] = []
         self.cpu: list[float] = []
-        self.calls = 1
+        self.calls, self.warm = 1, 3
+        self.spent = 0.0  #: seconds
 
     def time(self, calls: int, wait: bool) -> dict[str, Any]:
-        return self.worker.ask(do="time", mode=self.mode, calls=calls, wait=wait)
+        answer = self.worker.ask(do="time", mode=self.mode, calls=calls, warm=self.warm, wait=wait)
+        self.spent += answer["us"] * (calls + self.warm) / 1e6
+        self.warm = 3 if answer["us"] < 1e5 else 1 if answer["us"] < 1e6 else 0
+        return answer
 
     def calibrate(self, seconds: float, wait: bool) -> None:
         """Choose a number of calls that takes about ``seconds``."""
-        calls = 1
+        calls, self.warm = 1, 0
         while True:
             took = self.time(calls, wait)["us"] * calls / 1e6
             if took > seconds / 4 or calls >= 1 << 18:
@@ -186,7 +195,9 @@ class Contender:
             calls *= 4
 
 
-def measure(workers: list[Worker], workload: str, size: int, rounds: int, seconds: float, wait: bool) -> dict[str, Any]:
+def measure(
+    workers: list[Worker], workload: str, size: int, rounds: int, seconds: float, wait: bool, limit: float = LIMIT
+) -> dict[str, Any]:
     """One case: every mode of every library that can run it, in turns."""
     contenders: list[Contender] = []
     failed: dict[str, str] = {}
@@ -204,11 +215,16 @@ def measure(workers: list[Worker], workload: str, size: int, rounds: int, second
                 failed[f"{worker.label} {mode}"] = problem
             else:
                 contenders.append(Contender(worker, mode))
-    run_rounds(contenders, failed, rounds, seconds, wait)
+    run_rounds(contenders, failed, rounds, seconds, wait, limit)
     base = next((c for c in contenders if c.name == BASE), None)
+    copy = next((c for c in contenders if c.mode == COPY), None)
+
+    def over(c: Contender, other: Contender | None) -> float | None:
+        """Median over rounds of a ratio; a way whose time was up has fewer rounds."""
+        return median(b / a for a, b in zip(other.rounds, c.rounds)) if other else None
+
     rows = []
     for c in contenders:
-        paired = [b / a for a, b in zip(base.rounds, c.rounds)] if base else []
         rows.append(
             {
                 "name": c.name,
@@ -216,7 +232,8 @@ def measure(workers: list[Worker], workload: str, size: int, rounds: int, second
                 "mode": c.mode,
                 "median_us": median(c.rounds),
                 "min_us": min(c.rounds),
-                "over_hybridgpu": median(paired) if paired else None,
+                "over_hybridgpu": over(c, base),
+                "over_copy": over(c, copy),
                 "calls": c.calls,
                 "rounds": len(c.rounds),
                 "cpu_over_wall": median(c.cpu),
@@ -226,7 +243,9 @@ def measure(workers: list[Worker], workload: str, size: int, rounds: int, second
     return {"workload": workload, "size": size, "kind": kind, "rows": rows, "failed": failed}
 
 
-def run_rounds(contenders: list[Contender], failed: dict[str, str], rounds: int, seconds: float, wait: bool) -> None:
+def run_rounds(
+    contenders: list[Contender], failed: dict[str, str], rounds: int, seconds: float, wait: bool, limit: float
+) -> None:
     """Let the contenders take turns; one that fails is moved from the list to ``failed``."""
 
     def attempt(c: Contender, step: Any) -> None:
@@ -246,7 +265,8 @@ def run_rounds(contenders: list[Contender], failed: dict[str, str], rounds: int,
     for k in range(rounds):
         first = k % max(1, len(contenders))  # nobody is always first
         for c in [*contenders[first:], *contenders[:first]]:
-            attempt(c, lambda c=c: one_round(c))
+            if not c.rounds or c.spent < limit:
+                attempt(c, lambda c=c: one_round(c))
 
 
 def markdown(document: dict[str, Any]) -> str:
@@ -262,9 +282,15 @@ def markdown(document: dict[str, Any]) -> str:
         lines.append("|---|" + "---|" * len(cases))
         names = list(dict.fromkeys(r["name"] for c in cases for r in c["rows"]))
         for name in names:
-            cells = [cell(next((r for r in c["rows"] if r["name"] == name), None)) for c in cases]
+            rows = [next((r for r in c["rows"] if r["name"] == name), None) for c in cases]
+            cells = [cell(row, document["rounds"]) for row in rows]
             label = f"**{name}**" if name.startswith(OURS) else name
+            label = "copy of the same bytes" if any(r and r["mode"] == COPY for r in rows) else label
             lines.append(f"| {label} | " + " | ".join(cells) + " |")
+        for label, summary in SUMMARIES.items():
+            cells = [summary(c) for c in cases]
+            if any(cells):
+                lines.append(f"| *{label}* | " + " | ".join(c or "–" for c in cells) + " |")
         lines.append("")
         problems = {k: v for c in cases for k, v in c["failed"].items() if not v.startswith("NotImplementedError")}
         lines += [f"{name} did not run: {why}" for name, why in problems.items()] + ([""] if problems else [])
@@ -273,10 +299,32 @@ def markdown(document: dict[str, Any]) -> str:
     facts = [document["date"][:10], *gpus, f"{machine['cpu']['model']}, {machine['cpu']['cores']} cores"]
     facts += [f"{k} {v}" for k, v in document["versions"].items()]
     facts += [f"{k}={v}" for k, v in machine["environment"].items()]
+    kept = ""
+    if any(r["rounds"] < document["rounds"] for c in document["cases"] for r in c["rows"]):
+        kept = f"‡ fewer, since it had taken {document.get('limit', LIMIT):g} seconds. "
     lines.append(
-        "One thread each, interleaved; medians of " + f"{document['rounds']} rounds. " + "; ".join(facts) + "."
+        "One thread each, interleaved; medians of " + f"{document['rounds']} rounds. {kept}" + "; ".join(facts) + "."
     )
     return "\n".join(lines) + "\n"
+
+
+def over_limit(case: dict[str, Any]) -> str:
+    """Our time over that of a copy of the same bytes."""
+    row = next((r for r in case["rows"] if r["name"] == BASE), None)
+    ratio = row.get("over_copy") if row else None
+    return "" if ratio is None else f"{ratio:.2f}"
+
+
+def best_other(case: dict[str, Any]) -> str:
+    """The fastest way of another library, and its time over ours; nothing in documents without a copy."""
+    if not over_limit(case):
+        return ""
+    others = [r for r in case["rows"] if not r["name"].startswith(OURS) and r["mode"] != COPY]
+    row = min(others, key=lambda r: r["over_hybridgpu"], default=None)
+    return "" if row is None else f"{row['over_hybridgpu']:.2f} ({row['name']})"
+
+
+SUMMARIES = {"hybridgpu static, times a copy": over_limit, "best of the others, times hybridgpu static": best_other}
 
 
 def grouped(cases: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
@@ -286,13 +334,13 @@ def grouped(cases: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str,
     return found
 
 
-def cell(row: dict[str, Any] | None) -> str:
+def cell(row: dict[str, Any] | None, rounds: int) -> str:
     if row is None:
         return "–"
     us = row["median_us"]
     text = f"{us:,.0f}" if us >= 1000 else f"{us:.0f}" if us >= 100 else f"{us:.3g}"
     ratio = row["over_hybridgpu"]
-    mark = "†" if row["cpu_over_wall"] > SEVERAL else ""
+    mark = ("†" if row["cpu_over_wall"] > SEVERAL else "") + ("‡" if row["rounds"] < rounds else "")
     return text + ("" if ratio is None else f" ({ratio:.2f})") + mark
 
 
@@ -313,8 +361,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("pythons", nargs="*", metavar="PYTHON")
     parser.add_argument("--workload", choices=[*SIZES, "all"], default=["all"], nargs="+")
     parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
+    parser.add_argument("--size", type=int, nargs="+", metavar="N", help="of the workloads' sizes these only")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--quick", action="store_true", help="the smallest size of each, short batches")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds that one way may take in one case")
     parser.add_argument("--out", type=Path, metavar="FOLDER")
     parser.add_argument("--timeout", type=float, default=300, help="seconds that a library may take to compile a case")
     return parser.parse_args()
@@ -330,34 +380,38 @@ def main() -> int:
         say(f"error: hybridgpu does not run here: {missing[OURS]}")
         return 1
     kinds = [True] if options.device == "cpu" else [True, False]
-    cases = []
-    try:
-        for workload in SIZES if "all" in options.workload else options.workload:
-            sizes = SIZES[workload][:1] if options.quick else SIZES[workload]
-            for wait in kinds:
-                for size in sizes:
-                    seconds = 0.005 if options.quick else 0.05
-                    cases.append(measure(workers, workload, size, options.rounds, seconds, wait))
-    finally:
-        for w in workers:
-            w.close()
     versions = {"python": platform.python_version(), "numpy": workers[1].versions["numpy"] if len(workers) > 1 else ""}
     for w in workers:
         versions.update({k: v for k, v in w.versions.items() if k not in ("python", "numpy")})
+    cases: list[dict[str, Any]] = []
     document = {
         "schema": SCHEMA,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "device": options.device,
         "rounds": options.rounds,
+        "limit": options.limit,
         "machine": machine(open_store()),
         "versions": versions,
         "missing": missing,
         "cases": cases,
     }
+    files: list[Path] = []
+    try:
+        for workload in SIZES if "all" in options.workload else options.workload:
+            sizes = SIZES[workload][:1] if options.quick else SIZES[workload]
+            sizes = tuple(n for n in sizes if options.size is None or n in options.size)
+            for wait in kinds:
+                for size in sizes:
+                    seconds = 0.005 if options.quick else 0.05
+                    cases.append(measure(workers, workload, size, options.rounds, seconds, wait, options.limit))
+                    if options.out:  # a run takes long: what there is outlives its end
+                        files = write(document, options.out)
+    finally:
+        for w in workers:
+            w.close()
     print(markdown(document))
-    if options.out:
-        for file in write(document, options.out):
-            say(f"wrote {file}")
+    for file in files:
+        say(f"wrote {file}")
     return 0
 
 

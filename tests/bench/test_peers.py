@@ -16,7 +16,9 @@ import hybridgpu as mx
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
+import peer_worker as worker  # noqa: E402
 import peer_workloads as workloads  # noqa: E402
+import peers  # noqa: E402
 
 SMALL = {"normalise": 3, "gelu": 3, "softmax": 128, "norm": 128, "lenet": 2, "resnet": 1}
 
@@ -27,7 +29,84 @@ def test_a_workload_is_the_same_in_gluon(workload, monkeypatch):
     x, parameters = workloads.data(workload, SMALL[workload])
     operators = workloads.GluonOperators([mx.nd.array(p) for p in parameters], [p.shape for p in parameters], mx.nd)
     got = workloads.FUNCTIONS[workload](operators, mx.nd.array(x)).asnumpy()
-    np.testing.assert_allclose(got, workloads.exact(workload, SMALL[workload]), 1e-4, 1e-4)
+    ((rows, want),) = workloads.exact(workload, SMALL[workload])
+    assert rows == slice(0, len(want))
+    np.testing.assert_allclose(got, want, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("workload", workloads.FUNCTIONS)
+def test_bytes_that_have_to_be_moved(workload, monkeypatch):
+    """Input, parameters and result."""
+    monkeypatch.setattr(workloads, "ELEMENTS", 1 << 12)
+    x, parameters = workloads.data(workload, SMALL[workload])
+    ((_, want),) = workloads.exact(workload, SMALL[workload])
+    assert workloads.bytes_moved(workload, SMALL[workload]) == 4 * (
+        x.size + want.size + sum(p.size for p in parameters)
+    )
+
+
+def test_large_results_are_compared_in_parts(monkeypatch):
+    """From the first row to the last one; each part is what the whole has there."""
+    (whole,) = workloads.exact("normalise", 40)
+    monkeypatch.setattr(workloads, "CHECKED", 1 << 13)
+    parts = workloads.exact("normalise", 40)
+    assert [(rows.start, rows.stop) for rows, _ in parts] == [(0, 2), (12, 14), (25, 27), (38, 40)]
+    for rows, want in parts:
+        np.testing.assert_array_equal(want, whole[1][rows])
+    right = np.float32(whole[1])
+    mode = worker.Mode(lambda x: x, right, None, np.asarray)
+    worker.check(mode, parts)
+    right[39, 5] += 1
+    with pytest.raises(ValueError, match="wrong results"):
+        worker.check(mode, parts)
+
+
+def test_sizes_are_in_decades():
+    assert peers.SIZES["chain"] == tuple(10**k for k in range(3, 9))
+    counts = sorted(1024 * rows for rows in peers.SIZES["normalise"])
+    for wanted in peers.SIZES["chain"]:
+        assert any(abs(n / wanted - 1) < 0.03 for n in counts)
+
+
+def test_of_the_largest_arrays_the_fastest_ways_are_measured(monkeypatch):
+    monkeypatch.setattr(worker, "LARGE", 1000)
+    server = worker.Server("numpy", "cpu")
+    server.hello({})
+    monkeypatch.setattr(server.library, "large", ("copy",))
+    assert server.prepare({"workload": "chain", "size": 999})["modes"] == {"eager": None, "copy": None}
+    modes = server.prepare({"workload": "chain", "size": 1000})["modes"]
+    assert modes.pop("copy") is None and modes["eager"].startswith("NotImplementedError")
+
+
+def row(name: str, us: float, **more):
+    library, _, mode = name.rpartition(" ")
+    made = {"name": name, "library": library, "mode": mode, "median_us": us, "min_us": us, "over_hybridgpu": us / 10}
+    return {**made, "over_copy": us / 4, "calls": 1, "rounds": 5, "cpu_over_wall": 1.0, **more}
+
+
+def test_tables_have_the_limit_and_every_peer():
+    rows = [
+        row("hybridgpu static", 10.0),
+        row("numpy copy", 4.0),
+        row("jax jit", 25.0),
+        row("mxnet static", 90.0, rounds=2),
+    ]
+    case = {"workload": "chain", "size": 1000, "kind": "latency", "rows": rows, "failed": {}}
+    machine = {"cpu": {"model": "a processor", "cores": 1}, "cuda": {"gpus": []}, "environment": {}}
+    document = {"device": "cpu", "rounds": 5, "limit": 7.0, "date": "2100-01-01", "machine": machine, "versions": {}}
+    text = peers.markdown({**document, "cases": [case]})
+    for line in (
+        "| **hybridgpu static** | 10 (1.00) |",
+        "| copy of the same bytes | 4 (0.40) |",
+        "| jax jit | 25 (2.50) |",
+        "| mxnet static | 90 (9.00)‡ |",
+        "| *hybridgpu static, times a copy* | 2.50 |",
+        "| *best of the others, times hybridgpu static* | 2.50 (jax jit) |",
+    ):
+        assert line in text.splitlines(), text
+    assert "‡ fewer, since it had taken 7 seconds." in text
+    before = [{k: v for k, v in r.items() if k != "over_copy"} for r in rows]
+    assert "times a copy" not in peers.markdown({**document, "cases": [{**case, "rows": before}]})
 
 
 def test_every_workload_has_sizes_and_a_title():
@@ -41,7 +120,7 @@ def test_worker(compiler):
     messages = [
         {"do": "hello"},
         {"do": "prepare", "workload": "lenet", "size": 1},
-        {"do": "time", "mode": "static", "calls": 2, "wait": True},
+        {"do": "time", "mode": "static", "calls": 2, "warm": 1, "wait": True},
         {"do": "prepare", "workload": "none", "size": 1},
     ]
     text = "".join(json.dumps(m) + "\n" for m in messages)

@@ -156,6 +156,7 @@ SHOWN = {
     "torch compile": "torch.compile",
     "mxnet static": "MXNet static",
     "mxnet NaiveEngine static": "MXNet static, NaiveEngine",
+    "tensorflow xla": "TensorFlow, XLA",
 }
 
 

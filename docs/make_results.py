@@ -37,7 +37,11 @@ SHOWN = {
     "jax one thread jit": "jax.jit, pool of one thread",
     "mxnet static": "MXNet 1.9.1, static",
     "mxnet NaiveEngine static": "MXNet 1.9.1, static, NaiveEngine",
+    "tensorflow xla": "TensorFlow, XLA",
+    "numpy copy": "copy of the same bytes",
 }
+#: of a workload with many sizes the README has these; of others with more than three the first, which stands for the rest
+IN_README = {"chain": (1000, 100_000, 1_000_000, 100_000_000)}
 #: workload of bench/peers.py -> a case of it in the README, whose size is put in
 HEADS = {
     "mlp": "perceptron, batch of {}",
@@ -78,9 +82,9 @@ def place(document: dict[str, Any]) -> str:
 
 
 def shown(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The cases of README's table: of a workload with many sizes the first one, which stands for the rest."""
-    cases = [c for c in document["cases"] if c["kind"] == "latency"]
-    return [c for c in cases if len(beside.SIZES[c["workload"]]) <= 3 or c["size"] == beside.SIZES[c["workload"]][0]]
+    """The cases of README's table."""
+    sizes = {w: IN_README.get(w, n if len(n) <= 3 else n[:1]) for w, n in beside.SIZES.items()}
+    return [c for c in document["cases"] if c["kind"] == "latency" and c["size"] in sizes[c["workload"]]]
 
 
 def short(document: dict[str, Any]) -> str:
@@ -97,7 +101,7 @@ def short(document: dict[str, Any]) -> str:
         "Made by `python bench/peers.py PYTHON … --out bench/results`: one thread each, all in one run in turns, "
         f"medians of {document['rounds']} rounds; the perceptron has layers of 512-256-128-2, the chain is "
         "`tanh(a*x+b)*sigmoid(x) + 0.5*relu(x-c) - exp(-x*x)`, and [Benchmarks](docs/benchmarks.md#what-is-measured) "
-        f"describes the others; –: not written for that library. {place(document)}.",
+        f"describes the others; –: not written for that library, or not measured at that size. {place(document)}.",
     ]
     return "\n".join(lines)
 

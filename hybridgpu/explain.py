@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
-from .compiler.program import HostStep, KernelInfo, KernelStep, Program
+from .compiler.program import HostStep, KernelStep, Program
 
 __all__ = [
     "Cut",
@@ -21,6 +23,7 @@ __all__ = [
 ]
 
 _NAMED = 4  #: values of a kind that are named
+_NUMBERED = re.compile(r"\b[A-Za-z_]\w*\d\w*")  #: names with numbers in them
 
 
 @dataclass(frozen=True)
@@ -137,17 +140,22 @@ class Explanation:
                 k = program.kernels[step.kernel]
                 theirs = {b for b in step.buffers if program.buffers[b].place == "input" or b in results}
                 needed = sum(program.buffers[b].nbytes for b in theirs)
+                written = step.buffers[len(step.buffers) - step.outputs :]
+                # what takes the place of an argument is read and written
+                needed += sum(program.buffers[b].nbytes for b in written if program.buffers[b].place == "input")
                 moved = step.bytes_read + step.bytes_written
+                operators = list(step.operators or k.operators)
+                choice = k.choice if step.choice is None else step.choice
                 self.kernels.append(
                     KernelReport(
                         k.name,
                         k.kind,
-                        tuple(dict.fromkeys(n or o for o, n, _ in k.operators)),
-                        annotated(k.text, k.operators),
+                        tuple(dict.fromkeys(n or o for o, n, _ in operators)),
+                        annotated(k.text, operators),
                         moved,
                         min(needed, moved),
-                        k.choice,
-                        _direct(k),
+                        choice,
+                        _direct(k.kind, choice),
                     )
                 )
             elif isinstance(step, HostStep):
@@ -161,24 +169,31 @@ class Explanation:
         """All kernel texts, each under its operators."""
         return "\n".join(k.source for k in self.kernels)
 
+    def _made(self) -> str:
+        """What the time was spent on."""
+        if self.program is None:
+            return "prepared"
+        return "found in the cache and loaded" if self.cache_hit else "compiled"
+
     def __str__(self) -> str:
         lines = [
             f"{self.name} on {self.target}{_mode(self.numeric)}: {counted(len(self.kernels), 'kernel')}, "
             f"{counted(len(self.library_calls), 'library call')}, "
-            f"{'cached' if self.cache_hit else 'compiled'} in {self.compile_seconds * 1e3:.1f} ms"
+            f"{self._made()} in {self.compile_seconds * 1e3:.1f} ms"
         ]
         if self.program is None:
             return "\n".join([*lines, "no compiler was found: NumPy runs the graph operator by operator"])
         width = max([len(k.name) for k in self.kernels] + [len(c.name) for c in self.library_calls] + [6])
         lines.append(f"  {'kind':<8} {'kernel':<{width}} {'moved':>10} {'least':>10}  computes")
-        for k in self.kernels:
-            lines.append(
-                f"  {k.kind:<8} {k.name:<{width}} {_bytes(k.bytes_moved):>10} {_bytes(k.bytes_min):>10}  {', '.join(k.operators)}{_noted(k.note)}"
-            )
-        for c in self.library_calls:
-            lines.append(
-                f"  {'library':<8} {c.name:<{width}} {_bytes(c.bytes_moved):>10} {'':>10}  {c.operator}{_noted(c.note)}"
-            )
+        table = [
+            f"  {k.kind:<8} {k.name:<{width}} {_bytes(k.bytes_moved):>10} {_bytes(k.bytes_min):>10}  {', '.join(k.operators)}{_noted(k.note)}"
+            for k in self.kernels
+        ]
+        table += [
+            f"  {'library':<8} {c.name:<{width}} {_bytes(c.bytes_moved):>10} {'':>10}  {c.operator}{_noted(c.note)}"
+            for c in self.library_calls
+        ]
+        lines += [f"{line}{_times(len(list(alike)))}" for line, alike in groupby(table)]
         kept = f"intermediate results take {_bytes(self.arena_bytes)}"
         if self.arena_bytes:
             kept += f" ({_bytes(self.arena_least)} live at once)"
@@ -195,7 +210,7 @@ class Explanation:
             lines += [f"    {line}" for line in _kept(self.kept)]
         if self.cuts:
             lines.append("  not fused:")
-            lines += [f"    {c}" for c in self.cuts]
+            lines += [f"    {line}" for line in _folded(map(str, self.cuts))]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -259,6 +274,22 @@ def _noted(note: str) -> str:
     return f" [{note}]" if note else ""
 
 
+def _times(number: int) -> str:
+    return f"  × {number}" if number > 1 else ""
+
+
+def _folded(lines: Iterable[str]) -> list[str]:
+    """Equal lines as one with their number, and those that differ in the numbers of names (of steps, layers) alone."""
+    alike: dict[str, list[str]] = {}
+    for line in lines:
+        alike.setdefault(_NUMBERED.sub(lambda m: re.sub(r"\d+", "#", m[0]), line), []).append(line)
+    found = []
+    for group in alike.values():
+        named = ", the names with other numbers" if len(set(group)) > 1 else ""
+        found.append(f"{group[0]}{_times(len(group))}{named}")
+    return found
+
+
 def _kept(values: Sequence[KeptValue]) -> list[str]:
     """A line for each reason, with the first few values."""
     lines = []
@@ -270,13 +301,13 @@ def _kept(values: Sequence[KeptValue]) -> list[str]:
     return lines
 
 
-def _direct(kernel: KernelInfo) -> str:
+def _direct(kind: str, choice: dict[str, Any]) -> str:
     """Why a product or convolution is a kernel of our own, where it could be a library's; what it computes as it loads."""
-    notes = [str(kernel.choice[k]) for k in ("why", "prologue") if k in kernel.choice]
-    work, limit = (kernel.choice.get(k) for k in ("multiplications", "direct_up_to"))
-    if kernel.kind == "conv" and limit and "why" not in kernel.choice:
+    notes = [str(choice[k]) for k in ("why", "prologue") if k in choice]
+    work, limit = (choice.get(k) for k in ("multiplications", "direct_up_to"))
+    if kind == "conv" and limit and "why" not in choice:
         notes.insert(0, f"direct kernel: {work:,} multiplications, at most {limit:,}")
-    return "; ".join(notes) if kernel.kind in ("matmul", "conv") else ""
+    return "; ".join(notes) if kind in ("matmul", "conv") else ""
 
 
 def _mode(numeric: str) -> str:

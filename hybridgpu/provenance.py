@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from types import FrameType
 
-__all__ = ["advice", "block_scope", "current_block", "user_frame", "user_line"]
+__all__ = ["advice", "block_scope", "current_block", "mark", "place", "user_frame", "user_line", "user_place"]
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -38,15 +39,19 @@ def current_block() -> str:
     return _blocks.names[-1] if _blocks.names else ""
 
 
+def user_place(frame: FrameType | None, *folders: str) -> FrameType | None:
+    """The innermost frame, from ``frame`` outwards, whose file is neither hybridgpu's nor in one of ``folders``."""
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith((_PACKAGE, "<frozen", *folders)):
+            return frame
+        frame = frame.f_back
+    return None
+
+
 def user_line() -> str:
     """'file.py:12' of the innermost frame outside hybridgpu, or ''."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(_PACKAGE) and not name.startswith("<frozen"):
-            return f"{os.path.basename(name)}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return ""
+    frame = user_place(sys._getframe(1))
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame is not None else ""
 
 
 def user_frame() -> int:
@@ -55,6 +60,19 @@ def user_frame() -> int:
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1  # type: ignore[assignment]
     return level
+
+
+def mark(error: Exception) -> None:
+    """Note in an error of an operator on which line of the user's it was called; :func:`place` tells it."""
+    error.__dict__["_line"] = user_line()
+
+
+def place(error: Exception, block: str) -> None:
+    """End the text of a marked error with the innermost block that it comes from, and the line."""
+    line = error.__dict__.pop("_line", None)
+    if line is not None:
+        where = ", ".join(part for part in (f"block {block}", line) if part)
+        error.args = (f"{error}\n(in {where})",)
 
 
 def advice(text: str) -> str:

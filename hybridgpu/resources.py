@@ -4,10 +4,18 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import re
+import time
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, Protocol
 
-__all__ = ["kernels_folder", "kernels_hash", "sources_hash", "templates_folder"]
+__all__ = ["Notes", "kernels_folder", "kernels_hash", "sources_hash", "templates_folder"]
+
+_SETTLED = 2.0  #: seconds after which a file's time tells of every change: file systems count in steps
+_HASH = re.compile("[0-9a-f]{64}")
 
 
 @lru_cache
@@ -29,28 +37,79 @@ def kernels_folder() -> Path:
     return _folder("kernels")
 
 
-@lru_cache
-def kernels_hash() -> str:
-    """A hash over templates and headers: part of every cache key."""
+class Notes(Protocol):
+    """What remembers between processes (:class:`hybridgpu.store.Store`)."""
+
+    def get_json(self, kind: str, key: str) -> Any: ...
+
+    def put_json(self, kind: str, key: str, value: Any) -> Any: ...
+
+
+_found: dict[str, str] = {}  #: name of a set of files -> its hash
+
+
+def kernels_hash(notes: Notes | None = None) -> str:
+    """A hash over templates and headers: part of every cache key.
+
+    Args:
+        notes: where to look for the hash, and to leave it, so that another process need not read the files again.
+    """
+    if "kernels" not in _found:
+        _found["kernels"] = _hash([(kernels_folder(), ".h"), (templates_folder(), ".j2")], notes)
+    return _found["kernels"]
+
+
+def sources_hash(notes: Notes | None = None) -> str:
+    """A hash over the sources that make programs, of Symbols and of optimizers' operators: part of every program's cache
+    key, so that a changed lowering or pass never meets a program of the old one. ``notes``: as for
+    :func:`kernels_hash`."""
+    if "sources" not in _found:
+        package = Path(__file__).resolve().parent
+        folders = [(package / name, ".py") for name in ("ops", "compiler", "symbol")]
+        runtime = [(package / "runtime" / name, "") for name in ("program.py", "training.py", "updates.py")]
+        own = _hash([*folders, (package / "dtypes.py", ""), *runtime], notes)
+        _found["sources"] = hashlib.sha256(f"{kernels_hash(notes)} {own}".encode()).hexdigest()
+    return _found["sources"]
+
+
+def _hash(places: Sequence[tuple[Path, str]], notes: Notes | None) -> str:
+    """A hash over names and contents of files: (a file, '') or (a folder, the ending of its files at any depth).
+
+    Reading them costs more than all the rest of a call whose program is found on disk. What was read once is noted
+    under the files' names, sizes, times and numbers, as git has it in its index. A file that was changed a moment ago
+    may be changed again without another time: then nothing is noted.
+    """
+    files: list[tuple[str, str, str, float]] = []
+    for place, ending in places:
+        _find(place, ending, files)
+    files.sort()
+    key = hashlib.sha256("\n".join([stamp for _, _, stamp, _ in files]).encode()).hexdigest()
+    known = notes.get_json("hash", key) if notes is not None else None
+    if isinstance(known, str) and _HASH.fullmatch(known):
+        return known
     digest = hashlib.sha256()
-    for folder, pattern in ((kernels_folder(), "*.h"), (templates_folder(), "**/*.j2")):
-        for path in sorted(folder.glob(pattern)):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for name, path, _, _ in files:
+        digest.update(name.encode() + b"\0" + Path(path).read_bytes())
+    if notes is not None and max([changed for _, _, _, changed in files], default=0.0) + _SETTLED < time.time():
+        notes.put_json("hash", key, digest.hexdigest())
     return digest.hexdigest()
 
 
-@lru_cache
-def sources_hash() -> str:
-    """A hash over the sources that turn a Symbol into a program: part of every program's cache key, so that a
-    changed lowering or pass never meets a program of the old one. Reading them costs a few milliseconds, once."""
-    package = Path(__file__).resolve().parent
-    digest = hashlib.sha256(kernels_hash().encode())
-    for path in (
-        *sorted(package.glob("ops/*.py")),
-        *sorted(package.glob("compiler/**/*.py")),
-        *sorted(package.glob("symbol/*.py")),
-        package / "dtypes.py",
-        package / "runtime/training.py",
-    ):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
+def _find(place: Path, ending: str, files: list[tuple[str, str, str, float]]) -> None:
+    """Add (name, path, all that tells one state from another, time of the last change) of the files of a place."""
+    if not ending:
+        files.append((place.name, str(place), *_state(place.name, place.stat())))
+        return
+    folders = [(place.name, str(place))]
+    for name, folder in folders:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(ending):
+                    inside = f"{name}/{entry.name}"
+                    files.append((inside, entry.path, *_state(inside, entry.stat())))
+                elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                    folders.append((f"{name}/{entry.name}", entry.path))
+
+
+def _state(name: str, s: os.stat_result) -> tuple[str, float]:
+    return f"{name} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns} {s.st_ino}", max(s.st_mtime, s.st_ctime)

@@ -8,6 +8,7 @@ HYBRIDGPU_NUMERIC strict or fast: how hybridized graphs round (docs/numbers.md)
 HYBRIDGPU_CUDNN  0 computes convolutions on a GPU without cuDNN
 HYBRIDGPU_CUBLASLT 0 computes matrix products on a GPU without cuBLASLt
 HYBRIDGPU_GRAPH_KERNELS never, auto or always: whether small kernels on a GPU become one (docs/how-it-works.md)
+HYBRIDGPU_FUSED_UPDATES never, auto or always: whether a Trainer compiles its updates (docs/how-it-works.md)
 HYBRIDGPU_VERIFY 1 checks the graph after every pass
 
 What is on or off may be written as 1 or 0, true or false, yes or no, on or off; an empty text is the default.
@@ -25,6 +26,7 @@ __all__ = [
     "debug_level",
     "dump_folder",
     "flag",
+    "fused_updates",
     "graph_kernels",
     "lasting_cache",
     "numeric_mode",
@@ -87,10 +89,24 @@ def graph_kernels() -> str:
     Raises:
         MXNetError: another word.
     """
-    value = os.environ.get("HYBRIDGPU_GRAPH_KERNELS", "").strip() or "auto"
-    if value not in GRAPH_KERNELS:
-        valid = ", ".join(map(repr, sorted(GRAPH_KERNELS)))
-        raise MXNetError(f"Invalid Input: '{value}', valid values are: {{{valid}}}, in HYBRIDGPU_GRAPH_KERNELS")
+    return _choice("HYBRIDGPU_GRAPH_KERNELS", GRAPH_KERNELS)
+
+
+def fused_updates() -> str:
+    """Whether a Trainer compiles its updates: never, auto or always (see gluon/steps.py).
+
+    Raises:
+        MXNetError: another word.
+    """
+    return _choice("HYBRIDGPU_FUSED_UPDATES", ("never", "auto", "always"))
+
+
+def _choice(name: str, choices: tuple[str, ...]) -> str:
+    """The word that a variable of the environment holds, 'auto' if it is not set."""
+    value = os.environ.get(name, "").strip() or "auto"
+    if value not in choices:
+        valid = ", ".join(map(repr, sorted(choices)))
+        raise MXNetError(f"Invalid Input: '{value}', valid values are: {{{valid}}}, in {name}")
     return value
 
 

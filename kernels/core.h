@@ -119,4 +119,33 @@ HG_DEVICE float mod(float a, float b) {
   return b == 0 ? 0.0f : ((r < 0) != (b < 0) ? r + b : r);
 }
 
+// One over a number of elements, which kernels are told as its bits.
+template <typename T>
+struct Share;
+template <>
+struct Share<float> {
+  HG_DEVICE float of(const long long bits) {
+#ifdef HG_CUDA
+    return __int_as_float((int)bits);
+#else
+    const int low = (int)bits;
+    float value;
+    __builtin_memcpy(&value, &low, sizeof value);
+    return value;
+#endif
+  }
+};
+template <>
+struct Share<double> {
+  HG_DEVICE double of(const long long bits) {
+#ifdef HG_CUDA
+    return __longlong_as_double(bits);
+#else
+    double value;
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+#endif
+  }
+};
+
 }  // namespace hg

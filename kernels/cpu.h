@@ -26,6 +26,12 @@ HG_DEVICE Index hidden(Index n) {
   return n;
 }
 
+// What is read soon: a hint, which may point behind the array. NEAR: into the first-level cache.
+template <bool NEAR, typename T>
+HG_DEVICE void ahead(const T* p, const Index n) {
+  for (Index i = 0; i < n; i += 64 / sizeof(T)) __builtin_prefetch(p + i, 0, NEAR ? 3 : 2);
+}
+
 }  // namespace hg
 
 #include "core.h"

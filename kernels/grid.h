@@ -32,6 +32,26 @@ HG_DEVICE void sync_first() {
   }
 }
 
+// Fetch what lies from `p` on into the second-level cache, each line by one thread of the grid.
+HG_DEVICE void prefetch(const void* const p, const long long bytes) {
+  const long long line = 128;
+  for (long long at = (blockIdx.x * (long long)blockDim.x + threadIdx.x) * line; at < bytes; at += gridDim.x * (long long)blockDim.x * line)
+    asm volatile("prefetch.global.L2 [%0];" : : "l"((const unsigned char*)p + at));
+}
+
+// Start copying into shared memory, by the first THREADS threads of the block. Both ends are multiples of 16 bytes.
+template <int THREADS>
+HG_DEVICE void copy_ahead(unsigned char* const to, const void* const from, const int bytes) {
+  const unsigned int place = (unsigned int)__cvta_generic_to_shared(to);
+  if (THREADS < blockDim.x && threadIdx.x >= THREADS) return;
+  for (int at = threadIdx.x * 16; at < bytes; at += THREADS * 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(place + at), "l"((const unsigned char*)from + at) : "memory");
+}
+// What the caller has started has arrived; other threads see it behind a barrier.
+HG_DEVICE void copied() {
+  asm volatile("cp.async.wait_all;" : : : "memory");
+}
+
 // The largest of some sizes.
 constexpr unsigned int largest(unsigned int a) { return a; }
 template <typename... Sizes>

@@ -2,6 +2,8 @@
 // Exponentials and what is made of them. Part of math_cpu.h.
 #pragma once
 
+#include "math_cpu_basic.h"
+
 namespace hg {
 
 // Method: x = n ln2 + r with |r| <= ln2 / 2 (Cody and Waite's two-part ln2), n from the rounding constant;

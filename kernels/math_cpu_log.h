@@ -2,6 +2,8 @@
 // Logarithms, inverse hyperbolic functions, power. Part of math_cpu.h.
 #pragma once
 
+#include "math_cpu_exp.h"
+
 namespace hg {
 
 // Method: x = 2^e m with sqrt(1/2) <= m < sqrt(2); log x = e ln2 + log(1 + f), f = m - 1;

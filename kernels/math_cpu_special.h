@@ -2,23 +2,22 @@
 // Error functions of float. Part of math_cpu.h.
 #pragma once
 
+#include "math_cpu_exp.h"
+
 namespace hg {
 
 #ifndef HG_FAST_MATH
-// 1 - e^-g(a), where g = -log(erfc(a)) = a c + a^2 P(a), c = 2 / sqrt(pi) in two parts: e^-g - 1 as in tanh, so
-// small results keep their relative accuracy and there is no division. Max error 1.81 ulp.
+// N / (N + D), where N = a P(a), and D(a) = N erfc(a) / erf(a) is what is left: it goes to 0, so that the error of
+// either is of no consequence where the result is near 1, which with FMA it never exceeds. Fewer operations, and a
+// shorter chain of them, than by way of an exponential. Max error 3.38 ulp.
 HG_DEVICE float erf(float x) {
-  const float bias = kRound + 127.0f;
-  float a = abs(x), a2 = a * a;
   // fit: erf_f32
-  const float high = 1.1283792f, low = -5.8635383e-08f, c2 = 0.6366195f, c3 = 0.10277688f, c4 = -0.019149981f,
-      c5 = -0.00016548007f, c6 = 0.0016716124f, c7 = -0.00063510885f, c8 = 0.00011821765f, c9 = -9.314326e-06f;
-  float p = poly(a, a2, c2, c3, c4, c5, c6, c7, c8, c9);
-  float g = fma(a, high, fma(p, a2, a * low));
-  float t = fma(g, -kLog2E, bias), n = t - bias;
-  float q = expm1_relative(fma(n, -0.69314718f, -g));
-  float s = from_bits(to_bits(t) << 23);
-  float y = fma(-q, s, 1.0f - s);
+  const float n0 = 0.83833027f, n1 = -0.41280133f, n2 = 0.18022884f, n3 = 0.0022122208f, n4 = 0.0028698333f,
+      n5 = 0.00049464864f, n6 = 0.0012160386f, d0 = 0.74295086f, d1 = -1.2041663f, d2 = 0.8201885f, d3 = -0.3003334f,
+      d4 = 0.062318202f, d5 = -0.0069429716f, d6 = 0.00032426373f;
+  float a = abs(x);
+  float n = horner(a, n0, n1, n2, n3, n4, n5, n6) * a;
+  float y = n / (n + horner(a, d0, d1, d2, d3, d4, d5, d6));
   return copysign(a > 3.93f ? 1.0f : y, x);
 }
 #endif

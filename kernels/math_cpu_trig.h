@@ -2,6 +2,8 @@
 // Circular functions and their inverses. Part of math_cpu.h.
 #pragma once
 
+#include "math_cpu_basic.h"
+
 namespace hg {
 
 // x as a multiple of a right angle: x = (quadrant + g) pi/2 with |g| <= 1/2; returns g pi/2.

@@ -4,7 +4,8 @@
 // K is the length of the sum, N the number of columns; AM and AK are the strides of the left operand
 // along rows and sum, BK and BN those of the right one along sum and columns, in elements. They are
 // template arguments so that what a shape does not need is never compiled. ONE: there is one row.
-// `out(m, n, sum)` receives every element once.
+// `out(m, n, sum)` receives every element once. K is 0 where the length is an argument, `terms`: that of a gradient of a
+// weight is the batch. The order of summation is the same.
 #pragma once
 
 #if defined(__AVX512F__)
@@ -126,6 +127,12 @@ HG_DEVICE constexpr int part_of() {
   return K >= 4 * SIZE ? SIZE : K > 0 ? K : 1;
 }
 
+// The same where the length may be an argument.
+template <int K, int SIZE>
+HG_DEVICE int part_of(const int terms) {
+  return K > 0 ? part_of<K, SIZE>() : terms >= 4 * SIZE ? SIZE : terms;
+}
+
 // The first COUNT lanes, zeros behind them.
 template <int COUNT, typename T>
 HG_DEVICE typename vector_of<T>::type some_lanes(const T* from) {
@@ -242,14 +249,14 @@ HG_DEVICE void matmul_dots(const T* a, const T* b, const Index begin, const Inde
 
 // MR rows and COUNT columns (NV vectors) at once; the right operand is contiguous along the columns.
 template <int MR, int NV, int COUNT, int K, Index AM, Index AK, Index BK, typename T, typename F>
-HG_DEVICE void axpy_block(const T* a, const T* b, const Index m, const Index n, F out) {
+HG_DEVICE void axpy_block(const T* a, const T* b, const Index m, const Index n, const int terms, F out) {
   typedef typename vector_of<T>::type V;
   typedef typename vector_of<T>::loose L;
   const int lanes = vector_of<T>::lanes;
-  const int part = part_of<K, 256>();
+  const int length = K > 0 ? K : terms, part = part_of<K, 256>(terms);
   V sum[MR][NV] = {};
-  for (int from = 0; from < K; from += part) {
-    const int to = K - from < part ? K : from + part;
+  for (int from = 0; from < length; from += part) {
+    const int to = length - from < part ? length : from + part;
     V some[MR][NV] = {};
     for (int k = from; k < to; ++k) {
       V right[NV];
@@ -271,19 +278,20 @@ HG_DEVICE void axpy_block(const T* a, const T* b, const Index m, const Index n, 
 }
 
 template <bool ONE, int NV, int COUNT, int K, Index AM, Index AK, Index BK, typename T, typename F>
-HG_DEVICE void axpy_columns(const T* a, const T* b, const Index begin, const Index end, const Index n, F out) {
+HG_DEVICE void axpy_columns(const T* a, const T* b, const Index begin, const Index end, const Index n, const int terms,
+                            F out) {
   const int MR = ONE ? 1 : 4;
   Index m = begin;
-  for (; m + MR <= end; m += MR) axpy_block<MR, NV, COUNT, K, AM, AK, BK>(a + m * AM, b, m, n, out);
+  for (; m + MR <= end; m += MR) axpy_block<MR, NV, COUNT, K, AM, AK, BK>(a + m * AM, b, m, n, terms, out);
   if constexpr (!ONE)
-    for (; m < end; ++m) axpy_block<1, NV, COUNT, K, AM, AK, BK>(a + m * AM, b, m, n, out);
+    for (; m < end; ++m) axpy_block<1, NV, COUNT, K, AM, AK, BK>(a + m * AM, b, m, n, terms, out);
 }
 
 // COUNT columns of b one behind the other, aligned, zeros behind them.
 template <int NV, int COUNT, int K, Index BK, Index BN, typename T>
-HG_DEVICE void gather_columns(T* to, const T* b) {
-  const int width = NV * vector_of<T>::lanes;
-  for (int k = 0; k < K; ++k) {
+HG_DEVICE void gather_columns(T* to, const T* b, const int terms) {
+  const int width = NV * vector_of<T>::lanes, length = K > 0 ? K : terms;
+  for (int k = 0; k < length; ++k) {
     for (int j = 0; j < COUNT; ++j) to[k * width + j] = b[k * BK + j * BN];
     for (int j = COUNT; j < width; ++j) to[k * width + j] = 0;
   }
@@ -291,12 +299,13 @@ HG_DEVICE void gather_columns(T* to, const T* b) {
 
 // A few columns, element by element.
 template <int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
-HG_DEVICE void strip(const T* a, const T* b, const Index begin, const Index end, const Index n, const int width, F out) {
-  const int most = vector_of<T>::lanes, part = part_of<K, 256>();
+HG_DEVICE void strip(const T* a, const T* b, const Index begin, const Index end, const Index n, const int width,
+                     const int terms, F out) {
+  const int most = vector_of<T>::lanes, length = K > 0 ? K : terms, part = part_of<K, 256>(terms);
   for (Index m = begin; m < end; ++m) {
     T sum[most] = {};
-    for (int from = 0; from < K; from += part) {
-      const int to = K - from < part ? K : from + part;
+    for (int from = 0; from < length; from += part) {
+      const int to = length - from < part ? length : from + part;
       T some[most] = {};
       for (int k = from; k < to; ++k) {
         const T left = a[m * AM + k * AK];
@@ -311,35 +320,42 @@ HG_DEVICE void strip(const T* a, const T* b, const Index begin, const Index end,
 // sum over k of a[m * AM + k * AK] * b[k * BK + n * BN], columns four vectors at a time. A copy of these columns is made
 // beside many rows where they are no whole aligned vectors, or so far apart that they meet in a few sets of the cache.
 template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
-HG_DEVICE void matmul_axpy(const T* a, const T* b, const Index begin, const Index end, F out) {
+HG_DEVICE void matmul_axpy(const T* a, const T* b, const Index begin, const Index end, const int terms, F out) {
   const int NV = 4, lanes = vector_of<T>::lanes, width = NV * lanes, rest = N % width, some = (rest + lanes - 1) / lanes;
-  const bool fits = sizeof(T) * K * width <= HG_LINED_UP;
+  const int most = HG_LINED_UP / (sizeof(T) * width);  // rows of these columns that a copy may have
+  const bool fits = K <= most;
   const bool awkward = BN != 1 || BK % lanes != 0 || BK * sizeof(T) >= 2048;
   Index n = 0;
   if constexpr (fits && awkward && !ONE) {
-    if (end - begin >= 16) {
-      T columns[K * width] __attribute__((aligned(64)));
+    if (end - begin >= 16 && (K > 0 || terms <= most)) {
+      T columns[(K > 0 ? K : most) * width] __attribute__((aligned(64)));
       for (; n + width <= N; n += width) {
-        gather_columns<NV, width, K, BK, BN>(columns, b + n * BN);
-        axpy_columns<ONE, NV, width, K, AM, AK, width>(a, columns, begin, end, n, out);
+        gather_columns<NV, width, K, BK, BN>(columns, b + n * BN, terms);
+        axpy_columns<ONE, NV, width, K, AM, AK, width>(a, columns, begin, end, n, terms, out);
       }
       if constexpr (rest != 0) {
-        gather_columns<some, rest, K, BK, BN>(columns, b + n * BN);
-        axpy_columns<ONE, some, rest, K, AM, AK, some * lanes>(a, columns, begin, end, n, out);
+        gather_columns<some, rest, K, BK, BN>(columns, b + n * BN, terms);
+        axpy_columns<ONE, some, rest, K, AM, AK, some * lanes>(a, columns, begin, end, n, terms, out);
       }
       return;
     }
   }
   if constexpr (BN == 1) {
-    if constexpr (ONE)  // one row alone would wait for the sums of fewer vectors
-      for (; n + 8 * lanes <= N; n += 8 * lanes)
-        axpy_columns<ONE, 8, 8 * lanes, K, AM, AK, BK>(a, b + n, begin, end, n, out);
-    for (; n + width <= N; n += width) axpy_columns<ONE, NV, width, K, AM, AK, BK>(a, b + n, begin, end, n, out);
+    const bool twice = ONE && N >= 2 * width;
+    if constexpr (twice)  // one row alone would wait for the sums of fewer vectors
+      for (; n + 2 * width <= N; n += 2 * width)
+        axpy_columns<ONE, 2 * NV, 2 * width, K, AM, AK, BK>(a, b + n, begin, end, n, terms, out);
+    if constexpr (twice ? N % (2 * width) >= width : N >= width)
+      for (; n + width <= N; n += width) axpy_columns<ONE, NV, width, K, AM, AK, BK>(a, b + n, begin, end, n, terms, out);
     if constexpr (rest >= lanes)
-      for (; n + lanes <= N; n += lanes) axpy_columns<ONE, 1, lanes, K, AM, AK, BK>(a, b + n, begin, end, n, out);
+      for (; n + lanes <= N; n += lanes) axpy_columns<ONE, 1, lanes, K, AM, AK, BK>(a, b + n, begin, end, n, terms, out);
   }
   if constexpr (BN != 1 || N % lanes != 0)
-    for (; n < N; n += lanes) strip<K, AM, AK, BK, BN>(a, b, begin, end, n, N - n < lanes ? (int)(N - n) : lanes, out);
+    for (; n < N; n += lanes) strip<K, AM, AK, BK, BN>(a, b, begin, end, n, N - n < lanes ? (int)(N - n) : lanes, terms, out);
+}
+template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
+HG_DEVICE void matmul_axpy(const T* a, const T* b, const Index begin, const Index end, F out) {
+  matmul_axpy<ONE, N, K, AM, AK, BK, BN>(a, b, begin, end, K, out);
 }
 
 // Types that vectors do not hold: products and sums in C, element by element.

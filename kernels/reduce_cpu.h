@@ -40,6 +40,22 @@ struct Fold {
   }
 };
 
+// The same where the number of elements is an argument.
+template <typename Op, typename S>
+HG_DEVICE S fold_some(S* s, Index n) {
+  if (n <= 16 || n % 16 != 0) {
+    for (Index j = 1; j < n; ++j) s[0] = Op::merge(s[0], s[j]);
+    return s[0];
+  }
+  while (n > 1) {
+    Index half = 1;
+    while (2 * half < n) half *= 2;
+    for (Index j = 0; j < n - half; ++j) s[j] = Op::merge(s[j], s[j + half]);
+    n = half;
+  }
+  return s[0];
+}
+
 // Extremes of floats: as integers of the same order, a chain of single instructions. SIGN is -1 for the least.
 template <typename T, typename I, int N, int SIGN>
 struct FoldOrdered {
@@ -81,6 +97,8 @@ struct Lanes {
   }
   HG_METHOD T result(const Index j) const { return s[j]; }
   HG_METHOD T fold(const Index) { return Fold<Op, T, N>::of(s); }
+  // Of a row of `count` elements, which may be fewer than there are lanes.
+  HG_METHOD T fold(const Index step, const Index count) { return count < N ? fold_some<Op>(s, count) : fold(step); }
 };
 
 // The same for the position of an extreme. A lane starts at the position of its first element, which all others
@@ -121,13 +139,8 @@ struct ArgLanes {
     half<N>();
     return at[0];
   }
+  HG_METHOD long long fold(const P step, const Index) { return fold(step); }
 };
-
-// Rows that are read soon: a hint, which may point behind the array. NEAR: into the first-level cache.
-template <bool NEAR, typename T>
-HG_DEVICE void ahead(const T* p, const Index n) {
-  for (Index i = 0; i < n; i += 64 / sizeof(T)) __builtin_prefetch(p + i, 0, NEAR ? 3 : 2);
-}
 
 // Tiles of short rows. `n` rows of W neighbours become W columns, `step` apart, and back. Compilers vectorise
 // this for two to four columns, of which more are made again and again. What is moved are bits: an integer of

@@ -118,6 +118,20 @@ def test_graphs_are_counted_under_the_names_of_their_blocks(x):
     assert counts("graph") == {}
 
 
+def test_compiled_steps_are_counted(x, monkeypatch, compiler):
+    monkeypatch.setenv("HYBRIDGPU_FUSED_UPDATES", "always")
+    net, _ = blocks()
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd")
+    profiler.start()
+    for _ in range(2):
+        with autograd.record():
+            y = net(x)
+        y.backward()
+        trainer.step(4)
+    profiler.stop()
+    assert counts("graph") == {"left": 2, "_backward_left": 2, "multi_sgd_update of 2 weights": 2}
+
+
 def test_nothing_stays_on_the_path(x):
     net, _ = blocks()
     before = net(x).asnumpy()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ALIGNMENT", "aligned_bytes", "copy", "empty", "lodger"]
+__all__ = ["ALIGNMENT", "aligned_bytes", "copy", "empty", "lodger", "zeros"]
 
 ALIGNMENT = 64  #: bytes: a cache line, and the widest vector
 _SMALL = 256  #: bytes from which it is worth the microsecond
@@ -34,6 +34,20 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     if size < _SMALL:
         return np.empty(shape, dtype)
     return aligned_bytes(size).view(dtype).reshape(shape)
+
+
+def zeros(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """The same, filled with zeros, which a host brings in when they are first touched."""
+    if xp is not np:
+        return xp.zeros(shape, dtype)
+    size = np.dtype(dtype).itemsize
+    for extent in shape:
+        size *= extent
+    if size < _SMALL:
+        return np.zeros(shape, dtype)
+    raw = np.zeros(size + ALIGNMENT, np.uint8)
+    skip = -raw.__array_interface__["data"][0] % ALIGNMENT
+    return raw[skip : skip + size].view(dtype).reshape(shape)
 
 
 def lodger(host: Any, nbytes: int, dtype: Any, shape: tuple[int, ...]) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..locks import Lock
 
-__all__ = ["Watcher", "assign", "is_shared", "owner", "share", "unwatch", "watch", "written"]
+__all__ = ["Watcher", "assign", "is_shared", "owner", "share", "unwatch", "watch", "written", "written_all"]
 
 
 class Watcher(Protocol):
@@ -55,6 +55,13 @@ def written(array: Any) -> None:
             watcher = reference()
             if watcher is not None:
                 watcher.outdated()
+
+
+def written_all(arrays: Sequence[Any]) -> None:
+    """Tell that the memory of each of the arrays was written."""
+    if _watchers:
+        for array in arrays:
+            written(array)
 
 
 def assign(target: Any, value: Any) -> None:

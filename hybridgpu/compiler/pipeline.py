@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from ..settings import verifying
 from .codegen.program import cpu_source
 from .codegen.render import kernel_text
+from .copies import copying_program
 from .ir.graph import Graph, Node
 from .ir.types import TensorType
 from .ir.verify import verify
@@ -17,26 +18,22 @@ from .passes.fuse import FusionPlan, Group, fuse
 from .passes.joins import join_in_steps
 from .passes.materialize import PRODUCTS, base, blas_layout, materialize, strided
 from .passes.memory import lay_out
+from .passes.moments import merge_moments
 from .passes.order import Uses, order
 from .passes.pack import pack_weights
 from .passes.prelude import split_prelude
 from .passes.reuse import LARGE
 from .passes.simplify import simplify
 from .passes.split import split_reductions
+from .passes.updates import updated
 from .passes.window_gradients import write_out_gradients
 from .program import Buffer, HostStep, KernelInfo, KernelStep, Program
 from .schedule.absorb import join_prologues
 from .schedule.axes import normalize
-from .schedule.conv import schedule_conv, wants_conv_kernel
-from .schedule.conv_spread import schedule_conv_spread, wants_spread_kernel
-from .schedule.conv_weights import schedule_conv_weights, wants_weights_kernel, why_unfolded
-from .schedule.foreach import together
 from .schedule.in_place import overwrite
 from .schedule.kernel import Kernel
 from .schedule.map import schedule_map
 from .schedule.matmul import schedule_matmul, wants_kernel
-from .schedule.resident import resident
-from .schedule.rows import schedule_rows
 from .schedule.scalar import scalar_program
 from .target import Target
 
@@ -51,6 +48,7 @@ def compile_graph(
     fixed: frozenset[int] = frozenset(),
     observe: Observer | None = None,
     constant: frozenset[int] = frozenset(),
+    over: Mapping[int, int] | None = None,
 ) -> Program:
     """Compile ``graph`` for ``target``.
 
@@ -61,6 +59,8 @@ def compile_graph(
         observe: called with the name and the result of every stage (dumps, tests).
         constant: positions of inputs among them whose values rarely change: what depends on them alone may become
             the program's prelude.
+        over: number of a result -> position of the input whose memory it is to be written to; results for which that
+            can be done are no outputs of the program, but stand in its ``updates``.
     """
     seen = observe or (lambda stage, value: None)
     checking = verifying()
@@ -82,14 +82,17 @@ def compile_graph(
         seen("02_prelude", folding.prelude)
         seen("02_without_prelude", graph)
     graph = write_out_gradients(graph, target)
-    graph = join_in_steps(split_reductions(graph, target), target)
+    graph = join_in_steps(split_reductions(merge_moments(graph, target), target), target)
     if checking:
         verify(graph)
     graph = join_epilogues(graph, target, lambda node: _wants_kernel(target, node))
     if checking:
         verify(graph)
     ready = materialize(
-        graph, lambda node: _wants_kernel(target, node), lambda node: wants_weights_kernel(target, node)
+        graph,
+        lambda node: _wants_kernel(target, node),
+        lambda node: _wants_planes(target, node),
+        sums_outside=target.name == "cpu",
     )
     if checking:
         verify(ready.graph)
@@ -101,21 +104,38 @@ def compile_graph(
     groups = [g for g in plan.groups if g.library or any(n.size for n in g.at)]
     readers = _readers(plan)
     scheduled = [(g, _schedule(g, _stored(g, wanted, readers), target)) for g in groups]
-    scheduled, said = resident(together(scheduled, target), target)
+    said: list[str] = []
+    if target.name == "cuda":
+        from .schedule.foreach import together
+        from .schedule.resident import resident
+
+        scheduled, said = resident(together(scheduled, target), target)
     seen("05_kernels", [k for _, k in scheduled if k])
-    program = _assemble(graph, ready.graph, ready.types, plan, scheduled, target, fixed)
+    program = _assemble(graph, ready.graph, ready.types, plan, scheduled, target, fixed, over or {})
     program.resident = said
     if folding is not None:
-        program.prelude = compile_graph(folding.prelude, target)
+        program.prelude = copying_program(folding.prelude, target) or compile_graph(folding.prelude, target)
         program.takes, program.kept = list(folding.takes), list(folding.kept)
     seen("06_program", program)
     return program
 
 
+# What few graphs have is imported where it is met: with the rest it would double what the first program waits for.
+
+
 def _wants_kernel(target: Target, node: Node) -> bool:
     if node.prim.name == "conv":
-        return any(wants(target, node) for wants in (wants_weights_kernel, wants_spread_kernel, wants_conv_kernel))
+        from .schedule.conv import wants_conv_kernel
+        from .schedule.conv_spread import wants_spread_kernel
+
+        return _wants_planes(target, node) or wants_spread_kernel(target, node) or wants_conv_kernel(target, node)
     return wants_kernel(target, node)
+
+
+def _wants_planes(target: Target, conv: Node) -> bool:
+    from .schedule.conv_weights import wants_weights_kernel
+
+    return wants_weights_kernel(target, conv)
 
 
 def _schedule(group: Group, stored: list[Node], target: Target) -> Kernel | None:
@@ -125,7 +145,11 @@ def _schedule(group: Group, stored: list[Node], target: Target) -> Kernel | None
     program = scalar_program(group, stored)
     members = sorted(group.members, key=lambda n: n.index)
     if group.contract is not None and group.contract.prim.name == "conv":
-        if wants_weights_kernel(target, group.contract):
+        from .schedule.conv import schedule_conv
+        from .schedule.conv_spread import schedule_conv_spread, wants_spread_kernel
+        from .schedule.conv_weights import schedule_conv_weights
+
+        if _wants_planes(target, group.contract):
             return schedule_conv_weights(program, group.contract, target, members)
         if wants_spread_kernel(target, group.contract):
             return schedule_conv_spread(program, group.contract, target, members)
@@ -134,6 +158,8 @@ def _schedule(group: Group, stored: list[Node], target: Target) -> Kernel | None
         return schedule_matmul(program, group.contract, target, members, group.prologues)
     normalize(program)
     if program.reductions:
+        from .schedule.rows import schedule_rows
+
         return schedule_rows(program, target, members)
     return schedule_map(program, target, members)
 
@@ -165,6 +191,7 @@ def _assemble(
     scheduled: list[tuple[Group, Kernel | None]],
     target: Target,
     fixed: frozenset[int],
+    over: Mapping[int, int],
 ) -> Program:
     buffers: list[Buffer] = []
     where: dict[Node, int] = {}
@@ -175,8 +202,6 @@ def _assemble(
 
     for k, node in enumerate(graph.inputs):
         declare(node, "input", k)
-    for k, node in enumerate(graph.outputs):
-        declare(node, "output", k)
     kernels: list[KernelInfo] = []
     by_name: dict[str, int] = {}
     steps: list[KernelStep | HostStep] = []
@@ -185,19 +210,26 @@ def _assemble(
     ]
     steps_in_order = order(uses, frozenset((*graph.inputs, *graph.outputs)))
     scheduled, uses = [scheduled[k] for k in steps_in_order], [uses[k] for k in steps_in_order]
-    memory = lay_out(graph.inputs, graph.outputs, uses, LARGE if target.name == "cpu" else None)
-    for (group, kernel), use, over in zip(scheduled, uses, memory.in_place, strict=True):
+    updates = updated(graph, uses, over)
+    results = [k for k, n in enumerate(graph.outputs) if n not in updates]
+    for k, number in enumerate(results):
+        declare(graph.outputs[number], "output", k)
+    where.update({n: where[argument] for n, argument in updates.items()})
+    remaining = [graph.outputs[k] for k in results]
+    memory = lay_out((*graph.inputs, *updates), remaining, uses, LARGE if target.name == "cpu" else None)
+    for (group, kernel), use, pairs in zip(scheduled, uses, memory.in_place, strict=True):
         for node in use.outputs:
             if node not in where:
                 declare(node, *memory.places[node])
         if kernel is None:
             steps.append(_host_step(group, where, target))
             continue
-        overwrite(kernel, over)
+        pairs = [*pairs, *((updates[y], y) for y in use.outputs if updates.get(y) in use.inputs)]
+        overwrite(kernel, pairs)
         name, text = kernel_text(kernel, target.numeric)
+        operators = list(dict.fromkeys(_origin(m) for m in kernel.members))
         if name not in by_name:
             by_name[name] = len(kernels)
-            operators = list(dict.fromkeys(_origin(m) for m in kernel.members))
             launch = asdict(kernel.launch) if kernel.launch else None
             kernels.append(
                 KernelInfo(name, kernel.kind, text, kernel.headers, launch, operators, kernel.choice, target.numeric)
@@ -207,14 +239,18 @@ def _assemble(
         if waits:
             bound = (*bound, _barrier(buffers))
         traffic = kernel.bytes_read, kernel.bytes_written
-        shared = tuple((where[x], where[y]) for x, y in over)
-        steps.append(KernelStep(by_name[name], bound, kernel.extents, len(use.outputs) + waits, *traffic, shared))
+        shared = tuple((where[x], where[y]) for x, y in pairs)
+        written = len(use.outputs) + waits
+        first = kernels[by_name[name]]
+        other = () if operators == first.operators else tuple(operators)
+        choice = None if kernel.choice == first.choice else kernel.choice
+        steps.append(KernelStep(by_name[name], bound, kernel.arguments, written, *traffic, shared, other, choice))
     program = Program(
         name=source.name,
         target=target.name,
         inputs=[(n.shape, n.dtype.short) for n in graph.inputs],
-        outputs=[(t.shape, t.dtype.short) for t in types],
-        output_buffers=[where[n] for n in graph.outputs],
+        outputs=[(types[k].shape, types[k].dtype.short) for k in results],
+        output_buffers=[where[n] for n in remaining],
         buffers=buffers,
         kernels=kernels,
         steps=steps,
@@ -224,6 +260,7 @@ def _assemble(
         graph=str(source),
         fixed=sorted(fixed),
         numeric=target.numeric,
+        updates=[(k, where[updates[n]]) for k, n in enumerate(graph.outputs) if n in updates],
     )
     if target.name == "cpu":
         cpu_source(program)
@@ -262,6 +299,15 @@ def _library_nodes(group: Group) -> tuple[list[Node], list[Node]]:
     return [node for node, _, _ in _library_operands(group.library)], [group.library]
 
 
+def _why_unfolded(target: Target, node: Node) -> str:
+    """Why a library computes what a kernel could, '' if none could."""
+    if node.prim.name != "conv":
+        return ""
+    from .schedule.conv_weights import why_unfolded
+
+    return why_unfolded(target, node)
+
+
 def _host_step(group: Group, where: dict[Node, int], target: Target) -> HostStep:
     node = group.library
     assert node is not None
@@ -277,5 +323,5 @@ def _host_step(group: Group, where: dict[Node, int], target: Target) -> HostStep
         output=where[node],
         operator=_origin(node),
         body=None if body is None else compile_graph(body, target),
-        note=why_unfolded(target, node),
+        note=_why_unfolded(target, node),
     )

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-__all__ = ["Buffer", "HostStep", "KernelInfo", "KernelStep", "Program"]
+__all__ = ["END_OF_UNIT", "Buffer", "HostStep", "KernelInfo", "KernelStep", "Program"]
 
 _MOST = 512  #: pointers that an entry takes one by one; foreign calls have a limit
+END_OF_UNIT = "\f\n"  #: between translation units; a blank of C++, so that the whole text is a unit as well
 VERSION = 1  #: of the stored form; part of every cache key
 
 
@@ -60,6 +61,8 @@ class KernelStep:
     bytes_read: int
     bytes_written: int
     in_place: tuple[tuple[int, int], ...] = ()  #: (operand, result) buffers that share memory
+    operators: tuple[tuple[str, str, str], ...] = ()  #: what it computes, if not what the kernel's first start does
+    choice: dict[str, Any] | None = None  #: its own, if it is not that of the kernel's first start
 
 
 @dataclass
@@ -100,6 +103,7 @@ class Program:
         takes: positions of the prelude's inputs.
         resident: CUDA: which kernels became one and which did not, and why, in words.
         kept: for each of the further inputs what computes it, why that is not done at every call, and its bytes.
+        updates: (number of the result, position of the input) of what is written over inputs: no outputs of the program.
     """
 
     name: str
@@ -123,6 +127,7 @@ class Program:
     takes: list[int] = field(default_factory=list)
     kept: list[tuple[str, str, int]] = field(default_factory=list)
     resident: list[str] = field(default_factory=list)
+    updates: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def kept_bytes(self) -> int:
@@ -145,7 +150,8 @@ class Program:
         """Bytes of all arguments and results, of which slices and gathers read less: what any program must move."""
         used = {b for s in self.steps for b in (s.buffers if isinstance(s, KernelStep) else s.inputs)}
         read = sum(b.nbytes for i, b in enumerate(self.buffers) if b.place == "input" and i in used)
-        return min(read + sum(self.buffers[b].nbytes for b in self.output_buffers), self.bytes_moved)
+        updated = sum(self.buffers[b].nbytes for _, b in self.updates)
+        return min(read + updated + sum(self.buffers[b].nbytes for b in self.output_buffers), self.bytes_moved)
 
     @property
     def overwritten(self) -> int:
@@ -201,6 +207,7 @@ class Program:
                 "cuts": _tuples_in(data["cuts"]),
                 "prelude": None if data["prelude"] is None else cls.from_json(data["prelude"]),
                 "kept": _tuples_in(data["kept"]),
+                "updates": _tuples_in(data["updates"]),
             }
         )
 

@@ -29,6 +29,7 @@ class Target:
         thread_items: CUDA: most elements of a row that a thread keeps in registers.
         part_elements: CUDA: fewest elements of a part of a row whose parts are reduced on their own.
         cluster_blocks: CUDA: most blocks that may read each other's shared memory, 1 where there are no clusters.
+        async_copies: CUDA: threads may copy into shared memory without waiting for it.
         library_epilogues: a library's products may add a row to every row of the result, at no cost.
         resident: CUDA: whether small kernels become steps of one, which needs cooperative launches: one of
             settings.GRAPH_KERNELS.
@@ -52,6 +53,7 @@ class Target:
     thread_items: int = 32
     part_elements: int = 4096
     cluster_blocks: int = 1
+    async_copies: bool = False
     library_epilogues: bool = False
     resident: str = "never"
     panels: bool = False
@@ -80,6 +82,7 @@ _CUDA = {
 }
 _CLUSTERS = range(90, 120)  #: compute capabilities with clusters …
 _PORTABLE = 8  #: … of so many blocks on every device
+_COPIES = 80  #: the first compute capability that copies asynchronously
 
 
 def cuda_target(arch: str, multiprocessors: int) -> Target:
@@ -96,6 +99,7 @@ def cuda_target(arch: str, multiprocessors: int) -> Target:
         shared_bytes=block * _KIB,
         shared_total=total * _KIB,
         cluster_blocks=_PORTABLE if capability in _CLUSTERS else 1,
+        async_copies=capability >= _COPIES,
     )
 
 

@@ -9,11 +9,12 @@ from typing import Any
 from .. import ndarray as nd_module
 from .. import symbol as sym_module
 from ..base import MXNetError
-from ..dtypes import dtype_of
+from ..dtypes import dtype_of, f32
 from ..locks import Lock
 from ..ndarray import NDArray
 from ..ndarray import save as save_arrays
-from ..provenance import block_scope, user_frame
+from ..ops.refusal import about_types
+from ..provenance import block_scope, place, user_frame
 from ..runtime.cached_op import CachedOp
 from ..runtime.flags import FLAGS, check_flags, manner_of
 from ..settings import numeric_mode
@@ -169,7 +170,11 @@ class HybridBlock(Block):
         except DeferredInitializationError:
             self._complete(self.params, (x, *args))
             params = {key: p.data(ctx) for key, p in self._reg_params.items()}
-        return self.hybrid_forward(nd_module, x, *args, **params)
+        try:
+            return self.hybrid_forward(nd_module, x, *args, **params)
+        except MXNetError as e:
+            place(e, self.name)
+            raise
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """What the block computes, with ``F`` the module ``nd`` or ``sym``; to be overridden."""
@@ -212,8 +217,11 @@ class HybridBlock(Block):
         data = [i.name for i in inputs]
         missing = [n for n in names if n not in params and n not in data]
         if missing:
-            raise RuntimeError(
-                f"the graph of {self.name} has inputs that are neither arguments nor parameters: {sorted(missing)}"
+            raise AssertionError(
+                f"Unknown input to HybridBlock: {sorted(missing)[0]}\n"
+                "An operator of F makes no parameters: use a layer of gluon.nn, or make them in __init__, "
+                "self.weight = self.params.get('weight', ...), and name them as arguments of hybrid_forward. "
+                f"(block {self.name})"
             )
         self._cached_op = CachedOp(out, data, params, self.name, *manner_of(self._flags))  # type: ignore[arg-type]
 
@@ -293,7 +301,14 @@ class HybridBlock(Block):
         shapes = {i.name: x.shape for i, x in zip(inputs, flat, strict=True)}
         dtypes = {i.name: dtype_of(x.dtype) for i, x in zip(inputs, flat, strict=True)}
         inference = Inference(out, shapes, dtypes)  # type: ignore[arg-type]
-        inference.run()
+        try:
+            inference.run()
+        except MXNetError as e:
+            if not about_types(e):
+                raise
+            # shapes follow all the same; the call itself says what is wrong with the types
+            inference = Inference(out, shapes, dict.fromkeys(out.list_inputs(), f32))  # type: ignore[arg-type]
+            inference.run()
         return inference, dict(self.collect_params().items())
 
     def infer_shape(self, *args: Any) -> None:
@@ -421,6 +436,7 @@ def _kind(args: Any) -> type:
     if not found:
         raise ValueError(
             "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"
+            "Make arrays of numbers, lists and NumPy's arrays: nd.array(x)."
         )
     return found.pop()
 

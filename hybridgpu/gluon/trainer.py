@@ -13,6 +13,7 @@ from .. import optimizer as opt
 from ..context import Context
 from ..optimizer.updater import load_states
 from .parameter import Parameter, ParameterDict
+from .steps import StepExplanation, Steps
 
 __all__ = ["Trainer"]
 
@@ -88,6 +89,7 @@ class Trainer:
         else:
             self._optimizer = opt.create(optimizer, param_dict=by_index, **arguments)
         self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts]
+        self._steps = [Steps(self._params, k) for k in range(len(self._contexts))]
 
     # -- the store
 
@@ -236,7 +238,20 @@ class Trainer:
                 out = p.list_data() if self._store_updates else None
                 self._kvstore.pushpull(i, p.list_grad(), out=out, priority=-i)
 
+    def explain(self) -> StepExplanation:
+        """How steps are made: the kernels of their programs, or why they run operator by operator."""
+        if self._store_updates:
+            return StepExplanation([], ["the key-value store makes them"])
+        parts = [steps.explain() for steps in self._steps]
+        reasons = dict.fromkeys(reason for part in parts for reason in part.reasons)
+        return StepExplanation([p for part in parts for p in part.programs], list(reasons))
+
     def _update(self, ignore_stale_grad: bool = False) -> None:
+        steps_of = list(zip(self._steps, self._updaters, strict=True))
+        if not self._store_updates and all(s.fits(u) for s, u in steps_of):
+            for s, _ in steps_of:
+                s.repeat()
+            return
         learned = [(i, p) for i, p in enumerate(self._params) if p.grad_req != "null"]
         if not ignore_stale_grad:  # before anything is changed, so that the step can be made again
             for _, p in learned:
@@ -249,9 +264,9 @@ class Trainer:
                 if d._fresh_grad:
                     step.append((i, g, d))
                     d._fresh_grad = False
-        for updater, step in zip(self._updaters, steps, strict=True):
+        for (make, updater), step in zip(steps_of, steps, strict=True):
             if step:
-                updater(*(list(column) for column in zip(*step, strict=True)))
+                make(updater, step)
 
     # -- files
 

@@ -7,8 +7,7 @@ list of array calls that its lowering makes. A lowering of one primitive is one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from .. import recording
@@ -19,9 +18,13 @@ from ..compiler.ir.graph import RANDOM_STATE, Graph, Provenance
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from ..context import Context, current_context
+from ..misplaced import in_array_code
 from ..ops.functions import Bound
 from ..ops.params import Values
 from ..ops.record import Operator, shape_text
+from ..ops.refusal import add_details
+from ..provenance import mark
+from ..util import is_np_shape
 from .array import NDArray, refuse_in_place, wrap
 from .tape import Function, FunctionCall, Pullback, blend, tracked
 
@@ -34,7 +37,7 @@ _LIMIT = 8192  # plans kept; beyond it all are dropped and made again
 
 def operator_graph(op: Operator, values: Values, types: Sequence[TensorType], training: bool) -> tuple[Graph, bool]:
     """The lowering of one operator call, and whether it draws random numbers."""
-    key = (op, values.key, tuple(types), training)
+    key = (op, values.key, tuple(types), training, is_np_shape())
     found = _graphs.get(key)
     if found is None:
         b = builder(training)
@@ -55,11 +58,13 @@ def apply_function(op: Operator, spelled: str, call: Bound) -> Any:
     if op.variadic:
         for x in inputs:
             if not isinstance(x, NDArray):
-                raise AssertionError(f"Positional arguments must have NDArray type, but got {x}")
+                raise AssertionError(
+                    f"Positional arguments must have NDArray type, but got {x}{in_array_code(x, spelled)}"
+                )
     else:
         for n, x in zip(op.inputs, inputs, strict=True):
             if x is not None and not isinstance(x, NDArray):
-                raise AssertionError(f"Argument {n} must have NDArray type, but got {x}")
+                raise AssertionError(f"Argument {n} must have NDArray type, but got {x}{in_array_code(x, spelled)}")
         inputs = [x for x in inputs if x is not None]
     values = op.parse(call.attributes)
     if not op.variadic or op.count_param:
@@ -109,7 +114,7 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
         function = seed = None
     else:
         training = recording.state.training
-        key = (op, values.key, training, *[x._type.tensor for x in inputs])
+        key = (op, values.key, training, is_np_shape(), *[x._type.tensor for x in inputs])
         function = _functions.get(key)
         if function is None:
             if len(_functions) >= _LIMIT:
@@ -155,16 +160,21 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
     return written
 
 
-@contextmanager
-def _named(op: Operator, values: Values, inputs: Sequence[NDArray]) -> Iterator[None]:
+class _named:
     """Errors inside end with the operator and its arguments, which MXNet's words leave out."""
-    try:
-        yield
-    except MXNetError as e:
-        names = op.input_names(values, len(inputs))
-        arguments = (f"{n}: {x.dtype.__name__}{shape_text(x.shape)}" for n, x in zip(names, inputs, strict=False))
-        e.args = (f"{e}\nin operator {op.name}({', '.join(arguments)})",)
-        raise
+
+    def __init__(self, op: Operator, values: Values, inputs: Sequence[NDArray]) -> None:
+        self._op, self._values, self._inputs = op, values, inputs
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, MXNetError):
+            names = self._op.input_names(self._values, len(self._inputs))
+            types = [x._type.tensor for x in self._inputs]
+            error.args = (f"{error}{add_details(error, self._op, self._values, names, types)}",)
+            mark(error)
 
 
 def run_eagerly(op: Operator, xp: Any, values: Values, arrays: Sequence[Any]) -> list[Any]:

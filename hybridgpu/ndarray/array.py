@@ -21,6 +21,7 @@ from ..base import numeric_types
 from ..compiler.ir.types import TensorType, tensor_type
 from ..context import Context, current_context
 from ..dtypes import DType, dtype_of
+from ..misplaced import in_array_code, in_graph
 from ..ops.record import OPERATORS
 from .dlpack import exported
 
@@ -91,7 +92,9 @@ def _binary(operator: str, scalar: str, reverse_scalar: str | None = None, refle
         if isinstance(other, numeric_types):
             op = OPERATORS[reverse_scalar if reflected and reverse_scalar else scalar]
             return apply(op, (self,), op.parse({"scalar": float(other)}))
-        raise TypeError(f"type {type(other)} not supported")
+        # an array on the left of a Symbol is what is out of place
+        instead = in_graph(self) if hasattr(other, "list_arguments") else in_array_code(other)
+        raise TypeError(f"type {type(other)} not supported{instead}")
 
     return method
 
@@ -118,7 +121,7 @@ def _in_place(operator: str, scalar: str, symbol: str) -> Any:
             op = OPERATORS[scalar]
             apply(op, (self,), op.parse({"scalar": float(other)}), out=self)
         else:
-            raise TypeError(f"type {type(other)} not supported")
+            raise TypeError(f"type {type(other)} not supported{in_array_code(other)}")
         return self
 
     method.__doc__ = f"``self {symbol} other`` in the array's own memory."

@@ -14,6 +14,7 @@ from ..backends.writes import share
 from ..base import numeric_types
 from ..context import Context, current_context
 from ..dtypes import bf16, dtype_of, holds_numbers
+from ..misplaced import in_array_code
 from ..ops import OPERATORS
 from .apply import apply
 from .array import NDArray, wrap
@@ -271,7 +272,7 @@ def _arithmetic(name: str, operator: str, left_scalar: str, right_scalar: str, p
             op = OPERATORS[left_scalar]
             return apply(op, (rhs,), op.parse({"scalar": float(lhs)}))
         other = rhs if isinstance(lhs, NDArray) else lhs
-        raise TypeError(f"type {type(other)} not supported")
+        raise TypeError(f"type {type(other)} not supported{in_array_code(other, name)}")
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{OPERATORS[operator].doc} Arrays or numbers."

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from ..backends.devices import device_of
+from ..backends.memory import zeros
 from ..context import Context
 from .array import NDArray, wrap
 
@@ -34,4 +35,4 @@ def zeros_on(ctx: Context, shape: tuple[int, ...], dtype: Any) -> NDArray:
     """An array of zeros; ``dtype`` is NumPy's."""
     device = device_of(ctx)
     with device.current():
-        return wrap(device.xp.zeros(shape, dtype), ctx)
+        return wrap(zeros(device.xp, shape, dtype), ctx)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..misplaced import in_array_code
 from ..namespaces import Namespace
 from ..ops import OPERATORS
 from ..ops.samplers import make_samplers
@@ -23,7 +24,7 @@ def _call(name: str, inputs: list[Any], attributes: dict[str, Any], rest: dict[s
     op = OPERATORS[name]
     for n, x in zip(op.inputs, inputs, strict=True):
         if not isinstance(x, NDArray):
-            raise AssertionError(f"Argument {n} must have NDArray type, but got {x}")
+            raise AssertionError(f"Argument {n} must have NDArray type, but got {x}{in_array_code(x)}")
     if not inputs and isinstance(out, NDArray):
         attributes.setdefault("dtype", out.dtype)
     elif not inputs:

@@ -79,6 +79,14 @@ class Node:
         """Cotangents of the wanted inputs (None where zero), for those of the results (None where zero)."""
         raise NotImplementedError
 
+    def sweep(self, retain: bool) -> bool:
+        """Write the gradients of this call's first result into the buffers of all variables, in a way of its own.
+
+        Returns:
+            False if there is none: then nothing was done.
+        """
+        return False
+
     def release(self) -> None:
         """Forget what the backward pass needs."""
         self.released = True
@@ -322,6 +330,10 @@ def backward(
     infos = [h._autograd for h in heads]
     if any(i is None for i in infos):
         raise MXNetError(f"Check failed: !AGInfo::IsNone(*i): {NOT_RECORDED}")
+    if len(infos) == 1 and variables is None and not create_graph and head_grads[0] is None:
+        node = infos[0].node
+        if node is not None and node.sweep(retain_graph):
+            return []
     order = recorded(infos)
     if any(n.released for n in order):
         raise MXNetError(f"Check failed: {NOT_RECORDED}")

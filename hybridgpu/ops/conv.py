@@ -12,6 +12,7 @@ from ..compiler.ir import Builder, Node
 from .linear import need_float
 from .params import Bool, Enum, Int, Param, Shape, Values
 from .record import operator, sample, shape_text, tuple_text
+from .refusal import refusal
 
 __all__ = ["LAYOUTS", "channels_first", "channels_last", "last", "steps_of", "windowed"]
 
@@ -84,6 +85,17 @@ def _inputs(p: Values) -> list[str]:
     return ["data", "weight"] if p.no_bias else ["data", "weight", "bias"]
 
 
+def _check_axes(p: Values, axes: int) -> None:
+    """Refuse data of another number of axes than the window asks for."""
+    n = len(p.kernel)
+    if n in _AXES and axes != n + 2:
+        batch = ": one picture needs an axis for the batch, x.expand_dims(0)" if axes == n + 1 else ""
+        raise refusal(
+            f"Check failed: dshp.ndim() == {n + 2}U ({axes} vs. {n + 2}) : Input data should be {_AXES[n]}",
+            f"The data has {axes} axes{batch}.",
+        )
+
+
 def _check_data(p: Values, data: Node, what: str) -> tuple[int, ...]:
     """The data's shape with channels first."""
     need_float(data)
@@ -92,10 +104,7 @@ def _check_data(p: Values, data: Node, what: str) -> tuple[int, ...]:
         raise MXNetError(f"Check failed: param_.kernel.ndim() == 3U ({n} vs. 3) : {n}D {what} not supported")
     if p.layout is not None and len(p.layout) != data.ndim and data.ndim == n + 2:
         raise MXNetError(f"Invalid layout for {data.ndim}d shape: {p.layout}")
-    if data.ndim != n + 2:
-        raise MXNetError(
-            f"Check failed: dshp.ndim() == {n + 2}U ({data.ndim} vs. {n + 2}) : Input data should be {_AXES[n]}"
-        )
+    _check_axes(p, data.ndim)
     if min(p.kernel) < 1:
         raise MXNetError(
             f"Check failed: param_.kernel.Size() > 0U (0 vs. 0) : incorrect kernel size: {shape_text(p.kernel)}"
@@ -134,6 +143,8 @@ def _conv_weight(p: Values, channels: int) -> tuple[int, ...]:
 def _conv_shapes(p: Values, shapes: list[Any]) -> list[Any]:
     data = shapes[0]
     weight = shapes[1]
+    if data is not None:
+        _check_axes(p, len(data))
     if data is not None and len(data) == len(p.kernel) + 2:
         weight = _conv_weight(p, _to_first(data, p.layout)[1])
     return [data, weight, (p.num_filter,)][: len(shapes)]
@@ -224,6 +235,8 @@ def _deconv_weight(p: Values, channels: int) -> tuple[int, ...]:
 
 def _deconv_shapes(p: Values, shapes: list[Any]) -> list[Any]:
     data, weight = shapes[0], shapes[1]
+    if data is not None:
+        _check_axes(p, len(data))
     if data is not None and len(data) == len(p.kernel) + 2:
         weight = _deconv_weight(p, _to_first(data, p.layout)[1])
     return [data, weight, (p.num_filter,)][: len(shapes)]

@@ -10,6 +10,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from .params import Bool, Enum, Int, Param, Values
 from .record import operator, sample, shape_text, tuple_text
+from .refusal import refusal
 
 _STYPE = Enum(None, "kept for compatibility", choices=("csr", "default", "row_sparse"))
 _TRANSPOSE: dict[str, Param] = {
@@ -22,7 +23,11 @@ _TRANSPOSE: dict[str, Param] = {
 def need_float(x: Node) -> None:
     """Raise MXNet's error for integer operands of a network operator."""
     if not x.dtype.is_float:
-        raise MXNetError(f"This operation only support floating point types, not {x.dtype.name}")
+        raise refusal(
+            f"This operation only support floating point types, not {x.dtype.name}",
+            f"Cast {x.dtype.name} data first: x.astype('float32').",
+            types=True,
+        )
 
 
 @operator(

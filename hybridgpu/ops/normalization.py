@@ -16,11 +16,13 @@ import numpy as np
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
+from ..compiler.ir.share import share as share_of
 from ..compiler.primitives.gradient import gradient_rule
 from ..dtypes import DType, f32
 from .linear import need_float
 from .params import Bool, Double, Enum, Float, Int, Param, Text, Values
 from .record import Write, operator, sample, shape_text
+from .refusal import differing_types
 from .shape import axis_of
 
 __all__ = ["standardize"]
@@ -275,9 +277,11 @@ def _batch_norm(
     for name, vector in zip(("gamma", "beta", "mean", "var"), inputs[1:], strict=True):
         wanted = _statistics_type(data.dtype)
         if vector.dtype is not wanted:
-            raise MXNetError(
+            raise differing_types(
                 "Check failed: (*in_type)[i] == dtype_param: This layer requires uniform type. "
-                f"Expected '{wanted.name}' v.s. given '{vector.dtype.name}' at '{name}'"
+                f"Expected '{wanted.name}' v.s. given '{vector.dtype.name}' at '{name}'",
+                ("data", data.dtype) if wanted is data.dtype else (f"what goes with {data.dtype.name} data", wanted),
+                (name, vector.dtype),
             )
         _check_vector(vector, data.shape[axis])
     x = _wide(b, data)
@@ -316,7 +320,7 @@ def _batch_norm_gradient(
     x, gamma, _, mean, inverse = inputs
     axis, fixed = static
     axes = tuple(k for k in range(x.ndim) if k != axis)
-    share = 1.0 / max(x.size // max(x.shape[axis], 1), 1)
+    share = share_of(max(x.size // max(x.shape[axis], 1), 1), axis % x.ndim != 0)
     centred = x - _along(b, mean, x, axis)
     of_beta = b.sum(g, axes)
     of_gamma = b.sum(g * centred, axes) * inverse

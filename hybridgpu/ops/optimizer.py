@@ -17,6 +17,7 @@ import numpy as np
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..dtypes import DType, f32
+from .late import Late
 from .linear import need_float
 from .params import Bool, Double, Float, Int, Param, Values
 from .record import check_same_shape, operator, sample
@@ -40,16 +41,16 @@ __all__ = [
 
 Step = Callable[..., "tuple[Node, ...]"]
 
-RESCALE = Float(1.0, "factor of the gradient")
+RESCALE = Float(1.0, "factor of the gradient", varies=True)
 CLIP = Float(-1.0, "largest absolute gradient; none if negative")
-DECAY = Float(0.0, "weight decay")
+DECAY = Float(0.0, "weight decay", varies=True)
 _LAZY = Bool(True, "only rows that a sparse gradient has")
 MOMENTUM = Float(0.0, "how much of the last step stays")
 BETAS: dict[str, Param] = {"beta1": Float(0.9, "decay of the mean"), "beta2": Float(0.999, "decay of the square")}
 
 
 def rate(doc: str = "learning rate") -> dict[str, Param]:
-    return {"lr": Float(doc=doc)}
+    return {"lr": Float(doc=doc, varies=True)}
 
 
 def epsilon(value: float) -> Param:
@@ -61,17 +62,24 @@ _GRADIENT: dict[str, Param] = {"wd": DECAY, "rescale_grad": RESCALE, "clip_gradi
 
 @dataclass
 class Scalars:
-    """Attributes as constants of the weight's shape and type, rounded to float as MXNet keeps them."""
+    """Attributes in the weight's shape and type, rounded to float as MXNet keeps them: constants, or late numbers."""
 
     b: Builder
     p: Values
     like: Node
 
-    def __call__(self, value: float) -> Node:
+    def __call__(self, value: float | Late) -> Node:
+        if isinstance(value, Late):
+            return self._spread(value.number(self.like.dtype))
         return self.b.full(self.like.shape, float(np.float32(value)), self.like.dtype)
 
-    def remaining(self, beta: float, t: int) -> Node:
+    def _spread(self, number: Node) -> Node:
+        return self.b.broadcast(self.b.reshape(number, (1,) * self.like.ndim), self.like.shape)
+
+    def remaining(self, beta: float, t: int | Late) -> Node:
         """1 - beta**t: what of a moment that started at 0 has been filled after ``t`` steps."""
+        if isinstance(t, Late):
+            return 1 - self._spread(t.power(float(np.float32(beta)), self.like.dtype))
         return 1 - self.b.full(self.like.shape, float(np.float32(beta)) ** t, self.like.dtype)
 
     def __getattr__(self, name: str) -> Node:
@@ -312,7 +320,7 @@ for _name, _states, _params, _step, _doc, _example in (
             "beta1": Float(0.6),
             "beta2": Float(0.999),
             "epsilon": Double(1e-8, "keeps the divisor from 0"),
-            "t": Int(doc="number of the step"),
+            "t": Int(doc="number of the step", varies=True),
             "wd": DECAY,
             "rescale_grad": RESCALE,
             "clip_grad": CLIP,

@@ -12,6 +12,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..dtypes import f32
+from .late import Late
 from .linear import need_float
 from .optimizer import BETAS, CLIP, DECAY, RESCALE, Scalars, averages, epsilon, need_single, rate, single, wide
 from .params import REQUIRED, Bool, Float, Floats, Int, Param, Values
@@ -21,7 +22,7 @@ __all__ = ["BOUNDS", "adamw", "adamw_params", "lamb_direction", "lamb_step", "ne
 
 
 def lamb_direction(
-    b: Builder, s: Scalars, t: int, wd: Node, weight: Node, grad: Node, mean: Node, var: Node
+    b: Builder, s: Scalars, t: int | Late, wd: Node, weight: Node, grad: Node, mean: Node, var: Node
 ) -> tuple[Node, ...]:
     """The direction of step ``t`` (You et al., 2019), and the new mean and var."""
     mean, var = averages(s, s.scaled(grad), mean, var)
@@ -47,9 +48,9 @@ def lamb_step(b: Builder, s: Scalars, lr: Node, weight: Node, g: Node, r1: Node,
 _LAMB: dict[str, Param] = {
     **BETAS,
     "epsilon": epsilon(1e-6),
-    "t": Int(doc="number of the step"),
+    "t": Int(doc="number of the step", varies=True),
     "bias_correction": Bool(True, "undo that the moments start at 0"),
-    "wd": Float(doc="weight decay"),
+    "wd": Float(doc="weight decay", varies=True),
     "rescale_grad": RESCALE,
     "clip_gradient": CLIP,
 }
@@ -164,14 +165,14 @@ def mp_lamb_update_phase2(
 def adamw_params(many: bool) -> dict[str, Param]:
     end: dict[str, Param] = {"clip_gradient": CLIP}
     if many:
-        rates: dict[str, Param] = {"lrs": Floats(REQUIRED, "learning rates")}
+        rates: dict[str, Param] = {"lrs": Floats(REQUIRED, "learning rates", varies=True)}
         factors: dict[str, Param] = {
-            "wds": Floats(REQUIRED, "weight decays"),
-            "etas": Floats(REQUIRED, "factors of the schedule"),
+            "wds": Floats(REQUIRED, "weight decays", varies=True),
+            "etas": Floats(REQUIRED, "factors of the schedule", varies=True),
         }
         end["num_weights"] = Int(1, "number of weights")
     else:
-        rates, factors = rate(), {"wd": DECAY, "eta": Float(doc="factor of the schedule")}
+        rates, factors = rate(), {"wd": DECAY, "eta": Float(doc="factor of the schedule", varies=True)}
     return {**rates, **BETAS, "epsilon": epsilon(1e-8), **factors, **end}
 
 

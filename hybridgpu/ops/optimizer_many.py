@@ -114,7 +114,10 @@ def _many_sgd(momentum: bool, mixed: bool, preloaded: bool) -> None:
     name = f"{'preloaded_' * preloaded}multi_{'mp_' * mixed}sgd_{'mom_' * momentum}update"
     params: dict[str, Param] = {}
     if not preloaded:
-        params = {"lrs": Floats(REQUIRED, "learning rates"), "wds": Floats(REQUIRED, "weight decays")}
+        params = {
+            "lrs": Floats(REQUIRED, "learning rates", varies=True),
+            "wds": Floats(REQUIRED, "weight decays", varies=True),
+        }
     if momentum:
         params["momentum"] = MOMENTUM
     params |= {"rescale_grad": RESCALE, "clip_gradient": CLIP}
@@ -208,15 +211,15 @@ def _many_lamb(mixed: bool) -> None:
         return [b.cast(new, weight.dtype), *moments, *([b.copy(new)] if mixed else [])]
 
     params: dict[str, Param] = {
-        "learning_rates": Floats(REQUIRED, "learning rates"),
+        "learning_rates": Floats(REQUIRED, "learning rates", varies=True),
         **BETAS,
         "epsilon": epsilon(1e-6),
-        "wds": Floats(REQUIRED, "weight decays"),
+        "wds": Floats(REQUIRED, "weight decays", varies=True),
         "rescale_grad": RESCALE,
         **BOUNDS,
         "clip_gradient": CLIP,
         "bias_correction": Bool(True, "undo that the moments start at 0"),
-        "step_count": Shape(REQUIRED, "number of the step, for each weight"),
+        "step_count": Shape(REQUIRED, "number of the step, for each weight", varies=True),
     }
     example = {"learning_rates": (0.1, 0.2), "wds": (0.0, 0.01), "step_count": (1, 3)}
     shapes = [(3, 5)] * stride + [(7,)] * stride

@@ -72,11 +72,13 @@ class Param:
         default: its value when not given; REQUIRED if it must be.
         doc: one line.
         optional: None is a value.
+        varies: numbers that change from call to call, such as a learning rate: programs may take them when they run.
     """
 
     default: Any = REQUIRED
     doc: str = ""
     optional: bool = False
+    varies: bool = field(default=False, kw_only=True)
     expects: str = field(default="value", init=False)
 
     def parse(self, name: str, value: Any) -> Any:

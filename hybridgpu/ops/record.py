@@ -19,6 +19,7 @@ from ..compiler.ir import Builder, Node
 from ..compiler.ir.types import TensorType
 from ..dtypes import DType
 from .params import REQUIRED, Param, Values, text_of
+from .refusal import differing_types
 
 __all__ = [
     "OPERATORS",
@@ -300,10 +301,13 @@ class Operator:
         for k, (letter, t) in enumerate(zip(self.dtype_letters(len(types)), types, strict=False)):
             if letter == "*":
                 continue
-            known = first.setdefault(letter, t.dtype)
+            at, known = first.setdefault(letter, (k, t.dtype))
             if known is not t.dtype:
-                raise MXNetError(
-                    f"Incompatible attr in node {node} at {k}-th input: expected {known.name}, got {t.dtype.name}"
+                names = [*self.input_names(values, len(types)), *(f"input {j}" for j in range(len(types)))]
+                raise differing_types(
+                    f"Incompatible attr in node {node} at {k}-th input: expected {known.name}, got {t.dtype.name}",
+                    (names[at], known),
+                    (names[k], t.dtype),
                 )
         if self.same_shape:
             check_same_shape(types, node)

@@ -62,6 +62,9 @@ _EMPTY = (sample([(0, 3)], {"axis": 1}), sample([(0, 3)], {"axis": 0}))
 def _reduction(name: str, function: Callable[[Builder, Node, tuple[int, ...]], Node], doc: str, **fields: Any) -> None:
     def lower(b: Builder, p: Values, data: Node) -> Node:
         axes = reduction_axes(p.axis, data.shape, p.exclude)
+        if not data.ndim:
+            y = function(b, b.reshape(data, (1,)), (0,))
+            return y if p.keepdims else b.reshape(y, (1,))
         if not axes:
             return b.copy(data)
         return shape_back(b, function(b, data, axes), data, axes, p.keepdims)

@@ -20,6 +20,7 @@ from .create import _uniform01
 from .linear import need_float
 from .params import Bool, Enum, Float, Int, Param, Values
 from .record import operator, sample, shape_text, tuple_text
+from .refusal import differing_types, refusal
 from .shape import concat
 
 __all__ = ["GATES"]
@@ -68,7 +69,11 @@ def _shapes(p: Values, shapes: list[Any]) -> list[Any]:
     if data is None:
         return shapes
     if len(data) != 3:
-        raise MXNetError("Input data should be rank-3 tensor of dim [sequence length, batch size, input size]")
+        raise refusal(
+            f"Check failed: dshape.ndim() == 3U ({len(data)} vs. 3) : "
+            "Input data should be rank-3 tensor of dim [sequence length, batch size, input size]",
+            f"The data has {len(data)} axes: add the missing one with x.expand_dims(axis), or reshape it.",
+        )
     count = p.num_layers * (2 if p.bidirectional else 1)
     wanted = {
         "data": data,
@@ -121,8 +126,10 @@ def _check(p: Values, nodes: dict[str, Node]) -> None:
                 f"input {name} of RNN"
             )
         if name != "sequence_length" and node.dtype is not data.dtype:
-            raise MXNetError(
-                f"This layer requires uniform type. Expected '{data.dtype.name}' v.s. given '{node.dtype.name}' at '{name}'"
+            raise differing_types(
+                f"This layer requires uniform type. Expected '{data.dtype.name}' v.s. given '{node.dtype.name}' at '{name}'",
+                ("data", data.dtype),
+                (name, node.dtype),
             )
     if not 0 <= p.p < 1:
         raise MXNetError("unsupported dropout value, should be 0 <= dropout < 1")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..base import numeric_types
+from ..misplaced import in_array_code, in_graph
 
 __all__ = ["make_samplers", "make_zipfian"]
 
@@ -35,7 +36,8 @@ def make_samplers(array: type, kind: str, call: Call, get_prob: bool) -> dict[st
         values = list(parameters.values())
         of_arrays = isinstance(values[0], array)
         if not of_arrays and not isinstance(values[0], (*numeric_types, np.generic)):
-            raise ValueError(f"Distribution parameters must be either {kind} or numbers, but got {type(values[0])}.")
+            text = f"Distribution parameters must be either {kind} or numbers, but got {type(values[0])}."
+            raise ValueError(text + (in_array_code if kind == "NDArray" else in_graph)(values[0]))
         for v in values[1:]:
             assert isinstance(v, array if of_arrays else (*numeric_types, np.generic)), (
                 f"Distribution parameters must all have the same type, but got both {type(values[0])} and {type(v)}."

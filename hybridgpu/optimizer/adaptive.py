@@ -9,7 +9,8 @@ from typing import Any
 from .. import ndarray as nd
 from ..ndarray import NDArray
 from .base import Optimizer, register, zeros_like
-from .sgd import aggregation_size, as_lists
+from .by_operator import ByOperator, Call, ManyByOperator, as_lists
+from .sgd import aggregation_size
 
 __all__ = ["FTML", "LAMB", "AdaDelta", "AdaGrad", "Adam", "Adamax", "Ftrl", "Nadam", "RMSProp", "Test"]
 
@@ -24,7 +25,7 @@ class _States(Optimizer):
 
 
 @register
-class Adam(_States):
+class Adam(_States, ByOperator):
     """m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g**2; w -= lr * sqrt(1 - b2**t) / (1 - b1**t) * m / (sqrt(v) + eps).
 
     Args:
@@ -43,11 +44,15 @@ class Adam(_States):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon, self.lazy_update = beta1, beta2, epsilon, lazy_update
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    def _numbers(self, index: Any) -> dict[str, Any]:
         lr, wd, t = self._begin(index)
         lr *= math.sqrt(1.0 - self.beta2**t) / (1.0 - self.beta1**t)
-        options = self._options(beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, lazy_update=self.lazy_update)
-        nd.adam_update(weight, grad, *state, out=weight, lr=lr, wd=wd, **options)
+        return {"lr": lr, "wd": wd, "rescale_grad": self.rescale_grad}
+
+    def _call(self, state: Any, copied: bool) -> Call:
+        betas = {"beta1": self.beta1, "beta2": self.beta2}
+        constants = self._constant(**betas, epsilon=self.epsilon, lazy_update=self.lazy_update)
+        return Call("adam_update", state, constants)
 
 
 @register
@@ -69,7 +74,7 @@ class AdaGrad(Optimizer):
 
 
 @register
-class RMSProp(_States):
+class RMSProp(_States, ByOperator):
     """n = g1 n + (1 - g1) g**2; w -= lr * g / sqrt(n + eps) (Tieleman and Hinton, 2012).
 
     Args:
@@ -92,15 +97,13 @@ class RMSProp(_States):
         self.centered, self.clip_weights = centered, clip_weights
         self._number = 3 if centered else 1
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        lr, wd, _ = self._begin(index)
-        options = self._options(lr=lr, wd=wd, gamma1=self.gamma1, epsilon=self.epsilon)
+    def _call(self, state: Any, copied: bool) -> Call:
+        constants = self._constant(gamma1=self.gamma1, epsilon=self.epsilon)
         if self.clip_weights:
-            options["clip_weights"] = self.clip_weights
+            constants["clip_weights"] = self.clip_weights
         if self.centered:
-            nd.rmspropalex_update(weight, grad, *state, out=weight, gamma2=self.gamma2, **options)
-        else:
-            nd.rmsprop_update(weight, grad, *state, out=weight, **options)
+            return Call("rmspropalex_update", state, {**constants, "gamma2": self.gamma2})
+        return Call("rmsprop_update", state, constants)
 
 
 @register
@@ -124,7 +127,7 @@ class AdaDelta(_States):
 
 
 @register
-class Ftrl(_States):
+class Ftrl(_States, ByOperator):
     """Follow the regularised leader (McMahan et al., 2013).
 
     Args:
@@ -137,14 +140,12 @@ class Ftrl(_States):
         self.lamda1, self.beta = lamda1, beta
         self.lr = learning_rate
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        lr, wd, _ = self._begin(index)
-        options = self._options(lr=lr, wd=wd, lamda1=self.lamda1, beta=self.beta)
-        nd.ftrl_update(weight, grad, *state, out=weight, **options)
+    def _call(self, state: Any, copied: bool) -> Call:
+        return Call("ftrl_update", state, self._constant(lamda1=self.lamda1, beta=self.beta))
 
 
 @register
-class FTML(_States):
+class FTML(_States, ByOperator):
     """Follow the moving leader (Zheng and Kwok, 2017)."""
 
     _number = 3
@@ -153,12 +154,15 @@ class FTML(_States):
         super().__init__(**kwargs)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    def _numbers(self, index: Any) -> dict[str, Any]:
         lr, wd, t = self._begin(index)
-        options = {"rescale_grad": self.rescale_grad, "beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+        return {"lr": lr, "wd": wd, "t": t, "rescale_grad": self.rescale_grad}
+
+    def _call(self, state: Any, copied: bool) -> Call:
+        constants: dict[str, Any] = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
         if self.clip_gradient:
-            options["clip_grad"] = self.clip_gradient
-        nd.ftml_update(weight, grad, *state, out=weight, lr=lr, wd=wd, t=t, **options)
+            constants["clip_grad"] = self.clip_gradient
+        return Call("ftml_update", state, constants)
 
 
 @register
@@ -217,13 +221,17 @@ class Nadam(_States):
 
 
 @register
-class LAMB(_States):
+class LAMB(_States, ManyByOperator):
     """Adam whose step is scaled for each layer by norm(w) / norm(step) (You et al., 2019).
+
+    A list of weights takes one operator; a single weight takes two, with norms computed between them.
 
     Args:
         lower_bound, upper_bound: of norm(w).
         bias_correction: divide the averages by 1 - beta**t.
     """
+
+    _count, _least, _exact = "num_tensors", 2, False
 
     def __init__(
         self,
@@ -241,28 +249,40 @@ class LAMB(_States):
         self.lower_bound, self.upper_bound, self.bias_correction = lower_bound, upper_bound, bias_correction
         self.aggregate_num = max(1, min(45, aggregation_size(45)))
 
+    def _numbers(self, index: Any) -> dict[str, Any]:
+        rows = [self._begin(i) for i in index]
+        numbers = dict(zip(("learning_rates", "wds", "step_count"), map(list, zip(*rows, strict=True)), strict=True))
+        return {**numbers, "rescale_grad": self.rescale_grad}
+
+    def _call(self, state: Any, copied: bool) -> Call:
+        betas = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+        constants = self._constant(**betas, bias_correction=self.bias_correction, **self._bounds)
+        if copied:
+            master, averages = state
+            return Call("_multi_mp_lamb_update", (*averages, master), constants)
+        return Call("_multi_lamb_update", state, constants)
+
+    @property
+    def _bounds(self) -> dict[str, Any]:
+        bounds = {"lower_bound": self.lower_bound, "upper_bound": self.upper_bound}
+        return {k: v for k, v in bounds.items() if v}
+
     def _step(self, index: Any, weight: Any, grad: Any, state: Any, copied: bool) -> None:
+        if isinstance(index, (list, tuple)) and self.aggregate_num > 1:
+            super()._step(index, weight, grad, state, copied)
+            return
         for i, w, g, s in zip(*as_lists(index, weight, grad, state), strict=True):
             lr, wd, t = self._begin(i)
             options = self._options(
                 beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, bias_correction=self.bias_correction, t=t
             )
-            bounds = {"lower_bound": self.lower_bound, "upper_bound": self.upper_bound}
-            bounds = {k: v for k, v in bounds.items() if v}
             if copied:
                 master, averages = s
                 step = nd.mp_lamb_update_phase1(w, g, *averages, master, wd=wd, **options)
-                nd.mp_lamb_update_phase2(w, step, master.norm(), step.norm(), master, lr=lr, out=w, **bounds)
+                nd.mp_lamb_update_phase2(w, step, master.norm(), step.norm(), master, lr=lr, out=w, **self._bounds)
             else:
                 step = nd.lamb_update_phase1(w, g, *s, wd=wd, **options)
-                nd.lamb_update_phase2(w, step, w.norm(), step.norm(), lr=lr, out=w, **bounds)
-
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        self._step(index, weight, grad, state, copied=False)
-
-    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        first = weight[0] if isinstance(index, (list, tuple)) else weight
-        self._step(index, weight, grad, state, copied=self._keeps_copy(first))
+                nd.lamb_update_phase2(w, step, w.norm(), step.norm(), lr=lr, out=w, **self._bounds)
 
 
 @register

@@ -10,7 +10,9 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ..dtypes import dtype_of
-from ..ndarray import NDArray, clip, zeros
+from ..ndarray import NDArray, clip
+from ..ndarray.placing import zeros_on
+from ..provenance import user_frame
 
 __all__ = ["Optimizer", "create", "register"]
 
@@ -56,7 +58,9 @@ class Optimizer:
             self.lr = learning_rate
             if learning_rate is not None and lr_scheduler.base_lr != learning_rate:
                 warnings.warn(
-                    "learning rate from ``lr_scheduler`` has been overwritten by ``learning_rate`` in optimizer.",
+                    "learning rate from ``lr_scheduler`` has been overwritten by ``learning_rate`` in optimizer.\n"
+                    f"Its base_lr is now {learning_rate}, not {lr_scheduler.base_lr} (where learning_rate is not given, the "
+                    "optimizer's default counts): give both the same value.",
                     UserWarning,
                     stacklevel=3,
                 )
@@ -130,7 +134,7 @@ class Optimizer:
             warnings.warn(
                 f"Accumulating with {dtype.name} in optimizer can lead to poor accuracy or slow convergence. "
                 "Consider using multi_precision=True option of the optimizer",
-                stacklevel=4,
+                stacklevel=user_frame(),
             )
 
     # -- updating
@@ -266,4 +270,4 @@ create = Optimizer.create_optimizer
 
 def zeros_like(weight: NDArray) -> NDArray:
     """An array for a state: zeros of the weight's shape and type on its device."""
-    return zeros(weight.shape, weight.context, dtype=weight.dtype)
+    return zeros_on(weight.context, weight.shape, weight._data.dtype)

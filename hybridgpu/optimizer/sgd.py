@@ -14,6 +14,7 @@ from .. import ndarray as nd
 from ..ndarray import NDArray
 from ..ndarray.random import normal
 from .base import Optimizer, register, zeros_like
+from .by_operator import ByOperator, Call, ManyByOperator, as_lists, interleave
 
 __all__ = ["DCASGD", "LARS", "LBSGD", "NAG", "SGD", "SGLD", "Signum", "ccSGD"]
 
@@ -21,18 +22,6 @@ __all__ = ["DCASGD", "LARS", "LBSGD", "NAG", "SGD", "SGLD", "Signum", "ccSGD"]
 def aggregation_size(default: int) -> int:
     """How many weights are updated by one operator (``MXNET_OPTIMIZER_AGGREGATION_SIZE``)."""
     return int(os.environ.get("MXNET_OPTIMIZER_AGGREGATION_SIZE", default))
-
-
-def as_lists(*values: Any) -> list[list[Any]]:
-    """Each argument as a list; single ones become lists of one."""
-    if not isinstance(values[0], (list, tuple)):
-        return [[v] for v in values]
-    return [list(v) for v in values]
-
-
-def interleave(*columns: Any) -> list[Any]:
-    """w0, g0, s0, w1, g1, s1, …"""
-    return [x for row in zip(*columns, strict=True) for x in row]
 
 
 class _Momentum(Optimizer):
@@ -53,20 +42,9 @@ class _Momentum(Optimizer):
     def create_state(self, index: Any, weight: NDArray) -> Any:
         return None if self.momentum == 0.0 else zeros_like(weight)
 
-    def _step(self, index: Any, weight: Any, grad: Any, state: Any, copied: bool) -> None:
-        """One step; with ``copied`` the state holds a float32 copy."""
-        raise NotImplementedError
-
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        self._step(index, weight, grad, state, copied=False)
-
-    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        first = weight[0] if isinstance(index, (list, tuple)) else weight
-        self._step(index, weight, grad, state, copied=self._keeps_copy(first))
-
 
 @register
-class SGD(_Momentum):
+class SGD(_Momentum, ManyByOperator):
     """m = momentum * m - lr * (g + wd * w); w += m.
 
     Args:
@@ -78,21 +56,12 @@ class SGD(_Momentum):
         self.momentum, self.lazy_update = momentum, lazy_update
         self.aggregate_num = aggregation_size(4)
 
-    def _step(self, index: Any, weight: Any, grad: Any, state: Any, copied: bool) -> None:
-        indices, weights, grads, states = as_lists(index, weight, grad, state)
-        self._update_count(indices)
-        options = self._options(num_weights=len(weights), lrs=self._get_lrs(indices), wds=self._get_wds(indices))
-        columns: list[Any] = [weights, grads]
+    def _call(self, state: Any, copied: bool) -> Call:
+        momentum, *copies = state if copied else (state,)
+        name = f"multi_{'mp_' * copied}sgd_{'mom_' * (self.momentum > 0)}update"
         if self.momentum > 0:
-            options["momentum"] = self.momentum
-        if copied:
-            momenta, copies = zip(*states, strict=True)
-            columns += [momenta, copies] if self.momentum > 0 else [copies]
-            operator = nd.multi_mp_sgd_mom_update if self.momentum > 0 else nd.multi_mp_sgd_update
-        else:
-            columns += [states] if self.momentum > 0 else []
-            operator = nd.multi_sgd_mom_update if self.momentum > 0 else nd.multi_sgd_update
-        operator(*interleave(*columns), out=weights, **options)
+            return Call(name, (momentum, *copies), self._constant(momentum=self.momentum))
+        return Call(name, tuple(copies), self._constant())
 
 
 @register
@@ -101,29 +70,26 @@ class ccSGD(SGD):
 
 
 @register
-class NAG(_Momentum):
+class NAG(_Momentum, ByOperator):
     """Nesterov's accelerated gradient: m = momentum * m + g; w -= lr * (g + momentum * m)."""
+
+    _takes_copies = True
 
     def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.momentum = momentum
 
-    def _step(self, index: Any, weight: Any, grad: Any, state: Any, copied: bool) -> None:
-        lr, wd, _ = self._begin(index)
-        options = self._options(lr=lr, wd=wd)
+    def _call(self, state: Any, copied: bool) -> Call:
         momentum, copy = state if copied else (state, None)
-        if momentum is not None:
-            options["momentum"] = self.momentum
-        states = [s for s in (momentum, copy) if s is not None]
-        if copied:
-            operator = nd.mp_sgd_update if momentum is None else nd.mp_nag_mom_update
-        else:
-            operator = nd.sgd_update if momentum is None else nd.nag_mom_update
-        operator(weight, grad, *states, out=weight, **options)
+        states = tuple(s for s in (momentum, copy) if s is not None)
+        prefix = "mp_" * copied
+        if momentum is None:
+            return Call(f"{prefix}sgd_update", states, self._constant())
+        return Call(f"{prefix}nag_mom_update", states, self._constant(momentum=self.momentum))
 
 
 @register
-class Signum(Optimizer):
+class Signum(ByOperator):
     """The gradient's sign only (Bernstein et al., 2018).
 
     Args:
@@ -137,17 +103,14 @@ class Signum(Optimizer):
     def create_state(self, index: Any, weight: NDArray) -> Any:
         return None if self.momentum == 0.0 else zeros_like(weight)
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        lr, wd, _ = self._begin(index)
-        options = self._options(lr=lr, wd=wd)
+    def _call(self, state: Any, copied: bool) -> Call:
         if state is None:
-            nd.signsgd_update(weight, grad, out=weight, **options)
-            return
-        nd.signum_update(weight, grad, state, out=weight, momentum=self.momentum, wd_lh=self.wd_lh, **options)
+            return Call("signsgd_update", (), self._constant())
+        return Call("signum_update", (state,), self._constant(momentum=self.momentum, wd_lh=self.wd_lh))
 
 
 @register
-class LARS(_Momentum):
+class LARS(_Momentum, ByOperator):
     """SGD whose rate is scaled for each layer by norm(w) / norm(g) (You et al., 2017).
 
     Args:
@@ -156,6 +119,7 @@ class LARS(_Momentum):
         momentum_correction: scale the momentum with changes of the rate.
     """
 
+    _takes_copies = True
     _decayed = ("_weight",)
     _plain = ("gamma", "beta", "bias")  #: ends of the names whose rate is not scaled
 

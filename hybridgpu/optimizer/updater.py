@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import io
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..context import Context
@@ -72,14 +72,8 @@ class Updater:
             return
         optimizer = self.optimizer
         optimizer._set_current_context(weights[0].context.device_id)
-        for k, i in enumerate(indices):
-            if isinstance(i, bytes):
-                i = indices[k] = i.decode()
-            if i not in self.states:
-                self.states[i] = optimizer.create_state_multi_precision(i, weights[k])
-            elif not self.states_synced[i]:
-                self.states[i] = self.sync_state_context(self.states[i], weights[k].context)
-            self.states_synced[i] = True
+        indices = [i.decode() if isinstance(i, bytes) else i for i in indices]
+        self.make_states(indices, weights)
         if not self.aggregate_updates:
             for i, w, g in zip(indices, weights, grads, strict=True):
                 optimizer.update_multi_precision(i, w, g, self.states[i])
@@ -92,6 +86,15 @@ class Updater:
             for start in range(0, len(rows), size):
                 part, ws, gs = (list(column) for column in zip(*rows[start : start + size], strict=True))
                 optimizer.update_multi_precision(part, ws, gs, [self.states[i] for i in part])
+
+    def make_states(self, indices: Sequence[Any], weights: Sequence[Any]) -> None:
+        """Make the states that are not there yet, and move those that came from elsewhere to their weights."""
+        for i, weight in zip(indices, weights, strict=True):
+            if i not in self.states:
+                self.states[i] = self.optimizer.create_state_multi_precision(i, weight)
+            elif not self.states_synced[i]:
+                self.states[i] = self.sync_state_context(self.states[i], weight.context)
+            self.states_synced[i] = True
 
     def sync_state_context(self, state: Any, context: Context) -> Any:
         """A state (nested tuples and lists too) on ``context``."""

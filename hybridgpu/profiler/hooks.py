@@ -22,6 +22,7 @@ from ..runtime.cached_op import CachedOp
 from ..runtime.epoch import bump
 from ..runtime.program import Compiled
 from ..runtime.training import TrainingCall
+from ..runtime.updates import Update
 from .trace import Trace
 
 __all__ = ["Hooks", "scopes"]
@@ -63,6 +64,7 @@ class Hooks:
                 (Compiled, "results", self._compiled),
                 (CachedOp, "__call__", self._block),
                 (TrainingCall, "_gradients", self._backward),
+                (Update, "__call__", self._update),
                 (CachedOp, "prepared", _never),
             ]
 
@@ -131,6 +133,17 @@ class Hooks:
             return found
 
         return results
+
+    def _update(self, old: Callable[..., Any]) -> Callable[..., Any]:
+        def call(update: Update, numbers: Any) -> None:
+            start = time.perf_counter_ns()
+            old(update, numbers)
+            with update.device.current():
+                place = _wait(update.device.xp)
+            name = "".join([*scopes.names, update.program.name])
+            self._trace.span("graph", name, place, start, time.perf_counter_ns())
+
+        return call
 
     def _block(self, old: Callable[..., Any]) -> Callable[..., Any]:
         def call(op: CachedOp, arrays: Sequence[Any]) -> Any:

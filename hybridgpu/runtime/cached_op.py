@@ -81,6 +81,8 @@ class CachedOp:
         #: for each variable of the graph, the argument's number or the parameter
         self.sources: list[Any] = [position[n] if n in position else params[n] for n in names]
         self.fixed = frozenset(k for k, s in enumerate(self.sources) if not isinstance(s, int))
+        for k in self.fixed:
+            self.sources[k]._compiled = True
         self._structure = structure(symbol)
         self.stages: Stages | None = None
         if any(map(ends_program, topological(symbol._heads))):

@@ -9,7 +9,6 @@ for each CUDA graph). Anything else goes the general way.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,9 @@ from .. import recording
 from ..ndarray.array import ArrayType, NDArray
 from .epoch import epoch
 from .pool import DevicePool, OutputPool
-from .prepared_many import ALIGNED, STREAMS, arguments_of, prepare_many
+from .prepared_many import prepare_many
 from .program import Compiled
+from .start import ALIGNED, arguments_of, fixed_of, lanes
 
 if TYPE_CHECKING:
     from .cached_op import CachedOp
@@ -65,11 +65,10 @@ def _on_host(
     loaded = made.loaded
     entry, table = loaded.single, loaded.table
     ctx, count, in_order = arguments_of(op, types)
-    params = {k: op.sources[k].data(ctx) for k in sorted(op.fixed)}
-    kept = op.kept_for(made, params, ctx)
-    if kept is None:
+    whole = fixed_of(op, made, ctx)
+    if whole is None:
         return None
-    pointers = loaded.pointers([p.address for p in params.values()] + [made.device.address(v) for v in kept])
+    pointers = loaded.pointers(whole.addresses)
     fixed = ctypes.addressof(pointers)
     arguments = [s for s in op.sources if isinstance(s, int)]
     pool = OutputPool(made.outputs[0], ctx)
@@ -77,7 +76,7 @@ def _on_host(
     free, release = loaded._free, loaded.release
     has_arena = bool(made.program and made.program.arena_bytes)
     make_arena = loaded.arena
-    keep = (pointers, params, kept)
+    keep = (pointers, whole)
 
     if count == 1 and arguments == [0] and not has_arena:
         only = in_order[0]
@@ -118,13 +117,6 @@ def _on_host(
     return call_several
 
 
-class _Ready(threading.local):
-    """For each stream of a thread: how the program runs there, and where outputs come from."""
-
-    def __init__(self) -> None:
-        self.streams: dict[int, tuple[Callable[..., None], Callable[[], NDArray]]] = {}
-
-
 def _on_device(
     op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Callable[..., Any]
 ) -> Callable[..., Any] | None:
@@ -133,29 +125,20 @@ def _on_device(
     loaded, program, device = made.loaded, made.program, made.device
     assert program is not None
     ctx, count, in_order = arguments_of(op, types)
-    params = {k: op.sources[k].data(ctx) for k in sorted(op.fixed)}
-    kept = op.kept_for(made, params, ctx)
-    if kept is None:
+    whole = fixed_of(op, made, ctx)
+    if whole is None or any(a & ALIGNED for a in whole.addresses):
         return None
-    addresses = [p.address for p in params.values()] + [device.address(v) for v in kept]
-    if any(a & ALIGNED for a in addresses):
-        return None
+    params, kept, addresses = whole
     bound = loaded.bind(tuple(addresses))
     arguments = [op.sources[k] for k in loaded.layout.moving]
     libraries = bool(loaded.layout.libraries)
-    stream, ready, current = loaded.driver.stream, _Ready(), device.current
-    elsewhere, output = device.elsewhere, made.outputs[0]
-
-    def lane() -> tuple[Callable[..., None], Callable[[], NDArray]]:
-        known = ready.streams
-        if len(known) >= STREAMS:
-            del known[next(iter(known))]
-        found = known[stream().ptr] = (bound.lane().run, DevicePool(output, ctx, device).take)
-        return found
+    stream, current, elsewhere = loaded.driver.stream, device.current, device.elsewhere
+    output = made.outputs[0]
+    ready, lane = lanes(loaded, bound, lambda: DevicePool(output, ctx, device).take)
 
     def start(moving: tuple[int, ...], args: Sequence[NDArray]) -> NDArray:
         run, take = ready.streams.get(stream().ptr) or lane()
-        y = take()
+        y: NDArray = take()
         if libraries:
             inputs = [(params[k] if k in params else args[s])._data for k, s in enumerate(op.sources)]
             run((*moving, y._address), [*inputs, *kept], [y._data])

@@ -12,7 +12,7 @@ import hashlib
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..backends.base import Mode, NoPlaceError
@@ -187,6 +187,7 @@ def build(
     identity: str,
     numeric: str,
     constant: frozenset[int] = frozenset(),
+    over: Mapping[int, int] | None = None,
 ) -> Compiled:
     """The program of a graph: from the store, or made from ``lower(dumper)``.
 
@@ -194,6 +195,7 @@ def build(
         identity: everything that the graph depends on, as text.
         numeric: the numeric mode.
         constant: as for ``compiled``.
+        over: results that are to replace inputs, see ``compile_graph``; without a compiler there are none.
     """
     start = time.perf_counter()
     backend = device.backend()
@@ -209,7 +211,7 @@ def build(
 
             dumper = Dumper(name)
             target = backend.target.with_numeric(numeric)
-            program = compile_graph(lower(dumper), target, fixed, dumper if dumper.folder else None, constant)
+            program = compile_graph(lower(dumper), target, fixed, dumper if dumper.folder else None, constant, over)
             store.put_json("program", key, program.to_json())
         try:
             loaded = backend.load(program)
@@ -235,7 +237,7 @@ def _loaded(program: Program, loaded: Any, device: Device, arguments: int) -> Co
 
 def store_key(identity: str) -> str:
     """The name under which the store keeps what depends on ``identity`` and on our own sources."""
-    return hashlib.sha256(f"{VERSION} {sources_hash()} {identity}".encode()).hexdigest()
+    return hashlib.sha256(f"{VERSION} {sources_hash(default_store())} {identity}".encode()).hexdigest()
 
 
 def _stored(data: Any) -> Program | None:
@@ -249,7 +251,10 @@ def _stored(data: Any) -> Program | None:
 
 
 def _no_compiler() -> str:
-    chosen = os.environ.get("HYBRIDGPU_CXX")
+    """Why there is none; '' if that is what was asked for."""
+    chosen = os.environ.get("HYBRIDGPU_CXX", "").strip()
+    if chosen == "none":
+        return ""
     if chosen:
         return f"HYBRIDGPU_CXX={chosen} is no compiler that works, and no other is tried. Unset it to let one be found."
     return (
@@ -261,9 +266,9 @@ def _no_compiler() -> str:
 def _reference(
     graph: Graph, types: Sequence[TensorType], device: Device, why: str, constant: frozenset[int]
 ) -> Compiled:
-    """The graph run by NumPy, which is said once, with the reason."""
+    """The graph run by NumPy, which is said once, with the reason (if there is one)."""
     global _warned
-    if not _warned:
+    if why and not _warned:
         _warned = True
         warnings.warn(
             f"hybridgpu: NumPy runs hybridized graphs operator by operator: {why}",

@@ -78,18 +78,33 @@ class CompileReport:
             f"{counted(self.signatures, 'signature')}, {counted(self.compiled_modules, 'module')} compiled, "
             f"{self.seconds * 1e3:.0f} ms in all"
         ]
+        wide = max((len(e.name) for e in self.events), default=0)
+        wider = max((len(e.signature) for e in self.events), default=0)
         for e in self.events:
-            source = "compiled" if e.compiled_modules else _SOURCES[e.cache]
+            source = _SOURCES[_from(e)]
             lines.append(
-                f"  {e.name:<24} {e.signature:<40} {counted(e.kernels, 'kernel'):>11}  {source:<12} "
+                f"  {e.name:<{wide}} {e.signature:<{wider}} {counted(e.kernels, 'kernel'):>11}  {source:<12} "
                 f"{e.seconds * 1e3:7.1f} ms{e.mode}  {e.reason}"
             )
+        ways = set(map(_from, self.events))
+        lines += [f"{_SOURCES[way]}: {text}" for way, text in _MEANINGS.items() if way in ways]
         return "\n".join(lines)
 
 
-#: where a program came from that no compiler ran for
-_SOURCES = {"disk": "from disk", "none": "from memory", "background": "not yet"}
+#: where a program came from
+_SOURCES = {"compiled": "compiled", "disk": "from disk", "none": "from memory", "background": "not yet"}
+#: what the time was spent on where it was no compiler's
+_MEANINGS = {
+    "disk": "the program was in the cache on disk; the time went into reading and loading it",
+    "none": "no compiler ran, since its kernels were known; the time went into planning it",
+}
 _report = CompileReport()
+
+
+def _from(event: CompileEvent) -> str:
+    return "compiled" if event.compiled_modules else event.cache
+
+
 _lock = Lock()
 
 

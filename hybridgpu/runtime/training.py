@@ -28,6 +28,7 @@ from ..store import default_store
 from ..symbol.lowering import lower_symbol, mutations
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
+from .prepared_backward import Origin, sweep
 from .program import LIMIT, Compiled, build, interpret, store_key
 from .reports import Dumper
 
@@ -186,9 +187,13 @@ class Training:
 
 
 class TrainingCall(WritingCall):
-    """A recorded call of a hybridized graph."""
+    """A recorded call of a hybridized graph.
 
-    __slots__ = ("kept", "program")
+    Attributes:
+        origin: of a prepared call, with ``at`` and ``kept_at``; see runtime/prepared_backward.py.
+    """
+
+    __slots__ = ("at", "kept", "kept_at", "origin", "program")
 
     def __init__(
         self,
@@ -202,6 +207,12 @@ class TrainingCall(WritingCall):
     ) -> None:
         super().__init__(inputs, heads, ctx, seed, writes)
         self.program, self.kept = program, kept
+        self.origin: Origin | None = None
+        self.at: list[int] = []
+        self.kept_at: list[int] = []
+
+    def sweep(self, retain: bool) -> bool:
+        return sweep(self, retain)
 
     def release(self) -> None:
         super().release()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base import MXNetError, numeric_types
+from ..misplaced import in_graph
 from ..namespaces import Namespace
 from ..ops.samplers import make_zipfian
 from . import control_flow, random, updates
@@ -132,7 +133,9 @@ def _pair(
             return compose(reverse[0], reverse[1], [rhs], {"scalar": lhs})
         if isinstance(lhs, numeric_types) and isinstance(rhs, numeric_types):
             return python(lhs, rhs)
-        raise TypeError(f"types ({type(lhs)}, {type(rhs)}) not supported")
+        raise TypeError(
+            f"types ({type(lhs)}, {type(rhs)}) not supported{in_graph(rhs if isinstance(lhs, Symbol) else lhs)}"
+        )
 
     function.__name__ = function.__qualname__ = name
     return function

@@ -19,9 +19,10 @@ from ..compiler.primitives import builder
 from ..dtypes import DType, dtype_of, f32, from_flag
 from ..ops.record import shape_text
 from ..util import is_np_shape
+from .faults import fault, origin
 from .node import SymbolNode, topological
 from .partial import UNKNOWN, merge, probe_inputs, probe_outputs
-from .subgraph import fill_shapes, incomplete, lower_node, no_broadcast, origin
+from .subgraph import fill_shapes, incomplete, lower_node
 from .symbol import Symbol, _auxiliary
 
 __all__ = ["Inference", "infer_shape", "infer_type"]
@@ -68,6 +69,8 @@ class Inference:
             if shape:
                 self.partial[id(node), 0] = tuple(d if known_shape((d,)) else UNKNOWN for d in shape)
         self._memo: dict[Any, tuple[TensorType, ...]] = {}
+        self._given = dtypes
+        self._followed: dict[tuple[int, int], DType] | None = None
 
     def _start(self, node: SymbolNode, shapes: Mapping[str, Shape], dtypes: Mapping[str, DType]) -> None:
         shape: Any = shapes.get(node.name)
@@ -252,7 +255,7 @@ class Inference:
             for (source, _), key in zip(node.inputs, keys, strict=True)
         ):
             return  # its shape came from elsewhere; its type comes with its own visit
-        types = [tensor_type(s, self.dtypes.get(k, f32)) for s, k in zip(shapes, keys, strict=True)]
+        types = [tensor_type(s, self._dtype(k)) for s, k in zip(shapes, keys, strict=True)]
         for k, t in enumerate(self.results(node, types)):
             known = self.shapes.get((id(node), k))
             if known is not None and known != t.shape:
@@ -263,12 +266,22 @@ class Inference:
             self.shapes[id(node), k] = t.shape
             self.dtypes[id(node), k] = t.dtype
 
+    def _dtype(self, key: tuple[int, int]) -> DType:
+        """An input's type. Where its shape came first, from elsewhere: what follows from types alone, or float32."""
+        known = self.dtypes.get(key)
+        if known is None:
+            if self._followed is None:
+                self._followed = _propagated(self.symbol, self._given, True)
+            known = self._followed.get(key, f32)
+        return known
+
     def _learn(self, key: tuple[int, int], shape: Shape, hint: Any, node: SymbolNode) -> None:
         if hint is not None and (
             len(hint) != len(shape) or any(h > 0 and h != d for h, d in zip(hint, shape, strict=True))
         ):
             raise MXNetError(
-                f"Error in operator {node.name}: Shape inconsistent, Provided = {shape_text(hint)}, inferred shape={shape_text(shape)}"
+                f"Error in operator {node.name}: Shape inconsistent, Provided = {shape_text(hint)}, "
+                f"inferred shape={shape_text(shape)}{origin(node)}"
             )
         self.shapes[key] = shape
 
@@ -311,9 +324,7 @@ class Inference:
                 shape = self.shapes.get((id(node), 0)) if id(node) in self.open else None
                 found = tuple(n.type for n in lower_node(b, node, inputs, shape))
             except MXNetError as e:
-                raise MXNetError(
-                    f"Error in operator {node.name}: {e}{no_broadcast(node, inputs)}{origin(node)}"
-                ) from None
+                raise fault(node, e, types) from None
             self._memo[key] = found
         return found
 

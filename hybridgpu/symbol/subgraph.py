@@ -9,28 +9,13 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import Provenance
-from ..ops import OPERATORS
 from ..ops.params import Values
 from ..util import is_np_shape
+from .faults import fault, origin
 from .node import SymbolNode, topological
 from .symbol import Symbol
 
-__all__ = ["Subgraph", "fill_shapes", "incomplete", "lower_node", "lower_nodes", "no_broadcast", "origin"]
-
-
-def origin(node: SymbolNode) -> str:
-    """Where in the user's program a node was made, for the end of a message."""
-    where = ", ".join(p for p in (f"block {node.block}" if node.block else "", node.line) if p)
-    return f"\n(made in {where})" if where else ""
-
-
-def no_broadcast(node: SymbolNode, inputs: Sequence[Node]) -> str:
-    """What to write instead of an operator that needs equal shapes, where there is one that broadcasts."""
-    assert node.op is not None
-    name = f"broadcast_{node.op.name.removeprefix('elemwise_').lstrip('_')}"
-    if len(inputs) != 2 or inputs[0].shape == inputs[1].shape or name not in OPERATORS:
-        return ""
-    return f"\nBetween Symbols, {node.op.name} does not broadcast (nor do Python's operators): write F.{name}."
+__all__ = ["Subgraph", "fill_shapes", "incomplete", "lower_node", "lower_nodes"]
 
 
 def incomplete(node: SymbolNode) -> tuple[int, ...] | None:
@@ -86,7 +71,7 @@ def lower_nodes(
         try:
             results[id(node)] = lower_node(b, node, inputs, shapes.get(id(node)))
         except MXNetError as e:
-            raise MXNetError(f"Error in operator {node.name}: {e}{no_broadcast(node, inputs)}{origin(node)}") from None
+            raise fault(node, e, [x.type for x in inputs]) from None
     b.prov = None
 
 
@@ -152,4 +137,7 @@ def fill_shapes(node: SymbolNode, shapes: list[Any]) -> list[Any]:
             return list(node.op.infer_with_graphs(node.values, [Subgraph(s) for s in node.subgraphs], shapes))
         except (IndexError, KeyError, ValueError, TypeError) as e:  # a file whose attributes do not fit its subgraphs
             raise MXNetError(f"Error in operator {node.name}: its attributes do not fit its subgraphs: {e}") from e
-    return node.op.fill_shapes(node.values, shapes)
+    try:
+        return node.op.fill_shapes(node.values, shapes)
+    except MXNetError as e:
+        raise fault(node, e, [None if s is None else tuple(s) for s in shapes]) from None

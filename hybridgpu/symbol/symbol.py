@@ -14,6 +14,7 @@ from typing import Any
 
 from ..base import MXNetError, NotImplementedForSymbol, numeric_types
 from ..dtypes import dtype_of
+from ..misplaced import in_graph, numpy_call
 from ..name import current as current_names
 from ..ops.functions import HIDDEN_KEYS
 from ..provenance import advice
@@ -39,12 +40,7 @@ def _binary(
         if isinstance(other, (*numeric_types, numbers.Number)):
             name, name_hint = reverse if reflected and reverse else (scalar, scalar_hint)
             return compose(name, name_hint, [self], {"scalar": other})
-        text = f"type {type(other)} not supported"
-        if hasattr(other, "asnumpy"):
-            text += "\n" + advice(
-                "An array cannot enter a graph: write F.ones, F.full or F.arange, or make it an argument or a parameter of the block."
-            )
-        raise TypeError(text)
+        raise TypeError(f"type {type(other)} not supported{in_graph(other)}")
 
     return method
 
@@ -81,6 +77,10 @@ _INSTEAD = {
     "attach_grad": "Gradients belong to arrays: call attach_grad on the inputs before the block runs.",
     "copyto": "Write F.identity(x).",
     "item": "Values are not known while tracing: keep them in the graph, or read them from the block's result.",
+    "numpy": "Values are not known while tracing: use operators of F, or read the block's result.",
+    "view": "Write F.reshape(x, shape=(...)).",
+    "permute": "Write F.transpose(x, axes=(...)).",
+    "unsqueeze": "Write F.expand_dims(x, axis=...).",
     "stype": "Storage is always dense here.",
     "tostype": "Storage is always dense here.",
 }
@@ -168,6 +168,19 @@ class Symbol:
             "__bool__",
             "bool",
             advice=advice("Values are not known while tracing: write F.where, or F.contrib.cond for whole branches."),
+        )
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        from .. import symbol
+
+        raise NotImplementedForSymbol(
+            "__array__", advice=numpy_call(lambda name: callable(getattr(symbol, name, None)))
+        )
+
+    def __float__(self) -> float:
+        raise TypeError(
+            f"must be real number, not {type(self).__name__}\n"
+            + advice("Values are not known while tracing: use operators of F instead of Python's numbers and math.")
         )
 
     __hash__ = None  # type: ignore[assignment]

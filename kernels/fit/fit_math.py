@@ -332,22 +332,26 @@ def erf_quotient_f32() -> Table:
 
 @table
 def erf_f32() -> Table:
-    def g(a: Decimal) -> Decimal:
-        return -exact.erfc(a).ln()
+    """erf(a) = N / (N + D), N = a P(a): the D that is best for a P.
 
-    def weight(a: Decimal) -> Decimal:
-        return a * a * exact.erfc(a) / exact.erf(a)
+    P is the numerator of the best quotient of degrees 6 and 6, times a number that makes both constants, whose ratio is
+    2 / sqrt(pi), almost exact after rounding.
+    """
+    names = [f"n{k}" for k in range(7)]
+    best = "0.83833027 -0.41280133 0.18022884 0.0022122208 0.0028698333 0.00049464864 0.0012160386"
+    n = [to_float32(D(v)) for v in best.split()]
 
-    high = to_float32(TWO_OVER_SQRT_PI)
-    low = to_float32(TWO_OVER_SQRT_PI - high)
+    def numerator(a: Decimal) -> Decimal:
+        return sum((c * a**k for k, c in enumerate(n)), D(0)) * a
+
     return fit(
         32,
-        lambda a: (g(a) - (high + low) * a) / (a * a),
-        weight,
-        "1e-6",
+        lambda a: numerator(a) * exact.erfc(a) / exact.erf(a),
+        lambda a: exact.erf(a) / numerator(a),
+        "1e-5",
         "3.93",
-        numbered(2, 9),
-        {"high": high, "low": low},
+        " ".join(f"d{k}" for k in range(7)),
+        dict(zip(names, n, strict=True)),
     )
 
 

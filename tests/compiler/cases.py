@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hybridgpu.compiler.ir import Builder, Graph, Node, tensor_type
+from hybridgpu.compiler.ir.share import Share
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.target import CUDA, Target, cuda_target
 from hybridgpu.dtypes import from_short, i64
@@ -236,6 +237,58 @@ def random_mask(b: Builder, x: Node, state: Node) -> Node:
     return b.select(b.ge(u, 0.3), x * (1 / 0.7), b.full_like(x, 0.0))
 
 
+# functions of one element, in every type
+
+
+ROUNDING = ("neg", "abs", "sign", "floor", "ceil", "trunc", "rint", "round_away")
+#: (of large angles CUDA computes sin, cos, tan and what needs them in memory: tests/kernels/test_math.py has those)
+FUNCTIONS = (
+    *("exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "cbrt", "rcbrt"),
+    *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("sigmoid", "softplus", "erf", "erfinv"),
+)
+GAMMA = ("tgamma", "lgamma")
+COMPARED = ("eq", "ne", "lt", "le", "gt", "ge", "max", "min")
+LOGICAL = ("logical_and", "logical_or", "logical_xor")
+
+
+def _each(b: Builder, names: tuple[str, ...], *x: Node) -> list[Node]:
+    return [getattr(b, name)(*x) for name in names]
+
+
+@case("f32[40]", "f64[40]")
+def rounded(b: Builder, x: Node, y: Node) -> Any:
+    return [*_each(b, ROUNDING, x * 3.0), *_each(b, ROUNDING, y * 3.0)]
+
+
+@case("f32[40]", "f64[40]")
+def functions(b: Builder, x: Node, y: Node) -> Any:
+    return [r for a in (x, y) for r in (*_each(b, FUNCTIONS, a), *_each(b, GAMMA, b.abs(a) + 0.1))]
+
+
+@case("f32[40]", "f32[40]", "f64[40]", "f64[40]")
+def functions_of_two(b: Builder, x: Node, y: Node, u: Node, v: Node) -> Any:
+    names = ("hypot", "atan2", "mod", "div")
+    return [r for p, q in ((x, y), (u, v)) for r in (*_each(b, names, p, q), b.pow(b.abs(p), q))]
+
+
+@case("f32[40]", "f32[40]", "f64[40]", "f64[40]")
+def compared(b: Builder, x: Node, y: Node, u: Node, v: Node) -> Any:
+    """Many of them equal."""
+    whole = [b.rint(a) for a in (x, y, u, v)]
+    tests = [r for a in (x, u) for r in _each(b, ("isnan", "isinf", "isfinite"), a)]
+    truths = b.gt(x, y), b.lt(x, 0.0)
+    tests += [*_each(b, LOGICAL, *truths), b.logical_not(truths[0])]
+    return [*_each(b, COMPARED, *whole[:2]), *_each(b, COMPARED, *whole[2:]), *tests]
+
+
+@case("i32[40]", "i32[40]", "i64[40]", "i64[40]", "u8[40]", "u8[40]", "i8[40]", "i8[40]")
+def compared_integers(b: Builder, *x: Node) -> Any:
+    names = (*COMPARED, "mod", "div")
+    found = [r for k in range(0, 8, 2) for r in _each(b, names, *x[k : k + 2])]
+    return [*found, *(r for k in (0, 2, 6) for r in _each(b, ("neg", "abs", "sign"), x[k]))]
+
+
 # -- rows and reductions
 
 
@@ -254,19 +307,19 @@ def softmax_long(b: Builder, x: Node) -> Node:
 # forms of rows on CUDA: where what is needed again has its place
 
 
-@case("f32[3,1001]")
+@case("f32[3,1001]", numeric="fast")
 def softmax_ragged(b: Builder, x: Node) -> Node:
-    """Rows that begin anywhere are taken apart at multiples of 16 bytes."""
+    """Rows that begin anywhere are taken apart at multiples of 16 bytes, where sums may have any order."""
     return softmax(b, x)
 
 
-@case("f16[7,803]", "f16[803]")
+@case("f16[7,803]", "f16[803]", numeric="fast")
 def layer_norm_ragged_half(b: Builder, x: Node, g: Node) -> Any:
     d = x - b.mean(x, (-1,), keepdims=True)
     return d * b.rsqrt(b.mean(d * d, (-1,), keepdims=True) + 1e-5) * g, b.reduce("amax", x, (1,))
 
 
-@case("f32[3,170]")
+@case("f32[3,170]", numeric="fast")
 def softmax_of_slices(b: Builder, x: Node) -> Any:
     """Rows of one width in memory and another in the kernel; two that begin between multiples of a span."""
     return softmax(b, b.slice(x, (0, 2), (3, 169))), softmax(b, b.slice(x, (1, 3), (2, 166)))
@@ -277,7 +330,7 @@ def softmax_in_shared_memory(b: Builder, x: Node) -> Node:
     return softmax(b, x)
 
 
-@case("f16[2,9001]", "f16[2,9001]", cluster_blocks=1, thread_items=0)
+@case("f16[2,9001]", "f16[2,9001]", cluster_blocks=1, thread_items=0, numeric="fast")
 def softmax_in_shared_memory_ragged(b: Builder, x: Node, y: Node) -> Any:
     d = (x + y) - b.mean(x + y, (-1,), keepdims=True)
     return d * b.rsqrt(b.mean(d * d, (-1,), keepdims=True) + 1e-5), softmax(b, x * y)
@@ -290,7 +343,14 @@ def softmax_in_a_cluster(b: Builder, x: Node) -> Any:
     return e / total, b.log(total)
 
 
-@case("f32[2,70001]", multiprocessors=2)
+@case("f32[2,9000]", cluster_blocks=2, thread_items=8)
+def softmax_in_two_blocks(b: Builder, x: Node) -> Any:
+    e = b.exp(x - b.reduce("amax", x, (-1,), keepdims=True))
+    total = b.sum(e, (-1,), keepdims=True)
+    return e / total, b.log(total)
+
+
+@case("f32[2,70001]", multiprocessors=2, numeric="fast")
 def softmax_in_a_cluster_ragged(b: Builder, x: Node) -> Node:
     return softmax(b, x)
 
@@ -347,6 +407,17 @@ def columns_read_again(b: Builder, x: Node) -> Node:
 @case("f32[2,6000]")
 def sums_of_long_rows(b: Builder, x: Node) -> Node:
     return b.sum(x * x, (1,))
+
+
+@case("f32[5,6000]")
+def sums_of_long_rows_in_turn(b: Builder, x: Node) -> Node:
+    """More rows than blocks."""
+    return b.sum(x, (1,))
+
+
+@case("f32[30,5,2]", "f32[5,2,40]", "f32[5,1,40]")
+def rows_in_pairs(b: Builder, x: Node, y: Node, z: Node) -> Any:
+    return b.sum(x, (1,)), softmax(b, y * z)
 
 
 @case("f32[6,40]", "f32[3,3000]")
@@ -609,6 +680,18 @@ def batched_patches(b: Builder, x: Node, w: Node) -> Node:
     return b.dot(x, b.transpose(w, (0, 1, 3, 2))) * 0.125
 
 
+@case("f32[16,200]", "f32[200,3]")
+def product_of_few_columns(b: Builder, x: Node, w: Node) -> Node:
+    """Patches with more rows than columns."""
+    return b.dot(x, w)
+
+
+@case("f32[3,16,30]", "f32[3,30,200]")
+def batched_blocks(b: Builder, x: Node, w: Node) -> Node:
+    """Each product of a batch has several patches in both directions."""
+    return b.dot(x, w) + 1.0
+
+
 @case("f32[5,4]", "f32[4,3]")
 def padded_operand(b: Builder, x: Node, w: Node) -> Node:
     return b.dot(b.pad(x, low=(0, 0), high=(1, 0), value=0.0), w)
@@ -627,6 +710,12 @@ def dense_of_made(b: Builder, x: Node, scale: Node, w: Node, c: Node) -> Node:
     """Both operands, the left one a row at a time, and a bias."""
     made = b.max(x * scale, 0.0)
     return b.dot(made, b.transpose(b.cast(w, x.dtype), (1, 0))) + c
+
+
+@case("f32[37,2100]", "f32[2100,5]")
+def product_of_many_made(b: Builder, x: Node, w: Node) -> Node:
+    """Several panels of rows, of which the last is shorter."""
+    return b.dot(b.abs(x) * 0.5, w)
 
 
 @case("f32[3,9,24]", "f32[3,24,600]")
@@ -700,6 +789,43 @@ def spread(b: Builder, x: Node, w: Node, c: Node) -> Node:
     return b.max(y + b.reshape(c, (1, 8, 1, 1)), 0.0)
 
 
+def _finite(b: Builder, x: Node) -> Node:
+    """What padding may be multiplied by."""
+    return b.select(b.lt(b.abs(x), 100.0), x, 0.5)
+
+
+@case("f32[2,4,5,7,13]", "f32[6,2,2,3,2]", "f32[2,6,1,1,1]", "f32[2,1,1]")
+def convolved_uneven(b: Builder, x: Node, w: Node, r: Node, d: Node) -> Node:
+    """No two axes alike; what follows knows the depth."""
+    steps = {"stride": (2, 1, 3), "low": (0, 2, 1), "high": (1, 0, 2), "dilate": (3, 1, 2)}
+    return b.conv(x, _finite(b, w), groups=2, base_dilate=(1, 1, 1), **steps) * d + r
+
+
+@case("f32[2,4,3,5,4]", "f32[6,2,2,3,2]", "f32[2,6,5,7,1]")
+def spread_uneven(b: Builder, x: Node, w: Node, r: Node) -> Node:
+    steps = {"stride": (1, 2, 1), "low": (1, 0, 2), "high": (0, 1, 3), "dilate": (1, 2, 1)}
+    return b.conv(x, _finite(b, w), groups=2, base_dilate=(2, 4, 3), **steps) + r
+
+
+@case("f32[2,4,9,4]", "f32[6,4,3,2]", "f32[2,1,19,1]")
+def spread_tall(b: Builder, x: Node, w: Node, r: Node) -> Node:
+    steps = {"stride": (1, 1), "low": (3, 0), "high": (1, 1), "dilate": (1, 2)}
+    return b.conv(x, _finite(b, w), groups=1, base_dilate=(2, 3), **steps) * r
+
+
+@case("f64[1,128,100,2]", "f64[1,128,2,2]")
+def spread_in_bands(b: Builder, x: Node, w: Node) -> Node:
+    """So many channels that a copy has room for some rows only."""
+    return b.conv(x, w, stride=(1, 1), low=(0, 0), high=(0, 0), dilate=(1, 1), base_dilate=(2, 2), groups=1)
+
+
+@case("f32[1,2,9,8]", "f32[8,2,3,3]")
+def spread_in_tiles(b: Builder, x: Node, w: Node) -> Node:
+    """Vectors of a phase that two tiles share unevenly."""
+    steps = {"stride": (1, 1), "low": (1, 1), "high": (2, 2), "dilate": (1, 1)}
+    return b.conv(x, _finite(b, w), groups=1, base_dilate=(2, 2), **steps)
+
+
 def _slope(b: Builder, x: Node, g: Node, **params: Any) -> Node:
     """The derivative of a convolution by its weight, channels of the operand first."""
     n = x.ndim - 2
@@ -725,6 +851,13 @@ def slope(b: Builder, x: Node, g: Node, w: Node) -> Node:
 def slope_volume(b: Builder, x: Node, g: Node, c: Node) -> Node:
     """One element of every window; what follows knows the channel."""
     return _slope(b, x, g) * b.reshape(c, (1, 8, 1, 1, 1))
+
+
+@case("f32[2,4,9,7,8]", "f32[2,8,3,5,4]", "f32[2,1,1]")
+def slope_uneven(b: Builder, x: Node, g: Node, d: Node) -> Node:
+    """No two axes alike: of a convolution with strides and dilations."""
+    steps = {"stride": (3, 1, 2), "dilate": (3, 1, 2), "low": (1, 0, 2), "high": (0, 1, 1)}
+    return _slope(b, x, _finite(b, g), **steps) * d
 
 
 def _windows(b: Builder, x: Node, kernel: tuple[int, ...], stride: tuple[int, ...], dilate: tuple[int, ...]) -> Node:
@@ -956,6 +1089,25 @@ def joined_functions(b: Builder, x: Node, y: Node, z: Node) -> Node:
     return b.concat([b.tanh(x), b.exp(y), b.log(b.abs(z))], 1) * 2.0
 
 
+# -- means and variances of what does not stay on chip
+
+
+def _moments(b: Builder, x: Node, axis: int) -> Any:
+    mean = b.mean(x, (axis,), keepdims=True)
+    return mean, b.mean((x - mean) * (x - mean), (axis,))
+
+
+@case("f32[2,8192]", shared_bytes=16 << 10, cluster_blocks=1, launch_seconds=1e-9)
+def moments_of_rows(b: Builder, x: Node) -> Any:
+    return _moments(b, x, 1)
+
+
+@case("f32[1009,40]", shared_bytes=16 << 10, cluster_blocks=1, launch_seconds=1e-9)
+def moments_of_columns(b: Builder, x: Node) -> Any:
+    """Of a prime number of rows: the last part is shorter."""
+    return _moments(b, x, 0)
+
+
 # -- several kernels as steps of one
 
 
@@ -997,11 +1149,53 @@ def steps_bare(b: Builder, x: Node) -> Node:
     return b.reverse(softmax(b, x), axes=(0,)) * 2.0
 
 
+@case("f32[5,3000]", resident="always")
+def steps_of_long_rows(b: Builder, x: Node) -> Any:
+    """A row a block, whose warps meet in the memory that all steps share."""
+    return b.reverse(softmax(b, x), axes=(0,)) * 2.0, b.sum(x * x, (1,))
+
+
+@case("f32[9,3000]", "f32[96,80]", resident="always")
+def steps_in_one_memory(b: Builder, x: Node, y: Node) -> Any:
+    """Steps of a phase that use the same shared memory one after the other."""
+    return softmax(b, x), b.transpose(b.exp(y), (1, 0))
+
+
+@case("f32[3,8,16]", "f32[3,16,40]", resident="always")
+def steps_of_batches(b: Builder, x: Node, y: Node) -> Any:
+    """Blocks beyond the last matrix would read something else."""
+    return b.reverse(b.dot(b.abs(x), y), axes=(0,)) * 2.0
+
+
 @case("f32[64,4]", "f32[40,4]", resident="always")
 def steps_narrow(b: Builder, x: Node, w: Node) -> Any:
     """A step whose threads are less than a warp, and wait for each other."""
     total = b.sum(x * x, (0,))
     return total, b.dot(x, b.transpose(w, (1, 0))) * b.sum(total, (0,))
+
+
+@case("f32[16,20]", "f32[16,12]")
+def slope_of_dense(b: Builder, x: Node, g: Node) -> Node:
+    """A sum over the batch, whose extent is an argument of the CPU's kernel."""
+    return b.dot(b.transpose(x, (1, 0)), g)
+
+
+@case("f32[6,10]", "f32[6,40]")
+def slope_of_zeros(b: Builder, g: Node, h: Node) -> Node:
+    """The same with one constant for all elements of an operand, as a recurrent cell's first state has."""
+    return b.dot(b.full((30, 6), 0.5, g.dtype), g) + b.sum(h)
+
+
+@case("f32[9,6]")
+def share_of_rows(b: Builder, x: Node) -> Node:
+    """Bits of a constant are an argument."""
+    return b.tanh(x) * Share(9)
+
+
+@case("f32[7,6]", "f64[9,5]", "f32[11,4]")
+def shares(b: Builder, x: Node, y: Node, z: Node) -> Any:
+    """The same in kernels that share a launch."""
+    return b.tanh(x) * Share(7), b.tanh(y) * Share(9), b.tanh(z) * Share(11)
 
 
 @case("f32[96,80]", "f32[96,80]", "f32[80,96]", "f32[70,300]", resident="always")
@@ -1011,6 +1205,20 @@ def steps_apart(b: Builder, x: Node, y: Node, z: Node, r: Node) -> Any:
     columns = b.sum(y * x, (0,))
     rows = softmax(b, r)
     return turned, columns, rows, b.dot(turned, y) + columns
+
+
+@case("f16[5,64]", "f16[32,64]", "f16[16,32]", resident="always")
+def steps_halves(b: Builder, x: Node, w: Node, v: Node) -> Node:
+    h = b.tanh(b.dot(x, b.transpose(w, (1, 0))) * 0.1)
+    return b.tanh(b.dot(h, b.transpose(v, (1, 0))) * 0.1)
+
+
+@case("f32[20,64]", "f32[48,64]", "f32[40,48]", "f32[24,48]", "f32[40,24]", resident="always")
+def steps_heads(b: Builder, x: Node, w: Node, left: Node, right: Node, scale: Node) -> Any:
+    """Two products of a phase, of which the first finds its weight in shared memory; a whole array is read later."""
+    h = b.tanh(b.dot(x, b.transpose(w, (1, 0))))
+    y, z = (b.dot(h, b.transpose(v, (1, 0))) for v in (left, right))
+    return y, b.sum(y, (0,)), b.tanh(z), b.dot(y, scale)
 
 
 EXPECTED: dict[str, list[str]] = {
@@ -1047,5 +1255,7 @@ EXPECTED: dict[str, list[str]] = {
     "slope_line": ["conv"],
     "slope": ["map", "map", "conv"],
     "slope_volume": ["conv"],
+    "moments_of_rows": ["reduce"],  # (on the CPU they do stay near)
+    "moments_of_columns": ["reduce"],
     "many_kernels": ["reduce"] * 14,
 }

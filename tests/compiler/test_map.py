@@ -22,6 +22,7 @@ from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule.indexing import ZERO, Condition, Expr, Var, of_var
 from hybridgpu.compiler.schedule.map_cuda import fits_int
@@ -227,6 +228,19 @@ def test_kernels_that_need_each_other_do_not_share_a_launch():
     assert len(compile_graph(graph, CUDA).steps) == len(compile_graph(graph, CPU).steps)
 
 
+@pytest.mark.parametrize(
+    ("elements", "kinds"), [(1000, ["foreach"]), (1 << 21, ["foreach"] * 3), (1 << 23, ["map"] * 6)]
+)
+def test_large_results_do_not_wait_for_a_launch_that_reads_little_of_them(elements, kinds):
+    """They would have to live until then, all of them."""
+    b = builder()
+    totals = [b.cumsum(b.input(tensor_type((elements,), f32), f"x{k}"), axis=0) for k in range(6)]
+    parts = [b.slice(t, (0,), (100,)) for t in totals]
+    program = compile_graph(b.finish([p * 2.0 for p in parts], "parts"), CUDA)
+    assert [program.kernels[s.kernel].kind for s in program.steps if isinstance(s, KernelStep)] == kinds
+    assert program.arena_least <= 4 * max(6 * 1000, 2 * elements, 1 << 22)
+
+
 def test_the_cpu_keeps_kernels_apart():
     assert all(k.kind == "map" for k in compile_graph(steps(SIZES[:3]), CPU).kernels)
 
@@ -314,3 +328,48 @@ def test_rows_of_numbers_are_no_reason_to_turn_an_array():
     for target in (CPU, CUDA):
         (kernel,) = compile_graph(b.finish([y], "rows"), target).kernels
         assert "tile" not in kernel.choice
+
+
+def test_parts_of_a_join_are_dealt_out_one_after_the_other():
+    """The block that begins a part is the one behind the last of the part before."""
+    (kernel,) = compile_graph(build("joined_rows"), CUDA).kernels
+    turns = re.findall(r"^ *block = (.*);  // the next part", kernel.text, re.M)
+    taken = [-(-64 * rows // (256 * 4)) for rows in (40, 7)]
+    for blocks in (1, 4, 5, 16):
+        at, before = list(range(blocks)), 0
+        for turn, count in zip(turns, taken, strict=True):
+            at = [eval(turn, {"block": k, "blocks": blocks}) for k in at]
+            before += count
+            assert at.index(0) == before % blocks and sorted(at) == list(range(blocks))
+
+
+def busy(b, x, y):
+    return b.erf(x) * y + y
+
+
+def busy_rows(b, x, bias, y):
+    return b.erf(x + b.broadcast(bias, x.shape)) + y
+
+
+@pytest.mark.parametrize(
+    ("graph", "fetched"),
+    [
+        (graph_of(busy, "f32[1000]", "f32[1000]"), ["x0", "x1"]),
+        (graph_of(busy, "f64[3,300]", "f64[3,300]"), ["x0", "x1"]),
+        (graph_of(busy, "f16[513]", "f16[513]"), ["x0", "x1"]),
+        (graph_of(busy_rows, "f32[3,256]", "f32[1,256]", "f32[3,256]"), ["x0", "x2"]),  # the bias stays in a cache
+        (graph_of(busy_rows, "f32[3,255]", "f32[1,255]", "f32[3,255]"), []),  # rows in which no block has its place
+        (graph_of(lambda b, x, y: x * 0.5 + y, "f32[1000]", "f32[1000]"), []),  # little arithmetic: memory is the limit
+        (graph_of(lambda b, x, y, z: b.erf(x) * y + z, *["f32[1000]"] * 3), []),  # little for each array
+        (graph_of(lambda b, x: b.erf(x) * x, "f32[1000]"), []),  # one array is left to the hardware
+    ],
+)
+def test_what_is_fetched_ahead(graph, fetched, compiler):
+    """Several arrays beside much arithmetic are read in blocks, and what comes later is asked for."""
+    program = compile_graph(graph, CPU)
+    (kernel,) = program.kernels
+    assert re.findall(r"hg::ahead<true>\((x\d) \+", kernel.text) == fetched
+    inputs, outputs = arrays(graph, 0), fresh(program)
+    cpu_backend().load(program)(inputs, outputs)
+    for got, want in zip(outputs, evaluate(graph, inputs, wide=True), strict=True):
+        close(got, want, inputs, str(graph))

@@ -17,7 +17,7 @@ from hybridgpu.backends.cuda.nvrtc import NUMERIC
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep
-from hybridgpu.compiler.schedule import matmul, matmul_cuda
+from hybridgpu.compiler.schedule import matmul_cuda
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.dtypes import from_short
 from hybridgpu.resources import kernels_folder
@@ -162,8 +162,8 @@ def test_every_form(cuda_driver, monkeypatch, product):
     for several in found.values():
         ordered = sorted(several, key=lambda f: f.seconds)
         for form in {id(f): f for f in (ordered[0], ordered[len(ordered) // 2], ordered[-1])}.values():
-            monkeypatch.setattr(matmul, "choose", lambda target, dot, form=form: form)
-            monkeypatch.setattr(matmul, "library_seconds", lambda target, dot: 1.0)
+            monkeypatch.setattr(matmul_cuda, "choose", lambda target, dot, form=form: form)
+            monkeypatch.setattr(matmul_cuda, "library_seconds", lambda target, dot: 1.0)
             got, kernel = run(cuda_driver, made, inputs, "N" not in right)
             assert kernel.choice["form"] == form.name
             check(got, inputs, left, right, dtype, k)
@@ -212,7 +212,7 @@ def test_special_values_stay_in_their_rows(cuda_driver, monkeypatch, product):
     with np.errstate(invalid="ignore"):
         want, _ = exact([x, w, c], *product[-2:], "f32")
     for form in forms(made):
-        monkeypatch.setattr(matmul, "choose", lambda target, dot, form=form: form)
+        monkeypatch.setattr(matmul_cuda, "choose", lambda target, dot, form=form: form)
         if form.name == "tiles" or form.layers == 1:
             got, _ = run(cuda_driver, made, [x, w, c])
             np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
@@ -304,8 +304,8 @@ def test_every_form_stays_in_registers(monkeypatch, arch, numeric):
     for product in large:
         made = graph(*product)
         for form in forms(made):
-            monkeypatch.setattr(matmul, "choose", lambda target, dot, form=form: form)
-            monkeypatch.setattr(matmul, "library_seconds", lambda target, dot: 1.0)
+            monkeypatch.setattr(matmul_cuda, "choose", lambda target, dot, form=form: form)
+            monkeypatch.setattr(matmul_cuda, "library_seconds", lambda target, dot: 1.0)
             (kernel,) = compile_graph(made, CUDA).kernels
             texts[kernel.name] = kernel
     options = ["-default-device", *NUMERIC[numeric]]

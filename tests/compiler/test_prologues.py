@@ -7,6 +7,7 @@ Each is compared with the reference in float64, and bit by bit with the kernels 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -25,7 +26,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.schedule import absorb as prologues
-from hybridgpu.compiler.schedule import matmul, matmul_cuda
+from hybridgpu.compiler.schedule import matmul_cuda
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import from_short
 from hybridgpu.resources import kernels_folder
@@ -393,6 +394,20 @@ def test_rule(name):
     assert joined == (name == "panels of panels")  # the first of both can be computed
 
 
+@pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
+@pytest.mark.parametrize(
+    ("limits", "rule"),
+    [({}, None), ({"max_arguments": 5}, None), ({"max_arguments": 4}, "arguments"), ({"max_nodes": 2}, "size")],
+    ids=["none", "enough", "arguments", "size"],
+)
+def test_limits_hold_for_both_operands_together(generous, target, limits, rule):
+    """One kernel makes both operands: each by itself would fit into the product's."""
+    made = product_of(["f32[16,16]"] * 3, lambda b, x, y, z: b.dot(x * y, x * z))
+    program = compile_graph(made, replace(target, **limits))
+    assert [k.kind for k in program.kernels] == (["matmul"] if rule is None else ["map", "matmul"])
+    assert {why for _, _, why, _ in program.cuts} == ({rule} if rule else set())
+
+
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
 @pytest.mark.parametrize(("arch", "numeric"), [("sm_75", "strict"), ("sm_90", "strict"), ("sm_120", "fast")])
 def test_loaders_stay_in_registers(monkeypatch, arch, numeric):
@@ -416,10 +431,9 @@ def test_loaders_stay_in_registers(monkeypatch, arch, numeric):
             found.setdefault(form.name, []).append(form)
         # of each name the one that is shortest of registers
         for form in (max(f, key=lambda f: f.threads * f.rows * prod(f.vectors)) for f in found.values()):
-            monkeypatch.setattr(matmul, "choose", lambda target, dot, form=form: form)
-            monkeypatch.setattr(matmul, "library_seconds", lambda target, dot: 1.0)
-            monkeypatch.setattr(prologues, "choose", lambda target, dot, form=form: form)
-            monkeypatch.setattr(prologues, "loads", lambda form, dot: (1, 1))
+            monkeypatch.setattr(matmul_cuda, "choose", lambda target, dot, form=form: form)
+            monkeypatch.setattr(matmul_cuda, "library_seconds", lambda target, dot: 1.0)
+            monkeypatch.setattr(matmul_cuda, "loads", lambda form, dot: (1, 1))
             for k in compile_graph(made, CUDA).kernels:
                 if k.kind == "matmul":
                     texts[k.name] = k

@@ -64,6 +64,7 @@ def instrumented(monkeypatch):
     env = seam._environment().overlay()
     env.__class__ = Instrumented
     env.known, env.taken = set(), set()
+    env.bytecode_cache = None  # every template is parsed, and no instrumented one is kept
 
     @jinja2.pass_context
     def covered(context: Any, value: Any, branch: Branch) -> Any:

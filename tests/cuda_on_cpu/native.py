@@ -23,7 +23,7 @@ _LIBRARIES = ("-Wl,--no-as-needed", "-lm")
 # As in runtime/state.hpp. LaunchParams: grid, block, cluster, then the single values.
 LAUNCH_PARAMS = struct.Struct("<9I9I")
 # Report: fault, line, pc, other_pc, the figures of report.FIGURES, the number of traffic rows.
-REPORT = struct.Struct("<2I2Q18QQ")
+REPORT = struct.Struct("<2I2Q20QQ")
 MESSAGE_BYTES = 1024
 REPORT_BYTES = REPORT.size + MESSAGE_BYTES
 TRAFFIC_ROW_BYTES = 96

@@ -200,6 +200,8 @@ def _instruction(text: str, operands: Sequence[Operand]) -> str:
         if not threads:
             return "coc_barrier(0, 0, __builtin_LINE());"
         return f"coc_part_barrier({number}, (unsigned){threads[0]}, __builtin_LINE());"
+    if name == "prefetch.global.L2":
+        return f"coc::ptx::prefetch({_address(fields[0], '.global', operands, text)});"
     if name == "cp.async.commit_group":
         return "coc_async_commit();"
     if name == "cp.async.wait_group":

@@ -65,6 +65,8 @@ class Report:
     cluster_barriers: int = 0
     async_copies: int = 0
     async_bytes: int = 0
+    prefetches: int = 0
+    prefetched: int = 0
     threads: int = 0
     switches: int = 0
     static_shared: int = 0
@@ -85,5 +87,5 @@ class Report:
         return found
 
 
-FIGURES = tuple(Report.__dataclass_fields__)[:18]  # in the order of 'struct Report'
+FIGURES = tuple(Report.__dataclass_fields__)[:20]  # in the order of 'struct Report'
 _ROW = struct.Struct("<5Q56s")

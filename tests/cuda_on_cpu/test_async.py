@@ -157,3 +157,23 @@ def test_cg_copies_sixteen_bytes():
     text = 'asm volatile("cp.async.cg.shared.global [%0], [%1], 8;" :: "r"(0u), "l"(o));'
     with pytest.raises(CompileError, match="copies 16 bytes"):
         launch(f"__global__ void k(float* o) {{ {text} }}", out())
+
+
+PREFETCH = """__global__ void k(const float* x, float* o, int from, int bytes) {
+  for (int at = from + 128 * threadIdx.x; at < bytes; at += 128 * 32)
+    asm volatile("prefetch.global.L2 [%0];" : : "l"((const char*)x + at));
+  o[threadIdx.x] = x[threadIdx.x];
+}"""
+
+
+def test_prefetches_are_counted_and_are_no_reads():
+    """A buffer begins a line; the last one ends with it."""
+    report = launch(PREFETCH, Buffer(np.ones(1000, np.float32), name="x"), out(), np.int32(0), np.int32(4000))
+    assert (report.prefetches, report.prefetched) == (32, 4000)
+    assert report.traffic["x"].read == report.traffic["x"].read_unique == 128
+
+
+@pytest.mark.parametrize("begin, end", [(0, 4001), (-4, 4000)])
+def test_prefetches_outside_of_buffers(begin, end):
+    with pytest.raises(OutOfBounds, match="prefetch at .*, which is in no buffer of the launch"):
+        launch(PREFETCH, Buffer(np.ones(992, np.float32), name="x"), out(), np.int32(begin), np.int32(end))

@@ -402,3 +402,16 @@ def test_modified_cell_is_not_called():
         base.begin_state(1)
     with pytest.raises(AssertionError, match="cannot be modified twice"):
         rnn.ResidualCell(base)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+def test_a_layer_inside_others_of_another_type_and_unknown_sizes(dtype, hybridized):
+    net = nn.HybridSequential()
+    net.add(rnn.LSTM(6, bidirectional=True))
+    net.initialize()
+    net.cast(dtype)
+    net.hybridize(hybridized)
+    y = net(mx.nd.ones((5, 3, 4), dtype=dtype))
+    assert y.shape == (5, 3, 12) and y.dtype == np.dtype(dtype)
+    assert all(p.dtype == dtype for p in net.collect_params().values())

@@ -199,6 +199,10 @@ REFUSED = [
     ("x.size", AttributeError, "'Symbol' object has no attribute 'size'", "F.size_array"),
     ("x.ndim", AttributeError, "'Symbol' object has no attribute 'ndim'", "reshape codes"),
     ("x.T", AttributeError, "'Symbol' object has no attribute 'T'", "F.transpose"),
+    ("x.view(-1)", AttributeError, "'Symbol' object has no attribute 'view'", "F.reshape"),
+    ("x.permute(1, 0)", AttributeError, "'Symbol' object has no attribute 'permute'", "F.transpose"),
+    ("x.unsqueeze(0)", AttributeError, "'Symbol' object has no attribute 'unsqueeze'", "F.expand_dims"),
+    ("x.numpy()", AttributeError, "'Symbol' object has no attribute 'numpy'", "or read the block's result"),
     ("x.grad", AttributeError, "'Symbol' object has no attribute 'grad'", "attach_grad"),
     ("x.asnumpy()", NotImplementedForSymbol, NOT_FOR_SYMBOL.format("asnumpy"), "block's result"),
     ("x.asscalar()", NotImplementedForSymbol, NOT_FOR_SYMBOL.format("asscalar"), "block's result"),
@@ -338,9 +342,9 @@ a = nd.ones
 @pytest.mark.parametrize(
     ("args", "error", "text"),
     [
-        ((3.0,), ValueError, "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"),
-        ((None,), ValueError, "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"),
-        ((np.ones(3),), ValueError, "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"),
+        ((3.0,), ValueError, "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\nMake arrays of numbers, lists and NumPy's arrays: nd.array(x)."),
+        ((None,), ValueError, "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\nMake arrays of numbers, lists and NumPy's arrays: nd.array(x)."),
+        ((np.ones(3),), ValueError, "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\nMake arrays of numbers, lists and NumPy's arrays: nd.array(x)."),
         ((a(3), mx.sym.var("s")), ValueError, "In HybridBlock, we do not support mixed NDArrays and Symbols types for the input. Please check the type of the args.\n"),
         ((a(3), 3.0), ValueError, "When hybridized, the input of HybridBlock input must be (nested) list of Symbol or NDArray, but got 3.0 of type <class 'float'>"),
     ],
@@ -350,6 +354,12 @@ def test_arguments_of_a_hybridized_call(args, error, text):
     with pytest.raises(error) as caught:
         hybrid(lambda F, x, *rest: x, *args)
     assert str(caught.value) == text
+
+
+def test_operators_make_no_parameters():
+    words = r"Unknown input to HybridBlock: \w+_fullyconnected0_bias\n.*self.params.get"
+    with pytest.raises(AssertionError, match=words):
+        hybrid(lambda F, x: F.FullyConnected(x, num_hidden=3), a((2, 3)))
 
 
 def test_the_argument_structure_is_fixed_by_the_first_trace():

@@ -10,7 +10,7 @@
 //   %10 = amax(x1) axes=(0,)  bf16[]
 #include "cpu.h"
 #include "half.h"
-#include "math.h"
+#include "math_cpu_exp.h"
 #include "reduce.h"
 HG_KERNEL cast_mul_exp_9c2ee5da(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end) {
   HG_SIMD
@@ -29,31 +29,39 @@ HG_KERNEL cast_mul_exp_9c2ee5da(const hg::bfloat16* HG_RESTRICT x0, const hg::bf
     y2[i0] = v8;
   }
 }
-HG_KERNEL sum_251eede9(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL sum_b74a2b61(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Sum<float>, float, 64> a0;
     a0.start(0);
-    for (Index at = 0; at < 65; at += 64) {
+    for (Index part = 0; part < n_i0; part += 4096) {
+      const Index stop = n_i0 - part < 4096 ? n_i0 : part + 4096;
+      hg::Lanes<hg::Sum<float>, float, 64> part_a0;
+      part_a0.start(0);
+    for (Index at = part; at < stop; at += 64) {
       HG_BLOCK
-      const Index count = 65 - at < 64 ? 65 - at : 64;
+      const Index count = n_i0 - at < 64 ? n_i0 - at : 64;
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i0 = at + j;
         const float v0 = x0[i0];
-        a0.add(j, v0, 0);
+        part_a0.add(j, v0, 0);
       }
     }
-    const float v1 = a0.fold(0);
+      a0.merge(part_a0);
+    }
+    const float v1 = a0.fold(0, n_i0);
     y0[0] = v1;
   }
 }
-HG_KERNEL amax_499c180a(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL amax_48c49540(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Max<float>, float, 64> a0;
     a0.start(0);
-    for (Index at = 0; at < 65; at += 64) {
+    for (Index part = 0; part < n_i0; part += 4096) {
+      const Index stop = n_i0 - part < 4096 ? n_i0 : part + 4096;
+    for (Index at = part; at < stop; at += 64) {
       HG_BLOCK
-      const Index count = 65 - at < 64 ? 65 - at : 64;
+      const Index count = n_i0 - at < 64 ? n_i0 - at : 64;
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i0 = at + j;
@@ -61,12 +69,13 @@ HG_KERNEL amax_499c180a(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RES
         a0.add(j, v0, 0);
       }
     }
-    const float v1 = a0.fold(0);
+    }
+    const float v1 = a0.fold(0, n_i0);
     y0[0] = v1;
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2, char* output3, char* output4) {
   cast_mul_exp_9c2ee5da((hg::bfloat16*)input0, (hg::bfloat16*)input1, (hg::bfloat16*)output0, (float*)output1, (hg::bfloat16*)output3, 0, e[0]);
-  sum_251eede9((hg::bfloat16*)input0, (hg::bfloat16*)output2, 0, e[1]);
-  amax_499c180a((hg::bfloat16*)input1, (hg::bfloat16*)output4, 0, e[2]);
+  sum_b74a2b61((hg::bfloat16*)input0, (hg::bfloat16*)output2, 0, e[1], e[2]);
+  amax_48c49540((hg::bfloat16*)input1, (hg::bfloat16*)output4, 0, e[3], e[4]);
 }

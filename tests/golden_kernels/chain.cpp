@@ -13,7 +13,8 @@
 //   %12 = exp(%11)  f32[1000]
 //   %13 = sub(%9, %12)  f32[1000]
 #include "cpu.h"
-#include "math.h"
+#include "math_cpu_basic.h"
+#include "math_cpu_exp.h"
 HG_KERNEL mul_add_exp_d8312167(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   HG_SIMD
   for (Index i0 = begin; i0 < end; ++i0) {

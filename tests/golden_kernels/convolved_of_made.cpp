@@ -9,7 +9,7 @@
 //   %11 = conv(%10, x3) base_dilate=(1, 1) dilate=(1, 1) groups=1 high=(0, 0) low=(0, 0) stride=(1, 1)  f32[2,8,10,14]
 //   %12 = mul(%11, 0.5)  f32[2,8,10,14]
 #include "cpu.h"
-#include "math.h"
+#include "math_cpu_basic.h"
 #include "conv_cpu.h"
 namespace mul_add_conv_6d73d4e2_ {
 struct S {

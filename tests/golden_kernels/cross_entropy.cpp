@@ -16,7 +16,9 @@
 //   %16 = reshape(%15) shape=(12,)  f32[12]
 //   %17 = neg(%16)  f32[12]
 #include "cpu.h"
-#include "math.h"
+#include "math_cpu_basic.h"
+#include "math_cpu_exp.h"
+#include "math_cpu_log.h"
 #include "reduce.h"
 HG_KERNEL amax_sub_neg_6f76b192(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
     for (Index at = begin; at < end; at += 64) {

@@ -7,7 +7,7 @@
 //   %8 = add(%5, %7)  f32[3,256]
 //   %9 = max(%8, 0.0)  f32[3,256]
 #include "cpu.h"
-#include "math.h"
+#include "math_cpu_basic.h"
 #include "matmul_cpu.h"
 HG_KERNEL dot_mul_max_a49c4b5d(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end) {
   hg::matmul_dots<false, 256, 512, 512, 1, 1, 512>(

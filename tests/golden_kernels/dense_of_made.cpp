@@ -11,7 +11,7 @@
 //   %13 = add(%10, %12)  f32[7,24]
 #include "cpu.h"
 #include "half.h"
-#include "math.h"
+#include "math_cpu_basic.h"
 #include "matmul_cpu.h"
 HG_KERNEL mul_max_add_f5240cff(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, const hg::half* HG_RESTRICT x3, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index from = begin; from < end; from += 192) {

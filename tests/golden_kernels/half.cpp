@@ -6,7 +6,7 @@
 //   %6 = sum(x0) axes=(0,)  f16[]
 #include "cpu.h"
 #include "half.h"
-#include "math.h"
+#include "math_cpu_exp.h"
 #include "reduce.h"
 HG_KERNEL mul_add_cast_83bb79ea(const hg::half* HG_RESTRICT x0, const hg::half* HG_RESTRICT x1, hg::half* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
   HG_SIMD
@@ -21,25 +21,31 @@ HG_KERNEL mul_add_cast_83bb79ea(const hg::half* HG_RESTRICT x0, const hg::half* 
     y1[i0] = v5;
   }
 }
-HG_KERNEL sum_88b85fa2(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL sum_146d382e(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Sum<float>, float, 64> a0;
     a0.start(0);
-    for (Index at = 0; at < 65; at += 64) {
+    for (Index part = 0; part < n_i0; part += 4096) {
+      const Index stop = n_i0 - part < 4096 ? n_i0 : part + 4096;
+      hg::Lanes<hg::Sum<float>, float, 64> part_a0;
+      part_a0.start(0);
+    for (Index at = part; at < stop; at += 64) {
       HG_BLOCK
-      const Index count = 65 - at < 64 ? 65 - at : 64;
+      const Index count = n_i0 - at < 64 ? n_i0 - at : 64;
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i0 = at + j;
         const float v0 = x0[i0];
-        a0.add(j, v0, 0);
+        part_a0.add(j, v0, 0);
       }
     }
-    const float v1 = a0.fold(0);
+      a0.merge(part_a0);
+    }
+    const float v1 = a0.fold(0, n_i0);
     y0[0] = v1;
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2) {
   mul_add_cast_83bb79ea((hg::half*)input0, (hg::half*)input1, (hg::half*)output0, (float*)output1, 0, e[0]);
-  sum_88b85fa2((hg::half*)input0, (hg::half*)output2, 0, e[1]);
+  sum_146d382e((hg::half*)input0, (hg::half*)output2, 0, e[1], e[2]);
 }

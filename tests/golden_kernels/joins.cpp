@@ -6,7 +6,7 @@
 //   %6 = reshape(x0) shape=(2, 12)  f32[2,12]
 //   %7 = transpose(%6) perm=(1, 0)  f32[12,2]
 #include "cpu.h"
-#include "math.h"
+#include "math_cpu_exp.h"
 HG_KERNEL exp_copy_4e568dd0(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   const Index nil = hg::hidden(0);
   for (Index i0 = begin; i0 < end; ++i0) {

@@ -57,37 +57,47 @@ HG_KERNEL amax_558d57fe(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, cons
   }
   }
 }
-HG_KERNEL sum_mul_cb8b8913(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL sum_mul_00caec63(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index share0, const Index n_i0) {
+  const float share0_ = hg::Share<float>::of(share0);
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Sum<float>, float, 64> a0;
     a0.start(0);
-    for (Index at = 0; at < 360; at += 64) {
+    for (Index part = 0; part < n_i0; part += 4096) {
+      const Index stop = n_i0 - part < 4096 ? n_i0 : part + 4096;
+      hg::Lanes<hg::Sum<float>, float, 64> part_a0;
+      part_a0.start(0);
+    for (Index at = part; at < stop; at += 64) {
       HG_BLOCK
-      const Index count = 360 - at < 64 ? 360 - at : 64;
+      const Index count = n_i0 - at < 64 ? n_i0 - at : 64;
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i0 = at + j;
         const float v0 = x0[i0];
-        a0.add(j, v0, 0);
+        part_a0.add(j, v0, 0);
       }
     }
-    const float v1 = a0.fold(0);
-    const float v2 = v1 * 0.0027777778f;
+      a0.merge(part_a0);
+    }
+    const float v1 = a0.fold(0, n_i0);
+    const float v2 = v1 * share0_;
     y0[0] = v2;
   }
 }
-HG_KERNEL amin_b176f4c5(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL amin_01a9b98a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i1) {
     for (Index at = begin; at < end; at += 64) {
       const Index count = end - at < 64 ? end - at : 64;
       float r_v1[64] __attribute__((aligned(64)));
       hg::Lanes<hg::Min<float>, float, 64> a0;
       a0.start(0);
-      for (Index i1 = 0; i1 < 60; ++i1) {
+      for (Index part = 0; part < n_i1; part += 64) {
+      const Index stop = n_i1 - part < 64 ? n_i1 : part + 64;
+      for (Index i1 = part; i1 < stop; ++i1) {
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i0 = at + j;
         const float v0 = x0[i1 * 6 + i0];
         a0.add(j, v0, 0);
+      }
       }
       }
       HG_SIMD
@@ -105,6 +115,6 @@ HG_KERNEL amin_b176f4c5(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, cons
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0, char* output1, char* output2, char* output3) {
   sum_a9d8181f((float*)input0, (float*)output0, 0, e[0]);
   amax_558d57fe((float*)input0, (float*)output1, 0, e[1]);
-  sum_mul_cb8b8913((float*)input0, (float*)output2, 0, e[2]);
-  amin_b176f4c5((float*)input0, (float*)output3, 0, e[3]);
+  sum_mul_00caec63((float*)input0, (float*)output2, 0, e[2], e[3], e[4]);
+  amin_01a9b98a((float*)input0, (float*)output3, 0, e[5], e[6]);
 }

@@ -95,18 +95,18 @@ extern "C" __global__ void HG_BOUNDS(128) amax_5f748d93(const float* HG_RESTRICT
   }
 }
 
-extern "C" __global__ void HG_BOUNDS(128) sum_mul_6dc519ca(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(128) sum_mul_baa873de(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0, const long long share0, const long long n_i0) {
   typedef int Index;
   const Index rows = (Index)n0;
-  const int lane = threadIdx.x % 16;
-  for (Index block = (Index)blockIdx.x * 8; block < rows; block += (Index)gridDim.x * 8) {
-    const Index wanted = block + (Index)threadIdx.x / 16;
+  const int lane = threadIdx.x % 32;
+  for (Index block = (Index)blockIdx.x * 4; block < rows; block += (Index)gridDim.x * 4) {
+    const Index wanted = block + (Index)threadIdx.x / 32;
     const bool live = wanted < rows;
     hg::Sum<float>::State a0 = hg::Sum<float>::start();
     #pragma unroll 4
-    for (Index step = 0; step < 6; ++step) {
-      const Index i0_0 = (step * 16 + lane) * 4;
-      if (i0_0 >= 360) continue;
+    for (Index step = 0; step < ((Index)n_i0 + 127) / 128; ++step) {
+      const Index i0_0 = (step * 32 + lane) * 4;
+      if (i0_0 >= (Index)n_i0) continue;
       const hg::span<float, 4> p0 = hg::read<4>(x0 + i0_0);
       HG_UNROLL
       for (int j = 0; j < 4; ++j) {
@@ -114,21 +114,21 @@ extern "C" __global__ void HG_BOUNDS(128) sum_mul_6dc519ca(const float* HG_RESTR
         a0 = hg::Sum<float>::add(a0, v0, 0);
       }
     }
-    a0 = hg::lanes_merge<hg::Sum<float>, 16>(a0);
+    a0 = hg::lanes_merge<hg::Sum<float>, 32>(a0);
     const float v1 = hg::Sum<float>::result(a0);
-    const float v2 = v1 * 0.0027777778f;
+    const float v2 = v1 * hg::Share<float>::of(share0);
     if (live && lane == 0) {
       y0[0] = v2;
     }
   }
 }
 
-extern "C" __global__ void HG_BOUNDS(32) amin_3f7806ad(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(64) amin_134ec846(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0, const long long n_i1) {
   typedef int Index;
   const Index rows = (Index)n0;
   const int across = threadIdx.x % 4;
   const int down = threadIdx.x / 4;
-  __shared__ hg::Min<float>::State part_a0[8][2][4];
+  __shared__ hg::Min<float>::State part_a0[16][2][4];
   for (Index block = (Index)blockIdx.x * 8; block < rows; block += (Index)gridDim.x * 8) {
     const Index wanted = block + across * 2;
     const bool live = wanted < rows;
@@ -138,9 +138,9 @@ extern "C" __global__ void HG_BOUNDS(32) amin_3f7806ad(const float* HG_RESTRICT 
     HG_UNROLL
     for (int j = 0; j < 2; ++j) a0[j] = hg::Min<float>::start();
     #pragma unroll 4
-    for (Index step = 0; step < 8; ++step) {
-      const Index i1 = step * 8 + down;
-      if (i1 >= 60) continue;
+    for (Index step = 0; step < ((Index)n_i1 + 15) / 16; ++step) {
+      const Index i1 = step * 16 + down;
+      if (i1 >= (Index)n_i1) continue;
       const hg::span<float, 2> p0 = hg::read<2>(x0 + (i1 * 6 + i0_0));
       HG_UNROLL
       for (int j = 0; j < 2; ++j) {
@@ -158,7 +158,7 @@ extern "C" __global__ void HG_BOUNDS(32) amin_3f7806ad(const float* HG_RESTRICT 
       a0[j] = part_a0[0][j][across];
     }
     #pragma unroll 2
-    for (int d = 1; d < 8; ++d) {
+    for (int d = 1; d < 16; ++d) {
       HG_UNROLL
       for (int j = 0; j < 2; ++j) {
         a0[j] = hg::Min<float>::merge(a0[j], part_a0[d][j][across]);

@@ -15,7 +15,8 @@
 //   %14 = add(%9, 1.0)  f32[3,1,40]
 //   %15 = log(%14)  f32[3,1,40]
 #include "cpu.h"
-#include "math.h"
+#include "math_cpu_basic.h"
+#include "math_cpu_log.h"
 #include "reduce.h"
 HG_KERNEL sum_mul_sub_51f33793(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {

@@ -8,7 +8,7 @@
 //   %9 = mul(x2, 0.01)  f32[8,4,3,3]
 //   %10 = add(%8, %9)  f32[8,4,3,3]
 #include "cpu.h"
-#include "math.h"
+#include "math_cpu_basic.h"
 #include "conv_weights_cpu.h"
 HG_KERNEL max_a73053bf(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   HG_SIMD

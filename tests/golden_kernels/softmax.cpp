@@ -9,7 +9,7 @@
 //   %8 = broadcast(%7) shape=(30, 40)  f32[30,40]
 //   %9 = div(%5, %8)  f32[30,40]
 #include "cpu.h"
-#include "math.h"
+#include "math_cpu_exp.h"
 #include "reduce.h"
 HG_KERNEL amax_sub_div_0c003234(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
     for (Index at = begin; at < end; at += 64) {

@@ -9,7 +9,7 @@
 //   %8 = broadcast(%7) shape=(3, 2000)  f32[3,2000]
 //   %9 = div(%5, %8)  f32[3,2000]
 #include "cpu.h"
-#include "math.h"
+#include "math_cpu_exp.h"
 #include "reduce.h"
 HG_KERNEL amax_sub_div_6e165fcc(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {

@@ -5,7 +5,7 @@
 //   %6 = add(%3, %5)  f32[2,8,7,17]
 //   %7 = max(%6, 0.0)  f32[2,8,7,17]
 #include "cpu.h"
-#include "math.h"
+#include "math_cpu_basic.h"
 #include "conv_spread_cpu.h"
 namespace conv_add_max_07fb42c8_ {
 struct S {

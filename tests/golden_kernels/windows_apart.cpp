@@ -21,7 +21,7 @@
 //   %21 = sub(1.0, %20)  f32[2,3,8,12]
 //   %22 = mul(%19, %21)  f32[2,3,8,12]
 #include "cpu.h"
-#include "math.h"
+#include "math_cpu_exp.h"
 #include "reduce.h"
 HG_KERNEL tanh_argmax_sub_b3cdaa4f(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {

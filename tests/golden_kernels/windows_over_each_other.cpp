@@ -111,7 +111,7 @@
 //   %111 = concat(%109, %110) axis=3  f32[2,3,6,2,40]
 //   %112 = reshape(%111) shape=(2, 3, 12, 40)  f32[2,3,12,40]
 #include "cpu.h"
-#include "math.h"
+#include "math_cpu_basic.h"
 HG_KERNEL max_ne_copy_6a1b96a3(const float* HG_RESTRICT x0, long long* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     const float v0 = hg::maximum((-1.0f), (-1.0f));

@@ -10,7 +10,7 @@
 //   %9 = mul(%8, 0.125)  f32[2,3,6,20]
 //   %10 = sub(%7, %9)  f32[2,3,6,20]
 #include "cpu.h"
-#include "math.h"
+#include "math_cpu_basic.h"
 #include "reduce.h"
 HG_KERNEL mul_amax_sub_2fec127b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {

@@ -80,7 +80,7 @@ def mutants_of(file: str, text: str) -> list[Mutant]:
         code = line.split("//")[0].rstrip()
         for after, what in _written_differently(code):
             if after != code:
-                found.setdefault((n, after), Mutant(file, n, line, after, what, nth))
+                found.setdefault((n, after.strip()), Mutant(file, n, line, after, what, nth))
     return list(found.values())
 
 
@@ -101,6 +101,8 @@ def _written_differently(code: str) -> Iterator[tuple[str, str]]:
             digits = re.match(r"\d+", m.group()).group()  # type: ignore[union-attr]
             yield put(m.start(), m.start() + len(digits), str(int(digits) + 1)), "a constant is one more"
     for m in _REAL.finditer(code):
+        if set(m.group()) <= set("0.f"):
+            continue  # a thousandth of nothing
         yield put(m.start(), m.end(), f"({m.group()} * 1.001f)"), "a constant is a thousandth more"
     for m in _ARMS.finditer(code):
         yield put(m.start(), m.end(), f" ? {m.group(2)} : {m.group(1)}"), "alternatives exchanged"

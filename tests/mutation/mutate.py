@@ -3,15 +3,17 @@
 
     python tests/mutation/mutate.py [--file templates/cuda/rows.j2 ...] [--count 20] [--seed 0] [--json out.json]
 
-Works in a copy of the checkout. Each mutant (mutants.py) is written there, and a child process runs tests until one
-fails, as many as there is time for: first the case graphs of tests/compiler whose text it changes or whose kernels
-include it, executed on both targets; if they pass, tests that look closer (MORE). ``--count 0`` takes every mutant.
+Works in a copy of the checkout. Each mutant (mutants.py) is written there, and forks of one warm process run tests until
+one fails, as many as there is time for: first the case graphs of tests/compiler whose text it changes or whose kernels
+include it, executed on both targets; if they pass, tests that look closer (MORE). ``--count 0`` takes every mutant;
+with ``--json`` a run that was stopped goes on, and ``--part 0 2``, ``--part 1 2`` share it out over two processes.
 A mutant is
 
-- killed: a test failed (or crashed, or went on for too long);
+- killed: a test failed that passes without it (or crashed, or went on for too long);
 - stillborn: a template or a compiler refused it;
 - survived: no test noticed. survivors.json has those that were looked at, each with the reason why it changes no
-  result, and the exit code is 1 if there is another one.
+  result, and the exit code is 1 if there is another one;
+- false: the test that failed also fails without it, which is a fault of the test or of this job (exit code 1).
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatch
 from functools import cache
@@ -40,6 +44,8 @@ sys.path.insert(0, str(HERE))
 from mutants import Mutant, mutants_of, sample  # noqa: E402  (of this folder)
 from touched import Cases  # noqa: E402
 
+NUMBERS = "kernels/math*.h"  #: case graphs notice little of their faults: they come last
+KERNEL_SECONDS = 20.0  #: of processor time of a case graph
 SURVIVORS = HERE / "survivors.json"
 GRAPHS = "tests/compiler/test_graphs.py"
 #: what looks closer at some files than the case graphs do
@@ -72,6 +78,7 @@ MORE = {
     "kernels/reduce_cuda.h": ["tests/compiler/test_rows_cuda.py"],
     "kernels/tile_cpu.h": ["tests/compiler/test_map.py"],
 }
+STATUS = ("killed", "stillborn", "explained", "survived", "false")
 REFUSED = re.compile(r"CompileError|jinja2\.exceptions|UndefinedError|TemplateSyntaxError")
 
 
@@ -87,28 +94,17 @@ def spent() -> float:
 
 
 class Watch:
-    """A plugin: which of the collected tests run, in which order and for how long, and the first that fails.
+    """A plugin: tests run in an order by chance while there is time; the first that fails, and what it says."""
 
-    Args:
-        wanted: (function, case) of the tests to run; None: all, in an order by chance, while there is time.
-    """
-
-    def __init__(self, wanted: Sequence[tuple[str, str]] | None, seconds: float) -> None:
-        self.wanted, self.failed, self.log, self.ran = wanted, "", "", 0
+    def __init__(self, seconds: float) -> None:
+        self.failed, self.log, self.ran = "", "", 0
         self.end = spent() + seconds
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        if self.wanted is None:
-            random.Random(0).shuffle(items)
-        else:
-            place = {key: k for k, key in enumerate(self.wanted)}
-            keys = {
-                id(i): (i.originalname, getattr(i, "callspec", None) and i.callspec.params.get("name")) for i in items
-            }
-            items[:] = sorted((i for i in items if keys[id(i)] in place), key=lambda i: place[keys[id(i)]])
+        random.Random(0).shuffle(items)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        Path(os.environ["HYBRIDGPU_CACHE_DIR"], "running").write_text(nodeid, encoding="utf-8")
+        NOTE.write_text(nodeid, encoding="utf-8")
 
     def pytest_runtest_protocol(self, item: Any) -> None:
         if spent() > self.end:
@@ -120,35 +116,74 @@ class Watch:
             self.failed, self.log = report.nodeid, str(report.longrepr)[-3000:]
 
 
-def tested(paths: Sequence[str], wanted: Sequence[tuple[str, str]] | None, seconds: float = 1e9) -> dict[str, Any]:
+def tested(paths: Sequence[str], seconds: float = 1e9) -> dict[str, Any]:
     """Run tests in this process until one fails, or time is over."""
     import pytest
 
-    watch = Watch(wanted, seconds)
+    watch = Watch(seconds)
     code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *paths], plugins=[watch])
     if not watch.failed and code not in (0, 5) and not (code == 2 and watch.ran):  # 2: no time left, 5: nothing to run
         watch.failed, watch.log = f"exit code {code} of pytest", ""
     status = "survived" if not watch.failed else "stillborn" if REFUSED.search(watch.log) else "killed"
-    return {"status": status, "by": watch.failed, "ran": watch.ran}
+    return {"status": status, "by": watch.failed, "ran": watch.ran, "log": watch.log[-400:]}
+
+
+def executed(cases: Sequence[tuple[str, str]], seconds: float) -> dict[str, Any]:
+    """Run case graphs in this process, by the functions of test_graphs.py, until one fails, or time is over."""
+    import numpy as np
+    from compiler import test_graphs
+    from emulated import install
+
+    end, ran = spent() + seconds, 0
+    warnings.simplefilter("error")
+    for test, name in cases:
+        for specials in ("-plain", "-specials") if test == "test_cpu" else ("",):
+            if spent() > end:
+                break
+            running = f"{GRAPHS}::{test}[{name}{specials}]"
+            NOTE.write_text(running, encoding="utf-8")
+            signal.setitimer(signal.ITIMER_PROF, KERNEL_SECONDS)  # ends a loop without end, and this process
+            random.seed(0)
+            np.random.seed(0)
+            try:
+                if specials:
+                    test_graphs.test_cpu(name, specials == "-specials", None)
+                else:
+                    test_graphs.test_cuda_text_executed_on_the_cpu(name, install())
+            except BaseException as e:
+                log = "".join(traceback.format_exception_only(e))
+                status = "stillborn" if REFUSED.search(log) else "killed"
+                return {"status": status, "by": running, "ran": ran, "log": log[:400]}
+            ran += 1
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    return {"status": "survived", "by": "", "ran": ran}
+
+
+def anew() -> None:
+    """Forget what this process has hashed of templates and headers: libraries compiled with others are not taken."""
+    from hybridgpu import resources
+
+    resources._found.clear()
 
 
 def in_child(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any]:
     """The result of ``work`` in a fork of this process, whose output is dropped. A crash or a hang kills the mutant."""
+    global NOTE
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         answer = Path(folder, "answer.json")
         pid = os.fork()
         if not pid:
             try:
                 os.setsid()
-                os.environ.update(HYBRIDGPU_CACHE_DIR=folder, CUDA_ON_CPU_CACHE=f"{ROOT_OF_CACHES}/cuda", TMPDIR=folder)
-                tempfile.tempdir = None
+                NOTE = Path(folder, "running")
+                os.environ["TMPDIR"] = tempfile.tempdir = folder
                 resource.setrlimit(resource.RLIMIT_CPU, (int(2 * seconds), int(2 * seconds) + 5))
                 null = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(null, 1)
                 os.dup2(null, 2)
                 answer.write_text(json.dumps(work()), encoding="utf-8")
-            except Exception as e:  # a template that cannot be rendered
-                answer.write_text(json.dumps({"status": "stillborn", "by": f"{type(e).__name__}: {e}", "ran": 0}))
+            except Exception as e:  # of this job, not of a test
+                answer.write_text(json.dumps({"status": "false", "by": f"{type(e).__name__}: {e}", "ran": 0}))
             finally:
                 os._exit(0)
         end = time.monotonic() + 20 * seconds
@@ -164,17 +199,20 @@ def in_child(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, An
                 "status": "killed",
                 "by": running.read_text(encoding="utf-8") if running.is_file() else "",
                 "ran": 0,
+                "log": "crash or time-out",
             }
         return dict(json.loads(answer.read_text(encoding="utf-8")))
 
 
 @cache
 def passes(test: str) -> bool:
-    """Whether a test passes without a mutant: only then does its failure say something."""
-    return in_child(lambda: tested([test], None), 600)["status"] == "survived"
+    """Whether a test passes without a mutant, run as with one: only then does its failure say something."""
+    if graph := re.fullmatch(rf"{GRAPHS}::(\w+)\[(\w+).*\]", test):
+        return in_child(lambda: executed([graph.group(1, 2)], 600), 600)["status"] == "survived"
+    return in_child(lambda: tested([test]), 600)["status"] == "survived"
 
 
-ROOT_OF_CACHES = ""
+NOTE = Path()  #: where the child writes which test runs
 
 
 def judge(mutant: Mutant, cases: Cases, seconds: float) -> dict[str, Any]:
@@ -185,15 +223,29 @@ def judge(mutant: Mutant, cases: Cases, seconds: float) -> dict[str, Any]:
     try:
 
         def graphs() -> dict[str, Any]:
-            wanted = cases.touched(mutant)
-            return tested([GRAPHS], wanted, seconds) if wanted else {"status": "survived", "by": "", "ran": 0}
+            if mutant.file.endswith(".h"):
+                anew()  # a template changes texts, which are part of what libraries are found by
+            try:
+                wanted = cases.touched(mutant)
+            except Exception as e:  # a template that cannot be rendered
+                return {"status": "stillborn", "by": f"{type(e).__name__}: {e}", "ran": 0}
+            return executed(wanted, seconds)
 
-        result = in_child(graphs, seconds)
+        def closer() -> dict[str, Any]:
+            anew()
+            return tested(more, seconds / 2)
+
         more = list(dict.fromkeys(f for pattern, fs in MORE.items() if fnmatch(mutant.file, pattern) for f in fs))
-        if result["status"] == "survived" and more:
-            second = in_child(lambda: tested(more, None, seconds / 2), seconds)
-            result = {**second, "ran": result["ran"] + second["ran"]}
-        return result
+        looks: list[Callable[[], dict[str, Any]]] = [graphs, closer] if more else [graphs]
+        if fnmatch(mutant.file, NUMBERS):
+            looks.reverse()
+        ran = 0
+        for look in looks:
+            result = in_child(look, seconds)
+            ran += result["ran"]
+            if result["status"] != "survived":
+                break
+        return {**result, "ran": ran}
     finally:
         path.write_text(text, encoding="utf-8")
 
@@ -214,23 +266,27 @@ def copied(folder: Path) -> None:
 
 def run(chosen: Sequence[Mutant], seconds: float) -> Iterator[tuple[Mutant, dict[str, Any]]]:
     """Judge mutants one after the other."""
-    global ROOT_OF_CACHES
-    with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
-        ROOT_OF_CACHES, tree = folder, Path(folder, "tree")
+    memory = Path("/dev/shm")  # a file system in memory, where there is one
+    with tempfile.TemporaryDirectory(prefix="mutation-", dir=memory if memory.is_dir() else None) as folder:
+        tree = Path(folder, "tree")
         tree.mkdir()
         copied(tree)
         os.chdir(tree)
-        os.environ["HYBRIDGPU_CACHE_DIR"] = folder
+        tempfile.tempdir = os.environ["TMPDIR"] = folder
+        os.environ.update(HYBRIDGPU_CACHE_DIR=folder, CUDA_ON_CPU_CACHE=f"{folder}/cuda", HYBRIDGPU_VERIFY="1")
         sys.dont_write_bytecode = True
         sys.path[:0] = [str(tree / "tests"), str(tree)]
-        import emulated  # noqa: F401  (and with it what all children need)
+        from compiler import test_graphs  # noqa: F401  (and with it what all children need)
 
+        from hybridgpu.backends.cpu.backend import cpu_backend
+
+        cpu_backend()
         cases = Cases()
         for mutant in chosen:
             begun = time.monotonic()
             result = judge(mutant, cases, seconds)
             if "::" in result["by"] and not passes(result["by"]):
-                raise SystemExit(f"{result['by']} fails without any mutant")
+                result["status"] = "false"
             yield mutant, {**result, "seconds": round(time.monotonic() - begun, 1)}
 
 
@@ -241,7 +297,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lines", type=int, nargs=2, metavar=("FIRST", "LAST"), help="only of these lines")
     parser.add_argument("--seconds", type=int, default=60, help="of processor time that a mutant may take")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--part", type=int, nargs=2, default=(0, 1), metavar=("K", "OF"), help="every OF-th from K on")
+    parser.add_argument("--json", type=Path, help="results in lines; mutants found there are not tried again")
     options = parser.parse_args()
     known, results, chosen = explained(), [], []
     for file in options.file:
@@ -250,7 +307,11 @@ def main() -> int:
             found = [m for m in found if options.lines[0] <= m.line <= options.lines[1]]
         chosen += sample(found, options.count, options.seed)
     out = options.json and options.json.resolve()
-    for m, result in run(chosen, options.seconds):
+    if out and out.is_file():  # what an earlier run left
+        results = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    done = {(r["file"], r["before"], r["after"], r["nth"]) for r in results}
+    part, parts = options.part
+    for m, result in run([m for m in chosen[part::parts] if m.key not in done], options.seconds):
         if result["status"] == "survived" and m.key in known:
             result.update(status="explained", by=known[m.key])
         results.append({"file": m.file, "line": m.line, "nth": m.nth, "what": m.what, **result})
@@ -261,11 +322,12 @@ def main() -> int:
             flush=True,
         )
         if out:
-            out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            with out.open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps(results[-1]) + "\n")
     for file in options.file:
         of = [r["status"] for r in results if r["file"] == file]
-        print(file, {s: of.count(s) for s in ("killed", "stillborn", "explained", "survived") if s in of})
-    return int(any(r["status"] == "survived" for r in results))
+        print(file, {s: of.count(s) for s in STATUS if s in of})
+    return int(any(r["status"] in ("survived", "false") for r in results))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def after(text, file="x.h"):
     [
         ("a < b", {"a <= b"}),
         ("x = a + b * 2;", {"", "x = a - b * 2;", "x = a + b / 2;", "x = a + b * 3;"}),
-        ("    __syncthreads();", {"    ", ""}),
+        ("    __syncthreads();", {"    "}),
         ("if (e >= n) return;", {"if (!(e >= n)) return;", "if (true) return;", "if (e > n) return;", ""}),
         ("v = t ? a : b;", {"v = t ? b : a;", ""}),
         ("s = merge(s, t);", {"s = merge(t, s);", ""}),
@@ -41,7 +41,16 @@ def test_lines_written_differently(line, wanted):
 
 @pytest.mark.parametrize(
     "line",
-    ["// a < b", '#include "core.h"', "#pragma unroll 2", "{# a < b #}", "{# begun\n a < b #}", "template <int W>", ""],
+    [
+        "// a < b",
+        "(0.0f)",
+        '#include "core.h"',
+        "#pragma unroll 2",
+        "{# a < b #}",
+        "{# begun\n a < b #}",
+        "template <int W>",
+        "",
+    ],
 )
 def test_lines_that_are_let_be(line):
     assert not after(line)

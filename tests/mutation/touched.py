@@ -53,9 +53,28 @@ class Cases:
             head = " ".join(lines[begun : begun + 2])
             names = {n for pair in re.findall(r"(\w{3,})[<(]|(?:struct|define) (\w+)", head) for n in pair if n}
         else:
-            found = [k for k, texts in self.rendered.items() if any(self._render(t, **c) != was for t, c, was in texts)]
+            users = using(mutant.file.partition("/")[2])
+            found = [
+                key
+                for key, texts in self.rendered.items()
+                if any(t in users and self._render(t, **c) != was for t, c, was in texts)
+            ]
         texts = {key: "".join(text for _, _, text in self.rendered[key]) for key in found}
         return sorted(found, key=lambda key: (not any(n and n in texts[key] for n in names), len(texts[key])))
+
+
+def using(template: str) -> set[str]:
+    """The templates that a template is part of, with itself."""
+    found = {template}
+    while True:
+        more = {
+            path.relative_to("templates").as_posix()
+            for path in Path("templates").rglob("*.j2")
+            if any(f"'{name}'" in path.read_text(encoding="utf-8") for name in found)
+        }
+        if more <= found:
+            return found
+        found |= more
 
 
 def included(headers: set[str]) -> set[str]:

@@ -62,6 +62,10 @@ DIFFERENCES: dict[str, dict[str, tuple[str, str]]] = {
             "([(), (), (4,), (), (2,)], [()], [])",
             "a bias follows from num_hidden alone; MXNet gives up before it",
         ),
+        "float(x)": (
+            "TypeError: must be real number, not Symbol",
+            "Python's words for math.exp(x), which is met more often",
+        ),
         "x[1]": ("IndexError: there is no output 1 of 1", "MXNet says nothing"),
         "x[True]": ("IndexError: there is no output True of 1", "MXNet says nothing"),
         "sym.load_json('nope')": (

@@ -25,6 +25,7 @@ from ...compiler.program import HostStep, Program
 from ...compiler.target import CPU
 from ...dtypes import from_short
 from ...locks import Lock
+from ...resources import kernels_hash
 from ...store import Store, default_store
 from ..base import BuildInfo, Mode, NoPlaceError
 from ..library import run_host_step
@@ -55,9 +56,13 @@ class CpuProgram:
     """
 
     def __init__(
-        self, program: Program, library: ctypes.CDLL, info: BuildInfo, bodies: Mapping[int, CpuProgram] | None = None
+        self,
+        program: Program,
+        library: ctypes.CDLL | None,
+        info: BuildInfo,
+        bodies: Mapping[int, CpuProgram] | None = None,
     ) -> None:
-        """``bodies``: step number -> what a loop runs."""
+        """``library``: None if there are no segments; ``bodies``: step number -> what a loop runs."""
         self.program, self.info, self._bodies = program, info, bodies or {}
         self._numbers = (ctypes.c_longlong * max(1, len(program.table)))(*(v for _, v in program.table))
         self.table = ctypes.addressof(self._numbers)
@@ -195,7 +200,7 @@ class _Beside:
     def __init__(self, backend: CpuBackend, prelude: Program | None) -> None:
         self.compiled = 0
         self._backend, self._prelude = backend, prelude
-        self._thread = threading.Thread(target=self._run) if prelude is not None else None
+        self._thread = threading.Thread(target=self._run) if prelude is not None and prelude.segments else None
 
     def _run(self) -> None:
         assert self._prelude is not None
@@ -219,6 +224,7 @@ class CpuBackend:
 
     def __init__(self, toolchain: Toolchain, store: Store) -> None:
         self.toolchain, self.store = toolchain, store
+        kernels_hash(store)  # the toolchain's key contains it
         self.target = replace(CPU, panels=toolchain.wide)
         self._loaded: dict[str, Any] = {}
 
@@ -243,7 +249,7 @@ class CpuBackend:
                     self.store.forget("so", key)
             if held is None:
                 with _Beside(self, program.prelude) as beside:
-                    code = self.toolchain.compile(program.source, program.numeric)
+                    code = self.toolchain.compile(program.source, program.numeric, self.store)
                 compiled = 1 + beside.compiled
                 path = self.store.put("so", key, code)
                 if path is None:
@@ -254,10 +260,9 @@ class CpuBackend:
 
     def load(self, program: Program) -> CpuProgram:
         start = time.perf_counter()
-        held, compiled = self._library(program)
-        library = held
-        if program.bytes_moved < _KEEP_GIL_BELOW:
-            library = ctypes.PyDLL(held._name, handle=held._handle)
+        library, compiled = self._library(program) if program.segments else (None, 0)
+        if library is not None and program.bytes_moved < _KEEP_GIL_BELOW:
+            library = ctypes.PyDLL(library._name, handle=library._handle)
         info = BuildInfo(time.perf_counter() - start, compiled, " ".join(self.toolchain.command))
         bodies = {
             k: self.load(s.body) for k, s in enumerate(program.steps) if isinstance(s, HostStep) and s.body is not None

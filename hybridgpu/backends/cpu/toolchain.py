@@ -7,19 +7,20 @@ import errno
 import hashlib
 import os
 import platform
-import shlex
 import shutil
-import subprocess
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ...compiler.codegen.program import END_OF_UNIT
+from ...compiler.program import END_OF_UNIT
 from ...resources import kernels_folder, kernels_hash
 from ...store import Store
 from ..base import NoPlaceError
+
+if TYPE_CHECKING:
+    import subprocess
 
 __all__ = ["CompileError", "Toolchain", "find_toolchain"]
 
@@ -83,8 +84,7 @@ class Toolchain:
     @property
     def key(self) -> str:
         """Hash of everything but the source that decides about the machine code."""
-        parts = (self.identity, " ".join((*self.flags, *_FAST, *self._libraries)), cpu_features(), kernels_hash())
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        return _hash(self.identity, " ".join((*self.flags, *_FAST, *self._libraries)), cpu_features(), kernels_hash())
 
     @property
     def wide(self) -> bool:
@@ -101,8 +101,11 @@ class Toolchain:
     def _libraries(self) -> tuple[str, ...]:
         return _LIBRARIES if "-nostdlib" in self.flags else ()
 
-    def compile(self, source: str, numeric: str) -> bytes:
+    def compile(self, source: str, numeric: str, store: Store) -> bytes:
         """The shared library of ``source``, whose units are compiled side by side.
+
+        Where there are several, ``store`` keeps the machine code of all but the last, which has a program's entries:
+        another order of the same kernels, or some other kernels among them, do not compile all again.
 
         Raises:
             CompileError: with the text and the compiler's message.
@@ -116,12 +119,18 @@ class Toolchain:
                 if len(units) == 1:
                     runs = [_run([*start, "-x", "c++", "-", "-o", str(out), *self._libraries], source)]
                 else:
-                    objects = [str(Path(folder, f"{k}.o")) for k in range(len(units))]
+                    from concurrent.futures import ThreadPoolExecutor
+
+                    objects = [Path(folder, f"{k}.o") for k in range(len(units))]
+                    keys = [_hash(self.key, numeric, unit) for unit in units[:-1]]
+                    missing = [k for k, o in enumerate(objects) if k == len(keys) or not _fetched(store, keys[k], o)]
                     with ThreadPoolExecutor(cpu_count()) as pool:
-                        commands = ([*start, "-x", "c++", "-c", "-", "-o", o] for o in objects)
-                        runs = list(pool.map(_run, commands, units))
+                        commands = ([*start, "-x", "c++", "-c", "-", "-o", str(objects[k])] for k in missing)
+                        runs = list(pool.map(_run, commands, [units[k] for k in missing]))
                     if not any(run.returncode for run in runs):
-                        runs = [_run([*start, *objects, "-o", str(out), *self._libraries], "")]
+                        for k in missing[:-1]:
+                            store.put("o", keys[k], objects[k].read_bytes())
+                        runs = [_run([*start, *map(str, objects), "-o", str(out), *self._libraries], "")]
                 failed = next((run for run in runs if run.returncode), None)
                 if failed is None:
                     return out.read_bytes()
@@ -132,6 +141,18 @@ class Toolchain:
         raise CompileError(" ".join(self.command), source, failed.stderr)
 
 
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _fetched(store: Store, key: str, file: Path) -> bool:
+    """Put kept machine code into ``file``; False if there is none."""
+    code = store.get("o", key)
+    if code is not None:
+        file.write_bytes(code)
+    return code is not None
+
+
 def cpu_count() -> int:
     """Processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -140,6 +161,8 @@ def cpu_count() -> int:
 
 
 def _run(command: list[str], source: str) -> subprocess.CompletedProcess[str]:
+    import subprocess  # 3 ms, and nothing that is in the cache needs it
+
     return subprocess.run(command, input=source, capture_output=True, text=True, check=False, close_fds=False)
 
 
@@ -169,6 +192,8 @@ def _candidates() -> list[tuple[str, ...]]:
 
 def _words(command: str) -> tuple[str, ...]:
     """A command line in words; one whose quotes do not close is no command."""
+    import shlex
+
     try:
         return tuple(shlex.split(command))
     except ValueError:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Sequence
-from ctypes import POINTER, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from collections.abc import Sequence
+from ctypes import POINTER, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
 
-from ...base import MXNetError
 from ...settings import use_cublaslt
+from .foreign import ForeignBinding, ForeignError, Opaque
 from .wheels import library_folders
 
 __all__ = ["Binding", "CublasLtError", "Descriptor", "Heuristic", "find"]
@@ -31,8 +31,7 @@ MAX_WORKSPACE, REDUCTIONS = 1, 3  # cublasLtMatmulPreferenceAttributes_t …
 ALIGNMENTS = (5, 6, 7, 8)  # … of A, B, C and D
 REDUCE_IN_COMPUTE_TYPE = 2  # cublasLtReductionScheme_t: in a step of its own, in a fixed order
 EPILOGUE_DEFAULT, EPILOGUE_RELU, EPILOGUE_BIAS = 1, 2, 4  # cublasLtEpilogue_t
-SUCCESS = 0  # cublasStatus_t
-_NOT_SUPPORTED = (8, 15)  # the architecture, or the configuration
+_NOT_SUPPORTED = (8, 15)  # cublasStatus_t: the architecture, or the configuration
 
 #: types of attributes that are set
 INT32, UINT32, INT64, UINT64, POINTER_VALUE = c_int, c_uint32, c_int64, c_uint64, c_void_p
@@ -68,71 +67,31 @@ _FUNCTIONS: dict[str, Sequence[Any]] = {
 }
 
 
-class CublasLtError(MXNetError):
-    """A function of cuBLASLt failed.
+class CublasLtError(ForeignError):
+    """A function of cuBLASLt failed; see :class:`~.foreign.ForeignError`."""
 
-    Attributes:
-        function: its name.
-        status: what it returned.
-        unsupported: True if cuBLASLt said that it cannot compute this, having started nothing.
-    """
+    instead = "With HYBRIDGPU_CUBLASLT=0 in the environment products are computed by CuPy."
 
-    def __init__(self, message: str, function: str, status: int) -> None:
-        super().__init__(message)
-        self.function, self.status = function, status
-        self.unsupported = status in _NOT_SUPPORTED
-
-    def at(self, operator: str) -> CublasLtError:
-        """This error, with the operator that met it."""
-        message = (
-            f"Error in operator {operator}: {self}\n"
-            "With HYBRIDGPU_CUBLASLT=0 in the environment products are computed by CuPy."
-        )
-        return CublasLtError(message, self.function, self.status)
+    @classmethod
+    def says_unsupported(cls, status: int) -> bool:
+        return status in _NOT_SUPPORTED
 
 
-class Binding:
-    """A loaded libcublasLt.
+class Binding(ForeignBinding):
+    """A loaded libcublasLt; its major version is that of the CUDA it was built for."""
 
-    Attributes:
-        version: as text, such as '12.9.1'.
-        major: of it, which is that of the CUDA it was built for.
-    """
+    name, functions, error = "cuBLASLt", _FUNCTIONS, CublasLtError
+    numbers, texts = ("cublasLtGetVersion",), ("cublasLtGetStatusString",)
 
     def __init__(self, path: str) -> None:
-        """
-        Raises:
-            OSError: the file does not load.
-            AttributeError: it lacks a function.
-        """
-        self._library = ctypes.CDLL(path)
-        for name, types in _FUNCTIONS.items():
-            function = getattr(self._library, name)
-            function.argtypes, function.restype = types, c_int
-        self._library.cublasLtGetVersion.argtypes, self._library.cublasLtGetVersion.restype = (), c_size_t
-        self._library.cublasLtGetStatusString.argtypes = (c_int,)
-        self._library.cublasLtGetStatusString.restype = c_char_p
+        super().__init__(path)
         number = int(self._library.cublasLtGetVersion())
         self.major = number // 10_000
         self.version = f"{self.major}.{number % 10_000 // 100}.{number % 100}"
 
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call a function.
 
-        Raises:
-            CublasLtError: it did not succeed.
-        """
-        status = getattr(self._library, name)(*arguments)
-        if status != SUCCESS:
-            raise CublasLtError(f"{name} of cuBLASLt {self.version} failed: {self._error(status)}", name, status)
-
-    def _error(self, status: int) -> str:
-        text = self._library.cublasLtGetStatusString(status)
-        return text.decode("utf-8", "replace") if text else f"status {status}"
-
-
-class Descriptor:
-    """An opaque description that cuBLASLt holds, destroyed with this object.
+class Descriptor(Opaque):
+    """A description that cuBLASLt holds.
 
     Args:
         kind: MatrixLayout, MatmulDesc or MatmulPreference.
@@ -140,22 +99,13 @@ class Descriptor:
     """
 
     def __init__(self, binding: Binding, kind: str, *arguments: int) -> None:
-        self._binding, self._kind, self._made = binding, kind, c_void_p()
-        binding.call(f"cublasLt{kind}Create", ctypes.byref(self._made), *arguments)
+        super().__init__(binding, f"cublasLt{kind}Create", f"cublasLt{kind}Destroy", *arguments)
+        self._set = f"cublasLt{kind}SetAttribute"
 
     def set(self, attribute: int, type: Any, value: int) -> None:
         """Give an attribute a value of a C type."""
         held = type(value)
-        size = ctypes.sizeof(held)
-        self._binding.call(f"cublasLt{self._kind}SetAttribute", self._made, attribute, ctypes.byref(held), size)
-
-    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:  # sys may be gone by then
-        if self._made and not ending():
-            getattr(self._binding._library, f"cublasLt{self._kind}Destroy")(self._made)
-
-    @property
-    def _as_parameter_(self) -> c_void_p:
-        return self._made
+        self._binding.call(self._set, self._made, attribute, ctypes.byref(held), ctypes.sizeof(held))
 
 
 def _name(cuda: int) -> str:

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +23,9 @@ from ...locks import Lock
 from ..library import Declined, Prepared
 from . import cublaslt
 from .cublaslt import Binding, CublasLtError, Descriptor, Heuristic, find
+from .foreign import SUCCESS, Held, Place
 
-__all__ = ["Place", "ProductLibrary"]
+__all__ = ["ProductLibrary"]
 
 WORKSPACE = 32 << 20  #: bytes an algorithm may use
 _ALIGNMENT = 16  #: bytes; more is of no use to any algorithm
@@ -40,24 +40,6 @@ _TYPES = {
     "f32": (cublaslt.R_32F, cublaslt.COMPUTE_32F, cublaslt.R_32F),
     "f64": (cublaslt.R_64F, cublaslt.COMPUTE_64F, cublaslt.R_64F),
 }
-
-
-class Place(Protocol):
-    """What cuBLASLt needs of a device."""
-
-    xp: Any
-
-    def address(self, array: Any) -> int:
-        """Where an array's data lies."""
-
-    def stream(self) -> int:
-        """The current stream's handle."""
-
-    def current(self) -> AbstractContextManager[Any]:
-        """Makes the device the current one."""
-
-    def cuda_version(self) -> int:
-        """Major version of the CUDA run-time library."""
 
 
 class Matrices(NamedTuple):
@@ -94,7 +76,7 @@ def matrices(shape: Sequence[int], strides: Sequence[int]) -> Matrices | None:
     return None
 
 
-class ProductLibrary:
+class ProductLibrary(Held[Binding]):
     """Computes ``dot`` and ``affine`` by cuBLASLt where it is installed; a :class:`~..library.Library`.
 
     Args:
@@ -103,18 +85,7 @@ class ProductLibrary:
     """
 
     def __init__(self, place: Place, finder: Callable[[int], Binding | str] = find) -> None:
-        self.place, self._finder = place, finder
-        self.lock = Lock()
-        self._binding: Binding | str | None = None
-        self._handle: ctypes.c_void_p | None = None
-
-    @property
-    def binding(self) -> Binding | str:
-        """cuBLASLt, or why it is not used; looked for once."""
-        with self.lock:
-            if self._binding is None:
-                self._binding = self._finder(self.place.cuda_version())
-            return self._binding
+        super().__init__(place, finder, "cublasLtCreate")
 
     def offers(self, primitive: str) -> bool:
         """See :class:`~..library.Library`."""
@@ -138,15 +109,6 @@ class ProductLibrary:
             return Declined(f"{_FALLBACK} (more than 2^31 rows)")
         epilogue = [name for name, there in (("bias", primitive == "affine"), ("relu", params.get("relu"))) if there]
         return _Product(self, binding, out, x.shape[-1], tuple(epilogue), operator)
-
-    def handle(self, binding: Binding) -> ctypes.c_void_p:
-        """The device's, which has to be the current one."""
-        with self.lock:
-            if self._handle is None:
-                made = ctypes.c_void_p()
-                binding.call("cublasLtCreate", ctypes.byref(made))
-                self._handle = made
-            return self._handle
 
 
 class _Plan(NamedTuple):
@@ -281,7 +243,7 @@ class _Product:
                 *(self._library.handle(binding), product, a, b, d, d, preference),
                 *(len(results), results, ctypes.byref(found)),
             )
-            algorithms = [r for r in results[: found.value] if r.state == cublaslt.SUCCESS and r.workspace <= WORKSPACE]
+            algorithms = [r for r in results[: found.value] if r.state == SUCCESS and r.workspace <= WORKSPACE]
         except CublasLtError as e:
             if not e.unsupported:
                 raise

@@ -10,12 +10,12 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_void_p
 from typing import Any
 
-from ...base import MXNetError
 from ...settings import use_cudnn
+from .foreign import ForeignBinding, ForeignError, Opaque
 from .wheels import library_folders
 
 __all__ = ["Binding", "CudnnError", "Descriptor", "Performance", "find"]
@@ -27,8 +27,7 @@ DEFAULT_MATH, TENSOR_OP_MATH, TENSOR_OP_CONVERTED, FMA_MATH = 0, 1, 2, 3  # cudn
 NCHW = 0  # cudnnTensorFormat_t
 CROSS_CORRELATION = 1  # cudnnConvolutionMode_t: the kernel is not reversed
 DETERMINISTIC = 1  # cudnnDeterminism_t
-SUCCESS = 0  # cudnnStatus_t
-_NOT_SUPPORTED_8, _NOT_SUPPORTED_9 = 9, range(3000, 4000)
+_NOT_SUPPORTED_8, _NOT_SUPPORTED_9 = 9, range(3000, 4000)  # cudnnStatus_t
 
 
 class Performance(ctypes.Structure):
@@ -71,71 +70,33 @@ _FUNCTIONS: dict[str, Sequence[Any]] = {
 }
 
 
-class CudnnError(MXNetError):
-    """A function of cuDNN failed.
+class CudnnError(ForeignError):
+    """A function of cuDNN failed; see :class:`~.foreign.ForeignError`."""
 
-    Attributes:
-        function: its name.
-        status: what it returned.
-        unsupported: True if cuDNN said that it cannot compute this, having started nothing.
-    """
+    instead = "With HYBRIDGPU_CUDNN=0 in the environment convolutions are computed without cuDNN."
 
-    def __init__(self, message: str, function: str, status: int) -> None:
-        super().__init__(message)
-        self.function, self.status = function, status
-        self.unsupported = status == _NOT_SUPPORTED_8 or status in _NOT_SUPPORTED_9
-
-    def at(self, operator: str) -> CudnnError:
-        """This error, with the operator that met it."""
-        message = (
-            f"Error in operator {operator}: {self}\n"
-            "With HYBRIDGPU_CUDNN=0 in the environment convolutions are computed without cuDNN."
-        )
-        return CudnnError(message, self.function, self.status)
+    @classmethod
+    def says_unsupported(cls, status: int) -> bool:
+        return status == _NOT_SUPPORTED_8 or status in _NOT_SUPPORTED_9
 
 
-class Binding:
+class Binding(ForeignBinding):
     """A loaded libcudnn.
 
     Attributes:
-        version: as text, such as '9.28.0'.
         cuda: major version of the CUDA it was built for.
     """
 
+    name, functions, error = "cuDNN", _FUNCTIONS, CudnnError
+    numbers, texts = ("cudnnGetVersion", "cudnnGetCudartVersion"), ("cudnnGetErrorString",)
+
     def __init__(self, path: str) -> None:
-        """
-        Raises:
-            OSError: the file does not load.
-            AttributeError: it lacks a function.
-        """
-        self._library = ctypes.CDLL(path)
-        for name, types in _FUNCTIONS.items():
-            function = getattr(self._library, name)
-            function.argtypes, function.restype = types, c_int
-        for name in ("cudnnGetVersion", "cudnnGetCudartVersion"):
-            getattr(self._library, name).argtypes, getattr(self._library, name).restype = (), c_size_t
-        self._library.cudnnGetErrorString.argtypes, self._library.cudnnGetErrorString.restype = (c_int,), c_char_p
+        super().__init__(path)
         number = int(self._library.cudnnGetVersion())
         unit = 10_000 if number >= 90_000 else 1_000  # of the major version, from 9 on
         self.major = number // unit
         self.version = f"{self.major}.{number % unit // 100}.{number % 100}"
         self.cuda = int(self._library.cudnnGetCudartVersion()) // 1000
-
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call a function.
-
-        Raises:
-            CudnnError: it did not succeed.
-        """
-        status = getattr(self._library, name)(*arguments)
-        if status != SUCCESS:
-            raise CudnnError(
-                f"{name} of cuDNN {self.version} failed: {self._error(status)}{self._details()}", name, status
-            )
-
-    def _error(self, status: int) -> str:
-        text = self._library.cudnnGetErrorString(status)
-        return text.decode("utf-8", "replace") if text else f"status {status}"
 
     def _details(self) -> str:
         """What cuDNN 9 says of this thread's last failure."""
@@ -149,24 +110,15 @@ class Binding:
         return f" ({text})" if text else ""
 
 
-class Descriptor:
-    """An opaque description that cuDNN holds, destroyed with this object; it is set once, then only read.
+class Descriptor(Opaque):
+    """A description that cuDNN holds; it is set once, then only read.
 
     Args:
         kind: Tensor, Filter or Convolution.
     """
 
     def __init__(self, binding: Binding, kind: str) -> None:
-        self._binding, self._kind, self._made = binding, kind, c_void_p()
-        binding.call(f"cudnnCreate{kind}Descriptor", ctypes.byref(self._made))
-
-    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:  # sys may be gone by then
-        if self._made and not ending():
-            getattr(self._binding._library, f"cudnnDestroy{self._kind}Descriptor")(self._made)
-
-    @property
-    def _as_parameter_(self) -> c_void_p:
-        return self._made
+        super().__init__(binding, f"cudnnCreate{kind}Descriptor", f"cudnnDestroy{kind}Descriptor")
 
 
 def ints(values: Iterable[int]) -> Any:

@@ -17,19 +17,18 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...compiler.ir.types import TensorType
-from ...locks import Lock
 from ..library import Declined, Prepared
 from . import cudnn
 from .cudnn import Binding, CudnnError, Descriptor, Performance, find, ints
 from .cudnn_forms import Form, form_of
+from .foreign import SUCCESS, Held, Place
 
-__all__ = ["ConvolutionLibrary", "Place"]
+__all__ = ["ConvolutionLibrary"]
 
 WORKSPACE = 1 << 30  #: bytes an algorithm may use, MXNet's default for ``workspace``
 _ALIGNMENT = 16
@@ -65,25 +64,7 @@ _KINDS = {
 }
 
 
-class Place(Protocol):
-    """What cuDNN needs of a device."""
-
-    xp: Any
-
-    def address(self, array: Any) -> int:
-        """Where an array's data lies."""
-
-    def stream(self) -> int:
-        """The current stream's handle."""
-
-    def current(self) -> AbstractContextManager[Any]:
-        """Makes the device the current one."""
-
-    def cuda_version(self) -> int:
-        """Major version of the CUDA run-time library."""
-
-
-class ConvolutionLibrary:
+class ConvolutionLibrary(Held[Binding]):
     """Computes ``conv`` by cuDNN where it is installed and has an algorithm; a :class:`~..library.Library`.
 
     Args:
@@ -92,18 +73,7 @@ class ConvolutionLibrary:
     """
 
     def __init__(self, place: Place, finder: Callable[[int], Binding | str] = find) -> None:
-        self.place, self._finder = place, finder
-        self.lock = Lock()
-        self._binding: Binding | str | None = None
-        self._handle: ctypes.c_void_p | None = None
-
-    @property
-    def binding(self) -> Binding | str:
-        """cuDNN, or why it is not used; looked for once."""
-        with self.lock:
-            if self._binding is None:
-                self._binding = self._finder(self.place.cuda_version())
-            return self._binding
+        super().__init__(place, finder, "cudnnCreate")
 
     def prepare(
         self, primitive: str, inputs: Sequence[TensorType], params: Mapping[str, Any], out: TensorType, operator: str
@@ -136,12 +106,9 @@ class ConvolutionLibrary:
     def run(self, binding: Binding, name: str, *arguments: Any) -> None:
         """Call a function whose first argument is the handle, on the current stream of the device."""
         with self.lock:
-            if self._handle is None:
-                made = ctypes.c_void_p()
-                binding.call("cudnnCreate", ctypes.byref(made))
-                self._handle = made
-            binding.call("cudnnSetStream", self._handle, self.place.stream())
-            binding.call(name, self._handle, *arguments)
+            handle = self.handle(binding)
+            binding.call("cudnnSetStream", handle, self.place.stream())
+            binding.call(name, handle, *arguments)
 
 
 class _Convolution:
@@ -218,7 +185,7 @@ class _Convolution:
         kept = []
         for p in results[: found.value]:
             fits = p.algorithm in kind.algorithms and p.determinism == cudnn.DETERMINISTIC and p.math in self._allowed
-            if p.status != cudnn.SUCCESS or not fits:
+            if p.status != SUCCESS or not fits:
                 continue
             nbytes = self._workspace(p.algorithm, p.math)
             if nbytes is not None and nbytes <= WORKSPACE:

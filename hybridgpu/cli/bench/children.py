@@ -83,7 +83,7 @@ def first_calls(suite: str, device: str, threads: int, processes: int) -> list[F
 
 def _first_call(suite: str, device: str, environment: dict[str, str]) -> dict[str, Any]:
     environment.pop("HYBRIDGPU_CACHE", None)  # 0 would make every process a cold one
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # it would add the time of compiling our own sources
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # it would add the time of compiling our own sources and templates
     command = [sys.executable, "-c", SCRIPT, suite, device]
     run = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if run.returncode != 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...explain import counted
 from ..text import byte_text, time_text
 from .results import CaseResult, Row, SuiteResult
 
@@ -37,7 +38,7 @@ def print_suite(console: Any, suite: SuiteResult) -> None:
     )
     console.print(Text(note, style="dim"))
     for first in suite["first_calls"]:
-        compiled = f"{first['modules']} modules compiled" if first["modules"] else "nothing compiled"
+        compiled = f"{counted(first['modules'], 'module')} compiled" if first["modules"] else "nothing compiled"
         text = (
             f"first call, {first['cache']} cache: {first['first_call_ms']:.1f} ms "
             f"({first['first_call_cpu_ms']:.0f} ms of processor time; {compiled}); before it, import "

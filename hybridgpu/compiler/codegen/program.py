@@ -7,21 +7,23 @@ addresses of the inputs that never move, and one pointer for every other argumen
 these are hundreds, the address of an array of pointers).
 
 Few kernels make one unit with their entries. Many are dealt out to several units, which a compiler
-can be given at the same time; then the entries are the last unit.
+can be given at the same time; then the entries are the last unit. A kernel's unit follows from its
+name, so that another program of mostly the same kernels has mostly the same units, which are kept.
 """
 
 from __future__ import annotations
 
+import zlib
 from bisect import bisect_left
 from collections.abc import Sequence
 
 from ...dtypes import from_short
-from ..program import Buffer, KernelInfo, KernelStep, Program
+from ..program import END_OF_UNIT, Buffer, KernelInfo, KernelStep, Program
+from .mathematics import narrowed
 from .render import includes, render
 
-__all__ = ["END_OF_UNIT", "cpu_source"]
+__all__ = ["cpu_source"]
 
-END_OF_UNIT = "\f\n"  #: between units; a blank of C++, so that the whole text is a unit as well
 _TOGETHER = 12  #: kernels of a unit: parsing the headers again costs as much as compiling one
 _TYPES = ("half.h",)  #: headers of element types, which declarations spell
 
@@ -49,24 +51,34 @@ def cpu_source(program: Program) -> None:
         kernels: Sequence[KernelInfo], declarations: Sequence[str], entries: Sequence[object], shared: bool
     ) -> str:
         needed = includes(k.headers for k in program.kernels)
+        texts = [k.text for k in kernels]
         return render(
             "cpu/program.j2",
-            headers=includes(k.headers for k in kernels) if kernels else [h for h in needed if h in _TYPES],
-            kernels=[k.text for k in kernels],
+            headers=narrowed(includes(k.headers for k in kernels), texts, program.numeric)
+            if kernels
+            else [h for h in needed if h in _TYPES],
+            kernels=texts,
             declarations=declarations,
             parameters=parameters,
             entries=entries,
             shared=shared,
         )
 
-    count = -(-len(program.kernels) // _TOGETHER)
-    if count <= 1:
+    if len(program.kernels) <= _TOGETHER:
         program.source = unit(program.kernels, (), entries, False)
         return
-    # neighbours are of a kind, and cost alike: every unit gets some of each
-    units = [unit(program.kernels[k::count], (), (), True) for k in range(count)]
+    units = [unit(kernels, (), (), True) for kernels in _dealt(program.kernels)]
     units.append(unit((), [_declaration(k) for k in program.kernels], entries, True))
     program.source = END_OF_UNIT.join(units)
+
+
+def _dealt(kernels: Sequence[KernelInfo]) -> list[list[KernelInfo]]:
+    """The kernels of each unit. Their number is a power of two, so that a kernel more seldom moves all others."""
+    count = 1 << (-(-len(kernels) // _TOGETHER) - 1).bit_length()
+    units: list[list[KernelInfo]] = [[] for _ in range(count)]
+    for kernel in sorted(kernels, key=lambda k: k.name):
+        units[zlib.crc32(kernel.name.encode()) % count].append(kernel)
+    return [u for u in units if u]
 
 
 def _declaration(kernel: KernelInfo) -> str:

@@ -36,15 +36,21 @@ _STEP: dict[str, Any] = _WHOLE | {"block_at": "block_at", "block_count": "block_
 
 @lru_cache
 def _environment() -> Any:
-    import jinja2  # 30 ms: only where something must be compiled
+    import jinja2  # 20 ms: only where something must be compiled
 
+    from .bytecode import Beside
+
+    settings: dict[str, Any] = {
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+        "autoescape": False,
+        "keep_trailing_newline": True,
+    }
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates_folder()),
         undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,
-        keep_trailing_newline=True,
+        bytecode_cache=Beside(repr(settings)),
+        **settings,
     )
 
 
@@ -57,9 +63,12 @@ def render(template: str, **context: Any) -> str:
 def kernel_text(kernel: Kernel, numeric: str) -> tuple[str, str]:
     """(name, text) of a kernel. The text is that of both numeric modes, the name is not: their code differs."""
     fields = _graph_fields(kernel) if kernel.steps else kernel.fields
-    text = render(kernel.template, k=SimpleNamespace(name=_NAME, **_WHOLE, **fields))
+    text = render(kernel.template, k=SimpleNamespace(name=_NAME, told=list(kernel.numbers.values), **_WHOLE, **fields))
+    lines = list(kernel.numbers.lines)
     if re.search(rf"\b{NIL}\b", text):
-        text = text.replace(") {\n", f") {{\n  const Index {NIL} = hg::hidden(0);\n", 1)
+        lines.append(f"const Index {NIL} = hg::hidden(0);")
+    if lines:
+        text = text.replace(") {\n", ") {\n" + "".join(f"  {line}\n" for line in lines), 1)
     identity = text if numeric == "strict" else f"{numeric}\0{text}"
     name = f"{kernel.summary}_{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
     return name, text.replace(_NAME, name)
@@ -70,7 +79,7 @@ def _graph_fields(kernel: Kernel) -> dict[str, Any]:
     names: dict[str, str] = {}
     steps = []
     for step in kernel.steps:
-        seen = _STEP | {"name": _STEP_NAME, "step": step} | step.kernel.fields
+        seen = _STEP | {"name": _STEP_NAME, "step": step, "told": list(step.kernel.numbers.values)} | step.kernel.fields
         if step.flat:
             seen["threads"] = step.threads
         if step.spare:
@@ -81,6 +90,7 @@ def _graph_fields(kernel: Kernel) -> dict[str, Any]:
     return kernel.fields | {
         "functions": [text.replace(_STEP_NAME, name) for text, name in names.items()],
         "pools": list(dict.fromkeys(f"sizeof({s.function}_::Pool)" for s in steps if s.pool)),
+        "staged": [s for s in steps if s.staged],
         "phases": [[s for s in steps if s.phase == k] for k in range(1 + max(s.phase for s in steps))],
     }
 

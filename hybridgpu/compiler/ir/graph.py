@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...dtypes import DType, u32
+from .share import Share, share
 from .types import TensorType, tensor_type
 
 __all__ = ["NO_DERIVATIVE", "RANDOM_STATE", "Builder", "Graph", "Node", "Primitive", "Provenance"]
@@ -208,7 +209,7 @@ class Builder:
         key: tuple[Any, ...] = (prim, tuple(i.index for i in inputs), tuple(sorted(params.items())))
         # 0.0 == -0.0 and 1 == 1.0 and True == 1: the constant's text tells them apart
         if "value" in params:
-            key += (repr(params["value"]),)
+            key += (repr(params["value"]), getattr(params["value"], "count", None))
         found = self._memo.get(key)
         if found is not None:
             return found
@@ -372,7 +373,10 @@ class Builder:
         """Sum divided by the count; integers are cut towards zero."""
         total = self.sum(x, axes, keepdims)
         count = x.size // max(total.size, 1) if x.size else 0
-        return total / count if x.dtype.is_integer else total * (1.0 / count if count else float("nan"))
+        if x.dtype.is_integer:
+            return total / count
+        outer = axes is None or any(a % x.ndim == 0 for a in axes)
+        return total * share(count, outer and x.ndim > 0 and x.shape[0] > 1)
 
     def finish(self, outputs: Sequence[Node], name: str = "graph") -> Graph:
         """The graph of everything recorded that ``outputs`` need."""
@@ -404,7 +408,8 @@ def to_scalar(value: Any, dtype: DType) -> bool | int | float:
 
     with np.errstate(all="ignore"):
         if dtype.is_float:
-            return float(dtype.np.type(value))
+            held = float(dtype.np.type(value))
+            return value.rounded(held, dtype) if isinstance(value, Share) else held
         if dtype.kind == "b":
             return bool(value)
         whole = int(value)

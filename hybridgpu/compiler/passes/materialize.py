@@ -51,18 +51,25 @@ def strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
     variables = [Var(f"d{k}", d) for k, d in enumerate(node.shape)]
     index = tuple(map(of_var, variables))
     while node.prim.family == "view":
+        if node.prim.name == "reshape" and base(node).prim.family != "view":  # positions in memory are the same
+            offset, node = linearize(index, node.shape), base(node)
+            break
         parts = operands(node, index)
         if len(parts) != 1 or parts[0].conditions:
             return None
         node, index = parts[0].node, parts[0].index
-    offset = linearize(index, node.shape)
+    else:
+        offset = linearize(index, node.shape)
     if (node.prim.family == "leaf" and node.prim.name != "input") or not offset.affine:
         return None
     return node, variables, offset
 
 
 def materialize(
-    graph: Graph, wants_kernel: Callable[[Node], bool], reads_planes: Callable[[Node], bool] = lambda node: False
+    graph: Graph,
+    wants_kernel: Callable[[Node], bool],
+    reads_planes: Callable[[Node], bool] = lambda node: False,
+    sums_outside: bool = False,
 ) -> Materialized:
     """Insert copies for outputs and library operands.
 
@@ -70,6 +77,7 @@ def materialize(
         wants_kernel: function (dot or conv node) -> True if a kernel is generated for it (that of a dot
             takes strided operands); otherwise a library takes them.
         reads_planes: function (conv node) -> True if its kernel reads whole planes through arranging views.
+        sums_outside: copies of transposed matrices are made as these were before, with the sum as their outer axis.
     """
     b = Builder(TABLE)
     new: dict[Node, Node] = {}
@@ -84,6 +92,8 @@ def materialize(
         if node.prim.name in PRODUCTS:
             generated = node.prim.name == "dot" and wants_kernel(node)
             inputs = [i if in_place(node, k, i, generated) else _copy(b, i) for k, i in enumerate(inputs)]
+            if generated and sums_outside:
+                inputs[0] = _as_before(b, inputs[0])
             new[node] = b.apply(node.prim, inputs, node.params)
             if generated:
                 dots.add(new[node])
@@ -142,6 +152,14 @@ def _behind_views(b: Builder, node: Node) -> Node:
     for view in reversed(views):
         node = b.apply(view.prim, (node,), view.params)
     return node
+
+
+def _as_before(b: Builder, operand: Node) -> Node:
+    """The copy of a transposed matrix as a transposed copy: what is summed in a gradient is often the batch."""
+    source = operand.inputs[0] if operand.prim.name == "copy" else operand
+    if operand is source or source.prim.name != "transpose" or source.params["perm"] != (1, 0):
+        return operand
+    return b.transpose(_copy(b, source.inputs[0]), (1, 0))
 
 
 def _copy(b: Builder, node: Node, again: bool = False) -> Node:

@@ -20,12 +20,22 @@ from ..ir.graph import Builder, Graph, Node
 from ..primitives import TABLE
 from ..target import Target
 
-__all__ = ["split_reductions"]
+__all__ = [
+    "ALONE",
+    "SIDE_BY_SIDE",
+    "Parts",
+    "cut",
+    "lined_up",
+    "normalises",
+    "split_reductions",
+    "taken_apart",
+    "wanted_parts",
+]
 
 _REDUCTIONS = ("sum", "prod", "amax", "amin", "argmax", "argmin")
 _BLOCKS = 4  #: blocks that every multiprocessor should get
-_SIDE_BY_SIDE = 32  #: neighbouring rows that a block takes at once
-_ALONE = 2.5  #: shares of the memory's rate that one multiprocessor can take if the others are idle
+SIDE_BY_SIDE = 32  #: neighbouring rows that a block takes at once
+ALONE = 2.5  #: shares of the memory's rate that one multiprocessor can take if the others are idle
 _WALKS = 3  #: how often rows are read that do not fit on chip
 _NEARBY = 64  #: readers that are looked at for one of a reduction's own size
 _ROUND = 64  #: parts hold a multiple of so many elements where that is possible
@@ -35,12 +45,12 @@ def split_reductions(graph: Graph, target: Target) -> Graph:
     """``graph`` with reductions in parts where ``target`` gains by it."""
     if target.name != "cuda":
         return graph
-    plans: dict[Node, _Parts] = {}
+    plans: dict[Node, Parts] = {}
     uses: dict[Node, list[Node]] | None = None
     for node in graph.nodes:
         if node.prim.name in _REDUCTIONS and node.size and node.inputs[0].size // node.size >= 2 * target.part_elements:
             uses = graph.uses() if uses is None else uses
-            found = _parts(node, _normalises(node, uses), target)
+            found = _parts(node, normalises(node, uses), target)
             if found:
                 plans[node] = found
     if not plans:
@@ -59,7 +69,7 @@ def split_reductions(graph: Graph, target: Target) -> Graph:
 
 
 @dataclass(frozen=True)
-class _Parts:
+class Parts:
     """How an operand is taken apart.
 
     Attributes:
@@ -74,7 +84,7 @@ class _Parts:
     length: int = 1
 
 
-def _normalises(node: Node, uses: dict[Node, list[Node]]) -> bool:
+def normalises(node: Node, uses: dict[Node, list[Node]]) -> bool:
     """True if something of the operand's size is computed from the result: rows may then be kept on chip."""
     size, seen, frontier = node.inputs[0].size, {node}, [node]
     while frontier and len(seen) < _NEARBY:
@@ -88,15 +98,15 @@ def _normalises(node: Node, uses: dict[Node, list[Node]]) -> bool:
     return False
 
 
-def _parts(node: Node, normalises: bool, target: Target) -> _Parts | None:
+def _parts(node: Node, normalises: bool, target: Target) -> Parts | None:
     """The parts of a reduction, None if it is better left as it is."""
     x, axes = node.inputs[0], node.params["axes"]
     count = x.size // node.size
     contiguous = all(x.shape[a] == 1 for a in range(axes[-1] + 1, x.ndim))
-    blocks = node.size * target.cluster_blocks if contiguous else -(-node.size // _SIDE_BY_SIDE)
+    blocks = node.size * target.cluster_blocks if contiguous else -(-node.size // SIDE_BY_SIDE)
     active = min(blocks, target.multiprocessors)
     share = 1 / (target.byte_seconds * target.multiprocessors)
-    rate = active * share * min(_ALONE, target.multiprocessors / active)
+    rate = active * share * min(ALONE, target.multiprocessors / active)
     once = x.type.nbytes
     fits = contiguous and count * 4 <= target.cluster_blocks * target.shared_bytes
     whole = once * (_WALKS if normalises and not fits else 1) / rate
@@ -104,12 +114,17 @@ def _parts(node: Node, normalises: bool, target: Target) -> _Parts | None:
     apart += target.launch_seconds * (4 if normalises else 1)
     if apart >= whole:
         return None
-    rows = node.size if contiguous else -(-node.size // _SIDE_BY_SIDE)
-    wanted = min(count // target.part_elements, -(-_BLOCKS * target.multiprocessors // rows))
-    return _cut(x.shape, axes, wanted) if wanted > 1 else None
+    wanted = min(count // target.part_elements, wanted_parts(node.size, contiguous, target))
+    return cut(x.shape, axes, wanted) if wanted > 1 else None
 
 
-def _cut(shape: tuple[int, ...], axes: tuple[int, ...], wanted: int) -> _Parts | None:
+def wanted_parts(rows: int, contiguous: bool, target: Target) -> int:
+    """Parts of a row that keep all multiprocessors busy."""
+    blocks = rows if contiguous else -(-rows // SIDE_BY_SIDE)
+    return -(-_BLOCKS * target.multiprocessors // blocks)
+
+
+def cut(shape: tuple[int, ...], axes: tuple[int, ...], wanted: int) -> Parts | None:
     """About ``wanted`` parts: whole outer axes first, then a part of the next one."""
     kept: list[int] = []
     for a in axes:
@@ -123,18 +138,18 @@ def _cut(shape: tuple[int, ...], axes: tuple[int, ...], wanted: int) -> _Parts |
         if wanted > 1 and even:
             rounded = [s for s in even if not last or extent // s % _ROUND == 0] or even
             best = min(rounded, key=lambda s: abs(s - wanted))
-            return _Parts(tuple(kept), a, best, extent // best)
+            return Parts(tuple(kept), a, best, extent // best)
         if wanted > 1:  # uneven: the last part is filled up
             length = -(-extent // wanted)
             if last:
                 length = -(-length // _ROUND) * _ROUND
             count = -(-extent // length)
-            return _Parts(tuple(kept), a, count, length) if count > 1 else None
+            return Parts(tuple(kept), a, count, length) if count > 1 else None
         break
-    return _Parts(tuple(kept)) if kept and len(kept) < len(axes) else None
+    return Parts(tuple(kept)) if kept and len(kept) < len(axes) else None
 
 
-def _in_parts(b: Builder, node: Node, x: Node, parts: _Parts) -> Node:
+def _in_parts(b: Builder, node: Node, x: Node, parts: Parts) -> Node:
     """The reduction in two."""
     name, axes = node.prim.name, node.params["axes"]
     wide = x.dtype.is_half and name in ("sum", "prod")
@@ -153,19 +168,31 @@ def _in_parts(b: Builder, node: Node, x: Node, parts: _Parts) -> Node:
     return result
 
 
-def _results(b: Builder, kind: str, x: Node, axes: tuple[int, ...], parts: _Parts, lead: int) -> Node:
+def _results(b: Builder, kind: str, x: Node, axes: tuple[int, ...], parts: Parts, lead: int) -> Node:
     """What the parts reduce to: rows' own axes, and that of the parts after the first ``lead`` of them."""
+    x, inner = taken_apart(b, x, axes, parts, _identity(kind, x.dtype))
+    return lined_up(b, b.reduce(kind, x, inner), inner, parts, lead)
+
+
+def taken_apart(
+    b: Builder, x: Node, axes: tuple[int, ...], parts: Parts, filling: bool | int | float
+) -> tuple[Node, tuple[int, ...]]:
+    """``x`` with an axis for the parts of the one that is cut, and the axes of a part's own elements."""
     inner = tuple(a for a in axes if a not in parts.kept)
     if parts.axis is not None:
         a, missing = parts.axis, parts.count * parts.length - x.shape[parts.axis]
         if missing:
             high = tuple(missing if k == a else 0 for k in range(x.ndim))
-            x = b.pad(x, low=(0,) * x.ndim, high=high, value=_identity(kind, x.dtype))
+            x = b.pad(x, low=(0,) * x.ndim, high=high, value=filling)
         x = b.reshape(x, (*x.shape[:a], parts.count, parts.length, *x.shape[a + 1 :]))
         inner = tuple(k + (k >= a) for k in inner)
-    found = b.reduce(kind, x, inner)
+    return x, inner
+
+
+def lined_up(b: Builder, found: Node, inner: tuple[int, ...], parts: Parts, lead: int) -> Node:
+    """``found``, which lacks the ``inner`` axes of what was taken apart, with one axis for all parts."""
     # what is left of the axes, in order: rows' own ones, and those of the parts among them
-    left = [k for k in range(x.ndim) if k not in inner]
+    left = [k for k in range(found.ndim + len(inner)) if k not in inner]
     split = {k + (parts.axis is not None and k > parts.axis) for k in parts.kept}
     split |= {parts.axis} if parts.axis is not None else set()
     middle = [k for k, axis in enumerate(left) if axis in split]

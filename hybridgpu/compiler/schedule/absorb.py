@@ -16,11 +16,8 @@ from ..ir.graph import Node
 from ..passes.fuse import Cut, FusionPlan, Group
 from ..passes.fuse.group import describe, source
 from ..target import Target
-from .conv import computed_times
-from .conv_weights import wants_weights_kernel
 from .indexing import Var
 from .matmul import contiguous_along_the_sum
-from .matmul_cuda import along_the_sum, choose, dot_of, loads
 from .prologue import Made, apart_in_rows, made, panel_columns, panel_rows, scattered
 
 __all__ = ["join_prologues"]
@@ -83,8 +80,11 @@ def _uses(reader: Group, node: Node, target: Target) -> Iterator[_Use]:
     if product is None:
         return
     positions = [k for k, operand in enumerate(product.inputs) if source(operand) is node]
-    if product.prim.name == "conv" and (positions != [0] or wants_weights_kernel(target, product)):
-        return
+    if product.prim.name == "conv":
+        from .conv_weights import wants_weights_kernel
+
+        if positions != [0] or wants_weights_kernel(target, product):
+            return
     for k in positions:
         yield _Use(reader, k, product.inputs[k], node)
 
@@ -125,11 +125,15 @@ def _refused(
     for n in stored:
         members, read = producer.needed(n)
         kept += n.type.nbytes * target.byte_seconds + _seconds(members, read, n.size, target)
+    together: dict[Group, tuple[set[Node], set[Node]]] = {}
     for use in uses:
         members, read = producer.needed(use.node)
-        if len(use.reader.members) + len(members) > target.max_nodes:
+        # both operands of a product may be computed as it loads them
+        held, arrays = together.get(use.reader, ({*use.reader.members}, {*use.reader.pending}))
+        together[use.reader] = held, arrays = held.union(members), arrays.union(read)
+        if len(held) > target.max_nodes:
             return "size", "together the kernels would hold too many operations"
-        if len({*use.reader.pending, *read}) > target.max_arguments:
+        if len(arrays) > target.max_arguments:
             return "arguments", f"together the kernels would read more than {target.max_arguments} arrays"
         other = 1 - use.position
         both = other in use.reader.prologues or any(u.reader is use.reader and u.position == other for u in uses)
@@ -171,6 +175,8 @@ def _price(producer: Group, use: _Use, both: bool, target: Target) -> _Price:
         return _price_in_planes(producer, use, product, target)
     if target.name == "cpu":
         return _price_in_panels(producer, use, product, both)
+    from .matmul_cuda import along_the_sum, choose, dot_of, loads
+
     figures = dot_of(product)
     form = choose(target, figures)
     apart = scattered(_made(producer, use, along_the_sum(form)[use.position]))
@@ -178,6 +184,8 @@ def _price(producer: Group, use: _Use, both: bool, target: Target) -> _Price:
 
 
 def _price_in_planes(producer: Group, use: _Use, conv: Node, target: Target) -> _Price:
+    from .conv import computed_times
+
     times = computed_times(target, conv)
     if times is None:
         return _Price(None, "panel", f"zeros would stand between the elements of {describe(use.node)}")

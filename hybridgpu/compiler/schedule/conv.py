@@ -301,6 +301,7 @@ def schedule_conv(
     if image:
         choice["prologue"] = f"computes {describe(x)} as it loads it"
     return Kernel(
+        numbers=writer.numbers,
         kind="conv",
         template=f"{target.name}/conv.j2",
         summary=summary(members),

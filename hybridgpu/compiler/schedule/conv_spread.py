@@ -117,6 +117,7 @@ def schedule_conv_spread(program: ScalarProgram, conv: Node, target: Target, mem
     pixels = (phases.rows - 1) * phases.copied[1] + phases.phase[1]
     use = phases.rows * phases.phase[1] / (-(-pixels // LANES) * LANES)
     return Kernel(
+        numbers=writer.numbers,
         kind="conv",
         template=f"{target.name}/conv_spread.j2",
         summary=summary(members),

@@ -28,7 +28,7 @@ from .indexing import Var, linearize, of_var, operands
 from .kernel import Kernel, Writer, headers, summary, traffic
 from .scalar import ScalarProgram
 
-__all__ = ["Planes", "Weights", "schedule_conv_weights", "wants_weights_kernel", "weights_of", "why_unfolded"]
+__all__ = ["PlaneLayout", "Weights", "schedule_conv_weights", "wants_weights_kernel", "weights_of", "why_unfolded"]
 
 _BYTES = 64  #: of the vectors that estimates are made for
 _COPY = 128 << 10  #: bytes of what the taps of some positions of one channel read, at most: see conv_weights_cpu.h
@@ -151,7 +151,7 @@ def _refused(s: Weights | str, dtype: DType) -> str:
 
 
 @dataclass(frozen=True)
-class Planes:
+class PlaneLayout:
     """An operand: the node behind its views, of whole row-major planes, and how far samples, groups and channels
     of one are apart there (0 where there is one)."""
 
@@ -169,7 +169,7 @@ class Planes:
         return self.sample > inner if self.sample and inner else None
 
 
-def _planes(operand: Node, groups: int, moved: bool) -> Planes | None:
+def _planes(operand: Node, groups: int, moved: bool) -> PlaneLayout | None:
     """Where the planes of an operand of the convolution lie; None if its elements are not whole planes.
 
     ``moved`` operands are (channel, group and sample, …), still ones (group and channel, sample, …).
@@ -201,10 +201,10 @@ def _planes(operand: Node, groups: int, moved: bool) -> Planes | None:
     if offset.const != start:
         return None
     apart = [offset.coefficient(v) for v in (sample, group, channel)]
-    return Planes(node, apart[0], apart[1], apart[2], tuple(turned[::-1]))
+    return PlaneLayout(node, apart[0], apart[1], apart[2], tuple(turned[::-1]))
 
 
-def _form(conv: Node) -> tuple[Weights, Planes, Planes] | None:
+def _form(conv: Node) -> tuple[Weights, PlaneLayout, PlaneLayout] | None:
     """The form of a convolution and the planes of its operand and its kernel, if it is the derivative of another one."""
     groups, (x, w) = conv.params["groups"], conv.inputs
     planes = _planes(x, groups, True), _planes(w, groups, False)
@@ -281,6 +281,7 @@ def schedule_conv_weights(program: ScalarProgram, conv: Node, target: Target, me
         "product": (conv.dtype.compute, writer.names[program.result]),
     }
     return Kernel(
+        numbers=writer.numbers,
         kind="conv",
         template=f"{target.name}/conv_weights.j2",
         summary=summary(members),

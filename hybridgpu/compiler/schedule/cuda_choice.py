@@ -273,7 +273,8 @@ def _place(
     free = min(
         _MOST_KEPT, target.registers // threads - _LEAST_OWN - work.vector * work.arrays * (4 if work.ragged else 1)
     )
-    if threads > 512 and threads * items % work.width and work.width % (threads * items):
+    partial = threads * items % work.width and work.width % (threads * items)
+    if (threads > 512 or steps > _UNROLLED) and partial:
         free = min(free, _UNROLLED)  # ends that have a condition each
     room = free // items if items <= target.thread_items else 0
     places: dict[Scalar, str | int] = {}

@@ -21,6 +21,7 @@ from .map_cuda import THREADS, Flat
 __all__ = ["Body", "Instance", "together"]
 
 _MOST_PARAMETERS = 250  #: of eight bytes each: a kernel may have 4 KiB of them, but every launch copies them
+_HELD = 16 << 20  #: bytes of intermediate results that wait for a launch, of which kernels may read little
 
 Scheduled = list[tuple[Group, Kernel | None]]
 
@@ -33,31 +34,34 @@ class Instance:
         pointers: the parameters that stand for the body's pointers.
         begin, end: C text of its first block and the one behind its last.
         size: C text of its number of elements.
+        told: parameters that stand for the body's further numbers.
     """
 
     pointers: list[str]
     begin: str
     end: str
     size: str
+    told: list[str]
 
     @property
     def arguments(self) -> str:
-        """The pointers as arguments of a function, with a comma behind each."""
-        return "".join(f"{p}, " for p in self.pointers)
+        """The pointers and numbers as arguments of a function, with a comma behind each."""
+        return "".join(f"{p}, " for p in (*self.pointers, *self.told))
 
 
 @dataclass(frozen=True)
 class Body:
-    """What the kernels of some instances have in common: their text, and the pointers it names."""
+    """What the kernels of some instances have in common: their text, and the pointers and numbers it names."""
 
     part: Flat
     pointers: list[Pointer]
+    told: list[str]
     instances: list[Instance]
 
     @property
     def arguments(self) -> str:
-        """The names of the pointers as arguments of a function, with a comma behind each."""
-        return "".join(f"{p.name}, " for p in self.pointers)
+        """The names of pointers and numbers as arguments of a function, with a comma behind each."""
+        return "".join(f"{name}, " for name in (*(p.name for p in self.pointers), *self.told))
 
 
 def together(scheduled: Scheduled, target: Target) -> Scheduled:
@@ -88,14 +92,17 @@ def _is_small(kernel: Kernel, target: Target) -> bool:
 
 def _chunks(places: Sequence[int], scheduled: Scheduled) -> Iterator[list[int]]:
     chunk: list[int] = []
+    held: set[Node] = set()
     used = 1
     for at in places:
         kernel = scheduled[at][1]
         assert kernel is not None
-        wanted = len(kernel.inputs) + len(kernel.outputs) + 2
-        if used + wanted > _MOST_PARAMETERS:
+        wanted = len(kernel.inputs) + len(kernel.outputs) + 2 + len(kernel.numbers.values)
+        held |= {n for n in kernel.inputs if n.prim.name != "input"}
+        if used + wanted > _MOST_PARAMETERS or sum(n.type.nbytes for n in held) > _HELD:
             yield chunk
             chunk, used = [], 1
+            held = {n for n in kernel.inputs if n.prim.name != "input"}
         chunk.append(at)
         used += wanted
     yield chunk
@@ -113,19 +120,22 @@ def _foreach(kernels: list[Kernel]) -> Kernel:
     pointers = [Pointer(f"a{j}", n.dtype) for j, n in enumerate(inputs)]
     pointers += [Pointer(f"b{j}", n.dtype, True) for j, n in enumerate(outputs)]
     read, written = iter(pointers[: len(inputs)]), iter(pointers[len(inputs) :])
-    bodies, extents, end = [], [0], 0
+    bodies, extents, end, last = [], [0], 0, 0
     for same in alike.values():
         instances = []
         for k in same:
             part = k.fields["parts"][0]
             size = k.extents[0] * part.scale
-            begin = f"(Index)n{len(extents) - 2}" if end else "0"
+            begin = f"(Index)n{last}" if end else "0"
             end += max(1, -(-size // (THREADS * part.vector)))
             names = [p.name for p in (*_take(read, len(k.inputs)), *_take(written, len(k.outputs)))]
-            at = len(extents)
-            instances.append(Instance(names, begin, f"(Index)n{at}", f"(Index)n{at + 1}"))
-            extents += [end, size]
-        bodies.append(Body(same[0].fields["parts"][0], same[0].fields["pointers"], instances))
+            at = last = len(extents)
+            values = list(k.numbers.values.values())
+            told = [f"n{at + 2 + j}" for j in range(len(values))]
+            instances.append(Instance(names, begin, f"(Index)n{at}", f"(Index)n{at + 1}", told))
+            extents += [end, size, *values]
+        first = same[0]
+        bodies.append(Body(first.fields["parts"][0], first.fields["pointers"], list(first.numbers.values), instances))
     extents[0] = end
     reads: dict[Node, int] = {}
     for k in kernels:

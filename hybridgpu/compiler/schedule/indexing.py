@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from ..ir.graph import Node
 
 __all__ = [
+    "FEWEST",
     "ZERO",
     "Condition",
     "Expr",
@@ -31,6 +32,8 @@ __all__ = [
     "operands",
     "substitute",
 ]
+
+FEWEST = 5  #: turns of a loop whose number is better an argument: compilers write shorter loops out
 
 
 @dataclass(frozen=True, eq=False)

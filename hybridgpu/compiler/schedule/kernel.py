@@ -18,8 +18,10 @@ import numpy as np
 
 from ...dtypes import DType
 from ..ir.graph import Node
+from ..ir.share import Share
 from ..target import Target
 from .indexing import Expr, Opaque, Quotient, Remainder, Var
+from .numbers import Numbers
 from .scalar import Scalar, ScalarProgram, Store, combines
 
 __all__ = ["COMBINE", "NIL", "Kernel", "Launch", "Pointer", "Statement", "Writer"]
@@ -94,6 +96,7 @@ class Kernel:
         fields: what the template sees as ``k``, besides its name and what codegen/render.py adds.
         inputs, outputs: nodes in memory behind the pointer parameters, in order.
         extents: values of the run-time extents, in parameter order.
+        numbers: what it is told besides.
         headers: files of ``kernels/`` that it needs.
         members: the primitives it computes.
         launch: how CUDA starts it.
@@ -120,6 +123,12 @@ class Kernel:
     in_place: Sequence[tuple[Node, Node]] = ()
     touched: dict[Node, int] = field(default_factory=dict)
     steps: Sequence[Any] = ()
+    numbers: Numbers = field(default_factory=Numbers)
+
+    @property
+    def arguments(self) -> tuple[int, ...]:
+        """Every number that it is told, in parameter order."""
+        return (*self.extents, *self.numbers.values.values())
 
 
 def literal(value: Any, dtype: DType) -> str:
@@ -162,8 +171,11 @@ class Writer:
     count: int = 0  #: names given to scalars
     moved: set[Scalar] = field(default_factory=set)  #: those held as they are in memory
     results: str = "y"  #: what names of pointers to results begin with
+    numbers: Numbers = field(default_factory=Numbers)
+    tells: bool = False  #: the kernel can be told numbers besides its extents: those of the CPU, and some of CUDA
 
     def __post_init__(self) -> None:
+        self.tells = self.tells or self.target.name == "cpu"
         for s in self.program.scalars:
             if s.op == "load":
                 assert s.node is not None
@@ -176,10 +188,20 @@ class Writer:
             if s in self.names:
                 continue
             if s.op == "const":
-                self.names[s] = literal(s.value, s.dtype)
+                told = self.tells and isinstance(s.value, Share)
+                self.names[s] = self.share(s) if told else literal(s.value, s.dtype)
             else:
                 self.names[s] = f"v{self.count}"
                 self.count += 1
+
+    def share(self, s: Scalar) -> str:
+        """C text of a share, whose bits the kernel is told."""
+        name, compute = self.numbers.share(s.value, s.dtype), s.dtype.compute
+        text = f"hg::Share<{compute}>::of({name})"
+        if self.target.name != "cpu":
+            return text
+        self.numbers.lines[f"const {compute} {name}_ = {text};"] = None
+        return f"{name}_"
 
     def forget(self) -> None:
         """Begin to name scalars anew."""

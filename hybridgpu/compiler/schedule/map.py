@@ -12,7 +12,6 @@ from .in_place import at_points
 from .indexing import Var
 from .kernel import Kernel, Writer, headers, summary, touched, traffic
 from .map_cpu import nests
-from .map_cuda import parts
 from .pieces import only_moved
 from .scalar import ScalarProgram
 
@@ -24,7 +23,7 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
     if not program.vars:
         program.vars.append(Var("i0", 1))
     outer = program.vars[0]
-    writer = Writer(target, program)
+    writer = Writer(target, program, tells=True)
     writer.moved = only_moved(program)
     outputs = [s.node for s in program.stores]
     pointers = writer.pointer_list(outputs)
@@ -33,12 +32,15 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
     fields: dict[str, object] = {"pointers": pointers}
     launch = None
     if target.name == "cpu":
-        before, loops, choice = nests(program, writer)
+        before, loops, choice = nests(program, writer, fetch=True)
         fields |= {"before": before, "loops": loops}
     else:
+        from .map_cuda import parts
+
         made, launch, choice = parts(program, writer)
         fields |= made
     return Kernel(
+        numbers=writer.numbers,
         kind="map",
         template=f"{target.name}/map.j2",
         summary=summary(members),

@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import prod
 
 from ...dtypes import DType
-from .indexing import Expr, Var
+from .indexing import Expr, Var, of_var
 from .kernel import Statement, Writer, address
 from .pieces import only_moved, restrict, turns
 from .scalar import Scalar, ScalarProgram, combines
@@ -29,6 +29,10 @@ _UNROLLED = 4  #: an innermost loop as short as that is written out
 _FEW = 256  #: points of a kernel that is not worth cutting
 _MOST_TURNS = 64  #: of one loop
 _MOST_STATEMENTS = 800  #: of a kernel whose loops are cut
+_AHEAD = 4096  #: bytes between what is in work and what is fetched ahead, …
+_BLOCK = 64  #: … so many elements at a time, …
+_RUNTIME_BLOCK = 256  #: … or so many, where the number of elements is an argument
+_BUSY = 10  #: operations for an element of each array from which on several are fetched ahead
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,14 @@ class Buffer:
     type: str
     name: str
     count: int
+
+
+@dataclass(frozen=True)
+class Fetch(Statement):
+    """A call that stands for itself."""
+
+    def __str__(self) -> str:
+        return f"{self.text};"
 
 
 @dataclass
@@ -80,19 +92,20 @@ class TooLong(Exception):
 
 
 def nests(
-    program: ScalarProgram, writer: Writer, runs: bool = True
+    program: ScalarProgram, writer: Writer, runs: bool = True, fetch: bool = False
 ) -> tuple[list[Statement], list[Loop], dict[str, object]]:
     """Statements before the loops, the loops, and what was chosen and why.
 
     Args:
         runs: the first variable runs from ``begin`` to ``end``, which the kernel is told.
+        fetch: operands are large, so that they may be worth fetching ahead.
 
     Raises:
         TooLong: windows are written out, and there would be too many pieces.
     """
     points, first = prod(v.extent for v in program.vars), program.vars[0] if runs else None
     try:
-        made = _Nests(writer, first, cut=points >= _FEW)
+        made = _Nests(writer, first, cut=points >= _FEW, fetch=fetch)
         body, loops = made.build(program)
     except TooLong:
         if any(map(combines, program.scalars)):  # tests of every element are better made in loops over them
@@ -107,11 +120,12 @@ _Level = tuple[list[Statement], list[Loop]]
 
 @dataclass
 class _Nests:
-    """Builds the loops of one kernel; ``cut`` says whether loops may be cut into pieces."""
+    """Builds the loops of one kernel; ``cut`` says whether loops may be cut into pieces, ``fetch`` whether to fetch ahead."""
 
     writer: Writer
     first: Var | None
     cut: bool
+    fetch: bool = False
     choice: dict[str, object] = field(default_factory=dict)
     tiles: dict[tuple[str, str], Tiling] = field(default_factory=dict)
     buffers: int = 0
@@ -179,8 +193,42 @@ class _Nests:
                 body, loops = body + inside, loops + within
             else:
                 inside, within = self.level(part, depth + 1, done)
-                loops.append(Loop(v.name, *self.limits(v), body=inside, inner=within))
+                loop = Loop(v.name, *self.limits(v), body=inside, inner=within)
+                streams = self.streams(part, v) if self.fetch and not within else []
+                loops.append(self.in_blocks(loop, v, streams) if len(streams) > 1 else loop)
         return body, loops
+
+    def streams(self, program: ScalarProgram, v: Var) -> list[Scalar]:
+        """A load of each array that the innermost loop, over ``v``, walks along, where it computes much.
+
+        One array is fetched well by the hardware. Of several it does not have the next lines there in time if most of the
+        instructions that a processor holds at once are arithmetic.
+        """
+        busy = sum(s.node.prim.cost for s in program.scalars if s.op == "compute" and s.node and v in s.vars)
+        known = v is not self.first and self.limits(v) == (str(v.low), str(v.high + 1))
+        if known and (v.extent < 4 * _BLOCK or v.extent % _BLOCK):
+            return []
+        found: dict[object, Scalar] = {}
+        for s in program.scalars:
+            if s.op != "load" or s.conditions or s.offset is None or s.node is None or not s.offset.affine:
+                continue
+            if s.offset.coefficient(v) == 1 and program.vars[0] in s.offset.vars:
+                found.setdefault(s.node, s)
+        return list(found.values()) if busy >= _BUSY * len(found) else []
+
+    def in_blocks(self, loop: Loop, v: Var, streams: list[Scalar]) -> Loop:
+        """``loop`` in blocks, before each of which what comes later is fetched."""
+        known = loop.begin == str(v.low) and loop.end == str(v.high + 1)
+        size = _BLOCK if known else _RUNTIME_BLOCK
+        at = of_var(Var("at", max(2, v.extent)))
+        body = [Statement("Index", "count", str(size) if known else f"hg::minimum<Index>({size}, {loop.end} - at)")]
+        for s in streams:
+            assert s.node is not None and s.offset is not None
+            later = s.offset + of_var(v) * -1 + at + _AHEAD // s.dtype.size
+            place = address(self.writer.pointers[s.node], self.writer.expr(later))
+            body.append(Fetch("", "", f"hg::ahead<true>({place}, count)"))
+        within = Loop("j", "0", "count", body=[Statement("Index", v.name, "at + j"), *loop.body])
+        return Loop("at", loop.begin, loop.end, size, body=body, inner=[within])
 
     def count(self, body: list[Statement]) -> None:
         self.statements += len(body)

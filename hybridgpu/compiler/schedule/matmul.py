@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir.graph import Node
 from ..passes.fuse.group import Group, describe, source
@@ -21,7 +21,7 @@ from ..passes.materialize import blas_layout, strided
 from ..passes.pack import DEEPEST, PANELS
 from ..target import Target
 from .in_place import at_points
-from .indexing import Expr, Var, of_var, substitute
+from .indexing import FEWEST, Expr, Var, of_var, substitute
 from .kernel import (
     Kernel,
     Launch,
@@ -30,14 +30,17 @@ from .kernel import (
     address,
     coordinates,
     headers,
+    literal,
     mentioned,
     summary,
     touched,
     traffic,
 )
-from .matmul_cuda import Form, along_the_sum, choose, dot_of, library_seconds
 from .prologue import Made, Panel, loader, made, panel, panel_columns, panel_rows
 from .scalar import ScalarProgram
+
+if TYPE_CHECKING:
+    from .matmul_cuda import Form
 
 __all__ = ["contiguous_along_the_sum", "schedule_matmul", "wants_kernel"]
 
@@ -59,7 +62,7 @@ def wants_kernel(target: Target, node: Node) -> bool:
     if not node.dtype.is_float:
         return True
     if target.name != "cpu":
-        return choose(target, dot_of(node)).seconds <= _library(target, node)
+        return _form_on_gpu(target, node).seconds <= _library(target, node)
     if m <= 4 or work <= 1 << 19:
         return True
     if node.dtype.is_half or work > _TILED:
@@ -74,8 +77,16 @@ def wants_kernel(target: Target, node: Node) -> bool:
     return m >= 16 and k * node.dtype.size <= _STRIP
 
 
+def _form_on_gpu(target: Target, node: Node) -> Form:
+    from .matmul_cuda import choose, dot_of
+
+    return choose(target, dot_of(node))
+
+
 def _library(target: Target, node: Node) -> float:
     """Seconds of a library's product, with the copies of arguments that it cannot take as they lie."""
+    from .matmul_cuda import dot_of, library_seconds
+
     total = library_seconds(target, dot_of(node))
     for operand in node.inputs:
         found = strided(operand)
@@ -147,7 +158,7 @@ def schedule_matmul(
     Args:
         prologues: position of an operand -> the group that says how to compute it.
     """
-    prologues = prologues or {}
+    prologues = dict(prologues or {})
     writer = Writer(target, program)
     outputs = [s.node for s in program.stores]
     shape = dot.shape
@@ -157,7 +168,7 @@ def schedule_matmul(
     depth = dot.inputs[0].shape[-1]
     operands = []
     starts: list[str] = []  # where an element's row and column begin
-    form_on_gpu = choose(target, dot_of(dot)) if target.name == "cuda" else None
+    form_on_gpu = _form_on_gpu(target, dot) if target.name == "cuda" else None
     row, column = (
         (m, n) if form_on_gpu is None or not form_on_gpu.rows else (Var("line", m.extent), Var("column", n.extent))
     )
@@ -168,6 +179,15 @@ def schedule_matmul(
         node, variables, offset = found
         if position == 0:  # one left operand for all matrices: panels of a weight, see passes/pack.py
             panels = target.name == "cpu" and bool(batch) and not {a for a, _ in offset.terms} & {*variables[:-2]}
+        made_here = (
+            target.name == "cpu" and position == 0 and position in prologues and dot.dtype.short in ("f32", "f64")
+        )
+        value = _constant(operand) if made_here else None
+        if value is not None:  # as the first state of a recurrent cell: one element for all
+            operands.append(Matrix(writer.numbers.held("left", literal(value, dot.dtype), dot.dtype), "0", 0, 0))
+            starts.append("left")
+            del prologues[position]
+            continue
         if position in prologues:
             starts.append(_MADE[position])
             operands.append(Matrix(starts[-1], "0", *(offset.coefficient(v) for v in variables[-2:])))
@@ -185,6 +205,9 @@ def schedule_matmul(
     first = "true" if m.extent == 1 else "false"
     if target.name == "cpu" and dot.dtype.short not in ("f32", "f64"):
         form, first = "plain", dot.dtype.compute
+    # a sum over the outer axis of both operands, as a weight's gradient has over the batch
+    outermost = not batch and left.first <= left.second != 1 and right.second < right.first and depth >= FEWEST
+    told = target.name == "cpu" and outermost and not prologues and form == "axpy"
     statements = [st for s in program.scalars if (st := writer.statement(s))]
     statements += [
         Statement("", f"y{k}[{writer.expr(s.offset)}]", writer.names[s.value]) for k, s in enumerate(program.stores)
@@ -212,7 +235,8 @@ def schedule_matmul(
         "rest": [(v.name, v.extent) for v in rest],
         "m": (m.name, m.extent),
         "n": (n.name, n.extent),
-        "depth": depth,
+        "depth": 0 if told else depth,
+        "terms": writer.numbers.depth(depth) if told else "",
         "statements": statements,
         "product": (dot.dtype.compute, writer.names[program.result]),
         "per_outer": per_outer,
@@ -231,6 +255,8 @@ def schedule_matmul(
         if fields["turns"]:
             needed["tile_cpu.h"] = None
     else:
+        from .matmul_cuda import along_the_sum
+
         sums = along_the_sum(form_on_gpu)
         places = ("line", "column") if form_on_gpu.rows else (None, None)
         fields["loaders"] = [
@@ -240,11 +266,13 @@ def schedule_matmul(
         sizes = [node.size for node in (*writer.inputs, *outputs, dot)]
         several = [v for v in batch if v.extent > 1]
         fields |= _on_gpu(form_on_gpu, dot.dtype.compute, several, m, n, fields)
+        fields["right_type"] = dot.inputs[1].dtype.storage
         fields["index_type"] = "int" if 2 * max(sizes) < 1 << 31 else "long long"
         extents, launch = _grid(form_on_gpu, several, m, n)
         choice = _chosen(form_on_gpu, library)
     fields["pointers"] = writer.pointer_list(outputs)
     return Kernel(
+        numbers=writer.numbers,
         kind="matmul",
         template=f"{target.name}/matmul.j2",
         summary=summary(members),
@@ -261,6 +289,13 @@ def schedule_matmul(
         touched=touched(program, memory, [m.touched for m in loaded]),
         in_place=at_points(program, (*memory, *(x for m in loaded for x in m.touched))),
     )
+
+
+def _constant(operand: Node) -> Any:
+    """What every element of ``operand`` is, a view of what is computed; None if they differ."""
+    node = source(operand)
+    filled = node.inputs[0] if node.prim.name == "copy" else node
+    return filled.params["value"] if filled.prim.name == "full" else None
 
 
 def _said(dot: Node, prologues: Mapping[int, Group]) -> str:

@@ -9,7 +9,7 @@ function gets a *loader*, a lambda that computes neighbouring elements from wide
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir.graph import Node
 from ..passes.fuse.group import Group
@@ -17,10 +17,12 @@ from .axes import as_one
 from .indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
 from .kernel import Statement, Writer, headers, mentioned, touched
 from .map_cpu import nests
-from .map_cuda import Pack
 from .pieces import only_moved
 from .scalar import Scalar, ScalarProgram, operand_program
 from .tiles import unit_stride
+
+if TYPE_CHECKING:
+    from .map_cuda import Pack
 
 __all__ = [
     "Loader",
@@ -206,7 +208,7 @@ def panel(
     program.vars = _split(program, inner)
     for s in program.scalars:  # the others are known where the loops begin
         s.vars &= set(program.vars)
-    mine = Writer(writer.target, program, pointers=writer.pointers, results="row")
+    mine = Writer(writer.target, program, pointers=writer.pointers, results="row", numbers=writer.numbers)
     mine.moved = only_moved(program)
     once, loops, choice = nests(program, mine, runs=flat is not None)
     line = what.outer.name if begin == "0" else f"({what.outer.name} - {begin})"
@@ -257,7 +259,7 @@ def planes(group: Group, operand: Node, writer: Writer, step: int) -> Planes:
     variables = [Var(name, d) for name, d in zip(used, operand.shape, strict=True)]
     inner = variables[-1]
     program = operand_program(group, operand, variables, inner)
-    mine = Writer(writer.target, program, pointers=writer.pointers)
+    mine = Writer(writer.target, program, pointers=writer.pointers, numbers=writer.numbers)
     once: list[Statement] = []
     each: list[Statement] = []
     for s in program.scalars:
@@ -305,9 +307,11 @@ def loader(what: Made, name: str, writer: Writer, vector: int, line: Var, start:
         line: the variable of the operand's rows or columns (the other one is that of the sum).
         start: C text of the patch's first line; None if ``line`` has its value already.
     """
+    from .map_cuda import Pack
+
     program, inner = what.program, what.inner
     depth = what.outer if inner is line else inner
-    mine = Writer(writer.target, program, pointers=writer.pointers)
+    mine = Writer(writer.target, program, pointers=writer.pointers, numbers=writer.numbers)
     mine.moved = only_moved(program)
     (store,) = program.stores
     first = f"{inner.name}_0"  # of the neighbours

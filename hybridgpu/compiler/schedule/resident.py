@@ -19,6 +19,7 @@ from ...dtypes import DType
 from ..ir.graph import Node
 from ..passes.fuse.group import Group
 from ..target import Target
+from .ahead import Staged, fetch_ahead
 from .kernel import Kernel, Launch, summary
 
 __all__ = ["Parameter", "Step", "Weighed", "resident"]
@@ -67,6 +68,7 @@ class Step:
         spare: there are threads beyond its own, which return at once.
         flat: its blocks have as many threads, an element each, as they get.
         threads: its own.
+        staged: what its blocks copy into shared memory before it begins (ahead.py).
         function: its name (codegen/render.py).
     """
 
@@ -80,12 +82,14 @@ class Step:
     spare: bool
     flat: bool
     threads: int
+    staged: Staged | None = None
     function: str = ""
 
     @property
     def shared(self) -> str:
-        """C text of the last argument: its piece of shared memory."""
-        return f", *reinterpret_cast<{self.function}_::Pool*>(pool)" if self.pool else ""
+        """C text of the last arguments: its pieces of shared memory."""
+        pool = f", *reinterpret_cast<{self.function}_::Pool*>(pool)" if self.pool else ""
+        return pool + (f", held + {self.staged.offset}" if self.staged else "")
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ def _runs(scheduled: Scheduled, target: Target) -> Iterator[list[int]]:
     used = 0
     for at, (_, kernel) in enumerate(scheduled):
         size = None if kernel is None or _is_large(kernel, target) else _size(kernel, target)
-        wanted = 0 if kernel is None else len(kernel.inputs) + len(kernel.outputs) + len(kernel.extents)
+        wanted = 0 if kernel is None else 2 * len(kernel.inputs) + len(kernel.outputs) + len(kernel.arguments)
         full = len(run) >= _MOST_STEPS or used + wanted + 2 > _MOST_PARAMETERS
         if size is None or full or _threads([*sizes, size]) is None:
             if len(run) > 1:
@@ -295,13 +299,16 @@ def _graph(kernels: Sequence[Kernel], phases: Sequence[int], target: Target, why
     inputs = list(dict.fromkeys(n for k in kernels for n in k.inputs if n not in written))
     pointers = [Parameter(f"p{j}", n.dtype, n in written) for j, n in enumerate((*inputs, *outputs))]
     name = {n: p.name for n, p in zip((*inputs, *outputs), pointers, strict=True)}
+    held = _held(threads, target)
+    grid = min(_at_once(kernels, phases, sizes, threads), held * target.multiprocessors)
+    ahead = fetch_ahead(kernels, phases, [_seconds(k, target) for k in kernels], held, grid, target)
     steps: list[Step] = []
     extents: list[int] = []
     for k, phase, (how, own) in zip(kernels, phases, sizes, strict=True):
         launch = k.launch
         assert launch is not None
-        numbers = [f"n{len(extents) + j}" for j in range(len(k.extents))]
-        extents += k.extents
+        numbers = [f"n{len(extents) + j}" for j in range(len(k.arguments))]
+        extents += k.arguments
         arguments = [*(name[n] for n in (*k.inputs, *k.outputs)), *numbers]
         count = numbers[launch.extent] + (f" * {launch.scale}" if launch.scale > 1 else "")
         each = threads if how == "flat" else launch.per_block
@@ -320,19 +327,26 @@ def _graph(kernels: Sequence[Kernel], phases: Sequence[int], target: Target, why
                 spare=how == "own" and own < threads,
                 flat=how == "flat",
                 threads=threads if how == "flat" else own,
+                staged=ahead.near.get(len(steps)),
             )
         )
+    far = [(name[n], f"n{len(extents) + k}") for k, n in enumerate(ahead.far)]
+    extents += [n.type.nbytes for n in ahead.far]  # (numbers, so that texts do not depend on the batch)
     read: dict[Node, int] = {}
     for k in kernels:
         for node, count_of in k.touched.items():
             read[node] = min(node.size, read.get(node, 0) + count_of)
     members = [m for k in kernels for m in k.members]
-    shared = max((k.launch.shared for k in kernels if k.launch), default=0)
     return Kernel(
         kind="graph",
         template="cuda/graph.j2",
         summary=summary(members),
-        fields={"pointers": pointers, "threads": threads, "numbers": [f"n{j}" for j in range(len(extents))]},
+        fields={
+            "pointers": pointers,
+            "threads": threads,
+            "numbers": [f"n{j}" for j in range(len(extents))],
+            "far": far,
+        },
         inputs=inputs,
         outputs=outputs,
         extents=(*extents, _at_once(kernels, phases, sizes, threads)),
@@ -344,14 +358,15 @@ def _graph(kernels: Sequence[Kernel], phases: Sequence[int], target: Target, why
             scale=1,
             per_block=1,
             limit=target.resident_threads // threads,
-            shared=shared,
+            shared=ahead.shared,
             cooperative=True,
         ),
         choice={
             "threads": threads,
             "steps": [k.kind for k in kernels],
             "barriers": max(phases),
-            "why": why,
+            **({"ahead": ahead.numbers} if ahead.numbers else {}),
+            "why": f"{why}; {ahead} are fetched while the first phase runs" if ahead.numbers else why,
         },
         bytes_read=sum(n * node.dtype.size for node, n in read.items()),
         bytes_written=sum(k.bytes_written for k in kernels),

@@ -14,13 +14,13 @@ from math import prod
 from ..ir.graph import Node
 from ..target import Target
 from .in_place import in_passes
-from .indexing import Expr, Var
+from .indexing import FEWEST, Expr, Var
 from .kernel import Kernel, Writer, headers, summary, traffic
 from .map import schedule_map
 from .map_cpu import TooLong
+from .numbers import leads, outer_sum, ranks
 from .passes import Plan
 from .rows_cpu import fill_columns, fill_inner, kept_at, tile_rows
-from .rows_cuda import cuda_kernel
 from .scalar import ScalarProgram
 from .windows_cpu import tile_windows
 from .written_out import wants_written_out, write_out
@@ -34,7 +34,7 @@ _NEIGHBOURS = 4  #: … and their number along an axis, for which each lane or t
 
 def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -> Kernel:
     """The kernel of a group with reductions (``program`` is normalised)."""
-    writer = Writer(target, program)
+    writer = Writer(target, program, tells=True)
     outputs = [s.node for s in program.stores]
     rows = [v for v in program.vars if v not in program.reduced]
     columns = _is_columns(program, rows)
@@ -46,7 +46,9 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         program.reduced.append(Var("c0", 1))
         program.vars.append(program.reduced[0])
     if target.name == "cuda":
-        return cuda_kernel(program, writer, rows, columns, members)
+        from .rows_cuda import cuda_kernel
+
+        return cuda_kernel(program, writer, rows, columns, members, outer_sum(program, rows, columns))
     turned = tile_rows(program, rows, writer) or tile_windows(program, rows, writer)
     if not turned and wants_written_out(program, rows):
         with suppress(TooLong):
@@ -55,14 +57,15 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     fits = width * 4 <= target.register_row
     columns = columns or turned is not None or width == 1
     lanes = rows[-1] if tile else None if columns else program.reduced[-1]
+    told = None if tile else outer_sum(program, rows, columns)
     plan = Plan(program, writer, tile > 0 or (fits and not columns), kept_at(program, tile), in_results=lanes)
-    fields, choice = fill_columns(program, rows, plan, tile) if columns else fill_inner(program, rows, plan)
+    fields, choice = fill_columns(program, rows, plan, tile, told) if columns else fill_inner(program, rows, plan, told)
     fields |= turned or {"tile_in": [], "tile_out": []}  # (templates read no other field then)
     read, written = traffic(program)
     full = any(plan.is_full_store(s.value, s.offset.vars) for s in program.stores)
     fields |= {
         "pointers": writer.pointer_list(outputs),
-        "width": width,
+        "width": ranks(width) if told else width,
         "passes": plan.passes[:-1],
         "last": plan.passes[-1],
         "caches": plan.caches,
@@ -70,6 +73,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         "row_stores": plan.row_stores,
     }
     return Kernel(
+        numbers=writer.numbers,
         kind="rows" if full else "reduce",
         template=f"cpu/{'columns' if columns else 'rows'}.j2",
         summary=summary(members),
@@ -115,6 +119,8 @@ def _is_columns(program: ScalarProgram, rows: list[Var]) -> bool:
 
 def _small_windows(program: ScalarProgram, row: Var) -> bool:
     """True if small windows slide over the data: neighbouring rows overlap or follow each other closely."""
+    if program.reduced[0].extent >= FEWEST and leads(program, program.reduced[0]):  # a sum over the batch
+        return False
     offsets = [s.offset for s in program.scalars if s.op == "load" and s.offset and s.vars & set(program.reduced)]
     return bool(offsets) and all(_slides(program, e, row) for e in offsets)
 

@@ -31,44 +31,63 @@ def kept_at(program: ScalarProgram, tile: int) -> str:
     return f"({linear(program.reduced)}) * {tile} + j" if tile else linear(program.reduced)
 
 
-def fill_inner(program: ScalarProgram, rows: list[Var], plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Fields and choice of the form whose lanes share a row."""
+def fill_inner(
+    program: ScalarProgram, rows: list[Var], plan: Plan, told: Var | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fields and choice of the form whose lanes share a row; ``told``: the variable whose extent is an argument."""
     last = program.reduced[-1]
-    size = _lanes(last.extent)
+    alone = told is last
+    # (a row alone is added up as it is among others)
+    size = _LANES if alone and last.extent < _LANES else _lanes(last.extent)
     outer = program.reduced[:-1]
     blocks = -(-last.extent // size)
     # a sum of sums: within a part, and of the parts
-    part = size * _PART if blocks > _PART or (blocks > 1 and prod(v.extent for v in outer) > 1) else 0
+    part = size * _PART if alone or blocks > _PART or (blocks > 1 and prod(v.extent for v in outer) > 1) else 0
     _note_lanes(program, plan, size, part)
     _fetch_ahead(program, rows, plan)
-    begin, end = "0", str(last.extent)
+    extents = _extents(program, plan, told)
+    extent = extents[-1]
+    begin, end = "0", extent
     if part:
-        begin, end = "part", f"{last.extent} - part < {part} ? {last.extent} : part + {part}"
+        begin, end = "part", f"{extent} - part < {part} ? {extent} : part + {part}"
     fields = {
         "rows": [(v.name, v.extent) for v in rows],
-        "reduced": [(v.name, v.extent) for v in outer],
+        "reduced": [(v.name, n) for v, n in zip(outer, extents, strict=False)],
         "tile": last.name,
         "tile_begin": begin,
         "tile_end": end,
         "tile_size": size,
         "part": part,
-        "extent": last.extent,
-        "count": str(size) if last.extent % size == 0 else f"{last.extent} - at < {size} ? {last.extent} - at : {size}",
+        "extent": extent,
+        "elements": extent if alone else "",
+        # (blocks of one length are worth a text of their own: their states stay in registers)
+        "count": str(size) if last.extent % size == 0 else f"{extent} - at < {size} ? {extent} - at : {size}",
     }
     return fields, {"tile": size}
 
 
+def _extents(program: ScalarProgram, plan: Plan, told: Var | None) -> list[str]:
+    """C text of the extents of what is reduced."""
+    return [plan.writer.numbers.extent(v) if v is told else str(v.extent) for v in program.reduced]
+
+
 def fill_columns(
-    program: ScalarProgram, rows: list[Var], plan: Plan, tile: int
+    program: ScalarProgram, rows: list[Var], plan: Plan, tile: int, told: Var | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Fields and choice of the form whose lanes are rows; ``tile``: how many, if their elements are turned."""
+    """Fields and choice of the form whose lanes are rows.
+
+    Args:
+        tile: how many of them, if their elements are turned.
+        told: the variable whose extent is an argument.
+    """
     last = rows[-1]
     runtime = len(rows) == 1
     size = tile or _columns(last, len(plan.passes) - 1, runtime)
     end = "end" if runtime else str(last.extent)
     first = program.reduced[0]
     # a sum of sums, as above; the outermost loop is taken in parts
-    part = _PART if first.extent > _PART else 0
+    part = _PART if told is first or first.extent > _PART else 0
+    extents = _extents(program, plan, told)
     _note_lanes(program, plan, size, part)
     for w in plan.passes:
         stores = plan.row_stores if w is plan.passes[-1] else []
@@ -78,9 +97,9 @@ def fill_columns(
     fields = {
         "rows": [(v.name, v.extent) for v in rows[:-1]],
         "first": first.name,
-        "first_extent": first.extent,
+        "first_extent": extents[0],
         "part": part,
-        "reduced": [(v.name, v.extent) for v in program.reduced[1:]],
+        "reduced": [(v.name, n) for v, n in zip(program.reduced[1:], extents[1:], strict=True)],
         "tile": last.name,
         "tile_begin": "begin" if runtime else "0",
         "tile_end": end,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -46,22 +46,28 @@ class Walk:
     each_in: list[tuple[str, str]] = field(default_factory=list)
 
 
-def cuda_kernel(program: ScalarProgram, writer: Writer, rows: list[Var], columns: bool, members: list[Node]) -> Kernel:
-    """The kernel of a group with reductions."""
+def cuda_kernel(
+    program: ScalarProgram, writer: Writer, rows: list[Var], columns: bool, members: list[Node], told: Var | None
+) -> Kernel:
+    """The kernel of a group with reductions; ``told``: the variable whose extent may be an argument."""
     outputs = [s.node for s in program.stores]
     var = rows[-1] if columns else program.reduced[-1]
-    vector, anchor = choose_vector(program, var, ragged=not columns and len(program.reduced) == 1)
-    plan, form = _choose(program, writer, rows, columns, vector, anchor)
+    ragged = not columns and len(program.reduced) == 1 and _any_order(program, writer.target.numeric)
+    vector, anchor = choose_vector(program, var, ragged)
+    plan, form = _choose(program, writer, rows, columns, vector, anchor, told is not None)
+    if told is not None and (form.places or form.refused or form.cluster > 1):  # arrays on chip have a length
+        plan, form = _choose(program, writer, rows, columns, vector, anchor, False)
+        told = None
     inside = None if columns else frozenset(program.reduced)
     spans = Spans(writer, var, vector, anchor, inside)
     make = _columns if columns else _rows
-    fields, launch = make(program, plan, form, spans, rows)
+    fields, launch = make(program, plan, form, spans, rows, _length(program, writer, told))
     read, written = traffic(program)
     again = _read_again(program, plan, rows)
     full = any(walk.targets for walk in plan.passes)
     choice: dict[str, Any] = {
         "form": "columns" if columns else "rows",
-        "width": fields["width"],
+        "width": prod(v.extent for v in program.reduced),
         "threads": form.threads,
         "team": form.team,
         "vector": vector,
@@ -87,7 +93,17 @@ def cuda_kernel(program: ScalarProgram, writer: Writer, rows: list[Var], columns
         bytes_written=written,
         touched=touched(program),
         in_place=in_passes(program, plan) if _each_once(launch, rows, form, columns) else [],
+        numbers=writer.numbers,
     )
+
+
+def _any_order(program: ScalarProgram, numeric: str) -> bool:
+    """True if the lanes' shares of a row may differ between rows, as they do where spans begin at multiples of 16 bytes.
+
+    In the strict mode sums that round have the same order wherever the row stands.
+    """
+    rounds = (r.node.dtype.is_float and r.node.prim.name in ("sum", "prod") for r in program.reductions)
+    return numeric == "fast" or not any(rounds)
 
 
 def _each_once(launch: Launch, rows: list[Var], form: Form, columns: bool) -> bool:
@@ -97,13 +113,24 @@ def _each_once(launch: Launch, rows: list[Var], form: Form, columns: bool) -> bo
 
 
 def _choose(
-    program: ScalarProgram, writer: Writer, rows: list[Var], columns: bool, vector: int, anchor: Expr | None
+    program: ScalarProgram,
+    writer: Writer,
+    rows: list[Var],
+    columns: bool,
+    vector: int,
+    anchor: Expr | None,
+    classed: bool,
 ) -> tuple[Plan, Form]:
-    """The passes and the form. What has no place on chip is refused, and the passes are planned again without it."""
+    """The passes and the form. What has no place on chip is refused, and the passes are planned again without it.
+
+    Args:
+        classed: the form is to serve a class of lengths.
+    """
     refused: frozenset[Scalar] = frozenset()
     while True:
         plan = Plan(program, writer, True, "", refused)
         work = _work(program, plan, rows, vector, anchor is not None)
+        work = replace(work, width=_class(work.width)) if classed else work
         if columns:
             form = choose_columns(work, writer.target, rows[-1].extent if len(rows) == 1 else work.rows)
         else:
@@ -165,8 +192,22 @@ def _read_again(program: ScalarProgram, plan: Plan, rows: list[Var]) -> int:
 # -- what the templates see
 
 
+def _length(program: ScalarProgram, writer: Writer, told: Var | None) -> str:
+    """C text of the number of elements that are reduced, if an argument decides about it; else empty."""
+    if told is None:
+        return ""
+    rest = prod(v.extent for v in program.reduced if v is not told)
+    return f"(Index){writer.numbers.extent(told)}" + (f" * {rest}" if rest > 1 else "")
+
+
+def _class(width: int) -> int:
+    """The length that forms for this one are chosen by: the next power of four from 64 on."""
+    bits = max(width - 1, 63).bit_length()
+    return 1 << (bits + bits % 2)
+
+
 def _rows(
-    program: ScalarProgram, plan: Plan, form: Form, spans: Spans, rows: list[Var]
+    program: ScalarProgram, plan: Plan, form: Form, spans: Spans, rows: list[Var], length: str
 ) -> tuple[dict[str, Any], Launch]:
     """Rows that are contiguous: a team of threads has one."""
     vector, width = spans.vector, prod(v.extent for v in program.reduced)
@@ -176,7 +217,8 @@ def _rows(
     first = spans.base if single else "c_0"
     after = coordinates([*program.reduced[:-1], Var(spans.base, spans.var.extent)], first) if not single else []
     places = _names(plan, form)
-    partial = form.cluster * form.steps * form.team * vector != width or spans.anchor is not None
+    each = form.team * vector
+    partial = bool(length) or form.cluster * form.steps * form.team * vector != width or spans.anchor is not None
     walks = []
     for walk in plan.passes[:-1]:
         block = spans.walk(plan, walk, places, f"step * {vector} + j", form.team * vector)
@@ -196,7 +238,7 @@ def _rows(
                 accumulators=walk.accumulators,
             )
         )
-    fields = _common(program, plan, form, spans, walks, places) | {
+    fields = _common(program, plan, form, spans, walks, places, length, each) | {
         "team": form.team,
         "lanes": min(form.team, 32),
         "warps": form.team // 32,
@@ -232,7 +274,7 @@ def _rows(
 
 
 def _columns(
-    program: ScalarProgram, plan: Plan, form: Form, spans: Spans, rows: list[Var]
+    program: ScalarProgram, plan: Plan, form: Form, spans: Spans, rows: list[Var], length: str
 ) -> tuple[dict[str, Any], Launch]:
     """Rows that are neighbours in memory: a thread has a span of them and every so many-th element."""
     vector, width = spans.vector, prod(v.extent for v in program.reduced)
@@ -241,7 +283,8 @@ def _columns(
     column = program.reduced[0].name if single else "c"
     places = _names(plan, form)
     after = coordinates(program.reduced, column) if not single else []
-    partial = form.steps * form.team != width
+    each = form.team
+    partial = form.team > 1 if length else form.steps * form.team != width
     tile = spans.var.name
     walks = []
     stored = [(n, s) for n, s in enumerate(program.stores) if not plan.is_full_store(s.value, s.offset.vars)]
@@ -267,7 +310,7 @@ def _columns(
             )
         )
     last = spans.rows(plan.passes[-1].row_scalars, stored)
-    fields = _common(program, plan, form, spans, walks, places) | {
+    fields = _common(program, plan, form, spans, walks, places, length, each) | {
         "across": form.across,
         "down": form.team,
         "inner_rows": inner_rows,
@@ -296,19 +339,34 @@ def _columns(
 
 
 def _common(
-    program: ScalarProgram, plan: Plan, form: Form, spans: Spans, walks: list[Walk], places: dict[Scalar, str]
+    program: ScalarProgram,
+    plan: Plan,
+    form: Form,
+    spans: Spans,
+    walks: list[Walk],
+    places: dict[Scalar, str],
+    length: str,
+    each: int,
 ) -> dict[str, Any]:
+    """What both forms have.
+
+    Args:
+        length: C text of the number of elements, if that is an argument.
+        each: elements that a step takes.
+    """
+    more = each - 1 + (spans.vector - 1 if spans.anchor is not None else 0)
+    steps = f"({length} + {more}) / {each}" if length and more else length
     width = prod(v.extent for v in program.reduced)
     sizes = [s.node.size for s in program.scalars if s.op == "load" and s.node] + [s.node.size for s in program.stores]
     total = prod(v.extent for v in program.vars)
     held = {s: place for s, place in form.places.items() if place != "registers"}
     return {
         "threads": form.threads,
-        "width": width,
+        "width": length or width,
         "vector": spans.vector,
-        "steps": form.steps,
+        "steps": steps or form.steps,
         "items": form.steps * spans.vector,
-        "unroll": "HG_UNROLL" if form.steps <= form.unroll else f"#pragma unroll {form.unroll}",
+        "unroll": "HG_UNROLL" if form.steps <= form.unroll and not length else f"#pragma unroll {form.unroll}",
         "index_type": "int" if 2 * max([total, *sizes]) < 1 << 31 else "long long",
         "walks": walks,
         "last": plan.passes[-1],

@@ -271,7 +271,8 @@ class _Evaluator:
         )
 
     def constant(self, value: Any, dtype: DType) -> Scalar:
-        return self.intern(("const", repr(value), dtype), lambda: Scalar("const", dtype, value=value))
+        key = ("const", repr(value), getattr(value, "count", None), dtype)
+        return self.intern(key, lambda: Scalar("const", dtype, value=value))
 
     def index(self, e: Expr, dtype: DType) -> Scalar:
         return self.intern(("index", e, dtype), lambda: Scalar("index", dtype, offset=e, vars=e.vars))

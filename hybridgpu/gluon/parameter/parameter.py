@@ -14,8 +14,9 @@ from ...base import MXNetError
 from ...context import Context, cpu, current_context
 from ...dtypes import dtype_of
 from ...initializer import InitDesc
-from ...ndarray import NDArray, array, zeros
+from ...ndarray import NDArray, array
 from ...ndarray.array import empty
+from ...ndarray.placing import zeros_on
 from ...runtime.epoch import bump
 from ...symbol import Symbol
 from ...symbol import var as make_var
@@ -80,6 +81,7 @@ class Parameter:
         self._differentiable = differentiable
         self._allow_deferred_init = allow_deferred_init
         self._grad_req: str | None = None
+        self._compiled = False  #: a hybridized block has it: a Trainer may compile its updates, too
         if isinstance(shape, (int, np.integer)):
             shape = (int(shape),)
         if shape is not None:
@@ -219,7 +221,8 @@ class Parameter:
             self._grad = None
             return
         assert self._data is not None
-        self._grad = [zeros(d.shape, d.context, d.dtype) if d.size else d for d in self._data]
+        # where programs write gradients and optimizers read them: aligned
+        self._grad = [zeros_on(d.context, d.shape, d._data.dtype) if d.size else d for d in self._data]
         recording.mark_variables(self._data, self._grad, self.grad_req)
 
     def _load_check(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> NDArray:

@@ -145,6 +145,14 @@ class _RNNLayer(HybridBlock):
     def __call__(  # type: ignore[override]
         self, inputs: Any, states: Any = None, sequence_length: Any = None, **kwargs: Any
     ) -> Any:
+        return super().__call__(*self._arguments(inputs, states, sequence_length), **kwargs)
+
+    def explain(self, inputs: Any, states: Any = None, sequence_length: Any = None) -> Any:  # type: ignore[override]
+        """See HybridBlock.explain; states that are left out are zeros, as in a call."""
+        return super().explain(*self._arguments(inputs, states, sequence_length))
+
+    def _arguments(self, inputs: Any, states: Any, sequence_length: Any) -> tuple[Any, ...]:
+        """What the graph takes: states that are left out are zeros, and not among the results."""
         skip = states is None
         if skip is not self.skip_states and self._cached_graph is not None:
             self._clear_cached_op()  # the traced graph gives the other kind of result
@@ -157,9 +165,7 @@ class _RNNLayer(HybridBlock):
                 states = self.begin_state(0, func=symbol.zeros)
         if is_tensor(states):
             states = [states]
-        if self._use_sequence_length:
-            return super().__call__(inputs, states, sequence_length, **kwargs)
-        return super().__call__(inputs, states, **kwargs)
+        return (inputs, states, sequence_length) if self._use_sequence_length else (inputs, states)
 
     def hybrid_forward(self, F: Any, x: Any, states: Any, sequence_length: Any = None, **kwargs: Any) -> Any:
         if F is ndarray:

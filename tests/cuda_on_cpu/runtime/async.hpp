@@ -6,6 +6,8 @@
 
 namespace coc {
 
+const uptr PREFETCH_LINE = 128;
+
 static bool is_own_shared(uptr a) { return a - (uptr)g.cur->block->shared < g.shared_stride; }
 
 static void complete(const AsyncCopy& copy) {
@@ -61,6 +63,23 @@ API void coc_async_copy(void* to, const void* from, unsigned bytes, unsigned zer
   AsyncQueue*& q = g.cur->async;
   if (!q) q = new AsyncQueue();
   q->copies.push_back({(uptr)to, (uptr)from, bytes, zero_fill, g.clk, pc});
+}
+
+// Fetches the line of 128 bytes around an address into the second-level cache. Hardware ignores what
+// is nobody's memory; here that is a fault, since whoever prefetches it has miscounted. It orders
+// nothing and is no read, so that it can take part in no race.
+API void coc_prefetch(const void* p, void* ret) {
+  using namespace coc;
+  const uptr pc = (uptr)ret - 1, a = (uptr)p;
+  g.report->prefetches++;
+  if (!g.module->checked) return;
+  if (is_own_shared(a)) {
+    return FAULT(OUT_OF_BOUNDS, pc, "prefetch of shared memory, not of global");
+  }
+  const Region* r = find(a);
+  if (!r) return FAULT(OUT_OF_BOUNDS, pc, "prefetch at %p, which is in no buffer of the launch", p);
+  const uptr line = a & ~uptr(PREFETCH_LINE - 1), end = line + PREFETCH_LINE;
+  g.report->prefetched += (end < r->hi ? end : r->hi) - (line > r->lo ? line : r->lo);
 }
 
 API void coc_async_commit() {

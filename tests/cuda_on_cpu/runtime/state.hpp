@@ -68,6 +68,7 @@ struct Report {  // Python unpacks it; all figures in bytes or counts
   u64 global_read, global_written, shared_read, shared_written;
   u64 global_loads, global_stores, wide_loads, wide_stores;  // wide: 16 bytes
   u64 atomics, barriers, warp_ops, grid_barriers, cluster_barriers, async_copies, async_bytes;
+  u64 prefetches, prefetched;  // lines, and the bytes of buffers in them
   u64 threads, switches, static_shared;
   u64 traffic_rows;
   char message[1024];

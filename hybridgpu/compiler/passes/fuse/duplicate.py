@@ -17,13 +17,13 @@ from ...primitives.views import PLAIN_VIEWS
 from ...target import Target
 from .group import Group
 
-__all__ = ["Made", "made_of", "worth_repeating"]
+__all__ = ["Ingredients", "made_of", "worth_repeating"]
 
 _MOST_NODES = 12  #: that are looked at on the way to memory
 
 
 @dataclass(frozen=True)
-class Made:
+class Ingredients:
     """What a value is made of.
 
     Attributes:
@@ -35,7 +35,7 @@ class Made:
     operations: int
 
 
-def made_of(node: Node, stored: Collection[Node], computes: Callable[[Node], bool]) -> Made | None:
+def made_of(node: Node, stored: Collection[Node], computes: Callable[[Node], bool]) -> Ingredients | None:
     """The arrays and operations behind an elementwise node; None if there are others or many.
 
     Args:
@@ -65,7 +65,7 @@ def made_of(node: Node, stored: Collection[Node], computes: Callable[[Node], boo
                 stack.append(i)
         if len(seen) > _MOST_NODES:
             return None
-    return Made(bytes_, operations)
+    return Ingredients(bytes_, operations)
 
 
 def _of_a_library(node: Node, computes: Callable[[Node], bool]) -> bool:
@@ -74,7 +74,7 @@ def _of_a_library(node: Node, computes: Callable[[Node], bool]) -> bool:
 
 def worth_repeating(
     node: Node,
-    made: Made,
+    made: Ingredients,
     readers: Iterable[Group],
     computing: Group | None,
     executed: Callable[[Group], int],

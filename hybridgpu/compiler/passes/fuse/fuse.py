@@ -11,11 +11,12 @@ node that is refused opens a group one level above its consumers, and the refusa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 from ...ir.graph import Graph, Node
-from ...schedule.indexing import Expr, Index, Var, all_vars, linearize, of_var
+from ...schedule.indexing import FEWEST, Expr, Index, Var, all_vars, linearize, of_var
 from ...target import Target
 from ..joins import APART, TOGETHER
 from ..materialize import PRODUCTS, base, reads_views
@@ -26,6 +27,8 @@ from .group import describe as _describe
 __all__ = ["FusionPlan", "fuse"]
 
 _LOOK_AHEAD = 24  #: operands that are looked at for a reduction
+_BATCH = 32  #: turns of an outermost loop that decide at least …
+_COARSE = 8  #: … and the factor from one such number to the next
 _SIBLINGS = 4  #: groups of one level that a further one is tried to be merged with
 
 
@@ -276,7 +279,9 @@ def _executions(group: Group, node: Node, index: Index, nested: bool) -> int:
     looked for among the operands of ``node`` that have its size.
     """
     if group.reduced or group.contract:
-        return group.executions(index)
+        used = all_vars(index)
+        counted = not group.reduced or group.vars[0] in group.rows or used & set(group.reduced)
+        return _for_a_batch(group.executions(index), group.vars[:1] if counted else [], used)
     rest = group.points // max(node.size, 1)
     if rest > 1 and all_vars(index) != set(group.vars):
         frontier = [node]
@@ -291,8 +296,22 @@ def _executions(group: Group, node: Node, index: Index, nested: bool) -> int:
     if nested:
         used = all_vars(index)
         inner = next((k for k, v in enumerate(reversed(group.vars)) if v in used), len(group.vars))
-        return prod(v.extent for v in group.vars[: len(group.vars) - inner])
+        loops = group.vars[: len(group.vars) - inner]
+        return _for_a_batch(prod(v.extent for v in loops), loops, used)
     return group.executions(index)
+
+
+def _for_a_batch(times: int, loops: Sequence[Var], used: frozenset[Var]) -> int:
+    """``times`` as it decides: what only an outermost loop repeats counts as in a batch of one of few sizes.
+
+    So batches of most sizes, and what is left over at the end of an epoch, have the same kernels.
+    """
+    if not loops or loops[0] in used or loops[0].extent < FEWEST:
+        return times
+    counted = _BATCH
+    while counted < loops[0].extent:
+        counted *= _COARSE
+    return times // loops[0].extent * counted
 
 
 def _admit_reduction(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:

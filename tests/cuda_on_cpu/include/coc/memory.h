@@ -6,6 +6,7 @@ extern "C" {
 void coc_atomic(void* p, unsigned size, void* ret);
 void coc_read_only(const void* p, unsigned size, void* ret);
 void coc_async_copy(void* to, const void* from, unsigned bytes, unsigned zero_fill, void* ret);
+void coc_prefetch(const void* p, void* ret);
 void coc_async_commit();
 void coc_async_wait(unsigned pending);
 void* coc_map_shared(const void* p, unsigned rank, int line);

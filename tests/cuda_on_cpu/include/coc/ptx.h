@@ -179,6 +179,10 @@ COC_UNTRACED static void async_copy(unsigned to, unsigned long long from, unsign
   coc_async_copy(coc_shared_pointer(to), (const void*)from, bytes, zero_fill, COC_RETURN);
 }
 
+COC_UNTRACED static void prefetch(unsigned long long at) {
+  coc_prefetch((const void*)at, COC_RETURN);
+}
+
 // ---------------------------------------------------------------------------- special registers
 static inline unsigned lane() {
   const uint3 t = threadIdx;

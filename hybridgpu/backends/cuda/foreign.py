@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What bindings of NVIDIA's libraries have in common: loading, calls that return a status, descriptions, one handle."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from ctypes import c_int, c_size_t, c_void_p
+from typing import Any, Generic, Protocol, TypeVar
+
+from ...base import MXNetError
+from ...locks import Lock
+
+__all__ = ["SUCCESS", "ForeignBinding", "ForeignError", "Held", "Opaque", "Place"]
+
+SUCCESS = 0  #: what a function returns that did what it should
+
+
+class ForeignError(MXNetError):
+    """A function of a library failed.
+
+    Attributes:
+        function: its name.
+        status: what it returned.
+        unsupported: True if the library said that it cannot compute this, having started nothing.
+    """
+
+    instead = ""  #: how to go on without the library
+
+    def __init__(self, message: str, function: str, status: int) -> None:
+        super().__init__(message)
+        self.function, self.status = function, status
+        self.unsupported = self.says_unsupported(status)
+
+    @classmethod
+    def says_unsupported(cls, status: int) -> bool:
+        """Whether a status means that the library cannot compute what it was asked for."""
+        raise NotImplementedError
+
+    def at(self, operator: str) -> ForeignError:
+        """This error, with the operator that met it."""
+        return type(self)(f"Error in operator {operator}: {self}\n{self.instead}", self.function, self.status)
+
+
+class ForeignBinding:
+    """A loaded library, whose functions return a status.
+
+    Attributes:
+        version: as text.
+        major: of it.
+    """
+
+    name = ""  #: of the library, in messages
+    functions: Mapping[str, Sequence[Any]] = {}  #: name -> types of the arguments, for those that return a status
+    numbers: Sequence[str] = ()  #: functions without arguments that return a number
+    texts: Sequence[str] = ()  #: functions from a status to a text; the first one is what errors show
+    error: type[ForeignError]  #: what a call raises
+
+    major: int
+    version: str
+
+    def __init__(self, path: str) -> None:
+        """
+        Raises:
+            OSError: the file does not load.
+            AttributeError: it lacks a function.
+        """
+        self._library = ctypes.CDLL(path)
+        kinds = [
+            *((name, types, c_int) for name, types in self.functions.items()),
+            *((name, (), c_size_t) for name in self.numbers),
+            *((name, (c_int,), ctypes.c_char_p) for name in self.texts),
+        ]
+        for name, types, result in kinds:
+            function = getattr(self._library, name)
+            function.argtypes, function.restype = types, result
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function.
+
+        Raises:
+            ForeignError: it did not succeed.
+        """
+        status = getattr(self._library, name)(*arguments)
+        if status != SUCCESS:
+            words = f"{name} of {self.name} {self.version} failed: {self._text(status)}{self._details()}"
+            raise self.error(words, name, status)
+
+    def _text(self, status: int) -> str:
+        text = getattr(self._library, self.texts[0])(status)
+        return text.decode("utf-8", "replace") if text else f"status {status}"
+
+    def _details(self) -> str:
+        """What else is known of this thread's last failure."""
+        return ""
+
+
+class Opaque:
+    """An opaque description that a library holds, destroyed with this object.
+
+    Args:
+        create, destroy: names of the functions.
+        arguments: of ``create``, behind the place for the description.
+    """
+
+    def __init__(self, binding: ForeignBinding, create: str, destroy: str, *arguments: int) -> None:
+        self._binding, self._destroy, self._made = binding, destroy, c_void_p()
+        binding.call(create, ctypes.byref(self._made), *arguments)
+
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:  # sys may be gone by then
+        if self._made and not ending():
+            getattr(self._binding._library, self._destroy)(self._made)
+
+    @property
+    def _as_parameter_(self) -> c_void_p:
+        return self._made
+
+
+class Place(Protocol):
+    """What a library needs of a device."""
+
+    xp: Any
+
+    def address(self, array: Any) -> int:
+        """Where an array's data lies."""
+
+    def stream(self) -> int:
+        """The current stream's handle."""
+
+    def current(self) -> AbstractContextManager[Any]:
+        """Makes the device the current one."""
+
+    def cuda_version(self) -> int:
+        """Major version of the CUDA run-time library."""
+
+
+B = TypeVar("B", bound=ForeignBinding)
+
+
+class Held(Generic[B]):
+    """A library on one device: its binding, looked for once, and one handle, which lives as long as the process.
+
+    Args:
+        place: the device.
+        finder: CUDA's major version -> the binding, or why there is none.
+        create: name of the function that makes the handle.
+
+    Attributes:
+        lock: over both.
+    """
+
+    def __init__(self, place: Place, finder: Callable[[int], B | str], create: str) -> None:
+        self.place, self._finder, self._create = place, finder, create
+        self.lock = Lock()
+        self._found: B | str | None = None
+        self._handle: c_void_p | None = None
+
+    @property
+    def binding(self) -> B | str:
+        """The library, or why it is not used."""
+        with self.lock:
+            if self._found is None:
+                self._found = self._finder(self.place.cuda_version())
+            return self._found
+
+    def handle(self, binding: B) -> c_void_p:
+        """The device's, which has to be the current one."""
+        with self.lock:
+            if self._handle is None:
+                made = c_void_p()
+                binding.call(self._create, ctypes.byref(made))
+                self._handle = made
+            return self._handle

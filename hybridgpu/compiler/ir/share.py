@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One over a number of elements, as a constant that knows the number.
+
+Means over the batch multiply by such a share. Kernels take the number as an argument, so that their text is the same
+for every batch size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...dtypes import DType
+
+__all__ = ["Share", "share"]
+
+
+class Share(float):
+    """``1 / count``, rounded as a constant of some element type is.
+
+    Attributes:
+        count: the number of elements.
+    """
+
+    __slots__ = ("count",)
+    count: int
+
+    def __new__(cls, count: int, value: float | None = None) -> Share:
+        made = super().__new__(cls, 1.0 / count if value is None else value)
+        made.count = count
+        return made
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self.count, float(self)
+
+    def rounded(self, value: float, dtype: DType) -> float:
+        """This share as a constant of ``dtype``, whose elements hold it as ``value``."""
+        return Share(self.count, value) if dtype.short in ("f32", "f64") else value
+
+
+def share(count: int, outer: bool) -> float:
+    """``1 / count``, NaN of no elements; ``outer``: an array's first axis is among those that are counted."""
+    if not count:
+        return float("nan")
+    return Share(count) if outer and count > 1 else 1.0 / count

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Means and variances of rows that no chip holds, read from memory once.
+
+A variance waits for the mean: ``sum((x - mean)**2)`` walks the row a second time. Where a row stays on chip that costs
+no memory, and nothing is more accurate. Where it does not, parts of it do: each part has a mean ``c`` of its own, and
+sums about that, which are merged (as by Chan, Golub and LeVeque, 1979) by an identity that holds for any ``a``, the
+mean of the whole row among others, and any ``c``, a rounded mean among others::
+
+    sum((x - a)**2)  =  sum over parts of  sum((x - c)**2) + (c - a) * (2 * sum(x - c) + length * (c - a))
+
+All of these are ordinary reductions, so that fusion, scheduling and the memory plan need to know nothing of it. Unlike
+in the difference of mean square and squared mean nothing is cancelled: offsets far from zero cost no digits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ...dtypes import i32
+from ..ir.graph import Builder, Graph, Node
+from ..primitives import TABLE
+from ..target import Target
+from .split import ALONE, SIDE_BY_SIDE, Parts, cut, lined_up, normalises, taken_apart, wanted_parts
+
+__all__ = ["merge_moments"]
+
+_PART = 64 << 10  #: CUDA: bytes of a part, which a block keeps on chip, …
+_SHARE = 2  #: … and of a block's shared memory at most one in so many
+_SECTOR = 32  #: CUDA: bytes that a block takes of neighbouring rows, at least
+_CPU_PART = 256 << 10  #: CPU: bytes of a part, which the second-level cache keeps, …
+_NEAR = 1 << 20  #: … of a row that it keeps, …
+_FAR = 8 << 20  #: … and of one that is read again in any case, by the same kernel and soon
+_COLUMNS = 128  #: CPU: rows that are neighbours in memory and walked together
+_RUN = 1 << 10  #: CPU: elements inside an axis that is cut unevenly, at least
+_NEARBY = 32  #: nodes of a row's size between a sum and a variance
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """``total`` = sum(x), ``squares`` = sum((x - broadcast(about))**2), where ``about`` depends on ``total``."""
+
+    total: Node
+    about: Node
+    squares: Node
+    parts: Parts
+
+
+def merge_moments(graph: Graph, target: Target) -> Graph:
+    """``graph`` with sums of squared deviations in parts where ``target`` would read a row twice."""
+    pairs: dict[Node, _Pair] = {}
+    totals: dict[Node, _Pair] = {}
+    uses: dict[Node, list[Node]] | None = None
+    for node in graph.nodes:
+        found = _deviations(node)
+        if found is None:
+            continue
+        uses = graph.uses() if uses is None else uses
+        total, about = found
+        parts = totals[total].parts if total in totals else _parts(total, normalises(node, uses), target)
+        if parts is not None:
+            pairs[node] = totals[total] = _Pair(total, about, node, parts)
+    if not pairs:
+        return graph
+    b = Builder(TABLE)
+    new: dict[Node, Node] = {n: b.input(n.type, n.params["name"]) for n in graph.inputs}
+    for node in graph.nodes:
+        if node in new:
+            continue
+        b.prov = node.prov
+        if node in totals:
+            new[node] = _total(b, totals[node], new[node.inputs[0]])
+        elif node in pairs:
+            pair = pairs[node]
+            new[node] = _squares(b, pair, new[pair.total.inputs[0]], new[pair.about])
+        else:
+            new[node] = b.apply(node.prim, [new[i] for i in node.inputs], node.params)
+    return b.finish([new[o] for o in graph.outputs], graph.name)
+
+
+def _deviations(node: Node) -> tuple[Node, Node] | None:
+    """(sum(x), what it is about) if ``node`` sums (x - about)**2 over the same axes, and that depends on the sum."""
+    if node.prim.name != "sum" or not node.dtype.is_float or node.dtype.is_half or not node.size:
+        return None  # (sums of so many halves are beyond what a half holds, which one kernel does not mind)
+    square = node.inputs[0]
+    if square.prim.name != "mul" or square.inputs[0] is not square.inputs[1]:
+        return None
+    centred = square.inputs[0]
+    if centred.prim.name != "sub" or centred.inputs[1].prim.name != "broadcast":
+        return None
+    x, about, axes = centred.inputs[0], centred.inputs[1].inputs[0], node.params["axes"]
+    if about.shape != tuple(1 if k in axes else d for k, d in enumerate(x.shape)):
+        return None
+    seen, frontier = {about}, [about]
+    while frontier and len(seen) < _NEARBY:
+        n = frontier.pop()
+        if n.prim.name == "sum" and n.inputs[0] is x and n.params["axes"] == axes:
+            return n, about
+        if n.prim.family in ("elementwise", "view"):
+            frontier += [i for i in n.inputs if i not in seen and i.size == node.size]
+            seen.update(n.inputs)
+    return None
+
+
+def _parts(total: Node, again: bool, target: Target) -> Parts | None:
+    """The parts of a row, None if all of it stays on chip or reading it again costs less than more launches.
+
+    ``again``: something of a row's size is computed from the result, which needs the row once more.
+    """
+    x, axes = total.inputs[0], total.params["axes"]
+    contiguous = all(x.shape[a] == 1 for a in range(axes[-1] + 1, x.ndim))
+    count, size = x.size // total.size, max(4, x.dtype.size)
+    if target.name == "cpu":
+        together = 1 if contiguous else min(_COLUMNS, total.size)
+        most = _CPU_PART // (size * together)
+        row = count * size * together
+        wanted = -(-count // most) if row > (_FAR if again and contiguous else _NEAR) else 1
+    else:
+        together = 1 if contiguous else min(SIDE_BY_SIDE, total.size)
+        most = min(_PART, target.shared_bytes // _SHARE) // (size * together)
+        if not _gains(total, again, contiguous, target):
+            return None
+        busy = wanted_parts(total.size, contiguous, target)
+        wanted = max(-(-count // most), min(count // target.part_elements, busy))
+    found = cut(x.shape, axes, wanted) if wanted > 1 else None
+    # axes of awkward extents may leave parts that are hardly shorter
+    if not found or _length(x, axes, found) > 2 * most:
+        return None
+    return None if target.name == "cpu" and contiguous and _crumbles(x.shape, axes, found) else found
+
+
+def _crumbles(shape: tuple[int, ...], axes: tuple[int, ...], parts: Parts) -> bool:
+    """True if an uneven cut costs more than it gains: up to four times the time of a second walk, as measured.
+
+    What fills up the last part is told by its place along the axis that is cut. Axes inside are then walked apart from
+    it, in runs that have to be long: short ones are added one to the other, and rounding errors pile up.
+    """
+    if parts.axis is None or parts.count * parts.length == shape[parts.axis]:
+        return False
+    return prod(shape[a] for a in axes if a > parts.axis) < _RUN
+
+
+def _gains(total: Node, again: bool, contiguous: bool, target: Target) -> bool:
+    """True if a GPU is faster with parts."""
+    x, size = total.inputs[0], max(4, total.dtype.size)
+    count = x.size // total.size
+    if contiguous:
+        fits = count * size <= target.cluster_blocks * target.shared_bytes
+        blocks = total.size * target.cluster_blocks
+    else:
+        fits = count * min(_SECTOR, total.size * size) <= target.shared_bytes
+        blocks = -(-total.size // SIDE_BY_SIDE)
+    active = min(blocks, target.multiprocessors)
+    rate = active / (target.byte_seconds * target.multiprocessors) * min(ALONE, target.multiprocessors / active)
+    whole = x.type.nbytes * (1 if fits else 3 if again else 2) / rate
+    merged = x.type.nbytes * target.byte_seconds * (2 if again else 1) + target.launch_seconds * (2 if again else 1)
+    return merged < whole
+
+
+def _length(x: Node, axes: tuple[int, ...], parts: Parts) -> int:
+    """Elements of a part."""
+    inner = prod(x.shape[a] for a in axes if a not in parts.kept and a != parts.axis)
+    return inner * (parts.length if parts.axis is not None else 1)
+
+
+def _lead(total: Node) -> int:
+    """Axes of rows before that of the parts."""
+    axes = total.params["axes"]
+    return sum(a not in axes for a in range(axes[0]))
+
+
+def _sums(b: Builder, pair: _Pair, x: Node) -> tuple[Node, tuple[int, ...], Node]:
+    """What is summed in parts, the axes of a part's own elements, and the sums, with these axes as 1."""
+    x, inner = taken_apart(b, x, pair.total.params["axes"], pair.parts, 0)
+    return x, inner, b.sum(x, inner, keepdims=True)
+
+
+def _total(b: Builder, pair: _Pair, x: Node) -> Node:
+    x, inner, _ = _sums(b, pair, x)
+    lead = _lead(pair.total)
+    return b.sum(lined_up(b, b.sum(x, inner), inner, pair.parts, lead), (lead,))
+
+
+def _squares(b: Builder, pair: _Pair, x: Node, about: Node) -> Node:
+    """The sum of squared deviations from ``about``, which has 1 for every axis of ``total``'s."""
+    x, inner, sums = _sums(b, pair, x)
+    lead, parts = _lead(pair.total), pair.parts
+    whole = prod(x.shape[k] for k in inner)
+    axis = 0 if parts.axis is None else parts.axis
+    missing = 0 if parts.axis is None else parts.count * parts.length - pair.total.inputs[0].shape[axis]
+    length = b.full(sums.shape, whole, x.dtype)
+    inverse = b.full(sums.shape, 1.0 / whole, x.dtype)
+    if missing:  # of the last part
+        short = whole // parts.length * (parts.length - missing)
+        last = b.eq(b.iota(sums.shape, axis, i32), parts.count - 1)
+        length = b.select(last, b.full(sums.shape, short, x.dtype), length)
+        inverse = b.select(last, b.full(sums.shape, 1.0 / short, x.dtype), inverse)
+    centred = x - sums * inverse
+    if missing:
+        at = b.iota(x.shape, axis, i32) * parts.length + b.iota(x.shape, axis + 1, i32)
+        centred = b.select(b.lt(at, parts.count * parts.length - missing), centred, b.full_like(centred, 0))
+    squares, rest = b.sum(centred * centred, inner), b.sum(centred, inner)
+
+    def line(y: Node) -> Node:
+        return lined_up(b, b.reshape(y, squares.shape), inner, parts, lead)
+
+    about = b.reshape(about, pair.total.shape)
+    apart = line(sums) * line(inverse) - b.reshape(about, (*about.shape[:lead], 1, *about.shape[lead:]))
+    return b.sum(line(squares) + apart * (line(rest) * 2.0 + line(length) * apart), (lead,))

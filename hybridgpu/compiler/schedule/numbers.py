@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that a kernel is told when it runs, so that its text is the same for every batch size.
+
+Besides the outermost extent, which every kernel is told, these are the extent of the outermost sum (gradients of
+weights and biases and the statistics of BatchNorm add over the batch), and one over the elements of a mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from ...dtypes import DType
+from ..ir.share import Share
+from .indexing import FEWEST, Expr, Var
+from .scalar import ScalarProgram
+
+__all__ = ["Numbers", "leads", "outer_sum", "ranks"]
+
+
+@dataclass
+class Numbers:
+    """The numbers of one kernel.
+
+    Attributes:
+        values: name -> value, in the order of the parameters.
+        lines: C text of what follows from them, at the head of the kernel.
+    """
+
+    values: dict[str, int] = field(default_factory=dict)
+    lines: dict[str, None] = field(default_factory=dict)
+    _shares: dict[tuple[int, DType], str] = field(default_factory=dict)
+
+    def extent(self, var: Var) -> str:
+        """The parameter that holds the extent of ``var``."""
+        name = f"n_{var.name}"
+        self.values[name] = var.extent
+        return name
+
+    def depth(self, count: int) -> str:
+        """The parameter that holds the number of terms of a product's sums."""
+        self.values["depth"] = count
+        return "depth"
+
+    def held(self, name: str, text: str, dtype: DType) -> str:
+        """An array ``name`` of one constant."""
+        self.lines[f"const {dtype.storage} {name}[1] = {{{text}}};"] = None
+        return name
+
+    def share(self, value: Share, dtype: DType) -> str:
+        """The parameter that holds the bits of one over a number of elements."""
+        key = value.count, dtype
+        if key not in self._shares:
+            name = f"share{len(self._shares)}"
+            self._shares[key] = name
+            self.values[name] = int(np.asarray(value, dtype.np).view(f"i{dtype.size}"))
+        return self._shares[key]
+
+
+def leads(program: ScalarProgram, var: Var) -> bool:
+    """True if ``var`` is the outermost axis of whatever varies with it, and no condition mentions it.
+
+    Then nothing but the end of its loop depends on its extent.
+    """
+    if any(var in c.expr.vars for s in program.scalars for c in s.conditions):
+        return False
+    return all(_outermost(e, var) for e in program.expressions() if var in e.vars)
+
+
+def _outermost(e: Expr, var: Var) -> bool:
+    step = e.coefficient(var)
+    return step > 0 and all(
+        abs(c) < step and not (a is not var and var in Expr(((a, c),)).vars) for a, c in e.terms if a is not var
+    )
+
+
+def outer_sum(program: ScalarProgram, rows: list[Var], columns: bool) -> Var | None:
+    """The outermost variable of what is reduced, if its extent may be an argument; None if it is better a literal."""
+    first = program.reduced[0]
+    if first.extent < FEWEST:
+        return None
+    if not columns and len(program.reduced) == 1:  # elements of one row are an array as a whole, or one of many rows
+        return first if prod(v.extent for v in rows) == 1 else None
+    return first if leads(program, first) else None
+
+
+def ranks(extent: int) -> int:
+    """The least power of two that is no less: arrays of so many elements serve a class of lengths."""
+    return 1 << max(extent - 1, 0).bit_length()

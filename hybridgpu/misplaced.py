@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to write instead of an array where a graph wants a Symbol, of a Symbol where an array is wanted, and the like."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .provenance import advice, user_place
+
+__all__ = ["in_array_code", "in_graph", "numpy_call"]
+
+_PARAMETER = (
+    "A parameter comes as an argument of hybrid_forward, under its attribute's name: use that one instead of self's."
+)
+_CONSTANT = (
+    "{} cannot enter a graph: write F.ones, F.full or F.arange, or make it an argument of the block, or a constant: "
+    "self.name = self.params.get_constant('name', values) in __init__, and the argument name of hybrid_forward."
+)
+_NUMPY = re.compile(r"\b(?:numpy|onp|_np|np)\.(?:\w+\.)*(\w+)\s*\(")
+_SPELLED = {"concatenate": "concat", "absolute": "abs", "matmul": "dot", "amax": "max", "amin": "min"}
+
+
+def _is_symbol(x: Any) -> bool:
+    return hasattr(x, "list_arguments") and hasattr(x, "get_internals")
+
+
+def _is_parameter(x: Any) -> bool:
+    return hasattr(x, "grad_req") and hasattr(x, "list_ctx")
+
+
+def in_graph(x: Any) -> str:
+    """For what is neither Symbol nor number where a Symbol is wanted: a line for the end of the error, or ''."""
+    if _is_parameter(x):
+        text = _PARAMETER
+    elif isinstance(x, np.ndarray):
+        text = _CONSTANT.format("A NumPy array")
+    elif hasattr(x, "asnumpy"):
+        text = _CONSTANT.format("An array")
+    elif isinstance(x, (list, tuple)) and x and all(map(_is_symbol, x)):
+        text = "Give them one by one: F.concat(*symbols)."
+    else:
+        return ""
+    return "\n" + advice(text)
+
+
+def in_array_code(x: Any, function: str = "") -> str:
+    """The same where an array is wanted; ``function`` is the name in ``nd`` of what was called."""
+    if _is_symbol(x):
+        name = f"F.{function}, not nd.{function}," if function else "operators of F"
+        text = f"A block that is being traced has Symbols: write {name} in hybrid_forward, there F is mx.sym."
+    elif _is_parameter(x):
+        text = f"{_PARAMETER} Elsewhere take its array, data()."
+    elif isinstance(x, np.ndarray):
+        text = "Make it an array first: mx.nd.array(values, dtype=values.dtype)."
+    elif isinstance(x, (list, tuple)) and x and all(hasattr(a, "asnumpy") for a in x):
+        text = "Give them one by one: nd.concat(*arrays)."
+    else:
+        return ""
+    return "\n" + advice(text)
+
+
+def numpy_call(known: Callable[[str], bool]) -> str:
+    """What to write instead of the NumPy function that the user's line calls with a Symbol.
+
+    Args:
+        known: whether ``F`` has a function of a name.
+    """
+    frame = user_place(sys._getframe(1), os.path.dirname(np.__file__) + os.sep)
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno) if frame is not None else ""
+    for name in _NUMPY.findall(line):
+        own = _SPELLED.get(name, name)
+        if known(own):
+            return advice(
+                f"NumPy computes with values, which are not known while tracing: write F.{own}, not np.{name}."
+            )
+    return advice("NumPy computes with values, which are not known while tracing: use operators of F.")

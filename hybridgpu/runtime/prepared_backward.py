@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prepared backward passes: ``loss.backward()`` repeated with almost no Python, on the host.
+
+A prepared recorded call (prepared_many.py) leaves a node that knows its :class:`Origin`: what all calls of that kind
+have in common, with the addresses that do not change. Where a sweep consists of such nodes alone, each result is used
+once and a single loss is swept, a :class:`_Plan` says what goes where, and it is made once: gradients of parameters
+are written by the compiled programs straight into their buffers. Every other sweep is that of ndarray/tape.py, which
+runs the same nodes one by one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..backends.writes import owner, written_all
+from ..context import Context
+from ..ndarray.array import ArrayType, NDArray, array_type
+from ..ndarray.tape import blend
+from ..recording import GradientInfo
+from .epoch import epoch
+from .pool import OutputPool
+from .start import POOLED, taking
+
+if TYPE_CHECKING:
+    from .training import Training, TrainingCall
+
+__all__ = ["Origin", "origin_of", "sweep"]
+
+_PLANS = 8  #: sweeps that start at one kind of call, beyond which all are forgotten
+
+_INPUTS, _KEPT, _COTANGENTS, _SEED = range(4)
+
+
+class Origin:
+    """What the recorded calls of one prepared call have in common.
+
+    Args:
+        program: both programs; there is a backward one, and it runs on the host.
+        params: parameters by position.
+        moving: positions of the arguments.
+        born: the epoch in which the addresses of the parameters are right.
+
+    Attributes:
+        moving: see above. A node's ``at`` are the addresses of these inputs, ``kept_at`` those of its kept values.
+    """
+
+    __slots__ = (
+        "__weakref__", "_call", "_pointers", "_spec", "born", "ctx", "moving", "outputs", "plans", "program"
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        program: Training,
+        ctx: Context,
+        params: Mapping[int, NDArray],
+        moving: Sequence[int],
+        born: int,
+    ) -> None:
+        self.program, self.ctx, self.moving, self.born = program, ctx, list(moving), born
+        backward = program.backward
+        assert backward is not None and backward.program is not None
+        takes, fixed = program.takes, backward.program.fixed
+        self._pointers = (backward.loaded.pointers([params[takes[i]].address for i in fixed]), list(params.values()))
+        inputs, kept = len(program.types), len(program.kept)
+        place = {k: n for n, k in enumerate(self.moving)}
+        #: of each input of the backward program that may move: among which addresses it stands, and where
+        self._spec: list[tuple[int, int]] = []
+        for i, k in enumerate(takes):
+            if i in fixed:
+                continue
+            if k < inputs:
+                self._spec.append((_INPUTS, place[k]))
+            elif k < inputs + kept:
+                self._spec.append((_KEPT, k - inputs))
+            else:
+                self._spec.append((_COTANGENTS, k - inputs - kept))
+        if backward.draws:
+            self._spec.append((_SEED, 0))
+        self.outputs = backward.outputs
+        #: by where the arguments of the calls come from
+        self.plans: dict[Any, _Plan | None] = {}
+        self._call = self._entry(backward.loaded, bool(backward.program.arena_bytes))
+
+    def _entry(self, loaded: Any, has_arena: bool) -> Callable[..., None] | None:
+        entry = getattr(loaded, "single", None)
+        if entry is None:
+            return None
+        free, release, make_arena = loaded._free, loaded.release, loaded.arena
+        table, fixed = loaded.table, ctypes.addressof(self._pointers[0])
+
+        def call(addresses: list[int], results: list[int]) -> None:
+            arena = (free.pop() if free else make_arena()) if has_arena else (None, 0)
+            entry(arena[1], table, fixed, *addresses, *results)
+            if has_arena:
+                release(arena)
+
+        return call
+
+    def run(self, node: TrainingCall, cotangent: NDArray, results: list[int], arrays: list[Any]) -> None:
+        """Run the backward program of a node whose only result has this cotangent.
+
+        Args:
+            results, arrays: where the results go.
+        """
+        if self._call is not None:
+            words = 0 if node.seed is None else node.seed.__array_interface__["data"][0]
+            tables = (node.at, node.kept_at, (cotangent._address,), (words,))
+            self._call([tables[a][k] for a, k in self._spec], results)
+            return
+        program, backward = self.program, self.program.backward  # library calls between the kernels
+        assert backward is not None
+        arguments = [*node.arrays, *node.kept, cotangent._data]
+        inputs = [arguments[k] for k in program.takes]
+        if backward.draws:
+            inputs.append(node.seed)
+        backward.loaded(inputs, arrays, self._pointers[0])
+
+
+class _Step(NamedTuple):
+    """One node of a sweep.
+
+    Attributes:
+        results, arrays: where the results go; None where an array of ``pools`` is taken.
+        pools: (number of the result, what gives an array for it).
+        passed: (number of the result, node whose cotangent it is).
+        added: (number of the result, gradient that it is added to).
+        zeroed: gradients that nothing reaches.
+    """
+
+    results: list[Any]
+    arrays: list[Any]
+    pools: list[tuple[int, Callable[[], NDArray]]]
+    passed: list[tuple[int, int]]
+    added: list[tuple[int, Any]]
+    zeroed: list[Any]
+
+
+class _Plan(NamedTuple):
+    """A sweep over several nodes.
+
+    Attributes:
+        ones: the cotangent that it starts with.
+        steps: one a node, in the order in which :func:`_nodes` finds them.
+        leaves: what is marked as fresh.
+        targets: memory that is written.
+        owners: of the gradients: no argument may lie there.
+    """
+
+    ones: NDArray
+    steps: list[_Step]
+    leaves: list[GradientInfo]
+    targets: list[Any]
+    owners: frozenset[int]
+
+
+def sweep(head: TrainingCall, retain: bool) -> bool:
+    """Write the gradients of the only result of ``head`` into the buffers of all variables, if a plan can do it.
+
+    Returns:
+        False if nothing was done.
+    """
+    found = _nodes(head)
+    if found is None:
+        return False
+    nodes, key = found
+    origin = head.origin
+    assert origin is not None
+    plan = origin.plans.get(key)
+    if plan is None:
+        if key in origin.plans:
+            return False
+        if len(origin.plans) >= _PLANS:
+            origin.plans.clear()
+        plan = origin.plans[key] = _planned(nodes)
+        if plan is None:
+            return False
+    owners = plan.owners
+    for node in nodes:
+        node_origin: Origin = node.origin
+        arrays = node.arrays
+        for k in node_origin.moving:
+            if id(owner(arrays[k])) in owners:
+                return False
+    try:
+        _run(plan, nodes)
+    finally:
+        written_all(plan.targets)
+    if not retain:
+        for node in nodes:
+            node.release()
+    return True
+
+
+def _nodes(head: TrainingCall) -> tuple[list[Any], Any] | None:
+    """The nodes below ``head``, which comes first, and what tells sweeps apart; None if some have no origin."""
+    kind, now = head.__class__, epoch[0]
+    nodes: list[Any] = [head]
+    key: list[Any] = []
+    for node in nodes:  # which grows meanwhile
+        origin = node.origin
+        if origin is None or origin.born != now or node.released:
+            return None
+        inputs = node.inputs
+        for k in origin.moving:
+            info = inputs[k]
+            if info is None:
+                key.append(None)
+                continue
+            child = info.node
+            # a variable among the arguments, or a value that two calls read
+            if child.__class__ is not kind or child in nodes or child.origin is None:
+                return None
+            nodes.append(child)
+            key.append(weakref.ref(child.origin))
+    return nodes, tuple(key)
+
+
+def _run(plan: _Plan, nodes: Sequence[Any]) -> None:
+    cotangents: list[Any] = [plan.ones] * len(nodes)
+    for n, (node, step) in enumerate(zip(nodes, plan.steps, strict=True)):
+        results, arrays, pools, passed, added, zeroed = step
+        if pools:
+            results, arrays = results.copy(), arrays.copy()
+            made = {}
+            for r, take in pools:
+                y = made[r] = take()
+                results[r], arrays[r] = y._address, y._data
+            for r, child in passed:
+                cotangents[child] = made[r]
+        node.origin.run(node, cotangents[n], results, arrays)
+        for r, target in added:
+            target += arrays[r]
+        for target in zeroed:
+            target[...] = 0
+        if node.writes:
+            for write in node.writes:  # last: the derivative may read what they change
+                blend(*write)
+            node.writes.clear()
+    for info in plan.leaves:
+        info.fresh = True
+
+
+def _planned(nodes: Sequence[Any]) -> _Plan | None:
+    """What a sweep over such nodes does, None if it has to be made node by node."""
+    steps = []
+    leaves: list[GradientInfo] = []
+    targets: list[Any] = []
+    place = {id(n): k for k, n in enumerate(nodes)}
+    for node in nodes:
+        origin: Origin = node.origin
+        program = origin.program
+        if program.heads != 1:
+            return None
+        results: list[Any] = [None] * len(origin.outputs)
+        arrays: list[Any] = [None] * len(origin.outputs)
+        passed, added, zeroed = [], [], []
+        used: set[int] = set()
+        gives = iter(program.gives)
+        for info, wanted in zip(node.inputs, program.wanted, strict=True):
+            r = next(gives) if wanted else None
+            if info is None or (info.node is None and info.grad_req == "null"):
+                if wanted:
+                    return None
+                continue
+            if r in used or not wanted:
+                return None
+            if r is not None:
+                used.add(r)
+            if info.node is not None:
+                if r is None:
+                    return None
+                passed.append((r, place[id(info.node)]))
+                continue
+            leaves.append(info)
+            target = info.grad
+            targets.append(target._data)
+            if r is None:
+                if info.grad_req == "write":
+                    zeroed.append(target._data)
+                continue
+            if target._type is not _type(origin, r):
+                return None
+            if info.grad_req == "add":
+                added.append((r, target._data))
+            else:
+                results[r], arrays[r] = target.address, target._data
+        others = [(r, t) for r, t in enumerate(origin.outputs) if results[r] is None]
+        pooled = sum(t.nbytes for _, t in others) <= POOLED
+        assert program.backward is not None
+        pools = [(r, taking(t, origin.ctx, pooled, program.backward)) for r, t in others]
+        steps.append(_Step(results, arrays, pools, passed, added, zeroed))
+    owners = [id(owner(t)) for t in targets]
+    params = {id(owner(p._data)) for n in nodes for p in n.origin._pointers[1]}
+    if len(set(owners)) < len(owners) or params.intersection(owners) or len({id(i) for i in leaves}) < len(leaves):
+        return None
+    head = nodes[0]
+    for node in nodes[1:]:  # what is known of it goes with it
+        weakref.finalize(node.origin, head.origin.plans.clear).atexit = False
+    ones = OutputPool(head.origin.program.forward.outputs[0], head.origin.ctx).take()
+    ones._data[...] = 1
+    return _Plan(ones, steps, leaves, targets, frozenset(owners))
+
+
+def _type(origin: Origin, result: int) -> ArrayType:
+    t = origin.outputs[result]
+    return array_type(t.shape, t.dtype.np, origin.ctx)
+
+
+def origin_of(
+    program: Training,
+    ctx: Context,
+    params: Mapping[int, NDArray],
+    moving: Sequence[int],
+    born: int,
+) -> Origin | None:
+    """The Origin of prepared recorded calls, None where their backward passes are not prepared."""
+    backward = program.backward
+    if backward is None or backward.program is None or backward.program.target != "cpu":
+        return None
+    return Origin(program, ctx, params, moving, born)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starting the program of a prepared call: a function of checked arguments that gives all results.
+
+What every such function has is made once: the parameters' addresses, what is kept of them, where results come from. A
+call then collects the addresses of its arguments and makes one foreign call (on a GPU: one for each kernel, or for
+each CUDA graph).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..backends.memory import empty
+from ..context import Context
+from ..generator import next_words
+from ..ndarray.array import ArrayType, NDArray, wrap
+from .pool import DevicePool, OutputPool
+from .program import Compiled
+
+if TYPE_CHECKING:
+    from .cached_op import CachedOp
+
+__all__ = ["ALIGNED", "POOLED", "Fixed", "Start", "arguments_of", "fixed_of", "lanes", "start_of", "taking"]
+
+ALIGNED = 15  #: bits of an address that kernels want to be zero
+STREAMS = 8  #: that a prepared call remembers in each thread
+POOLED = 1 << 20  #: bytes of a recorded call's results and kept values up to which their memory is given out again
+
+Start = Callable[[Sequence[NDArray]], "tuple[list[NDArray], Any] | None"]
+
+_Words = ctypes.c_uint32 * 4
+
+
+class Fixed(NamedTuple):
+    """What no call changes.
+
+    Attributes:
+        params: the parameters by position.
+        kept: what was computed from them.
+        addresses: of both.
+    """
+
+    params: dict[int, NDArray]
+    kept: list[Any]
+    addresses: list[int]
+
+
+def arguments_of(op: CachedOp, types: Sequence[ArrayType]) -> tuple[Context, int, list[ArrayType]]:
+    """The device of a call, the number of its arguments, and their types in order."""
+    wanted = {s: t for s, t in zip(op.sources, types, strict=True) if isinstance(s, int)}
+    count = len(op.data)
+    return wanted[0].ctx, count, [wanted[k] for k in range(count)]
+
+
+def start_of(op: CachedOp, made: Compiled, ctx: Context, pooled: bool) -> tuple[Start, dict[int, NDArray]] | None:
+    """What runs the program of a graph whose arguments are of the right types, and the parameters by position.
+
+    A start gives (all results, random state); None if the arguments lie where kernels cannot read them.
+    """
+    if made.program is None:
+        return None
+    fixed = fixed_of(op, made, ctx)
+    if fixed is None:
+        return None
+    start = _on_device if made.program.target == "cuda" else _on_host
+    found = start(op, made, ctx, fixed, pooled)
+    return None if found is None else (found, fixed.params)
+
+
+def fixed_of(op: CachedOp, made: Compiled, ctx: Context) -> Fixed | None:
+    """What no call changes; None where it cannot be relied on."""
+    params = {k: op.sources[k].data(ctx) for k in sorted(op.fixed)}
+    kept = op.kept_for(made, params, ctx)
+    if kept is None:
+        return None
+    addresses = [p.address for p in params.values()] + [made.device.address(v) for v in kept]
+    return Fixed(params, list(kept), addresses)
+
+
+def _on_host(op: CachedOp, made: Compiled, ctx: Context, whole: Fixed, pooled: bool) -> Start:
+    loaded, draws = made.loaded, made.draws
+    params, kept, _ = whole
+    takes = [taking(t, ctx, pooled, made) for t in made.outputs]
+    sources = op.sources
+    pointers = loaded.pointers(whole.addresses)
+    entry = getattr(loaded, "single", None)
+    if entry is None:  # library calls between the kernels
+
+        def start_steps(args: Sequence[NDArray]) -> tuple[list[NDArray], Any]:
+            results = [take() for take in takes]
+            inputs = [args[s]._data if isinstance(s, int) else params[k]._data for k, s in enumerate(sources)]
+            words = None
+            if draws:
+                words = np.array(next_words(ctx), np.uint32)
+                inputs.append(words)
+            loaded([*inputs, *kept], [y._data for y in results], pointers)
+            return results, words
+
+        return start_steps
+
+    arguments = [s for s in sources if isinstance(s, int)]
+    fixed, table = ctypes.addressof(pointers), loaded.table
+    free, release, make_arena = loaded._free, loaded.release, loaded.arena
+    has_arena = bool(made.program and made.program.arena_bytes)
+
+    def start(args: Sequence[NDArray], _alive: Any = (pointers, kept)) -> tuple[list[NDArray], Any]:
+        results = [take() for take in takes]
+        addresses = [args[k]._address or args[k].address for k in arguments]
+        words = None
+        if draws:
+            held = _Words(*next_words(ctx))
+            addresses.append(ctypes.addressof(held))
+            words = np.frombuffer(held, np.uint32)  # type: ignore[call-overload]
+        addresses += [y._address for y in results]  # type: ignore[misc]
+        arena = (free.pop() if free else make_arena()) if has_arena else (None, 0)
+        entry(arena[1], table, fixed, *addresses)
+        if has_arena:
+            release(arena)
+        return results, words
+
+    return start
+
+
+class _Ready(threading.local):
+    """For each stream of a thread: how the program runs there, and where outputs come from."""
+
+    def __init__(self) -> None:
+        self.streams: dict[int, tuple[Callable[..., None], Any]] = {}
+
+
+def lanes(loaded: Any, bound: Any, outputs: Callable[[], Any]) -> tuple[_Ready, Callable[[], Any]]:
+    """What is known of streams, by their pointers, and what makes it for the current stream.
+
+    Args:
+        bound: the program with the addresses of its parameters.
+        outputs: makes what outputs come from, which is another thing for each stream.
+    """
+    ready, stream = _Ready(), loaded.driver.stream
+
+    def lane() -> tuple[Callable[..., None], Any]:
+        known = ready.streams
+        if len(known) >= STREAMS:
+            del known[next(iter(known))]
+        found = known[stream().ptr] = (bound.lane().run, outputs())
+        return found
+
+    return ready, lane
+
+
+def _on_device(op: CachedOp, made: Compiled, ctx: Context, whole: Fixed, pooled: bool) -> Start | None:
+    loaded, device, draws, sources = made.loaded, made.device, made.draws, op.sources
+    params, kept, addresses = whole
+    if any(a & ALIGNED for a in addresses):
+        return None
+    bound = loaded.bind(tuple(addresses))
+    ready, lane = lanes(loaded, bound, lambda: [taking(t, ctx, pooled, made) for t in made.outputs])
+    arguments = [sources[k] for k in loaded.layout.moving if k < len(sources)]
+    reads_state = len(sources) in loaded.layout.moving
+    libraries = bool(loaded.layout.libraries)
+    stream, current, elsewhere = loaded.driver.stream, device.current, device.elsewhere
+
+    def here(moving: list[int], args: Sequence[NDArray]) -> tuple[list[NDArray], Any] | None:
+        run, takes = ready.streams.get(stream().ptr) or lane()
+        words = made.seed(ctx)
+        if reads_state:
+            moving.append(device.address(words))
+        results = [take() for take in takes]
+        at = (*moving, *[y.address for y in results])
+        if any(a & ALIGNED for a in at):
+            return None
+        if not libraries:
+            run(at)
+            return results, words
+        inputs = [args[s]._data if isinstance(s, int) else params[k]._data for k, s in enumerate(sources)]
+        run(at, [*inputs, *([words] if draws else []), *kept], [y._data for y in results])
+        return results, words
+
+    def start(args: Sequence[NDArray]) -> tuple[list[NDArray], Any] | None:
+        moving = [args[k]._address or args[k].address for k in arguments]
+        for at in moving:
+            if at & ALIGNED:
+                return None
+        if elsewhere():
+            with current():
+                return here(moving, args)
+        return here(moving, args)
+
+    return start
+
+
+def taking(type: Any, ctx: Context, pooled: bool, made: Compiled) -> Callable[[], NDArray]:
+    """What gives an array for a result: of a pool, or a new one each time."""
+    device = made.device
+    if pooled:
+        host = made.program is not None and made.program.target != "cuda"
+        return OutputPool(type, ctx).take if host else DevicePool(type, ctx, device).take
+    xp, shape, dtype = device.xp, type.shape, type.dtype.np
+
+    def take() -> NDArray:
+        array = wrap(empty(xp, shape, dtype), ctx)
+        array._address = device.address(array._data)
+        return array
+
+    return take

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Updates of many weights by an optimizer's operator, compiled into one program that writes in place.
+
+The program is lowered from the operator's own record. Learning rates, weight decays, the gradients' factor and the
+number of the step are arguments (ops/late.py): a schedule or another batch size needs no other program. Weights and
+states are written where they are, which the compiler arranges (compiler/passes/updates.py). The numeric mode is always
+strict, so that a compiled step gives the bits of an eager one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backends.devices import Device, device_of
+from ..backends.memory import aligned_bytes, empty
+from ..backends.writes import assign, written_all
+from ..base import MXNetError
+from ..compiler.ir import Node
+from ..compiler.ir.graph import Graph, Provenance
+from ..compiler.ir.types import TensorType
+from ..compiler.primitives import builder
+from ..context import Context
+from ..dtypes import f64
+from ..locks import Lock
+from ..ndarray.array import NDArray
+from ..ops import OPERATORS
+from ..ops.late import LateNumbers, Slot
+from ..store import default_store
+from .program import LIMIT, Compiled, build, store_key
+
+__all__ = ["Recipe", "Update", "UpdateProgram", "available", "update_program"]
+
+_STRIDE = 16  #: bytes from number to number: kernels on a GPU want arguments that are aligned so
+
+
+class Recipe(NamedTuple):
+    """What one program does.
+
+    Attributes:
+        operator: its name.
+        constants: attributes that are constants of the program.
+        many: the attribute that holds the number of weights, for operators that take all of them; '' for those
+            that take one.
+        wrapped: the operator works on a float copy of each weight, which follows the gradient.
+        rows: for each weight the types of weight, gradient (copy) and states.
+    """
+
+    operator: str
+    constants: tuple[tuple[str, Any], ...]
+    many: str
+    wrapped: bool
+    rows: tuple[tuple[TensorType, ...], ...]
+
+    def _identity(self, backend: Any) -> str:
+        return f"updates {backend.key()} {self!r}"
+
+    @property
+    def name(self) -> str:
+        """For reports."""
+        one = len(self.rows) == 1
+        return f"{self.operator.strip('_')} of {len(self.rows)} weight{'' if one else 's'}"
+
+
+class UpdateProgram:
+    """A compiled recipe.
+
+    Attributes:
+        name: for reports.
+        made: the program. Its inputs are the arrays of all weights, row by row, then the numbers.
+        slots: what the numbers are.
+        updated: positions of the inputs that are written.
+        rest: those among them that take results of the program, in order; the others are written by kernels.
+    """
+
+    def __init__(self, name: str, made: Compiled, slots: Sequence[Slot], over: Mapping[int, int]) -> None:
+        self.name, self.made, self.slots = name, made, list(slots)
+        self.updated = sorted(over.values())
+        assert made.program is not None
+        done = {k for k, _ in made.program.updates}
+        self.rest = [over[k] for k in sorted(over) if k not in done]
+
+
+def _lower(recipe: Recipe) -> tuple[Graph, list[Slot], dict[int, int]]:
+    """The graph, its numbers, and which result replaces which input."""
+    b = builder()
+    op, constants = OPERATORS[recipe.operator], dict(recipe.constants)
+    b.prov = Provenance(op.name, op.name.strip("_"))
+    late = LateNumbers(b)
+    rows = [[b.input(t, f"w{k}_{j}") for j, t in enumerate(row)] for k, row in enumerate(recipe.rows)]
+    stride = len(rows[0])
+    results: list[Node] = []
+    over: dict[int, int] = {}
+
+    def replace(position: int, value: Node) -> None:
+        over[len(results)] = position
+        results.append(value)
+
+    if recipe.many:
+        values = late.values(op, 0, {**constants, recipe.many: len(rows)}, len(rows))
+        made = op.build(b, values, [x for row in rows for x in row])
+        for k in range(len(rows)):
+            replace(k * stride, made[k])
+        for write in op.writes(values, False, late=False):
+            replace(write.target, made[write.result])
+    else:
+        for k, (weight, grad, *states) in enumerate(rows):
+            values = late.values(op, k, constants, 1)
+            first = 0
+            if recipe.wrapped:
+                copy, *states = states
+                made = op.build(b, values, [copy, b.cast(grad, copy.dtype), *states])
+                replace(k * stride, b.cast(made[0], weight.dtype))
+                first = 1  # what follows the weight follows the copy's gradient, which is not stored
+                replace(k * stride + 2, made[0])
+            else:
+                made = op.build(b, values, [weight, grad, *states])
+                replace(k * stride, made[0])
+            for write in op.writes(values, False, late=False):
+                replace(k * stride + first + write.target, made[write.result])
+    return b.finish(results, recipe.name), late.slots, over
+
+
+_memory: dict[Any, UpdateProgram] = {}
+_building = Lock()
+
+
+def _key(recipe: Recipe, device: Device) -> Any:
+    backend = device.backend()
+    return recipe, backend.key() if backend else "reference", id(device)
+
+
+def available(recipe: Recipe, ctx: Context, on_disk: bool) -> bool:
+    """Whether the program is there already, in this process or (if that is asked for) on disk."""
+    device = device_of(ctx)
+    backend = device.backend()
+    if backend is None:
+        return False
+    if _key(recipe, device) in _memory:
+        return True
+    return on_disk and default_store().get_json("program", store_key(recipe._identity(backend))) is not None
+
+
+def update_program(recipe: Recipe, ctx: Context, reason: str) -> UpdateProgram | None:
+    """The program of a recipe, made if need be; None where there is no compiler.
+
+    Args:
+        reason: why it is made, for the report.
+    """
+    device = device_of(ctx)
+    backend = device.backend()
+    if backend is None:
+        return None
+    key = _key(recipe, device)
+    with _building:
+        found = _memory.get(key)
+        if found is None:
+            identity = recipe._identity(backend)
+            graph, slots, over = _lower(recipe)
+            types = [n.type for n in graph.inputs]
+            fixed = frozenset(range(len(types)))
+            made = build(lambda _: graph, types, device, fixed, recipe.name, reason, identity, "strict", over=over)
+            if made.program is None:
+                return None
+            found = UpdateProgram(recipe.name, made, slots, over)
+            if len(_memory) >= LIMIT:
+                del _memory[next(iter(_memory))]
+            _memory[key] = found
+    return found
+
+
+class Update:
+    """A program with the arrays it works on.
+
+    Args:
+        arrays: weight, gradient and states of each weight, as in the recipe. They have to stay where they are.
+
+    Attributes:
+        device: where they lie.
+    """
+
+    def __init__(self, program: UpdateProgram, arrays: Sequence[NDArray]) -> None:
+        self.program = program
+        made = program.made
+        self.device, loaded = made.device, made.loaded
+        self._arrays = [a._data for a in arrays]
+        self._updated = [self._arrays[k] for k in program.updated]
+        self._targets = [self._arrays[k] for k in program.rest]
+        count = len(program.slots)
+        dtype = made.program.inputs[-1][1] if count and made.program else "f32"
+        self._places = [(s.call, s.attribute, s.entry) for s in program.slots]
+        #: positions whose number is more than the attribute, rounded to float
+        double = dtype == f64.short
+        self._computed = [(k, s) for k, s in enumerate(program.slots) if double or s.base is not None]
+        self._host = aligned_bytes(max(1, count) * _STRIDE).view(np.float64 if double else np.float32)
+        self._host = self._host.reshape(max(1, count), -1)
+        self._numbers = self._host[:count, 0]
+        on_device = made.program is not None and made.program.target == "cuda"
+        self._block = self._host
+        if on_device:
+            with self.device.current():
+                self._block = self.device.from_host(self._host)
+        start = self.device.address(self._block)
+        addresses = [a.address for a in arrays] + [start + _STRIDE * k for k in range(count)]
+        self._run = self._on_device(addresses) if on_device else self._on_host(loaded, addresses)
+
+    def __call__(self, numbers: Sequence[Mapping[str, Any]]) -> None:
+        """Make one step.
+
+        Args:
+            numbers: the varying attributes of each call of the operator.
+        """
+        given = [numbers[c][n] if e is None else numbers[c][n][e] for c, n, e in self._places]
+        try:
+            for k, slot in self._computed:
+                given[k] = slot.value(numbers[slot.call])
+            self._numbers[:] = given
+        except (TypeError, ValueError):
+            raise MXNetError(self._refusal(given)) from None
+        device = self.device
+        try:
+            if device.elsewhere():
+                with device.current():
+                    self._run()
+            else:
+                self._run()
+        finally:
+            written_all(self._updated)
+
+    def _refusal(self, given: Sequence[Any]) -> str:
+        """Which of the numbers is none."""
+        for (_, name, _), value in zip(self._places, given, strict=True):
+            if isinstance(value, NDArray):
+                value = value.asnumpy()
+            elif isinstance(value, (int, float, np.number)):
+                continue
+            return f"Invalid Parameter format for {name} expect float but value='{value}'\nGive a Python number."
+        return f"a number of a step is none of {self._numbers.dtype}: {list(given)}"
+
+    def _on_host(self, loaded: Any, addresses: list[int]) -> Any:
+        pointers = loaded.pointers(addresses)
+        fixed, table, entry = ctypes.addressof(pointers), loaded.table, loaded.single
+        made, targets = self.program.made, self._targets
+        scalars = [self._host[k, :1].reshape(()) for k in range(len(self.program.slots))]
+
+        def run(_alive: Any = pointers) -> None:
+            results = [empty(np, t.shape, t.dtype.np) for t in made.outputs]
+            if entry is None:
+                loaded([*self._arrays, *scalars], results, pointers)
+            else:
+                arena = loaded.arena()
+                try:
+                    entry(arena[1], table, fixed, *map(self.device.address, results))
+                finally:
+                    loaded.release(arena)
+            for target, value in zip(targets, results, strict=True):
+                assign(target, value)
+
+        return run
+
+    def _on_device(self, addresses: list[int]) -> Any:
+        made, device, targets = self.program.made, self.device, self._targets
+        bound = made.loaded.bind(tuple(addresses))
+        scalars = [self._block[k, :1].reshape(()) for k in range(len(self.program.slots))]
+
+        def run() -> None:
+            self._block[...] = device.from_host(self._host)
+            results = [empty(device.xp, t.shape, t.dtype.np) for t in made.outputs]
+            bound.lane().run(tuple(map(device.address, results)), [*self._arrays, *scalars], results)
+            for target, value in zip(targets, results, strict=True):
+                assign(target, value)
+
+        return run

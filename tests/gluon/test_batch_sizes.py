@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training with a new batch size compiles nothing: extents of sums over the batch are arguments of kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hybridgpu import autograd, gluon, nd, runtime, sym
+from hybridgpu.compiler.ir.types import tensor_type
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.target import CPU, CUDA
+from hybridgpu.dtypes import f32
+from hybridgpu.gluon import nn, rnn
+from hybridgpu.runtime.training import Training
+from hybridgpu.store import reset_default_store
+
+FIRST = 16
+OTHERS = (32, 17, 7)
+
+
+class Attention(nn.HybridBlock):
+    """A transformer block whose layers are small."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.norm, self.second = nn.LayerNorm(), nn.LayerNorm()
+            self.joint, self.out = nn.Dense(48, flatten=False), nn.Dense(16, flatten=False)
+            self.wide, self.narrow = nn.Dense(32, flatten=False), nn.Dense(16, flatten=False)
+
+    def hybrid_forward(self, F, x):
+        parts = F.split(self.joint(self.norm(x)), num_outputs=3, axis=2)
+        q, k, v = (F.reshape(F.transpose(F.reshape(p, (0, 0, 2, -1)), (0, 2, 1, 3)), (-3, 0, 0)) for p in parts)
+        seen = F.batch_dot(F.softmax(F.batch_dot(q, k, transpose_b=True) * 0.35), v)
+        x = x + self.out(F.reshape(F.transpose(F.reshape(seen, (-4, -1, 2, 0, 0)), (0, 2, 1, 3)), (0, 0, -1)))
+        return x + self.narrow(F.relu(self.wide(self.second(x))))
+
+
+class Recurrent(nn.HybridBlock):
+    """Three steps of a cell from a state of zeros."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.cell, self.out = rnn.LSTMCell(32), nn.Dense(5)
+
+    def hybrid_forward(self, F, x):
+        steps, _ = self.cell.unroll(3, x, layout="NTC", merge_outputs=False)
+        return self.out(steps[-1])
+
+
+def chain(*layers):
+    net = nn.HybridSequential()
+    net.add(*layers)
+    return net
+
+
+def dense():
+    return chain(nn.Dense(24, activation="relu"), nn.Dense(5))
+
+
+def normalised():
+    return chain(nn.Dense(24), nn.BatchNorm(), nn.Activation("relu"), nn.Dense(5))
+
+
+def dropped():
+    return chain(nn.Dense(24), nn.BatchNorm(), nn.Activation("relu"), nn.Dropout(0.5), nn.Dense(5))
+
+
+def pictures():
+    first = (nn.Conv2D(6, 3, padding=1), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(2))
+    second = (nn.Conv2D(8, 3, strides=2, use_bias=False), nn.BatchNorm(), nn.Activation("relu"))
+    return chain(*first, *second, nn.Dense(16, activation="tanh"), nn.Dense(5))
+
+
+#: name -> (net, shape of an example, kernels of a training step that another batch size adds on a GPU: products whose
+#: sum is over the batch, what keeps a batch on chip, and forms that were chosen by its length)
+NETS = {
+    "dense": (dense, (20,), 2),
+    "normalised": (normalised, (20,), 6),
+    "dropped": (dropped, (20,), 6),
+    "pictures": (pictures, (3, 12, 12), 17),
+    "attention": (Attention, (6, 16), 10),
+    "recurrent": (Recurrent, (3, 8), 10),
+}
+
+
+def texts(name: str, batch: int, target) -> set[str]:
+    """The kernels of a training step."""
+    make, shape, _ = NETS[name]
+    loss = gluon.loss.L2Loss()(make()(sym.var("data")), sym.var("label"))
+    known = {"data": (batch, *shape), "label": (batch, 6, 16) if name == "attention" else (batch, 5)}
+    arguments, _, states = loss.infer_shape(**known)
+    names = [*loss.list_arguments(), *loss.list_auxiliary_states()]
+    types = {n: tensor_type(tuple(s), f32) for n, s in zip(names, [*arguments, *states], strict=True)}
+    learned = set(loss.list_arguments()) - set(known)
+    inputs = loss.list_inputs()
+    training = Training(loss, [types[n] for n in inputs], True, tuple(n in learned for n in inputs))
+    derivative: list = []
+    training._follow(training._plan(derivative))
+    graphs = (training._forward_graph(name, derivative), derivative[0].graph)
+    return {k.text.replace(k.name, "") for g in graphs for k in compile_graph(g, target).kernels}
+
+
+@pytest.mark.parametrize("batch", OTHERS)
+@pytest.mark.parametrize("name", NETS)
+def test_no_text_depends_on_the_batch(name, batch):
+    assert not texts(name, batch, CPU) - texts(name, FIRST, CPU)
+
+
+@pytest.mark.parametrize("name", ["dense", "normalised", "pictures"])
+def test_the_rest_of_larger_batches(name):
+    """What is computed again or kept is decided for a batch of one of few sizes, not for each."""
+    assert not texts(name, 52, CPU) - texts(name, 64, CPU)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_texts_that_depend_on_the_batch_on_a_gpu(name):
+    known = texts(name, FIRST, CUDA)
+    assert max(len(texts(name, batch, CUDA) - known) for batch in OTHERS) <= NETS[name][2]
+
+
+@pytest.fixture
+def empty_store(tmp_path, monkeypatch, compiler):
+    """Nothing is compiled yet."""
+    monkeypatch.setenv("HYBRIDGPU_CACHE_DIR", str(tmp_path))
+    reset_default_store()
+    yield
+    reset_default_store()
+
+
+@pytest.mark.parametrize("name", sorted({*NETS} - {"dropped"}))  # (whose numbers are drawn)
+def test_training_compiles_once(name, empty_store):
+    make, shape, _ = NETS[name]
+    net, loss, other = make(), gluon.loss.L2Loss(), make()
+    for n in (net, other):
+        n.initialize()
+        n(nd.ones((2, *shape)))
+    for a, b in zip(net.collect_params().values(), other.collect_params().values(), strict=True):
+        b.set_data(a.data())
+    net.hybridize()
+    loss.hybridize()
+    rng = np.random.default_rng(1)
+    for k, batch in enumerate((FIRST, *OTHERS)):
+        x = nd.array(rng.normal(size=(batch, *shape)).astype(np.float32))
+        results = []
+        for n in (other, net):
+            before = runtime.compile_report().compiled_modules
+            with autograd.record():
+                y = n(x)
+                total = loss(y, nd.zeros(y.shape))
+            total.backward()
+            results.append([p.grad().asnumpy() for p in n.collect_params().values() if p.grad_req != "null"])
+        compiled = runtime.compile_report().compiled_modules - before
+        assert compiled == 0 if k else compiled > 0
+        for a, b in zip(*results, strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5 * max(1, np.abs(b).max()))
+
+
+REDUCTIONS = {
+    "sum": lambda b, x: b.sum(x),
+    "norm": lambda b, x: b.sqrt(b.sum(x * x)),
+    "unit length": lambda b, x: x * b.rsqrt(b.sum(x * x, (0,), keepdims=True)),
+    "share of the largest": lambda b, x: b.exp(x - b.reduce("amax", x, (0,), keepdims=True)),
+    "place of the largest": lambda b, x: b.reduce("argmax", x),
+    "spread": lambda b, x: b.mean((x - b.mean(x, keepdims=True)) * (x - b.mean(x, keepdims=True))),
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_lengths_of_a_row_share_a_text(name):
+    """Rows of whole blocks of lanes have one for each number of lanes, all others one together."""
+    found = {}
+    for length in (5, 17, 40, 64, 100, 640, 1000, 4096, 5000, 100_000):
+        b = builder()
+        program = compile_graph(b.finish([REDUCTIONS[name](b, b.input(tensor_type((length,), f32), "x"))]), CPU)
+        found[length] = tuple(k.text for k in program.kernels)
+    assert len(set(found.values())) <= 3
+    assert len({found[n] for n in (5, 17, 40, 100, 1000, 5000)}) == len({found[n] for n in (64, 640, 4096)}) == 1

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs that do not fit: MXNet's class and words, the operands, then what to write instead, with block and line."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import hybridgpu as mx
+from hybridgpu import MXNetError, nd
+from hybridgpu.base import NotImplementedForSymbol
+from hybridgpu.gluon import nn, rnn
+
+HERE = r"test_wrong_inputs\.py:\d+\)$"
+
+# -- layers and what they are called with: the class with deferred shapes and with known ones, and pieces of the text
+
+LAYERS = {
+    "dense float64": (
+        lambda **k: nn.Dense(4, **k), {"in_units": 3}, ((2, 3), "float64"), (MXNetError, MXNetError),
+        ["Incompatible attr in node", "at 1-th input: expected float64, got float32",
+         "FullyConnected(data: float64[2,3], weight", "float32[4,3]",
+         "data is float64, but weight is float32: cast data with astype('float32'), or a block's parameters with net.cast('float64')."],
+    ),
+    "dense int32": (
+        lambda **k: nn.Dense(4, **k), {"in_units": 3}, ((2, 3), "int32"), (MXNetError, MXNetError),
+        ["expected int32, got float32", "data is int32, but weight is float32: cast data with astype('float32')."],
+    ),
+    "dense units": (
+        lambda **k: nn.Dense(4, in_units=3), {}, ((2, 5), "float32"), (MXNetError, MXNetError),
+        ["Shape inconsistent, Provided = [4,3], inferred shape=(4,5)", "data: float32[2,5]",
+         "data of shape (2, 5) needs weight of shape (4, 5), but it is (4, 3): reshape or transpose the data"],
+    ),
+    "convolution float64": (
+        lambda **k: nn.Conv2D(4, 3, **k), {"in_channels": 3}, ((2, 3, 8, 8), "float64"), (MXNetError, MXNetError),
+        ["expected float64, got float32", "Convolution(data: float64[2,3,8,8], weight", "net.cast('float64')"],
+    ),
+    "convolution of one picture": (
+        lambda **k: nn.Conv2D(4, 3, **k), {"in_channels": 3}, ((3, 8, 8), "float32"), (ValueError, MXNetError),
+        ["dshp.ndim() == 4U (3 vs. 4) : Input data should be 4D in batch-num_filter-y-x",
+         "The data has 3 axes: one picture needs an axis for the batch, x.expand_dims(0)."],
+    ),
+    "convolution of a matrix": (
+        lambda **k: nn.Conv2D(4, 3, **k), {"in_channels": 3}, ((3, 8), "float32"), (ValueError, MXNetError),
+        ["dshp.ndim() == 4U (2 vs. 4)", "The data has 2 axes."],
+    ),
+    "convolution, channels last": (
+        lambda **k: nn.Conv2D(4, 3, in_channels=3), {}, ((2, 8, 8, 3), "float32"), (MXNetError, MXNetError),
+        ["inferred shape=(4,8,3,3)", "needs weight of shape (4, 8, 3, 3), but it is (4, 3, 3, 3): reshape or transpose"],
+    ),
+    "transposed convolution": (
+        lambda **k: nn.Conv2DTranspose(4, 3, **k), {"in_channels": 3}, ((3, 8, 8), "float32"), (ValueError, MXNetError),
+        ["(3 vs. 4)", "x.expand_dims(0)"],
+    ),
+    "batch norm float64": (
+        lambda **k: nn.BatchNorm(**k), {"in_channels": 3}, ((2, 3), "float64"), (MXNetError, MXNetError),
+        ["This layer requires uniform type. Expected 'float64' v.s. given 'float32' at 'gamma'",
+         "data is float64, but gamma is float32", "net.cast('float64')"],
+    ),
+    "layer norm float64": (
+        lambda **k: nn.LayerNorm(**k), {"in_channels": 3}, ((2, 3), "float64"), (MXNetError, MXNetError),
+        ["expected float64, got float32", "LayerNorm(data: float64[2,3], gamma", "net.cast('float64')"],
+    ),
+    "lstm of a matrix": (
+        lambda **k: rnn.LSTM(5, **k), {"input_size": 3}, ((2, 3), "float32"), (ValueError, MXNetError),
+        ["(2 vs. 3) : Input data should be rank-3 tensor of dim [sequence length, batch size, input size]",
+         "The data has 2 axes: add the missing one with x.expand_dims(axis), or reshape it."],
+    ),
+    "lstm float64": (
+        lambda **k: rnn.LSTM(5, **k), {"input_size": 3}, ((4, 2, 3), "float64"), (MXNetError, MXNetError),
+        ["expected float64, got float32", "data is float64, but parameters is float32", "net.cast('float64')"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+@pytest.mark.parametrize("known", [False, True], ids=["deferred", "known"])
+@pytest.mark.parametrize("case", LAYERS)
+def test_layers(case, known, hybridized):
+    make, sizes, (shape, dtype), errors, pieces = LAYERS[case]
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(make(**(sizes if known else {})))
+    net.initialize()
+    net.hybridize(hybridized)
+    with pytest.raises(errors[known]) as caught:
+        net(nd.ones(shape, dtype=dtype))
+    text = str(caught.value)
+    assert type(caught.value) is errors[known]
+    assert text.startswith("Deferred initialization failed because shape cannot be inferred. ") is (
+        errors[known] is ValueError
+    )
+    assert [p for p in pieces if p not in text] == []
+    layer = net[0].name
+    assert re.search(rf"\n\((in|made in) block {layer}, {HERE}", text)
+    if hybridized:  # parameters by their names, the node by its own
+        assert f"Error in operator {layer}_" in text
+        assert all(
+            f"{n}: " in text
+            for n in net.collect_params()
+            if "rnn_param" not in n and "_i2h" not in n and "_h2h" not in n
+        )
+
+
+def test_types_that_do_not_fit_leave_the_parameters_filled():
+    net = nn.Dense(2)
+    net.initialize()
+    with pytest.raises(MXNetError, match="expected float64"):
+        net(nd.ones((1, 3), dtype="float64"))
+    assert net.weight.shape == (2, 3)  # as in MXNet: shapes follow without types
+    net.cast("float64")
+    assert net(nd.ones((1, 3), dtype="float64")).dtype is np.float64
+
+
+def test_a_wrong_shape_is_told_before_a_wrong_type():
+    net = nn.HybridSequential()
+    net.add(nn.Dense(4), nn.Dense(2, in_units=7))
+    net.initialize()
+    net.hybridize()
+    with pytest.raises(
+        ValueError, match=r"Deferred initialization failed .* Provided = \[2,7\], inferred shape=\(2,4\)"
+    ):
+        net(nd.ones((1, 3), dtype="float64"))
+
+
+def test_integers_where_only_floats_are_computed():
+    with pytest.raises(
+        MXNetError, match=r"not int32\nin operator dot\(.*\nCast int32 data first: x.astype\('float32'\)"
+    ):
+        nd.dot(nd.ones((2, 2), dtype="int32"), nd.ones((2, 2), dtype="int32"))
+
+
+# -- what is neither array nor Symbol, or the wrong one of them
+
+CONSTANT = "cannot enter a graph: write F.ones, F.full or F.arange, or make it an argument of the block, or a constant: self.name = self.params.get_constant"
+PARAMETER = (
+    "A parameter comes as an argument of hybrid_forward, under its attribute's name: use that one instead of self's."
+)
+NUMPY = "NumPy computes with values, which are not known while tracing: write F.{}, not np.{}."
+NO_NUMBER = "Values are not known while tracing: use operators of F instead of Python's numbers and math."
+ARRAY_FIRST = "Make it an array first: mx.nd.array(values, dtype=values.dtype)."
+UNSUPPORTED = "type <class '{}'> not supported"
+PARAMETER_TYPE = UNSUPPORTED.format("hybridgpu.gluon.parameter.parameter.Parameter")
+FOR_SYMBOL = "Function __array__ is not implemented for Symbol and only available in NDArray."
+
+#: code, the class when traced, its first line's start, the advice
+TRACED = [
+    ("np.tanh(x)", NotImplementedForSymbol, FOR_SYMBOL, NUMPY.format("tanh", "tanh")),
+    ("np.maximum(x, 0)", NotImplementedForSymbol, FOR_SYMBOL, NUMPY.format("maximum", "maximum")),
+    ("np.concatenate([x, x])", NotImplementedForSymbol, FOR_SYMBOL, NUMPY.format("concat", "concatenate")),
+    ("np.where(x, x, x)", NotImplementedForSymbol, FOR_SYMBOL, NUMPY.format("where", "where")),
+    ("np.asarray(x)", NotImplementedForSymbol, FOR_SYMBOL, "use operators of F."),
+    ("math.exp(x)", TypeError, "must be real number, not Symbol", NO_NUMBER),
+    ("float(x)", TypeError, "must be real number, not Symbol", NO_NUMBER),
+    ("nd.relu(x)", AssertionError, "Argument data must have NDArray type, but got <Symbol data>", "write F.relu, not nd.relu,"),
+    ("nd.concat(x, x)", AssertionError, "Positional arguments must have NDArray type, but got <Symbol data>", "write F.concat, not nd.concat,"),
+    ("nd.maximum(x, 0)", TypeError, UNSUPPORTED.format("hybridgpu.symbol.symbol.Symbol"), "write F.maximum, not nd.maximum,"),
+    ("nd.random.normal(x, x)", ValueError, "Distribution parameters must be either NDArray or numbers", "write operators of F"),
+    ("F.random.normal(self.array, x)", ValueError, "Distribution parameters must be either Symbol", "An array " + CONSTANT),
+    ("F.relu(self.values)", AssertionError, "Argument data must be Symbol instances, but got [[1.", "A NumPy array " + CONSTANT),
+    ("F.relu(self.array)", AssertionError, "Argument data must be Symbol instances, but got", "An array " + CONSTANT),
+    ("F.concat(x, self.scale)", AssertionError, "Positional arguments must be Symbol instances, but got Parameter", PARAMETER),
+    ("F.concat([x, x])", AssertionError, "Positional arguments must be Symbol instances, but got [<Symbol", "one by one"),
+    ("F.maximum(x, self.values)", TypeError, "types (<class", "A NumPy array " + CONSTANT),
+    ("self.scale * x", TypeError, PARAMETER_TYPE, PARAMETER),
+    ("x + self.scale", TypeError, PARAMETER_TYPE, PARAMETER),
+    ("x ** self.scale", TypeError, PARAMETER_TYPE, PARAMETER),
+    ("x < self.scale", TypeError, PARAMETER_TYPE, PARAMETER),
+    ("self.values * x", TypeError, UNSUPPORTED.format("numpy.ndarray"), "A NumPy array " + CONSTANT),
+    ("x - self.values", TypeError, UNSUPPORTED.format("numpy.ndarray"), "A NumPy array " + CONSTANT),
+    ("self.array * x", TypeError, UNSUPPORTED.format("hybridgpu.symbol.symbol.Symbol"), "An array " + CONSTANT),
+    ("x / self.array", TypeError, UNSUPPORTED.format("hybridgpu.ndarray.array.NDArray"), "An array " + CONSTANT),
+    ("x == self.array", TypeError, UNSUPPORTED.format("hybridgpu.ndarray.array.NDArray"), "An array " + CONSTANT),
+]  # fmt: skip
+EAGER = [
+    ("F.relu(self.values)", AssertionError, "Argument data must have NDArray type, but got [[1.", ARRAY_FIRST),
+    ("F.concat([x, x])", AssertionError, "Positional arguments must have NDArray type, but got", "one by one"),
+    ("F.maximum(x, self.values)", TypeError, UNSUPPORTED.format("numpy.ndarray"), ARRAY_FIRST),
+    ("self.scale * x", TypeError, PARAMETER_TYPE, PARAMETER + " Elsewhere take its array, data()."),
+    ("F.broadcast_mul(x, self.scale)", AssertionError, "Argument rhs must have NDArray type, but got Parameter", PARAMETER),
+    ("self.values * x", TypeError, UNSUPPORTED.format("numpy.ndarray"), ARRAY_FIRST),
+    ("x.__iadd__(self.values)", TypeError, UNSUPPORTED.format("numpy.ndarray"), ARRAY_FIRST),
+]  # fmt: skip
+
+
+def block_of(code):
+    """A block whose hybrid_forward returns the value of ``code``, which stands on a line of its own."""
+    import linecache
+
+    name = f"<code {code.replace('/', 'over')}>"  # what stands before a stroke would be a folder
+    source = f"def hybrid_forward(self, F, x, scale):\n    return {code}\n"
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    scope = {"np": np, "nd": nd, "math": math}
+    exec(compile(source, name, "exec"), scope)
+
+    def __init__(self):
+        mx.gluon.HybridBlock.__init__(self, prefix="demo_")
+        with self.name_scope():
+            self.scale = self.params.get("scale", shape=(2, 3), init="ones")
+        self.values, self.array = np.ones((2, 3), "float32"), nd.ones((2, 3))
+
+    methods = {"__init__": __init__, "hybrid_forward": scope["hybrid_forward"]}
+    return type("Demo", (mx.gluon.HybridBlock,), methods)()
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "first", "instead", "hybridized"),
+    [(*row, True) for row in TRACED] + [(*row, False) for row in EAGER],
+    ids=[f"traced {row[0]}" for row in TRACED] + [f"eager {row[0]}" for row in EAGER],
+)
+def test_operands_of_the_wrong_kind(code, error, first, instead, hybridized):
+    net = block_of(code)
+    net.initialize()
+    net.hybridize(hybridized)
+    with pytest.raises(error) as caught:
+        net(nd.ones((2, 3)))
+    text = str(caught.value)
+    assert text.startswith(first)
+    advice = text.splitlines()[-1]
+    assert instead in advice
+    line = f"<code {code.replace('/', 'over')}>:2"
+    assert advice.endswith(f"(block demo, {line})" if hybridized else f"({line})")
+
+
+def test_numbers_of_numpy_are_numbers():
+    for code in ("np.float32(2) * x", "x * np.float64(2)", "2 * x", "np.sum(x)", "scale * x"):
+        net = block_of(code)
+        net.initialize()
+        eager = net(nd.ones((2, 3))).asnumpy()
+        net.hybridize()
+        np.testing.assert_array_equal(net(nd.ones((2, 3))).asnumpy(), eager)
+
+
+def test_the_constant_that_is_advised():
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.name_of_it = self.params.get_constant("name", np.full((2, 3), 3.0, "float32"))
+
+        def hybrid_forward(self, F, x, name_of_it):
+            return x * name_of_it
+
+    net = Net()
+    net.initialize()
+    net.hybridize()
+    assert net(nd.ones((2, 3))).asnumpy().tolist() == [[3.0] * 3] * 2

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How reports are printed: equal lines once, and words for where a program came from."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hybridgpu import nd
+from hybridgpu.explain import Explanation, _folded
+from hybridgpu.gluon import nn, rnn
+from hybridgpu.runtime.reports import CompileEvent, CompileReport
+
+
+@pytest.mark.parametrize(
+    ("lines", "folded"),
+    [
+        ([], []),
+        (["a | b: x"], ["a | b: x"]),
+        (["a | b: x"] * 3, ["a | b: x  × 3"]),
+        (["a | b: x", "c | d: x", "a | b: x"], ["a | b: x  × 2", "c | d: x"]),
+        (["t0_out | t1: x", "t1_out | t2: x"], ["t0_out | t1: x  × 2, the names with other numbers"]),
+        (["a | b: 5 times", "a | b: 6 times"], ["a | b: 5 times", "a | b: 6 times"]),
+        (["conv1 | b: 2e3 times", "conv2 | b: 2e3 times"], ["conv1 | b: 2e3 times  × 2, the names with other numbers"]),
+    ],
+    ids=["none", "one", "equal", "between", "names", "numbers", "both"],
+)
+def test_equal_lines_are_one(lines, folded):
+    assert _folded(lines) == folded
+
+
+@pytest.mark.parametrize("make", [rnn.LSTM, rnn.GRU, rnn.RNN])
+def test_a_recurrent_layer(make, compiler):
+    net = make(4, num_layers=2, input_size=3)
+    net.initialize()
+    net.hybridize()
+    x = nd.ones((5, 2, 3))
+    net(x)
+    report = net.explain(x)  # states left out, as in the call
+    lines = str(report).splitlines()
+    cuts = lines[lines.index("  not fused:") + 1 :]
+    assert len(set(cuts)) == len(cuts) < len(report.cuts)
+    assert any("  × " in line for line in cuts)
+    states = net.begin_state(2)
+    assert len(net(x, states)) == 2 and net.explain(x, states).kernels
+
+
+def test_layers_that_share_a_kernel_have_their_own_names(compiler):
+    net = nn.HybridSequential(prefix="twins_")
+    net.add(*(nn.Dense(6, in_units=6, activation="tanh", prefix=f"layer{k}_") for k in range(3)))
+    net.initialize()
+    net.hybridize()
+    report = net.explain(nd.ones((3, 6)))
+    assert len({k.name for k in report.kernels}) == 1, "the test needs kernels that are alike"
+    assert [k.operators for k in report.kernels] == [(f"layer{k}_fwd", f"layer{k}_tanh_fwd") for k in range(3)]
+    assert all(f"layer{k}_fwd" in report.kernels[k].source for k in range(3))
+    program = report.program
+    again = type(program).from_json(json.loads(json.dumps(program.to_json())))
+    assert [s.operators for s in again.steps] == [s.operators for s in program.steps]
+
+
+def test_where_a_program_came_from(compiler):
+    net = rnn.RNN(2, input_size=2)
+    net.initialize()
+    net.hybridize()
+    report = net.explain(nd.ones((1, 1, 2)))
+    for hit, words in ((False, "compiled in "), (True, "found in the cache and loaded in ")):
+        report.cache_hit = hit
+        assert words in str(report).splitlines()[0]
+
+
+def test_without_a_compiler():
+    class Interpreted:
+        seconds, program = 0.25, None
+
+    assert "prepared in 250.0 ms" in str(Explanation("net", Interpreted()))
+
+
+@pytest.mark.parametrize(
+    ("modules", "cache", "shown", "meaning"),
+    [
+        (1, "none", "  compiled  ", None),
+        (0, "disk", "  from disk  ", "from disk: the program was in the cache on disk; the time went into reading and loading it"),
+        (0, "none", "  from memory  ", "from memory: no compiler ran, since its kernels were known; the time went into planning it"),
+        (0, "background", "  not yet  ", None),
+    ],
+)  # fmt: skip
+def test_the_report_says_what_the_time_was_for(modules, cache, shown, meaning):
+    event = CompileEvent("net", "f32[2]", "cpu", "first call", 1, modules, cache, 0.001)
+    lines = str(CompileReport([event, event])).splitlines()
+    assert all(shown in line for line in lines[1:3])
+    assert lines[3:] == ([meaning] if meaning else [])

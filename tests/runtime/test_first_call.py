@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a first call does and does not do: with a filled cache nearly nothing, with an empty one no more than it must."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridgpu as mx
+from hybridgpu import nd, resources
+from hybridgpu.backends.cpu.backend import cpu_backend
+from hybridgpu.compiler.codegen import mathematics
+from hybridgpu.compiler.copies import copying_program
+from hybridgpu.compiler.ir.graph import Builder
+from hybridgpu.compiler.ir.types import tensor_type
+from hybridgpu.compiler.primitives import TABLE
+from hybridgpu.compiler.program import HostStep, Program
+from hybridgpu.compiler.reference import Interpreter
+from hybridgpu.compiler.target import CPU, CUDA
+from hybridgpu.dtypes import f32
+from hybridgpu.gluon import nn
+
+LARGE, SMALL = (1 << 11, 1 << 10), (6, 4)
+
+
+def dense(**flags):
+    """A layer whose weight is kept in panels, where the processor gains by them."""
+    if not cpu_backend().target.panels:
+        pytest.skip("this processor gains nothing by panels")
+    net = nn.Dense(128, in_units=12)
+    net.initialize()
+    net.weight.set_data(nd.array(np.random.RandomState(0).standard_normal((128, 12))))
+    net.hybridize(**flags)
+    return net, nd.array(np.random.RandomState(1).standard_normal((3, 12)))
+
+
+# -- a filled cache
+
+_WARM = """
+import json, sys
+import hybridgpu as mx
+before = set(sys.modules)
+net = mx.gluon.nn.HybridSequential()
+net.add(mx.gluon.nn.Dense(128, activation="relu"), mx.gluon.nn.HybridLambda(lambda F, x: F.softmax(x) * 2))
+net.initialize(mx.init.One())
+net.hybridize(static_alloc=True, static_shape=True)
+y = net(mx.nd.ones((3, 12)))
+loaded = sorted(set(sys.modules) - before)
+print(json.dumps([mx.compile_report().compiled_modules, loaded, float(y.sum().asscalar())]))
+"""
+#: what makes programs: none of it is wanted where they are there
+COMPILING = (
+    "jinja2",
+    "subprocess",
+    "hybridgpu.compiler.pipeline",
+    "hybridgpu.compiler.passes.fuse",
+    "hybridgpu.compiler.schedule",
+)
+
+
+def test_a_warm_start_loads_nothing_that_makes_programs(compiler, tmp_path):
+    env = {**os.environ, "HYBRIDGPU_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", _WARM]
+    cold, warm = (
+        json.loads(subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=300).stdout)
+        for _ in range(2)
+    )
+    assert cold[0] == 1 and set(COMPILING) <= set(cold[1])
+    assert warm[0] == 0 and warm[2] == cold[2]
+    assert not [m for m in warm[1] if m in COMPILING or m.startswith(("jinja2.", "hybridgpu.compiler.codegen"))]
+
+
+class Notes(dict):
+    """What a store does, in memory."""
+
+    def get_json(self, kind, key):
+        return self.get((kind, key))
+
+    def put_json(self, kind, key, value):
+        self[kind, key] = value
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A folder with two files that were written long ago, as far as their times tell."""
+    (tmp_path / "inner").mkdir()
+    for name in ("a.h", "inner/b.h"):
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+def hashed(folder, notes):
+    return resources._hash([(folder, ".h")], notes)
+
+
+def test_files_that_lie_still_are_read_once(files, monkeypatch):
+    monkeypatch.setattr(resources, "_SETTLED", -10)
+    notes = Notes()
+    first = hashed(files, notes)
+    assert len(notes) == 1 and first == hashed(files, None)
+    monkeypatch.setattr("pathlib.Path.read_bytes", lambda path: pytest.fail(f"{path} was read again"))
+    assert hashed(files, notes) == first
+
+
+def test_files_that_have_just_changed_are_read_again(files):
+    """Another change within the same step of the clock would leave no trace."""
+    notes = Notes()
+    hashed(files, notes)
+    assert not notes
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: (folder / "a.h").write_text("longer than it was"),
+        lambda folder: (folder / "inner" / "b.h").write_text("as long!!"),
+        lambda folder: (folder / "c.h").write_text("another"),
+        lambda folder: (folder / "a.h").unlink(),
+        lambda folder: (folder / "a.h").rename(folder / "d.h"),
+    ],
+    ids=["size", "content", "one more", "one less", "name"],
+)
+def test_every_change_of_a_file_changes_the_hash(files, change, monkeypatch):
+    monkeypatch.setattr(resources, "_SETTLED", -10)
+    notes = Notes()
+    before = hashed(files, notes)
+    time.sleep(0.02)  # a step of the file system's clock
+    change(files)
+    assert hashed(files, notes) != before
+    assert len(notes) == 2
+
+
+def test_the_hash_covers_what_makes_programs(monkeypatch):
+    """Modules of runtime/ that give graphs to the compiler: a program of older ones on disk is not taken."""
+    places: list = []
+    monkeypatch.setattr(resources, "_found", {"kernels": ""})
+    monkeypatch.setattr(resources, "_hash", lambda found, notes: str(places.extend(found)))
+    resources.sources_hash()
+    folder = Path(resources.__file__).parent
+    makers = [p for p in (folder / "runtime").glob("*.py") if re.search(r"[ =]build\(", p.read_text(encoding="utf-8"))]
+    assert {p.name for p in makers} >= {"program.py", "training.py", "updates.py"}
+    assert set(makers) <= {place for place, _ in places}
+    assert {folder / name for name in ("ops", "compiler", "symbol")} <= {place for place, _ in places}
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "x", ["0" * 64], {}])
+def test_a_note_that_is_none_is_not_believed(files, wrong, monkeypatch):
+    monkeypatch.setattr(resources, "_SETTLED", -10)
+    notes = Notes()
+    right = hashed(files, notes)
+    (key,) = notes
+    notes[key] = wrong
+    assert hashed(files, notes) == right == notes[key]
+
+
+# -- an empty one
+
+
+def test_a_prelude_of_copies_compiles_nothing(compiler):
+    net, x = dense()
+    before = mx.compile_report().compiled_modules
+    want = x.asnumpy() @ net.weight.data().asnumpy().T
+    np.testing.assert_allclose(net(x).asnumpy(), want, rtol=1e-5, atol=1e-5)
+    (made,) = net._cached_op._seen.values()
+    prelude = made.program.prelude
+    assert prelude.source == "" and not prelude.kernels and not prelude.segments
+    assert [type(s) for s in prelude.steps] == [HostStep]
+    assert mx.compile_report().compiled_modules - before <= 1, "more than the program itself"
+    assert Program.from_json(json.loads(json.dumps(prelude.to_json()))) == prelude
+
+
+def test_what_was_copied_stays_where_it_is(compiler):
+    """Prepared calls hold the address."""
+    net, x = dense(static_alloc=True, static_shape=True)
+    for _ in range(3):
+        net(x)
+    (kept,) = net._cached_op._kept.values()
+    at = [v.ctypes.data for v in kept._values]
+    for factor in (2, -3):
+        net.weight.set_data(net.weight.data() * factor)
+        want = x.asnumpy() @ net.weight.data().asnumpy().T
+        for _ in range(3):
+            np.testing.assert_allclose(net(x).asnumpy(), want, rtol=1e-5, atol=1e-5)
+    assert [v.ctypes.data for v in kept._values] == at and kept.runs == 3
+
+
+def graph_of(shape, *views):
+    b = Builder(TABLE)
+    x = b.input(tensor_type(shape, f32), "x")
+    results = []
+    for view in views:
+        node = view(b, x)
+        results.append(b.apply(TABLE["copy"], (node,), {}))
+    return b.finish(results, "g")
+
+
+VIEWS = {
+    "transposed": lambda b, x: b.transpose(x, (1, 0)),
+    "panels": lambda b, x: b.transpose(b.reshape(x, (2, 3, 4)), (0, 2, 1)),
+    "every other row": lambda b, x: b.slice(x, (1, 0), (6, 4), (2, 1)),
+    "backwards": lambda b, x: b.reverse(x, axes=(0, 1)),
+    "repeated": lambda b, x: b.broadcast(b.reshape(x, (1, 6, 4)), (5, 6, 4)),
+    "as it is": lambda b, x: x,
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_copies_through_views(name, compiler):
+    graph = graph_of(SMALL, VIEWS[name], VIEWS["transposed"])
+    program = copying_program(graph, CPU)
+    x = np.arange(24, dtype="f").reshape(SMALL)
+    want = Interpreter(graph, np)(x)
+    results = [np.full(t.shape, np.nan, "f") for t in want]
+    loaded = cpu_backend().load(program)
+    assert loaded.info.compiled == 0
+    loaded([x], results)
+    for y, w in zip(results, want, strict=True):
+        np.testing.assert_array_equal(y, w)
+
+
+@pytest.mark.parametrize(
+    ("graph", "target"),
+    [
+        (graph_of(SMALL, lambda b, x: b.add(x, x)), CPU),
+        (graph_of(SMALL, lambda b, x: b.pad(x, low=(1, 0), high=(0, 0), value=0)), CPU),
+        (graph_of(SMALL, VIEWS["transposed"], lambda b, x: b.exp(x)), CPU),
+        (graph_of(LARGE, VIEWS["transposed"]), CPU),
+        (graph_of(SMALL, VIEWS["transposed"]), CUDA),
+    ],
+    ids=["computed", "padded", "one of them", "large", "GPU"],
+)
+def test_what_else_is_compiled(graph, target):
+    assert copying_program(graph, target) is None
+
+
+# -- what a program includes of the mathematics
+
+BASIC, EXP, LOG = "math_cpu_basic.h", "math_cpu_exp.h", "math_cpu_log.h"
+
+
+@pytest.mark.parametrize(
+    ("text", "numeric", "included"),
+    [
+        ("v1 = hg::maximum(0.0f, v0)", "strict", [BASIC]),
+        ("v1 = hg::maximum(0.0f, v0)", "fast", [BASIC]),
+        ("v1 = v0 + 1", "strict", [BASIC]),
+        ("v1 = hg::exp(v0)", "strict", [EXP]),
+        ("v1 = hg::exp(v0)", "fast", ["math.h"]),
+        ("v1 = hg::sqrt(hg::log1p(v0))", "strict", [BASIC, LOG]),
+        ("v1 = hg::lgamma(v0)", "strict", ["math.h"]),
+        ("v1 = hg::exp(hg::cbrt(v0))", "strict", ["math.h"]),
+        ("const double v1 = hg::exp(v0)", "strict", ["math.h"]),
+    ],
+)
+def test_parts_of_the_mathematics(text, numeric, included):
+    assert mathematics.narrowed(["half.h", "math.h", "reduce.h"], [text], numeric) == ["half.h", *included, "reduce.h"]
+    assert mathematics.narrowed(["half.h"], [text], numeric) == ["half.h"]
+
+
+def test_every_function_is_found_in_a_part_or_beyond():
+    parts, beyond = mathematics._functions()
+    names = {n for found in parts.values() for n in found}
+    assert {"maximum", "exp", "tanh", "log", "pow", "sin", "atan2", "erf"} <= names
+    assert {"cbrt", "hypot", "tgamma", "digamma"} <= beyond and not names & beyond

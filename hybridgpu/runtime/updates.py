@@ -108,6 +108,7 @@ def _lower(recipe: Recipe) -> tuple[Graph, list[Slot], dict[int, int]]:
             replace(write.target, made[write.result])
     else:
         for k, (weight, grad, *states) in enumerate(rows):
+            b.prov = Provenance(op.name, f"{op.name.strip('_')} of weight {k}, {weight.shape}")
             values = late.values(op, k, constants, 1)
             first = 0
             if recipe.wrapped:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .provenance import advice, user_place
 
-__all__ = ["in_array_code", "in_graph", "numpy_call"]
+__all__ = ["in_array_code", "in_graph", "is_symbol", "numpy_call"]
 
 _PARAMETER = (
     "A parameter comes as an argument of hybrid_forward, under its attribute's name: use that one instead of self's."
@@ -27,7 +27,8 @@ _NUMPY = re.compile(r"\b(?:numpy|onp|_np|np)\.(?:\w+\.)*(\w+)\s*\(")
 _SPELLED = {"concatenate": "concat", "absolute": "abs", "matmul": "dot", "amax": "max", "amin": "min"}
 
 
-def _is_symbol(x: Any) -> bool:
+def is_symbol(x: Any) -> bool:
+    """Whether ``x`` is a Symbol; arrays, which ask, must not load them."""
     return hasattr(x, "list_arguments") and hasattr(x, "get_internals")
 
 
@@ -43,7 +44,7 @@ def in_graph(x: Any) -> str:
         text = _CONSTANT.format("A NumPy array")
     elif hasattr(x, "asnumpy"):
         text = _CONSTANT.format("An array")
-    elif isinstance(x, (list, tuple)) and x and all(map(_is_symbol, x)):
+    elif isinstance(x, (list, tuple)) and x and all(map(is_symbol, x)):
         text = "Give them one by one: F.concat(*symbols)."
     else:
         return ""
@@ -52,7 +53,7 @@ def in_graph(x: Any) -> str:
 
 def in_array_code(x: Any, function: str = "") -> str:
     """The same where an array is wanted; ``function`` is the name in ``nd`` of what was called."""
-    if _is_symbol(x):
+    if is_symbol(x):
         name = f"F.{function}, not nd.{function}," if function else "operators of F"
         text = f"A block that is being traced has Symbols: write {name} in hybrid_forward, there F is mx.sym."
     elif _is_parameter(x):

@@ -7,6 +7,7 @@ touches two cache lines, which halves the speed of kernels that work in the firs
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,37 +18,30 @@ ALIGNMENT = 64  #: bytes: a cache line, and the widest vector
 _SMALL = 256  #: bytes from which it is worth the microsecond
 
 
-def aligned_bytes(nbytes: int) -> np.ndarray:
-    """Uninitialised bytes on the host, aligned to ALIGNMENT."""
-    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+def aligned_bytes(nbytes: int, make: Callable[..., np.ndarray] = np.empty) -> np.ndarray:
+    """Bytes on the host, aligned to ALIGNMENT; what they hold is up to ``make``."""
+    raw = make(nbytes + ALIGNMENT, np.uint8)
     skip = -raw.__array_interface__["data"][0] % ALIGNMENT
     return raw[skip : skip + nbytes]
 
 
 def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """An uninitialised C-contiguous array of NumPy or CuPy (whose own alignment is wide enough)."""
-    if xp is not np:
-        return xp.empty(shape, dtype)
-    size = np.dtype(dtype).itemsize
-    for extent in shape:
-        size *= extent
-    if size < _SMALL:
-        return np.empty(shape, dtype)
-    return aligned_bytes(size).view(dtype).reshape(shape)
+    return _on_host(np.empty, shape, dtype) if xp is np else xp.empty(shape, dtype)
 
 
 def zeros(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """The same, filled with zeros, which a host brings in when they are first touched."""
-    if xp is not np:
-        return xp.zeros(shape, dtype)
+    return _on_host(np.zeros, shape, dtype) if xp is np else xp.zeros(shape, dtype)
+
+
+def _on_host(make: Callable[..., np.ndarray], shape: tuple[int, ...], dtype: Any) -> Any:
     size = np.dtype(dtype).itemsize
     for extent in shape:
         size *= extent
     if size < _SMALL:
-        return np.zeros(shape, dtype)
-    raw = np.zeros(size + ALIGNMENT, np.uint8)
-    skip = -raw.__array_interface__["data"][0] % ALIGNMENT
-    return raw[skip : skip + size].view(dtype).reshape(shape)
+        return make(shape, dtype)
+    return aligned_bytes(size, make).view(dtype).reshape(shape)
 
 
 def lodger(host: Any, nbytes: int, dtype: Any, shape: tuple[int, ...]) -> Any:

@@ -21,7 +21,7 @@ from ..base import numeric_types
 from ..compiler.ir.types import TensorType, tensor_type
 from ..context import Context, current_context
 from ..dtypes import DType, dtype_of
-from ..misplaced import in_array_code, in_graph
+from ..misplaced import in_array_code, in_graph, is_symbol
 from ..ops.record import OPERATORS
 from .dlpack import exported
 
@@ -93,7 +93,7 @@ def _binary(operator: str, scalar: str, reverse_scalar: str | None = None, refle
             op = OPERATORS[reverse_scalar if reflected and reverse_scalar else scalar]
             return apply(op, (self,), op.parse({"scalar": float(other)}))
         # an array on the left of a Symbol is what is out of place
-        instead = in_graph(self) if hasattr(other, "list_arguments") else in_array_code(other)
+        instead = in_graph(self) if is_symbol(other) else in_array_code(other)
         raise TypeError(f"type {type(other)} not supported{instead}")
 
     return method

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ..ir.graph import Node
 from ..passes.fuse.group import Group
 from ..target import Target
-from .kernel import Kernel, Launch, Pointer, summary
+from .kernel import Kernel, Launch, Pointer, summary, touched_by_all
 from .map_cuda import THREADS, Flat
 
 __all__ = ["Body", "Instance", "together"]
@@ -137,10 +137,7 @@ def _foreach(kernels: list[Kernel]) -> Kernel:
         first = same[0]
         bodies.append(Body(first.fields["parts"][0], first.fields["pointers"], list(first.numbers.values), instances))
     extents[0] = end
-    reads: dict[Node, int] = {}
-    for k in kernels:
-        for node, count in k.touched.items():
-            reads[node] = min(node.size, reads.get(node, 0) + count)
+    reads = touched_by_all(kernels)
     members = [m for k in order for m in k.members]
     return Kernel(
         kind="foreach",

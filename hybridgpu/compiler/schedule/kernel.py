@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -24,7 +24,7 @@ from .indexing import Expr, Opaque, Quotient, Remainder, Var
 from .numbers import Numbers
 from .scalar import Scalar, ScalarProgram, Store, combines
 
-__all__ = ["COMBINE", "NIL", "Kernel", "Launch", "Pointer", "Statement", "Writer"]
+__all__ = ["COMBINE", "NIL", "Kernel", "Launch", "Pointer", "Statement", "Writer", "touched_by_all"]
 
 #: reduction -> its combiner in reduce.h
 COMBINE = {"sum": "Sum", "prod": "Prod", "amax": "Max", "amin": "Min", "argmax": "ArgMax", "argmin": "ArgMin"}
@@ -372,6 +372,15 @@ def traffic(
     """
     read = sum(n * node.dtype.size for node, n in touched(program, whole, also).items())
     return read, sum(store.node.type.nbytes for store in program.stores)
+
+
+def touched_by_all(kernels: Iterable[Kernel]) -> dict[Node, int]:
+    """Elements that one launch of all ``kernels`` reads of each input, see :attr:`Kernel.touched`."""
+    found: dict[Node, int] = {}
+    for k in kernels:
+        for node, count in k.touched.items():
+            found[node] = min(node.size, found.get(node, 0) + count)
+    return found
 
 
 def touched(

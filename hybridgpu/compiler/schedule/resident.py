@@ -20,7 +20,7 @@ from ..ir.graph import Node
 from ..passes.fuse.group import Group
 from ..target import Target
 from .ahead import Staged, fetch_ahead
-from .kernel import Kernel, Launch, summary
+from .kernel import Kernel, Launch, summary, touched_by_all
 
 __all__ = ["Parameter", "Step", "Weighed", "resident"]
 
@@ -332,10 +332,7 @@ def _graph(kernels: Sequence[Kernel], phases: Sequence[int], target: Target, why
         )
     far = [(name[n], f"n{len(extents) + k}") for k, n in enumerate(ahead.far)]
     extents += [n.type.nbytes for n in ahead.far]  # (numbers, so that texts do not depend on the batch)
-    read: dict[Node, int] = {}
-    for k in kernels:
-        for node, count_of in k.touched.items():
-            read[node] = min(node.size, read.get(node, 0) + count_of)
+    read = touched_by_all(kernels)
     members = [m for k in kernels for m in k.members]
     return Kernel(
         kind="graph",

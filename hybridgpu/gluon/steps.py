@@ -27,7 +27,7 @@ from ..runtime.updates import Recipe, Update, UpdateProgram, available, update_p
 from ..settings import fused_updates
 from .parameter import Parameter
 
-__all__ = ["StepExplanation", "Steps"]
+__all__ = ["StepExplanation", "TrainerSteps"]
 
 AFTER = 100  #: steps with the same arrays after which they are compiled
 _SETS = 64  #: sets of arrays whose steps are counted
@@ -96,7 +96,7 @@ class _Repeat(NamedTuple):
     indices: list[int]
 
 
-class Steps:
+class TrainerSteps:
     """Steps on one device.
 
     Args:

@@ -13,7 +13,7 @@ from .. import optimizer as opt
 from ..context import Context
 from ..optimizer.updater import load_states
 from .parameter import Parameter, ParameterDict
-from .steps import StepExplanation, Steps
+from .steps import StepExplanation, TrainerSteps
 
 __all__ = ["Trainer"]
 
@@ -89,7 +89,7 @@ class Trainer:
         else:
             self._optimizer = opt.create(optimizer, param_dict=by_index, **arguments)
         self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts]
-        self._steps = [Steps(self._params, k) for k in range(len(self._contexts))]
+        self._steps = [TrainerSteps(self._params, k) for k in range(len(self._contexts))]
 
     # -- the store
 

@@ -8,6 +8,8 @@ import warnings
 from collections import defaultdict
 from typing import ClassVar
 
+from .provenance import user_frame
+
 __all__ = ["AttrScope", "current"]
 
 
@@ -29,7 +31,7 @@ def _deprecated() -> None:
     warnings.warn(
         "AttrScope.current has been deprecated. It is advised to use the `with` statement with AttrScope.",
         DeprecationWarning,
-        stacklevel=3,
+        stacklevel=user_frame(),
     )
 
 

@@ -7,6 +7,8 @@ import threading
 import warnings
 from typing import Any, ClassVar
 
+from .provenance import user_frame
+
 __all__ = ["Context", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory_info", "num_gpus"]
 
 
@@ -30,7 +32,7 @@ def _deprecated() -> None:
         "Context.default_ctx has been deprecated. Please use Context.current_context() instead. "
         "Please use test_utils.set_default_context to set a default context",
         DeprecationWarning,
-        stacklevel=3,
+        stacklevel=user_frame(),
     )
 
 

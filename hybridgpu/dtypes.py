@@ -11,10 +11,11 @@ imported when the first one is made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from .dataclass import dataclass, field
 
 __all__ = ["ALL_DTYPES", "DType", "dtype_of", "from_flag", "from_short", "holds_numbers"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from .compiler.program import HostStep, KernelStep, Program
+from .dataclass import dataclass
 
 __all__ = [
     "Cut",
@@ -118,13 +118,14 @@ class Explanation:
         self.kept: list[KeptValue] = []
         self.compiler = self.manner = ""
         self.target, self.numeric = "reference", "strict"
-        self.cache_hit = True
+        self.cache_hit, self._planned = True, False
         self.bytes_moved = self.bytes_min = self.arena_bytes = self.arena_least = self.kept_bytes = 0
         self.overwritten = self.hosted = 0
         if self.program is None:
             return
         self.target, self.numeric = self.program.target, self.program.numeric
         self.cache_hit = made.loaded.info.compiled == 0
+        self._planned = made.cache != "disk"
         self.compiler, self.manner = made.loaded.info.detail, made.loaded.manner
         self.bytes_moved, self.bytes_min = self.program.bytes_moved, self.program.bytes_min
         self.arena_bytes, self.arena_least = self.program.arena_bytes, self.program.arena_least
@@ -173,7 +174,9 @@ class Explanation:
         """What the time was spent on."""
         if self.program is None:
             return "prepared"
-        return "found in the cache and loaded" if self.cache_hit else "compiled"
+        if not self.cache_hit:
+            return "compiled"
+        return "planned with known kernels" if self._planned else "found in the cache and loaded"
 
     def __str__(self) -> str:
         lines = [

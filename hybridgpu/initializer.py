@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import registry
+from .provenance import user_frame
 
 __all__ = [
     "Bilinear", "Constant", "FusedRNN", "InitDesc", "Initializer", "LSTMBias", "Load", "MSRAPrelu", "Mixed", "Normal", "One",
@@ -97,7 +98,7 @@ class Initializer:
             "Calling initializer with init(str, NDArray) has been deprecated."
             "please use init(mx.init.InitDesc(...), NDArray) instead.",
             DeprecationWarning,
-            stacklevel=3,
+            stacklevel=user_frame(),
         )
         if not isinstance(name, str):
             raise TypeError("name must be string")

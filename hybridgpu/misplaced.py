@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from .base import MXNetError
 from .provenance import advice, user_place
 
-__all__ = ["in_array_code", "in_graph", "is_symbol", "numpy_call"]
+__all__ = ["in_array_code", "in_graph", "is_symbol", "numpy_call", "through_numpy"]
 
 _PARAMETER = (
     "A parameter comes as an argument of hybrid_forward, under its attribute's name: use that one instead of self's."
@@ -23,6 +24,7 @@ _CONSTANT = (
     "{} cannot enter a graph: write F.ones, F.full or F.arange, or make it an argument of the block, or a constant: "
     "self.name = self.params.get_constant('name', values) in __init__, and the argument name of hybrid_forward."
 )
+_NUMPY_FOLDER = os.path.dirname(np.__file__) + os.sep
 _NUMPY = re.compile(r"\b(?:numpy|onp|_np|np)\.(?:\w+\.)*(\w+)\s*\(")
 _SPELLED = {"concatenate": "concat", "absolute": "abs", "matmul": "dot", "amax": "max", "amin": "min"}
 
@@ -73,12 +75,26 @@ def numpy_call(known: Callable[[str], bool]) -> str:
     Args:
         known: whether ``F`` has a function of a name.
     """
-    frame = user_place(sys._getframe(1), os.path.dirname(np.__file__) + os.sep)
+    frame = user_place(sys._getframe(1), _NUMPY_FOLDER)
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno) if frame is not None else ""
     for name in _NUMPY.findall(line):
         own = _SPELLED.get(name, name)
         if known(own):
             return advice(
-                f"NumPy computes with values, which are not known while tracing: write F.{own}, not np.{name}."
+                f"NumPy computes with values, which are not known while tracing: write F.{own}, not np.{name}.",
+                _NUMPY_FOLDER,
             )
-    return advice("NumPy computes with values, which are not known while tracing: use operators of F.")
+    return advice("NumPy computes with values, which are not known while tracing: use operators of F.", _NUMPY_FOLDER)
+
+
+def through_numpy(error: MXNetError, method: str, functions: str) -> None:
+    """Where NumPy called a method, with arguments that only its own arrays have: end the error with what to write.
+
+    Args:
+        functions: what users call the module that has the method as a function, ``nd`` or ``F``.
+    """
+    caller = user_place(sys._getframe(1))
+    if caller is not None and caller.f_code.co_filename.startswith(_NUMPY_FOLDER):
+        other = ", or give NumPy x.asnumpy()" if functions == "nd" else ""
+        text = f"NumPy calls x.{method} with arguments of its own: write x.{method} or {functions}.{method}{other}."
+        error.args = (f"{error}\n{advice(text, _NUMPY_FOLDER)}",)

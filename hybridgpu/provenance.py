@@ -48,9 +48,9 @@ def user_place(frame: FrameType | None, *folders: str) -> FrameType | None:
     return None
 
 
-def user_line() -> str:
-    """'file.py:12' of the innermost frame outside hybridgpu, or ''."""
-    frame = user_place(sys._getframe(1))
+def user_line(*folders: str) -> str:
+    """'file.py:12' of the innermost frame outside hybridgpu and ``folders``, or ''."""
+    frame = user_place(sys._getframe(1), *folders)
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame is not None else ""
 
 
@@ -75,8 +75,8 @@ def place(error: Exception, block: str) -> None:
         error.args = (f"{error}\n(in {where})",)
 
 
-def advice(text: str) -> str:
-    """A line for the end of an error: what to write instead, in which block and line."""
-    block, line = current_block(), user_line()
+def advice(text: str, *folders: str) -> str:
+    """A line for the end of an error: what to write instead, in which block and line (not one in ``folders``)."""
+    block, line = current_block(), user_line(*folders)
     where = ", ".join(part for part in (f"block {block}" if block else "", line) if part)
     return f"{text} ({where})" if where else text

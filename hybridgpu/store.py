@@ -22,11 +22,12 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .dataclass import dataclass
 from .locks import Lock
+from .provenance import user_frame
 from .settings import lasting_cache
 
 __all__ = ["Store", "Usage", "default_store", "reset_default_store"]
@@ -63,27 +64,31 @@ class Store:
 
     def path(self, kind: str, key: str) -> Path | None:
         """The file of a verified entry, or None."""
-        file = self._file(self._root(), kind, key)
-        try:
-            data = _read(file)
-            digest = _read(file.with_suffix(file.suffix + ".sum"))
-        except OSError as e:
-            if e.errno in _NO_FILE:
-                self._discard(file)
-            return None
-        if hashlib.sha256(data).hexdigest().encode() == digest:
-            self._touch(file)
-            return file
-        self._discard(file)
-        return None
+        found = self._verified(kind, key)
+        return Path(found[0]) if found else None
 
     def get(self, kind: str, key: str) -> bytes | None:
         """The bytes of a verified entry, or None."""
-        file = self.path(kind, key)
+        found = self._verified(kind, key)
+        return found[1] if found else None
+
+    def _verified(self, kind: str, key: str) -> tuple[str, bytes] | None:
+        """An entry's file and content if there is one that is what was written."""
+        file = f"{self._root()}{os.sep}{key[:2]}{os.sep}{key}.{kind}"  # as _file has it
         try:
-            return _read(file) if file else None
-        except OSError:
+            data, used = _read(file)
+            digest, _ = _read(f"{file}.sum")
+        except OSError as e:
+            if e.errno in _NO_FILE:
+                self._discard(Path(file))
             return None
+        if hashlib.sha256(data).hexdigest().encode() != digest:
+            self._discard(Path(file))
+            return None
+        if time.time() - used > _TOUCH_AFTER:
+            with contextlib.suppress(OSError):
+                os.utime(file)
+        return file, data
 
     def get_json(self, kind: str, key: str) -> Any:
         """The value of a verified JSON entry, or None."""
@@ -210,7 +215,7 @@ class Store:
                 f"hybridgpu: {problem}; compiled kernels are kept for this process only. "
                 "Set HYBRIDGPU_CACHE_DIR to a private folder to keep them.",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=user_frame(),
             )
             try:
                 self._fallback = tempfile.TemporaryDirectory(prefix="hybridgpu-")
@@ -234,23 +239,24 @@ class Store:
             with contextlib.suppress(OSError):  # read-only: the entry stays, and stays a miss
                 f.unlink(missing_ok=True)
 
-    @staticmethod
-    def _touch(file: Path) -> None:
-        with contextlib.suppress(OSError):
-            if time.time() - file.stat().st_mtime > _TOUCH_AFTER:
-                os.utime(file)
 
-
-def _read(file: Path) -> bytes:
-    """The content of a file.
+def _read(file: str) -> tuple[bytes, float]:
+    """The content of a file, and when it was last written or used.
 
     Raises:
         OSError: it cannot be read, or is none: opening a pipe, say, would wait for its other end.
     """
-    with open(os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as f:
-        if not stat.S_ISREG(os.fstat(f.fileno()).st_mode):
+    handle = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode):
             raise OSError(errno.EINVAL, f"{file} is no file")
-        return f.read()
+        data = os.read(handle, info.st_size + 1)
+        while more := os.read(handle, 1 << 20):
+            data += more
+    finally:
+        os.close(handle)
+    return data, info.st_mtime
 
 
 _default: Store | None = None
@@ -300,7 +306,7 @@ def _limit() -> int:
         warnings.warn(
             f"hybridgpu: HYBRIDGPU_CACHE_SIZE={text!r} is no number of bytes; the bound is {_DEFAULT_SIZE}",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=user_frame(),
         )
         return _DEFAULT_SIZE
 

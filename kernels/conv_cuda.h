@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One element of a direct convolution, by one thread; S holds the shape as constants (templates/cuda/conv.j2).
+// One element of a direct convolution, by one thread; S holds the shape as constants (templates/cuda/conv.j2): planes,
+// and how far channels of the operand (XC), results of the kernel (WO) and its channels (WC) are apart in memory.
 #pragma once
 
 namespace hg {
@@ -15,7 +16,7 @@ HG_DEVICE int conv_place(int at, int k) {
 // Channel c of the operand: a pointer to a sample, or a lambda that computes the element (c, d, h, w) of it.
 template <typename S, typename T>
 HG_DEVICE const T* conv_plane(const T* x, const int c) {
-  return x + (long long)c * S::D * S::H * S::W;
+  return x + c * S::XC;
 }
 template <typename F>
 struct MadePlane {
@@ -35,13 +36,14 @@ HG_DEVICE C conv_pixel(const MadePlane<F>& from, const int z, const int y, const
   return (C)(*from.made)(from.c, z, y, x);
 }
 
-// The result at (o, d, h, w) of the sample that x is or starts at.
+// The result at (o, d, h, w) of the sample that x is or starts at, a sum over so many channels.
 template <typename S, typename C, typename X, typename T>
-HG_DEVICE C conv_element(const X& x, const T* weights, int o, int d, int h, int w) {
-  const T* at = weights + (long long)o * S::CG * S::KD * S::KH * S::KW;
+HG_DEVICE C conv_element(const X& x, const T* weights, const int channels, int o, int d, int h, int w) {
+  const T* const own = weights + o * S::WO;
   C sum = 0;
-  for (int c = 0; c < S::CG; ++c) {
-    const auto from = conv_plane<S>(x, o / S::OG * S::CG + c);
+  for (int c = 0; c < channels; ++c) {
+    const auto from = conv_plane<S>(x, o / S::OG * channels + c);
+    const T* at = own + c * S::WC;
     for (int i = 0; i < S::KD; ++i) {
       const int z = conv_place<S::SD, S::DD, S::LD, S::BD, S::D>(d, i);
       for (int j = 0; j < S::KH; ++j) {

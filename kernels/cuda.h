@@ -9,8 +9,10 @@
 #define HG_UNROLL _Pragma("unroll")
 // Without a number of blocks ptxas prefers to park a value in memory to a register more that costs a block, …
 #define HG_BOUNDS(threads) __launch_bounds__(threads)
-// … with one it does not. For double precision, whose functions keep much at hand for rare operands.
-#define HG_BOUNDS_WIDE(threads) __launch_bounds__(threads, 1)
+// … with a number it does not (backends/cuda/nvrtc.py asks for one where it did). …
+#define HG_BOUNDS_FOR(threads, blocks) __launch_bounds__(threads, blocks)
+// … One block for double precision, whose functions keep much at hand for rare operands.
+#define HG_BOUNDS_WIDE(threads) HG_BOUNDS_FOR(threads, 1)
 
 // Each index below n once, shared out over the grid.
 #define HG_GRID(i, n)                                                                   \

@@ -3,7 +3,8 @@
 //
 // Each leaves its sums in the patch in shared memory, in layers whose sum, taken in order, is the element: what
 // epilogues read. Every element of a product is summed in the same order, whatever its row. Rows and columns that do
-// not exist are computed from those at the edge, or from zeros, and stored nowhere.
+// not exist are computed from those at the edge, or from zeros, and stored nowhere. `depth` is the number of terms of a
+// sum: a constant, or an argument of the kernel.
 #pragma once
 
 namespace hg {
@@ -94,10 +95,10 @@ HG_DEVICE C layers_sum(const C* patch, const int e) {
 }
 
 // One element by one thread: the sum over k of a[k * SA] * b[k * SB].
-template <typename C, int K, long long SA, long long SB, typename A, typename B>
-HG_DEVICE C product_element(const A& a, const B& b) {
+template <typename C, long long SA, long long SB, typename A, typename B>
+HG_DEVICE C product_element(const A& a, const B& b, const int depth) {
   C sum = 0;
-  for (int k = 0; k < K; ++k)
+  for (int k = 0; k < depth; ++k)
     sum = plus_product(sum, (C)elements<1, 0, SA>(a, 0, k).v[0], (C)elements<1, 0, SB>(b, 0, k).v[0]);
   return sum;
 }
@@ -106,9 +107,9 @@ HG_DEVICE C product_element(const A& a, const B& b) {
 // LANES threads read V neighbours of each of EACH columns at once and use them for every row. If LANES is 32, so many
 // LAYERS of warps may share a column. `a` begins at the patch's first row (rows are LA apart, neighbours along the sum
 // SA), `b` at its first column (neighbours along the sum are LB apart, columns SB).
-template <int ROWS, int EACH, int LANES, int LAYERS, int WARPS, int V, int K, long long LA, long long SA, long long LB,
+template <int ROWS, int EACH, int LANES, int LAYERS, int WARPS, int V, long long LA, long long SA, long long LB,
           long long SB, typename C, typename A, typename B>
-HG_DEVICE void dots(const A& a, const B& b, const int rows, const int columns, C* patch) {
+HG_DEVICE void dots(const A& a, const B& b, const int depth, const int rows, const int columns, C* patch) {
   constexpr int WIDTH = WARPS / LAYERS * (32 / LANES) * EACH;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % LANES, layer = warp % LAYERS;
   const int first = (warp / LAYERS * (32 / LANES) + threadIdx.x % 32 / LANES) * EACH;
@@ -121,7 +122,7 @@ HG_DEVICE void dots(const A& a, const B& b, const int rows, const int columns, C
     for (int r = 0; r < ROWS; ++r) sum[r][c] = 0;
   }
 #pragma unroll (unrolled<ROWS, (ROWS * EACH <= 8 ? 4 : ROWS * EACH <= 16 ? 2 : 1), A, B>())
-  for (int k = (layer * LANES + lane) * V; k < K; k += LAYERS * LANES * V) {
+  for (int k = (layer * LANES + lane) * V; k < depth; k += LAYERS * LANES * V) {
     decltype(of_line<V, LB, LB>(column[0], 0)) w[EACH];
     HG_UNROLL
     for (int c = 0; c < EACH; ++c) w[c] = of_line<V, LB, LB>(column[c], k);
@@ -149,9 +150,9 @@ HG_DEVICE void dots(const A& a, const B& b, const int rows, const int columns, C
 // Few rows times columns that are neighbours in memory: LANES threads take V columns each, and the sum is shared out
 // over the 32 * WARPS / LANES parts of the block, U neighbours along it at a time. LB is from one of these neighbours
 // to the next, SB from column to column (1, or V is 1). One layer a warp.
-template <int ROWS, int LANES, int WARPS, int V, int U, int K, long long LA, long long SA, long long LB, long long SB,
+template <int ROWS, int LANES, int WARPS, int V, int U, long long LA, long long SA, long long LB, long long SB,
           typename C, typename A, typename B>
-HG_DEVICE void axpy(const A& a, const B& b, const int rows, const int columns, C* patch) {
+HG_DEVICE void axpy(const A& a, const B& b, const int depth, const int rows, const int columns, C* patch) {
   constexpr int WIDTH = LANES * V;
   const int lane = threadIdx.x % LANES, warp = threadIdx.x / 32;
   const auto column = line_of<SB>(b, minimum(lane * V, columns - V));
@@ -163,7 +164,7 @@ HG_DEVICE void axpy(const A& a, const B& b, const int rows, const int columns, C
     for (int v = 0; v < V; ++v) sum[r][v] = 0;
   }
 #pragma unroll (unrolled<ROWS, (ROWS > 8 ? 1 : U * sizeof(Neighbours) <= 16 ? 4 : U * sizeof(Neighbours) <= 64 ? 2 : 1), A, B>())
-  for (int k = threadIdx.x / LANES * U; k < K; k += 32 * WARPS / LANES * U) {
+  for (int k = threadIdx.x / LANES * U; k < depth; k += 32 * WARPS / LANES * U) {
     Neighbours w[U];
     HG_UNROLL
     for (int u = 0; u < U; ++u) w[u] = of_line<V, 1, LB>(column, k + u);
@@ -220,9 +221,9 @@ struct Operand {
 // Tiles of both operands pass through shared memory, DEPTH steps of the sum at a time, the next ones already under way
 // in registers; GROUPS of threads take their share of each stage, TILE x TILE elements of the patch a thread. `memory`
 // holds a stage of both operands first and GROUPS layers of the patch in the end.
-template <int ROWS, int COLUMNS, int DEPTH, int GROUPS, int TILE, int VA, int VB, int K, bool ALONG_A, bool ALONG_B,
+template <int ROWS, int COLUMNS, int DEPTH, int GROUPS, int TILE, int VA, int VB, bool ALONG_A, bool ALONG_B,
           long long LA, long long SA, long long LB, long long SB, typename C, typename A, typename B>
-HG_DEVICE void tiles(const A& a, const B& b, const int rows, const int columns, C* memory) {
+HG_DEVICE void tiles(const A& a, const B& b, const int depth, const int rows, const int columns, C* memory) {
   constexpr int ACROSS = COLUMNS / TILE, GROUP = ROWS / TILE * ACROSS, THREADS = GROUP * GROUPS;
   constexpr int W = sizeof(C) * TILE > 16 ? 16 / sizeof(C) : TILE;
   constexpr int PITCH_A = ROWS + W, PITCH_B = COLUMNS + W, SHARE = DEPTH / GROUPS;
@@ -238,15 +239,15 @@ HG_DEVICE void tiles(const A& a, const B& b, const int rows, const int columns, 
     HG_UNROLL
     for (int j = 0; j < TILE; ++j) sum[i][j] = 0;
   }
-  left.fetch(a, 0, K, rows);
-  right.fetch(b, 0, K, columns);
-  for (int k = 0; k < K; k += DEPTH) {
+  left.fetch(a, 0, depth, rows);
+  right.fetch(b, 0, depth, columns);
+  for (int k = 0; k < depth; k += DEPTH) {
     left.deposit(mine);
     right.deposit(theirs);
     __syncthreads();
-    if (k + DEPTH < K) {
-      left.fetch(a, k + DEPTH, K, rows);
-      right.fetch(b, k + DEPTH, K, columns);
+    if (k + DEPTH < depth) {
+      left.fetch(a, k + DEPTH, depth, rows);
+      right.fetch(b, k + DEPTH, depth, columns);
     }
 #pragma unroll 4
     for (int d = group * SHARE; d < (group + 1) * SHARE; ++d) {

@@ -39,10 +39,11 @@ HG_DEVICE typename Op::State lanes_merge(typename Op::State s) {
   return s;
 }
 
-// The state of the caller's team of WARPS warps, each of which has left its own in `part`.
-template <typename Op, int WARPS>
+// The state of the caller's team of WARPS warps, each of which has left its own in `part`; one of TEAMS of the block.
+template <typename Op, int WARPS, int TEAMS>
 HG_DEVICE typename Op::State warps_merge(const typename Op::State* part) {
-  return lanes_merge<Op, WARPS>(part[threadIdx.x / (32 * WARPS) * WARPS + threadIdx.x % WARPS]);
+  const int team = TEAMS > 1 ? threadIdx.x / (32 * WARPS) : 0;
+  return lanes_merge<Op, WARPS>(part[team * WARPS + threadIdx.x % WARPS]);
 }
 
 // -- clusters of blocks (sm_90 and later), which read each other's shared memory

@@ -53,6 +53,48 @@ def test_no_lasting_cache_in_words(monkeypatch, tmp_path):
         reset_default_store()
 
 
+@pytest.fixture
+def unusable_cache(monkeypatch, tmp_path):
+    place = tmp_path / "file"
+    place.write_text("no folder")
+    monkeypatch.setenv("HYBRIDGPU_CACHE_DIR", str(place))
+    monkeypatch.setenv("HYBRIDGPU_CACHE", "1")
+    reset_default_store()
+    yield
+    monkeypatch.undo()
+    reset_default_store()
+
+
+def a_cache_that_cannot_be_used():
+    default_store().put("so", "0" * 64, b"code")
+
+
+def a_size_that_is_none():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HYBRIDGPU_CACHE_SIZE", "much")
+        reset_default_store()
+        default_store()
+
+
+def a_rate_beside_a_schedule():
+    schedule = mx.lr_scheduler.FactorScheduler(10, base_lr=0.5)
+    mx.optimizer.create("adam", learning_rate=0.1, lr_scheduler=schedule)
+
+
+def the_same_through_a_trainer():
+    schedule = mx.lr_scheduler.FactorScheduler(10, base_lr=0.5)
+    mx.gluon.Trainer({}, "sgd", {"learning_rate": 0.1, "lr_scheduler": schedule})
+
+
+@pytest.mark.parametrize(
+    "call", [a_cache_that_cannot_be_used, a_size_that_is_none, a_rate_beside_a_schedule, the_same_through_a_trainer]
+)
+def test_warnings_point_at_the_line_of_the_user(unusable_cache, call):
+    with pytest.warns(Warning) as said:
+        call()
+    assert [w.filename for w in said] == [__file__] * len(said)
+
+
 # -- hybridize
 
 

@@ -18,6 +18,10 @@ from ..dtypes import from_short
 
 __all__ = ["Declined", "Libraries", "Library", "Prepared", "prepare_step", "run_host_step", "special"]
 
+_LINE = 64  #: bytes of a cache line
+_FEW_SETS = 1024  #: bytes: lines whose distances are multiples share a sixteenth of a first-level cache
+_MANY, _TALL = 1 << 14, 32  #: elements, and rows, of a copy that is worth several calls of NumPy
+
 
 class Prepared(Protocol):
     """One use of a primitive that a device's library computes."""
@@ -141,11 +145,33 @@ def run_host_step(
             xp.matmul(*operands, out=out)
             return
         if step.primitive == "copy" and "strides" in step.params:
-            out[...] = _seen(xp, operands[0], b.shape, step.params)
+            _copy(xp, out, _seen(xp, operands[0], b.shape, step.params))
             return
         params = {k: from_short(v) if k == "dtype" else v for k, v in step.params.items()}
         type = tensor_type(b.shape, from_short(b.dtype))
         out[...] = evaluate_stored(TABLE[step.primitive], xp, operands, params, type)
+
+
+def _copy(xp: Any, out: Any, seen: Any) -> None:
+    """``out[...] = seen``, in strips that use all of the cache lines that they read.
+
+    Neighbours of the last axis may lie in lines whose distance is a power of two, of which a cache holds few: NumPy,
+    which walks along the last axis, would then read each line many times, and take three times as long.
+    """
+    if xp is not np or not _crowded(seen):
+        out[...] = seen
+        return
+    width = _LINE // out.itemsize
+    for k in range(0, out.shape[-1], width):
+        out[..., k : k + width] = seen[..., k : k + width]
+
+
+def _crowded(seen: Any) -> bool:
+    """Whether lines along the last axis meet in a few sets of the cache, and strips are worth a call each."""
+    *others, last = seen.strides or (0,)
+    if last == 0 or last % _FEW_SETS or seen.itemsize not in others:
+        return False
+    return bool(seen.size >= _MANY and seen.size >= _TALL * seen.shape[-1])
 
 
 def _seen(xp: Any, memory: Any, shape: tuple[int, ...], params: Mapping[str, Any]) -> Any:

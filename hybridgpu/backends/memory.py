@@ -8,14 +8,20 @@ touches two cache lines, which halves the speed of kernels that work in the firs
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 
-__all__ = ["ALIGNMENT", "aligned_bytes", "copy", "empty", "lodger", "zeros"]
+from ..locks import Lock
+
+__all__ = ["ALIGNMENT", "aligned_bytes", "copy", "empty", "lasting", "lodger", "zeros"]
 
 ALIGNMENT = 64  #: bytes: a cache line, and the widest vector
 _SMALL = 256  #: bytes from which it is worth the microsecond
+_PAGE = 2 << 20  #: bytes of a large page
+_SLAB = 8 << 20  #: bytes that are cut up for what lasts: NumPy asks for large pages for arrays of 4 MiB on
+_PIECE = 4 << 20  #: bytes of a piece at most
 
 
 def aligned_bytes(nbytes: int, make: Callable[..., np.ndarray] = np.empty) -> np.ndarray:
@@ -23,6 +29,48 @@ def aligned_bytes(nbytes: int, make: Callable[..., np.ndarray] = np.empty) -> np
     raw = make(nbytes + ALIGNMENT, np.uint8)
     skip = -raw.__array_interface__["data"][0] % ALIGNMENT
     return raw[skip : skip + nbytes]
+
+
+class _Slab:
+    """Memory in large pages, given out from its beginning; it is freed when no piece is left."""
+
+    def __init__(self) -> None:
+        raw = np.empty(_SLAB + _PAGE, np.uint8)  # a page costs memory when it is touched
+        skip = -raw.__array_interface__["data"][0] % _PAGE
+        self._rest = raw[skip : skip + _SLAB]
+
+    def piece(self, nbytes: int) -> np.ndarray | None:
+        if nbytes > len(self._rest):
+            return None
+        found, self._rest = self._rest[:nbytes], self._rest[-(-nbytes // ALIGNMENT) * ALIGNMENT :]
+        return found
+
+
+_slab: _Slab | None = None
+_cutting = Lock()
+
+
+def lasting(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """An uninitialised array for what a program reads at every call: weights in its own order, intermediate results.
+
+    On the host, such arrays share large pages. Where small ones lie in physical memory is chance: with ill luck many
+    lines of half a megabyte of weights share few sets of the second-level cache, and a product takes a third longer.
+    """
+    nbytes = np.dtype(dtype).itemsize * prod(shape)
+    if xp is not np or nbytes > _PIECE:
+        return empty(xp, shape, dtype)
+    return _piece(nbytes).view(dtype).reshape(shape)
+
+
+def _piece(nbytes: int) -> np.ndarray:
+    global _slab
+    with _cutting:
+        found = _slab.piece(nbytes) if _slab else None
+        if found is None:
+            _slab = _Slab()
+            found = _slab.piece(nbytes)
+        assert found is not None
+        return found
 
 
 def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:

@@ -15,6 +15,7 @@ from .ir.types import TensorType
 from .ir.verify import verify
 from .passes.epilogues import join_epilogues
 from .passes.fuse import FusionPlan, Group, fuse
+from .passes.fuse.group import told_apart
 from .passes.joins import join_in_steps
 from .passes.materialize import PRODUCTS, base, blas_layout, materialize, strided
 from .passes.memory import lay_out
@@ -81,8 +82,9 @@ def compile_graph(
             verify(graph)
         seen("02_prelude", folding.prelude)
         seen("02_without_prelude", graph)
-    graph = write_out_gradients(graph, target)
-    graph = join_in_steps(split_reductions(merge_moments(graph, target), target), target)
+    graph = _with_maxima_apart(write_out_gradients(graph, target), target)
+    graph = _with_exponentials_merged(merge_moments(graph, target), target)
+    graph = join_in_steps(split_reductions(graph, target), target)
     if checking:
         verify(graph)
     graph = join_epilogues(graph, target, lambda node: _wants_kernel(target, node))
@@ -91,8 +93,7 @@ def compile_graph(
     ready = materialize(
         graph,
         lambda node: _wants_kernel(target, node),
-        lambda node: _wants_planes(target, node),
-        sums_outside=target.name == "cpu",
+        lambda node: _reads_planes(target, node),
     )
     if checking:
         verify(ready.graph)
@@ -123,6 +124,22 @@ def compile_graph(
 # What few graphs have is imported where it is met: with the rest it would double what the first program waits for.
 
 
+def _with_exponentials_merged(graph: Graph, target: Target) -> Graph:
+    if target.name != "cuda":
+        return graph
+    from .passes.exponentials import merge_exponentials
+
+    return merge_exponentials(graph, target)
+
+
+def _with_maxima_apart(graph: Graph, target: Target) -> Graph:
+    if target.name != "cpu" or all(n.prim.name != "windows" for n in graph.nodes):
+        return graph
+    from .passes.maxima import separate_maxima
+
+    return separate_maxima(graph)
+
+
 def _wants_kernel(target: Target, node: Node) -> bool:
     if node.prim.name == "conv":
         from .schedule.conv import wants_conv_kernel
@@ -136,6 +153,12 @@ def _wants_planes(target: Target, conv: Node) -> bool:
     from .schedule.conv_weights import wants_weights_kernel
 
     return wants_weights_kernel(target, conv)
+
+
+def _reads_planes(target: Target, conv: Node) -> tuple[bool, bool] | None:
+    from .schedule.conv import reads_planes
+
+    return (False, False) if _wants_planes(target, conv) else reads_planes(target, conv)
 
 
 def _schedule(group: Group, stored: list[Node], target: Target) -> Kernel | None:
@@ -157,7 +180,7 @@ def _schedule(group: Group, stored: list[Node], target: Target) -> Kernel | None
     if group.contract is not None:
         return schedule_matmul(program, group.contract, target, members, group.prologues)
     normalize(program)
-    if program.reductions:
+    if program.reductions or program.reduced:  # (or values of a row to store)
         from .schedule.rows import schedule_rows
 
         return schedule_rows(program, target, members)
@@ -256,7 +279,7 @@ def _assemble(
         steps=steps,
         arena_bytes=memory.arena,
         arena_least=memory.least,
-        cuts=[(_label(c.producer), _label(c.consumer), c.rule, c.reason) for c in plan.cuts],
+        cuts=[(*told_apart(c.producer, c.consumer, _label), c.rule, c.reason) for c in plan.cuts],
         graph=str(source),
         fixed=sorted(fixed),
         numeric=target.numeric,

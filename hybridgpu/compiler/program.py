@@ -7,8 +7,10 @@ made it.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
+
+from ..dataclass import dataclass, field
 
 __all__ = ["END_OF_UNIT", "Buffer", "HostStep", "KernelInfo", "KernelStep", "Program"]
 

@@ -6,17 +6,18 @@ fallback where there is no compiler. A graph is prepared once into a flat list o
 run with almost no interpretation.
 
 bfloat16 is computed as generated kernels do: values are held in float32 and rounded where they are
-stored, and where the graph says so.
+stored, and where the graph says so. So is float16 where one computed value goes into another (a mean's
+sum may be larger than any float16); around matrix products it is not, for the sake of tensor cores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dtypes import DType, bf16, f64
+from ..dtypes import DType, bf16, f16, f32, f64
 from .ir.graph import Graph, Node, Primitive
 from .ir.types import TensorType, tensor_type
 
@@ -24,6 +25,35 @@ __all__ = ["Interpreter", "evaluate", "evaluate_stored"]
 
 #: besides leaves and views, what moves elements without computing
 _MOVES = frozenset({"take", "take_along", "scatter_set", "select", "copy", "stop_gradient"})
+
+
+class _Holding(NamedTuple):
+    """In which types values are held between steps.
+
+    Attributes:
+        wide: all floats in float64.
+        halves: the types of two bytes that are held in float32.
+    """
+
+    wide: bool
+    halves: tuple[DType, ...]
+
+    def dtype(self, dtype: DType) -> DType:
+        return f64 if self.wide and dtype.is_float else f32 if dtype in self.halves else dtype
+
+    def type(self, type: TensorType) -> TensorType:
+        held = self.dtype(type.dtype)
+        return type if held is type.dtype else tensor_type(type.shape, held)
+
+    def params(self, params: Any) -> dict[str, Any]:
+        return {k: self.type(v) if isinstance(v, TensorType) else v for k, v in params.items()}
+
+    def changes(self, node: Node) -> bool:
+        """Whether the node has to do with a type that is held in another."""
+        return any(self.dtype(n.dtype) is not n.dtype for n in (node, *node.inputs))
+
+
+_STORED = _Holding(False, (bf16,))
 
 
 class Interpreter:
@@ -42,32 +72,37 @@ class Interpreter:
                 device, with the arguments of ``Primitive.evaluate``; None for the primitive's own evaluation.
         """
         self.graph, self._xp = graph, xp
-        plain = not wide and _moves_only(graph)
+        hold = _Holding(wide, () if wide else _halves(graph))
         slot: dict[Node, int] = {}
-        self._start: list[Any] = []  # constants that only elementwise primitives read, as zero-dimensional arrays
-        scalars = _broadcastable(graph)
+        self._start: list[Any] = []  # constants among the scalars
+        scalars = _scalars(graph)
         self._steps: list[tuple[Callable[..., Any], list[int], Any, TensorType, int]] = []
         for node in graph.nodes:
-            slot[node] = len(slot)
+            if node in scalars and node.prim.family == "view":
+                slot[node] = slot[node.inputs[0]]  # of one number: the number
+                continue
+            slot[node] = len(self._start)
             self._start.append(None)
-            if node in scalars:
-                self._start[-1] = xp.asarray(node.params["value"], _held(node.dtype, wide).np)
+            if node in scalars and node.prim.name == "full":
+                self._start[-1] = xp.asarray(node.params["value"], hold.dtype(node.dtype).np)
             elif node.prim.name != "input":
                 run, params, type = node.prim.evaluate, node.params, node.type
+                if node in scalars:
+                    type = tensor_type((), node.dtype)
                 if wide:
-                    type, params = _held_type(type, wide), _held_params(params, wide)
+                    type, params = hold.type(type), hold.params(params)
                     if node.prim.name == "cast" and params["dtype"].is_float:
                         params = {"dtype": f64}
-                elif not plain and any(n.dtype is bf16 for n in (node, *node.inputs)):
-                    run, params, type = _in_float32(node)
+                elif hold.changes(node):
+                    run, params, type = _in_float32(node, type, hold)
                 if special is not None:
-                    held = [i.type if plain else _held_type(i.type, wide) for i in node.inputs]
+                    held = [hold.type(i.type) for i in node.inputs]
                     run = special(node, held, params, type) or run
                 self._steps.append((run, [slot[i] for i in node.inputs], params, type, slot[node]))
         self._inputs = [
             (
                 slot[n],
-                _held(n.dtype, wide).np if n.dtype.is_float and (wide or (n.dtype is bf16 and not plain)) else None,
+                hold.dtype(n.dtype).np if hold.dtype(n.dtype) is not n.dtype or (wide and n.dtype.is_float) else None,
             )
             for n in graph.inputs
         ]
@@ -77,7 +112,7 @@ class Interpreter:
             n.prim.family in ("view", "leaf") or n.prim.name == "stop_gradient" or n in graph.outputs[:k]
             for k, n in enumerate(graph.outputs)
         ]
-        self._rounded = [n.dtype is bf16 and not wide and not plain for n in graph.outputs]
+        self._rounded = [None if wide or hold.dtype(n.dtype) is n.dtype else n.dtype.np for n in graph.outputs]
 
     def __call__(self, *arrays: Any) -> list[Any]:
         env = self._start.copy()
@@ -90,8 +125,8 @@ class Interpreter:
         results = []
         for k, copy, rounded in zip(self._outputs, self._copy, self._rounded, strict=True):
             y = env[k]
-            if rounded:
-                y = xp.asarray(y).astype(bf16.np, order="C")
+            if rounded is not None:
+                y = xp.asarray(y).astype(rounded, order="C")
             elif copy:
                 y = xp.array(y, order="C")
             elif not isinstance(y, xp.ndarray):  # NumPy returns scalars for shape ()
@@ -102,57 +137,85 @@ class Interpreter:
         return results
 
 
-def _broadcastable(graph: Graph) -> set[Node]:
-    """Constants whose every reader broadcasts: elementwise primitives with another operand of full shape."""
-    found = {n for n in graph.nodes if n.prim.name == "full"} - set(graph.outputs)
+def _scalars(graph: Graph) -> set[Node]:
+    """What is one number, in any shape, and needs no more than a zero-dimensional array: whoever reads it broadcasts.
+
+    Such are constants, and what is computed of numbers that are arguments. Elementwise primitives with another operand
+    of full shape broadcast.
+    """
+    whole = set(graph.outputs)  # what is read as an array of its shape
+    while True:
+        found: set[Node] = set()
+        for node in graph.nodes:
+            if node.prim.name == "input":
+                found.update([] if node.shape else [node])
+            elif node in whole:
+                continue
+            elif node.prim.name == "full":
+                found.add(node)
+            elif node.prim.name in ("reshape", "broadcast") or (_broadcasts(node) and node.inputs):
+                found.update([node] if found.issuperset(node.inputs) else [])
+        known = len(whole)
+        for node in graph.nodes:
+            if node not in found and (not _broadcasts(node) or found.issuperset(node.inputs)):
+                whole.update(node.inputs)
+        if len(whole) == known:
+            return found
+
+
+def _broadcasts(node: Node) -> bool:
+    return node.prim.family == "elementwise" and node.prim.name != "select"
+
+
+def _halves(graph: Graph) -> tuple[DType, ...]:
+    """The types of two bytes that are to be held in float32."""
+    halves = []
+    computing = [n for n in graph.nodes if _computes(n)]
+    if any(n.dtype is bf16 or any(i.dtype is bf16 for i in n.inputs) for n in computing):
+        halves.append(bf16)
+    if _chained(graph) and all(n.prim.family not in ("contract", "conv") for n in computing):
+        halves.append(f16)
+    return tuple(halves)
+
+
+def _computes(node: Node) -> bool:
+    """False for what only moves elements, which array libraries do in any type."""
+    return node.prim.family not in ("leaf", "view") and node.prim.name not in _MOVES
+
+
+def _chained(graph: Graph) -> bool:
+    """Whether a float16 is computed from another one that is computed, which array libraries round in between."""
+    computed: set[Node] = set()
     for node in graph.nodes:
-        alone = all(i.prim.name == "full" for i in node.inputs)
-        if node.prim.family != "elementwise" or node.prim.name == "select" or alone:
-            found.difference_update(node.inputs)
-    return found
+        if node.dtype is f16 and node.prim.name != "cast":  # a cast asks for the rounding
+            follows = not computed.isdisjoint(node.inputs)
+            if not _computes(node):
+                computed.update([node] if follows else [])
+            elif follows:
+                return True
+            else:
+                computed.add(node)
+    return False
 
 
-def _moves_only(graph: Graph) -> bool:
-    """Whether nothing is computed in bfloat16: elements are moved, which array libraries do as they are."""
-    return not any(
-        node.dtype is bf16 or any(i.dtype is bf16 for i in node.inputs)
-        for node in graph.nodes
-        if node.prim.family not in ("leaf", "view") and node.prim.name not in _MOVES
-    )
-
-
-def _held(dtype: DType, wide: bool) -> DType:
-    """The type in which values are held between steps."""
-    return f64 if wide and dtype.is_float else dtype.evaluated
-
-
-def _held_type(type: TensorType, wide: bool) -> TensorType:
-    held = _held(type.dtype, wide)
-    return type if held is type.dtype else tensor_type(type.shape, held)
-
-
-def _held_params(params: Any, wide: bool) -> dict[str, Any]:
-    return {k: _held_type(v, wide) if isinstance(v, TensorType) else v for k, v in params.items()}
-
-
-def _in_float32(node: Node) -> tuple[Callable[..., Any], Any, TensorType]:
-    """(evaluation, params, type) of a node of bfloat16 on values held in float32."""
+def _in_float32(node: Node, type: TensorType, hold: _Holding) -> tuple[Callable[..., Any], Any, TensorType]:
+    """(evaluation, params, type) of a node with a type of two bytes on values held in float32."""
     evaluate = node.prim.evaluate
     if "body" in node.params:  # a loop stores what its steps exchange
-        inner = [i.dtype is bf16 for i in node.inputs]
+        stored = [None if hold.dtype(i.dtype) is i.dtype else i.dtype.np for i in node.inputs]
 
         def loop(xp: Any, inputs: Sequence[Any], params: Any, out: TensorType) -> Any:
-            stored = [x.astype(bf16.np) if b else x for x, b in zip(inputs, inner, strict=True)]
-            return evaluate(xp, stored, params, out).astype(out.dtype.evaluated.np, copy=False)
+            given = [x if t is None else x.astype(t) for x, t in zip(inputs, stored, strict=True)]
+            return evaluate(xp, given, params, out).astype(hold.dtype(out.dtype).np, copy=False)
 
-        return loop, node.params, node.type
-    if node.prim.name == "cast" and node.dtype is bf16:
+        return loop, node.params, type
+    if node.prim.name == "cast" and hold.dtype(node.dtype) is not node.dtype:
 
         def rounded(xp: Any, inputs: Sequence[Any], params: Any, out: TensorType) -> Any:
             return xp.asarray(evaluate(xp, inputs, params, out)).astype(np.float32)
 
-        return rounded, node.params, node.type
-    return evaluate, _held_params(node.params, False), _held_type(node.type, False)
+        return rounded, node.params, type
+    return evaluate, hold.params(node.params), hold.type(type)
 
 
 def evaluate_stored(prim: Primitive, xp: Any, inputs: Sequence[Any], params: Any, out: TensorType) -> Any:
@@ -160,7 +223,7 @@ def evaluate_stored(prim: Primitive, xp: Any, inputs: Sequence[Any], params: Any
     if out.dtype is not bf16 and all(x.dtype.kind != "V" for x in inputs):
         return prim.evaluate(xp, inputs, params, out)
     held = [x.astype(np.float32) if x.dtype == bf16.np else x for x in inputs]
-    return prim.evaluate(xp, held, _held_params(params, False), _held_type(out, False))
+    return prim.evaluate(xp, held, _STORED.params(params), _STORED.type(out))
 
 
 def evaluate(graph: Graph, arrays: Sequence[Any], xp: Any = np, wide: bool = False) -> list[Any]:

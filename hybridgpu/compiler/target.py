@@ -7,7 +7,9 @@ of every cache key, so changing one recompiles.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from ..dataclass import dataclass
 
 __all__ = ["CPU", "CUDA", "Target", "cuda_target"]
 

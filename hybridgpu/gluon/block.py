@@ -12,6 +12,7 @@ from typing import Any
 from ..initializer import Uniform
 from ..ndarray import load as load_arrays
 from ..ndarray import save as save_arrays
+from ..provenance import user_frame
 from .parameter import Parameter, ParameterDict
 from .parameter.dictionary import shown_names
 from .scope import BlockScope
@@ -148,7 +149,7 @@ class Block:
                     f'"{type(self).__name__}.{key}" is an unregistered container with Blocks. Note that Blocks inside the list, tuple '
                     "or dict will not be registered automatically. Make sure to register them using register_child() or "
                     "switching to nn.Sequential/nn.HybridSequential instead. ",
-                    stacklevel=3,
+                    stacklevel=user_frame(),
                 )
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:

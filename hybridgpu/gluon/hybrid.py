@@ -23,7 +23,7 @@ from ..symbol import var as make_var
 from ..symbol.inference import Inference
 from .block import Block
 from .parameter import DeferredInitializationError, Parameter, ParameterDict
-from .structure import flatten, formats_agree, regroup
+from .structure import flatten, formats_agree, prepared_for, regroup
 
 __all__ = ["HybridBlock"]
 
@@ -49,7 +49,7 @@ class HybridBlock(Block):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if isinstance(value, HybridBlock):
+        if isinstance(value, HybridBlock) or name == "forward":
             self._clear_cached_op()
 
     def register_child(self, block: Block, name: str | None = None) -> None:
@@ -65,6 +65,10 @@ class HybridBlock(Block):
             )
         super().register_child(block, name)
         self._clear_cached_op()
+
+    def _changed(self) -> None:
+        super()._changed()
+        self.__dict__.pop("_inner", None)
 
     def _clear_cached_op(self) -> None:
         self._cached_graph = self._cached_op = None
@@ -154,11 +158,19 @@ class HybridBlock(Block):
 
     def forward(self, x: Any, *args: Any) -> Any:
         """Run ``hybrid_forward`` on arrays (or its compiled graph), or on Symbols."""
-        kind = _kind((x, *args))
+        inner = self._inner
+        return self._forward((x, *args)) if inner is None else inner(x, *args)
+
+    _entry: Callable[..., Any] = forward  #: the ``forward`` that a prepared call may stand for
+    _inner: Callable[..., Any] | None = None  #: a prepared call where ``forward`` is overridden and calls this one
+
+    def _forward(self, call: tuple[Any, ...]) -> Any:
+        x, *args = call
+        kind = _kind(call)
         if kind is NDArray:
             if self._active:
-                return self._call_cached_op((x, *args))
-            return self._eager(x, args)
+                return self._call_cached_op(call)
+            return self._eager(x, tuple(args))
         params = {key: p.var() for key, p in self._reg_params.items()}
         with self.name_scope(), block_scope(self.name):
             return self.hybrid_forward(sym_module, x, *args, **params)
@@ -212,7 +224,7 @@ class HybridBlock(Block):
             for n in unused:
                 warnings.warn(
                     f"The {self._position(n)} input to HybridBlock is not used by any computation. Is this intended?",
-                    stacklevel=5,
+                    stacklevel=user_frame(),
                 )
         data = [i.name for i in inputs]
         missing = [n for n in names if n not in params and n not in data]
@@ -250,10 +262,13 @@ class HybridBlock(Block):
             out = op(arrays)
         if self._callback is not None:
             self._monitor(arrays)
-        elif not self._forward_hooks and not self._forward_pre_hooks and form == [0] * len(args):
-            fast = op.prepared(self._call, self._finish)
+        elif not self._forward_hooks and not self._forward_pre_hooks:
+            # what a user's forward does around ours is done at every call
+            whole = getattr(self.forward, "__func__", None) is type(self)._entry
+            general = self._call if whole else self._forward
+            fast = prepared_for(form, general, lambda slow: op.prepared(slow, self._finish))
             if fast is not None:
-                object.__setattr__(self, "_fast", fast)
+                object.__setattr__(self, "_fast" if whole else "_inner", fast)
         if isinstance(self._out_format, int) and self._out_format == 0:
             return out[0]
         return regroup(list(out), self._out_format)

@@ -11,17 +11,18 @@ reproducible. ``HYBRIDGPU_FUSED_UPDATES`` can be ``never`` or ``always`` (at the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..backends.devices import device_of
 from ..backends.writes import owner
 from ..base import MXNetError
+from ..dataclass import dataclass, field
 from ..explain import Explanation
 from ..ndarray import NDArray
 from ..optimizer import Optimizer, Updater
 from ..optimizer.by_operator import ByOperator, ManyByOperator
 from ..recording import state as recording
+from ..runtime.cached_op import is_compiled
 from ..runtime.start import ALIGNED
 from ..runtime.updates import Recipe, Update, UpdateProgram, available, update_program
 from ..settings import fused_updates
@@ -68,7 +69,7 @@ def why_not(updater: Any) -> str:
         method = getattr(kind, name, None)
         if method is not None and not method.__module__.startswith(ours):
             return f"{kind.__name__} overrides {name}"
-    if not isinstance(optimizer, ByOperator) or type(optimizer)._call is ByOperator._call:
+    if not isinstance(optimizer, ByOperator):
         return f"{kind.__name__} computes its steps with several operators"
     if isinstance(optimizer, ManyByOperator) and optimizer.aggregate_num < optimizer._least:
         return f"aggregate_num is {optimizer.aggregate_num}"
@@ -229,7 +230,7 @@ class TrainerSteps:
             return "HYBRIDGPU_FUSED_UPDATES is never"
         if recording.recording:
             return "the step was made under autograd.record()"
-        if self._mode == "auto" and not any(p._compiled for p in self._params):
+        if self._mode == "auto" and not any(map(is_compiled, self._params)):
             return "no parameter belongs to a hybridized block that was called"
         return why_not(updater)
 

@@ -119,6 +119,8 @@ class SymbolBlock(HybridBlock):
         composed = out(**{str(i.name): s for i, s in zip(inputs, flat, strict=True)})
         return regroup([composed] if self._out_format == 0 else list(composed), self._out_format)
 
+    _entry = forward
+
     def _clear_cached_op(self) -> None:
         graph = self.__dict__.get("_cached_graph")
         super()._clear_cached_op()

@@ -19,6 +19,7 @@ import numpy as np
 
 from .. import ndarray as nd
 from ..ndarray import NDArray
+from ..provenance import user_frame
 from .augment import Augmenter, CastAug, ForceResizeAug, ResizeAug, color_augmenters, normalizers
 from .image import copyMakeBorder, fixed_crop
 
@@ -270,7 +271,7 @@ def _possible(name: str, ratios: tuple[float, float], shares: tuple[float, float
     """Whether bounds allow anything; a warning if they do not."""
     for argument, (low, high), right in (("area_range", shares, large), ("aspect_ratio_range", ratios, ratios[0] > 0)):
         if not right or low > high:
-            warnings.warn(f"Skip {name} due to invalid {argument}: {(low, high)}", stacklevel=3)
+            warnings.warn(f"Skip {name} due to invalid {argument}: {(low, high)}", stacklevel=user_frame())
             return False
     return True
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..iterators import DataDesc
+from ..provenance import user_frame
 from ..symbol import Symbol
 
 __all__ = ["check_names", "descriptions"]
@@ -32,7 +33,7 @@ def check_names(symbol: Symbol, names: Sequence[str], kind: str, strict: bool) -
         )
         if strict:
             raise ValueError(text)
-        warnings.warn(text, stacklevel=4)
+        warnings.warn(text, stacklevel=user_frame())
 
 
 def _described(given: Any) -> list[DataDesc]:
@@ -53,7 +54,7 @@ def _check(names: Sequence[str], given: Sequence[DataDesc], kind: str, strict: b
     )
     if strict:
         raise ValueError(text)
-    warnings.warn(text, stacklevel=5)
+    warnings.warn(text, stacklevel=user_frame())
 
 
 def descriptions(

@@ -26,12 +26,15 @@ from ..ops.refusal import add_details
 from ..provenance import mark
 from ..util import is_np_shape
 from .array import NDArray, refuse_in_place, wrap
+from .late import LateCall, late_call, late_key
 from .tape import Function, FunctionCall, Pullback, blend, tracked
 
 __all__ = ["apply", "apply_function", "operator_graph"]
 
 _graphs: dict[Any, tuple[Graph, bool]] = {}
 _functions: dict[Any, Function] = {}
+_late_calls: dict[Any, LateCall | int] = {}  # or how many values have become constants
+_CONSTANT_VALUES = 8  # of attributes that vary; a call with a constant is faster by some microseconds
 _LIMIT = 8192  # plans kept; beyond it all are dropped and made again
 
 
@@ -107,6 +110,7 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
         with device.current():
             return apply(op, inputs, values, out, where)
     arrays = [x._data for x in inputs]
+    track = recording.state.recording and tracked(inputs)
     if op.eager is not None:
         with _named(op, values, inputs):
             op.check(values, [x._type.tensor for x in inputs])
@@ -116,7 +120,11 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
         training = recording.state.training
         key = (op, values.key, training, is_np_shape(), *[x._type.tensor for x in inputs])
         function = _functions.get(key)
-        if function is None:
+        call = _late(op, values, inputs) if function is None and op.varies and not track else None
+        if call is not None:
+            function = call.function
+            arrays += map(device.from_host, call.numbers(values))
+        elif function is None:
             if len(_functions) >= _LIMIT:
                 _functions.clear()
             with _named(op, values, inputs):
@@ -131,7 +139,6 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
             seed = None
             results = function.run(device, arrays)
     visible = results[: op.num_visible(values)]
-    track = recording.state.recording and tracked(inputs)
     if out is not None:
         wrapped, written = _targets(op, values, out), out
         _on_one_device(op, wrapped, where)
@@ -158,6 +165,22 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
         elif op.eager_gradient is not None:
             _record_eager(op, values, inputs, wrapped, device)
     return written
+
+
+def _late(op: Operator, values: Values, inputs: Sequence[NDArray]) -> LateCall | None:
+    """The lowering for all values of the attributes that vary; None for the first few values, which become constants."""
+    types = [x._type.tensor for x in inputs]
+    key = (op, late_key(op, values), is_np_shape(), *types)
+    found = _late_calls.get(key, 0)
+    if isinstance(found, int):
+        if len(_late_calls) >= _LIMIT:
+            _late_calls.clear()
+        if found < _CONSTANT_VALUES:
+            _late_calls[key] = found + 1
+            return None
+        with _named(op, values, inputs):
+            found = _late_calls[key] = late_call(op, values, types)
+    return found
 
 
 class _named:

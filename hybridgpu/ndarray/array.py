@@ -23,6 +23,7 @@ from ..context import Context, current_context
 from ..dtypes import DType, dtype_of
 from ..misplaced import in_array_code, in_graph, is_symbol
 from ..ops.record import OPERATORS
+from ..unsupported import refuse
 from .dlpack import exported
 
 __all__ = ["ArrayType", "NDArray", "array_type", "empty", "wrap"]
@@ -427,9 +428,9 @@ class NDArray:
                 raise MXNetError(
                     f"target shape size is larger than the current shape: {tuple(shape)} has {new} elements, the array {self.size}"
                 )
-        from .. import recording
+        from .tape import tracked
 
-        if recording.state.recording:
+        if tracked((self,)):
             op = OPERATORS["Reshape"]
             return apply(op, (self,), op.parse({"shape": tuple(shape), "reverse": reverse}))  # type: ignore[no-any-return]
         return wrap(self._data.reshape(infer_reshape(self.shape, shape, reverse)), self._type.ctx)
@@ -564,13 +565,21 @@ class NDArray:
 
     def __getattr__(self, name: str) -> Any:
         """Operators as methods, made at first use."""
-        from .methods import make_method
+        from .methods import attribute_error, make_method
 
         method = make_method(name)
         if method is None:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+            raise attribute_error(self, name)
         setattr(NDArray, name, method)
         return getattr(self, name)
+
+
+refuse(
+    NDArray,
+    "nd",
+    "float() argument must be a string or a real number, not '{kind}'",
+    "x.asscalar() is the number in an array of one element; operators of nd take whole arrays.",
+)
 
 
 def _moves(x: NDArray, target: Context) -> bool:

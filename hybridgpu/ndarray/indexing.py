@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading and writing parts of arrays.
 
-``x[i]`` and ``x[a:b]`` on the first axis are views; everything else is a copy. An integer drops its
-axis, but what would be a scalar keeps shape (1,). Arrays as keys are NumPy's advanced indexing with
-integers; truth values are no masks but the numbers 0 and 1 (use ``contrib.boolean_mask``).
+Integers, slices, None and ``...`` give views of what is one piece of memory, ``x[i]`` or ``x[0, 1:3]``: writing
+into them writes into the array. Everything else is a copy. An integer drops its axis, but what would be a scalar
+keeps shape (1,). Arrays as keys are NumPy's advanced indexing with integers; truth values are no masks but the
+numbers 0 and 1 (use ``contrib.boolean_mask``).
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ def _spread(g: NDArray, key: Any, like: NDArray) -> NDArray:
         y = xp.zeros(like.shape, a._data.dtype)
         index = normalize(like, int(key) if isinstance(key, (bool, np.bool_)) else key)
         values = a._data.reshape(y[index].shape)
-        if any(not (k is None or k is Ellipsis or isinstance(k, (slice, int))) for k in _as_tuple(index)):
-            xp.add.at(y, index, values)  # arrays may name an element twice
-        else:
+        if _is_basic(_as_tuple(index)):
             y[index] = values
+        else:
+            xp.add.at(y, index, values)  # arrays may name an element twice
         return [wrap(y, a.context)]
 
     return record_call(forward, lambda h: [get_item(h, key)], [g])[0]
@@ -51,6 +52,11 @@ def _spread(g: NDArray, key: Any, like: NDArray) -> NDArray:
 
 def _as_tuple(index: Any) -> tuple[Any, ...]:
     return index if isinstance(index, tuple) else (index,)
+
+
+def _is_basic(index: tuple[Any, ...]) -> bool:
+    """False if a part of the (normalized) index is an array."""
+    return all(k is None or k is Ellipsis or isinstance(k, (slice, int)) for k in index)
 
 
 @on_its_device
@@ -77,10 +83,12 @@ def part(x: NDArray, key: Any) -> NDArray:
         if end < begin:
             raise MXNetError(f"Check failed: begin <= end ({begin} vs. {end}) : Invalid slicing range [{begin}, {end})")
         return wrap(x._data[begin:end], x.context)
-    index = normalize(x, key)
+    index = _as_tuple(normalize(x, key))
+    if not any(k is Ellipsis for k in index):
+        index = (*index, Ellipsis)  # what would be a scalar stays in the array's memory
     values = x._data[index]
-    xp = device_of(x.context).xp
-    values = xp.array(values, order="C")
+    if not _is_basic(index) or not values.flags.c_contiguous:
+        values = device_of(x.context).xp.array(values, order="C")
     if values.ndim == 0 and x.ndim:
         values = values.reshape(1)
     return wrap(values, x.context)

@@ -7,11 +7,48 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from ..base import MXNetError
+from ..misplaced import through_numpy
 from ..ops import OPERATORS
 from ..ops.functions import bind
 from ..ops.record import Operator
+from ..provenance import advice
 
-__all__ = ["make_method", "method_operator"]
+__all__ = ["attribute_error", "make_method", "method_operator"]
+
+#: what arrays of other libraries have -> what to write here
+_INSTEAD = {
+    "item": "x.asscalar()",
+    "tolist": "x.asnumpy().tolist()",
+    "numpy": "x.asnumpy()",
+    "cpu": "x.as_in_context(mx.cpu())",
+    "cuda": "x.as_in_context(mx.gpu())",
+    "to": "x.as_in_context(ctx) or x.astype(dtype)",
+    "device": "x.context",
+    "float": "x.astype('float32')",
+    "half": "x.astype('float16')",
+    "double": "x.astype('float64')",
+    "int": "x.astype('int32')",
+    "long": "x.astype('int64')",
+    "view": "x.reshape(shape)",
+    "permute": "x.transpose(axes)",
+    "unsqueeze": "x.expand_dims(axis)",
+    "clone": "x.copy()",
+    "matmul": "nd.dot(x, y) or nd.batch_dot(x, y)",
+    "mm": "nd.dot(x, y)",
+    "bmm": "nd.batch_dot(x, y)",
+    "std": "nd.moments(x, axes=axes), which gives mean and variance",
+    "var": "nd.moments(x, axes=axes), which gives mean and variance",
+    "all": "x.min(), which is 1 where comparisons hold everywhere",
+    "any": "x.max(), which is 1 where a comparison holds somewhere",
+    "ravel": "x.reshape(-1)",
+    "fill": "x[:] = value",
+    "requires_grad_": "x.attach_grad()",
+    "requires_grad": "x.attach_grad()",
+    "zero_": "x[:] = 0",
+    "add_": "x += y",
+    "nonzero": "np.nonzero(x.asnumpy())",
+}
 
 
 @lru_cache
@@ -22,6 +59,14 @@ def _methods() -> dict[str, Operator]:
 def method_operator(name: str) -> Operator | None:
     """The operator whose record names ``name`` as a method."""
     return _methods().get(name)
+
+
+def attribute_error(x: Any, name: str) -> AttributeError:
+    """The error for an attribute that arrays do not have."""
+    text = f"'{type(x).__name__}' object has no attribute '{name}'"
+    instead = _INSTEAD.get(name)
+    # with the object alone: Python would add a guess at another name behind the advice
+    return AttributeError(f"{text}\n{advice(f'Write {instead}.')}", obj=x) if instead else AttributeError(text)
 
 
 def make_method(name: str) -> Callable[..., Any] | None:
@@ -38,7 +83,11 @@ def make_method(name: str) -> Callable[..., Any] | None:
     record = op
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return apply_function(record, name, bind(record, (self, *args), kwargs))
+        try:
+            return apply_function(record, name, bind(record, (self, *args), kwargs))
+        except MXNetError as error:
+            through_numpy(error, name, "nd")
+            raise
 
     method.__name__ = name
     method.__doc__ = op.docstring()

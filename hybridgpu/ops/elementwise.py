@@ -16,7 +16,8 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import broadcast_shapes
 from ..compiler.primitives.gradient import gradient_rule
-from ..dtypes import DType, bool_, f64, i32, i64
+from ..dtypes import DType, bool_, f64, i64
+from .late import Late, held_number
 from .params import Bool, Double, Dtype, Float, Int, Values
 from .record import operator, sample, shape_text
 
@@ -358,14 +359,11 @@ for _word, (_function, _doc, _plain, _gradient) in _BINARY.items():
 # -- with a scalar
 
 
-def scalar_node(b: Builder, x: Node, value: float) -> Node:
+def scalar_node(b: Builder, x: Node, value: float | Late) -> Node:
     """The scalar converted to the array's type: MXNet computes int32 [3] + 1.7 as 4."""
-    dtype = x.dtype
-    if not dtype.is_float and not -(2.0**63) <= value < 2.0**63:
-        value = -(2.0**63)  # what the processor's conversion gives for NaN and what does not fit
-    if dtype is i32 and not -(2.0**31) <= value < 2.0**31:
-        value = -(2.0**31)
-    return b.full(x.shape, value, dtype)
+    if isinstance(value, Late):
+        return b.broadcast(b.reshape(value.number(x.dtype), (1,) * x.ndim), x.shape)
+    return b.full(x.shape, held_number(value, x.dtype), x.dtype)
 
 
 _SCALAR: dict[str, tuple[str, bool]] = {  # name -> (word of _BINARY, scalar on the left)
@@ -406,7 +404,11 @@ def _with_scalar(name: str, word: str, reverse: bool) -> None:
         return function(b, scalar, data) if reverse else function(b, data, scalar)
 
     # named as in messages: 'in operator _plus_scalar(name="...")'
-    params = {"scalar": Double(1.0, "the other operand"), "is_int": Bool(True, "False: integers become float64")}
+    late = word in ("add", "sub", "mul", "div")  # of the others some values have arithmetic of their own
+    params = {
+        "scalar": Double(1.0, "the other operand", varies=late),
+        "is_int": Bool(True, "False: integers become float64"),
+    }
     side = "the scalar is lhs" if reverse else "the scalar is rhs"
     domain = (0.5, 2.0) if word in ("div", "mod", "power") else (-2.0, 2.0)
     left, *rest = name.strip("_").split("_")  # old files: _RMinusScalar, _GreaterEqualScalar

@@ -16,11 +16,20 @@ import numpy as np
 
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.types import tensor_type
-from ..dtypes import DType
-from .params import Floats, Param, Shape, Values
+from ..dtypes import DType, i32
+from .params import Double, Floats, Param, Shape, Values
 from .record import Operator
 
-__all__ = ["Late", "LateNumbers", "Slot"]
+__all__ = ["Late", "LateNumbers", "Slot", "held_number"]
+
+
+def held_number(value: float, dtype: DType) -> float:
+    """A number as it is converted to a type: integers have a value for NaN and what does not fit, the processor's."""
+    if not dtype.is_float and not -(2.0**63) <= value < 2.0**63:
+        value = -(2.0**63)
+    if dtype is i32 and not -(2.0**31) <= value < 2.0**31:
+        value = -(2.0**31)
+    return value
 
 
 class Slot(NamedTuple):
@@ -31,18 +40,22 @@ class Slot(NamedTuple):
         attribute: its name.
         entry: its place in an attribute that is a list, None for a plain one.
         base: the argument is this number to the power of the attribute; None for the attribute itself.
+        double: MXNet keeps the attribute in double precision.
     """
 
     call: int
     attribute: str
     entry: int | None
     base: float | None
+    double: bool
 
     def value(self, numbers: Mapping[str, Any]) -> float:
         """The argument, for the attributes of the call: rounded to float, as MXNet keeps attributes."""
         given = numbers[self.attribute]
         if self.entry is not None:
             given = given[self.entry]
+        if self.double:
+            return float(given)
         return float(np.float32(given)) if self.base is None else self.base**given
 
 
@@ -58,22 +71,25 @@ class LateNumbers:
         self._nodes: dict[Any, Node] = {}
         self.slots: list[Slot] = []
 
-    def values(self, op: Operator, call: int, constants: Mapping[str, Any], count: int) -> Values:
+    def values(self, op: Operator, call: int, constants: Mapping[str, Any], count: int | Mapping[str, int]) -> Values:
         """The attributes of a call: ``constants``, and late ones wherever the record says that they vary.
 
         Args:
             call: its number.
-            count: length of the late attributes that are lists.
+            count: length of the late attributes that are lists, for each by name or for all.
         """
-        late = {n: self._late(call, n, p, count) for n, p in op.params.items() if p.varies}
+        late = {}
+        for name in op.varies:
+            length = count if isinstance(count, int) else count.get(name, 1)
+            late[name] = self._late(call, name, op.params[name], length)
         # late ones that the record requires are checked with a stand-in, which any number is as good for
-        stand_in = {n: (1,) * count if isinstance(v, tuple) else 1 for n, v in late.items()}
+        stand_in = {n: (1,) * len(v) if isinstance(v, tuple) else 1 for n, v in late.items()}
         return Values({**op.parse({**constants, **stand_in}).as_dict(), **late})
 
     def _late(self, call: int, name: str, param: Param, count: int) -> Late | tuple[Late, ...]:
         if isinstance(param, (Floats, Shape)):
-            return tuple(Late(self, call, name, k) for k in range(count))
-        return Late(self, call, name, None)
+            return tuple(Late(self, Slot(call, name, k, None, False)) for k in range(count))
+        return Late(self, Slot(call, name, None, None, isinstance(param, Double)))
 
     def argument(self, slot: Slot, dtype: DType) -> Node:
         """The argument that holds a number, made at its first use."""
@@ -90,13 +106,13 @@ class LateNumbers:
 class Late:
     """An attribute of a call, or an entry of one."""
 
-    def __init__(self, numbers: LateNumbers, call: int, attribute: str, entry: int | None) -> None:
-        self._numbers, self._place = numbers, (call, attribute, entry)
+    def __init__(self, numbers: LateNumbers, slot: Slot) -> None:
+        self._numbers, self._slot = numbers, slot
 
     def number(self, dtype: DType) -> Node:
         """It, as an argument of shape ()."""
-        return self._numbers.argument(Slot(*self._place, None), dtype)
+        return self._numbers.argument(self._slot, dtype)
 
     def power(self, base: float, dtype: DType) -> Node:
         """``base`` to its power, computed in double precision before the program runs."""
-        return self._numbers.argument(Slot(*self._place, base), dtype)
+        return self._numbers.argument(self._slot._replace(base=base), dtype)

@@ -9,13 +9,13 @@ with a float copy of half precision weights (``mp_``), and those that take many 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
+from ..dataclass import dataclass
 from ..dtypes import DType, f32
 from .late import Late
 from .linear import need_float

@@ -322,7 +322,8 @@ def multi_lars(b: Builder, p: Values, lrs: Node, weights_sum_sq: Node, grads_sum
     if lrs.dtype is not f32:
         raise MXNetError("MultiLARS only support float")
     norm = b.sqrt(weights_sum_sq)
-    scaled = lrs * p.eta * norm / (b.sqrt(grads_sum_sq) * p.rescale_grad + wds * norm + p.eps)
+    rescale_grad = Scalars(b, p, grads_sum_sq).rescale_grad
+    scaled = lrs * p.eta * norm / (b.sqrt(grads_sum_sq) * rescale_grad + wds * norm + p.eps)
     return b.select(b.logical_and(b.gt(norm, 0), b.gt(grads_sum_sq, 0)), scaled, lrs)
 
 

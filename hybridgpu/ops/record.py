@@ -11,12 +11,12 @@ import inspect
 import os
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.types import TensorType
+from ..dataclass import dataclass, field
 from ..dtypes import DType
 from .params import REQUIRED, Param, Values, text_of
 from .refusal import differing_types
@@ -161,6 +161,8 @@ class Operator:
 
     def __post_init__(self) -> None:
         self.variadic = bool(self.inputs) and self.inputs[0].startswith("*")
+        #: attributes that change from call to call
+        self.varies = frozenset(n for n, p in self.params.items() if p.varies)
         ours = getattr(self.lower, "__module__", "").startswith(f"{__package__.partition('.')[0]}.")
         #: what a stored program depends on beside the name: of our own lowerings the cache knows the sources, any
         #: other record is unlike all before it

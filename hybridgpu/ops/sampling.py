@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
+from ..dataclass import dataclass
 from ..dtypes import DType, bool_, f32, f64, i32, i64
 from .create import _uniform01, checked_shape
 from .linear import need_float

@@ -62,7 +62,7 @@ class Optimizer:
                     f"Its base_lr is now {learning_rate}, not {lr_scheduler.base_lr} (where learning_rate is not given, the "
                     "optimizer's default counts): give both the same value.",
                     UserWarning,
-                    stacklevel=3,
+                    stacklevel=user_frame(),
                 )
                 lr_scheduler.base_lr = learning_rate
         self.wd = wd

@@ -15,7 +15,7 @@ from ..ndarray.apply import apply
 from ..ops import OPERATORS
 from .base import Optimizer
 
-__all__ = ["ByOperator", "Call", "ManyByOperator", "as_lists", "interleave"]
+__all__ = ["ByOperator", "Call", "ManyByOperator", "OneStep", "as_lists", "interleave"]
 
 
 def as_lists(*values: Any) -> list[list[Any]]:
@@ -49,10 +49,29 @@ def _run(operator: str, inputs: Sequence[Any], out: Any, attributes: dict[str, A
     apply(op, inputs, op.parse(attributes), out)
 
 
-class ByOperator(Optimizer):
-    """One operator a weight."""
+class OneStep(Optimizer):
+    """Both kinds of updates are one method, :meth:`_step`."""
 
     _takes_copies = False  #: its operators take float32 copies of weights themselves
+
+    def _step(self, index: Any, weight: Any, grad: Any, state: Any, copied: bool) -> None:
+        """Update one weight, or a list of them; with ``copied`` the state holds a float32 copy."""
+        raise NotImplementedError
+
+    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        self._step(index, weight, grad, state, copied=False)
+
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        first = weight[0] if isinstance(weight, (list, tuple)) else weight
+        if self._takes_copies:
+            self._step(index, weight, grad, state, copied=self._keeps_copy(first))
+        else:
+            super().update_multi_precision(index, weight, grad, state)
+
+
+class ByOperator(OneStep):
+    """One operator a weight."""
+
     _exact = True  #: it computes element by element: compiled steps have the bits of eager ones
 
     def _call(self, state: Any, copied: bool) -> Call:
@@ -72,16 +91,6 @@ class ByOperator(Optimizer):
         numbers = self._numbers(index)
         call = self._call(state, copied)
         _run(call.operator, [weight, grad, *call.states], weight, {**call.constants, **numbers})
-
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        self._step(index, weight, grad, state, copied=False)
-
-    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        first = weight[0] if isinstance(weight, (list, tuple)) else weight
-        if self._takes_copies:
-            self._step(index, weight, grad, state, copied=self._keeps_copy(first))
-        else:
-            super().update_multi_precision(index, weight, grad, state)
 
 
 class ManyByOperator(ByOperator):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from .. import recording
 from ..backends.base import Mode
@@ -35,13 +36,19 @@ from .program import Compiled, compiled
 from .stages import Stages, ends_program
 from .training import Training, training_program
 
-__all__ = ["CachedOp"]
+__all__ = ["CachedOp", "is_compiled"]
 
 _PREPARED = 8  #: signatures of a block whose prepared calls are kept
 _SETS = 32  #: sets of values computed from parameters that a block keeps: devices and kinds of signatures
 _LIMIT = 256  #: signatures that a block remembers; others are looked up among those of all blocks
 _keeping = Lock()
+_parameters: WeakSet[Any] = WeakSet()  #: of all graphs
 _WARN_AFTER = 16  #: signatures of one block after which the dimension that keeps changing is named
+
+
+def is_compiled(parameter: Any) -> bool:
+    """Whether a graph, which is compiled, has this parameter."""
+    return parameter in _parameters
 
 
 class CachedOp:
@@ -81,8 +88,7 @@ class CachedOp:
         #: for each variable of the graph, the argument's number or the parameter
         self.sources: list[Any] = [position[n] if n in position else params[n] for n in names]
         self.fixed = frozenset(k for k, s in enumerate(self.sources) if not isinstance(s, int))
-        for k in self.fixed:
-            self.sources[k]._compiled = True
+        _parameters.update(self.sources[k] for k in self.fixed)
         self._structure = structure(symbol)
         self.stages: Stages | None = None
         if any(map(ends_program, topological(symbol._heads))):

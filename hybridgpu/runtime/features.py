@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ..backends.cpu.toolchain import cpu_features
 from ..context import num_gpus
+from ..dataclass import dataclass
 
 __all__ = ["Feature", "Features", "feature_list"]
 

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..backends.memory import empty
+from ..backends.memory import lasting
 from ..backends.writes import is_shared, owner, unwatch, watch
 from ..locks import Lock
 from .epoch import bump
@@ -96,7 +96,7 @@ class Kept:
                 self._values = made.loaded(*self._read)
             else:
                 if not self._values:
-                    self._values = [empty(device.xp, t.shape, t.dtype.np) for t in made.outputs]
+                    self._values = [lasting(device.xp, t.shape, t.dtype.np) for t in made.outputs]
                 made.loaded(self._read, self._values)
             device.synchronize()
         self.runs += 1

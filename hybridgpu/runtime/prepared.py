@@ -8,7 +8,6 @@ for each CUDA graph). Anything else goes the general way.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from .cached_op import CachedOp
 
 __all__ = ["prepare", "reads_all"]
+
+_NONE = object()  #: in place of an argument that was left out
 
 
 def prepare(
@@ -62,54 +63,50 @@ def _on_host(
 ) -> Callable[..., Any] | None:
     """Every name that a call uses is a local of this function."""
     state, born = recording.state, epoch[0]  # before the parameters are looked at, which another thread may move
-    loaded = made.loaded
-    entry, table = loaded.single, loaded.table
     ctx, count, in_order = arguments_of(op, types)
     whole = fixed_of(op, made, ctx)
     if whole is None:
         return None
-    pointers = loaded.pointers(whole.addresses)
-    fixed = ctypes.addressof(pointers)
+    bound = made.loaded.bind(whole.addresses)
+    call, direct = bound.call, bound.direct
     arguments = [s for s in op.sources if isinstance(s, int)]
     pool = OutputPool(made.outputs[0], ctx)
     take = pool.take
-    free, release = loaded._free, loaded.release
-    has_arena = bool(made.program and made.program.arena_bytes)
-    make_arena = loaded.arena
-    keep = (pointers, whole)
+    keep = (bound, whole)
 
-    if count == 1 and arguments == [0] and not has_arena:
+    if count == 1 and arguments == [0] and direct:
         only = in_order[0]
 
-        def call_one(*args: Any) -> Any:
-            if len(args) == 1:
-                x = args[0]
-                if (
-                    x.__class__ is NDArray
-                    and x._type is only
-                    and epoch[0] == born
-                    and state.training is training
-                    and not state.recording
-                ):
-                    y = take()
-                    entry(0, table, fixed, x._address or x.address, y._address)
-                    return y
-            return slow(args)
+        def call_one(x: Any = _NONE, *rest: Any) -> Any:
+            if (
+                x.__class__ is NDArray
+                and x._type is only
+                and not rest
+                and epoch[0] == born
+                and state.training is training
+                and not state.recording
+            ):
+                y = take()
+                direct(x._address or x.address, y._address)
+                return y
+            return slow(() if x is _NONE else (x, *rest))
 
         call_one.keep = keep  # type: ignore[attr-defined]
         return call_one
 
+    wanted = [(k, in_order[k]) for k in arguments]  # which are all arguments
+
     def call_several(*args: Any) -> Any:
         if len(args) == count and epoch[0] == born and state.training is training and not state.recording:
-            for x, t in zip(args, in_order):
+            addresses: list[Any] = []
+            for k, t in wanted:
+                x = args[k]
                 if x.__class__ is not NDArray or x._type is not t:
                     return slow(args)
+                addresses.append(x._address or x.address)
             y = take()
-            addresses = [args[k]._address or args[k].address for k in arguments]
-            arena = (free.pop() if free else make_arena()) if has_arena else (None, 0)
-            entry(arena[1], table, fixed, *addresses, y._address)
-            if has_arena:
-                release(arena)
+            addresses.append(y._address)
+            call(addresses)
             return y
         return slow(args)
 

@@ -10,7 +10,6 @@ runs the same nodes one by one.
 
 from __future__ import annotations
 
-import ctypes
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,11 +43,12 @@ class Origin:
         born: the epoch in which the addresses of the parameters are right.
 
     Attributes:
+        params: the parameters.
         moving: see above. A node's ``at`` are the addresses of these inputs, ``kept_at`` those of its kept values.
     """
 
     __slots__ = (
-        "__weakref__", "_call", "_pointers", "_spec", "born", "ctx", "moving", "outputs", "plans", "program"
+        "__weakref__", "_bound", "_call", "_spec", "born", "ctx", "moving", "outputs", "params", "plans", "program"
     )  # fmt: skip
 
     def __init__(
@@ -63,7 +63,9 @@ class Origin:
         backward = program.backward
         assert backward is not None and backward.program is not None
         takes, fixed = program.takes, backward.program.fixed
-        self._pointers = (backward.loaded.pointers([params[takes[i]].address for i in fixed]), list(params.values()))
+        self.params = list(params.values())
+        self._bound = backward.loaded.bind([params[takes[i]].address for i in fixed])
+        self._call = self._bound.call
         inputs, kept = len(program.types), len(program.kept)
         place = {k: n for n, k in enumerate(self.moving)}
         #: of each input of the backward program that may move: among which addresses it stands, and where
@@ -82,22 +84,6 @@ class Origin:
         self.outputs = backward.outputs
         #: by where the arguments of the calls come from
         self.plans: dict[Any, _Plan | None] = {}
-        self._call = self._entry(backward.loaded, bool(backward.program.arena_bytes))
-
-    def _entry(self, loaded: Any, has_arena: bool) -> Callable[..., None] | None:
-        entry = getattr(loaded, "single", None)
-        if entry is None:
-            return None
-        free, release, make_arena = loaded._free, loaded.release, loaded.arena
-        table, fixed = loaded.table, ctypes.addressof(self._pointers[0])
-
-        def call(addresses: list[int], results: list[int]) -> None:
-            arena = (free.pop() if free else make_arena()) if has_arena else (None, 0)
-            entry(arena[1], table, fixed, *addresses, *results)
-            if has_arena:
-                release(arena)
-
-        return call
 
     def run(self, node: TrainingCall, cotangent: NDArray, results: list[int], arrays: list[Any]) -> None:
         """Run the backward program of a node whose only result has this cotangent.
@@ -108,7 +94,7 @@ class Origin:
         if self._call is not None:
             words = 0 if node.seed is None else node.seed.__array_interface__["data"][0]
             tables = (node.at, node.kept_at, (cotangent._address,), (words,))
-            self._call([tables[a][k] for a, k in self._spec], results)
+            self._call([tables[a][k] for a, k in self._spec] + results)
             return
         program, backward = self.program, self.program.backward  # library calls between the kernels
         assert backward is not None
@@ -116,7 +102,7 @@ class Origin:
         inputs = [arguments[k] for k in program.takes]
         if backward.draws:
             inputs.append(node.seed)
-        backward.loaded(inputs, arrays, self._pointers[0])
+        self._bound(inputs, arrays)
 
 
 class _Step(NamedTuple):
@@ -293,7 +279,7 @@ def _planned(nodes: Sequence[Any]) -> _Plan | None:
         pools = [(r, taking(t, origin.ctx, pooled, program.backward)) for r, t in others]
         steps.append(_Step(results, arrays, pools, passed, added, zeroed))
     owners = [id(owner(t)) for t in targets]
-    params = {id(owner(p._data)) for n in nodes for p in n.origin._pointers[1]}
+    params = {id(owner(p._data)) for n in nodes for p in n.origin.params}
     if len(set(owners)) < len(owners) or params.intersection(owners) or len({id(i) for i in leaves}) < len(leaves):
         return None
     head = nodes[0]

@@ -8,11 +8,12 @@ import os
 import re
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ..compiler.program import KernelStep, Program
+from ..dataclass import dataclass, field
 from ..explain import annotated, counted
 from ..locks import Lock
 from ..settings import debug_level, dump_folder

@@ -87,9 +87,9 @@ def _on_host(op: CachedOp, made: Compiled, ctx: Context, whole: Fixed, pooled: b
     params, kept, _ = whole
     takes = [taking(t, ctx, pooled, made) for t in made.outputs]
     sources = op.sources
-    pointers = loaded.pointers(whole.addresses)
-    entry = getattr(loaded, "single", None)
-    if entry is None:  # library calls between the kernels
+    bound = loaded.bind(whole.addresses)
+    call = bound.call
+    if call is None:  # library calls between the kernels
 
         def start_steps(args: Sequence[NDArray]) -> tuple[list[NDArray], Any]:
             results = [take() for take in takes]
@@ -98,29 +98,29 @@ def _on_host(op: CachedOp, made: Compiled, ctx: Context, whole: Fixed, pooled: b
             if draws:
                 words = np.array(next_words(ctx), np.uint32)
                 inputs.append(words)
-            loaded([*inputs, *kept], [y._data for y in results], pointers)
+            bound([*inputs, *kept], [y._data for y in results])
             return results, words
 
         return start_steps
 
     arguments = [s for s in sources if isinstance(s, int)]
-    fixed, table = ctypes.addressof(pointers), loaded.table
-    free, release, make_arena = loaded._free, loaded.release, loaded.arena
-    has_arena = bool(made.program and made.program.arena_bytes)
 
-    def start(args: Sequence[NDArray], _alive: Any = (pointers, kept)) -> tuple[list[NDArray], Any]:
-        results = [take() for take in takes]
-        addresses = [args[k]._address or args[k].address for k in arguments]
+    def start(args: Sequence[NDArray], _alive: Any = (bound, kept)) -> tuple[list[NDArray], Any]:
+        addresses: list[Any] = []  # loops, not comprehensions: each of those would be a call
+        for k in arguments:
+            x = args[k]
+            addresses.append(x._address or x.address)
         words = None
         if draws:
             held = _Words(*next_words(ctx))
             addresses.append(ctypes.addressof(held))
             words = np.frombuffer(held, np.uint32)  # type: ignore[call-overload]
-        addresses += [y._address for y in results]  # type: ignore[misc]
-        arena = (free.pop() if free else make_arena()) if has_arena else (None, 0)
-        entry(arena[1], table, fixed, *addresses)
-        if has_arena:
-            release(arena)
+        results = []
+        for take in takes:
+            y = take()
+            results.append(y)
+            addresses.append(y._address)
+        call(addresses)
         return results, words
 
     return start

@@ -9,7 +9,6 @@ strict, so that a compiled step gives the bits of an eager one.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -242,21 +241,17 @@ class Update:
         return f"a number of a step is none of {self._numbers.dtype}: {list(given)}"
 
     def _on_host(self, loaded: Any, addresses: list[int]) -> Any:
-        pointers = loaded.pointers(addresses)
-        fixed, table, entry = ctypes.addressof(pointers), loaded.table, loaded.single
+        bound = loaded.bind(addresses)
+        call = bound.call
         made, targets = self.program.made, self._targets
         scalars = [self._host[k, :1].reshape(()) for k in range(len(self.program.slots))]
 
-        def run(_alive: Any = pointers) -> None:
+        def run() -> None:
             results = [empty(np, t.shape, t.dtype.np) for t in made.outputs]
-            if entry is None:
-                loaded([*self._arrays, *scalars], results, pointers)
+            if call is None:
+                bound([*self._arrays, *scalars], results)
             else:
-                arena = loaded.arena()
-                try:
-                    entry(arena[1], table, fixed, *map(self.device.address, results))
-                finally:
-                    loaded.release(arena)
+                call([self.device.address(r) for r in results])
             for target, value in zip(targets, results, strict=True):
                 assign(target, value)
 

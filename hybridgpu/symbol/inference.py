@@ -18,6 +18,7 @@ from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.primitives import builder
 from ..dtypes import DType, dtype_of, f32, from_flag
 from ..ops.record import shape_text
+from ..provenance import user_frame
 from ..util import is_np_shape
 from .faults import fault, origin
 from .node import SymbolNode, topological
@@ -373,7 +374,7 @@ def infer_shape(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], 
         warnings.warn(
             "Cannot decide shape for the following arguments (0s in shape means unknown dimensions). "
             "Consider providing them as input:\n\t" + "\n\t".join(unknown[:10] + ["..."] * (len(unknown) > 10)),
-            stacklevel=3,
+            stacklevel=user_frame(),
         )
         return None, None, None
     return arg_shapes, out_shapes, aux_shapes
@@ -397,7 +398,7 @@ def infer_type(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], p
         warnings.warn(
             "Cannot decide type for the following arguments. Consider providing them as input:\n\t"
             + "\n\t".join(f"{n.name}: None" for n, t in zip(arguments, found[0], strict=True) if t is None),
-            stacklevel=3,
+            stacklevel=user_frame(),
         )
         return None, None, None
     return found

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..base import MXNetError
+from ..misplaced import through_numpy
 from ..ndarray.methods import method_operator
 from ..ops import OPERATORS
 from ..ops.functions import bind
@@ -33,7 +35,11 @@ def make_method(name: str) -> Callable[..., Any] | None:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not args:
             kwargs = {**_GIVEN.get(name, {}), **kwargs}
-        return apply_symbol(record, spelled, bind(record, (self, *args), kwargs))
+        try:
+            return apply_symbol(record, spelled, bind(record, (self, *args), kwargs))
+        except MXNetError as error:
+            through_numpy(error, name, "F")
+            raise
 
     method.__name__ = name
     method.__doc__ = op.docstring()

@@ -18,6 +18,7 @@ from ..misplaced import in_graph, numpy_call
 from ..name import current as current_names
 from ..ops.functions import HIDDEN_KEYS
 from ..provenance import advice
+from ..unsupported import refuse
 from .node import Entry, SymbolNode, is_hidden, topological
 
 __all__ = ["Group", "Symbol"]
@@ -120,9 +121,12 @@ class Symbol:
 
     def __getitem__(self, index: Any) -> Symbol:
         if isinstance(index, slice):
-            if not self._heads[index]:
+            # as in MXNet negative places are none: what Python makes of them would hide that these are no rows
+            last = len(self._heads) if index.stop is None else index.stop
+            places = range(index.start or 0, last, 1 if index.step is None else index.step)
+            if not places:
                 raise TypeError("Expected a list of symbols as input\n" + advice(_ROWS))
-            return Symbol(self._heads[index])
+            return Group([self[k] for k in places])
         if isinstance(index, str):
             names = self.list_outputs()
             matches = [k for k, n in enumerate(names) if n == index]
@@ -134,7 +138,7 @@ class Symbol:
         if not isinstance(index, int):
             raise TypeError("Symbol only support integer index to fetch i-th output\n" + advice(_ROWS))
         if index < 0:
-            raise MXNetError("Symbol only accept nonnegative index\n" + advice("Outputs are numbered from 0."))
+            raise MXNetError("Symbol only accept nonnegative index\n" + advice(f"Outputs are numbered from 0. {_ROWS}"))
         if index >= len(self._heads):
             raise IndexError(f"there is no output {index} of {len(self._heads)}\n{advice(_ROWS)}")
         return Symbol([self._heads[index]])
@@ -175,12 +179,6 @@ class Symbol:
 
         raise NotImplementedForSymbol(
             "__array__", advice=numpy_call(lambda name: callable(getattr(symbol, name, None)))
-        )
-
-    def __float__(self) -> float:
-        raise TypeError(
-            f"must be real number, not {type(self).__name__}\n"
-            + advice("Values are not known while tracing: use operators of F instead of Python's numbers and math.")
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -236,7 +234,6 @@ class Symbol:
     __isub__ = _in_place("__isub__", "-=", False, "-")
     __imul__ = _in_place("__imul__", "*=", False, "*")
     __itruediv__ = _in_place("__itruediv__", "/=", False, "/")
-    __imod__ = _in_place("__imod__", "%=", False, "%")
 
     # -- what only arrays have
 
@@ -499,6 +496,14 @@ class Symbol:
     def gradient(self, wrt: Any) -> Any:
         """Not implemented, as in MXNet: use autograd or an executor."""
         raise MXNetError("Symbol.gradient is not implemented\nUse autograd.record and backward on the block's result.")
+
+
+refuse(
+    Symbol,
+    "F",
+    "must be real number, not {kind}",  # the words for math.exp(x): in a block it is met more often than float(x)
+    "Values are not known while tracing: use operators of F instead of Python's numbers and math.",
+)
 
 
 def _auxiliary(heads: list[Entry]) -> set[int]:

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import hybridgpu as mx
+from hybridgpu.cli.bench.workloads import dense, elementwise, pictures
+from hybridgpu.cli.bench.workloads.rows import norm_reference, softmax_reference
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
@@ -32,6 +34,30 @@ def test_a_workload_is_the_same_in_gluon(workload, monkeypatch):
     ((rows, want),) = workloads.exact(workload, SMALL[workload])
     assert rows == slice(0, len(want))
     np.testing.assert_allclose(got, want, 1e-4, 1e-4)
+
+
+#: the same as ``hybridgpu bench`` has them: Python 3.8 cannot import these, nor the package what is in bench/
+OURS = {
+    "normalise": elementwise.normalise_reference,
+    "gelu": elementwise.gelu_reference,
+    "softmax": softmax_reference,
+    "norm": norm_reference,
+    "lenet": pictures.lenet_reference,
+    "resnet": pictures.residual_reference,
+}
+
+
+@pytest.mark.parametrize("workload", workloads.FUNCTIONS)
+def test_a_workload_is_that_of_hybridgpu_bench(workload, monkeypatch):
+    monkeypatch.setattr(workloads, "ELEMENTS", 1 << 12)
+    x, parameters = workloads.data(workload, SMALL[workload])
+    ((_, want),) = workloads.exact(workload, SMALL[workload])
+    np.testing.assert_allclose(OURS[workload](np, *map(np.float64, (x, *parameters))), want, 1e-9, 1e-9)
+
+
+def test_perceptron_and_chain_are_those_of_hybridgpu_bench():
+    assert worker.LAYERS == dense.LAYERS
+    assert (worker.A, worker.B, worker.C) == (elementwise.A, elementwise.B, elementwise.C)
 
 
 @pytest.mark.parametrize("workload", workloads.FUNCTIONS)

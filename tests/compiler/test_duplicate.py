@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import pytest
-from compiler.cases import parse, softmax
+from compiler.cases import parse
+from compiler.cases.rows import softmax
 
 from hybridgpu.compiler.ir import Builder, Graph, Node
 from hybridgpu.compiler.pipeline import compile_graph
@@ -76,7 +77,10 @@ def wide(b: Builder, *xs: Node) -> Node:
 WRITTEN = {
     "made of more than it holds": (lambda b, *xs: crosswise(b, wide(b, *xs)), ["f32"] * 12),
     "many operations": (lambda b, x: crosswise(b, _often(b, x)), ["f32"]),
-    "made of a reduction": (lambda b, x: crosswise(b, x / b.sum(x, (1,), keepdims=True)), ["f32"]),
+    "many operations on a reduction": (
+        lambda b, x: crosswise(b, _often(b, x - b.sum(x, (1,), keepdims=True))),
+        ["f32"],
+    ),
     "a random number": (lambda b, x: crosswise(b, _mask(b) * x), ["f32"]),
 }
 
@@ -99,6 +103,53 @@ def test_what_is_not_repeated(what, target):
     function, types = WRITTEN[what]
     program = compile_graph(graph_of(function, *(f"{t}[{N},{N}]" for t in types)), target)
     assert ARRAY <= stored(program) < 2 * ARRAY
+
+
+def picked(b: Builder, y: Node, at: Node) -> Node:
+    """The mean of one element a row, as a loss has it."""
+    return b.mean(b.take_along(y, b.reshape(at, (N, 1)), axis=1), (0, 1))
+
+
+def log_softmax(b: Builder, x: Node, axis: int = 1) -> Node:
+    d = x - b.reduce("amax", x, (axis,), keepdims=True)
+    return d - b.log(b.sum(b.exp(d), (axis,), keepdims=True))
+
+
+#: what is made of rows and of their reductions, of which types, what lies between kernels, how many arrays are moved
+REDUCED = {
+    "in two directions": (lambda b, x: crosswise(b, x - b.sum(x, (1,), keepdims=True)), ["f32"], ROW, 4),
+    "at few places": (lambda b, x, at: picked(b, log_softmax(b, x), at), ["f32", "i64"], 2 * ROW, 1),
+    "at few places, of three": (
+        lambda b, x, y, z, at: picked(b, log_softmax(b, x + y + z), at),
+        ["f32", "f32", "f32", "i64"],
+        2 * ROW,
+        3,
+    ),
+}
+
+
+@TARGETS
+@pytest.mark.parametrize("what", REDUCED)
+def test_reductions_are_written_rather_than_what_is_made_of_them(what, target):
+    function, kinds, between, arrays = REDUCED[what]
+    types = [f"{t}[{N}]" if t == "i64" else f"{t}[{N},{N}]" for t in kinds]
+    program = compile_graph(graph_of(function, *types), target)
+    assert stored(program) == between
+    assert arrays * ARRAY < program.bytes_moved < arrays * ARRAY + 16 * ROW
+
+
+@TARGETS
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize("reduced", [(0, 1, 2), (1, 2), ()], ids=["all", "each", "none"])
+def test_cross_entropy_reads_its_operand_once(target, axis, reduced):
+    def function(b: Builder, x: Node, at: Node) -> Node:
+        label = b.reshape(at, (8, 1, 128) if axis == 1 else (8, 128, 1))
+        loss = -b.take_along(log_softmax(b, x, axis), label, axis=axis)
+        return b.mean(loss, reduced) if reduced else loss
+
+    shape = "8,1000,128" if axis == 1 else "8,128,1000"
+    program = compile_graph(graph_of(function, f"f32[{shape}]", "i64[8,128]"), target)
+    assert program.bytes_moved < 1.05 * program.bytes_min
 
 
 @TARGETS

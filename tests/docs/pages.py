@@ -21,7 +21,7 @@ _BLOCK = re.compile(r"^```(python(?: raises)?)\n(.*?)^```\n(?:\n*^```output\n(.*
 #: what differs between runs and machines -> what stands for it
 _CHANGING = (
     (re.compile(r"\d+(\.\d+)? ms\b"), "N ms"),
-    (re.compile(r"\b(compiled|found in the cache and loaded) in N ms"), "ready in N ms"),
+    (re.compile(r"\b(compiled|found in the cache and loaded|planned with known kernels) in N ms"), "ready in N ms"),
     (re.compile(r"(?<=_)[0-9a-f]{8}\b"), "#" * 8),
     (re.compile(r"\d+ modules? compiled|from (memory|disk|none)|\bcompiled\b"), "compiled or cached"),
     # processors with AVX-512 keep weights in panels

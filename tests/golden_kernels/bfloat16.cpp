@@ -8,27 +8,11 @@
 //   %8 = mul(%2, 0.5)  f16[65]
 //   %9 = cast(%8)  bf16[65]
 //   %10 = amax(x1) axes=(0,)  bf16[]
+#define HG_UNITS
 #include "cpu.h"
 #include "half.h"
 #include "math_cpu_exp.h"
 #include "reduce.h"
-HG_KERNEL cast_mul_exp_9c2ee5da(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end) {
-  HG_SIMD
-  for (Index i0 = begin; i0 < end; ++i0) {
-    const float v0 = x0[i0];
-    const float v1 = x1[i0];
-    const float v2 = v0 * v1;
-    const float v3 = v2 + 1.0f;
-    const float v4 = hg::exp(v0);
-    const float v5 = (float)v4;
-    const float v6 = hg::round_half(v0);
-    const float v7 = v6 * 0.5f;
-    const float v8 = hg::round_bfloat16(v7);
-    y0[i0] = v3;
-    y1[i0] = v5;
-    y2[i0] = v8;
-  }
-}
 HG_KERNEL sum_b74a2b61(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Sum<float>, float, 64> a0;
@@ -53,6 +37,28 @@ HG_KERNEL sum_b74a2b61(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_REST
     y0[0] = v1;
   }
 }
+HG_KERNEL cast_mul_exp_9c2ee5da(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end) {
+  HG_SIMD
+  for (Index i0 = begin; i0 < end; ++i0) {
+    const float v0 = x0[i0];
+    const float v1 = x1[i0];
+    const float v2 = v0 * v1;
+    const float v3 = v2 + 1.0f;
+    const float v4 = hg::exp(v0);
+    const float v5 = (float)v4;
+    const float v6 = hg::round_half(v0);
+    const float v7 = v6 * 0.5f;
+    const float v8 = hg::round_bfloat16(v7);
+    y0[i0] = v3;
+    y1[i0] = v5;
+    y2[i0] = v8;
+  }
+}
+
+#define HG_UNITS
+#include "cpu.h"
+#include "half.h"
+#include "reduce.h"
 HG_KERNEL amax_48c49540(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Max<float>, float, 64> a0;
@@ -74,6 +80,8 @@ HG_KERNEL amax_48c49540(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RES
     y0[0] = v1;
   }
 }
+HG_KERNEL sum_b74a2b61(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0);
+HG_KERNEL cast_mul_exp_9c2ee5da(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2, char* output3, char* output4) {
   cast_mul_exp_9c2ee5da((hg::bfloat16*)input0, (hg::bfloat16*)input1, (hg::bfloat16*)output0, (float*)output1, (hg::bfloat16*)output3, 0, e[0]);
   sum_b74a2b61((hg::bfloat16*)input0, (hg::bfloat16*)output2, 0, e[1], e[2]);

@@ -9,7 +9,7 @@
 //   %11 = reshape(x3) shape=(1, 24)  f32[1,24]
 //   %12 = broadcast(%11) shape=(7, 24)  f32[7,24]
 //   %13 = add(%10, %12)  f32[7,24]
-extern "C" __global__ void __launch_bounds__(256, 1) mul_max_add_33da6ec3(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, const hg::half* HG_RESTRICT x3, float* HG_RESTRICT y0, const long long n0, const long long) {
+extern "C" __global__ void __launch_bounds__(256, 1) mul_max_add_8020e4e1(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, const hg::half* HG_RESTRICT x3, float* HG_RESTRICT y0, const long long n0, const long long) {
   typedef int Index;
   __shared__ __align__(16) float patch[64];
   const Index line = blockIdx.x / 3 * 8;
@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) mul_max_add_33da6ec3(const 
     }
     return made;
   };
-  hg::dots<8, 1, 32, 1, 8, 2, 70, 70, 1, 1, 70, float>(left, right, lines, columns, patch);
+  hg::dots<8, 1, 32, 1, 8, 2, 70, 1, 1, 70, float>(left, right, 70, lines, columns, patch);
   __syncthreads();
 #pragma unroll 1
   for (int e = threadIdx.x; e < 64; e += 256) {

@@ -4,6 +4,7 @@
 //   %3 = sum(x0) axes=(0, 1, 2, 3)  f32[]
 //   %4 = mul(%3, 0.0027777778)  f32[]
 //   %5 = amin(x0) axes=(0, 1, 2)  f32[6]
+#define HG_UNITS
 #include "cpu.h"
 #include "reduce.h"
 HG_KERNEL sum_a9d8181f(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
@@ -36,27 +37,6 @@ HG_KERNEL sum_a9d8181f(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
     }
   }
 }
-HG_KERNEL amax_558d57fe(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  for (Index i0 = begin; i0 < end; ++i0) {
-  for (Index i1 = 0; i1 < 5; ++i1) {
-    hg::Lanes<hg::Max<float>, float, 6> a0;
-    a0.start(0);
-    for (Index i2 = 0; i2 < 4; ++i2)
-    for (Index at = 0; at < 6; at += 6) {
-      HG_BLOCK
-      const Index count = 6;
-      HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        const Index i3 = at + j;
-        const float v0 = x0[i0 * 120 + i2 * 30 + i1 * 6 + i3];
-        a0.add(j, v0, 0);
-      }
-    }
-    const float v1 = a0.fold(0);
-    y0[i0 * 5 + i1] = v1;
-  }
-  }
-}
 HG_KERNEL sum_mul_00caec63(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index share0, const Index n_i0) {
   const float share0_ = hg::Share<float>::of(share0);
   for (Index r0 = begin; r0 < end; ++r0) {
@@ -81,6 +61,31 @@ HG_KERNEL sum_mul_00caec63(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, c
     const float v1 = a0.fold(0, n_i0);
     const float v2 = v1 * share0_;
     y0[0] = v2;
+  }
+}
+
+#define HG_UNITS
+#include "cpu.h"
+#include "reduce.h"
+HG_KERNEL amax_558d57fe(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  for (Index i0 = begin; i0 < end; ++i0) {
+  for (Index i1 = 0; i1 < 5; ++i1) {
+    hg::Lanes<hg::Max<float>, float, 6> a0;
+    a0.start(0);
+    for (Index i2 = 0; i2 < 4; ++i2)
+    for (Index at = 0; at < 6; at += 6) {
+      HG_BLOCK
+      const Index count = 6;
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i3 = at + j;
+        const float v0 = x0[i0 * 120 + i2 * 30 + i1 * 6 + i3];
+        a0.add(j, v0, 0);
+      }
+    }
+    const float v1 = a0.fold(0);
+    y0[i0 * 5 + i1] = v1;
+  }
   }
 }
 HG_KERNEL amin_01a9b98a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i1) {
@@ -112,6 +117,8 @@ HG_KERNEL amin_01a9b98a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, cons
       }
     }
 }
+HG_KERNEL sum_a9d8181f(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end);
+HG_KERNEL sum_mul_00caec63(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index share0, const Index n_i0);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0, char* output1, char* output2, char* output3) {
   sum_a9d8181f((float*)input0, (float*)output0, 0, e[0]);
   amax_558d57fe((float*)input0, (float*)output1, 0, e[1]);

@@ -4,12 +4,14 @@
 //   %3 = sum(x0) axes=(0, 1, 2, 3)  f32[]
 //   %4 = mul(%3, 0.0027777778)  f32[]
 //   %5 = amin(x0) axes=(0, 1, 2)  f32[6]
-extern "C" __global__ void HG_BOUNDS(32) sum_97947bb0(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(32) sum_bb086356(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
   const Index rows = (Index)n0 * 6;
   const int across = threadIdx.x % 16;
   const int down = threadIdx.x / 16;
-  __shared__ hg::Sum<float>::State part_a0[2][2][16];
+  __shared__ struct {
+    hg::Sum<float>::State part_a0[2][2][16];
+  } pool;
   for (Index block = (Index)blockIdx.x * 32; block < rows; block += (Index)gridDim.x * 32) {
     const Index wanted = block + across * 2;
     const bool live = wanted < rows;
@@ -35,18 +37,18 @@ extern "C" __global__ void HG_BOUNDS(32) sum_97947bb0(const float* HG_RESTRICT x
     }
     HG_UNROLL
     for (int j = 0; j < 2; ++j) {
-      part_a0[down][j][across] = a0[j];
+      pool.part_a0[down][j][across] = a0[j];
     }
     __syncthreads();
     HG_UNROLL
     for (int j = 0; j < 2; ++j) {
-      a0[j] = part_a0[0][j][across];
+      a0[j] = pool.part_a0[0][j][across];
     }
     #pragma unroll 2
     for (int d = 1; d < 2; ++d) {
       HG_UNROLL
       for (int j = 0; j < 2; ++j) {
-        a0[j] = hg::Sum<float>::merge(a0[j], part_a0[d][j][across]);
+        a0[j] = hg::Sum<float>::merge(a0[j], pool.part_a0[d][j][across]);
       }
     }
     HG_UNROLL
@@ -95,17 +97,17 @@ extern "C" __global__ void HG_BOUNDS(128) amax_5f748d93(const float* HG_RESTRICT
   }
 }
 
-extern "C" __global__ void HG_BOUNDS(128) sum_mul_baa873de(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0, const long long share0, const long long n_i0) {
+extern "C" __global__ void HG_BOUNDS(128) sum_mul_4f80c326(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0, const long long share0, const long long n_i0) {
   typedef int Index;
   const Index rows = (Index)n0;
-  const int lane = threadIdx.x % 32;
-  for (Index block = (Index)blockIdx.x * 4; block < rows; block += (Index)gridDim.x * 4) {
-    const Index wanted = block + (Index)threadIdx.x / 32;
+  const int lane = threadIdx.x % 8;
+  for (Index block = (Index)blockIdx.x * 16; block < rows; block += (Index)gridDim.x * 16) {
+    const Index wanted = block + (Index)threadIdx.x / 8;
     const bool live = wanted < rows;
     hg::Sum<float>::State a0 = hg::Sum<float>::start();
     #pragma unroll 4
-    for (Index step = 0; step < ((Index)n_i0 + 127) / 128; ++step) {
-      const Index i0_0 = (step * 32 + lane) * 4;
+    for (Index step = 0; step < ((Index)n_i0 + 31) / 32; ++step) {
+      const Index i0_0 = (step * 8 + lane) * 4;
       if (i0_0 >= (Index)n_i0) continue;
       const hg::span<float, 4> p0 = hg::read<4>(x0 + i0_0);
       HG_UNROLL
@@ -114,7 +116,7 @@ extern "C" __global__ void HG_BOUNDS(128) sum_mul_baa873de(const float* HG_RESTR
         a0 = hg::Sum<float>::add(a0, v0, 0);
       }
     }
-    a0 = hg::lanes_merge<hg::Sum<float>, 32>(a0);
+    a0 = hg::lanes_merge<hg::Sum<float>, 8>(a0);
     const float v1 = hg::Sum<float>::result(a0);
     const float v2 = v1 * hg::Share<float>::of(share0);
     if (live && lane == 0) {
@@ -123,13 +125,15 @@ extern "C" __global__ void HG_BOUNDS(128) sum_mul_baa873de(const float* HG_RESTR
   }
 }
 
-extern "C" __global__ void HG_BOUNDS(64) amin_134ec846(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0, const long long n_i1) {
+extern "C" __global__ void HG_BOUNDS(128) amin_d05ab712(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0, const long long n_i1) {
   typedef int Index;
   const Index rows = (Index)n0;
-  const int across = threadIdx.x % 4;
-  const int down = threadIdx.x / 4;
-  __shared__ hg::Min<float>::State part_a0[16][2][4];
-  for (Index block = (Index)blockIdx.x * 8; block < rows; block += (Index)gridDim.x * 8) {
+  const int across = threadIdx.x % 8;
+  const int down = threadIdx.x / 8;
+  __shared__ struct {
+    hg::Min<float>::State part_a0[16][2][8];
+  } pool;
+  for (Index block = (Index)blockIdx.x * 16; block < rows; block += (Index)gridDim.x * 16) {
     const Index wanted = block + across * 2;
     const bool live = wanted < rows;
     const Index i0_0 = live ? wanted : rows - 2;  // threads without rows still take part in barriers
@@ -150,18 +154,18 @@ extern "C" __global__ void HG_BOUNDS(64) amin_134ec846(const float* HG_RESTRICT 
     }
     HG_UNROLL
     for (int j = 0; j < 2; ++j) {
-      part_a0[down][j][across] = a0[j];
+      pool.part_a0[down][j][across] = a0[j];
     }
     __syncthreads();
     HG_UNROLL
     for (int j = 0; j < 2; ++j) {
-      a0[j] = part_a0[0][j][across];
+      a0[j] = pool.part_a0[0][j][across];
     }
     #pragma unroll 2
     for (int d = 1; d < 16; ++d) {
       HG_UNROLL
       for (int j = 0; j < 2; ++j) {
-        a0[j] = hg::Min<float>::merge(a0[j], part_a0[d][j][across]);
+        a0[j] = hg::Min<float>::merge(a0[j], pool.part_a0[d][j][across]);
       }
     }
     HG_UNROLL

@@ -18,13 +18,16 @@
 #include "math_cpu_basic.h"
 #include "math_cpu_log.h"
 #include "reduce.h"
-HG_KERNEL sum_mul_sub_51f33793(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
+HG_KERNEL sum_mul_log_477cc3fe(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     for (Index at = 0; at < 40; at += 40) {
       const Index count = 40;
       float r_v1[40] __attribute__((aligned(64)));
       float r_v2[40] __attribute__((aligned(64)));
       float r_v5[40] __attribute__((aligned(64)));
+      float r_v8[40] __attribute__((aligned(64)));
+      float r_v10[40] __attribute__((aligned(64)));
+      float r_v11[40] __attribute__((aligned(64)));
       hg::Lanes<hg::Sum<float>, float, 40> a0;
       a0.start(0);
       for (Index i2 = 0; i2 < 5; ++i2) {
@@ -56,7 +59,6 @@ HG_KERNEL sum_mul_sub_51f33793(const float* HG_RESTRICT x0, float* HG_RESTRICT y
         const float v3 = v0 - v2;
         const float v4 = v3 * v3;
         a1.add(j, v4, 0);
-        y0[i0 * 200 + i2 * 40 + i1] = v3;
       }
       }
       HG_SIMD
@@ -65,40 +67,38 @@ HG_KERNEL sum_mul_sub_51f33793(const float* HG_RESTRICT x0, float* HG_RESTRICT y
       }
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
-        const Index i1 = at + j;
         const float v5 = r_v5[j];
         const float v6 = v5 * 0.2f;
-        y1[i0 * 40 + i1] = v6;
+        const float v7 = v6 + 1e-05f;
+        const float v8 = hg::rsqrt(v7);
+        const float v10 = v6 + 1.0f;
+        const float v11 = hg::log(v10);
+        r_v8[j] = v8;
+        r_v10[j] = v10;
+        r_v11[j] = v11;
       }
-    }
-  }
-}
-HG_KERNEL add_rsqrt_mul_40b8246e(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  for (Index i0 = begin; i0 < end; ++i0) {
-    for (Index i1 = 0; i1 < 5; ++i1) {
+      for (Index i2 = 0; i2 < 5; ++i2) {
       HG_SIMD
-      for (Index i2 = 0; i2 < 40; ++i2) {
-        const float v0 = x0[i0 * 200 + i1 * 40 + i2];
-        const float v1 = x1[i0 * 40 + i2];
-        const float v2 = v1 + 1e-05f;
-        const float v3 = hg::rsqrt(v2);
-        const float v4 = v0 * v3;
-        y0[i0 * 200 + i1 * 40 + i2] = v4;
+      for (Index j = 0; j < count; ++j) {
+        const Index i1 = at + j;
+        const float v2 = r_v2[j];
+        const float v8 = r_v8[j];
+        const float v0 = x0[i0 * 200 + i2 * 40 + i1];
+        const float v3 = v0 - v2;
+        const float v9 = v3 * v8;
+        y0[i0 * 200 + i2 * 40 + i1] = v9;
+      }
+      }
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i1 = at + j;
+        const float v10 = r_v10[j];
+        const float v11 = r_v11[j];
+        y1[i0 * 40 + i1] = v11;
       }
     }
-  }
-}
-HG_KERNEL add_log_99a08948(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  HG_SIMD
-  for (Index i0 = begin; i0 < end; ++i0) {
-    const float v0 = x0[i0];
-    const float v1 = v0 + 1.0f;
-    const float v2 = hg::log(v1);
-    y0[i0] = v2;
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0, char* output1) {
-  sum_mul_sub_51f33793((float*)input0, (float*)(arena + e[0]), (float*)(arena + e[1]), 0, e[2]);
-  add_rsqrt_mul_40b8246e((float*)(arena + e[3]), (float*)(arena + e[4]), (float*)output0, 0, e[5]);
-  add_log_99a08948((float*)(arena + e[6]), (float*)output1, 0, e[7]);
+  sum_mul_log_477cc3fe((float*)input0, (float*)output0, (float*)output1, 0, e[0]);
 }

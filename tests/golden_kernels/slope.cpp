@@ -7,25 +7,10 @@
 //   %8 = transpose(%7) perm=(1, 0, 2, 3)  f32[8,4,3,3]
 //   %9 = mul(x2, 0.01)  f32[8,4,3,3]
 //   %10 = add(%8, %9)  f32[8,4,3,3]
+#define HG_UNITS
 #include "cpu.h"
-#include "math_cpu_basic.h"
 #include "conv_weights_cpu.h"
-HG_KERNEL max_a73053bf(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  HG_SIMD
-  for (Index i0 = begin; i0 < end; ++i0) {
-    const float v0 = x0[i0];
-    const float v1 = hg::maximum(v0, 0.0f);
-    y0[i0] = v1;
-  }
-}
-HG_KERNEL mul_d779b87b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  HG_SIMD
-  for (Index i0 = begin; i0 < end; ++i0) {
-    const float v0 = x0[i0];
-    const float v1 = v0 * 2.0f;
-    y0[i0] = v1;
-  }
-}
+#include "stream_cpu.h"
 namespace conv_mul_add_bc148180_ {
 struct S {
   static constexpr int G = 1, MC = 4, SC = 8;
@@ -54,8 +39,61 @@ HG_KERNEL conv_mul_add_bc148180(const float* HG_RESTRICT x0, const float* HG_RES
     }
   });
 }
+HG_KERNEL mul_14c43871(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  if (hg::streams((end - begin) * 8)) {
+    alignas(64) float s0[1024];
+    for (Index at = begin; at < end; at += 1024) {
+      const Index count = hg::minimum<Index>(1024, end - at);
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i0 = at + j;
+        const float v0 = x0[i0];
+        const float v1 = v0 * 2.0f;
+        s0[j] = v1;
+      }
+      hg::stream(y0 + at, s0, count);
+    }
+    return hg::streamed();
+  }
+  HG_SIMD
+  for (Index i0 = begin; i0 < end; ++i0) {
+    const float v0 = x0[i0];
+    const float v1 = v0 * 2.0f;
+    y0[i0] = v1;
+  }
+}
+
+#define HG_UNITS
+#include "cpu.h"
+#include "math_cpu_basic.h"
+#include "stream_cpu.h"
+HG_KERNEL max_67739428(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  if (hg::streams((end - begin) * 8)) {
+    alignas(64) float s0[1024];
+    for (Index at = begin; at < end; at += 1024) {
+      const Index count = hg::minimum<Index>(1024, end - at);
+      HG_SIMD
+      for (Index j = 0; j < count; ++j) {
+        const Index i0 = at + j;
+        const float v0 = x0[i0];
+        const float v1 = hg::maximum(v0, 0.0f);
+        s0[j] = v1;
+      }
+      hg::stream(y0 + at, s0, count);
+    }
+    return hg::streamed();
+  }
+  HG_SIMD
+  for (Index i0 = begin; i0 < end; ++i0) {
+    const float v0 = x0[i0];
+    const float v1 = hg::maximum(v0, 0.0f);
+    y0[i0] = v1;
+  }
+}
+HG_KERNEL conv_mul_add_bc148180(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end);
+HG_KERNEL mul_14c43871(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0) {
-  max_a73053bf((float*)input0, (float*)(arena + e[0]), 0, e[1]);
-  mul_d779b87b((float*)input1, (float*)(arena + e[2]), 0, e[3]);
+  max_67739428((float*)input0, (float*)(arena + e[0]), 0, e[1]);
+  mul_14c43871((float*)input1, (float*)(arena + e[2]), 0, e[3]);
   conv_mul_add_bc148180((float*)input2, (float*)(arena + e[4]), (float*)(arena + e[5]), (float*)output0, 0, e[6]);
 }

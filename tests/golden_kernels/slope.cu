@@ -7,34 +7,34 @@
 //   %8 = transpose(%7) perm=(1, 0, 2, 3)  f32[8,4,3,3]
 //   %9 = mul(x2, 0.01)  f32[8,4,3,3]
 //   %10 = add(%8, %9)  f32[8,4,3,3]
-namespace mul_copy_0c5d78cb_ {
+namespace mul_83c6ab81_ {
 typedef int Index;
 template <int W>
 HG_DEVICE void step(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index e) {
+  const Index i0_0 = e;
+  const hg::pack<float, W> p0 = hg::load<W>(x0 + i0_0);
   hg::pack<float, W> q0;
   HG_UNROLL
   for (int j = 0; j < W; ++j) {
-    const Index i0 = (e + j) / 147;
-    const Index i1 = (e + j) / 49 % 3;
-    const Index i2 = (e + j) % 49;
-    const float v0 = x0[i1 * 392 + i0 * 49 + i2];
+    const float v0 = p0.v[j];
     const float v1 = v0 * 2.0f;
     q0.v[j] = v1;
   }
-  hg::store(y0 + e, q0);
+  hg::store(y0 + i0_0, q0);
 }
 }  // namespace
-extern "C" __global__ void HG_BOUNDS(256) mul_copy_0c5d78cb(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(256) mul_83c6ab81(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
-  const Index n = (Index)n0 * 147;
+  const Index n = (Index)n0;
   const Index n_whole = n / 4;
-  HG_GRID(t, n_whole) mul_copy_0c5d78cb_::step<4>(x0, y0, t * 4);
-  HG_GRID(t, n - n_whole * 4) mul_copy_0c5d78cb_::step<1>(x0, y0, n_whole * 4 + t);
+  HG_GRID(t, n_whole) mul_83c6ab81_::step<4>(x0, y0, t * 4);
+  HG_GRID(t, n - n_whole * 4) mul_83c6ab81_::step<1>(x0, y0, n_whole * 4 + t);
 }
 
-namespace max_copy_add_6479b180_ {
+namespace max_conv_add_a57d0521_ {
 struct S {
-  static constexpr int CG = 3, OG = 8;
+  static constexpr int OG = 8;
+  static constexpr long long XC = 324, WO = 49, WC = 392;
   static constexpr int D = 1, H = 9, W = 9;
   static constexpr int KD = 1, KH = 7, KW = 7;
   static constexpr int SD = 1, SH = 1, SW = 1;
@@ -43,7 +43,7 @@ struct S {
   static constexpr int LD = 0, LH = 0, LW = 0;
 };
 }  // namespace
-extern "C" __global__ void HG_BOUNDS(128) max_copy_add_6479b180(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(128) max_conv_add_a57d0521(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const long long n0) {
   typedef long long Index;
   const Index e = (Index)blockIdx.x * 128 + threadIdx.x;
   if (e >= (Index)n0 * 72) return;
@@ -57,7 +57,7 @@ extern "C" __global__ void HG_BOUNDS(128) max_copy_add_6479b180(const float* HG_
     const float v1 = hg::maximum(v0, 0.0f);
     return float(v1);
   };
-  const float v0 = hg::conv_element<max_copy_add_6479b180_::S, float>(image, x2, (int)i1, 0, (int)i2, (int)i3);
+  const float v0 = hg::conv_element<max_conv_add_a57d0521_::S, float>(image, x2, 3, (int)i1, 0, (int)i2, (int)i3);
   const float v1 = x0[i1 * 36 + i0 * 9 + i2 * 3 + i3];
   const float v2 = v1 * 0.01f;
   const float v3 = v0 + v2;

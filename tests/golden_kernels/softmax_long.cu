@@ -8,10 +8,12 @@
 //   %7 = reshape(%6) shape=(3, 1)  f32[3,1]
 //   %8 = broadcast(%7) shape=(3, 2000)  f32[3,2000]
 //   %9 = div(%5, %8)  f32[3,2000]
-extern "C" __global__ void HG_BOUNDS(128) amax_sub_div_9c33755d(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(128) amax_sub_div_4daf4446(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
-  __shared__ hg::Max<float>::State part_a0[4];
-  __shared__ hg::Sum<float>::State part_a1[4];
+  __shared__ struct {
+    hg::Max<float>::State part_a0[4];
+    hg::Sum<float>::State part_a1[4];
+  } pool;
   const Index rows = (Index)n0;
   const int lane = threadIdx.x;
   for (Index i0 = blockIdx.x; i0 < rows; i0 += gridDim.x) {
@@ -32,10 +34,10 @@ extern "C" __global__ void HG_BOUNDS(128) amax_sub_div_9c33755d(const float* HG_
     }
     a0 = hg::lanes_merge<hg::Max<float>, 32>(a0);
     if (threadIdx.x % 32 == 0) {
-      part_a0[threadIdx.x / 32] = a0;
+      pool.part_a0[threadIdx.x / 32] = a0;
     }
     __syncthreads();
-    a0 = hg::warps_merge<hg::Max<float>, 4>(part_a0);
+    a0 = hg::warps_merge<hg::Max<float>, 4, 1>(pool.part_a0);
     const float v1 = hg::Max<float>::result(a0);
     hg::Sum<float>::State a1 = hg::Sum<float>::start();
     HG_UNROLL
@@ -53,10 +55,10 @@ extern "C" __global__ void HG_BOUNDS(128) amax_sub_div_9c33755d(const float* HG_
     }
     a1 = hg::lanes_merge<hg::Sum<float>, 32>(a1);
     if (threadIdx.x % 32 == 0) {
-      part_a1[threadIdx.x / 32] = a1;
+      pool.part_a1[threadIdx.x / 32] = a1;
     }
     __syncthreads();
-    a1 = hg::warps_merge<hg::Sum<float>, 4>(part_a1);
+    a1 = hg::warps_merge<hg::Sum<float>, 4, 1>(pool.part_a1);
     const float v4 = hg::Sum<float>::result(a1);
     HG_UNROLL
     for (Index step = 0; step < 4; ++step) {

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import re
 import subprocess
 import sys
@@ -197,6 +198,51 @@ def test_views_share_memory():
     assert x[0, 1].asscalar() == 8, "a column is a copy"
 
 
+@pytest.mark.parametrize(
+    ("shape", "views", "copies"),
+    [
+        ((2, 3, 4), "0|0,1|0,1,2|0:1,1:3|0,1:3|0,0,1:3|1,...|...|...,0:4|:,:,:|1:|None|:,None|0,None,1|-1,-2:|0:2:2|1:0:-1|()",
+         ":,0|0,:,0|...,0|:,1:|0,1:,0:2|0:1,0:1,0:4:2|::-1|[1]|[0],0"),
+        ((5,), "0|1:3|...|None,1|::1|0:1:3", "::2|::-1|[0, 1]"),
+        ((3, 1, 2), "0|:,0|:,0,:|1:,0|:,0:1|1,0|1,0,0:1", "::-1,0|:,:,0"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_parts_in_one_piece_of_memory_are_views(shape, views, copies):
+    """The parts that MXNet 1.9.1 gives as views are views here, and no others."""
+    for keys, view in ((views, True), (copies, False)):
+        for key in keys.split("|"):
+            x = nd.array(numbered(shape))
+            part = eval(f"x[{key}]")
+            part[:] = -1
+            assert (x.asnumpy() == -1).sum() == (part.size if view else 0), key
+
+
+def test_writing_through_several_views():
+    x = nd.array(numbered((4, 6)))
+    x[0, 1:5][1:3] = 50
+    x[1, 2:4].reshape((2, 1))[0] = 51
+    x[1:3, :][1] += 100
+    x.reshape((6, 4))[5, 3] = 52
+    want = numbered((4, 6))
+    want[0, 2:4], want[1, 2], want[3, 5] = 50, 51, 52
+    want[2] += 100
+    np.testing.assert_array_equal(x.asnumpy(), want)
+
+
+def test_a_view_under_record_has_the_gradient_of_its_elements():
+    x = nd.array(numbered((4, 6)))
+    x.attach_grad()
+    with mx.autograd.record():
+        loss = (x[1:3, :] ** 2).sum() + x[0, 1] * 3 + x[..., 0].sum()
+    loss.backward()
+    want = np.zeros((4, 6))
+    want[1:3] = 2 * numbered((4, 6))[1:3]
+    want[0, 1] += 3
+    want[:, 0] += 1
+    np.testing.assert_array_equal(x.grad.asnumpy(), want)
+
+
 INDEX_ERRORS = [
     (lambda x: x[2], IndexError, "index 2 is out of bounds for axis 0 with size 2"),
     (lambda x: x[-3], IndexError, "index -3 is out of bounds for axis 0 with size 2"),
@@ -345,7 +391,22 @@ CALLS = [
     (lambda x: bool(x), ValueError, "The truth value of an NDArray with multiple elements is ambiguous."),
     (lambda x: x.copyto(5), TypeError, "copyto does not support type <class 'int'>"),
     (lambda x: x.copyto(nd.ones(3)), mx.MXNetError, "expected [2,3], got [3]"),
-    (lambda x: x.item(), AttributeError, "'NDArray' object has no attribute 'item'"),
+    (lambda x: x.item(), AttributeError, "'NDArray' object has no attribute 'item'\nWrite x.asscalar(). (test_ndarray.py:"),
+    (lambda x: x.nope, AttributeError, "'NDArray' object has no attribute 'nope'"),
+    (lambda x: x // 2, TypeError, "unsupported operand type(s) for //: 'NDArray' and 'int'\nWrite nd.floor(x / 2). (test_ndarray.py:"),
+    (lambda x: 2 // x, TypeError, "unsupported operand type(s) for //: 'int' and 'NDArray'\nWrite nd.floor(2 / x)."),
+    (lambda x: np.float32(2) // x, TypeError, "unsupported operand type(s) for //: 'float32' and 'NDArray'\nWrite nd.floor(x / y)."),
+    (lambda x: divmod(x, 2), TypeError, "unsupported operand type(s) for divmod(): 'NDArray' and 'int'\nWrite nd.floor(x / 2) and x % 2."),
+    (lambda x: x @ x.T, TypeError, "unsupported operand type(s) for @: 'NDArray' and 'NDArray'\nWrite nd.dot(x, y), for stacks of matrices nd.batch_dot(x, y)"),
+    (lambda x: (x > 0) & (x < 1), TypeError, "unsupported operand type(s) for &: 'NDArray' and 'NDArray'\nWrite x * y for what comparisons give"),
+    (lambda x: ~x, TypeError, "bad operand type for unary ~: 'NDArray'\nWrite nd.logical_not(x)."),
+    (lambda x: round(x), TypeError, "type NDArray doesn't define __round__ method\nWrite nd.round(x)."),
+    (lambda x: math.ceil(x), TypeError, "must be real number, not NDArray\nWrite nd.ceil(x)."),
+    (lambda x: float(x), TypeError, "float() argument must be a string or a real number, not 'NDArray'\nx.asscalar() is the number"),
+    (lambda x: int(x), TypeError, "int() argument must be a string, a bytes-like object or a real number, not 'NDArray'\nx.asscalar()"),
+    (lambda x: range(x), TypeError, "'NDArray' object cannot be interpreted as an integer\nx.asscalar()"),
+    (lambda x: f"{x:.3f}", TypeError, "unsupported format string passed to NDArray.__format__\nx.asscalar()"),
+    (lambda x: np.mean(x, axis=1), MXNetError, "NumPy calls x.mean with arguments of its own: write x.mean or nd.mean, or give NumPy x.asnumpy(). (test_ndarray.py:"),
     (lambda x: x.attach_grad("foo"), KeyError, "foo"),
     (lambda x: nd.ones(()), MXNetError, "Operator _ones inferring shapes failed."),
     (lambda x: nd.zeros((0, 3)), MXNetError, "Operator _zeros inferring shapes failed."),

@@ -10,7 +10,9 @@ import pytest
 from hybridgpu import nd
 from hybridgpu.explain import Explanation, _folded
 from hybridgpu.gluon import nn, rnn
+from hybridgpu.runtime import program
 from hybridgpu.runtime.reports import CompileEvent, CompileReport
+from hybridgpu.store import reset_default_store
 
 
 @pytest.mark.parametrize(
@@ -55,19 +57,48 @@ def test_layers_that_share_a_kernel_have_their_own_names(compiler):
     assert len({k.name for k in report.kernels}) == 1, "the test needs kernels that are alike"
     assert [k.operators for k in report.kernels] == [(f"layer{k}_fwd", f"layer{k}_tanh_fwd") for k in range(3)]
     assert all(f"layer{k}_fwd" in report.kernels[k].source for k in range(3))
-    program = report.program
-    again = type(program).from_json(json.loads(json.dumps(program.to_json())))
-    assert [s.operators for s in again.steps] == [s.operators for s in program.steps]
+    plan = report.program
+    again = type(plan).from_json(json.loads(json.dumps(plan.to_json())))
+    assert [s.operators for s in again.steps] == [s.operators for s in plan.steps]
 
 
-def test_where_a_program_came_from(compiler):
-    net = rnn.RNN(2, input_size=2)
+def test_parts_of_one_operator_are_told_apart(compiler):
+    net = nn.LayerNorm(axis=1, in_channels=8000, prefix="norm_")
     net.initialize()
     net.hybridize()
-    report = net.explain(nd.ones((1, 1, 2)))
-    for hit, words in ((False, "compiled in "), (True, "found in the cache and loaded in ")):
-        report.cache_hit = hit
-        assert words in str(report).splitlines()[0]
+    report = net.explain(nd.ones((4, 8000, 300)))
+    shown = {(c.producer, c.consumer) for c in report.cuts}
+    assert shown and all(a != b for a, b in shown)
+    assert any(name.endswith(" of norm_layernorm0") for pair in shown for name in pair)
+
+
+@pytest.fixture
+def own_cache(monkeypatch, tmp_path):
+    """An empty cache on disk; gives what makes the process forget its programs."""
+    monkeypatch.setenv("HYBRIDGPU_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("HYBRIDGPU_CACHE", "1")
+    reset_default_store()
+
+    def forget():
+        monkeypatch.setattr(program, "_memory", {})
+
+    forget()
+    yield forget
+    monkeypatch.undo()
+    reset_default_store()
+
+
+def test_where_a_program_came_from(compiler, own_cache):
+    def first_line(batch):
+        net = nn.Dense(7, in_units=5, prefix="where_")
+        net.initialize()
+        net.hybridize()
+        return str(net.explain(nd.ones((batch, 5)))).splitlines()[0]
+
+    assert "compiled in " in first_line(12)
+    assert "planned with known kernels in " in first_line(13)
+    own_cache()
+    assert "found in the cache and loaded in " in first_line(12)
 
 
 def test_without_a_compiler():

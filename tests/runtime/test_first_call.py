@@ -16,6 +16,7 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import nd, resources
+from hybridgpu.backends import library
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.codegen import mathematics
 from hybridgpu.compiler.copies import copying_program
@@ -108,6 +109,26 @@ def test_files_that_lie_still_are_read_once(files, monkeypatch):
     assert len(notes) == 1 and first == hashed(files, None)
     monkeypatch.setattr("pathlib.Path.read_bytes", lambda path: pytest.fail(f"{path} was read again"))
     assert hashed(files, notes) == first
+
+
+@pytest.mark.parametrize("able", [True, False], ids=["by handle", "by path"])
+def test_all_files_are_found_where_folders_cannot_be_opened_too(files, able, monkeypatch):
+    if not able:
+        monkeypatch.setattr(os, "supports_fd", os.supports_fd - {os.scandir})
+    (files / "inner" / "deeper").mkdir()
+    (files / "inner" / "deeper" / "link.h").symlink_to(files / "a.h")
+    (files / "other.txt").write_text("")
+    found: list = []
+    resources._find(files, ".h", found)
+    root = files.name
+    inside = sorted((name, Path(folder)) for name, *_, folder in found)
+    assert inside == [
+        (f"{root}/a.h", files),
+        (f"{root}/inner/b.h", files / "inner"),
+        (f"{root}/inner/deeper/link.h", files / "inner" / "deeper"),
+    ]
+    numbers = {name.rpartition("/")[2]: number for name, *_, number, _ in found}
+    assert numbers["link.h"] == numbers["a.h"] == (files / "a.h").stat().st_ino
 
 
 def test_files_that_have_just_changed_are_read_again(files):
@@ -224,6 +245,36 @@ def test_copies_through_views(name, compiler):
     loaded([x], results)
     for y, w in zip(results, want, strict=True):
         np.testing.assert_array_equal(y, w)
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "dtype", "in_strips"),
+    [
+        ((2, 128, 512), (0, 2, 1), "f4", True),
+        ((70, 512), (1, 0), "f4", True),  # the last strip is short
+        ((33, 512), (1, 0), "f8", True),
+        ((64, 1024), (1, 0), "f2", True),
+        ((4, 128, 256), (2, 0, 1), "f4", True),
+        ((70, 500), (1, 0), "f4", False),  # lines spread over the cache
+        ((40, 256), (1, 0), "f4", False),  # small
+        ((1024, 16), (1, 0), "f8", False),  # more calls than it is worth
+        ((128, 512), (0, 1), "f4", False),  # as it lies
+    ],
+)
+def test_copies_in_strips(shape, order, dtype, in_strips):
+    """Weights in another order, which first calls wait for: the same elements, wherever strips begin and end."""
+    x = (np.arange(np.prod(shape)) % 2039).reshape(shape).astype(dtype)
+    for seen in (x.transpose(order), x[::-1].transpose(order)):
+        assert library._crowded(seen) is in_strips
+        out = np.zeros(seen.shape, dtype)
+        library._copy(np, out, seen)
+        np.testing.assert_array_equal(out, seen)
+
+
+def test_what_is_repeated_is_copied_at_once():
+    x = np.arange(512, dtype="f")
+    seen = np.broadcast_to(x[:, None], (512, 4096))
+    assert not library._crowded(seen) and not library._crowded(np.float32(1))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import END_OF_UNIT
 from hybridgpu.compiler.target import CPU
-from hybridgpu.dtypes import f32
+from hybridgpu.dtypes import f16, f32
 from hybridgpu.store import Store
 
 PLAIN = 'extern "C" int {name}() {{ return {value}; }}\n'
@@ -38,6 +38,7 @@ def made(tmp_path, monkeypatch):
         pytest.skip("no C++ compiler")
     runs, run = [], module._run
     monkeypatch.setattr(module, "_run", lambda command, text: runs.append(text) or run(command, text))
+    monkeypatch.setattr(module, "cpu_count", lambda: 2)
 
     def call(text, numeric="strict"):
         before = len(runs)
@@ -93,3 +94,86 @@ def test_a_kernel_is_in_the_same_unit_whatever_the_order():
     assert len(one) > 2 and one == other
     fewer = codegen._dealt(kernels[1:])
     assert sum(unit in fewer for unit in codegen._dealt(kernels)) == len(one) - 1
+
+
+# -- few kernels
+
+
+def layers(count, width=128):
+    """Products one after the other, each with a function of its own."""
+    b = builder()
+    x = b.input(tensor_type((1, width), f32), "x")
+    for k in range(count):
+        w = b.input(tensor_type((width, width + k), f32), f"w{k}")
+        v = b.input(tensor_type((width + k, width), f32), f"v{k}")
+        x = b.tanh(b.dot(b.exp(b.dot(x, w)), v))
+    return b.finish([x], "layers")
+
+
+def units_of(graph):
+    program = compile_graph(graph, CPU)
+    return program, program.source.split(END_OF_UNIT)
+
+
+def test_few_kernels_are_two_units_of_about_as_many():
+    program, units = units_of(layers(2))
+    names = [k.name for k in program.kernels]
+    assert len(names) == 4 and len(units) == 2
+    bodies = [[k.name for k in program.kernels if k.text in u] for u in units]
+    assert sorted(bodies[0] + bodies[1]) == sorted(names) and {len(found) for found in bodies} == {2}
+    assert all(f"HG_KERNEL {n}(" in units[1] for n in names), "the unit with the entry declares the other's kernels"
+    assert "run0" not in units[0] and "run0" in units[1]
+
+
+def test_a_kernel_alone_and_light_ones_are_one_unit():
+    for graph in (maxima([1]), light(3)):
+        assert len(units_of(graph)[1]) == 1
+    assert len(units_of(light(4))[1]) == 2
+
+
+def light(count):
+    """Maps of shapes that do not go together."""
+    b = builder()
+    inputs = [b.input(tensor_type((1000 + 7 * n,), f32)) for n in range(count)]
+    return b.finish([multiplied(x, n + 1) for n, x in enumerate(inputs)], "light")
+
+
+TWO = [
+    'extern "C" int f2() { return 2; }\n',
+    'extern "C" int f2(); extern "C" __attribute__((visibility("default"))) int run0() { return f2() + 1; }\n',
+]
+
+
+@pytest.mark.parametrize(("processors", "runs"), [(2, 3), (1, 2)])
+def test_two_units_are_for_two_processors(made, monkeypatch, processors, runs):
+    """One compiles both at once: the compiler starts once, and reads the headers once."""
+    call, store = made
+    monkeypatch.setattr(module, "cpu_count", lambda: processors)
+    assert call(END_OF_UNIT.join(TWO)) == (3, runs)  # the link is one
+    assert not list(store.folder.glob("*/*.o")), "nothing that another program could use"
+
+
+@pytest.mark.parametrize("numeric", ["strict", "fast"])
+def test_units_with_different_headers_are_one_unit_as_well(made, tmp_path, monkeypatch, numeric):
+    """The first knows float alone, and parts of the mathematics; the second brings what the others need."""
+    _, store = made
+    b = builder()
+    inputs = [b.input(tensor_type((3, 100 + n), dtype)) for n, dtype in enumerate((f32, f16, f32, f16))]
+    results = [b.reduce("sum", b.exp(x) if x.dtype is f32 else multiplied(x, 2), (1,)) for x in inputs]
+    program = compile_graph(b.finish(results, "mixed"), CPU.with_numeric(numeric))
+    one, other = program.source.split(END_OF_UNIT)
+    assert ("half.h" in one) is not ("half.h" in other)
+    monkeypatch.setattr(module, "cpu_count", lambda: 1)
+    file = tmp_path / "whole.so"
+    file.write_bytes(find_toolchain(store).compile(program.source, numeric, store))
+    assert ctypes.CDLL(str(file)).run0
+
+
+def test_libraries_are_looked_into_where_something_of_them_is_called(made):
+    call, _ = made
+    text = """extern "C" double cbrt(double);
+extern "C" __attribute__((visibility("default"))) int run0() { volatile double x = 27; return (int)(cbrt(x) + 0.5); }
+"""
+    runs = 3 if "-nostdlib" in find_toolchain(made[1]).flags else 2
+    assert call(text) == (3, runs)
+    assert call(TWO[0].replace("f2", "run0").replace("int", '__attribute__((visibility("default"))) int')) == (2, 2)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs on the host: one foreign call a segment.
 
-``address_call`` of a loaded program is the fast way in: it takes addresses as integers, in the
-order of the program's inputs and outputs. The arena of a call comes from a free list, so threads may
-call at once.
+:meth:`CpuProgram.bind` is the fast way in: it takes addresses as integers, in the order of the program's inputs and
+outputs. The arena of a call comes from a free list, so threads may call at once.
 """
 
 from __future__ import annotations
@@ -29,7 +28,8 @@ from ...resources import kernels_hash
 from ...store import Store, default_store
 from ..base import BuildInfo, Mode, NoPlaceError
 from ..library import run_host_step
-from ..memory import aligned_bytes, lodger
+from ..memory import lasting, lodger
+from .bound import Bound
 from .loop import run_by_address
 from .toolchain import Toolchain, find_toolchain
 
@@ -53,6 +53,7 @@ class CpuProgram:
             address, ``table``, the address of an array with the fixed inputs' addresses, and the
             addresses of the other inputs and of the outputs.
         table: address of the numbers (extents, offsets).
+        free: arenas that wait for a call.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class CpuProgram:
         self._numbers = (ctypes.c_longlong * max(1, len(program.table)))(*(v for _, v in program.table))
         self.table = ctypes.addressof(self._numbers)
         self._library = library
-        self._free: list[tuple[Any, int]] = []
+        self.free: list[tuple[Any, int]] = []
         fixed = set(program.fixed)
         self._passed = [k for k in range(len(program.inputs)) if k not in fixed]
         count = 4 if program.packed else 3 + len(self._passed) + len(program.outputs)
@@ -83,12 +84,12 @@ class CpuProgram:
     def arena(self) -> tuple[Any, int]:
         """(owner, address) of memory for one call; give it back with :meth:`release`."""
         try:
-            return self._free.pop()
+            return self.free.pop()
         except IndexError:
             if not self.program.arena_bytes:
                 return (None, 0)
             _make_room(self)
-            memory = aligned_bytes(self.program.arena_bytes)
+            memory = lasting(np, (self.program.arena_bytes,), np.uint8)
             return memory, address_of(memory)
 
     def describe(self, step: HostStep) -> str:
@@ -102,7 +103,11 @@ class CpuProgram:
         return self  # arenas are kept and calls are one function in every mode
 
     def release(self, arena: tuple[Any, int]) -> None:
-        self._free.append(arena)
+        self.free.append(arena)
+
+    def bind(self, addresses: Sequence[int]) -> Bound:
+        """The program with these addresses of its fixed inputs, for calls that repeat."""
+        return Bound(self, addresses)
 
     def pointers(self, addresses: Sequence[int]) -> Any:
         """The array of fixed inputs' addresses; keep it alive during the call."""
@@ -120,20 +125,12 @@ class CpuProgram:
 
     def repeat(self, step: HostStep, array: Callable[[int, tuple[int, ...]], Any], program: Program) -> None:
         """Run this program as the body of a loop, a step of ``program``."""
-        entry, table = self.single, self.table
-        assert entry is not None
         operands = [array(k, shape) for k, shape in zip(step.inputs, step.input_shapes, strict=True)]
         packed = array(step.output, program.buffers[step.output].shape)
         outputs = [tensor_type(shape, from_short(short)) for shape, short in self.program.outputs]
-        nothing = self.pointers([])
-        arena = self.arena()
-        start, fixed = arena[1], ctypes.addressof(nothing)
-        try:
-            run_by_address(
-                operands, step.params, outputs, packed, address_of, lambda *at: entry(start, table, fixed, *at)
-            )
-        finally:
-            self.release(arena)
+        bound = self.bind([])
+        with bound.held() as call:
+            run_by_address(operands, step.params, outputs, packed, address_of, call)
 
     def _run_steps(self, arena: tuple[Any, int], rest: list[int], inputs: list[Any], outputs: list[Any]) -> None:
         owner, base = arena
@@ -191,7 +188,7 @@ def _make_room(program: CpuProgram) -> None:
             if excess <= 0 or other is program:
                 break
             excess -= _held.pop(other)
-            other._free.clear()
+            other.free.clear()
 
 
 class _Beside:

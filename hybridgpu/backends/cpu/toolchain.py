@@ -9,12 +9,14 @@ import os
 import platform
 import shutil
 import tempfile
-from dataclasses import dataclass
+import threading
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...compiler.program import END_OF_UNIT
+from ...dataclass import dataclass
 from ...resources import kernels_folder, kernels_hash
 from ...store import Store
 from ..base import NoPlaceError
@@ -104,33 +106,32 @@ class Toolchain:
     def compile(self, source: str, numeric: str, store: Store) -> bytes:
         """The shared library of ``source``, whose units are compiled side by side.
 
-        Where there are several, ``store`` keeps the machine code of all but the last, which has a program's entries:
-        another order of the same kernels, or some other kernels among them, do not compile all again.
+        Where there are many, ``store`` keeps the machine code of all but the last, which has a program's entries:
+        another order of the same kernels, or some other kernels among them, do not compile all again. Two units are
+        there for the sake of two processors alone: with one, both are compiled as the one unit that they are, too.
 
         Raises:
             CompileError: with the text and the compiler's message.
             NoPlaceError: there is no room for temporary files.
         """
         units = source.split(END_OF_UNIT)
+        if len(units) == 2 and cpu_count() == 1:
+            units = [source]
         try:
             with tempfile.TemporaryDirectory(prefix="hybridgpu-") as folder:
                 out = Path(folder, "unit.so")
                 start = [*self.command, *self.mode_flags(numeric), f"-I{kernels_folder()}"]
-                if len(units) == 1:
-                    runs = [_run([*start, "-x", "c++", "-", "-o", str(out), *self._libraries], source)]
-                else:
-                    from concurrent.futures import ThreadPoolExecutor
-
-                    objects = [Path(folder, f"{k}.o") for k in range(len(units))]
-                    keys = [_hash(self.key, numeric, unit) for unit in units[:-1]]
-                    missing = [k for k, o in enumerate(objects) if k == len(keys) or not _fetched(store, keys[k], o)]
-                    with ThreadPoolExecutor(cpu_count()) as pool:
-                        commands = ([*start, "-x", "c++", "-c", "-", "-o", str(objects[k])] for k in missing)
-                        runs = list(pool.map(_run, commands, [units[k] for k in missing]))
-                    if not any(run.returncode for run in runs):
-                        for k in missing[:-1]:
+                objects = [Path(folder, f"{k}.o") for k in range(len(units))]
+                keys = [_hash(self.key, numeric, unit) for unit in units[:-1]] if len(units) > 2 else []
+                missing = [k for k, o in enumerate(objects) if k >= len(keys) or not _fetched(store, keys[k], o)]
+                runs = _side_by_side(
+                    [([*start, "-x", "c++", "-c", "-", "-o", str(objects[k])], units[k]) for k in missing]
+                )
+                if not any(run.returncode for run in runs):
+                    for k in missing:
+                        if k < len(keys):
                             store.put("o", keys[k], objects[k].read_bytes())
-                        runs = [_run([*start, *map(str, objects), "-o", str(out), *self._libraries], "")]
+                    runs = [self._link([*start, *map(str, objects), "-o", str(out)])]
                 failed = next((run for run in runs if run.returncode), None)
                 if failed is None:
                     return out.read_bytes()
@@ -139,6 +140,15 @@ class Toolchain:
         if os.strerror(errno.ENOSPC) in failed.stderr:
             raise NoPlaceError(f"the C++ compiler has no place to work in: {os.strerror(errno.ENOSPC)}")
         raise CompileError(" ".join(self.command), source, failed.stderr)
+
+    def _link(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        """Link first without the libraries, which most kernels do not call: looking into them takes longer than all
+        the rest of linking."""
+        if self._libraries:
+            run = _run([*command, "-Wl,-z,defs"], "")
+            if run.returncode == 0:
+                return run
+        return _run([*command, *self._libraries], "")
 
 
 def _hash(*parts: str) -> str:
@@ -158,6 +168,30 @@ def cpu_count() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _side_by_side(jobs: Sequence[tuple[list[str], str]]) -> list[subprocess.CompletedProcess[str]]:
+    """What compilers say to (command, text), as many at a time as there are processors."""
+    results: list[Any] = [None] * len(jobs)
+    todo = iter(enumerate(jobs))
+    failures: list[OSError] = []
+
+    def work() -> None:
+        try:
+            for k, (command, text) in todo:
+                results[k] = _run(command, text)
+        except OSError as e:
+            failures.append(e)
+
+    threads = [threading.Thread(target=work) for _ in range(min(cpu_count(), len(jobs)) - 1)]
+    for thread in threads:
+        thread.start()
+    work()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return results
 
 
 def _run(command: list[str], source: str) -> subprocess.CompletedProcess[str]:

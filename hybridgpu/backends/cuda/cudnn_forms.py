@@ -15,11 +15,11 @@ and kernel change places. Everything here is about shapes and views; it needs ne
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from ...compiler.primitives.conv import padded
+from ...dataclass import dataclass
 
 __all__ = ["Form", "form_of"]
 

@@ -9,7 +9,17 @@ from typing import Any
 
 from ...resources import kernels_folder
 
-__all__ = ["NUMERIC", "OPTIONS", "NvrtcError", "architecture", "compile_cubin", "compiler_version"]
+__all__ = [
+    "NUMERIC",
+    "OPTIONS",
+    "REPORT",
+    "NvrtcError",
+    "architecture",
+    "compile_cubin",
+    "compiler_version",
+    "in_registers",
+    "without_report",
+]
 
 OPTIONS = ("--std=c++17", "-default-device")
 #: what a numeric mode adds; subnormals count in both
@@ -17,6 +27,12 @@ NUMERIC = {
     "strict": ("--fmad=false",),
     "fast": ("--fmad=true", "--prec-div=false", "--prec-sqrt=false", "-DHG_FAST_MATH"),
 }
+
+REPORT = "--ptxas-options=-v"  #: lets the log say what each kernel needs
+_REGISTERS = 65536  #: of a multiprocessor
+_UNIT = 8  #: registers are given to threads in such units
+_KERNEL = re.compile(r"Compiling entry function '(\w+)'(.*?)Used (\d+) registers", re.S)
+_LINE = re.compile(r"(ptxas +(info +:|\. +).*|ptxas info|    \d+ bytes stack frame.*)\n?")
 
 
 class NvrtcError(RuntimeError):
@@ -69,15 +85,50 @@ def architecture(capability: int) -> tuple[str, bool]:
     return f"compute_{older[-1]}", False
 
 
+def in_registers(source: str, log: str) -> str:
+    """``source`` where kernels that ``log`` gives a stack ask for a block less of each multiprocessor.
+
+    Where blocks are not asked for, the assembler parks values in memory to a register more that costs a block. Most
+    kernels do not come to that, and would take many more registers if they all asked for few blocks. Asking for one
+    is the last step: then registers hold whatever there is room for.
+    """
+    for name, needs, registers in _KERNEL.findall(log):
+        if not int(re.search(r"(\d+) bytes stack frame", needs + " 0 bytes stack frame")[1]):  # type: ignore[index]
+            continue
+        entry = re.search(rf"HG_BOUNDS(?:_FOR)?\((\d+)(?:, (\d+))?\)((?: \w+\([^()]*\))? {name}\()", source)
+        if entry is None:
+            continue
+        threads = int(entry[1])
+        held = int(entry[2] or _REGISTERS // (threads * -(-int(registers) // _UNIT) * _UNIT))
+        text = f"HG_BOUNDS_FOR({threads}, {max(1, held - 1)}){entry[3]}"
+        source = source[: entry.start()] + text + source[entry.end() :]
+    return source
+
+
+def without_report(log: str) -> str:
+    """What NVRTC says besides what kernels need."""
+    return _LINE.sub("", log).strip()
+
+
 def compile_cubin(source: str, arch: str, numeric: str = "strict") -> tuple[bytes, str]:
     """(machine code or PTX, log) of a translation unit.
 
     Raises:
         NvrtcError: with the text and the log.
     """
+    while True:
+        code, log = _compile(source, arch, numeric)
+        again = in_registers(source, log)
+        if again == source:
+            return code, without_report(log)
+        source = again
+
+
+def _compile(source: str, arch: str, numeric: str) -> tuple[bytes, str]:
     nvrtc = _nvrtc()
     program = nvrtc.createProgram(source, "hybridgpu.cu", [], [])
     flags = [f"--gpu-architecture={arch}", f"-I{kernels_folder()}", *OPTIONS, *NUMERIC[numeric]]
+    flags += [REPORT] if arch.startswith("sm_") else []
     try:
         try:
             nvrtc.compileProgram(program, flags)

@@ -10,7 +10,6 @@ line: ``{"steps": n}``, then ``{"done": label}`` after every step, then ``{"resu
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import sys
 from collections.abc import Callable
@@ -170,19 +169,18 @@ def bare_loop(block: HybridBlock, x: nd.NDArray, ctx: Context) -> tuple[Loop | N
     kept = op.kept_for(made, inputs, ctx)
     assert kept is not None  # nobody else has the parameters' memory
     arrays = [*(a._data for a in inputs), *kept]
-    entry = getattr(made.loaded, "single", None)
-    if entry is None:
+    if made.program.target == "cuda" or made.loaded.single is None:
         return loop(made.loaded, arrays, outputs), "loaded program"
-    program, loaded = made.program, made.loaded
-    fixed = loaded.pointers([address(arrays[k]) for k in program.fixed])
+    program = made.program
+    bound = made.loaded.bind([address(arrays[k]) for k in program.fixed])
     moving = [address(a) for k, a in enumerate(arrays) if k not in program.fixed]
-    owner, arena = loaded.arena()
-    run = loop(entry, arena, loaded.table, ctypes.addressof(fixed), *moving, *map(address, outputs))
+    addresses = [*moving, *map(address, outputs)]
 
-    def keeping(calls: int, keep: Any = (owner, fixed, arrays, outputs)) -> None:
-        run(calls)
+    def run(calls: int, _alive: Any = (arrays, outputs)) -> None:
+        with bound.held() as call:
+            loop(call, *addresses)(calls)
 
-    return keeping, "foreign call"
+    return run, "foreign call"
 
 
 def copy_loop(xp: Any, nbytes: int, ctx: Context) -> Loop:

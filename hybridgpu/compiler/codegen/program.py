@@ -6,9 +6,10 @@ of numbers (extents and arena offsets, so that the text does not depend on the b
 addresses of the inputs that never move, and one pointer for every other argument and result (where
 these are hundreds, the address of an array of pointers).
 
-Few kernels make one unit with their entries. Many are dealt out to several units, which a compiler
-can be given at the same time; then the entries are the last unit. A kernel's unit follows from its
-name, so that another program of mostly the same kernels has mostly the same units, which are kept.
+Compilers can be given several units at the same time. Few kernels make one unit with their entries, or two where
+that saves more than reading the headers twice takes. Many are dealt out to several units, and the entries are the last
+one. There a kernel's unit follows from its name, so that another program of mostly the same kernels has mostly the same
+units, which are kept.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ __all__ = ["cpu_source"]
 
 _TOGETHER = 12  #: kernels of a unit: parsing the headers again costs as much as compiling one
 _TYPES = ("half.h",)  #: headers of element types, which declarations spell
+_LIGHT = "map"  #: the kind of kernels that a compiler is done with in half the time of others
+_WORTH_TWO = 4  #: four of these, or two others
 
 
 def cpu_source(program: Program) -> None:
@@ -50,13 +53,13 @@ def cpu_source(program: Program) -> None:
     def unit(
         kernels: Sequence[KernelInfo], declarations: Sequence[str], entries: Sequence[object], shared: bool
     ) -> str:
-        needed = includes(k.headers for k in program.kernels)
         texts = [k.text for k in kernels]
+        needed = {h for k in kernels for h in k.headers}
+        if declarations:
+            needed |= {h for k in program.kernels for h in k.headers if h in _TYPES}
         return render(
             "cpu/program.j2",
-            headers=narrowed(includes(k.headers for k in kernels), texts, program.numeric)
-            if kernels
-            else [h for h in needed if h in _TYPES],
+            headers=narrowed(includes([list(needed)]), texts, program.numeric),
             kernels=texts,
             declarations=declarations,
             parameters=parameters,
@@ -65,11 +68,28 @@ def cpu_source(program: Program) -> None:
         )
 
     if len(program.kernels) <= _TOGETHER:
-        program.source = unit(program.kernels, (), entries, False)
+        first, second = _halves(program.kernels)
+        if not first:
+            program.source = unit(second, (), entries, False)
+            return
+        last = unit(second, [_declaration(k) for k in first], entries, True)
+        program.source = END_OF_UNIT.join([unit(first, (), (), True), last])
         return
     units = [unit(kernels, (), (), True) for kernels in _dealt(program.kernels)]
     units.append(unit((), [_declaration(k) for k in program.kernels], entries, True))
     program.source = END_OF_UNIT.join(units)
+
+
+def _halves(kernels: Sequence[KernelInfo]) -> tuple[list[KernelInfo], list[KernelInfo]]:
+    """The kernels of two units that take about as long, the first none where one unit is better.
+
+    Neighbours are alike, more often than not: they are dealt out in turn, the light ones last.
+    """
+    weights = {k.name: 1 if k.kind == _LIGHT else 2 for k in kernels}
+    if len(kernels) < 2 or sum(weights.values()) < _WORTH_TWO:
+        return [], list(kernels)
+    ordered = sorted(kernels, key=lambda k: -weights[k.name])
+    return ordered[::2], ordered[1::2]
 
 
 def _dealt(kernels: Sequence[KernelInfo]) -> list[list[KernelInfo]]:

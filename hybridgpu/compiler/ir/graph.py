@@ -18,9 +18,9 @@ type; binary primitives broadcast as NumPy does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ...dataclass import dataclass, field
 from ...dtypes import DType, u32
 from .share import Share, share
 from .types import TensorType, tensor_type

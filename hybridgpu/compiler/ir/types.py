@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+from ...dataclass import dataclass
 from ...dtypes import DType
 
 __all__ = ["TensorType", "tensor_type"]

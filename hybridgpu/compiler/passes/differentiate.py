@@ -9,8 +9,8 @@ forward values, except those that the caller keeps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, reachable
 from ..primitives import TABLE
 

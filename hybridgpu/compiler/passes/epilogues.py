@@ -9,12 +9,13 @@ documented, so it is used in the numeric mode 'fast' alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ..ir.graph import Builder, Graph, Node
 from ..primitives import TABLE
 from ..target import Target
 from .materialize import reads_views, strided
+from .rewrite import rewritten
 
 __all__ = ["join_epilogues"]
 
@@ -46,22 +47,18 @@ def join_epilogues(graph: Graph, target: Target, wants_kernel: Callable[[Node], 
                 found[match[0]] = match[1]
     if not found:
         return graph
-    b = Builder(TABLE)
-    new: dict[Node, Node] = {n: b.input(n.type, n.params["name"]) for n in graph.inputs}
-    for node in graph.nodes:
-        if node in new:
-            continue
+
+    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
         epilogue = found.get(node)
         if epilogue is None:
-            b.prov = node.prov
-            new[node] = b.apply(node.prim, [new[i] for i in node.inputs], node.params)
-            continue
+            return None
         b.prov = epilogue.dot.prov
         x, w = (new[i] for i in epilogue.dot.inputs)
         bias = b.reshape(new[epilogue.bias], epilogue.dot.shape[-1:])
         made = b.apply(TABLE["affine"], (x, w, bias), {"relu": epilogue.relu})
-        new[node] = b.reshape(made, node.shape)
-    return b.finish([new[o] for o in graph.outputs], graph.name)
+        return b.reshape(made, node.shape)
+
+    return rewritten(graph, rule)
 
 
 def _match(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ..ir.graph import Builder, Graph, Node
 from ..primitives import TABLE
 from ..target import Target
+from .rewrite import rewritten
 
 __all__ = ["APART", "TOGETHER", "join_in_steps"]
 
@@ -25,20 +26,17 @@ def join_in_steps(graph: Graph, target: Target) -> Graph:
     most, step = _MOST[target.name], _STEP[target.name]
     if not any(n.prim.name == "concat" and len(n.inputs) > most for n in graph.nodes):
         return graph
-    b = Builder(TABLE)
-    new: dict[Node, Node] = {n: b.input(n.type, n.params["name"]) for n in graph.inputs}
-    for node in graph.nodes:
-        if node in new:
-            continue
-        b.prov = node.prov
-        inputs = [new[i] for i in node.inputs]
-        if node.prim.name == "concat":
-            axis = node.params["axis"]
-            while len(inputs) > most:
-                parts = [inputs[k : k + step] for k in range(0, len(inputs), step)]
-                inputs = [_joined(b, part, axis) if len(part) > 1 else part[0] for part in parts]
-        new[node] = b.apply(node.prim, inputs, node.params)
-    return b.finish([new[o] for o in graph.outputs], graph.name)
+
+    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
+        if node.prim.name != "concat":
+            return None
+        inputs, axis = [new[i] for i in node.inputs], node.params["axis"]
+        while len(inputs) > most:
+            parts = [inputs[k : k + step] for k in range(0, len(inputs), step)]
+            inputs = [_joined(b, part, axis) if len(part) > 1 else part[0] for part in parts]
+        return b.apply(node.prim, inputs, node.params)
+
+    return rewritten(graph, rule)
 
 
 def _joined(b: Builder, part: list[Node], axis: int) -> Node:

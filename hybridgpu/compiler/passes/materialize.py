@@ -9,8 +9,8 @@ whatever computes the elements.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ..ir.graph import Builder, Graph, Node
 from ..ir.types import TensorType
 from ..primitives import TABLE
@@ -68,16 +68,15 @@ def strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
 def materialize(
     graph: Graph,
     wants_kernel: Callable[[Node], bool],
-    reads_planes: Callable[[Node], bool] = lambda node: False,
-    sums_outside: bool = False,
+    reads_planes: Callable[[Node], tuple[bool, bool] | None] = lambda node: None,
 ) -> Materialized:
     """Insert copies for outputs and library operands.
 
     Args:
         wants_kernel: function (dot or conv node) -> True if a kernel is generated for it (that of a dot
             takes strided operands); otherwise a library takes them.
-        reads_planes: function (conv node) -> True if its kernel reads whole planes through arranging views.
-        sums_outside: copies of transposed matrices are made as these were before, with the sum as their outer axis.
+        reads_planes: function (conv node) -> if its kernel reads whole planes through arranging views, for both
+            operands whether they are copied with batch and channels exchanged; else None.
     """
     b = Builder(TABLE)
     new: dict[Node, Node] = {}
@@ -92,15 +91,17 @@ def materialize(
         if node.prim.name in PRODUCTS:
             generated = node.prim.name == "dot" and wants_kernel(node)
             inputs = [i if in_place(node, k, i, generated) else _copy(b, i) for k, i in enumerate(inputs)]
-            if generated and sums_outside:
+            if generated:
                 inputs[0] = _as_before(b, inputs[0])
             new[node] = b.apply(node.prim, inputs, node.params)
             if generated:
                 dots.add(new[node])
             continue
         if node.prim.name == "conv" and wants_kernel(node):
-            if reads_planes(node):
-                inputs = [_behind_views(b, i) for i in inputs]
+            copied = reads_planes(node)
+            if copied is not None:
+                pairs = zip(inputs, copied, strict=True)
+                inputs = [_exchanged_copy(b, i) if copy else _behind_views(b, i) for i, copy in pairs]
             else:
                 inputs = [i if in_place(node, k, i) else _copy(b, i) for k, i in enumerate(inputs)]
             new[node] = b.apply(node.prim, inputs, node.params)
@@ -139,6 +140,12 @@ def in_place(node: Node, k: int, operand: Node, generated: bool = False) -> bool
 
 def _in_memory(node: Node) -> bool:
     return node.prim.family not in ("view", "leaf") or node.prim.name == "input"
+
+
+def _exchanged_copy(b: Builder, node: Node) -> Node:
+    """``node`` as a view of a copy whose two first axes are exchanged."""
+    perm = (1, 0, *range(2, node.ndim))
+    return b.transpose(_copy(b, b.transpose(node, perm)), perm)
 
 
 def _behind_views(b: Builder, node: Node) -> Node:

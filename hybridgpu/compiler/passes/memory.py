@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ..ir.graph import Node
 from .order import Uses, lifetimes
 from .plan import ENOUGH, least, place

@@ -14,16 +14,16 @@ in the difference of mean square and squared mean nothing is cancelled: offsets 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
+from ...dataclass import dataclass
 from ...dtypes import i32
 from ..ir.graph import Builder, Graph, Node
-from ..primitives import TABLE
 from ..target import Target
-from .split import ALONE, SIDE_BY_SIDE, Parts, cut, lined_up, normalises, taken_apart, wanted_parts
+from .parts import SIDE_BY_SIDE, Parts, cut, lined_up, normalises, rate, taken_apart, wanted_parts
+from .rewrite import rewritten
 
-__all__ = ["merge_moments"]
+__all__ = ["merge_moments", "parts_on_chip"]
 
 _PART = 64 << 10  #: CUDA: bytes of a part, which a block keeps on chip, …
 _SHARE = 2  #: … and of a block's shared memory at most one in so many
@@ -57,25 +57,19 @@ def merge_moments(graph: Graph, target: Target) -> Graph:
             continue
         uses = graph.uses() if uses is None else uses
         total, about = found
-        parts = totals[total].parts if total in totals else _parts(total, normalises(node, uses), target)
+        parts = totals[total].parts if total in totals else parts_on_chip(total, normalises(node, uses), target)
         if parts is not None:
             pairs[node] = totals[total] = _Pair(total, about, node, parts)
     if not pairs:
         return graph
-    b = Builder(TABLE)
-    new: dict[Node, Node] = {n: b.input(n.type, n.params["name"]) for n in graph.inputs}
-    for node in graph.nodes:
-        if node in new:
-            continue
-        b.prov = node.prov
+
+    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
         if node in totals:
-            new[node] = _total(b, totals[node], new[node.inputs[0]])
-        elif node in pairs:
-            pair = pairs[node]
-            new[node] = _squares(b, pair, new[pair.total.inputs[0]], new[pair.about])
-        else:
-            new[node] = b.apply(node.prim, [new[i] for i in node.inputs], node.params)
-    return b.finish([new[o] for o in graph.outputs], graph.name)
+            return _total(b, totals[node], new[node.inputs[0]])
+        pair = pairs.get(node)
+        return _squares(b, pair, new[pair.total.inputs[0]], new[pair.about]) if pair else None
+
+    return rewritten(graph, rule)
 
 
 def _deviations(node: Node) -> tuple[Node, Node] | None:
@@ -102,7 +96,7 @@ def _deviations(node: Node) -> tuple[Node, Node] | None:
     return None
 
 
-def _parts(total: Node, again: bool, target: Target) -> Parts | None:
+def parts_on_chip(total: Node, again: bool, target: Target) -> Parts | None:
     """The parts of a row, None if all of it stays on chip or reading it again costs less than more launches.
 
     ``again``: something of a row's size is computed from the result, which needs the row once more.
@@ -150,9 +144,7 @@ def _gains(total: Node, again: bool, contiguous: bool, target: Target) -> bool:
     else:
         fits = count * min(_SECTOR, total.size * size) <= target.shared_bytes
         blocks = -(-total.size // SIDE_BY_SIDE)
-    active = min(blocks, target.multiprocessors)
-    rate = active / (target.byte_seconds * target.multiprocessors) * min(ALONE, target.multiprocessors / active)
-    whole = x.type.nbytes * (1 if fits else 3 if again else 2) / rate
+    whole = x.type.nbytes * (1 if fits else 3 if again else 2) / rate(blocks, target)
     merged = x.type.nbytes * target.byte_seconds * (2 if again else 1) + target.launch_seconds * (2 if again else 1)
     return merged < whole
 

@@ -10,10 +10,10 @@ operands are there, the one that leaves least behind.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
 
+from ...dataclass import dataclass
 from ..ir.graph import Node
 
 __all__ = ["WORTH", "Uses", "lifetimes", "order"]

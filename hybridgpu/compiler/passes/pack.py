@@ -19,7 +19,8 @@ from collections.abc import Collection
 from ..ir.graph import Builder, Graph, Node
 from ..primitives import TABLE
 from ..target import Target
-from .prelude import constant_nodes
+from .prelude import KEPT_FOR, constant_nodes
+from .rewrite import rewritten
 
 __all__ = ["DEEPEST", "PANELS", "pack_weights"]
 
@@ -43,18 +44,14 @@ def pack_weights(graph: Graph, fixed: Collection[int], target: Target) -> Graph:
     chosen = {n: width for n in dots if (width := _width(n, constant, target.numeric == "fast"))}
     if not chosen:
         return graph
-    b = Builder(TABLE)
-    new = {n: b.input(n.type, n.params["name"]) for n in graph.inputs}
-    for node in graph.nodes:
-        if node in new:
-            continue
-        b.prov = node.prov
-        inputs = [new[i] for i in node.inputs]
-        if node in chosen:
-            new[node] = _packed(b, inputs[0], inputs[1], chosen[node])
-        else:
-            new[node] = b.apply(node.prim, inputs, node.params)
-    return b.finish([new[o] for o in graph.outputs], graph.name)
+
+    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
+        if node not in chosen:
+            return None
+        x, weight = node.inputs
+        return _packed(b, new[x], new[weight], chosen[node])
+
+    return rewritten(graph, rule)
 
 
 def _width(dot: Node, constant: Collection[Node], fast: bool) -> int:
@@ -77,5 +74,5 @@ def _packed(b: Builder, x: Node, weight: Node, width: int) -> Node:
     count = columns // width
     panels = b.transpose(b.reshape(b.transpose(weight, (1, 0)), (count, width, depth)), (0, 2, 1))
     each = b.broadcast(b.reshape(x, (1, rows, depth)), (count, rows, depth))
-    y = b.dot(each, b.apply(TABLE["copy"], (panels,), {}))
+    y = b.dot(each, b.apply(TABLE["copy"], (panels,), {KEPT_FOR: "products read it faster in panels of columns"}))
     return b.reshape(b.transpose(y, (1, 0, 2)), (rows, columns))

@@ -13,16 +13,18 @@ reading it, and against the memory that it takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ..ir.graph import RANDOM_STATE, Builder, Graph, Node
 from ..primitives import TABLE
 from ..primitives.views import PLAIN_VIEWS
 from ..target import Target
 from .materialize import in_place, reads_views, strided
 
-__all__ = ["Folding", "constant_nodes", "split_prelude"]
+__all__ = ["KEPT_FOR", "Folding", "constant_nodes", "split_prelude"]
 
+KEPT_FOR = "kept_for"  #: parameter of a copy: why its memory is worth keeping
+_STORED = "every call would write it to memory"
 _SMALL = 64 << 10  #: bytes that are kept for whatever they save
 _NAMED = 12  #: nodes that a label looks at
 _FAR = 4096  #: nodes that are looked at below one value
@@ -156,14 +158,14 @@ def _worth(use: _Use, kept: Collection[Node], target: Target) -> str:
     node = use.node
     if node.size == 0 or node.prim.name == "input":
         return ""
-    if node.prim.name == "copy":  # of pack.py: simplify left none, and other passes make theirs later
-        return "products read it faster in panels of columns"
+    if node.prim.name == "copy":  # simplify left those that are wanted in memory
+        return str(node.params.get(KEPT_FOR, _STORED))
     cone = _cone(node, kept)
     if cone is None:
         return ""
     spared = cone.operations * target.op_seconds + (cone.read - node.type.nbytes) * target.byte_seconds
     if use.stored:  # the memory is no more than that which every call would write
-        return "every call would write it to memory"
+        return _STORED
     if cone.apart:
         return "every call would need a kernel for it"
     if not cone.operations or spared <= 0:

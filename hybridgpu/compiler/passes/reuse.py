@@ -14,10 +14,10 @@ elsewhere, a core would first fetch what it is going to overwrite, a third of wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...dataclass import dataclass, field
 from .order import WORTH
 from .plan import ALIGNMENT
 

@@ -23,6 +23,7 @@ from ..primitives import TABLE
 from ..primitives.views import PLAIN_VIEWS
 from . import narrow_conv, windows_apart
 from .joins import APART
+from .rewrite import rewritten
 
 __all__ = ["simplify"]
 
@@ -43,16 +44,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 def simplify(graph: Graph) -> Graph:
     """An equal graph with fewer or cheaper nodes; inputs and outputs keep their positions."""
-    b = Builder(TABLE)
-    new: dict[Node, Node] = {}
-    for node in graph.inputs:
-        new[node] = b.input(node.type, node.params["name"])
-    for node in graph.nodes:
-        if node in new:
-            continue
-        b.prov = node.prov
-        new[node] = _rewrite(b, node, [new[i] for i in node.inputs])
-    return b.finish([new[o] for o in graph.outputs], graph.name)
+    return rewritten(graph, lambda b, node, new: _rewrite(b, node, [new[i] for i in node.inputs]))
 
 
 def _rewrite(b: Builder, node: Node, inputs: Sequence[Node]) -> Node:

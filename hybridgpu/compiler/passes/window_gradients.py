@@ -19,6 +19,7 @@ from ..ir.graph import Builder, Graph, Node
 from ..primitives import TABLE
 from ..target import Target
 from .joins import APART, TOGETHER
+from .rewrite import rewritten
 from .simplify import simplify
 
 __all__ = ["write_out_gradients"]
@@ -33,22 +34,18 @@ def write_out_gradients(graph: Graph, target: Target) -> Graph:
     """``graph`` with maxima's positions, and sums of what goes back, written out for small windows."""
     if target.name != "cpu" or not any(_sums_back(n) or _searches(n) for n in graph.nodes):
         return graph
-    b = Builder(TABLE)
-    new: dict[Node, Node] = {n: b.input(n.type, n.params["name"]) for n in graph.inputs}
-    for node in graph.nodes:
-        if node in new:
-            continue
-        b.prov = node.prov
+
+    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
         if _searches(node):
-            new[node] = _searched(b, node, new[node.inputs[0]])
-        elif _sums_back(node):
-            new[node] = _summed(b, node, new[node.inputs[0].inputs[0]], (0,) * node.ndim, node.shape)
-        elif _crops(node):
-            total, p = node.inputs[0], node.params
-            new[node] = _summed(b, total, new[total.inputs[0].inputs[0]], p["begin"], node.shape)
-        else:
-            new[node] = b.apply(node.prim, [new[i] for i in node.inputs], node.params)
-    return simplify(b.finish([new[o] for o in graph.outputs], graph.name))
+            return _searched(b, node, new[node.inputs[0]])
+        if _sums_back(node):
+            return _summed(b, node, new[node.inputs[0].inputs[0]], (0,) * node.ndim, node.shape)
+        if _crops(node):
+            total = node.inputs[0]
+            return _summed(b, total, new[total.inputs[0].inputs[0]], node.params["begin"], node.shape)
+        return None
+
+    return simplify(rewritten(graph, rule))
 
 
 def _crops(node: Node) -> bool:

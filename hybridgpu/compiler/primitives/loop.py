@@ -19,10 +19,10 @@ once after the loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ...dataclass import dataclass
 from ...dtypes import DType, f64, from_short
 from ..ir.graph import RANDOM_STATE, Builder, Graph, Node, Params, Primitive, reachable
 from ..ir.types import TensorType, tensor_type

@@ -10,11 +10,12 @@ arithmetic repeated for each of a product's panels (on a GPU, for each thread th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...dataclass import dataclass
 from ..ir.graph import Node
 from ..passes.fuse import Cut, FusionPlan, Group
-from ..passes.fuse.group import describe, source
+from ..passes.fuse.group import describe, describe_two, source
 from ..target import Target
 from .indexing import Var
 from .matmul import contiguous_along_the_sum
@@ -116,7 +117,7 @@ def _refused(
             return "needed", f"{describe(n)} is a result, and in memory anyway"
         for g in readers.get(n, ()):
             if not any(u.reader is g and u.node is n for u in uses):
-                return "needed", f"{describe(n)} is in memory anyway, for {describe(g.anchor)}"
+                return "needed", "{} is in memory anyway, for {}".format(*describe_two(n, g.anchor))
             if any(index for index in g.pending[n]):
                 return "needed", f"{describe(n)} is in memory anyway, for what follows the product"
     # what it takes to store and read back, and to compute as it is loaded

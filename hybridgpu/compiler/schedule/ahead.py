@@ -14,11 +14,11 @@ hundredth of it, and stay there anyway if little else runs between calls.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from math import prod
 from re import findall
 from typing import Any
 
+from ...dataclass import dataclass, field
 from ..ir.graph import Node
 from ..target import Target
 from .kernel import Kernel

@@ -10,22 +10,33 @@ epilogue (bias, activation, residual) is the body of a lambda that gets finished
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any
 
+from ...dataclass import dataclass
 from ..ir.graph import Node
-from ..passes.fuse.group import Group, describe
+from ..passes.fuse.group import Group, describe, source
 from ..passes.materialize import base
 from ..target import Target
 from .in_place import at_points
-from .indexing import Var
+from .indexing import FEWEST, Var
 from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, summary, touched, traffic
+from .plane_layout import PlaneLayout, once_copied, planes_of
 from .prologue import planes
 from .scalar import ScalarProgram
 
-__all__ = ["BAND", "LANES", "LINE", "MOST", "computed_times", "epilogue", "schedule_conv", "wants_conv_kernel"]
+__all__ = [
+    "BAND",
+    "LANES",
+    "LINE",
+    "MOST",
+    "computed_times",
+    "epilogue",
+    "reads_planes",
+    "schedule_conv",
+    "wants_conv_kernel",
+]
 
 BAND = 192 << 10  #: bytes of a band's copy that leave room in the second-level cache
 MOST = 448 << 10  #: bytes of a copy on the stack, at the very most
@@ -201,6 +212,39 @@ def wants_conv_kernel(target: Target, node: Node) -> bool:
     return shape.work / useful <= 1 << 23 or useful >= 0.4 or (zeros > 1 and shape.inputs <= _FEW and useful >= 0.1)
 
 
+def reads_planes(target: Target, node: Node) -> tuple[bool, bool] | None:
+    """If the kernel of ``node`` for a GPU reads views that exchange batch and channels where they lie.
+
+    Returns:
+        for both operands whether it is no view of an array of planes, and a copy is made to be one; else None.
+    """
+    if target.name == "cpu" or not wants_conv_kernel(target, node):
+        return None
+    groups, (x, w) = node.params["groups"], node.inputs
+    a, b = planes_of(x, groups, True), planes_of(w, groups, False)
+    copied = a is None or any(a.reversed), b is None or any(b.reversed)
+    if all(copied):
+        return None
+    a = once_copied(x, groups, True) if a is None or copied[0] else a
+    b = once_copied(w, groups, False) if b is None or copied[1] else b
+    return copied if _over_the_batch(node, a, b) else None
+
+
+def _exchanged(conv: Node) -> tuple[PlaneLayout, PlaneLayout] | None:
+    """The planes of the operand and of the kernel, if ``conv`` adds over the batch of another convolution."""
+    groups, (x, w) = conv.params["groups"], conv.inputs
+    a, b = planes_of(x, groups, True), planes_of(w, groups, False)
+    return (a, b) if a and b and not any((*a.reversed, *b.reversed)) and _over_the_batch(conv, a, b) else None
+
+
+def _over_the_batch(conv: Node, a: PlaneLayout, b: PlaneLayout) -> bool:
+    groups, (_, w) = conv.params["groups"], conv.inputs
+    # channels of one group follow those of another
+    joined = groups == 1 or (a.group == a.sample * w.shape[1] and b.group == b.channel * (w.shape[0] // groups))
+    outside = a.samples_outside, b.samples_outside  # (of one channel there is no telling)
+    return joined and True in outside and False not in outside
+
+
 def computed_times(target: Target, node: Node) -> float | None:
     """How often elements of the operand of the convolution ``node`` would be computed, None if that cannot be."""
     shape = shape_of(node)
@@ -232,7 +276,7 @@ def epilogue(program: ScalarProgram, conv: Node, writer: Writer) -> tuple[list[V
         if statement:
             (each if dependent else once).append(statement)
     each += [
-        Statement("", f"y{k}[{writer.expr(s.offset)}]", writer.names[s.value]) for k, s in enumerate(program.stores)
+        Statement("", f"y{k}[{writer.place_of(s.offset)}]", writer.names[s.value]) for k, s in enumerate(program.stores)
     ]
     return axes, once, each
 
@@ -252,7 +296,10 @@ def schedule_conv(
     shape = shape_of(conv)
     assert shape is not None and program.result is not None
     x, w = (base(i) for i in conv.inputs)
-    writer = Writer(target, program)
+    batched = _exchanged(conv) if target.name != "cpu" else None
+    if batched:
+        x, w = (source(i) for i in conv.inputs)
+    writer = Writer(target, program, tells=True)
     outputs = [s.node for s in program.stores]
     image = None
     if prologues:
@@ -290,9 +337,16 @@ def schedule_conv(
         choice = {"rows": band.rows, "columns": band.columns, "copies": not band.direct, "use": round(band.use, 2)}
     else:
         per_sample = conv.size // max(conv.shape[0], 1)
+        size, taps = prod(shape.size), prod(shape.kernel)
+        told = batched is not None and shape.inputs >= FEWEST
         fields |= {
             "per_sample": per_sample,
-            "sample": prod(conv.inputs[0].shape[1:]),
+            "channels": f"(int){writer.numbers.depth(shape.inputs)}" if told else str(shape.inputs),
+            # from sample to sample and from channel to channel, and so in the kernel
+            "sample": batched[0].channel if batched else size * shape.inputs * shape.groups,
+            "apart": batched[0].sample if batched else size,
+            "results": batched[1].channel if batched else taps * shape.inputs,
+            "weights": batched[1].sample if batched else taps,
             "coordinates": coordinates(axes, "e"),
         }
         fields["threads"] = 128

@@ -7,11 +7,11 @@ zeros between them. The loops are in ``kernels/conv_spread_cpu.h``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any
 
+from ...dataclass import dataclass
 from ..ir.graph import Node
 from ..passes.materialize import base
 from ..target import Target

@@ -13,22 +13,22 @@ The loops are in ``kernels/conv_weights_cpu.h``; the batch is a run-time argumen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
 
+from ...dataclass import dataclass
 from ...dtypes import DType
 from ..ir.graph import Node, Params
-from ..passes.materialize import ARRANGED
 from ..target import Target
 from .conv import band_of, epilogue, shape_of
 from .in_place import at_points
-from .indexing import Var, linearize, of_var, operands
 from .kernel import Kernel, Writer, headers, summary, traffic
+from .plane_layout import PlaneLayout, planes_of
 from .scalar import ScalarProgram
 
-__all__ = ["PlaneLayout", "Weights", "schedule_conv_weights", "wants_weights_kernel", "weights_of", "why_unfolded"]
+__all__ = ["Weights", "schedule_conv_weights", "wants_weights_kernel", "weights_of", "why_unfolded"]
 
 _BYTES = 64  #: of the vectors that estimates are made for
 _COPY = 128 << 10  #: bytes of what the taps of some positions of one channel read, at most: see conv_weights_cpu.h
@@ -150,64 +150,10 @@ def _refused(s: Weights | str, dtype: DType) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class PlaneLayout:
-    """An operand: the node behind its views, of whole row-major planes, and how far samples, groups and channels
-    of one are apart there (0 where there is one)."""
-
-    node: Node
-    sample: int
-    group: int
-    channel: int
-    reversed: tuple[bool, ...]  #: along each spatial axis: its elements are counted from the end
-    pointer: str = ""
-
-    @property
-    def samples_outside(self) -> bool | None:
-        """Whether samples are further apart than channels; None if one of both has no distance."""
-        inner = max(self.group, self.channel)
-        return self.sample > inner if self.sample and inner else None
-
-
-def _planes(operand: Node, groups: int, moved: bool) -> PlaneLayout | None:
-    """Where the planes of an operand of the convolution lie; None if its elements are not whole planes.
-
-    ``moved`` operands are (channel, group and sample, …), still ones (group and channel, sample, …).
-    """
-    first, second, *spatial = operand.shape
-    group, plane = Var("group", groups), [Var(f"p{k}", d) for k, d in enumerate(spatial)]
-    if moved:
-        channel, sample = Var("channel", first), Var("sample", second // groups)
-        index = (of_var(channel), of_var(group) * sample.extent + of_var(sample), *map(of_var, plane))
-    else:
-        channel, sample = Var("channel", first // groups), Var("sample", second)
-        index = (of_var(group) * channel.extent + of_var(channel), of_var(sample), *map(of_var, plane))
-    node = operand
-    while node.prim.name in ARRANGED:
-        (part,) = operands(node, index)
-        node, index = part.node, part.index
-    offset = linearize(index, node.shape)
-    if not offset.affine:
-        return None
-    step, start = 1, 0
-    turned = []
-    for v in reversed(plane):
-        factor = offset.coefficient(v)
-        if v.extent > 1 and abs(factor) != step:
-            return None
-        turned.append(factor < 0)
-        start += step * (v.extent - 1) if factor < 0 else 0
-        step *= v.extent
-    if offset.const != start:
-        return None
-    apart = [offset.coefficient(v) for v in (sample, group, channel)]
-    return PlaneLayout(node, apart[0], apart[1], apart[2], tuple(turned[::-1]))
-
-
 def _form(conv: Node) -> tuple[Weights, PlaneLayout, PlaneLayout] | None:
     """The form of a convolution and the planes of its operand and its kernel, if it is the derivative of another one."""
     groups, (x, w) = conv.params["groups"], conv.inputs
-    planes = _planes(x, groups, True), _planes(w, groups, False)
+    planes = planes_of(x, groups, True), planes_of(w, groups, False)
     if planes[0] is None or planes[1] is None:
         return None
     outside = [p.samples_outside for p in planes if p is not None]

@@ -10,10 +10,12 @@ again where none has room.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from ...dataclass import dataclass, field
 from ..target import Target
 from .cuda_spans import kept_size
+from .indexing import alike
 from .passes import Plan
 from .scalar import Scalar
 
@@ -24,6 +26,7 @@ _UNDER_WAY = 40 * 1024  #: bytes that must be under way on a multiprocessor to k
 _LANES = 128  #: scalar operations a multiprocessor does in a cycle
 _OWN_REGISTERS = 26  #: of a thread besides the values it keeps
 _LEAST_OWN = 20  #: … where registers are scarce
+_ARRAY_OWN = 8  #: … and for every further array
 _MOST_KEPT = 64  #: 4-byte words of values that a thread keeps
 _ROW_CYCLES = 900  #: to read the first bytes of a row
 _LANE_CYCLES = 30  #: a step of a reduction among lanes
@@ -70,6 +73,7 @@ class Work:
         again: bytes of an element that later walks read from memory.
         arrays: how many are read in spans.
         double: arithmetic is in double precision.
+        told: rows may be shorter: how long they are is an argument.
     """
 
     rows: int
@@ -86,6 +90,7 @@ class Work:
     again: int = 0
     arrays: int = 1
     double: bool = False
+    told: bool = False
 
     def unroll(self, threads: int) -> int:
         """Steps of a loop that are under way at once in a block of so many threads."""
@@ -144,7 +149,7 @@ def choose_rows(work: Work, target: Target) -> Form:
 def choose_columns(work: Work, target: Target, neighbours: int) -> Form:
     """The form of a kernel whose rows are ``neighbours`` in memory."""
     shapes = []
-    across = min(_LEAST_THREADS, _power_of_two(-(-neighbours // work.vector)))
+    across = min(_LEAST_THREADS, _power_of_two(-(-alike(neighbours) // work.vector)))
     while across:
         down = 1
         while across * down <= 1024 and (down == 1 or down * 4 <= work.width):
@@ -273,9 +278,11 @@ def _place(
     free = min(
         _MOST_KEPT, target.registers // threads - _LEAST_OWN - work.vector * work.arrays * (4 if work.ragged else 1)
     )
-    partial = threads * items % work.width and work.width % (threads * items)
+    partial = work.told or (threads * items % work.width and work.width % (threads * items))
     if (threads > 512 or steps > _UNROLLED) and partial:
         free = min(free, _UNROLLED)  # ends that have a condition each
+    if threads > 512 and target.cluster_blocks == 1:  # (rows of a cluster are longer: reading them again costs more)
+        free -= _ARRAY_OWN * (work.arrays - 1)
     room = free // items if items <= target.thread_items else 0
     places: dict[Scalar, str | int] = {}
     refused: set[Scalar] = set()

@@ -8,8 +8,8 @@ after the other, and writes spans.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
+from ...dataclass import dataclass, field
 from .indexing import ZERO, Expr, Opaque, Quotient, Remainder, Var
 from .kernel import Statement, Writer, address
 from .passes import Pass, Plan

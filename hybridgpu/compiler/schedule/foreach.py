@@ -10,8 +10,9 @@ depend on them. (On the host one call runs all kernels anyway.)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...dataclass import dataclass
 from ..ir.graph import Node
 from ..passes.fuse.group import Group
 from ..target import Target

@@ -10,11 +10,11 @@ symbolic arithmetic that views of row-major tensors need.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 from typing import Any, NamedTuple
 
+from ...dataclass import dataclass
 from ..ir.graph import Node
 
 __all__ = [
@@ -24,9 +24,11 @@ __all__ = [
     "Expr",
     "Opaque",
     "Var",
+    "alike",
     "const",
     "delinearize",
     "divide",
+    "enlarged",
     "linearize",
     "modulo",
     "operands",
@@ -34,6 +36,8 @@ __all__ = [
 ]
 
 FEWEST = 5  #: turns of a loop whose number is better an argument: compilers write shorter loops out
+_BATCH = 32  #: turns of an outermost loop that decide at least …
+_COARSE = 8  #: … and the factor from one such number to the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +58,28 @@ class Var:
 
     def __repr__(self) -> str:
         return self.name
+
+
+def alike(turns: int) -> int:
+    """The turns of an outermost loop that decide for ``turns``: those of one of few sizes of a batch.
+
+    So batches of most sizes, and what is left over at the end of an epoch, have the same kernels. A power of two and
+    a little more are alike.
+    """
+    if turns < FEWEST:
+        return turns
+    counted = _BATCH
+    while counted * 3 // 2 < turns:
+        counted *= _COARSE
+    return counted
+
+
+def enlarged(shape: Sequence[int]) -> float:
+    """How many times larger than an array of this shape the one is that decides; see :func:`alike`.
+
+    Vectors decide as they are: mostly they hold a number for each feature, not for each example of a batch.
+    """
+    return alike(shape[0]) / shape[0] if len(shape) > 1 and shape[0] else 1.0
 
 
 @dataclass(frozen=True)

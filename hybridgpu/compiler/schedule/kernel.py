@@ -10,17 +10,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from ...dataclass import dataclass, field
 from ...dtypes import DType
 from ..ir.graph import Node
 from ..ir.share import Share
 from ..target import Target
-from .indexing import Expr, Opaque, Quotient, Remainder, Var
+from .indexing import FEWEST, Expr, Opaque, Quotient, Var, of_var
 from .numbers import Numbers
 from .scalar import Scalar, ScalarProgram, Store, combines
 
@@ -174,6 +174,8 @@ class Writer:
     numbers: Numbers = field(default_factory=Numbers)
     tells: bool = False  #: the kernel can be told numbers besides its extents: those of the CPU, and some of CUDA
 
+    apart: Var | None = None  #: counts rows of several axes, by extents that the kernel is told
+
     def __post_init__(self) -> None:
         self.tells = self.tells or self.target.name == "cpu"
         for s in self.program.scalars:
@@ -233,24 +235,28 @@ class Writer:
             parts.append(str(e.const))
         return " + ".join(parts).replace("+ -", "- ")
 
+    def place_of(self, e: Expr, matrix: bool = False) -> str:
+        """C text of an index expression in memory, of one element or where a ``matrix`` begins.
+
+        Where it begins, if that is beyond all that it walks, is told: a slice of an outer axis lies further behind in a
+        larger batch, and every slice has the same text.
+        """
+        if not self.tells or not (e.terms or matrix) or not e.affine or e.const <= e.high - e.low:
+            return self.expr(e)
+        start = self.numbers.start(e.const)
+        return f"{self.expr(Expr(e.terms))} + {start}" if e.terms else start
+
     def atom(self, atom: Any) -> str:
         if isinstance(atom, Var):
             return self.renamed.get(atom, atom.name)
-        if isinstance(atom, Quotient):
-            return (
-                f"({self.expr(atom.expr)}) / {atom.by}"
-                if len(atom.expr.terms) + bool(atom.expr.const) > 1
-                else f"{self.expr(atom.expr)} / {atom.by}"
-            )
-        if isinstance(atom, Remainder):
-            inner = self.expr(atom.expr)
-            return (
-                f"(({inner}) % {atom.by})"
-                if len(atom.expr.terms) + bool(atom.expr.const) > 1
-                else f"({inner} % {atom.by})"
-            )
-        assert isinstance(atom, Opaque)
-        return f"(Index){self.names[atom.value]}"
+        if isinstance(atom, Opaque):
+            return f"(Index){self.names[atom.value]}"
+        inner, by = self.expr(atom.expr), str(atom.by)
+        if self.apart is not None and atom.by >= FEWEST and atom.expr == of_var(self.apart):
+            by = self.numbers.divisor(atom.by)
+        if len(atom.expr.terms) + bool(atom.expr.const) > 1:
+            inner = f"({inner})"
+        return f"{inner} / {by}" if isinstance(atom, Quotient) else f"({inner} % {by})"
 
     def conditions(self, s: Scalar) -> str:
         """C text of a scalar's conditions."""
@@ -273,7 +279,7 @@ class Writer:
         assert s.node is not None and s.offset is not None
         if s in self.tiled:
             return self.tiled[s]
-        text = f"{self.pointers[s.node]}[{self.expr(s.offset)}]"
+        text = f"{self.pointers[s.node]}[{self.place_of(s.offset)}]"
         if s.conditions:
             if s in self.moved:
                 return f"{self.conditions(s)} ? {self.place(s, text)} : (unsigned short)0"
@@ -284,7 +290,7 @@ class Writer:
 
     def destination(self, k: int, store: Store) -> str:
         """C text of where ``store``, the ``k``-th of the kernel, writes."""
-        return self.tiled.get(store) or f"{self.results}{k}[{self.expr(store.offset)}]"
+        return self.tiled.get(store) or f"{self.results}{k}[{self.place_of(store.offset)}]"
 
     def statement(self, s: Scalar) -> Statement | None:
         """The statement that computes ``s``; None for constants and reductions."""

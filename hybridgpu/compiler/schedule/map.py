@@ -14,6 +14,7 @@ from .kernel import Kernel, Writer, headers, summary, touched, traffic
 from .map_cpu import nests
 from .pieces import only_moved
 from .scalar import ScalarProgram
+from .streamed import streamed
 
 __all__ = ["schedule_map"]
 
@@ -31,9 +32,12 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
     in_place = at_points(program)
     fields: dict[str, object] = {"pointers": pointers}
     launch = None
+    more: tuple[str, ...] = ()
     if target.name == "cpu":
         before, loops, choice = nests(program, writer, fetch=True)
-        fields |= {"before": before, "loops": loops}
+        past = streamed(program, writer, loops)
+        fields |= {"before": before, "loops": loops, "streamed": past}
+        more = ("tile_cpu.h",) if "tile" in choice else ("stream_cpu.h",) if past else ()
     else:
         from .map_cuda import parts
 
@@ -48,7 +52,7 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
         inputs=writer.inputs,
         outputs=outputs,
         extents=(outer.extent,),
-        headers=(*headers(program), *(("tile_cpu.h",) if "tile" in choice and target.name == "cpu" else ())),
+        headers=(*headers(program), *more),
         members=members,
         launch=launch,
         choice=choice,

@@ -8,10 +8,10 @@ two of them run in tiles where operands lie across (``tiles``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
 
+from ...dataclass import dataclass, field
 from ...dtypes import DType
 from .indexing import Expr, Var, of_var
 from .kernel import Statement, Writer, address
@@ -19,7 +19,7 @@ from .pieces import only_moved, restrict, turns
 from .scalar import Scalar, ScalarProgram, combines
 from .tiles import Tiling, between, tiling
 
-__all__ = ["Buffer", "Loop", "TooLong", "Turn", "nests"]
+__all__ = ["Buffer", "Call", "Loop", "TooLong", "Turn", "nests"]
 
 _TILE_BYTES = 24 * 1024  #: of all operands' tiles together: half of a first-level cache
 _TILES = ((64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))  #: across, along: larger first
@@ -57,7 +57,7 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Fetch(Statement):
+class Call(Statement):
     """A call that stands for itself."""
 
     def __str__(self) -> str:
@@ -74,6 +74,7 @@ class Loop:
         before: transposed copies into tiles.
         inner: the loops within; none in an innermost loop, which is vectorised.
         after: transposed copies out of tiles.
+        last: statements at the end of its body.
     """
 
     var: str
@@ -85,6 +86,7 @@ class Loop:
     before: list[Turn] = field(default_factory=list)
     inner: list[Loop] = field(default_factory=list)
     after: list[Turn] = field(default_factory=list)
+    last: list[Statement] = field(default_factory=list)
 
 
 class TooLong(Exception):
@@ -226,7 +228,7 @@ class _Nests:
             assert s.node is not None and s.offset is not None
             later = s.offset + of_var(v) * -1 + at + _AHEAD // s.dtype.size
             place = address(self.writer.pointers[s.node], self.writer.expr(later))
-            body.append(Fetch("", "", f"hg::ahead<true>({place}, count)"))
+            body.append(Call("", "", f"hg::ahead<true>({place}, count)"))
         within = Loop("j", "0", "count", body=[Statement("Index", v.name, "at + j"), *loop.body])
         return Loop("at", loop.begin, loop.end, size, body=body, inner=[within])
 

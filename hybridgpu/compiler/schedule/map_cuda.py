@@ -9,17 +9,17 @@ which share the blocks of one launch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
 
+from ...dataclass import dataclass, field
 from ..ir.graph import Node
 from .indexing import Expr, Opaque, Var, linearize, of_var
 from .kernel import Launch, Statement, Writer, address, mentioned
 from .pieces import only_moved, restrict, turns
 from .scalar import Scalar, ScalarProgram
-from .tiles import Tiling, tiling, unit_stride
+from .tiles import Tiling, counted, tiling, unit_stride
 
 __all__ = ["Flat", "Pack", "Tile", "Tiled", "fits_int", "parts"]
 
@@ -226,7 +226,7 @@ def _pieces(program: ScalarProgram) -> list[ScalarProgram]:
             if len(cut) > _MOST_PARTS:
                 return [program]
         pieces = cut
-    if prod(v.extent for v in program.vars) < _LEAST_PART * len(pieces):
+    if counted(program) < _LEAST_PART * len(pieces):
         return [program]
     return pieces
 

@@ -11,17 +11,18 @@ are chosen in ``matmul_cuda``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from ...dataclass import dataclass
 from ..ir.graph import Node
 from ..passes.fuse.group import Group, describe, source
 from ..passes.materialize import blas_layout, strided
 from ..passes.pack import DEEPEST, PANELS
 from ..target import Target
 from .in_place import at_points
-from .indexing import FEWEST, Expr, Var, of_var, substitute
+from .indexing import Expr, Var, of_var, substitute
 from .kernel import (
     Kernel,
     Launch,
@@ -36,6 +37,7 @@ from .kernel import (
     touched,
     traffic,
 )
+from .numbers import sums_outside
 from .prologue import Made, Panel, loader, made, panel, panel_columns, panel_rows
 from .scalar import ScalarProgram
 
@@ -159,7 +161,7 @@ def schedule_matmul(
         prologues: position of an operand -> the group that says how to compute it.
     """
     prologues = dict(prologues or {})
-    writer = Writer(target, program)
+    writer = Writer(target, program, tells=True)
     outputs = [s.node for s in program.stores]
     shape = dot.shape
     axis_of = {v.name: v for v in program.vars}
@@ -168,7 +170,11 @@ def schedule_matmul(
     depth = dot.inputs[0].shape[-1]
     operands = []
     starts: list[str] = []  # where an element's row and column begin
-    form_on_gpu = _form_on_gpu(target, dot) if target.name == "cuda" else None
+    form_on_gpu = None
+    if target.name == "cuda":
+        from .matmul_cuda import along_the_sum, dot_of
+
+        form_on_gpu = _form_on_gpu(target, dot)
     row, column = (
         (m, n) if form_on_gpu is None or not form_on_gpu.rows else (Var("line", m.extent), Var("column", n.extent))
     )
@@ -197,20 +203,22 @@ def schedule_matmul(
         place = substitute(Expr(tuple((a, c) for a, c in offset.terms if a in variables[:-2]), offset.const), table)
         along, across = (offset.coefficient(v) for v in variables[-2:])
         start = place + (of_var(row) * along if not starts else of_var(column) * across)
-        starts.append(address(pointer, writer.expr(start)))
-        operands.append(Matrix(pointer, writer.expr(place), along, across))
+        starts.append(address(pointer, writer.place_of(start, matrix=True)))
+        operands.append(Matrix(pointer, writer.place_of(place, matrix=True), along, across))
         memory.append(node)
     left, right = operands
     form = "dots" if right.first == 1 and (left.second == 1 or depth == 1) else "axpy"
     first = "true" if m.extent == 1 else "false"
     if target.name == "cpu" and dot.dtype.short not in ("f32", "f64"):
         form, first = "plain", dot.dtype.compute
-    # a sum over the outer axis of both operands, as a weight's gradient has over the batch
-    outermost = not batch and left.first <= left.second != 1 and right.second < right.first and depth >= FEWEST
-    told = target.name == "cpu" and outermost and not prologues and form == "axpy"
+    if form_on_gpu is None:
+        outermost = not batch and sums_outside((left.first, left.second), (right.first, right.second), depth)
+        told = outermost and not prologues and form == "axpy"
+    else:
+        told = dot_of(dot).told
     statements = [st for s in program.scalars if (st := writer.statement(s))]
     statements += [
-        Statement("", f"y{k}[{writer.expr(s.offset)}]", writer.names[s.value]) for k, s in enumerate(program.stores)
+        Statement("", f"y{k}[{writer.place_of(s.offset)}]", writer.names[s.value]) for k, s in enumerate(program.stores)
     ]
     assert program.result is not None
     outer = batch[0] if batch else m
@@ -255,8 +263,6 @@ def schedule_matmul(
         if fields["turns"]:
             needed["tile_cpu.h"] = None
     else:
-        from .matmul_cuda import along_the_sum
-
         sums = along_the_sum(form_on_gpu)
         places = ("line", "column") if form_on_gpu.rows else (None, None)
         fields["loaders"] = [

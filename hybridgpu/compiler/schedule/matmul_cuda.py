@@ -11,14 +11,16 @@ are no promises.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 from typing import Any
 
+from ...dataclass import dataclass
 from ...dtypes import DType
 from ..ir.graph import Node
 from ..passes.materialize import strided
 from ..target import Target
+from .numbers import length_class, sums_outside
 
 __all__ = ["Dot", "Form", "along_the_sum", "choose", "dot_of", "forms", "library_seconds", "loads"]
 
@@ -61,6 +63,7 @@ class Dot:
     left_unit: int
     right_unit: int
     batched: bool = False  #: there are axes of a batch, even if with one element
+    told: bool = False  #: how many terms a sum has is an argument; ``k`` is the end of their class
 
     @property
     def nearby(self) -> bool:
@@ -111,7 +114,7 @@ class Form:
 def along_the_sum(form: Form) -> tuple[bool, bool]:
     """For each operand whether a thread loads neighbours along the sum, rather than along rows or columns."""
     if form.name == "tiles":
-        return bool(form.arguments[8]), bool(form.arguments[9])
+        return bool(form.arguments[7]), bool(form.arguments[8])
     return True, form.name != "axpy"
 
 
@@ -133,12 +136,18 @@ def dot_of(node: Node) -> Dot:
         batch *= d
     left, left_unit = _layout(node.inputs[0])
     right, right_unit = _layout(node.inputs[1])
-    return Dot(node.dtype, batch, m, k, n, left, right, left_unit, right_unit, node.ndim > 2)
+    told = node.ndim == 2 and sums_outside(left, right, k) and right[0] != 1
+    return Dot(
+        node.dtype, batch, m, length_class(k) if told else k, n, left, right, left_unit, right_unit, node.ndim > 2, told
+    )
 
 
 def _layout(operand: Node) -> tuple[tuple[int, int], int]:
     """Strides of the last two axes, and how many neighbours one access may read."""
     rows, columns = operand.shape[-2:]
+    filled = operand.inputs[0] if operand.prim.name == "copy" else operand
+    if filled.prim.name == "full":  # as the first state of a recurrent cell: every element is the first one
+        return (0, 0), 1
     found = strided(operand)
     if found is None:  # will be copied
         return (columns if rows > 1 else 0, 1 if columns > 1 else 0), _power(columns, operand.dtype)
@@ -260,7 +269,7 @@ def _elements(target: Target, dot: Dot) -> Form:
     apart = 1 if dot.right[1] == 1 else min(8, dot.k)  # neighbours read different lines
     cycles = count * dot.k * (2 * apart / _LOADS + 1 / _rate(dot.dtype))
     seconds = _seconds(target, dot, blocks, 128 * 4 * dot.dtype.size, 0.1 * dot.k, cycles, 0, 1)
-    arguments = (dot.k, dot.left[1], dot.right[0])
+    arguments = (dot.left[1], dot.right[0])
     return Form("product_element", 0, 0, 128, 1, 0, arguments, (1, 1), seconds)
 
 
@@ -269,6 +278,7 @@ def _dots(target: Target, dot: Dot) -> Iterator[Form]:
     down = -(-dot.m // rows)
     along = dot.right[0] == 1
     vector = gcd(dot.left_unit if dot.left[1] == 1 else 16, dot.right_unit if along else 16 // dot.dtype.size, dot.k)
+    vector = 1 if dot.told else vector
     spans = dot.k // vector
     lanes = min(32, _above(spans))
     sector = dot.dtype.size if along else min(32, max(1, dot.right[0]) * dot.dtype.size)  # bytes that an element costs
@@ -297,7 +307,7 @@ def _dots(target: Target, dot: Dot) -> Iterator[Form]:
             cycles = max(read * rows / (_rate(dot.dtype) * 0.6), loads / _LOADS)
             near = read * (sector + dot.dtype.size * rows / each)
             seconds = _seconds(target, dot, blocks, under_way, steps / unrolled, cycles, near, share)
-            arguments = (rows, each, lanes, layers, warps, vector, dot.k, *dot.left, *dot.right)
+            arguments = (rows, each, lanes, layers, warps, vector, *dot.left, *dot.right)
             order = vector, lanes, layers
             yield Form("dots", rows, columns, 32 * warps, layers, words, arguments, (vector, vector), seconds, order)
 
@@ -305,7 +315,7 @@ def _dots(target: Target, dot: Dot) -> Iterator[Form]:
 def _axpy(target: Target, dot: Dot) -> Iterator[Form]:
     rows = _rows(dot)
     down = -(-dot.m // rows)
-    deep = gcd(dot.left_unit if dot.left[1] == 1 else 16 // dot.dtype.size, dot.k, 4)
+    deep = 1 if dot.told else gcd(dot.left_unit if dot.left[1] == 1 else 16 // dot.dtype.size, dot.k, 4)
     vector = dot.right_unit if dot.right[1] == 1 else 1
     size = max(4, dot.compute_size)
     least = max(1, min(vector, _SUMS // ((8 if dot.nearby else _FEW) * size)))  # of any number of rows
@@ -329,7 +339,7 @@ def _axpy(target: Target, dot: Dot) -> Iterator[Form]:
             under_way = 32 * warps * min(steps, unrolled) * deep * vector * dot.dtype.size
             share = min(1.0, (columns if dot.right[1] == 1 else 1) * dot.dtype.size / 32)
             seconds = _seconds(target, dot, blocks, under_way, steps / unrolled, cycles, 0, share)
-            arguments = (rows, lanes, warps, vector, deep, dot.k, *dot.left, *dot.right)
+            arguments = (rows, lanes, warps, vector, deep, *dot.left, *dot.right)
             order = deep, lanes, warps
             yield Form("axpy", rows, columns, 32 * warps, warps, words, arguments, (deep, vector), seconds, order)
 
@@ -352,5 +362,5 @@ def _tiles(target: Target, dot: Dot, side: int, part: int, groups: int, depth: i
     cycles += blocks * 2 * side * dot.k * dot.dtype.size / _L2
     seconds = _seconds(target, dot, blocks, stage, steps + 1, cycles, 0, 1)
     words = max(depth * 2 * (side + wide), groups * side * side)
-    arguments = (side, side, depth, groups, part, *vectors, dot.k, along_left, along_right, la, sa, sb, lb)
+    arguments = (side, side, depth, groups, part, *vectors, along_left, along_right, la, sa, sb, lb)
     return Form("tiles", side, side, threads, groups, words, arguments, vectors, seconds)

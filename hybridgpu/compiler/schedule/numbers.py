@@ -2,22 +2,23 @@
 """Numbers that a kernel is told when it runs, so that its text is the same for every batch size.
 
 Besides the outermost extent, which every kernel is told, these are the extent of the outermost sum (gradients of
-weights and biases and the statistics of BatchNorm add over the batch), and one over the elements of a mean.
+weights and biases and the statistics of BatchNorm add over the batch), one over the elements of a mean, and where in an
+array a slice of its outer axis begins.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
 
+from ...dataclass import dataclass, field
 from ...dtypes import DType
 from ..ir.share import Share
 from .indexing import FEWEST, Expr, Var
 from .scalar import ScalarProgram
 
-__all__ = ["Numbers", "leads", "outer_sum", "ranks"]
+__all__ = ["Numbers", "leads", "length_class", "outer_sum", "ranks", "sums_outside"]
 
 
 @dataclass
@@ -43,6 +44,21 @@ class Numbers:
         """The parameter that holds the number of terms of a product's sums."""
         self.values["depth"] = count
         return "depth"
+
+    def start(self, position: int) -> str:
+        """The parameter that holds where in an array a kernel begins."""
+        return self._named("start", position)
+
+    def divisor(self, extent: int) -> str:
+        """The parameter that holds the extent of an inner axis, where a position is taken apart once a row."""
+        return self._named("extent", extent)
+
+    def _named(self, what: str, value: int) -> str:
+        found = next((name for name, n in self.values.items() if name.startswith(what) and n == value), None)
+        if found is None:
+            found = f"{what}{len(self.values)}"
+            self.values[found] = value
+        return found
 
     def held(self, name: str, text: str, dtype: DType) -> str:
         """An array ``name`` of one constant."""
@@ -82,8 +98,34 @@ def outer_sum(program: ScalarProgram, rows: list[Var], columns: bool) -> Var | N
     if first.extent < FEWEST:
         return None
     if not columns and len(program.reduced) == 1:  # elements of one row are an array as a whole, or one of many rows
-        return first if prod(v.extent for v in rows) == 1 else None
+        alone = prod(v.extent for v in rows) == 1 and _adds_over_the_batch(program)
+        return first if alone else None
     return first if leads(program, first) else None
+
+
+def _adds_over_the_batch(program: ScalarProgram) -> bool:
+    """True if reductions take in the outermost axis.
+
+    Else a lone row is one of a batch of one, and is added up as the rows of any batch are.
+    """
+    return all(0 in r.node.params["axes"] for r in program.reductions)
+
+
+def sums_outside(left: tuple[int, int], right: tuple[int, int], terms: int) -> bool:
+    """True if a product adds along the outer axis of both operands, as a weight's gradient adds over the batch.
+
+    ``left`` and ``right`` are their strides in memory, row and column.
+    """
+    return left[0] <= left[1] != 1 and right[1] < right[0] and terms >= FEWEST
+
+
+def length_class(terms: int) -> int:
+    """The length that forms for sums of so many terms are chosen by: a power of four from 64 on.
+
+    Each stands for lengths up to one and a half times as many, so that a power of two and a little more are of one class.
+    """
+    bits = max(-(-2 * terms // 3) - 1, 63).bit_length()
+    return 1 << (bits + bits % 2)
 
 
 def ranks(extent: int) -> int:

@@ -9,9 +9,9 @@ and cached on chip where it is not, or where the last walk's result is going to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import prod
 
+from ...dataclass import dataclass, field
 from .indexing import Expr, Opaque, Quotient, Remainder, Var, of_var
 from .kernel import COMBINE, Statement, Writer
 from .scalar import Reduction, Scalar, ScalarProgram

@@ -8,9 +8,9 @@ function gets a *loader*, a lambda that computes neighbouring elements from wide
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...dataclass import dataclass
 from ..ir.graph import Node
 from ..passes.fuse.group import Group
 from .axes import as_one
@@ -209,6 +209,7 @@ def panel(
     for s in program.scalars:  # the others are known where the loops begin
         s.vars &= set(program.vars)
     mine = Writer(writer.target, program, pointers=writer.pointers, results="row", numbers=writer.numbers)
+    mine.apart = what.outer
     mine.moved = only_moved(program)
     once, loops, choice = nests(program, mine, runs=flat is not None)
     line = what.outer.name if begin == "0" else f"({what.outer.name} - {begin})"

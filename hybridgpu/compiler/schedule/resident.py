@@ -13,8 +13,8 @@ size, that of the largest step. Threads that a step has no use for skip it, and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ...dtypes import DType
 from ..ir.graph import Node
 from ..passes.fuse.group import Group

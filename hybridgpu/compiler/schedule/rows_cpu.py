@@ -6,7 +6,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from .indexing import Expr, Var, of_var
+from .indexing import Expr, Var, alike, of_var
 from .kernel import Writer, address, mentioned
 from .passes import Accumulator, Plan
 from .scalar import Scalar, ScalarProgram, Store
@@ -44,7 +44,7 @@ def fill_inner(
     # a sum of sums: within a part, and of the parts
     part = size * _PART if alone or blocks > _PART or (blocks > 1 and prod(v.extent for v in outer) > 1) else 0
     _note_lanes(program, plan, size, part)
-    _fetch_ahead(program, rows, plan)
+    _fetch_ahead(program, rows, plan, told)
     extents = _extents(program, plan, told)
     extent = extents[-1]
     begin, end = "0", extent
@@ -202,7 +202,7 @@ def _lane_type(a: Accumulator, size: int, total: int) -> str:
     return f"hg::ArgLanes<{a.type}, {position}, {flags}, {size}>"
 
 
-def _fetch_ahead(program: ScalarProgram, rows: list[Var], plan: Plan) -> None:
+def _fetch_ahead(program: ScalarProgram, rows: list[Var], plan: Plan, told: Var | None) -> None:
     """Let the walk that computes most fetch what comes next; a single walk is served well by the hardware."""
     walks = plan.passes[:-1]
     if len(walks) < 2:
@@ -213,7 +213,8 @@ def _fetch_ahead(program: ScalarProgram, rows: list[Var], plan: Plan) -> None:
     for s in program.scalars:
         if s.op != "load" or s.conditions or s.offset is None or s.node is None or not s.offset.affine:
             continue
-        nbytes = last.extent * s.dtype.size
+        pieces = [alike(v.extent) if v is told else v.extent for v in program.reduced if v in s.vars]
+        nbytes = prod(pieces) * s.dtype.size  # of the whole row, in a batch of one of few sizes
         step = s.offset.coefficient(row)
         if s.offset.coefficient(last) != 1 or step <= 0 or nbytes > _FAR:
             continue

@@ -3,20 +3,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
+from ...dataclass import dataclass, field
 from ..ir.graph import Node
 from .cuda_choice import Form, Work, choose_columns, choose_rows, kept_values
 from .cuda_spans import Block, Spans, choose_vector, kept_type
 from .in_place import in_passes
 from .indexing import Expr, Var
 from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, mentioned, summary, touched, traffic
+from .numbers import length_class, ranks
 from .passes import Accumulator, Plan
 from .scalar import Scalar, ScalarProgram
 
 __all__ = ["cuda_kernel"]
+
+_SHORTEST = 64  #: elements that a row on chip has room for, at least, if how many it has is an argument
 
 
 @dataclass
@@ -54,10 +58,14 @@ def cuda_kernel(
     var = rows[-1] if columns else program.reduced[-1]
     ragged = not columns and len(program.reduced) == 1 and _any_order(program, writer.target.numeric)
     vector, anchor = choose_vector(program, var, ragged)
-    plan, form = _choose(program, writer, rows, columns, vector, anchor, told is not None)
+    width = prod(v.extent for v in program.reduced)
+    plan, form = _choose(program, writer, rows, columns, vector, anchor, length_class(width) if told else 0)
     if told is not None and (form.places or form.refused or form.cluster > 1):  # arrays on chip have a length
-        plan, form = _choose(program, writer, rows, columns, vector, anchor, False)
-        told = None
+        plan, form = _choose(program, writer, rows, columns, vector, anchor, max(ranks(width), _SHORTEST))
+        again, on_chip = _read_again(program, plan, rows), form.places or form.cluster > 1
+        exact = _choose(program, writer, rows, columns, vector, anchor, 0) if again or not on_chip else None
+        if exact and (not on_chip or _read_again(program, exact[0], rows) < again):  # it fits, a longer one would not
+            (plan, form), told = exact, None
     inside = None if columns else frozenset(program.reduced)
     spans = Spans(writer, var, vector, anchor, inside)
     make = _columns if columns else _rows
@@ -119,18 +127,18 @@ def _choose(
     columns: bool,
     vector: int,
     anchor: Expr | None,
-    classed: bool,
+    width: int,
 ) -> tuple[Plan, Form]:
     """The passes and the form. What has no place on chip is refused, and the passes are planned again without it.
 
     Args:
-        classed: the form is to serve a class of lengths.
+        width: the length that stands for all that the form is to serve; 0 if that is this kernel's alone.
     """
     refused: frozenset[Scalar] = frozenset()
     while True:
         plan = Plan(program, writer, True, "", refused)
         work = _work(program, plan, rows, vector, anchor is not None)
-        work = replace(work, width=_class(work.width)) if classed else work
+        work = replace(work, width=width, told=True) if width else work
         if columns:
             form = choose_columns(work, writer.target, rows[-1].extent if len(rows) == 1 else work.rows)
         else:
@@ -200,10 +208,9 @@ def _length(program: ScalarProgram, writer: Writer, told: Var | None) -> str:
     return f"(Index){writer.numbers.extent(told)}" + (f" * {rest}" if rest > 1 else "")
 
 
-def _class(width: int) -> int:
-    """The length that forms for this one are chosen by: the next power of four from 64 on."""
-    bits = max(width - 1, 63).bit_length()
-    return 1 << (bits + bits % 2)
+def _counts(form: Form, length: str) -> bool:
+    """True if the ``length`` decides how many steps there are; where elements are kept, there is room for the most."""
+    return bool(length) and not form.places and form.cluster == 1
 
 
 def _rows(
@@ -284,7 +291,8 @@ def _columns(
     places = _names(plan, form)
     after = coordinates(program.reduced, column) if not single else []
     each = form.team
-    partial = form.team > 1 if length else form.steps * form.team != width
+    partial = bool(length) if not _counts(form, length) else form.team > 1
+    partial = partial or (not length and form.steps * form.team != width)
     tile = spans.var.name
     walks = []
     stored = [(n, s) for n, s in enumerate(program.stores) if not plan.is_full_store(s.value, s.offset.vars)]
@@ -355,7 +363,9 @@ def _common(
         each: elements that a step takes.
     """
     more = each - 1 + (spans.vector - 1 if spans.anchor is not None else 0)
-    steps = f"({length} + {more}) / {each}" if length and more else length
+    steps = ""
+    if _counts(form, length):
+        steps = f"({length} + {more}) / {each}" if more else length
     width = prod(v.extent for v in program.reduced)
     sizes = [s.node.size for s in program.scalars if s.op == "load" and s.node] + [s.node.size for s in program.stores]
     total = prod(v.extent for v in program.vars)
@@ -366,7 +376,7 @@ def _common(
         "vector": spans.vector,
         "steps": steps or form.steps,
         "items": form.steps * spans.vector,
-        "unroll": "HG_UNROLL" if form.steps <= form.unroll and not length else f"#pragma unroll {form.unroll}",
+        "unroll": "HG_UNROLL" if form.steps <= form.unroll and not steps else f"#pragma unroll {form.unroll}",
         "index_type": "int" if 2 * max([total, *sizes]) < 1 << 31 else "long long",
         "walks": walks,
         "last": plan.passes[-1],

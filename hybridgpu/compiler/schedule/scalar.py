@@ -9,9 +9,9 @@ reductions, each a :class:`Scalar`. The same scalar at the same place is made on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
+from ...dataclass import dataclass, field
 from ...dtypes import DType, bool_, i64, u32
 from ..ir.graph import Node
 from ..passes.fuse.group import CONTRACTIONS, Group, reduced_index

@@ -8,13 +8,13 @@ through fast memory: it is read along its own axis and used along the kernel's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd, prod
 
-from .indexing import Expr, Var
+from ...dataclass import dataclass
+from .indexing import Expr, Var, alike
 from .scalar import Scalar, ScalarProgram
 
-__all__ = ["SHORTEST", "Tiling", "between", "tiling", "unit_stride"]
+__all__ = ["SHORTEST", "Tiling", "between", "counted", "tiling", "unit_stride"]
 
 SHORTEST = 8  #: an axis below is no axis to walk along
 _FEWEST = 2048  #: points of a kernel that is worth it
@@ -57,7 +57,7 @@ def tiling(program: ScalarProgram, conditions: bool = False, cached: bool = Fals
         conditions: count loads under conditions too, as if the conditions were gone.
         cached: a few lines stay in a cache from one step of an outer loop to the next (a host's core).
     """
-    if len(program.vars) < 2 or prod(v.extent for v in program.vars) < _FEWEST:
+    if len(program.vars) < 2 or counted(program) < _FEWEST:
         return None
     inner = program.vars[-1]
     best, least = None, _cost(program, inner, None, cached)
@@ -67,6 +67,12 @@ def tiling(program: ScalarProgram, conditions: bool = False, cached: bool = Fals
             if found and (cost := _cost(program, along, found, cached)) < least:
                 best, least = found, cost
     return best
+
+
+def counted(program: ScalarProgram) -> int:
+    """The points of a kernel as they decide: the number of outermost ones, an argument, as in a batch of few sizes."""
+    first, *rest = (v.extent for v in program.vars)
+    return alike(first) * prod(rest)
 
 
 def between(
@@ -92,7 +98,7 @@ def between(
 def _cost(program: ScalarProgram, along: Var, tiles: Tiling | None, cached: bool) -> float:
     """What memory costs an element of a walk along ``along``, in quarters of a byte."""
     total = 0.0
-    points = prod(v.extent for v in program.vars)
+    points = counted(program)
     for s in program.scalars:
         if s.op == "load" and s.offset and s.node and along in s.offset.vars:
             size = s.node.dtype.size

@@ -15,6 +15,7 @@ from ... import ndarray as nd
 from ... import registry
 from ...base import MXNetError, data_dir
 from ...ndarray import NDArray, array
+from ...provenance import user_frame
 from .vocab import UNKNOWN, Vocabulary
 
 __all__ = ["CompositeEmbedding", "CustomEmbedding", "FastText", "GloVe", "create", "get_pretrained_file_names", "register"]  # fmt: skip
@@ -59,12 +60,12 @@ class _TokenEmbedding(Vocabulary):
                     warnings.warn(
                         f"{where}the embedding vector for token {token} has been loaded and a duplicate embedding for "
                         "the same token is seen and skipped.",
-                        stacklevel=3,
+                        stacklevel=user_frame(),
                     )
                 elif len(vector) == 1:
                     warnings.warn(
                         f"{where}token {token} with 1-dimensional vector {vector} is likely a header and is skipped.",
-                        stacklevel=3,
+                        stacklevel=user_frame(),
                     )
                 else:
                     length = len(vectors[0]) if vectors else len(vector)

@@ -81,7 +81,6 @@ class Parameter:
         self._differentiable = differentiable
         self._allow_deferred_init = allow_deferred_init
         self._grad_req: str | None = None
-        self._compiled = False  #: a hybridized block has it: a Trainer may compile its updates, too
         if isinstance(shape, (int, np.integer)):
             shape = (int(shape),)
         if shape is not None:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .... import ndarray as nd
 from ....context import Context
+from ....dataclass import dataclass
 from ....gluon import HybridBlock
 
 __all__ = ["Case", "Suite", "filled"]

@@ -3,17 +3,19 @@
 
 Where the readers of a value cannot share a kernel, it is written once and read by each of them; or each reads what
 it is made of and computes it again. Bytes decide: a cast of half precision, a product with a mask or a scale are
-made of arrays that are no larger than they are. Only what is made of arrays that lie in memory anyway counts;
-results of reductions, products and gathers may still be computed together with a reader.
+made of arrays that are no larger than they are; a softmax of which another kernel picks elements is made of its operand
+and two numbers a row. Arrays that lie in memory anyway count, and reductions, whose results are then written instead;
+results of products and gathers may still be computed together with a reader.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 
+from ....dataclass import dataclass
 from ...ir.graph import Node
 from ...primitives.views import PLAIN_VIEWS
+from ...schedule.indexing import enlarged
 from ...target import Target
 from .group import Group
 
@@ -29,10 +31,12 @@ class Ingredients:
     Attributes:
         bytes: array in memory -> how much of it is read.
         operations: for all its elements.
+        written: bytes of the results of reductions among these arrays, which are in memory only if it is repeated.
     """
 
     bytes: dict[Node, int]
     operations: int
+    written: int
 
 
 def made_of(node: Node, stored: Collection[Node], computes: Callable[[Node], bool]) -> Ingredients | None:
@@ -43,12 +47,18 @@ def made_of(node: Node, stored: Collection[Node], computes: Callable[[Node], boo
         computes: whether kernels compute a node, not a library.
     """
     bytes_: dict[Node, int] = {}
-    operations = 0
+    operations = written = 0
+    larger = enlarged(node.shape)
+
+    def count(n: Node, elements: int) -> int:
+        """``elements`` of an array as they decide: those of as many examples as ``node`` has grow with these."""
+        return round(elements * larger) if n.shape[:1] == node.shape[:1] or n.size >= node.size else elements
+
     seen = {node}
     stack = [node]
     while stack:
         n = stack.pop()
-        operations += n.size * n.prim.cost
+        operations += count(n, n.size) * n.prim.cost
         for i in n.inputs:
             read = i.size
             while i.prim.name in PLAIN_VIEWS:
@@ -57,7 +67,10 @@ def made_of(node: Node, stored: Collection[Node], computes: Callable[[Node], boo
             if i.prim.name in ("full", "iota"):
                 continue
             if i in stored or i.prim.name == "input" or _of_a_library(i, computes):
-                bytes_[i] = max(bytes_.get(i, 0), read * i.dtype.size)
+                bytes_[i] = max(bytes_.get(i, 0), count(i, read) * i.dtype.size)
+            elif i.prim.family == "reduce":
+                written += 0 if i in bytes_ else count(i, i.size) * i.dtype.size
+                bytes_[i] = max(bytes_.get(i, 0), count(i, read) * i.dtype.size)
             elif i.prim.family != "elementwise":
                 return None
             elif i not in seen:
@@ -65,7 +78,7 @@ def made_of(node: Node, stored: Collection[Node], computes: Callable[[Node], boo
                 stack.append(i)
         if len(seen) > _MOST_NODES:
             return None
-    return Ingredients(bytes_, operations)
+    return Ingredients(bytes_, operations, written)
 
 
 def _of_a_library(node: Node, computes: Callable[[Node], bool]) -> bool:
@@ -87,13 +100,17 @@ def worth_repeating(
         computing: the group that would write it; None for a kernel that does nothing else.
         executed: how often a group would compute it.
     """
-    size, own = node.type.nbytes, computing is None
+    # the kernel of a reduction that it is made of could compute it as well, and is there in any case
+    larger = enlarged(node.shape)
+    size, own = round(node.type.nbytes * larger), computing is None and not made.written
     before = size + (sum(made.bytes.values()) if own else 0)  # written, and what the writer reads for it
-    after = 0
+    after = made.written
     operations = -made.operations if own else 0
     for g in readers:
-        before += size
-        after += sum(n for source, n in made.bytes.items() if source not in g.pending and source not in g.at)
-        operations += made.operations * executed(g) // max(node.size, 1)
+        times = round(executed(g) * larger)  # fewer than there are elements, if some are picked
+        before += min(size, times * node.dtype.size)
+        missing = [(i, n) for i, n in made.bytes.items() if i not in g.pending and i not in g.at]
+        after += sum(min(n, times * i.dtype.size) for i, n in missing)
+        operations += round(made.operations * times / max(node.size * larger, 1))
     seconds = (before - after) * target.byte_seconds + (target.launch_seconds if own else 0)
     return seconds > operations * target.op_seconds

@@ -11,24 +11,26 @@ node that is refused opens a group one level above its consumers, and the refusa
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from itertools import takewhile
 from math import prod
 
+from ....dataclass import dataclass, field
 from ...ir.graph import Graph, Node
-from ...schedule.indexing import FEWEST, Expr, Index, Var, all_vars, linearize, of_var
+from ...schedule.indexing import Expr, Index, Var, alike, all_vars, enlarged, linearize, of_var
 from ...target import Target
 from ..joins import APART, TOGETHER
 from ..materialize import PRODUCTS, base, reads_views
 from .duplicate import made_of, worth_repeating
 from .group import CONTRACTIONS, Cut, Group, bijective, reexpress, source
 from .group import describe as _describe
+from .group import describe_two as _describe_two
 
 __all__ = ["FusionPlan", "fuse"]
 
 _LOOK_AHEAD = 24  #: operands that are looked at for a reduction
-_BATCH = 32  #: turns of an outermost loop that decide at least …
-_COARSE = 8  #: … and the factor from one such number to the next
+_PIECE = 256  #: CPU: elements of a row that are neighbours, at least, for a walk of their own
 _SIBLINGS = 4  #: groups of one level that a further one is tried to be merged with
 
 
@@ -105,7 +107,8 @@ def _place(state: _State, node: Node) -> None:
             state.readers.setdefault(read, {})[group] = None
         return
     if consumers:
-        top = [g for g in consumers if g.level == level - 1]
+        # those of the largest domains first: others may be values of their rows
+        top = sorted((g for g in consumers if g.level == level - 1), key=lambda g: -g.points)
         while len(top) > 1:
             cut = _merge(state, top[0], top[1], node)
             if cut:
@@ -118,13 +121,13 @@ def _place(state: _State, node: Node) -> None:
                 return
             cut = _admit(state, top[0], node, needed_elsewhere=bool(lower) or node in state.outputs)
             if cut is None:
-                here = _describe(top[0].anchor)
+                one, here = _describe_two(node, top[0].anchor)
                 _say_why(
                     state,
                     node,
                     lower,
                     "shared",
-                    f"{_describe(node)} is computed in the kernel of {here}, which runs before",
+                    f"{one} is computed in the kernel of {here}, which runs before",
                 )
                 return
             state.cuts.append(cut)
@@ -196,7 +199,8 @@ def _no_room(state: _State, group: Group, node: Node) -> Cut | None:
         return refuse("library", f"{group.library.prim.name} is a library call, which takes its operands from memory")
     if node in group.memory:
         how = "many times" if group.contract is not None else "at positions known only at run time"
-        return refuse("memory", f"{_describe(group.anchor)} reads {_describe(node)} {how}")
+        reader, read = _describe_two(group.anchor, node)
+        return refuse("memory", f"{reader} reads {read} {how}")
     if APART in node.params:
         return refuse("join", "a join of so many arrays is made in steps")
     if len(group.at) >= state.target.max_nodes:
@@ -221,11 +225,13 @@ def _admit(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> C
 
 
 def _admit_elementwise(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
-    wanted = group.pending[node]
+    wanted, reduced = group.pending[node], group.reduced
     if needed_elsewhere:
         offset = group.refine(node)
         order = bijective(offset, node.size) if offset is not None else None
-        visited = order is not None and set(order) in (set(group.vars), set(group.rows))
+        visited = order is not None and (
+            set(order) in (set(group.vars), set(group.rows)) or _makes_rows(state, group, node, order)
+        )
         if group.contract is not None:  # whose kernel knows variables by the axis of the result
             _in_axes(group, linearize(group.at[group.contract], group.contract.shape), group.contract)
         if not visited:
@@ -238,10 +244,65 @@ def _admit_elementwise(state: _State, group: Group, node: Node, needed_elsewhere
         wanted = group.pending[node]
     cut = _too_often(state, group, node, needed_elsewhere)
     if cut is not None:
+        group.reduced = reduced
         return cut
     for index in list(wanted):
         state.add(group, node, index)
     return None
+
+
+def _makes_rows(state: _State, group: Group, node: Node, order: list[Var]) -> bool:
+    """Let ``group`` walk rows if ``node`` is a value of each row, made by a reduction that is still to be placed.
+
+    So a mean that is needed in memory, too, does not keep what it normalises from its kernel. A host reads short pieces
+    that lie far apart slowly: one more walk over them takes longer than one over all of memory in order.
+    """
+    rest = [v for v in group.vars if v not in order]
+    count = group.points // max(node.size, 1)
+    if group.reduced or group.contract or not _reduces([node], node.size, count):
+        return False
+    piece = prod(v.extent for v in takewhile(lambda v: v not in order, reversed(group.vars)))
+    anyway = any(n.prim.family == "reduce" and n.inputs[0].size == count * n.size for n in group.pending)
+    if state.target.name == "cpu" and 1 < piece < min(count, _PIECE) and not anyway:
+        return False
+    group.reduced = rest
+    return True
+
+
+def _has_rows(group: Group, node: Node, order: list[Var]) -> bool:
+    """True if ``group`` walks rows, or is going to, of each of which ``node`` is a value."""
+    if group.reduced:
+        return set(order) == set(group.rows)
+    return _reduces([node], node.size, group.points // max(node.size, 1))
+
+
+def _reduces(nodes: Sequence[Node], size: int, count: int, rows: bool = False) -> bool:
+    """True if a reduction of ``count`` elements to each of ``size`` results is found on the way to ``nodes``.
+
+    Consumers come first: what follows a reduction is placed before the reduction itself. Operands of the results' size
+    are followed, and with ``rows`` those of the size of what is reduced, after them.
+    """
+    frontier: deque[Node] = deque()
+    seen: set[Node] = set()
+
+    def follow(found: Sequence[Node]) -> None:
+        for n in found:
+            if n not in seen and n.size == size:
+                frontier.append(n)
+            elif n not in seen and rows and n.size == count * size:
+                frontier.appendleft(n)
+            seen.add(n)
+
+    follow(nodes)
+    for _ in range(_LOOK_AHEAD):
+        if not frontier:
+            break
+        n = frontier.pop()
+        if n.prim.family == "reduce" and n.size == size and n.inputs[0].size == count * size:
+            return True
+        if n.prim.family in ("elementwise", "view"):
+            follow(n.inputs)
+    return False
 
 
 def _executed(state: _State, group: Group, node: Node) -> int:
@@ -258,7 +319,8 @@ def _too_often(state: _State, group: Group, node: Node, needed_elsewhere: bool) 
     executed = _executed(state, group, node)
     extra = (executed - node.size) * node.prim.cost
     target = state.target
-    saved = 2 * node.type.nbytes * target.byte_seconds * (0 if needed_elsewhere else 1) + target.launch_seconds
+    saved = 2 * node.type.nbytes * target.byte_seconds * (0 if needed_elsewhere else 1)
+    saved += target.launch_seconds / enlarged(node.shape)
     if extra * target.op_seconds > saved + node.type.nbytes * target.byte_seconds:
         return Cut(
             node,
@@ -283,18 +345,10 @@ def _executions(group: Group, node: Node, index: Index, nested: bool) -> int:
         counted = not group.reduced or group.vars[0] in group.rows or used & set(group.reduced)
         return _for_a_batch(group.executions(index), group.vars[:1] if counted else [], used)
     rest = group.points // max(node.size, 1)
-    if rest > 1 and all_vars(index) != set(group.vars):
-        frontier = [node]
-        for _ in range(_LOOK_AHEAD):
-            if not frontier:
-                break
-            n = frontier.pop()
-            if n.prim.family == "reduce" and n.inputs[0].size == rest * n.size:
-                return node.size
-            if n.prim.family in ("elementwise", "view"):
-                frontier += [i for i in n.inputs if i.size == node.size]
+    used = all_vars(index)
+    if rest > 1 and used != set(group.vars) and _reduces([*group.pending, node], node.size, rest, True):
+        return node.size
     if nested:
-        used = all_vars(index)
         inner = next((k for k, v in enumerate(reversed(group.vars)) if v in used), len(group.vars))
         loops = group.vars[: len(group.vars) - inner]
         return _for_a_batch(prod(v.extent for v in loops), loops, used)
@@ -302,16 +356,10 @@ def _executions(group: Group, node: Node, index: Index, nested: bool) -> int:
 
 
 def _for_a_batch(times: int, loops: Sequence[Var], used: frozenset[Var]) -> int:
-    """``times`` as it decides: what only an outermost loop repeats counts as in a batch of one of few sizes.
-
-    So batches of most sizes, and what is left over at the end of an epoch, have the same kernels.
-    """
-    if not loops or loops[0] in used or loops[0].extent < FEWEST:
+    """``times`` as it decides: what only an outermost loop repeats counts as in a batch of one of few sizes."""
+    if not loops or loops[0] in used:
         return times
-    counted = _BATCH
-    while counted < loops[0].extent:
-        counted *= _COARSE
-    return times // loops[0].extent * counted
+    return times // loops[0].extent * alike(loops[0].extent)
 
 
 def _admit_reduction(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
@@ -390,9 +438,8 @@ def _merge(state: _State, a: Group, b: Group, shared: Node) -> Cut | None:
         return refuse("arguments", f"together the kernels would read more than {state.target.max_arguments} arrays")
     table = _correspondence(a, b, shared)
     if table is None:
-        return refuse(
-            "domain", f"{_describe(a.anchor)} and {_describe(b.anchor)} run over {shared.prim.name} differently"
-        )
+        one, other = _describe_two(a.anchor, b.anchor)
+        return refuse("domain", f"{one} and {other} run over {shared.prim.name} differently")
     b.replace({v: of_var(w) for v, w in table.items()})
     if b.reduced and not a.reduced:
         a.reduced = [table[v] for v in b.reduced]
@@ -415,12 +462,15 @@ def _merge(state: _State, a: Group, b: Group, shared: Node) -> Cut | None:
 
 
 def _correspondence(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
-    """The variables of ``b`` -> those of ``a`` under which both read ``shared`` at the same place."""
+    """The variables of ``b`` -> those of ``a`` under which both read ``shared`` at the same place.
+
+    ``a`` may read it once a row, if it is made by a reduction over rows: then ``b`` has values of these rows.
+    """
     orders: list[list[Var]] = []
     for g in (a, b):
         offset: Expr | None = g.refine(shared)
         order = bijective(offset, shared.size) if offset is not None else None
-        if order is None or set(order) != set(g.vars):
+        if order is None or (set(order) != set(g.vars) and (g is b or b.reduced or not _has_rows(a, shared, order))):
             return None
         orders.append(order)
     if len(orders[0]) != len(orders[1]) and not _align(a, b, orders, shared):
@@ -428,6 +478,9 @@ def _correspondence(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
     if [v.extent for v in orders[0]] != [v.extent for v in orders[1]]:
         return None
     table = dict(zip(orders[1], orders[0], strict=True))
+    if len(table) < len(a.vars):
+        a.reduced = [v for v in a.vars if v not in orders[0]]
+        return table
     if a.reduced and b.reduced and {table[v] for v in b.reduced} != set(a.reduced):
         return None
     if not a.reduced and b.reduced:

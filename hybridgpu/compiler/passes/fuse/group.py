@@ -8,10 +8,10 @@ variables. A member whose index uses no reduced variable is computed once a row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from math import prod
 
+from ....dataclass import dataclass, field
 from ...ir.graph import Node
 from ...schedule.indexing import (
     ZERO,
@@ -32,7 +32,7 @@ from ...schedule.indexing import (
     substitute,
 )
 
-__all__ = ["CONTRACTIONS", "Cut", "Group", "Read", "bijective", "describe", "reads"]
+__all__ = ["CONTRACTIONS", "Cut", "Group", "Read", "bijective", "describe", "describe_two", "reads", "told_apart"]
 
 _MOST_JOINED = 12  #: operands of a join whose loops are cut (schedule/map_cuda, schedule/map_cpu)
 _SHORT = 32  #: pieces of an innermost loop that are not cut
@@ -307,6 +307,20 @@ def _chosen(view: Node, operand: Operand) -> float:
 def describe(node: Node) -> str:
     """The operator and name of a node, for people."""
     return f"{node.prov.op} {node.prov.name}" if node.prov and node.prov.name else node.prim.name
+
+
+def describe_two(first: Node, second: Node) -> tuple[str, str]:
+    """The same for two nodes, which may be parts of one operator."""
+    return told_apart(first, second, describe)
+
+
+def told_apart(first: Node, second: Node, name: Callable[[Node], str]) -> tuple[str, str]:
+    """The names of two nodes, with their primitives where both names are the same."""
+    one, other = name(first), name(second)
+    if first is second or one != other:
+        return one, other
+    a, b = first.prim.name, second.prim.name
+    return f"{a} of {one}", f"{'another ' * (a == b)}{b} of {one}"
 
 
 def source(node: Node) -> Node:

@@ -12,6 +12,7 @@ from typing import Any
 from ....context import Context, cpu, gpu, num_gpus
 from ....metric import EvalMetric
 from ....metric import Loss as LossMetric
+from ....provenance import user_frame
 from ...data import DataLoader
 from ...loss import Loss
 from ...trainer import Trainer
@@ -113,12 +114,14 @@ class Estimator:
                 "Network already fully initialized, skipping initialization. You don't need to pass initializer if you "
                 "already initialized your net. You can use net.initialize(init=your_initializer, force_reinit=True) "
                 "to force re-initialize.",
-                stacklevel=3,
+                stacklevel=user_frame(),
             )
 
     def _checked_trainer(self, trainer: Any) -> Trainer:
         if not trainer:
-            warnings.warn("No trainer specified, default SGD optimizer with learning rate 0.001 is used.", stacklevel=3)
+            warnings.warn(
+                "No trainer specified, default SGD optimizer with learning rate 0.001 is used.", stacklevel=user_frame()
+            )
             return Trainer(self.net.collect_params(), "sgd", {"learning_rate": 0.001})
         if not isinstance(trainer, Trainer):
             raise ValueError(f"Trainer must be a Gluon Trainer instance, refer to gluon.Trainer:{trainer}")
@@ -271,7 +274,7 @@ def _contexts(context: Any) -> list[Context]:
             warnings.warn(
                 "You have multiple GPUs, gpu(0) will be used by default. To utilize all your GPUs, specify context as a "
                 "list of gpus, e.g. context=[mx.gpu(0), mx.gpu(1)]",
-                stacklevel=3,
+                stacklevel=user_frame(),
             )
         return gpus[:1] or [cpu()]
     contexts = [context] if isinstance(context, Context) else context

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ....metric import CompositeEvalMetric, EvalMetric
+from ....provenance import user_frame
 from .events import EpochEnd, TrainBegin, TrainEnd
 
 __all__ = ["EarlyStoppingHandler", "comparison", "warn_not_updated", "worst"]
@@ -24,14 +25,14 @@ def comparison(mode: str, monitor: EvalMetric, handler: str) -> np.ufunc:
         warnings.warn(
             f"{handler} mode {mode} is unknown, fallback to auto mode. Write mode='min' or mode='max'.",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=user_frame(),
         )
         mode = "auto"
     if mode == "auto":
         warnings.warn(
             f"`greater` operator will be used to determine if {monitor.get()[0]} has improved. "
             "Please specify `mode='min'` to use the `less` operator. Specify `mode='max' to disable this warning.`",
-            stacklevel=3,
+            stacklevel=user_frame(),
         )
     return np.less if mode == "min" else np.greater
 
@@ -47,7 +48,7 @@ def warn_not_updated(name: str) -> None:
         f"{name} is not updated, make sure you pass one of the metric objects from "
         "estimator.train_metrics and estimator.val_metrics as monitor.",
         RuntimeWarning,
-        stacklevel=3,
+        stacklevel=user_frame(),
     )
 
 

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows taken apart: how many parts keep a machine busy, along which axes they lie, and the nodes that cut and line up.
+
+What is done with the parts is for the passes that want them: split.py puts results of parts together, moments.py
+merges means and squared deviations.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...dataclass import dataclass
+from ..ir.graph import Builder, Node
+from ..target import Target
+
+__all__ = ["SIDE_BY_SIDE", "Parts", "cut", "lined_up", "normalises", "rate", "taken_apart", "wanted_parts"]
+
+SIDE_BY_SIDE = 32  #: neighbouring rows that a block takes at once
+_ALONE = 2.5  #: shares of the memory's rate that one multiprocessor can take if the others are idle
+_BLOCKS = 4  #: blocks that every multiprocessor should get
+_NEARBY = 64  #: readers that are looked at for one of a reduction's own size
+_ROUND = 64  #: parts hold a multiple of so many elements where that is possible
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How an operand is taken apart.
+
+    Attributes:
+        kept: reduced axes of which every element is a part of its own, …
+        axis: … and the one that is cut, or None, …
+        count, length: … into so many parts of so many elements along it; the last one may be filled up.
+    """
+
+    kept: tuple[int, ...]
+    axis: int | None = None
+    count: int = 1
+    length: int = 1
+
+
+def normalises(node: Node, uses: dict[Node, list[Node]]) -> bool:
+    """True if something of the operand's size is computed from the result: rows may then be kept on chip."""
+    size, seen, frontier = node.inputs[0].size, {node}, [node]
+    while frontier and len(seen) < _NEARBY:
+        for reader in uses.get(frontier.pop(), ()):
+            if reader in seen or reader.prim.family not in ("elementwise", "view"):
+                continue
+            if reader.size >= size:
+                return True
+            seen.add(reader)
+            frontier.append(reader)
+    return False
+
+
+def rate(blocks: int, target: Target) -> float:
+    """Bytes a second that so many blocks read."""
+    active = min(blocks, target.multiprocessors)
+    share = 1 / (target.byte_seconds * target.multiprocessors)
+    return active * share * min(_ALONE, target.multiprocessors / active)
+
+
+def wanted_parts(rows: int, contiguous: bool, target: Target) -> int:
+    """Parts of a row that keep all multiprocessors busy."""
+    blocks = rows if contiguous else -(-rows // SIDE_BY_SIDE)
+    return -(-_BLOCKS * target.multiprocessors // blocks)
+
+
+def cut(shape: tuple[int, ...], axes: tuple[int, ...], wanted: int) -> Parts | None:
+    """About ``wanted`` parts: whole outer axes first, then a part of the next one."""
+    kept: list[int] = []
+    for a in axes:
+        extent = shape[a]
+        if extent <= wanted:
+            kept.append(a)
+            wanted //= extent
+            continue
+        last = a == axes[-1]
+        even = [s for s in range(max(2, wanted // 2), min(2 * wanted, extent) + 1) if extent % s == 0]
+        if wanted > 1 and even:
+            rounded = [s for s in even if not last or extent // s % _ROUND == 0] or even
+            best = min(rounded, key=lambda s: abs(s - wanted))
+            return Parts(tuple(kept), a, best, extent // best)
+        if wanted > 1:  # uneven: the last part is filled up
+            length = -(-extent // wanted)
+            if last:
+                length = -(-length // _ROUND) * _ROUND
+            count = -(-extent // length)
+            return Parts(tuple(kept), a, count, length) if count > 1 else None
+        break
+    return Parts(tuple(kept)) if kept and len(kept) < len(axes) else None
+
+
+def taken_apart(
+    b: Builder, x: Node, axes: tuple[int, ...], parts: Parts, filling: bool | int | float
+) -> tuple[Node, tuple[int, ...]]:
+    """``x`` with an axis for the parts of the one that is cut, and the axes of a part's own elements."""
+    inner = tuple(a for a in axes if a not in parts.kept)
+    if parts.axis is not None:
+        a, missing = parts.axis, parts.count * parts.length - x.shape[parts.axis]
+        if missing:
+            high = tuple(missing if k == a else 0 for k in range(x.ndim))
+            x = b.pad(x, low=(0,) * x.ndim, high=high, value=filling)
+        x = b.reshape(x, (*x.shape[:a], parts.count, parts.length, *x.shape[a + 1 :]))
+        inner = tuple(k + (k >= a) for k in inner)
+    return x, inner
+
+
+def lined_up(b: Builder, found: Node, inner: tuple[int, ...], parts: Parts, lead: int) -> Node:
+    """``found``, which lacks the ``inner`` axes of what was taken apart, with one axis for all parts."""
+    # what is left of the axes, in order: rows' own ones, and those of the parts among them
+    left = [k for k in range(found.ndim + len(inner)) if k not in inner]
+    split = {k + (parts.axis is not None and k > parts.axis) for k in parts.kept}
+    split |= {parts.axis} if parts.axis is not None else set()
+    middle = [k for k, axis in enumerate(left) if axis in split]
+    own = [k for k in range(len(left)) if k not in middle]
+    found = b.transpose(found, (*own[:lead], *middle, *own[lead:]))
+    shape = found.shape
+    return b.reshape(found, (*shape[:lead], prod(shape[lead : lead + len(middle)]), *shape[lead + len(middle) :]))

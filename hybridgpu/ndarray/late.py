@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Eager calls of operators some of whose attributes change from call to call, such as the learning rate of a step.
+
+Each value would ask for a lowering of its own. Instead such attributes are arguments of the operator's graph
+(ops/late.py), which is lowered once for all their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compiler.ir.graph import Provenance, to_scalar
+from ..compiler.ir.types import TensorType
+from ..compiler.primitives import builder
+from ..dtypes import DType
+from ..ops.late import LateNumbers, Slot, held_number
+from ..ops.params import Values
+from ..ops.record import Operator
+from .tape import Function
+
+__all__ = ["LateCall", "late_call", "late_key"]
+
+
+class LateCall(NamedTuple):
+    """An operator for all values of its attributes that vary.
+
+    Attributes:
+        function: takes the operator's arrays, then the numbers.
+        slots: what the numbers are, and their types.
+    """
+
+    function: Function
+    slots: tuple[tuple[Slot, DType], ...]
+
+    def numbers(self, values: Values) -> list[Any]:
+        """The arguments behind the arrays, as zero-dimensional arrays of NumPy."""
+        given = values.__dict__
+        found = []
+        for slot, dtype in self.slots:
+            number = held_number(slot.value(given), dtype)
+            found.append(np.asarray(to_scalar(number, dtype), dtype.np))
+        return found
+
+
+def late_key(op: Operator, values: Values) -> tuple[Any, ...]:
+    """What of the attributes decides the graph: the constant ones, and the lengths of lists."""
+    items, negative_zeros = values.key
+    varies = op.varies
+    return negative_zeros, *[(n, len(v) if isinstance(v, tuple) else None) if n in varies else (n, v) for n, v in items]
+
+
+def late_call(op: Operator, values: Values, types: Sequence[TensorType]) -> LateCall:
+    """Lower an operator whose record says that attributes vary."""
+    b = builder()
+    b.prov = Provenance(op.name, "")  # what errors name
+    nodes = [b.input(t, n) for t, n in zip(types, op.input_names(values, len(types)), strict=False)]
+    late = LateNumbers(b)
+    constants = {n: v for n, v in values.as_dict().items() if n not in op.varies}
+    lengths = {n: len(v) for n, v in values.as_dict().items() if isinstance(v, tuple)}
+    graph = b.finish(op.build(b, late.values(op, 0, constants, lengths), nodes), op.name.strip("_"))
+    numbers = [n.dtype for n in graph.inputs[len(nodes) :]]
+    return LateCall(Function(graph, False), tuple(zip(late.slots, numbers, strict=True)))

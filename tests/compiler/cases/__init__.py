@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs that every stage of the compiler is tried on: name -> (function of a builder, input types).
+
+Each is a pattern that a kernel kind, a view, a fusion rule or a corner needs. The modules beside table.py register
+theirs in CASES when they are imported.
+"""
+
+from __future__ import annotations
+
+from compiler.cases import batches, convolutions, functions, maps, products, rows, statistics, steps, tiles, windows
+from compiler.cases.table import CASES, arrays, build, case, cuda_of, parse, plain
+
+__all__ = ["CASES", "EXPECTED", "arrays", "build", "case", "cuda_of", "parse", "plain"]
+
+_FAMILIES = (batches, convolutions, functions, maps, products, rows, statistics, steps, tiles, windows)
+
+#: what the compiler should make of some: kinds of kernels in order
+EXPECTED: dict[str, list[str]] = {
+    "chain": ["map"],
+    "bias": ["map"],
+    "softmax": ["rows"],
+    "softmax_middle": ["rows"],
+    "layer_norm": ["rows"],
+    "batch_norm": ["rows", "reduce"],
+    "statistics_of_columns": ["rows"],
+    "statistics_in_a_cluster": ["rows"],
+    "statistics_and_slopes": ["rows"],
+    "group_norm": ["rows"],
+    "log_sum_exp": ["reduce"],
+    "cross_entropy": ["reduce"],
+    "several_outputs": ["rows"],
+    "dense": ["matmul"],
+    "dense_of_sequence": ["matmul"],
+    "epilogue_of_other_axes": ["matmul"],
+    "dense_of_made": ["matmul"],
+    "batched_of_made": ["matmul"],
+    "convolved_of_made": ["conv"],
+    "thinned_of_made": ["conv"],
+    "convolved_volume_of_made": ["conv"],
+    "take": ["rows"],
+    "narrow_rows": ["rows"],
+    "max_pool": ["reduce"],
+    "windows_put_back": ["map"],
+    "windows_apart": ["rows"],
+    "wide_windows_apart": ["reduce"],
+    "windows_over_the_border": ["reduce"],
+    "windows_over_each_other": ["map", "map"],
+    "convolved": ["conv"],
+    "convolved_line": ["conv"],
+    "spread_line": ["conv"],
+    "spread": ["conv"],
+    "slope_line": ["conv"],
+    "slope": ["map", "map", "conv"],
+    "slope_volume": ["conv"],
+    "moments_of_rows": ["reduce"],  # (on the CPU they do stay near)
+    "moments_of_columns": ["reduce"],
+    "many_kernels": ["reduce"] * 14,
+}

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results that maps of the host store past the caches: the same bits, nothing written beside them, and where it is done."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from compiler.cases import CASES, arrays, build, parse
+from compiler.test_graphs import close, fresh, wanted
+from guarded import guarded, guarded_copy
+
+from hybridgpu.backends.cpu.backend import cpu_backend
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.program import KernelStep
+from hybridgpu.compiler.target import CPU
+from hybridgpu.dtypes import from_short
+
+
+def affine(b, x, *rest):
+    return b.add(b.mul(x, x), rest[0]) if rest else b.mul(x, x)
+
+
+def both(b, x, y):
+    return [b.add(x, y), b.sub(x, y)]
+
+
+def normalised(b, x, y):
+    return b.max(b.mul(b.sub(x, b.broadcast(y, x.shape)), x), x)
+
+
+#: function, types of the inputs, whether it is streamed
+SHAPES = {
+    "flat": (affine, ["f32[5000]", "f32[5000]"], True),
+    "shorter than a vector": (affine, ["f32[3]"], True),
+    "exactly a block": (affine, ["f32[1024]"], True),
+    "double": (affine, ["f64[2000]"], True),
+    "half": (affine, ["f16[5001]", "f16[5001]"], True),
+    "bfloat16": (affine, ["bf16[4099]"], True),
+    "bytes": (affine, ["u8[9001]"], True),
+    "two results": (both, ["f32[2500]", "f32[2500]"], True),
+    "rows of one block": (normalised, ["f32[5,1024]", "f32[1,1024]"], True),
+    "rows of two blocks and a part": (normalised, ["f32[3,2064]", "f32[1,2064]"], True),
+    "rows that do not begin with a line": (normalised, ["f32[3,1025]", "f32[1,1025]"], False),
+    "short rows": (normalised, ["f32[300,16]", "f32[1,16]"], False),
+    "much to compute": (lambda b, x: b.tanh(b.exp(b.sin(x))), ["f32[4096]"], False),
+    "gathered": (lambda b, x, i: b.take(x, i, axis=0), ["f32[4000]", "i32[4000]"], False),
+    "turned": (lambda b, x: b.transpose(x, perm=(1, 0)), ["f32[64,64]"], False),
+}
+
+
+def streaming(program):
+    """``program`` as it is with arrays larger than the caches."""
+    program.source = program.source.replace("hg::streams(", "hg::streams((Index)1 << 40 | ")
+    return program
+
+
+def made(function, types):
+    b = builder()
+    out = function(b, *[b.input(parse(t), f"x{k}") for k, t in enumerate(types)])
+    return b.finish(out if isinstance(out, list) else [out], "g")
+
+
+def run(graph, program, inputs, aligned):
+    held = [guarded_copy(a) for a in inputs]
+    outputs = fresh(program) if aligned else [guarded(s, from_short(d).np) for s, d in program.outputs]
+    cpu_backend().load(program)(held, outputs)
+    return outputs
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_same_bits(name, compiler):
+    function, types, expected = SHAPES[name]
+    graph = made(function, types)
+    inputs = arrays(graph, 7)
+    plain = compile_graph(graph, CPU)
+    assert ("hg::streams(" in plain.source) is expected
+    want = run(graph, plain, inputs, True)
+    for aligned in (True, False):
+        for a, b in zip(run(graph, streaming(compile_graph(graph, CPU)), inputs, aligned), want):
+            assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_all_cases(name, compiler):
+    graph = build(name)
+    program = compile_graph(graph, CPU)
+    if "hg::streams(" not in program.source:
+        return
+    inputs = arrays(graph, 3)
+    for k, (got, want) in enumerate(zip(run(graph, streaming(program), inputs, False), wanted(graph, inputs))):
+        close(got, want, inputs, f"{name} output {k}")
+
+
+@pytest.mark.parametrize(("rows", "over"), [(16, False), (512, True)])
+def test_what_is_written_over_an_operand_is_not_streamed(rows, over, compiler):
+    b = builder()
+    x, w = b.input(parse(f"f32[{rows},1024]"), "x"), b.input(parse("f32[1024,1024]"), "w")
+    y = b.dot(x, w)
+    program = compile_graph(b.finish([b.dot(b.mul(b.add(b.dot(y, w), y), y), w)], "g"), CPU)
+    (step,) = (s for s in program.steps if isinstance(s, KernelStep) and program.kernels[s.kernel].kind == "map")
+    assert bool(step.in_place) is over
+    assert ("hg::streams(" in program.kernels[step.kernel].text) is not over
+
+
+@pytest.mark.parametrize("elements", [3_000_000, 2_700_001])
+def test_large_arrays(elements, compiler):
+    """Of three arrays, 36 and 32.4 MB: as many bytes as are streamed, and fewer."""
+    graph = made(affine, [f"f32[{elements}]"] * 2)
+    x, y = (np.random.default_rng(k).standard_normal(elements, np.float32) for k in range(2))
+    (got,) = run(graph, compile_graph(graph, CPU), [x, y], True)
+    np.testing.assert_array_equal(got, x * x + y)

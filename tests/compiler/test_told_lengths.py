@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums over the batch on a GPU: one text for batches of several sizes, executed as it is written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from emulated import aligned
+
+from hybridgpu.backends.cuda.backend import CudaBackend
+from hybridgpu.compiler.ir.types import tensor_type
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import TABLE, builder
+from hybridgpu.compiler.reference import evaluate
+from hybridgpu.compiler.target import CUDA
+from hybridgpu.dtypes import f16, f32, f64, from_short, i32
+
+BATCHES = (7, 16, 17, 50)
+#: rows on chip have room for twice as many elements at most, where these are more than 64
+CLASSES = {"normalised_planes": (12, 16, 20), "unit_length": (36, 45, 64)}
+
+
+def slope_of_dense(b, n, dtype, left=12, right=20):
+    """The gradient of a dense layer's weight."""
+    return b.dot(b.transpose(b.input(tensor_type((n, left), dtype)), (1, 0)), b.input(tensor_type((n, right), dtype)))
+
+
+def slope_behind_relu(b, n, dtype):
+    """… whose left operand is computed as it is loaded."""
+    g, x = b.input(tensor_type((n, 12), dtype)), b.input(tensor_type((n, 20), dtype))
+    return b.dot(b.transpose(b.max(g, 0.0) * 0.5, (1, 0)), x) * 2.0
+
+
+def slope_of_a_first_step(b, n, dtype):
+    """… of a recurrent cell's, whose state is zero."""
+    return b.dot(b.full((12, n), 0.0, dtype), b.input(tensor_type((n, 20), dtype))) + 1.0
+
+
+def slope_of_conv(b, n, dtype, channels=3, **given):
+    x, w = b.input(tensor_type((n, channels, 7, 7), dtype)), b.input(tensor_type((6, channels, 3, 3), dtype))
+    two = (1, 1)
+    params = {"stride": two, "low": two, "high": two, "dilate": two, "base_dilate": two, "groups": 1} | given
+    y = b.conv(x, w, **params)
+    return TABLE["conv"].vjp(b, b.input(y.type), y, (x, w), params)[1]
+
+
+def slope_of_strided_conv(b, n, dtype):
+    return slope_of_conv(b, n, dtype, stride=(2, 2))
+
+
+def slope_of_one_channel(b, n, dtype):
+    return slope_of_conv(b, n, dtype, channels=1)
+
+
+def normalised(b, n, dtype):
+    """Columns that stay on chip."""
+    x = b.input(tensor_type((n, 20), dtype))
+    d = x - b.mean(x, (0,), keepdims=True)
+    return d * b.rsqrt(b.mean(d * d, (0,), keepdims=True) + 1e-3)
+
+
+def normalised_planes(b, n, dtype):
+    x = b.input(tensor_type((n, 5, 12), dtype))
+    d = x - b.mean(x, (0, 2), keepdims=True)
+    return d * b.rsqrt(b.mean(d * d, (0, 2), keepdims=True) + 1e-3)
+
+
+def unit_length(b, n, dtype):
+    """A row that stays on chip."""
+    x = b.input(tensor_type((n * 8,), dtype))
+    return x * b.rsqrt(b.sum(x * x, (0,), keepdims=True))
+
+
+def of_the_last_step(b, n, dtype):
+    """Where a slice of the outer axis begins is told, too."""
+    x, w = b.input(tensor_type((5, n, 24), dtype)), b.input(tensor_type((24, 12), dtype))
+    return b.dot(b.reshape(b.slice(x, (4, 0, 0), (5, n, 24), (1, 1, 1)), (n, 24)), w)
+
+
+CASES = [(f, d) for f in (slope_of_dense, slope_of_conv) for d in (f32, f16, f64)] + [
+    (slope_of_dense, i32),
+    (slope_behind_relu, f32),
+    (slope_of_a_first_step, f32),
+    (slope_of_strided_conv, f32),
+    (slope_of_one_channel, f32),
+    (normalised, f32),
+    (normalised_planes, f32),
+    (unit_length, f32),
+    (of_the_last_step, f32),
+]
+
+
+@pytest.mark.parametrize(("make", "dtype"), CASES, ids=lambda v: getattr(v, "__name__", None) or v.short)
+def test_one_text_whatever_the_length(make, dtype, cuda_driver):
+    texts = set()
+    rng = np.random.default_rng(0)
+    for n in CLASSES.get(make.__name__, BATCHES):
+        b = builder()
+        graph = b.finish([make(b, n, dtype)])
+        program = compile_graph(graph, CUDA)
+        texts.add(tuple(k.text for k in program.kernels))
+        inputs = []
+        for node in graph.inputs:
+            a = aligned(node.shape, dtype.np)
+            a[...] = rng.integers(-9, 9, node.shape) if dtype is i32 else rng.standard_normal(node.shape)
+            inputs.append(a)
+        ((shape, short),) = program.outputs
+        out = aligned(shape, from_short(short).np)
+        CudaBackend(cuda_driver, np, lambda a: int(a.__array_interface__["data"][0])).load(program)(inputs, [out])
+        (want,) = evaluate(graph, inputs, wide=True)
+        tolerance = {f16: 2e-3, f32: 2e-5, f64: 1e-12, i32: 0}[dtype]
+        np.testing.assert_allclose(out, want, tolerance, tolerance * max(1, np.abs(want).max()))
+    assert len(texts) == 1

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attributes that change from call to call ask for no new lowering, and change no bit of a result."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridgpu as mx
+from hybridgpu.compiler.ir.types import tensor_type
+from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.reference import Interpreter, _scalars
+from hybridgpu.dtypes import f32
+from hybridgpu.ndarray import apply
+from hybridgpu.ndarray.late import late_call
+from hybridgpu.ops import OPERATORS
+
+nd = mx.nd
+
+RANDOM = np.random.default_rng(3)
+SCALARS = sorted({op.name for op in OPERATORS.values() if "scalar" in op.varies}, key=lambda name: (len(name), name))
+NUMBERS = [0.0, -0.0, 1.0, -1.7, 3.3, 1e-9, 65504.0, 1e30, float("inf"), float("nan"), 2.0**31, 2.0**40, -(2.0**63)]
+
+
+def lowerings():
+    return len(apply._functions) + len(apply._late_calls)
+
+
+@pytest.mark.parametrize("name", SCALARS)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16", "int8", "uint8", "int32", "int64"])
+def test_a_number_that_changes_gives_the_bits_of_a_constant_one(name, dtype):
+    x = nd.cast(nd.array(RANDOM.uniform(-9, 9, (3, 5)), dtype="float64"), dtype=dtype)
+    op = OPERATORS[name]
+    run = lambda number: apply.apply(op, (x,), op.parse({"scalar": number}))  # noqa: E731
+    for k in range(10):
+        run(k + 0.5), run(-0.0)
+    before = lowerings()
+    late = [run(number) for number in NUMBERS]
+    assert lowerings() == before
+    for number, got in zip(NUMBERS, late, strict=True):
+        graph, _ = apply.operator_graph(op, op.parse({"scalar": number}), [x._type.tensor], False)
+        (want,) = Interpreter(graph)(x._data)
+        assert got._data.dtype == want.dtype and got._data.tobytes() == want.tobytes(), number
+
+
+def test_a_recorded_number_has_its_gradient():
+    x = nd.array([1.0, 2.0])
+    x.attach_grad()
+    for rate in (0.25, 0.5, 3.0):
+        with mx.autograd.record():
+            y = rate / x + x * rate
+        y.backward()
+        np.testing.assert_allclose(x.grad.asnumpy(), rate - rate / x.asnumpy() ** 2, rtol=1e-6)
+
+
+SCHEDULED = ["sgd", "adam", "adagrad", "rmsprop", "lars", "lamb", "ftml", "nadam", "signum", "dcasgd", "adadelta", "adamax", "ftrl", "nag", "lbsgd"]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:learning rate from")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", SCHEDULED)
+def test_a_schedule_lowers_nothing_anew(name, dtype):
+    optimizer = mx.optimizer.create(
+        name, multi_precision=dtype == "float16", lr_scheduler=mx.lr_scheduler.PolyScheduler(1000, base_lr=0.1)
+    )
+    step = mx.optimizer.get_updater(optimizer)
+    weight, grad = (nd.array(RANDOM.uniform(-1, 1, (4, 3)), dtype=dtype) for _ in range(2))
+    for _ in range(12):
+        step(0, grad, weight)
+    before = lowerings()
+    for _ in range(20):
+        step(0, grad, weight)
+    assert lowerings() == before
+    assert np.isfinite(weight.asnumpy()).all()
+
+
+def late_samples():
+    return [
+        (op, k) for op in {id(o): o for o in OPERATORS.values()}.values() if op.varies for k in range(len(op.samples))
+    ]
+
+
+@pytest.mark.parametrize(("op", "k"), late_samples(), ids=lambda v: v.name if hasattr(v, "name") else str(v))
+def test_late_attributes_give_the_bits_of_constants(op, k):
+    """Every sample of every record with attributes that vary."""
+    sample = op.samples[k]
+    values = op.parse(sample.attributes)
+    low, high = op.domain
+    shapes = sample.shapes or [(2, 3)] * len(op.input_names(values, 1))
+    arrays = [nd.array(RANDOM.uniform(low, high, s)) for s in shapes]
+    types = [a._type.tensor for a in arrays]
+    late = late_call(op, values, types)
+    graph, _ = apply.operator_graph(op, values, types, False)
+    want = Interpreter(graph)(*[a._data for a in arrays])
+    got = Interpreter(late.function.graph)(*[a._data for a in arrays], *late.numbers(values))
+    for g, w in zip(got, want, strict=True):
+        assert g.dtype == w.dtype and g.tobytes() == w.tobytes()
+
+
+def test_numbers_stay_numbers_until_an_array_meets_them():
+    """Two numbers are multiplied once, not for every element."""
+    b = builder()
+    x, s, t = (
+        b.input(tensor_type((4, 8), f32), "x"),
+        b.input(tensor_type((), f32), "s"),
+        b.input(tensor_type((), f32), "t"),
+    )
+    spread = [b.broadcast(b.reshape(n, (1, 1)), (4, 8)) for n in (s, t)]
+    product = spread[0] * spread[0] + 1.0
+    twice = b.sum(spread[1], (1,))  # needs an array
+    graph = b.finish([x * product, twice, b.broadcast(b.reshape(s, (1,)), (3,))], "g")
+    found = _scalars(graph)
+    assert product in found and spread[0] in found and spread[1] not in found
+    data = RANDOM.uniform(-1, 1, (4, 8)).astype(np.float32)
+    got = Interpreter(graph)(data, np.float32(3) + np.zeros((), np.float32), np.asarray(5, np.float32))
+    np.testing.assert_array_equal(got[0], data * np.float32(10))
+    np.testing.assert_array_equal(got[1], np.full(4, 40, np.float32))
+    np.testing.assert_array_equal(got[2], np.full(3, 3, np.float32))

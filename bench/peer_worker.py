@@ -4,10 +4,13 @@
 Runs under any Python from 3.8 on, with nothing but that library (and NumPy). Commands come as JSON
 objects, one a line, and each is answered by one:
 
-    {"do": "hello"}                                        -> {"versions": {...}, "modes": [...]}
+    {"do": "hello"}                                        -> {"versions": {...}, "modes": [...], "import_ms": ...,
+                                                               "first": {mode: whether it keeps compiled code}}
     {"do": "prepare", "workload": ..., "size": n}          -> {"modes": {mode: null or why it does not run}}
     {"do": "time", "mode": ..., "calls": n, "warm": n, "wait": bool}
                                                            -> {"us": per call, "cpu": processor time / wall time}
+    {"do": "first", "workload": ..., "size": n, "mode": ...}
+                                                           -> {"first_ms": ..., "first_cpu_ms": ...}
 
 ``wait`` waits for every result before the next call; without it only for the last one of the batch. ``warm`` calls come
 before those that are timed. Of the largest arrays (LARGE) the ways that a library names are measured, the others are not:
@@ -81,12 +84,18 @@ class Mode:
 
 
 class Library:
-    """A library on a device. ``modes`` maps names to functions (workload, size) -> Mode; ``large`` names some of them."""
+    """A library on a device.
+
+    ``modes`` maps names to functions (workload, size) -> Mode; ``large`` names some of them. ``first`` maps the ways
+    whose first calls are compared to such a function, in whose calls nothing has been compiled, and whether compiled
+    code is kept on disk.
+    """
 
     def __init__(self, device):
         self.device = device
         self.modes = {}
         self.large = ()
+        self.first = {}
         self.versions = {"python": sys.version.split()[0], "numpy": np.__version__}
 
 
@@ -156,6 +165,7 @@ class Gluon(Library):
         ):
             self.modes[mode] = lambda workload, size, flags=flags: self.make(workload, size, flags)
         self.large = ("static",)
+        self.first["static"] = self.modes["static"], name == "hybridgpu"
 
     def make(self, workload, size, flags):
         mx, ctx = self.mx, self.ctx
@@ -216,10 +226,13 @@ class Torch(Library):
         torch.zeros(1, device=self.where)
         self.inference = torch.inference_mode()
         self.inference.__enter__()
+        self.wait = (lambda out: torch.cuda.synchronize()) if device == "gpu" else None
+        self.see = lambda out: out.cpu().numpy()
         self.modes["eager"] = lambda w, n: self.make(w, n, lambda f, x: f)
         self.modes["jit.script"] = self.scripted
         self.modes["compile"] = lambda w, n: self.make(w, n, lambda f, x: torch.compile(f))
         self.large = ("compile",)
+        self.first = {"jit.script": (self.scripting, False), "compile": (self.modes["compile"], True)}
         if device == "gpu":
             self.modes["compile reduce-overhead"] = lambda w, n: self.make(
                 w, n, lambda f, x: torch.compile(f, mode="reduce-overhead")
@@ -258,21 +271,28 @@ class Torch(Library):
 
     def make(self, workload, size, change):
         module, x = self.module(workload, size)
-        torch = self.torch
-        wait = (lambda out: torch.cuda.synchronize()) if self.device == "gpu" else None
-        return Mode(change(module, x), x, wait, lambda out: out.cpu().numpy())
+        return Mode(change(module, x), x, self.wait, self.see)
 
     def scripted(self, workload, size):
         torch = self.torch
         if workload in workloads.FUNCTIONS:
             raise NotImplementedError("scripted are the perceptron and the chain")
         # a module is scripted outside inference mode: frozen constants may not be inference tensors
-        self.inference.__exit__(None, None, None)
-        try:
+        with torch.inference_mode(False):
             return self.make(workload, size, lambda f, x: torch.jit.freeze(torch.jit.script(f.eval())))
-        finally:
-            self.inference = torch.inference_mode()
-            self.inference.__enter__()
+
+    def scripting(self, workload, size):
+        """Scripted by the call."""
+        torch = self.torch
+        with torch.inference_mode(False):
+            module, x = self.module(workload, size)
+
+        def call(x):
+            with torch.inference_mode(False):
+                scripted = torch.jit.freeze(torch.jit.script(module.eval()))
+            return scripted(x)
+
+        return Mode(call, x, self.wait, self.see)
 
 
 class Jax(Library):
@@ -288,6 +308,7 @@ class Jax(Library):
         self.place = jax.devices("gpu" if device == "gpu" else "cpu")[0]
         self.modes["jit"] = self.jit
         self.large = ("jit",)
+        self.first["jit"] = self.jit, True
 
     def jit(self, workload, size):
         jax = self.jax
@@ -333,6 +354,7 @@ class Tensorflow(Library):
         self.modes["eager"] = lambda w, n: self.make(w, n, lambda f: f)
         self.modes["xla"] = lambda w, n: self.make(w, n, lambda f: tf.function(f, jit_compile=True))
         self.large = ("xla",)
+        self.first["xla"] = self.modes["xla"], True
 
     def make(self, workload, size, change):
         with self.tf.device(self.place):
@@ -386,6 +408,7 @@ class Numexpr(Library):
         self.modes["evaluate"] = lambda w, n: self.make(w, n, False)
         self.modes["re_evaluate"] = lambda w, n: self.make(w, n, True)
         self.large = ("re_evaluate",)
+        self.first["evaluate"] = self.modes["evaluate"], False
 
     def make(self, workload, size, again):
         if workload != "chain":
@@ -421,13 +444,14 @@ class Numba(Library):
         self.modes["njit"] = lambda w, n: self.make(w, n, False)
         self.modes["njit fastmath"] = lambda w, n: self.make(w, n, True)
         self.large = ("njit",)
+        self.first["njit"] = (lambda w, n: self.make(w, n, False, cache=True)), True
 
-    def make(self, workload, size, fast):
+    def make(self, workload, size, fast, cache=False):
         if workload != "chain":
             raise NotImplementedError("numba computes the chain only")
         a, b, c, one, half, zero = (np.float32(v) for v in (A, B, C, 1, 0.5, 0))
 
-        @self.numba.njit(fastmath=fast, error_model="numpy")
+        @self.numba.njit(fastmath=fast, error_model="numpy", cache=cache)
         def chain(x):
             out = np.empty_like(x)
             for i in range(x.size):
@@ -471,8 +495,12 @@ def check(mode, want):
             mode.wait(out)
         if k and time.perf_counter() - start > 1:
             break
-    if mode.see is None:
-        return
+    if mode.see is not None:
+        compare(mode, out, want)
+
+
+def compare(mode, out, want):
+    """Raise ValueError where a result is not what is ``expected``."""
     got = mode.see(out)
     for rows, part in want:
         if got[rows].shape != part.shape or got.dtype != np.float32 or not np.allclose(got[rows], part, 1e-4, 1e-4):
@@ -504,6 +532,12 @@ def batch(mode, calls, warm, wait_each):
     return end - start, used_end - used
 
 
+def processor_seconds():
+    """What this process, and those it has started and waited for, have used."""
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system
+
+
 def one_line(e):
     lines = str(e).strip().splitlines()
     return type(e).__name__ + (": " + lines[0][:300] if lines else "")
@@ -517,8 +551,12 @@ class Server:
         self.library, self.ready = None, {}
 
     def hello(self, message):
+        start = time.perf_counter()
         self.library = LIBRARIES[self.name](self.device)
-        return {"versions": self.library.versions, "modes": list(self.library.modes)}
+        seconds = time.perf_counter() - start
+        first = {mode: kept for mode, (_, kept) in self.library.first.items()}
+        versions, modes = self.library.versions, list(self.library.modes)
+        return {"versions": versions, "modes": modes, "first": first, "import_ms": seconds * 1e3}
 
     def prepare(self, message):
         self.ready = {}
@@ -539,6 +577,18 @@ class Server:
             except Exception as e:  # whatever a library raises becomes a line of the table
                 answer[name] = one_line(e)
         return {"modes": answer}
+
+    def first(self, message):
+        make, _ = self.library.first[message["mode"]]
+        workload, size = message["workload"], message["size"]
+        mode = make(workload, size)
+        before, start = processor_seconds(), time.perf_counter()
+        out = mode.call(mode.argument)
+        if mode.wait is not None:
+            mode.wait(out)
+        end, after = time.perf_counter(), processor_seconds()
+        compare(mode, out, expected(workload, size))
+        return {"first_ms": (end - start) * 1e3, "first_cpu_ms": (after - before) * 1e3}
 
     def time(self, message):
         calls = message["calls"]

@@ -13,6 +13,9 @@ before the next call. On a GPU both are measured: with that wait (latency) and w
 The limit is a copy of as many bytes as a program has to read and write. What has used up ``--limit`` takes part
 in no further round of a case. Of arrays beyond 2^26 elements each library's fastest ways alone are measured.
 
+The workload ``first`` is another measurement: bench/peer_first.py times first calls in new processes, in an empty
+cache folder and in a filled one, in at most two rounds.
+
 ``--out`` writes peers-DATE-PROCESSOR.json and .md there, after every case.
 """
 
@@ -20,42 +23,29 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
-import queue
 import re
-import subprocess
 import sys
-import threading
 from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-import peer_workloads as workloads  # noqa: E402  (of this folder)
+import peer_first as first  # noqa: E402  (of this folder)
+import peer_workloads as workloads  # noqa: E402
+from peer_process import OURS, Worker, WorkerFailed, say  # noqa: E402
 
 SCHEMA = "hybridgpu-peers/1"
-OURS, BASE = "hybridgpu", "hybridgpu static"
+BASE = f"{OURS} static"
 PEERS = ("mxnet", "torch", "jax", "tensorflow", "numexpr", "numba")
 SIZES = {"mlp": (1, 16), "chain": tuple(10**k for k in range(3, 9)), **workloads.SIZES}
 TITLES = {
     "mlp": "Perceptron 512-256-128-2, relu, float32; batch of",
     "chain": "tanh(a*x+b)*sigmoid(x) + 0.5*relu(x-c) - exp(-x*x), float32; elements",
     **workloads.TITLES,
-}
-ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "NUMEXPR_NUM_THREADS": "1",
-    "NUMBA_NUM_THREADS": "1",
-    "VECLIB_MAXIMUM_THREADS": "1",
-    "MXNET_CPU_WORKER_NTHREADS": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
 }
 #: on the CPU, further processes of a library: (library, label, environment)
 VARIANTS = (
@@ -64,76 +54,10 @@ VARIANTS = (
     # with a pool of one thread every call waits for that thread; with more, JAX runs small ones itself
     ("jax", "jax one thread", {"PJRT_NPROC": "1"}),
 )
+FIRST = "first"  #: the workload of first calls
 LIMIT = 20.0  #: seconds that one way may take in one case
 COPY = "copy"  #: mode of NumPy and CuPy: the limit
 SEVERAL = 1.1  #: processor time / wall time from which a row is marked
-
-
-class WorkerFailed(RuntimeError):
-    """A worker answered with an error, not in time, or not at all."""
-
-
-class Worker:
-    """A library in a process."""
-
-    def __init__(
-        self, label: str, python: str, library: str, device: str, more: dict[str, str], timeout: float
-    ) -> None:
-        self.label, self.library, self.timeout = label, library, timeout
-        environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
-        environment.update(ONE_THREAD, **more)
-        if library == OURS:
-            environment["PYTHONPATH"] = str(ROOT)
-        if device == "cpu":
-            environment.update(JAX_PLATFORMS="cpu", CUDA_VISIBLE_DEVICES="")
-        else:
-            environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
-        command = [python, str(HERE / "peer_worker.py"), library, device]
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=environment,
-        )
-        self._answers: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-        self.versions: dict[str, str] = {}
-        self.modes: list[str] = []
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._answers.put(line)
-        self._answers.put("")
-
-    def ask(self, **message: Any) -> dict[str, Any]:
-        """Send a command and return the answer.
-
-        Raises:
-            WorkerFailed: it cannot do that; a worker that does not answer is ended.
-        """
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(json.dumps(message) + "\n")
-            self.process.stdin.flush()
-            line = self._answers.get(timeout=self.timeout)
-        except (OSError, queue.Empty) as e:
-            self.close()
-            what = f"no answer in {self.timeout:.0f} s" if isinstance(e, queue.Empty) else "the process has ended"
-            raise WorkerFailed(what) from None
-        if not line:
-            self.close()
-            raise WorkerFailed(f"the process ended with code {self.process.wait()}")
-        answer: dict[str, Any] = json.loads(line)
-        if "error" in answer:
-            raise WorkerFailed(answer["error"])
-        return answer
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
 
 
 def start(pythons: list[str], device: str, timeout: float) -> tuple[list[Worker], dict[str, str]]:
@@ -156,15 +80,11 @@ def start(pythons: list[str], device: str, timeout: float) -> tuple[list[Worker]
             worker.close()
             missing.setdefault(label, str(e))
             continue
-        worker.versions, worker.modes = answer["versions"], answer["modes"]
+        worker.versions, worker.modes, worker.first = answer["versions"], answer["modes"], answer["first"]
         missing.pop(label, None)
         ready.append(worker)
         say(f"{label}: " + ", ".join(f"{k} {v}" for k, v in worker.versions.items()))
     return ready, missing
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 class Contender:
@@ -294,6 +214,7 @@ def markdown(document: dict[str, Any]) -> str:
         lines.append("")
         problems = {k: v for c in cases for k, v in c["failed"].items() if not v.startswith("NotImplementedError")}
         lines += [f"{name} did not run: {why}" for name, why in problems.items()] + ([""] if problems else [])
+    lines += first.tables(document.get("first", []))  # older documents have none
     machine = document["machine"]
     gpus = [g["name"] for g in machine["cuda"]["gpus"]]
     facts = [document["date"][:10], *gpus, f"{machine['cpu']['model']}, {machine['cpu']['cores']} cores"]
@@ -359,7 +280,7 @@ def write(document: dict[str, Any], folder: Path) -> list[Path]:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pythons", nargs="*", metavar="PYTHON")
-    parser.add_argument("--workload", choices=[*SIZES, "all"], default=["all"], nargs="+")
+    parser.add_argument("--workload", choices=[*SIZES, FIRST, "all"], default=["all"], nargs="+")
     parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
     parser.add_argument("--size", type=int, nargs="+", metavar="N", help="of the workloads' sizes these only")
     parser.add_argument("--rounds", type=int, default=15)
@@ -384,7 +305,7 @@ def main() -> int:
     for w in workers:
         versions.update({k: v for k, v in w.versions.items() if k not in ("python", "numpy")})
     cases: list[dict[str, Any]] = []
-    document = {
+    document: dict[str, Any] = {
         "schema": SCHEMA,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "device": options.device,
@@ -394,10 +315,12 @@ def main() -> int:
         "versions": versions,
         "missing": missing,
         "cases": cases,
+        "first": [],
     }
     files: list[Path] = []
+    wanted = [*SIZES, FIRST] if "all" in options.workload else options.workload
     try:
-        for workload in SIZES if "all" in options.workload else options.workload:
+        for workload in (w for w in wanted if w != FIRST):
             sizes = SIZES[workload][:1] if options.quick else SIZES[workload]
             sizes = tuple(n for n in sizes if options.size is None or n in options.size)
             for wait in kinds:
@@ -406,6 +329,11 @@ def main() -> int:
                     cases.append(measure(workers, workload, size, options.rounds, seconds, wait, options.limit))
                     if options.out:  # a run takes long: what there is outlives its end
                         files = write(document, options.out)
+        if FIRST in wanted:
+            rounds = 1 if options.quick else min(options.rounds, first.ROUNDS)
+            for case in first.measure_all(workers, options.device, rounds, options.limit):
+                document["first"].append(case)
+                files = write(document, options.out) if options.out else []
     finally:
         for w in workers:
             w.close()

@@ -31,7 +31,7 @@ class KernelReport:
     """One start of a kernel.
 
     Attributes:
-        name, kind: of the kernel; kind is map, foreach, reduce, rows, matmul, conv or graph.
+        name, kind: of the kernel; kind is map, foreach, reduce, rows, matmul, conv, scatter or graph.
         operators: names of the nodes it computes, in order.
         source: its text under a comment that names the user's operators and lines.
         bytes_moved: traffic, every element of every array it touches once.
@@ -310,7 +310,7 @@ def _direct(kind: str, choice: dict[str, Any]) -> str:
     work, limit = (choice.get(k) for k in ("multiplications", "direct_up_to"))
     if kind == "conv" and limit and "why" not in choice:
         notes.insert(0, f"direct kernel: {work:,} multiplications, at most {limit:,}")
-    return "; ".join(notes) if kind in ("matmul", "conv") else ""
+    return "; ".join(notes) if kind in ("matmul", "conv", "scatter") else ""
 
 
 def _mode(numeric: str) -> str:

@@ -33,7 +33,7 @@ from .settings import lasting_cache
 __all__ = ["Store", "Usage", "default_store", "reset_default_store"]
 
 _DEFAULT_SIZE = 1 << 30
-_ENTRY = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]+\.\w+")  # what _file names: nothing else is deleted but:
+_ENTRY = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]+\.\w+")  # what _name makes: nothing else is deleted but:
 _HALF_WRITTEN = re.compile(r"[0-9a-f]{2}/\.write-\w+")  # of a process that was killed, once it is old
 _MOST_ENTRIES = 20_000  #: each process looks at all of them once
 _ABANDONED_AFTER = 3600  # seconds
@@ -74,7 +74,7 @@ class Store:
 
     def _verified(self, kind: str, key: str) -> tuple[str, bytes] | None:
         """An entry's file and content if there is one that is what was written."""
-        file = f"{self._root()}{os.sep}{key[:2]}{os.sep}{key}.{kind}"  # as _file has it
+        file = self._name(self._root(), kind, key)
         try:
             data, used = _read(file)
             digest, _ = _read(f"{file}.sum")
@@ -185,8 +185,11 @@ class Store:
     # -- places
 
     @staticmethod
-    def _file(root: Path, kind: str, key: str) -> Path:
-        return root / key[:2] / f"{key}.{kind}"
+    def _name(root: Path, kind: str, key: str) -> str:
+        return f"{root}{os.sep}{key[:2]}{os.sep}{key}.{kind}"
+
+    def _file(self, root: Path, kind: str, key: str) -> Path:
+        return Path(self._name(root, kind, key))
 
     def _root(self) -> Path:
         if not self._checked:

@@ -15,7 +15,7 @@ from .ir.types import TensorType
 from .ir.verify import verify
 from .passes.epilogues import join_epilogues
 from .passes.fuse import FusionPlan, Group, fuse
-from .passes.fuse.group import told_apart
+from .passes.fuse.group import SCATTERS, told_apart
 from .passes.joins import join_in_steps
 from .passes.materialize import PRODUCTS, base, blas_layout, materialize, strided
 from .passes.memory import lay_out
@@ -84,7 +84,7 @@ def compile_graph(
         seen("02_without_prelude", graph)
     graph = _with_maxima_apart(write_out_gradients(graph, target), target)
     graph = _with_exponentials_merged(merge_moments(graph, target), target)
-    graph = join_in_steps(split_reductions(graph, target), target)
+    graph = join_in_steps(split_reductions(_with_sums_in_float(graph, target), target), target)
     if checking:
         verify(graph)
     graph = join_epilogues(graph, target, lambda node: _wants_kernel(target, node))
@@ -132,6 +132,14 @@ def _with_exponentials_merged(graph: Graph, target: Target) -> Graph:
     return merge_exponentials(graph, target)
 
 
+def _with_sums_in_float(graph: Graph, target: Target) -> Graph:
+    if target.name != "cpu" or all(n.prim.name not in SCATTERS or not n.dtype.is_half for n in graph.nodes):
+        return graph
+    from .passes.widen import sum_in_float
+
+    return sum_in_float(graph)
+
+
 def _with_maxima_apart(graph: Graph, target: Target) -> Graph:
     if target.name != "cpu" or all(n.prim.name != "windows" for n in graph.nodes):
         return graph
@@ -146,6 +154,10 @@ def _wants_kernel(target: Target, node: Node) -> bool:
         from .schedule.conv_spread import wants_spread_kernel
 
         return _wants_planes(target, node) or wants_spread_kernel(target, node) or wants_conv_kernel(target, node)
+    if node.prim.name in SCATTERS:
+        from .schedule.scatter import wants_scatter_kernel
+
+        return wants_scatter_kernel(target, node)
     return wants_kernel(target, node)
 
 
@@ -179,6 +191,10 @@ def _schedule(group: Group, stored: list[Node], target: Target) -> Kernel | None
         return schedule_conv(program, group.contract, target, members, group.prologues)
     if group.contract is not None:
         return schedule_matmul(program, group.contract, target, members, group.prologues)
+    if group.scatter is not None:
+        from .schedule.scatter import schedule_scatter
+
+        return schedule_scatter(program, group.scatter, target, members)
     normalize(program)
     if program.reductions or program.reduced:  # (or values of a row to store)
         from .schedule.rows import schedule_rows

@@ -75,7 +75,7 @@ class Interpreter:
         hold = _Holding(wide, () if wide else _halves(graph))
         slot: dict[Node, int] = {}
         self._start: list[Any] = []  # constants among the scalars
-        scalars = _scalars(graph)
+        scalars, constant = _scalars(graph), _constant(graph)
         self._steps: list[tuple[Callable[..., Any], list[int], Any, TensorType, int]] = []
         for node in graph.nodes:
             if node in scalars and node.prim.family == "view":
@@ -95,6 +95,8 @@ class Interpreter:
                         params = {"dtype": f64}
                 elif hold.changes(node):
                     run, params, type = _in_float32(node, type, hold)
+                    if node in constant:
+                        run = _rounding(run, node.dtype)
                 if special is not None:
                     held = [hold.type(i.type) for i in node.inputs]
                     run = special(node, held, params, type) or run
@@ -216,6 +218,26 @@ def _in_float32(node: Node, type: TensorType, hold: _Holding) -> tuple[Callable[
 
         return rounded, node.params, type
     return evaluate, hold.params(node.params), hold.type(type)
+
+
+def _constant(graph: Graph) -> set[Node]:
+    """What follows from constants alone: compilers compute it beforehand, and it is rounded then."""
+    found: set[Node] = set()
+    for node in graph.nodes:
+        if node.prim.name == "full" or (node.prim.family == "elementwise" and found.issuperset(node.inputs)):
+            found.add(node)
+    return found
+
+
+def _rounding(run: Callable[..., Any], dtype: DType) -> Callable[..., Any]:
+    """``run``, whose results are rounded to ``dtype`` and held as they were."""
+
+    def rounded(xp: Any, inputs: Sequence[Any], params: Any, out: TensorType) -> Any:
+        y = xp.asarray(run(xp, inputs, params, out))
+        with np.errstate(over="ignore"):  # infinity is what is asked for
+            return y.astype(dtype.np).astype(y.dtype)
+
+    return rounded
 
 
 def evaluate_stored(prim: Primitive, xp: Any, inputs: Sequence[Any], params: Any, out: TensorType) -> Any:

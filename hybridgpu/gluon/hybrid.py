@@ -14,7 +14,7 @@ from ..locks import Lock
 from ..ndarray import NDArray
 from ..ndarray import save as save_arrays
 from ..ops.refusal import about_types
-from ..provenance import block_scope, place, user_frame
+from ..provenance import advice, block_scope, place, user_frame
 from ..runtime.cached_op import CachedOp
 from ..runtime.flags import FLAGS, check_flags, manner_of
 from ..settings import numeric_mode
@@ -23,7 +23,7 @@ from ..symbol import var as make_var
 from ..symbol.inference import Inference
 from .block import Block
 from .parameter import DeferredInitializationError, Parameter, ParameterDict
-from .structure import flatten, formats_agree, prepared_for, regroup
+from .structure import flatten, formats_agree, regroup
 
 __all__ = ["HybridBlock"]
 
@@ -251,7 +251,10 @@ class HybridBlock(Block):
         assert op is not None
         if not formats_agree(self._in_format, form):
             raise ValueError(
-                f"The argument structure of HybridBlock does not match the cached version. Stored format = {form}, input format = {self._in_format}"
+                f"The argument structure of HybridBlock does not match the cached version. Stored format = {form}, input format = {self._in_format}\n"
+                + advice(
+                    "Pass arguments of the same structure at each call, or call hybridize() again before another one."
+                )
             )
         arrays = [x for x in flat if x is not None]
         _check_contexts(arrays)
@@ -266,22 +269,12 @@ class HybridBlock(Block):
             # what a user's forward does around ours is done at every call
             whole = getattr(self.forward, "__func__", None) is type(self)._entry
             general = self._call if whole else self._forward
-            fast = prepared_for(form, general, lambda slow: op.prepared(slow, self._finish))
+            fast = op.prepared(general, form, self._out_format)
             if fast is not None:
                 object.__setattr__(self, "_fast" if whole else "_inner", fast)
         if isinstance(self._out_format, int) and self._out_format == 0:
             return out[0]
         return regroup(list(out), self._out_format)
-
-    @property
-    def _finish(self) -> Callable[[list[NDArray]], Any] | None:
-        """What makes the block's result of the graph's; None for a single one."""
-        form = self._out_format
-        if form == 0:
-            return None
-        if isinstance(form, int) or not any(form):
-            return list
-        return lambda results: regroup(results, form)
 
     def _monitor(self, arrays: list[NDArray]) -> None:
         assert self._callback is not None and self._cached_op is not None

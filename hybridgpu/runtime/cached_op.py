@@ -31,9 +31,10 @@ from .background import Later
 from .epoch import epoch
 from .kept import Kept
 from .prepared import prepare, reads_all
-from .prepared_many import prepare_recorded
+from .prepared_recorded import prepare_recorded
 from .program import Compiled, compiled
 from .stages import Stages, ends_program
+from .structured import is_plain
 from .training import Training, training_program
 
 __all__ = ["CachedOp", "is_compiled"]
@@ -103,9 +104,8 @@ class CachedOp:
         #: parameters whose memory others may write without telling: nothing is kept that depends on them
         self._open: frozenset[int] = frozenset()
         self._kept: dict[Any, Kept] = {}
-        self._calls: dict[
-            Compiled | Training, tuple[int, Callable[..., Any] | None]
-        ] = {}  #: with the epoch they belong to
+        #: by program and format of the arguments, with the epoch they belong to
+        self._calls: dict[tuple[Compiled | Training, str], tuple[int, Callable[..., Any] | None]] = {}
 
     def _stage(self, symbol: Symbol, names: list[str]) -> CachedOp:
         return CachedOp(symbol, names, {}, f"{self.name} stage", self.mode, self.numeric, self.background)
@@ -260,9 +260,7 @@ class CachedOp:
 
     # -- the prepared call
 
-    def prepared(
-        self, slow: Callable[..., Any], finish: Callable[[list[NDArray]], Any] | None = None
-    ) -> Callable[..., Any] | None:
+    def prepared(self, slow: Callable[..., Any], form: Sequence[Any], results: Any) -> Callable[..., Any] | None:
         """A function that repeats the last call with almost no Python, or None where there is none.
 
         It checks that the arguments have the same types, the training flag is the same and no
@@ -270,21 +268,23 @@ class CachedOp:
         runtime/prepared.py for the graphs that have one.
 
         Args:
-            finish: puts several results together, the same for every call.
+            form: the format of the arguments (see ``nested``), which ``slow`` takes as a tuple.
+            results: the format of the results, the same for every call.
         """
         # looked at once: another thread may call in the other mode meanwhile
         last = self._recorded if recording.state.recording else self._latest
-        if self.stages is not None or last is None:
+        if self.stages is not None or last is None or not is_plain(form):
             return None
         program = last[-1]
-        born, call = self._calls.get(program, (-1, None))
+        key = program, str(form)
+        born, call = self._calls.get(key, (-1, None))
         if born != epoch[0]:
             born = epoch[0]
             if len(last) == 2:
-                call = prepare_recorded(self, *last, slow, finish) if reads_all(self) else None
+                call = prepare_recorded(self, *last, slow, form, results) if reads_all(self) else None
             else:
-                call = prepare(self, *last, slow, finish)
-            _keep(self._calls, program, (born, call), _PREPARED)
+                call = prepare(self, *last, slow, form, results)
+            _keep(self._calls, key, (born, call), _PREPARED)
         return call
 
     # -- reports

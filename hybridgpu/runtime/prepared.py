@@ -8,7 +8,7 @@ for each CUDA graph). Anything else goes the general way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import recording
@@ -18,6 +18,8 @@ from .pool import DevicePool, OutputPool
 from .prepared_many import prepare_many
 from .program import Compiled
 from .start import ALIGNED, arguments_of, fixed_of, lanes
+from .structured import Call, finish_of, prepared_for
+from .written import Writer
 
 if TYPE_CHECKING:
     from .cached_op import CachedOp
@@ -32,25 +34,33 @@ def prepare(
     types: Sequence[ArrayType],
     training: bool,
     made: Compiled,
-    slow: Callable[..., Any],
-    finish: Callable[[list[NDArray]], Any] | None = None,
-) -> Callable[..., Any] | None:
+    slow: Call,
+    form: Sequence[Any],
+    results: Any,
+) -> Call | None:
     """A function that repeats a call, or None where there is none.
 
     Graphs that do not read all their arguments have none, nor have those that are interpreted; and there is none where
     a parameter lies so that kernels cannot read it, or may be written by others without telling.
 
     Args:
-        finish: puts several results together.
+        form, results: the formats of arguments and results.
     """
     program = made.program
     if program is None or not reads_all(op):
         return None
-    on_device = program.target == "cuda"
-    plain = len(made.outputs) == 1 and finish is None and not made.draws and not made.writes
-    if not plain or not (on_device or getattr(made.loaded, "single", None)):
-        return prepare_many(op, types, training, made, slow, finish)
-    return (_on_device if on_device else _on_host)(op, types, training, made, slow)
+    plain = len(made.outputs) == 1 and results == 0 and not made.draws and not made.writes
+    if program.target != "cuda" and made.loaded.single:
+        if plain and form == [0] and not program.arena_bytes:
+            return _one(op, types, training, made, slow)
+        return _written(op, types, training, made, slow, form, results)
+
+    def prepare_flat(slow: Call) -> Call | None:
+        if plain and program.target == "cuda":
+            return _on_device(op, types, training, made, slow)
+        return prepare_many(op, types, training, made, slow, finish_of(results))
+
+    return prepared_for(form, slow, prepare_flat)
 
 
 def reads_all(op: CachedOp) -> bool:
@@ -58,65 +68,59 @@ def reads_all(op: CachedOp) -> bool:
     return set(range(len(op.data))).issubset(s for s in op.sources if isinstance(s, int))
 
 
-def _on_host(
-    op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Callable[..., Any]
-) -> Callable[..., Any] | None:
-    """Every name that a call uses is a local of this function."""
+def _one(op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Call) -> Call | None:
+    """Of one argument, on the host. Every name that a call uses is a local of this function."""
     state, born = recording.state, epoch[0]  # before the parameters are looked at, which another thread may move
-    ctx, count, in_order = arguments_of(op, types)
+    ctx, _, (only,) = arguments_of(op, types)
     whole = fixed_of(op, made, ctx)
     if whole is None:
         return None
     bound = made.loaded.bind(whole.addresses)
-    call, direct = bound.call, bound.direct
-    arguments = [s for s in op.sources if isinstance(s, int)]
-    pool = OutputPool(made.outputs[0], ctx)
-    take = pool.take
-    keep = (bound, whole)
+    direct = bound.direct
+    take = OutputPool(made.outputs[0], ctx).take
 
-    if count == 1 and arguments == [0] and direct:
-        only = in_order[0]
-
-        def call_one(x: Any = _NONE, *rest: Any) -> Any:
-            if (
-                x.__class__ is NDArray
-                and x._type is only
-                and not rest
-                and epoch[0] == born
-                and state.training is training
-                and not state.recording
-            ):
-                y = take()
-                direct(x._address or x.address, y._address)
-                return y
-            return slow(() if x is _NONE else (x, *rest))
-
-        call_one.keep = keep  # type: ignore[attr-defined]
-        return call_one
-
-    wanted = [(k, in_order[k]) for k in arguments]  # which are all arguments
-
-    def call_several(*args: Any) -> Any:
-        if len(args) == count and epoch[0] == born and state.training is training and not state.recording:
-            addresses: list[Any] = []
-            for k, t in wanted:
-                x = args[k]
-                if x.__class__ is not NDArray or x._type is not t:
-                    return slow(args)
-                addresses.append(x._address or x.address)
+    def call_one(x: Any = _NONE, *rest: Any) -> Any:
+        if (
+            x.__class__ is NDArray
+            and x._type is only
+            and not rest
+            and epoch[0] == born
+            and state.training is training
+            and not state.recording
+        ):
             y = take()
-            addresses.append(y._address)
-            call(addresses)
+            direct(x._address or x.address, y._address)
             return y
-        return slow(args)
+        return slow(() if x is _NONE else (x, *rest))
 
-    call_several.keep = keep  # type: ignore[attr-defined]
-    return call_several
+    call_one.keep = (bound, whole)  # type: ignore[attr-defined]
+    return call_one
 
 
-def _on_device(
-    op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Callable[..., Any]
-) -> Callable[..., Any] | None:
+def _written(
+    op: CachedOp,
+    types: Sequence[ArrayType],
+    training: bool,
+    made: Compiled,
+    slow: Call,
+    form: Sequence[Any],
+    results: Any,
+) -> Call | None:
+    """Of any program on the host that is one foreign call."""
+    born = epoch[0]
+    ctx, _, in_order = arguments_of(op, types)
+    whole = fixed_of(op, made, ctx)
+    if whole is None:
+        return None
+    writer = Writer(form, in_order, born, training, slow, recorded=False)
+    writer.start(made, whole, ctx, [s for s in op.sources if isinstance(s, int)], pooled=True)
+    heads = len(made.outputs) - len(made.writes)
+    for r, k in enumerate(made.writes, heads):
+        writer.write(op.sources[k] if isinstance(op.sources[k], int) else whole.params[k], r)
+    return writer.finish("call_written", results, "y")
+
+
+def _on_device(op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Call) -> Call | None:
     """As on the host. Everything happens on the current stream; outputs come from a pool of thread and stream."""
     state, born = recording.state, epoch[0]
     loaded, program, device = made.loaded, made.program, made.device

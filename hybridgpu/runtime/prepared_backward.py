@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prepared backward passes: ``loss.backward()`` repeated with almost no Python, on the host.
 
-A prepared recorded call (prepared_many.py) leaves a node that knows its :class:`Origin`: what all calls of that kind
+A prepared recorded call (prepared_recorded.py) leaves a node that knows its :class:`Origin`: what all calls of that kind
 have in common, with the addresses that do not change. Where a sweep consists of such nodes alone, each result is used
 once and a single loss is swept, a :class:`_Plan` says what goes where, and it is made once: gradients of parameters
 are written by the compiled programs straight into their buffers. Every other sweep is that of ndarray/tape.py, which

@@ -8,7 +8,6 @@ each CUDA graph).
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,8 +31,6 @@ STREAMS = 8  #: that a prepared call remembers in each thread
 POOLED = 1 << 20  #: bytes of a recorded call's results and kept values up to which their memory is given out again
 
 Start = Callable[[Sequence[NDArray]], "tuple[list[NDArray], Any] | None"]
-
-_Words = ctypes.c_uint32 * 4
 
 
 class Fixed(NamedTuple):
@@ -83,44 +80,20 @@ def fixed_of(op: CachedOp, made: Compiled, ctx: Context) -> Fixed | None:
 
 
 def _on_host(op: CachedOp, made: Compiled, ctx: Context, whole: Fixed, pooled: bool) -> Start:
-    loaded, draws = made.loaded, made.draws
+    """With library calls between the kernels; what is one foreign call is written out (runtime/written.py)."""
     params, kept, _ = whole
     takes = [taking(t, ctx, pooled, made) for t in made.outputs]
-    sources = op.sources
-    bound = loaded.bind(whole.addresses)
-    call = bound.call
-    if call is None:  # library calls between the kernels
+    sources, draws = op.sources, made.draws
+    bound = made.loaded.bind(whole.addresses)
 
-        def start_steps(args: Sequence[NDArray]) -> tuple[list[NDArray], Any]:
-            results = [take() for take in takes]
-            inputs = [args[s]._data if isinstance(s, int) else params[k]._data for k, s in enumerate(sources)]
-            words = None
-            if draws:
-                words = np.array(next_words(ctx), np.uint32)
-                inputs.append(words)
-            bound([*inputs, *kept], [y._data for y in results])
-            return results, words
-
-        return start_steps
-
-    arguments = [s for s in sources if isinstance(s, int)]
-
-    def start(args: Sequence[NDArray], _alive: Any = (bound, kept)) -> tuple[list[NDArray], Any]:
-        addresses: list[Any] = []  # loops, not comprehensions: each of those would be a call
-        for k in arguments:
-            x = args[k]
-            addresses.append(x._address or x.address)
+    def start(args: Sequence[NDArray]) -> tuple[list[NDArray], Any]:
+        results = [take() for take in takes]
+        inputs = [args[s]._data if isinstance(s, int) else params[k]._data for k, s in enumerate(sources)]
         words = None
         if draws:
-            held = _Words(*next_words(ctx))
-            addresses.append(ctypes.addressof(held))
-            words = np.frombuffer(held, np.uint32)  # type: ignore[call-overload]
-        results = []
-        for take in takes:
-            y = take()
-            results.append(y)
-            addresses.append(y._address)
-        call(addresses)
+            words = np.array(next_words(ctx), np.uint32)
+            inputs.append(words)
+        bound([*inputs, *kept], [y._data for y in results])
         return results, words
 
     return start

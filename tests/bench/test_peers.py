@@ -18,6 +18,7 @@ from hybridgpu.cli.bench.workloads.rows import norm_reference, softmax_reference
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
+import peer_first  # noqa: E402
 import peer_worker as worker  # noqa: E402
 import peer_workloads as workloads  # noqa: E402
 import peers  # noqa: E402
@@ -135,6 +136,58 @@ def test_tables_have_the_limit_and_every_peer():
     assert "times a copy" not in peers.markdown({**document, "cases": [{**case, "rows": before}]})
 
 
+class Process:
+    """A library whose first call takes 40 ms in an empty cache folder, and a tenth of that in another one."""
+
+    def __init__(self, label, *first, folder=None, missing=()):
+        self.label, self.first, self.folder, self.missing = label, dict(first), folder, missing
+
+    def another(self, **environment):
+        (folder,) = {v for k, v in environment.items() if k.endswith("CACHE_DIR")}
+        return Process(self.label, *self.first.items(), folder=Path(folder), missing=self.missing)
+
+    def ask(self, do, **message):
+        if do == "hello":
+            return {"import_ms": 100.0}
+        if message["workload"] in self.missing:
+            raise peers.WorkerFailed("NotImplementedError: not that")
+        ms = 4.0 if any(self.folder.iterdir()) else 40.0
+        if self.first[message["mode"]]:
+            (self.folder / "compiled").write_text("")
+        return {"first_ms": ms if self.label == peers.OURS else 2 * ms, "first_cpu_ms": 30.0}
+
+    def close(self):
+        self.folder = None
+
+
+def test_first_calls_are_cold_and_warm_beside_every_peer_and_the_limit():
+    workers = [Process("hybridgpu", ("static", True)), Process("mxnet", ("static", False)), Process("numpy")]
+    workers.append(Process("jax", ("jit", True), missing=("mlp",)))
+    perceptron, chain = peer_first.measure_all(workers, "cpu", 2, 20.0)
+    assert perceptron["failed"] == {"jax jit": "NotImplementedError: not that"}
+    assert [r["name"] for r in perceptron["rows"]] == ["hybridgpu static", "mxnet static"]
+    lines = peer_first.tables([chain])
+    for line in (
+        "| **hybridgpu static** | 100 | 40 (1.00) | 30 | 0.27 | 4 (1.00) | 1.33 |",
+        "| mxnet static | 100 | 80 (2.00) | 30 | 0.53 | keeps nothing | – |",
+        "| jax jit | 100 | 80 (2.00) | 30 | 0.53 | 8 (2.00) | 2.67 |",
+    ):
+        assert line in lines, lines
+    assert peer_first.tables([]) == []
+    once, _ = peer_first.measure_all(workers[:1], "cpu", 2, 0.0)
+    assert once["rows"][0]["rounds"] == 1
+    assert any("**hybridgpu static** ‡" in line for line in peer_first.tables([once]))
+
+
+def test_first_calls_stand_in_the_document():
+    machine = {"cpu": {"model": "a processor", "cores": 1}, "cuda": {"gpus": []}, "environment": {}}
+    document = {"device": "cpu", "rounds": 5, "date": "2100-01-01", "machine": machine, "versions": {}, "cases": []}
+    cases = list(peer_first.measure_all([Process("hybridgpu", ("static", True))], "cpu", 1, 20.0))
+    text = peers.markdown({**document, "first": cases})
+    assert all(f"**First call of a new process: {title}**" in text for title in peer_first.TITLES.values())
+    assert "First call" not in peers.markdown(document)
+
+
 def test_every_workload_has_sizes_and_a_title():
     assert set(workloads.SIZES) == set(workloads.TITLES) == set(workloads.FUNCTIONS)
 
@@ -147,12 +200,15 @@ def test_worker(compiler):
         {"do": "hello"},
         {"do": "prepare", "workload": "lenet", "size": 1},
         {"do": "time", "mode": "static", "calls": 2, "warm": 1, "wait": True},
+        {"do": "first", "mode": "static", "workload": "chain", "size": 10},
         {"do": "prepare", "workload": "none", "size": 1},
     ]
     text = "".join(json.dumps(m) + "\n" for m in messages)
     run = subprocess.run(command, input=text, capture_output=True, text=True, env=environment, timeout=300, check=True)
-    hello, prepared, timed, unknown = map(json.loads, run.stdout.splitlines())
+    hello, prepared, timed, first, unknown = map(json.loads, run.stdout.splitlines())
     assert hello["modes"] == ["eager", "hybridized", "static"] and "hybridgpu" in hello["versions"]
     assert prepared["modes"] == dict.fromkeys(hello["modes"])
+    assert hello["first"] == {"static": True} and hello["import_ms"] > 0
     assert timed["us"] > 0 and timed["cpu"] > 0
+    assert first["first_ms"] > 0 and first["first_cpu_ms"] > 0
     assert unknown == {"error": "ValueError: there is no workload none"}

@@ -21,6 +21,7 @@ from hybridgpu.compiler.ir import Graph, Node
 from hybridgpu.compiler.ir.text import parse_graph
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes.fuse import FusionPlan, fuse
+from hybridgpu.compiler.passes.fuse.group import SCATTERS
 from hybridgpu.compiler.passes.materialize import base, materialize
 from hybridgpu.compiler.passes.plan import ALIGNMENT, least, place
 from hybridgpu.compiler.passes.simplify import simplify
@@ -29,11 +30,16 @@ from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule.matmul import wants_kernel
+from hybridgpu.compiler.schedule.scatter import wants_scatter_kernel
 from hybridgpu.compiler.target import CPU, CUDA
 
 
 def fused(graph: Graph, target: Any) -> tuple[Graph, FusionPlan]:
-    ready = materialize(simplify(graph), lambda dot: wants_kernel(target, dot))
+    def wanted(node: Node) -> bool:
+        wants = wants_scatter_kernel if node.prim.name in SCATTERS else wants_kernel
+        return wants(target, node)
+
+    ready = materialize(simplify(graph), wanted)
     return ready.graph, fuse(ready.graph, target, ready.generated_dots)
 
 

@@ -22,7 +22,7 @@ NAMES = [
     *("chain", "half", "bfloat16", "integers", "transposed_sum", "joins", "random_mask"),
     *("softmax", "softmax_long", "normalised_columns", "many_axes", "cross_entropy", "take"),
     *("dense", "batched", "dense_of_made", "convolved_of_made", "slope", "spread", "windows_apart"),
-    *("windows_over_the_border", "windows_over_each_other"),
+    *("windows_over_the_border", "windows_over_each_other", "scatter_of_means"),
 ]
 
 

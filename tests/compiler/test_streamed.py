@@ -81,15 +81,17 @@ def test_same_bits(name, compiler):
             assert a.tobytes() == b.tobytes()
 
 
-@pytest.mark.parametrize("name", list(CASES))
-def test_all_cases(name, compiler):
-    graph = build(name)
-    program = compile_graph(graph, CPU)
-    if "hg::streams(" not in program.source:
-        return
-    inputs = arrays(graph, 3)
-    for k, (got, want) in enumerate(zip(run(graph, streaming(program), inputs, False), wanted(graph, inputs))):
-        close(got, want, inputs, f"{name} output {k}")
+def test_all_cases_that_stream(compiler):
+    found = 0
+    for name in CASES:
+        graph = build(name)
+        program = compile_graph(graph, CPU)
+        if "hg::streams(" in program.source:
+            found += 1
+            inputs = arrays(graph, 3)
+            for k, (got, want) in enumerate(zip(run(graph, streaming(program), inputs, False), wanted(graph, inputs))):
+                close(got, want, inputs, f"{name} output {k}")
+    assert found >= 15
 
 
 @pytest.mark.parametrize(("rows", "over"), [(16, False), (512, True)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums over the batch on a GPU: one text for batches of several sizes, executed as it is written."""
+"""Sums over the batch on a GPU, slices of an outer axis on the CPU: one text for batches of several sizes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 from emulated import aligned
 
+from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.target import CUDA
+from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import f16, f32, f64, from_short, i32
+from hybridgpu.ops.conv import windowed
 
 BATCHES = (7, 16, 17, 50)
 #: rows on chip have room for twice as many elements at most, where these are more than 64
@@ -110,4 +112,64 @@ def test_one_text_whatever_the_length(make, dtype, cuda_driver):
         (want,) = evaluate(graph, inputs, wide=True)
         tolerance = {f16: 2e-3, f32: 2e-5, f64: 1e-12, i32: 0}[dtype]
         np.testing.assert_allclose(out, want, tolerance, tolerance * max(1, np.abs(want).max()))
+    assert len(texts) == 1
+
+
+# -- slices of an outer axis on the CPU
+
+
+def last(b, n, *shape):
+    """The last step of an array whose first axis is time."""
+    x = b.input(tensor_type((3, n, *shape), f32))
+    rest = (0,) * (1 + len(shape)), (1,) * (2 + len(shape))
+    return b.reshape(b.slice(x, (2, *rest[0]), (3, n, *shape), rest[1]), (n, *shape))
+
+
+def busy_map(b, n):
+    """Lines of several arrays are fetched before they are needed."""
+    x, y, z = last(b, n, 1024), *(b.input(tensor_type((n, 1024), f32)) for _ in range(2))
+    return b.tanh(x * y) * b.exp(y * z) + b.sqrt(b.exp(x) + b.exp(z)) * b.tanh(z)
+
+
+def softmax_of_rows(b, n):
+    """… and those of rows."""
+    x = last(b, n, 1000)
+    e = b.exp(x - b.reduce("amax", x, (1,), keepdims=True))
+    return e / b.sum(e, (1,), keepdims=True)
+
+
+def turned_map(b, n):
+    """Tiles begin in the slice."""
+    return b.transpose(last(b, n, 64, 96), (0, 2, 1)) + 1.0
+
+
+def short_rows(b, n):
+    """… and those of rows that are turned."""
+    x = last(b, n, 48, 10)
+    return x / b.sum(b.abs(x), (2,), keepdims=True)
+
+
+def windows_apart(b, n):
+    """… and those of windows."""
+    x = windowed(b, last(b, n, 4, 24, 24), (2, 2), (2, 2), (1, 1), (12, 12), (0, 0), 0.0)
+    return b.reduce("sum", x, (0, 1)) * 0.25
+
+
+SLICED = [busy_map, softmax_of_rows, turned_map, short_rows, windows_apart]
+
+
+@pytest.mark.parametrize("make", SLICED, ids=lambda f: f.__name__)
+def test_where_a_slice_begins_is_in_no_text(make, compiler):
+    texts, rng = set(), np.random.default_rng(1)
+    for n in (16, 17, 40):
+        b = builder()
+        graph = b.finish([make(b, n)])
+        program = compile_graph(graph, CPU)
+        texts.add(tuple(k.text for k in program.kernels))
+        inputs = [rng.standard_normal(node.shape, np.float32) for node in graph.inputs]
+        ((shape, _),) = program.outputs
+        out = np.empty(shape, np.float32)
+        cpu_backend().load(program)(inputs, [out])
+        (want,) = evaluate(graph, inputs, wide=True)
+        np.testing.assert_allclose(out, want, 2e-5, 2e-5)
     assert len(texts) == 1

@@ -63,6 +63,7 @@ MORE = {
     "templates/cuda/conv.j2": ["tests/ops/test_conv.py::test_kernels_of_the_gpu"],
     "templates/cpu/conv_spread.j2": ["tests/ops/test_conv.py"],
     "templates/cpu/conv_weights.j2": ["tests/compiler/test_conv_weights.py"],
+    "templates/cpu/scatter.j2": ["tests/compiler/test_scatter.py"],
     "kernels/conv_cpu.h": ["tests/ops/test_conv.py"],
     "kernels/conv_spread_cpu.h": ["tests/ops/test_conv.py"],
     "kernels/conv_weights_cpu.h": ["tests/compiler/test_conv_weights.py"],

@@ -198,6 +198,17 @@ def test_rows_on_a_gpu(name, cuda_driver):
         same_bits(net(nd.array(data[chosen], ctx=gpu)).asnumpy(), whole[chosen])
 
 
+@pytest.mark.parametrize("length", [5, 16, 65, 600])
+@pytest.mark.parametrize("inner", [2, 3, 16])
+def test_inner_axes_on_a_gpu(length, inner, cuda_driver):
+    """However many rows there are, as many threads share one."""
+    net = block(lambda F, x: F.broadcast_sub(x, F.log(F.sum(F.exp(x), axis=1, keepdims=True))))
+    data = nd.array(numbers(5, (70, length, inner)).asnumpy(), ctx=mx.gpu(0))
+    first = net(data)[0].asnumpy()
+    for count in (1, 3, 17):
+        same_bits(net(data[:count])[0].asnumpy(), first)
+
+
 # -- fast
 
 

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import threading
 
 import pytest
 
+from hybridgpu.backends.base import NoPlaceError
 from hybridgpu.backends.cpu import toolchain as module
 from hybridgpu.backends.cpu.toolchain import CompileError, find_toolchain
 from hybridgpu.compiler.codegen import program as codegen
@@ -70,6 +73,14 @@ def test_nothing_is_kept_of_a_program_that_a_compiler_refuses(made):
     with pytest.raises(CompileError):
         call(source(2, 3) + "error")
     assert not list(store.folder.glob("*/*.o"))
+
+
+def test_a_compiler_that_ends_without_a_word(made, monkeypatch):
+    """… because the system ended it, say."""
+    call, _ = made
+    monkeypatch.setattr(module, "_run", lambda command, text: subprocess.CompletedProcess(command, -9, "", ""))
+    with pytest.raises(CompileError, match="ended with code -9 and said nothing"):
+        call(source(2, 3))
 
 
 def maxima(order):
@@ -151,6 +162,25 @@ def test_two_units_are_for_two_processors(made, monkeypatch, processors, runs):
     monkeypatch.setattr(module, "cpu_count", lambda: processors)
     assert call(END_OF_UNIT.join(TWO)) == (3, runs)  # the link is one
     assert not list(store.folder.glob("*/*.o")), "nothing that another program could use"
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"), [(OSError(12, "no memory"), NoPlaceError), (UnicodeError("no text"), UnicodeError)], ids=repr
+)
+def test_what_fails_in_another_thread_is_told_to_the_caller(made, monkeypatch, error, raised):
+    call, _ = made
+    run, taken = module._run, threading.Event()
+
+    def failing(command, text):
+        if threading.current_thread() is not threading.main_thread():
+            taken.set()
+            raise error
+        assert taken.wait(60)
+        return run(command, text)
+
+    monkeypatch.setattr(module, "_run", failing)
+    with pytest.raises(raised, match=str(error).partition("] ")[2] or str(error)):
+        call(END_OF_UNIT.join(TWO))
 
 
 @pytest.mark.parametrize("numeric", ["strict", "fast"])

@@ -24,6 +24,7 @@ class Bound:
     Attributes:
         call: runs the program; takes the addresses of the other inputs and of the outputs, in a list. None if
             there are library calls between the kernels, which take arrays.
+        entry: the foreign function, and the arguments that stand behind the arena's address; None as for ``call``.
         direct: the same with the addresses as arguments, no frame of Python around it; None if the program needs an
             arena, too.
     """
@@ -35,6 +36,7 @@ class Bound:
         self.call: Callable[[list[int]], None] | None = None
         self.direct: Callable[..., None] | None = None
         entry = program.single
+        self.entry = None if entry is None else (entry, *self._last)
         if entry is not None:
             self.call = self._calling(entry)
             if not program.program.arena_bytes:

@@ -139,7 +139,8 @@ class Toolchain:
             raise NoPlaceError(f"the C++ compiler has no place to work in: {e.strerror or e}") from None
         if os.strerror(errno.ENOSPC) in failed.stderr:
             raise NoPlaceError(f"the C++ compiler has no place to work in: {os.strerror(errno.ENOSPC)}")
-        raise CompileError(" ".join(self.command), source, failed.stderr)
+        said = failed.stderr.strip() or f"it ended with code {failed.returncode} and said nothing; was memory short?"
+        raise CompileError(" ".join(self.command), source, said)
 
     def _link(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         """Link first without the libraries, which most kernels do not call: looking into them takes longer than all
@@ -174,13 +175,13 @@ def _side_by_side(jobs: Sequence[tuple[list[str], str]]) -> list[subprocess.Comp
     """What compilers say to (command, text), as many at a time as there are processors."""
     results: list[Any] = [None] * len(jobs)
     todo = iter(enumerate(jobs))
-    failures: list[OSError] = []
+    failures: list[Exception] = []
 
     def work() -> None:
         try:
             for k, (command, text) in todo:
                 results[k] = _run(command, text)
-        except OSError as e:
+        except Exception as e:  # of any thread: the caller's to handle
             failures.append(e)
 
     threads = [threading.Thread(target=work) for _ in range(min(cpu_count(), len(jobs)) - 1)]

@@ -17,7 +17,7 @@ from ...resources import kernels_hash
 from ...store import Store
 from .driver import KernelGraph, Launch, Stream, module_source
 from .graphs import CudaGraph, graph_functions
-from .nvrtc import NUMERIC, OPTIONS, architecture, compile_cubin, compiler_version
+from .nvrtc import NUMERIC, OPTIONS, architecture, compile_cubin, compiler_version, rules_hash
 
 __all__ = ["CupyDriver"]
 
@@ -36,7 +36,7 @@ class CupyDriver:
         self.arch, self._binary = architecture(capability)
         self.multiprocessors = int(self._device.attributes["MultiProcessorCount"])
         self.cooperative = bool(self._device.attributes.get("CooperativeLaunch", 0))
-        self.identity = f"nvrtc {compiler_version()} {self.arch} {OPTIONS} {NUMERIC}"
+        self.identity = f"nvrtc {compiler_version()} {self.arch} {OPTIONS} {NUMERIC} {rules_hash()}"
         self.compiled = 0
         self._functions: dict[str, Any] = {}
         self._modules: dict[str, Any] = {}

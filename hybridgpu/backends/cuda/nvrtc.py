@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from ...resources import kernels_folder
@@ -18,6 +20,7 @@ __all__ = [
     "compile_cubin",
     "compiler_version",
     "in_registers",
+    "rules_hash",
     "without_report",
 ]
 
@@ -62,6 +65,12 @@ def compiler_version() -> tuple[int, int]:
 
 
 @lru_cache
+def rules_hash() -> str:
+    """Identifies this module, whose rules besides a text decide what machine code is made of it."""
+    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+
+
+@lru_cache
 def supported() -> tuple[int, ...]:
     """Compute capabilities (as 90 for sm_90) that NVRTC knows."""
     return tuple(sorted(int(a) for a in _nvrtc().getSupportedArchs()))
@@ -90,7 +99,8 @@ def in_registers(source: str, log: str) -> str:
 
     Where blocks are not asked for, the assembler parks values in memory to a register more that costs a block. Most
     kernels do not come to that, and would take many more registers if they all asked for few blocks. Asking for one
-    is the last step: then registers hold whatever there is room for.
+    is the last step: then registers hold whatever there is room for. Where one block less is not enough it asks for half
+    as many each time, so that a text is compiled six times at most.
     """
     for name, needs, registers in _KERNEL.findall(log):
         if not int(re.search(r"(\d+) bytes stack frame", needs + " 0 bytes stack frame")[1]):  # type: ignore[index]
@@ -99,8 +109,12 @@ def in_registers(source: str, log: str) -> str:
         if entry is None:
             continue
         threads = int(entry[1])
-        held = int(entry[2] or _REGISTERS // (threads * -(-int(registers) // _UNIT) * _UNIT))
-        text = f"HG_BOUNDS_FOR({threads}, {max(1, held - 1)}){entry[3]}"
+        held = (
+            _REGISTERS // (threads * -(-int(registers) // _UNIT) * _UNIT) - 1
+            if entry[2] is None
+            else int(entry[2]) // 2
+        )
+        text = f"HG_BOUNDS_FOR({threads}, {max(1, held)}){entry[3]}"
         source = source[: entry.start()] + text + source[entry.end() :]
     return source
 

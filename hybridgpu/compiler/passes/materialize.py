@@ -15,6 +15,7 @@ from ..ir.graph import Builder, Graph, Node
 from ..ir.types import TensorType
 from ..primitives import TABLE
 from ..schedule.indexing import Expr, Var, linearize, of_var, operands
+from .fuse.group import SCATTERS
 
 __all__ = ["ARRANGED", "PRODUCTS", "Materialized", "base", "in_place", "materialize", "reads_views", "strided"]
 
@@ -73,7 +74,7 @@ def materialize(
     """Insert copies for outputs and library operands.
 
     Args:
-        wants_kernel: function (dot or conv node) -> True if a kernel is generated for it (that of a dot
+        wants_kernel: function (dot, conv or scatter node) -> True if a kernel is generated for it (that of a dot
             takes strided operands); otherwise a library takes them.
         reads_planes: function (conv node) -> if its kernel reads whole planes through arranging views, for both
             operands whether they are copied with batch and channels exchanged; else None.
@@ -104,6 +105,12 @@ def materialize(
                 inputs = [_exchanged_copy(b, i) if copy else _behind_views(b, i) for i, copy in pairs]
             else:
                 inputs = [i if in_place(node, k, i) else _copy(b, i) for k, i in enumerate(inputs)]
+            new[node] = b.apply(node.prim, inputs, node.params)
+            dots.add(new[node])
+            continue
+        if node.prim.name in SCATTERS and wants_kernel(node):
+            if node.prim.name == "scatter_set" and inputs[0].prim.name != "full" and not in_place(node, 0, inputs[0]):
+                inputs[0] = _copy(b, inputs[0])
             new[node] = b.apply(node.prim, inputs, node.params)
             dots.add(new[node])
             continue

@@ -2,7 +2,7 @@
 """Rows taken apart: how many parts keep a machine busy, along which axes they lie, and the nodes that cut and line up.
 
 What is done with the parts is for the passes that want them: split.py puts results of parts together, moments.py
-merges means and squared deviations.
+merges means and squared deviations, exponentials.py maxima and sums about them.
 """
 
 from __future__ import annotations

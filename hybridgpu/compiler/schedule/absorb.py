@@ -55,6 +55,8 @@ def join_prologues(plan: FusionPlan, outputs: frozenset[Node], target: Target) -
     for producer in plan.groups:
         if producer.library is not None or producer.contract is not None or producer.reduced:
             continue
+        if producer.scatter is not None:
+            continue
         stored = [n for n in producer.at if n in outputs or n in readers]
         uses = [u for n in stored for g in readers.get(n, ()) for u in _uses(g, n, target)]
         if not uses:

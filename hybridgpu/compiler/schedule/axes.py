@@ -15,11 +15,11 @@ from .scalar import ScalarProgram
 __all__ = ["as_one", "normalize"]
 
 
-def normalize(program: ScalarProgram) -> None:
-    """Split, order and merge the variables of ``program`` (in place)."""
+def normalize(program: ScalarProgram, ordered: bool = True) -> None:
+    """Split, order (if ``ordered``) and merge the variables of ``program`` (in place)."""
     _split(program)
     rows = [v for v in program.vars if v not in program.reduced]
-    rows = _ordered(program, rows)
+    rows = _ordered(program, rows) if ordered else rows
     reduced = _ordered(program, program.reduced)
     rows = _merged(program, rows)
     reduced = _merged(program, reduced)

@@ -146,8 +146,13 @@ def choose_rows(work: Work, target: Target) -> Form:
     return _best([_row_form(work, target, *c) for c in _teams(work, target)], work)
 
 
-def choose_columns(work: Work, target: Target, neighbours: int) -> Form:
-    """The form of a kernel whose rows are ``neighbours`` in memory."""
+def choose_columns(work: Work, target: Target, neighbours: int, alike_rows: bool) -> Form:
+    """The form of a kernel whose rows are ``neighbours`` in memory.
+
+    Args:
+        alike_rows: a row is added up in the same order however many there are: as many threads share it as if there were
+            the usual number.
+    """
     shapes = []
     across = min(_LEAST_THREADS, _power_of_two(-(-alike(neighbours) // work.vector)))
     while across:
@@ -157,6 +162,10 @@ def choose_columns(work: Work, target: Target, neighbours: int) -> Form:
                 shapes.append((across, down))
             down *= 2
         across //= 2
+    if alike_rows and work.width < _LONG:
+        usual = replace(work, rows=_USUAL // work.width)
+        team = choose_columns(usual, target, _LEAST_THREADS * work.vector, False).team
+        shapes = [(a, d) for a, d in shapes if d == team]
     least = min(_LEAST_THREADS, max(a * d for a, d in shapes))
     return _best([_column_form(work, target, a, d) for a, d in shapes if a * d >= least], work)
 

@@ -19,6 +19,7 @@ from ...dataclass import dataclass, field
 from ...dtypes import DType
 from ..ir.graph import Node
 from ..ir.share import Share
+from ..primitives import TABLE
 from ..target import Target
 from .indexing import FEWEST, Expr, Opaque, Quotient, Var, of_var
 from .numbers import Numbers
@@ -90,7 +91,7 @@ class Kernel:
     """A kernel before its text is written: the numbers and statements that a template fills in.
 
     Attributes:
-        kind: map, foreach, reduce, rows, matmul, conv or graph.
+        kind: map, foreach, reduce, rows, matmul, conv, scatter or graph.
         template: file in ``templates/``, without its ending.
         summary: short name made of the operators.
         fields: what the template sees as ``k``, besides its name and what codegen/render.py adds.
@@ -291,6 +292,15 @@ class Writer:
     def destination(self, k: int, store: Store) -> str:
         """C text of where ``store``, the ``k``-th of the kernel, writes."""
         return self.tiled.get(store) or f"{self.results}{k}[{self.place_of(store.offset)}]"
+
+    def stored(self, store: Store, target: str) -> str:
+        """C text of what ``store`` writes to ``target``."""
+        value, node = self.names[store.value], store.node
+        if not store.scattered or node.prim.name == "scatter_set":
+            return value
+        expr = TABLE["add"].expr
+        assert callable(expr)
+        return expr([node.dtype] * 2, node.dtype).format(target, value, T=node.dtype.compute)
 
     def statement(self, s: Scalar) -> Statement | None:
         """The statement that computes ``s``; None for constants and reductions."""

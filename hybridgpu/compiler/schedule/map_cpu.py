@@ -72,7 +72,8 @@ class Loop:
         buffers: tiles that live in it.
         body: statements that belong directly into it.
         before: transposed copies into tiles.
-        inner: the loops within; none in an innermost loop, which is vectorised.
+        inner: the loops within; none in an innermost loop, which is vectorised …
+        ordered: … unless one turn may add to what another one wrote.
         after: transposed copies out of tiles.
         last: statements at the end of its body.
     """
@@ -87,6 +88,7 @@ class Loop:
     inner: list[Loop] = field(default_factory=list)
     after: list[Turn] = field(default_factory=list)
     last: list[Statement] = field(default_factory=list)
+    ordered: bool = False
 
 
 class TooLong(Exception):
@@ -136,6 +138,8 @@ class _Nests:
 
     def build(self, program: ScalarProgram) -> _Level:
         self.writer.forget()  # names are given as statements are written
+        if any(s.scattered for s in program.stores):  # in order
+            return self.level(program, 0, frozenset())
         wanted = tiling(program, conditions=self.cut, cached=True)
         if wanted is None:
             self.interleave(program)
@@ -177,7 +181,7 @@ class _Nests:
         if depth == len(program.vars):
             for k, store in enumerate(program.stores):
                 target = self.writer.place(store.value, self.writer.destination(k, store))
-                body.append(Statement("", target, self.writer.names[store.value]))
+                body.append(Statement("", target, self.writer.stored(store, target)))
         self.count(body)
         if depth == len(program.vars):
             return body, []
@@ -196,6 +200,7 @@ class _Nests:
             else:
                 inside, within = self.level(part, depth + 1, done)
                 loop = Loop(v.name, *self.limits(v), body=inside, inner=within)
+                loop.ordered = not all(store.free(v) for store in part.stores)
                 streams = self.streams(part, v) if self.fetch and not within else []
                 loops.append(self.in_blocks(loop, v, streams) if len(streams) > 1 else loop)
         return body, loops
@@ -226,8 +231,8 @@ class _Nests:
         body = [Statement("Index", "count", str(size) if known else f"hg::minimum<Index>({size}, {loop.end} - at)")]
         for s in streams:
             assert s.node is not None and s.offset is not None
-            later = s.offset + of_var(v) * -1 + at + _AHEAD // s.dtype.size
-            place = address(self.writer.pointers[s.node], self.writer.expr(later))
+            block = self.writer.place_of(s.offset + of_var(v) * -1 + at)
+            place = address(self.writer.pointers[s.node], f"{block} + {_AHEAD // s.dtype.size}")
             body.append(Call("", "", f"hg::ahead<true>({place}, count)"))
         within = Loop("j", "0", "count", body=[Statement("Index", v.name, "at + j"), *loop.body])
         return Loop("at", loop.begin, loop.end, size, body=body, inner=[within])
@@ -303,7 +308,7 @@ class _Nests:
 
         def start(offset: Expr, pointer: str) -> str:
             writer.renamed = name
-            text = address(pointer, writer.expr(offset))
+            text = address(pointer, writer.place_of(offset))
             writer.renamed = {}
             return text
 

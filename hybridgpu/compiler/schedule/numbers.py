@@ -18,7 +18,7 @@ from ..ir.share import Share
 from .indexing import FEWEST, Expr, Var
 from .scalar import ScalarProgram
 
-__all__ = ["Numbers", "leads", "length_class", "outer_sum", "ranks", "sums_outside"]
+__all__ = ["Numbers", "adds_over_the_batch", "leads", "length_class", "outer_sum", "ranks", "sums_outside"]
 
 
 @dataclass
@@ -98,12 +98,11 @@ def outer_sum(program: ScalarProgram, rows: list[Var], columns: bool) -> Var | N
     if first.extent < FEWEST:
         return None
     if not columns and len(program.reduced) == 1:  # elements of one row are an array as a whole, or one of many rows
-        alone = prod(v.extent for v in rows) == 1 and _adds_over_the_batch(program)
-        return first if alone else None
+        return first if prod(v.extent for v in rows) == 1 else None
     return first if leads(program, first) else None
 
 
-def _adds_over_the_batch(program: ScalarProgram) -> bool:
+def adds_over_the_batch(program: ScalarProgram) -> bool:
     """True if reductions take in the outermost axis.
 
     Else a lone row is one of a batch of one, and is added up as the rows of any batch are.

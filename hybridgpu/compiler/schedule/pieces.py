@@ -59,7 +59,7 @@ def restrict(
         if new.op == "load":  # loads under several conditions may have become one
             known = loads.setdefault((new.node, new.offset, new.conditions), new)
             made[s] = s if new is s else known
-    stores = [Store(t.node, made[t.value], renew(t.offset)) for t in program.stores]
+    stores = [Store(t.node, made[t.value], renew(t.offset), t.scattered) for t in program.stores]
     variables = [v for v in (part if v is var else v for v in program.vars) if v]
     scalars = live(list(dict.fromkeys(made.values())), stores)
     return ScalarProgram(scalars, [], stores, variables, []), part

@@ -136,7 +136,7 @@ def tile_rows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dict[s
         start = _start(program, s.offset, row, width)
         if start is None or s.conditions:
             return None
-        key = (s.node.dtype.storage, address(writer.pointers[s.node], writer.expr(start + at)))
+        key = (s.node.dtype.storage, address(writer.pointers[s.node], writer.place_of(start + at)))
         found[s] = into.setdefault(key, f"t{len(into)}") + element
         turned = True
     out = []
@@ -219,7 +219,8 @@ def _fetch_ahead(program: ScalarProgram, rows: list[Var], plan: Plan, told: Var 
         if s.offset.coefficient(last) != 1 or step <= 0 or nbytes > _FAR:
             continue
         distance = step * max(1, _AHEAD // nbytes)
-        place = address(plan.writer.pointers[s.node], plan.writer.expr(s.offset + of_var(last) * -1 + at + distance))
+        begin = plan.writer.place_of(s.offset + of_var(last) * -1 + at)
+        place = address(plan.writer.pointers[s.node], f"{begin} + {distance}")
         busiest.ahead.append(f"hg::ahead<{'true' if nbytes <= _NEAR else 'false'}>({place}, count);")
 
 

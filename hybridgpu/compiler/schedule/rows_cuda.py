@@ -14,7 +14,7 @@ from .cuda_spans import Block, Spans, choose_vector, kept_type
 from .in_place import in_passes
 from .indexing import Expr, Var
 from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, mentioned, summary, touched, traffic
-from .numbers import length_class, ranks
+from .numbers import adds_over_the_batch, length_class, ranks
 from .passes import Accumulator, Plan
 from .scalar import Scalar, ScalarProgram
 
@@ -56,6 +56,8 @@ def cuda_kernel(
     """The kernel of a group with reductions; ``told``: the variable whose extent may be an argument."""
     outputs = [s.node for s in program.stores]
     var = rows[-1] if columns else program.reduced[-1]
+    if _ordered(program, writer.target.numeric):  # a batch of one is added up as others are
+        told = None
     ragged = not columns and len(program.reduced) == 1 and _any_order(program, writer.target.numeric)
     vector, anchor = choose_vector(program, var, ragged)
     width = prod(v.extent for v in program.reduced)
@@ -114,6 +116,11 @@ def _any_order(program: ScalarProgram, numeric: str) -> bool:
     return numeric == "fast" or not any(rounds)
 
 
+def _ordered(program: ScalarProgram, numeric: str) -> bool:
+    """True if a row is added up in the same order however many there are: in the strict mode, if rows are a batch."""
+    return not _any_order(program, numeric) and not adds_over_the_batch(program)
+
+
 def _each_once(launch: Launch, rows: list[Var], form: Form, columns: bool) -> bool:
     """True if no thread without rows of its own reads those of others, to take part in barriers."""
     count = prod(v.extent for v in rows)
@@ -140,7 +147,8 @@ def _choose(
         work = _work(program, plan, rows, vector, anchor is not None)
         work = replace(work, width=width, told=True) if width else work
         if columns:
-            form = choose_columns(work, writer.target, rows[-1].extent if len(rows) == 1 else work.rows)
+            neighbours = rows[-1].extent if len(rows) == 1 else work.rows
+            form = choose_columns(work, writer.target, neighbours, _ordered(program, writer.target.numeric))
         else:
             form = choose_rows(work, writer.target)
         if not form.refused:

@@ -14,7 +14,7 @@ from typing import Any
 from ...dataclass import dataclass, field
 from ...dtypes import DType, bool_, i64, u32
 from ..ir.graph import Node
-from ..passes.fuse.group import CONTRACTIONS, Group, reduced_index
+from ..passes.fuse.group import CONTRACTIONS, SCATTERS, Group, destination, positions, reduced_index
 from .indexing import Condition, Expr, Index, Opaque, Var, const, linearize, of_var, operands, substitute
 
 __all__ = ["Reduction", "Scalar", "ScalarProgram", "Store", "combines", "operand_program", "scalar_program"]
@@ -65,11 +65,23 @@ class Reduction:
 
 @dataclass(eq=False)
 class Store:
-    """``value`` is written at ``offset`` of the array that holds ``node``."""
+    """``value`` is written at ``offset`` of the array that holds ``node``.
+
+    What is ``scattered`` is added to what is there or, if ``node`` replaces, takes its place.
+    """
 
     node: Node
     value: Scalar
     offset: Expr
+    scattered: bool = False
+
+    def free(self, var: Var) -> bool:
+        """True if the values of ``var`` write at places of their own, whatever is known only at run time."""
+        if not self.scattered:
+            return True
+        return self.offset.coefficient(var) != 0 and all(
+            a is var or var not in Expr(((a, c),)).vars for a, c in self.offset.terms
+        )
 
 
 @dataclass(eq=False)
@@ -187,6 +199,13 @@ class _Evaluator:
         after = index[axis + 1 :] if node.prim.name == "take_along" else index[axis + node.inputs[1].ndim :]
         row = self.opaque(position, node.inputs[0].shape[axis])
         return (*index[:axis], Expr(((row, 1),)), *after)
+
+    def scattered(self, node: Node, index: Index) -> Store:
+        """The store of a scatter's update at ``index``."""
+        *_, updates, at = node.inputs
+        row = self.opaque(self.value(at, positions(node, index)), node.shape[node.params.get("axis", 0)])
+        place = destination(node, index, Expr(((row, 1),)))
+        return Store(node, self.value(updates, index), linearize(place, node.shape), scattered=True)
 
     def opaque(self, position: Scalar, extent: int) -> Opaque:
         key = ("opaque", position, extent)
@@ -307,7 +326,10 @@ def scalar_program(group: Group, stored: Iterable[Node]) -> ScalarProgram:
     stores = []
     for node in stored:
         index = group.at[node]
-        stores.append(Store(node, evaluator.value(node, index), linearize(index, node.shape)))
+        if node.prim.name in SCATTERS:
+            stores.append(evaluator.scattered(node, index))
+        else:
+            stores.append(Store(node, evaluator.value(node, index), linearize(index, node.shape)))
     return ScalarProgram(
         evaluator.scalars, evaluator.reductions, stores, list(group.vars), list(group.reduced), evaluator.contract
     )

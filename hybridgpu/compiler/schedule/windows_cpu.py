@@ -59,7 +59,7 @@ def tile_windows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dic
     element = f"[({writer.expr(linearize([of_var(v) for v in program.reduced], [v.extent for v in program.reduced]))}) * {lanes} + j]"
 
     def source(pointer: str, e: Expr) -> str:
-        return address(pointer, writer.expr(e + of_var(row) * -run + of_var(inner) * -1 + at))
+        return address(pointer, writer.place_of(e + of_var(row) * -run + of_var(inner) * -1 + at))
 
     for s in loads:
         assert s.node is not None and s.offset is not None

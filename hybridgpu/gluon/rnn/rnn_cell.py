@@ -116,7 +116,7 @@ class RecurrentCell(Block):
 
     def forward(self, inputs: Any, states: Any) -> Any:
         """One step; its number is part of the names of its nodes."""
-        self._counter += 1
+        self.__dict__["_counter"] += 1  # no child and no parameter, for which attributes are looked at
         return super().forward(inputs, states)
 
 

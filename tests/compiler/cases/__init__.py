@@ -7,12 +7,24 @@ theirs in CASES when they are imported.
 
 from __future__ import annotations
 
-from compiler.cases import batches, convolutions, functions, maps, products, rows, statistics, steps, tiles, windows
+from compiler.cases import (
+    batches,
+    convolutions,
+    functions,
+    maps,
+    products,
+    rows,
+    scatters,
+    statistics,
+    steps,
+    tiles,
+    windows,
+)
 from compiler.cases.table import CASES, arrays, build, case, cuda_of, parse, plain
 
 __all__ = ["CASES", "EXPECTED", "arrays", "build", "case", "cuda_of", "parse", "plain"]
 
-_FAMILIES = (batches, convolutions, functions, maps, products, rows, statistics, steps, tiles, windows)
+_FAMILIES = (batches, convolutions, functions, maps, products, rows, scatters, statistics, steps, tiles, windows)
 
 #: what the compiler should make of some: kinds of kernels in order
 EXPECTED: dict[str, list[str]] = {
@@ -52,6 +64,15 @@ EXPECTED: dict[str, list[str]] = {
     "slope_line": ["conv"],
     "slope": ["map", "map", "conv"],
     "slope_volume": ["conv"],
+    "scatter": ["scatter", "map"],
+    "scatter_of_means": ["scatter"],
+    "scatter_inside": ["scatter"],
+    "counts": ["scatter"],
+    "scatter_of_halves": ["scatter", "map"],
+    "scatter_along": ["scatter"],
+    "rows_replaced": ["scatter", "scatter"],
+    "rows_replaced_of_made": ["map", "scatter"],
+    "scatter_to_one_place": ["scatter"],
     "moments_of_rows": ["reduce"],  # (on the CPU they do stay near)
     "moments_of_columns": ["reduce"],
     "many_kernels": ["reduce"] * 14,

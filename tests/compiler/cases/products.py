@@ -172,8 +172,3 @@ def take_middle(b: Builder, x: Node, i: Node) -> Node:
 @case("f32[6,9]", "i32[6,2]")
 def take_along(b: Builder, x: Node, i: Node) -> Node:
     return b.take_along(x, b.max(b.min(i, 8), 0), axis=1) * 3
-
-
-@case("f32[4,5,6]", "i32[4,5]")
-def scatter(b: Builder, g: Node, i: Node) -> Node:
-    return b.scatter_add(g, b.max(b.min(i, 7), 0), axis=0, extent=8) * 2

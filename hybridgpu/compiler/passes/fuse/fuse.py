@@ -23,7 +23,7 @@ from ...target import Target
 from ..joins import APART, TOGETHER
 from ..materialize import PRODUCTS, base, reads_views
 from .duplicate import made_of, worth_repeating
-from .group import CONTRACTIONS, Cut, Group, bijective, reexpress, source
+from .group import CONTRACTIONS, SCATTERS, Cut, Group, bijective, reexpress, source
 from .group import describe as _describe
 from .group import describe_two as _describe_two
 
@@ -78,7 +78,8 @@ def fuse(graph: Graph, target: Target, generated_dots: frozenset[Node] = frozens
     Args:
         graph: every output is a node that computes (see ``materialize``).
         target: limits and costs.
-        generated_dots: the matrix products and convolutions for which a kernel is generated; others go to a library.
+        generated_dots: the matrix products, convolutions and scatters for which a kernel is generated; others go to a
+            library.
     """
     state = _State(graph, target, generated_dots, set(graph.outputs))
     for node in reversed(graph.nodes):
@@ -105,6 +106,18 @@ def _place(state: _State, node: Node) -> None:
             group.pending.setdefault(read, [])
             group.memory[read] = None
             state.readers.setdefault(read, {})[group] = None
+        return
+    if node.prim.name in SCATTERS:
+        _say_why(
+            state,
+            node,
+            consumers,
+            "scatter",
+            f"{_describe(node)} scatters into memory, and is complete only at the end",
+        )
+        group = state.open(level)
+        group.scatter = node
+        state.add(group, node, group.new_vars(node.inputs[-2].shape))
         return
     if consumers:
         # those of the largest domains first: others may be values of their rows
@@ -157,7 +170,7 @@ def _repeat(state: _State, node: Node, readers: list[Group], computing: Group | 
         return False
     if any(_no_room(state, g, node) or _too_often(state, g, node, needed_elsewhere=False) for g in groups):
         return False
-    made = made_of(node, state.outputs, lambda n: _is_member(state, n))
+    made = made_of(node, state.outputs, lambda n: n.prim.name not in SCATTERS and _is_member(state, n))
     if made is None or not worth_repeating(
         node, made, readers, computing, lambda g: _executed(state, g, node), state.target
     ):
@@ -174,7 +187,7 @@ def _say_why(state: _State, node: Node, readers: list[Group], rule: str, reason:
 
 
 def _is_member(state: _State, node: Node) -> bool:
-    if node.prim.name in CONTRACTIONS:
+    if node.prim.name in CONTRACTIONS or node.prim.name in SCATTERS:
         return node in state.generated_dots
     return node.prim.name == "random_bits" or reads_views(node)
 
@@ -199,6 +212,7 @@ def _no_room(state: _State, group: Group, node: Node) -> Cut | None:
         return refuse("library", f"{group.library.prim.name} is a library call, which takes its operands from memory")
     if node in group.memory:
         how = "many times" if group.contract is not None else "at positions known only at run time"
+        how = "as a whole, before it writes rows of it anew" if group.scatter is not None else how
         reader, read = _describe_two(group.anchor, node)
         return refuse("memory", f"{reader} reads {read} {how}")
     if APART in node.params:
@@ -215,6 +229,8 @@ def _admit(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> C
     cut = _no_room(state, group, node)
     if cut is not None:
         return cut
+    if group.scatter is not None and (node.prim.family == "reduce" or node.prim.name in CONTRACTIONS):
+        return Cut(node, group.anchor, "scatter", "a kernel that scatters takes elementwise work on its operands only")
     if node.prim.family == "reduce":
         return _admit_reduction(state, group, node, needed_elsewhere)
     if node.prim.name in CONTRACTIONS:
@@ -259,7 +275,7 @@ def _makes_rows(state: _State, group: Group, node: Node, order: list[Var]) -> bo
     """
     rest = [v for v in group.vars if v not in order]
     count = group.points // max(node.size, 1)
-    if group.reduced or group.contract or not _reduces([node], node.size, count):
+    if group.reduced or group.contract or group.scatter or not _reduces([node], node.size, count):
         return False
     piece = prod(v.extent for v in takewhile(lambda v: v not in order, reversed(group.vars)))
     anyway = any(n.prim.family == "reduce" and n.inputs[0].size == count * n.size for n in group.pending)
@@ -346,7 +362,8 @@ def _executions(group: Group, node: Node, index: Index, nested: bool) -> int:
         return _for_a_batch(group.executions(index), group.vars[:1] if counted else [], used)
     rest = group.points // max(node.size, 1)
     used = all_vars(index)
-    if rest > 1 and used != set(group.vars) and _reduces([*group.pending, node], node.size, rest, True):
+    rows = rest > 1 and group.scatter is None and used != set(group.vars)
+    if rows and _reduces([*group.pending, node], node.size, rest, True):
         return node.size
     if nested:
         inner = next((k for k, v in enumerate(reversed(group.vars)) if v in used), len(group.vars))
@@ -432,6 +449,8 @@ def _merge(state: _State, a: Group, b: Group, shared: Node) -> Cut | None:
 
     if a.library or b.library or a.contract or b.contract:
         return refuse("kind", "contractions and library calls do not share a kernel with their siblings")
+    if a.scatter or b.scatter:
+        return refuse("kind", "a kernel that scatters is not shared with its siblings")
     if len(a.at) + len(b.at) > state.target.max_nodes:
         return refuse("size", "together the kernels would hold too many operations")
     if len({**a.pending, **b.pending}) > state.target.max_arguments:
@@ -483,11 +502,6 @@ def _correspondence(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
         return table
     if a.reduced and b.reduced and {table[v] for v in b.reduced} != set(a.reduced):
         return None
-    if not a.reduced and b.reduced:
-        reduced = {table[v] for v in b.reduced}
-        # what a stores must stay a full row or a row scalar: it is full, since a has no reduction
-        if reduced == set(a.vars) and len(a.vars) > len(reduced):
-            return None
     return table
 
 
@@ -525,7 +539,7 @@ def _merge_siblings(state: _State) -> None:
             continue
         by_level: dict[int, list[Group]] = {}
         for g in state.resolve(node):
-            if g.library or g.contract or node not in g.pending or len(g.pending[node]) != 1:
+            if g.library or g.contract or g.scatter or node not in g.pending or len(g.pending[node]) != 1:
                 continue
             if node in g.memory and node.prim.name != "input":  # an input always is
                 continue

@@ -32,12 +32,27 @@ from ...schedule.indexing import (
     substitute,
 )
 
-__all__ = ["CONTRACTIONS", "Cut", "Group", "Read", "bijective", "describe", "describe_two", "reads", "told_apart"]
+__all__ = [
+    "CONTRACTIONS",
+    "SCATTERS",
+    "Cut",
+    "Group",
+    "Read",
+    "bijective",
+    "describe",
+    "describe_two",
+    "destination",
+    "positions",
+    "reads",
+    "told_apart",
+]
 
 _MOST_JOINED = 12  #: operands of a join whose loops are cut (schedule/map_cuda, schedule/map_cpu)
 _SHORT = 32  #: pieces of an innermost loop that are not cut
 
 CONTRACTIONS = ("dot", "conv")  #: primitives whose kernels take what follows as an epilogue
+#: primitives that write at computed positions; their last operands are what is written, and where
+SCATTERS = ("scatter_add", "scatter_along", "scatter_set")
 
 
 @dataclass(frozen=True)
@@ -83,6 +98,7 @@ class Group:
         memory: nodes that must lie in memory to be read.
         shares: the part of the domain where a node is read, for those that are not read everywhere.
         contract: the dot or conv whose epilogue this group is, if any.
+        scatter: the node whose updates this group computes and scatters, if any; its index is that of an update.
         library: the node that a library computes, alone in its group.
         prologues: position of an operand of the product -> the group whose work it does as it loads the operand.
         merged_into: the group that took this one over, if any.
@@ -97,6 +113,7 @@ class Group:
     memory: dict[Node, None] = field(default_factory=dict)
     shares: dict[Node, float] = field(default_factory=dict)
     contract: Node | None = None
+    scatter: Node | None = None
     library: Node | None = None
     prologues: dict[int, Group] = field(default_factory=dict)
     merged_into: Group | None = None
@@ -272,7 +289,26 @@ def reads(group: Group, node: Node, index: Index) -> list[Read]:
         return [Read(node.inputs[0], (ZERO,), False)]
     if name in CONTRACTIONS:
         return [Read(source(i), (), False) for i in node.inputs]
+    if name in SCATTERS:
+        *table, updates, at = node.inputs
+        found = through(at, positions(node, index)) + through(updates, index)
+        return found + [Read(source(i), (), False) for i in table if i.prim.name != "full"]
     raise AssertionError(f"{name} cannot be a member of a group")
+
+
+def positions(node: Node, index: Index) -> Index:
+    """The index at which a scatter reads where the update at ``index`` goes."""
+    if node.prim.name == "scatter_along":
+        return index
+    axis = node.params.get("axis", 0)
+    return index[axis : axis + node.inputs[-1].ndim]
+
+
+def destination(node: Node, index: Index, row: Expr) -> Index:
+    """The index in the table at which a scatter writes the update at ``index``, which goes to ``row``."""
+    axis = node.params.get("axis", 0)
+    behind = 1 if node.prim.name == "scatter_along" else node.inputs[-1].ndim
+    return (*index[:axis], row, *index[axis + behind :])
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prepared calls under ``autograd.record``: as others, and each result has its place in the recorded graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import recording
+from ..backends.writes import assign
+from ..context import Context
+from ..ndarray.array import ArrayType, NDArray, array_type
+from ..recording import GradientInfo, history
+from .epoch import epoch
+from .prepared_backward import Origin, origin_of
+from .start import POOLED, arguments_of, fixed_of, start_of
+from .structured import Call, finish_of, prepared_for
+from .training import Training, TrainingCall
+from .written import Writer
+
+if TYPE_CHECKING:
+    from .cached_op import CachedOp
+
+__all__ = ["Known", "prepare_recorded"]
+
+
+class Known(NamedTuple):
+    """What the recorded calls of one signature have in common.
+
+    Attributes:
+        infos, data: of all inputs, what parameters know of gradients, and their arrays; None for arguments.
+        fixed: parameters, and what each has to know of gradients.
+        moving: (number of an input, of the argument it is, whether its gradient is wanted).
+        origin: for prepared backward passes.
+        types: of the results.
+        late: (number of a result, of the input that it is the new value of, how much of the old one stays).
+        early: (number of a result, of the input that it is the new value of).
+    """
+
+    infos: list[GradientInfo | None]
+    data: list[Any]
+    fixed: list[tuple[NDArray, Any]]
+    moving: list[tuple[int, int, bool]]
+    origin: Origin | None
+    types: list[ArrayType]
+    late: list[tuple[int, int, float]]
+    early: list[tuple[int, int]]
+
+
+def prepare_recorded(
+    op: CachedOp, types: Sequence[ArrayType], program: Training, slow: Call, form: Sequence[Any], results: Any
+) -> Call | None:
+    """A function that repeats a recorded call that wants the gradients of the last one, or None where there is none.
+
+    Args:
+        form, results: the formats of arguments and results.
+    """
+    forward = program.forward
+    if forward.program is None:
+        return None
+    if forward.program.target != "cuda" and forward.loaded.single:
+        return _written(op, types, program, slow, form, results)
+    return prepared_for(form, slow, lambda slow: _started(op, types, program, slow, finish_of(results)))
+
+
+def _known(op: CachedOp, program: Training, params: dict[int, NDArray], ctx: Context, born: int) -> Known | None:
+    count = len(op.sources)
+    infos: list[GradientInfo | None] = [None] * count
+    for k, p in params.items():
+        infos[k] = history(p)
+        if _wanted(infos[k]) is not program.wanted[k] or (p._autograd is not None and p._autograd.node is not None):
+            return None
+    moving = [(k, s, program.wanted[k]) for k, s in enumerate(op.sources) if isinstance(s, int)]
+    heads = program.heads
+    first = heads + len(program.late)
+    return Known(
+        infos,
+        [params[k]._data if k in params else None for k in range(count)],
+        [(p, p._autograd) for p in params.values()],
+        moving,
+        origin_of(program, ctx, params, [k for k, _, _ in moving], born),
+        [array_type(t.shape, t.dtype.np, ctx) for t in program.forward.outputs[:heads]],
+        [(heads + k, m.position, m.keep) for k, m in enumerate(program.late)],
+        [(first + k, m.position) for k, m in enumerate(program.early)],
+    )
+
+
+def _pooled(program: Training) -> bool:
+    return sum(t.nbytes for t in program.forward.outputs) <= POOLED
+
+
+def _written(
+    op: CachedOp, types: Sequence[ArrayType], program: Training, slow: Call, form: Sequence[Any], results: Any
+) -> Call | None:
+    """Of a program on the host that is one foreign call."""
+    born = epoch[0]
+    ctx, _, in_order = arguments_of(op, types)
+    whole = fixed_of(op, program.forward, ctx)
+    known = None if whole is None else _known(op, program, whole.params, ctx, born)
+    if whole is None or known is None:
+        return None
+    writer = Writer(form, in_order, born, program.training, slow, recorded=True)
+    writer.histories(known)
+    writer.start(program.forward, whole, ctx, [s for _, s, _ in known.moving], _pooled(program))
+    for r, k in known.early:
+        writer.write(op.sources[k] if isinstance(op.sources[k], int) else whole.params[k], r)
+    writer.node(known, program, ctx)
+    return writer.finish("call_recorded", results, "v")
+
+
+def _started(
+    op: CachedOp,
+    types: Sequence[ArrayType],
+    program: Training,
+    slow: Call,
+    finish: Callable[[list[NDArray]], Any] | None,
+) -> Call | None:
+    """Of any other one."""
+    state, born, training = recording.state, epoch[0], program.training
+    ctx, count, in_order = arguments_of(op, types)
+    found = start_of(op, program.forward, ctx, _pooled(program))
+    known = None if found is None else _known(op, program, found[1], ctx, born)
+    if found is None or known is None:
+        return None
+    start = found[0]
+    template, data, fixed, moving, origin, head_types, late, early = known
+    heads, kept = program.heads, list(program.kept)
+    device = program.forward.device
+
+    def call_recorded(*args: Any) -> Any:
+        if len(args) == count and epoch[0] == born and state.recording and state.training is training:
+            for x, t in zip(args, in_order):
+                if x.__class__ is not NDArray or x._type is not t:
+                    return slow(args)
+            for p, known in fixed:
+                if p._autograd is not known:
+                    return slow(args)
+            infos, arrays, at = template.copy(), data.copy(), []
+            for k, s, wants in moving:
+                x = args[s]
+                at.append(x._address or x.address)
+                info = x._autograd
+                if info is not None:
+                    info = infos[k] = history(x)
+                if _wanted(info) is not wants:
+                    return slow(args)
+                arrays[k] = x._data
+            started = start(args)
+            if started is None:
+                return slow(args)
+            results, words = started
+            if early:
+                with device.current():
+                    for r, k in early:
+                        assign(arrays[k], results[r]._data)
+            node = TrainingCall.__new__(TrainingCall)
+            node.inputs, node.types, node.released = infos, head_types, False
+            node.arrays, node.ctx, node.seed = arrays, ctx, words
+            node.writes = [(arrays[k], results[r]._data, keep) for r, k, keep in late]
+            node.program, node.kept = program, [results[k]._data for k in kept]
+            node.origin, node.at = origin, at
+            node.kept_at = [results[k]._address for k in kept]  # type: ignore[misc]
+            # arrays of their own: one that waits in a pool would hold the recorded graph
+            shown = [_view(results[k], GradientInfo(None, "null", node, k)) for k in range(heads)]
+            return finish(shown) if finish else shown[0]
+        return slow(args)
+
+    call_recorded.keep = found  # type: ignore[attr-defined]
+    return call_recorded
+
+
+def _wanted(info: GradientInfo | None) -> bool:
+    return info is not None and (info.node is not None or info.grad_req != "null")
+
+
+def _view(array: NDArray, info: GradientInfo) -> NDArray:
+    """Another array in the same memory, with a place in the recorded graph."""
+    made = NDArray.__new__(NDArray)
+    made._data, made._type, made._address, made._autograd = array._data, array._type, array._address, info
+    return made

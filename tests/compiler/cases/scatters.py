@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is written at positions that are known only at run time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler.cases.table import case
+
+from hybridgpu.compiler.ir import Builder, Node
+from hybridgpu.dtypes import i64
+
+
+@case("f32[4,5,6]", "i32[4,5]")
+def scatter(b: Builder, g: Node, i: Node) -> Node:
+    return b.scatter_add(g, b.max(b.min(i, 7), 0), axis=0, extent=8) * 2
+
+
+@case("f32[6,24]", "i32[6,9]")
+def scatter_of_means(b: Builder, g: Node, i: Node) -> Node:
+    """The gradient of a table whose rows are averaged over time: no update is ever in memory."""
+    share = b.broadcast(b.reshape(g * 0.125, (6, 1, 24)), (6, 9, 24))
+    return b.scatter_add(share, b.max(b.min(i, 11), 0), axis=0, extent=12)
+
+
+@case("f64[3,40,5]", "i64[40]")
+def scatter_inside(b: Builder, g: Node, i: Node) -> Any:
+    """Along an inner axis, and the updates are wanted themselves."""
+    u = b.tanh(g)
+    return b.scatter_add(u, b.max(b.min(i, 6), 0), axis=1, extent=7), u
+
+
+@case("i32[300]", "i32[300]")
+def counts(b: Builder, x: Node, i: Node) -> Node:
+    """A histogram: neighbours go anywhere, perhaps to the same place."""
+    return b.scatter_add(b.cast(b.gt(x, 0), i64), b.max(b.min(i, 8), 0), axis=0, extent=9)
+
+
+@case("bf16[60,4]", "i32[60]")
+def scatter_of_halves(b: Builder, g: Node, i: Node) -> Node:
+    """A table that is summed in float."""
+    return b.scatter_add(g * 2.0, b.max(b.min(i, 2), 0), axis=0, extent=3)
+
+
+@case("f32[5,70,3]", "i32[5,70,3]")
+def scatter_along(b: Builder, g: Node, i: Node) -> Node:
+    return b.scatter_along(g * g, b.max(b.min(i, 9), 0), axis=1, extent=10)
+
+
+@case("f16[9,6]", "f16[4,6]", "i32[4]")
+def rows_replaced(b: Builder, x: Node, u: Node, i: Node) -> Any:
+    """Rows that are replaced twice hold what came last; the second table begins as ones."""
+    at = b.max(b.min(i, 8), 0)
+    return b.scatter_set(x, u, at), b.scatter_set(b.full((9, 6), 1.0, u.dtype), b.reverse(u, axes=(1,)), at)
+
+
+@case("f32[4,6]", "f32[3,6]", "i32[3]")
+def rows_replaced_of_made(b: Builder, x: Node, u: Node, i: Node) -> Node:
+    """The table is computed, and so in memory first."""
+    return b.scatter_set(b.exp(x), u + 1.0, b.max(b.min(i, 3), 0))
+
+
+@case("f32[5]", "i32[1]")
+def scatter_to_one_place(b: Builder, g: Node, i: Node) -> Node:
+    return b.scatter_add(b.reshape(g, (1, 5)), b.mod(i, 4), axis=0, extent=4)

@@ -15,9 +15,9 @@ from .ir.types import TensorType
 from .ir.verify import verify
 from .passes.epilogues import join_epilogues
 from .passes.fuse import FusionPlan, Group, fuse
-from .passes.fuse.group import SCATTERS, told_apart
+from .passes.fuse.group import told_apart
 from .passes.joins import join_in_steps
-from .passes.materialize import PRODUCTS, base, blas_layout, materialize, strided
+from .passes.materialize import PRODUCTS, SCATTERS, base, blas_layout, materialize, strided
 from .passes.memory import lay_out
 from .passes.moments import merge_moments
 from .passes.order import Uses, order

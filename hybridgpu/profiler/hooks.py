@@ -172,7 +172,7 @@ def _inside(name: str, call: Callable[..., Any], *args: Any) -> Any:
 
 
 def _never(old: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda op, slow, finish=None: None
+    return lambda op, slow, form, results: None
 
 
 def _wait(xp: Any) -> str:

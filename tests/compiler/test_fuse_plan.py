@@ -21,8 +21,7 @@ from hybridgpu.compiler.ir import Graph, Node
 from hybridgpu.compiler.ir.text import parse_graph
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes.fuse import FusionPlan, fuse
-from hybridgpu.compiler.passes.fuse.group import SCATTERS
-from hybridgpu.compiler.passes.materialize import base, materialize
+from hybridgpu.compiler.passes.materialize import SCATTERS, base, materialize
 from hybridgpu.compiler.passes.plan import ALIGNMENT, least, place
 from hybridgpu.compiler.passes.simplify import simplify
 from hybridgpu.compiler.pipeline import compile_graph

@@ -15,11 +15,22 @@ from ..ir.graph import Builder, Graph, Node
 from ..ir.types import TensorType
 from ..primitives import TABLE
 from ..schedule.indexing import Expr, Var, linearize, of_var, operands
-from .fuse.group import SCATTERS
 
-__all__ = ["ARRANGED", "PRODUCTS", "Materialized", "base", "in_place", "materialize", "reads_views", "strided"]
+__all__ = [
+    "ARRANGED",
+    "PRODUCTS",
+    "SCATTERS",
+    "Materialized",
+    "base",
+    "in_place",
+    "materialize",
+    "reads_views",
+    "strided",
+]
 
 PRODUCTS = ("dot", "affine")  #: primitives that take their first two operands strided
+#: primitives that write at computed positions; their last operands are what is written, and where
+SCATTERS = ("scatter_add", "scatter_along", "scatter_set")
 ARRANGED = ("reshape", "transpose", "reverse")  #: views that arrange all elements of the array behind them anew
 
 

@@ -14,7 +14,8 @@ from typing import Any
 from ...dataclass import dataclass, field
 from ...dtypes import DType, bool_, i64, u32
 from ..ir.graph import Node
-from ..passes.fuse.group import CONTRACTIONS, SCATTERS, Group, destination, positions, reduced_index
+from ..passes.fuse.group import CONTRACTIONS, Group, destination, positions, reduced_index
+from ..passes.materialize import SCATTERS
 from .indexing import Condition, Expr, Index, Opaque, Var, const, linearize, of_var, operands, substitute
 
 __all__ = ["Reduction", "Scalar", "ScalarProgram", "Store", "combines", "operand_program", "scalar_program"]

@@ -21,9 +21,9 @@ from ...ir.graph import Graph, Node
 from ...schedule.indexing import Expr, Index, Var, alike, all_vars, enlarged, linearize, of_var
 from ...target import Target
 from ..joins import APART, TOGETHER
-from ..materialize import PRODUCTS, base, reads_views
+from ..materialize import PRODUCTS, SCATTERS, base, reads_views
 from .duplicate import made_of, worth_repeating
-from .group import CONTRACTIONS, SCATTERS, Cut, Group, bijective, reexpress, source
+from .group import CONTRACTIONS, Cut, Group, bijective, reexpress, source
 from .group import describe as _describe
 from .group import describe_two as _describe_two
 

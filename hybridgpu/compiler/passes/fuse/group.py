@@ -31,10 +31,10 @@ from ...schedule.indexing import (
     operands,
     substitute,
 )
+from ..materialize import SCATTERS
 
 __all__ = [
     "CONTRACTIONS",
-    "SCATTERS",
     "Cut",
     "Group",
     "Read",
@@ -51,8 +51,6 @@ _MOST_JOINED = 12  #: operands of a join whose loops are cut (schedule/map_cuda,
 _SHORT = 32  #: pieces of an innermost loop that are not cut
 
 CONTRACTIONS = ("dot", "conv")  #: primitives whose kernels take what follows as an epilogue
-#: primitives that write at computed positions; their last operands are what is written, and where
-SCATTERS = ("scatter_add", "scatter_along", "scatter_set")
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
         training = recording.state.training
         key = (op, values.key, training, is_np_shape(), *[x._type.tensor for x in inputs])
         function = _functions.get(key)
-        call = _late(op, values, inputs) if function is None and op.varies and not track else None
+        call = _late(op, values, inputs, training) if function is None and op.varies and not track else None
         if call is not None:
             function = call.function
             arrays += map(device.from_host, call.numbers(values))
@@ -167,10 +167,10 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
     return written
 
 
-def _late(op: Operator, values: Values, inputs: Sequence[NDArray]) -> LateCall | None:
+def _late(op: Operator, values: Values, inputs: Sequence[NDArray], training: bool) -> LateCall | None:
     """The lowering for all values of the attributes that vary; None for the first few values, which become constants."""
     types = [x._type.tensor for x in inputs]
-    key = (op, late_key(op, values), is_np_shape(), *types)
+    key = (op, late_key(op, values), training, is_np_shape(), *types)
     found = _late_calls.get(key, 0)
     if isinstance(found, int):
         if len(_late_calls) >= _LIMIT:
@@ -179,7 +179,7 @@ def _late(op: Operator, values: Values, inputs: Sequence[NDArray]) -> LateCall |
             _late_calls[key] = found + 1
             return None
         with _named(op, values, inputs):
-            found = _late_calls[key] = late_call(op, values, types)
+            found = _late_calls[key] = late_call(op, values, types, training)
     return found
 
 

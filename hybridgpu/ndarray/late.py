@@ -52,9 +52,9 @@ def late_key(op: Operator, values: Values) -> tuple[Any, ...]:
     return negative_zeros, *[(n, len(v) if isinstance(v, tuple) else None) if n in varies else (n, v) for n, v in items]
 
 
-def late_call(op: Operator, values: Values, types: Sequence[TensorType]) -> LateCall:
+def late_call(op: Operator, values: Values, types: Sequence[TensorType], training: bool) -> LateCall:
     """Lower an operator whose record says that attributes vary."""
-    b = builder()
+    b = builder(training)
     b.prov = Provenance(op.name, "")  # what errors name
     nodes = [b.input(t, n) for t, n in zip(types, op.input_names(values, len(types)), strict=False)]
     late = LateNumbers(b)

@@ -17,7 +17,7 @@ from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir import Builder, Graph, Node, tensor_type
 from hybridgpu.compiler.ir.verify import verify
-from hybridgpu.compiler.passes import moments
+from hybridgpu.compiler.passes import moments, parts
 from hybridgpu.compiler.passes.moments import merge_moments
 from hybridgpu.compiler.passes.simplify import simplify
 from hybridgpu.compiler.pipeline import compile_graph
@@ -34,10 +34,10 @@ SMALL = replace(CUDA, shared_bytes=16384, cluster_blocks=1, part_elements=64, mu
 @pytest.fixture
 def small_caches(monkeypatch):
     """A CPU with caches likewise."""
-    monkeypatch.setattr(moments, "_CPU_PART", 32768)
-    monkeypatch.setattr(moments, "_NEAR", 32768)
-    monkeypatch.setattr(moments, "_FAR", 65536)
-    monkeypatch.setattr(moments, "_RUN", 0)
+    monkeypatch.setattr(parts, "_CPU_PART", 32768)
+    monkeypatch.setattr(parts, "_NEAR", 32768)
+    monkeypatch.setattr(parts, "_FAR", 65536)
+    monkeypatch.setattr(parts, "_RUN", 0)
 
 
 def statistics(shape: tuple[int, ...], axes: tuple[int, ...], dtype: Any = f32) -> Graph:

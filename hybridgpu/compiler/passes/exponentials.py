@@ -18,8 +18,7 @@ from math import inf
 from ...dataclass import dataclass
 from ..ir.graph import Builder, Graph, Node
 from ..target import Target
-from .moments import parts_on_chip
-from .parts import Parts, lined_up, normalises, taken_apart
+from .parts import Parts, lined_up, normalises, parts_on_chip, taken_apart
 from .rewrite import rewritten
 
 __all__ = ["merge_exponentials"]

@@ -20,19 +20,11 @@ from ...dataclass import dataclass
 from ...dtypes import i32
 from ..ir.graph import Builder, Graph, Node
 from ..target import Target
-from .parts import SIDE_BY_SIDE, Parts, cut, lined_up, normalises, rate, taken_apart, wanted_parts
+from .parts import Parts, lined_up, normalises, parts_on_chip, taken_apart
 from .rewrite import rewritten
 
-__all__ = ["merge_moments", "parts_on_chip"]
+__all__ = ["merge_moments"]
 
-_PART = 64 << 10  #: CUDA: bytes of a part, which a block keeps on chip, …
-_SHARE = 2  #: … and of a block's shared memory at most one in so many
-_SECTOR = 32  #: CUDA: bytes that a block takes of neighbouring rows, at least
-_CPU_PART = 256 << 10  #: CPU: bytes of a part, which the second-level cache keeps, …
-_NEAR = 1 << 20  #: … of a row that it keeps, …
-_FAR = 8 << 20  #: … and of one that is read again in any case, by the same kernel and soon
-_COLUMNS = 128  #: CPU: rows that are neighbours in memory and walked together
-_RUN = 1 << 10  #: CPU: elements inside an axis that is cut unevenly, at least
 _NEARBY = 32  #: nodes of a row's size between a sum and a variance
 
 
@@ -94,65 +86,6 @@ def _deviations(node: Node) -> tuple[Node, Node] | None:
             frontier += [i for i in n.inputs if i not in seen and i.size == node.size]
             seen.update(n.inputs)
     return None
-
-
-def parts_on_chip(total: Node, again: bool, target: Target) -> Parts | None:
-    """The parts of a row, None if all of it stays on chip or reading it again costs less than more launches.
-
-    ``again``: something of a row's size is computed from the result, which needs the row once more.
-    """
-    x, axes = total.inputs[0], total.params["axes"]
-    contiguous = all(x.shape[a] == 1 for a in range(axes[-1] + 1, x.ndim))
-    count, size = x.size // total.size, max(4, x.dtype.size)
-    if target.name == "cpu":
-        together = 1 if contiguous else min(_COLUMNS, total.size)
-        most = _CPU_PART // (size * together)
-        row = count * size * together
-        wanted = -(-count // most) if row > (_FAR if again and contiguous else _NEAR) else 1
-    else:
-        together = 1 if contiguous else min(SIDE_BY_SIDE, total.size)
-        most = min(_PART, target.shared_bytes // _SHARE) // (size * together)
-        if not _gains(total, again, contiguous, target):
-            return None
-        busy = wanted_parts(total.size, contiguous, target)
-        wanted = max(-(-count // most), min(count // target.part_elements, busy))
-    found = cut(x.shape, axes, wanted) if wanted > 1 else None
-    # axes of awkward extents may leave parts that are hardly shorter
-    if not found or _length(x, axes, found) > 2 * most:
-        return None
-    return None if target.name == "cpu" and contiguous and _crumbles(x.shape, axes, found) else found
-
-
-def _crumbles(shape: tuple[int, ...], axes: tuple[int, ...], parts: Parts) -> bool:
-    """True if an uneven cut costs more than it gains: up to four times the time of a second walk, as measured.
-
-    What fills up the last part is told by its place along the axis that is cut. Axes inside are then walked apart from
-    it, in runs that have to be long: short ones are added one to the other, and rounding errors pile up.
-    """
-    if parts.axis is None or parts.count * parts.length == shape[parts.axis]:
-        return False
-    return prod(shape[a] for a in axes if a > parts.axis) < _RUN
-
-
-def _gains(total: Node, again: bool, contiguous: bool, target: Target) -> bool:
-    """True if a GPU is faster with parts."""
-    x, size = total.inputs[0], max(4, total.dtype.size)
-    count = x.size // total.size
-    if contiguous:
-        fits = count * size <= target.cluster_blocks * target.shared_bytes
-        blocks = total.size * target.cluster_blocks
-    else:
-        fits = count * min(_SECTOR, total.size * size) <= target.shared_bytes
-        blocks = -(-total.size // SIDE_BY_SIDE)
-    whole = x.type.nbytes * (1 if fits else 3 if again else 2) / rate(blocks, target)
-    merged = x.type.nbytes * target.byte_seconds * (2 if again else 1) + target.launch_seconds * (2 if again else 1)
-    return merged < whole
-
-
-def _length(x: Node, axes: tuple[int, ...], parts: Parts) -> int:
-    """Elements of a part."""
-    inner = prod(x.shape[a] for a in axes if a not in parts.kept and a != parts.axis)
-    return inner * (parts.length if parts.axis is not None else 1)
 
 
 def _lead(total: Node) -> int:

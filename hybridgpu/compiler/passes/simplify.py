@@ -263,7 +263,32 @@ def _copy(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
 
 @rule("reshape")
 def _reshape(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
-    return b.reshape(inputs[0], node.shape)
+    x = inputs[0]
+    runs = _runs(x.shape, node.shape) if x.prim.name == "transpose" else None
+    if runs:  # axes that were neighbours before they were moved are joined there: what moves has fewer axes
+        joined = [x.params["perm"][i:j] for i, j in runs]
+        if any(len(r) > 1 for r in joined) and all(r == tuple(range(r[0], r[0] + len(r))) for r in joined):
+            order = sorted(range(len(joined)), key=lambda k: joined[k][0])
+            merged = b.reshape(x.inputs[0], tuple(node.shape[k] for k in order))
+            return b.transpose(merged, [order.index(k) for k in range(len(joined))])
+    return b.reshape(x, node.shape)
+
+
+def _runs(shape: tuple[int, ...], merged: tuple[int, ...]) -> list[tuple[int, int]] | None:
+    """For each extent of ``merged`` the axes of ``shape`` that it joins (first, behind the last).
+
+    None if ``merged`` is anything but neighbours joined.
+    """
+    runs, at = [], 0
+    for extent in merged:
+        start, size = at, 1
+        while at < len(shape) and (size < extent or at == start):
+            size *= shape[at]
+            at += 1
+        if size != extent or at == start:
+            return None
+        runs.append((start, at))
+    return runs if at == len(shape) else None
 
 
 @rule("broadcast")

@@ -8,6 +8,7 @@ Every device has a seed and counts its draws; both go into Philox (see
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,25 @@ import numpy as np
 from .context import Context, current_context
 from .locks import Lock
 
-__all__ = ["next_state", "next_words", "position", "seed", "set_position"]
+__all__ = ["drawing", "next_state", "position", "seed", "set_position"]
 
 
 class _Generator:
+    """Of one device; its seed may change while calls hold it."""
+
     def __init__(self, seed: int) -> None:
-        self.seed, self.calls = seed & 0xFFFFFFFFFFFFFFFF, 0
+        self.restart(seed)
+
+    def restart(self, seed: int) -> None:
+        self.seed = seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF
+        self.calls = 0
+
+    def draw(self) -> tuple[int, int, int, int]:
+        """The next numbers: seed and number of the draw, in words of 32 bits."""
+        with _lock.raw:
+            calls = self.calls = self.calls + 1
+            low, high = self.seed
+        return low, high, calls & 0xFFFFFFFF, calls >> 32 & 0xFFFFFFFF
 
 
 _generators: dict[tuple[int, int], _Generator] = {}
@@ -40,32 +54,37 @@ def seed(seed_state: int, ctx: str | Context = "all") -> None:
     with _lock:
         if ctx == "all":
             _default_seed = int(seed_state)
-            _generators.clear()
+            for where, g in _generators.items():
+                g.restart(_seed_of(where))
         else:
             assert isinstance(ctx, Context)
-            _generators[_key(ctx)] = _Generator(int(seed_state))
+            _generator(_key(ctx)).restart(int(seed_state))
 
 
 def _key(ctx: Context) -> tuple[int, int]:
     return (2 if ctx.device_typeid == 2 else 1, ctx.device_id)
 
 
-def next_state(ctx: Context | None = None) -> Any:
-    """The state argument of the next random program on a device: seed and call number, uint32[4]."""
-    return np.array(next_words(ctx), np.uint32)
+def _seed_of(where: tuple[int, int]) -> int:
+    return _default_seed + (where[0] - 1) * 1_000_003 + where[1] * 7_919  # devices draw different numbers
 
 
-def next_words(ctx: Context | None = None) -> tuple[int, int, int, int]:
-    """The numbers of :func:`next_state`."""
-    where = _key(ctx or current_context())
+def _generator(where: tuple[int, int]) -> _Generator:
     with _lock:
         g = _generators.get(where)
         if g is None:
-            # devices draw different numbers from one seed
-            g = _generators[where] = _Generator(_default_seed + (where[0] - 1) * 1_000_003 + where[1] * 7_919)
-        g.calls += 1
-        calls, value = g.calls, g.seed
-    return value & 0xFFFFFFFF, value >> 32, calls & 0xFFFFFFFF, calls >> 32 & 0xFFFFFFFF
+            g = _generators[where] = _Generator(_seed_of(where))
+        return g
+
+
+def next_state(ctx: Context | None = None) -> Any:
+    """The state argument of the next random program on a device: seed and call number, uint32[4]."""
+    return np.array(drawing(ctx)(), np.uint32)
+
+
+def drawing(ctx: Context | None = None) -> Callable[[], tuple[int, int, int, int]]:
+    """What gives the numbers of :func:`next_state`, of this device at every call."""
+    return _generator(_key(ctx or current_context())).draw
 
 
 def position(ctx: Context) -> int:

@@ -17,25 +17,29 @@ __all__ = ["Lock"]
 
 
 class Lock:
-    """A lock that its holder may take again; use it in ``with``."""
+    """A lock that its holder may take again; use it in ``with``.
+
+    Attributes:
+        raw: what is locked, until the next fork: ``with lock.raw`` takes no frames of Python.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self.raw = threading.RLock()
         _all.add(self)
 
     def __enter__(self) -> None:
-        self._lock.acquire()
+        self.raw.acquire()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._lock.release()
+        self.raw.release()
 
     def _renew(self) -> None:
-        if self._lock.acquire(blocking=False):  # nobody held it, or the thread that forked
-            self._lock.release()
+        if self.raw.acquire(blocking=False):  # nobody held it, or the thread that forked
+            self.raw.release()
         else:
-            self._lock = threading.RLock()
+            self.raw = threading.RLock()
 
 
 _all: weakref.WeakSet[Lock] = weakref.WeakSet()

@@ -9,6 +9,7 @@ from typing import Any
 
 __all__ = [
     "GradientInfo",
+    "ResultInfo",
     "history",
     "is_recording",
     "is_training",
@@ -113,6 +114,14 @@ class GradientInfo:
     def key(self) -> Any:
         """Equal for two arrays that are the same value of the recorded graph."""
         return id(self) if self.node is None else (id(self.node), self.index)
+
+
+class ResultInfo(GradientInfo):
+    """That of a result: it has a node, and no buffer; made by calls that count each store."""
+
+    __slots__ = ()
+    grad = None
+    grad_req = "null"
 
 
 def history(x: Any) -> GradientInfo | None:

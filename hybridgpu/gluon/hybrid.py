@@ -269,12 +269,19 @@ class HybridBlock(Block):
             # what a user's forward does around ours is done at every call
             whole = getattr(self.forward, "__func__", None) is type(self)._entry
             general = self._call if whole else self._forward
-            fast = op.prepared(general, form, self._out_format)
+            install = self._install_whole if whole else self._install_inner
+            fast = op.prepared(general, args, form, self._out_format, install)
             if fast is not None:
-                object.__setattr__(self, "_fast" if whole else "_inner", fast)
+                install(fast)
         if isinstance(self._out_format, int) and self._out_format == 0:
             return out[0]
         return regroup(list(out), self._out_format)
+
+    def _install_whole(self, fast: Callable[..., Any]) -> None:
+        object.__setattr__(self, "_fast", fast)
+
+    def _install_inner(self, fast: Callable[..., Any]) -> None:
+        object.__setattr__(self, "_inner", fast)
 
     def _monitor(self, arrays: list[NDArray]) -> None:
         assert self._callback is not None and self._cached_op is not None

@@ -107,19 +107,17 @@ class SymbolBlock(HybridBlock):
     def _alias(self) -> str:
         return "symbolblock"
 
-    def forward(self, x: Any, *args: Any) -> Any:
+    def _forward(self, call: tuple[Any, ...]) -> Any:
         """Run the graph on arrays, or put it into a larger graph."""
-        if isinstance(x, NDArray) or _holds_arrays((x, *args)):
-            return self._call_cached_op((x, *args))
-        assert isinstance(x, Symbol), f"Layer call with nothing or a mixture of types: {type(x)}"
-        flat, form = flatten((x, *args), "input")
+        if _holds_arrays(call):
+            return self._call_cached_op(call)
+        assert isinstance(call[0], Symbol), f"Layer call with nothing or a mixture of types: {type(call[0])}"
+        flat, form = flatten(call, "input")
         assert form == self._in_format, "Invalid input format"
         assert self._cached_graph is not None
         inputs, out = self._cached_graph
         composed = out(**{str(i.name): s for i, s in zip(inputs, flat, strict=True)})
         return regroup([composed] if self._out_format == 0 else list(composed), self._out_format)
-
-    _entry = forward
 
     def _clear_cached_op(self) -> None:
         graph = self.__dict__.get("_cached_graph")

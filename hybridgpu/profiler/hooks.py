@@ -172,7 +172,7 @@ def _inside(name: str, call: Callable[..., Any], *args: Any) -> Any:
 
 
 def _never(old: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda op, slow, form, results: None
+    return lambda op, slow, args, form, results, install: None
 
 
 def _wait(xp: Any) -> str:

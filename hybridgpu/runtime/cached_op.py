@@ -27,6 +27,7 @@ from ..settings import numeric_mode
 from ..symbol import Symbol
 from ..symbol.lowering import structure
 from ..symbol.node import topological
+from .again import Calls, kind_of
 from .background import Later
 from .epoch import epoch
 from .kept import Kept
@@ -34,12 +35,10 @@ from .prepared import prepare, reads_all
 from .prepared_recorded import prepare_recorded
 from .program import Compiled, compiled
 from .stages import Stages, ends_program
-from .structured import is_plain
 from .training import Training, training_program
 
 __all__ = ["CachedOp", "is_compiled"]
 
-_PREPARED = 8  #: signatures of a block whose prepared calls are kept
 _SETS = 32  #: sets of values computed from parameters that a block keeps: devices and kinds of signatures
 _LIMIT = 256  #: signatures that a block remembers; others are looked up among those of all blocks
 _keeping = Lock()
@@ -100,12 +99,12 @@ class CachedOp:
         self._seen: dict[Any, Compiled] = {}
         self._latest: tuple[list[ArrayType], bool, Compiled] | None = None  #: what the last call ran
         self._trained: dict[Any, Training] = {}
-        self._recorded: tuple[list[ArrayType], Training] | None = None  #: what the last recorded call ran
+        #: the same of calls under ``autograd.record``, most of which are recorded
+        self._recorded: tuple[list[ArrayType], Training] | tuple[list[ArrayType], bool, Compiled] | None = None
         #: parameters whose memory others may write without telling: nothing is kept that depends on them
         self._open: frozenset[int] = frozenset()
         self._kept: dict[Any, Kept] = {}
-        #: by program and format of the arguments, with the epoch they belong to
-        self._calls: dict[tuple[Compiled | Training, str], tuple[int, Callable[..., Any] | None]] = {}
+        self._calls = Calls()
 
     def _stage(self, symbol: Symbol, names: list[str]) -> CachedOp:
         return CachedOp(symbol, names, {}, f"{self.name} stage", self.mode, self.numeric, self.background)
@@ -131,6 +130,8 @@ class CachedOp:
             made = self.compiled_for(inputs, ctx)
             kept = self.kept_for(made, inputs, ctx)
             if kept is not None:
+                if recording.state.recording:  # and none of the inputs is of the recorded graph
+                    self._recorded = self._latest
                 return made.run(inputs, ctx, kept)
 
     def training_for(self, inputs: Sequence[NDArray], ctx: Context) -> Training:
@@ -260,31 +261,44 @@ class CachedOp:
 
     # -- the prepared call
 
-    def prepared(self, slow: Callable[..., Any], form: Sequence[Any], results: Any) -> Callable[..., Any] | None:
+    def prepared(
+        self,
+        slow: Callable[..., Any],
+        args: Sequence[Any],
+        form: Sequence[Any],
+        results: Any,
+        install: Callable[[Callable[..., Any]], None],
+    ) -> Callable[..., Any] | None:
         """A function that repeats the last call with almost no Python, or None where there is none.
 
         It checks that the arguments have the same types, the training flag is the same and no
-        parameter moved; otherwise it calls ``slow``, which has to be the same function for every call. See
-        runtime/prepared.py for the graphs that have one.
+        parameter moved; otherwise it takes the prepared call of such arguments (runtime/again.py), or calls ``slow``,
+        which has to be the same function for every call. See runtime/prepared.py for the graphs that have one.
 
         Args:
-            form: the format of the arguments (see ``nested``), which ``slow`` takes as a tuple.
+            args: of the last call.
+            form: their format (see ``nested``); ``slow`` takes them as a tuple.
             results: the format of the results, the same for every call.
+            install: what is done with another prepared call when it is taken.
         """
+        kind = kind_of(args)
+        if self.stages is not None or kind is None:
+            return None
         # looked at once: another thread may call in the other mode meanwhile
-        last = self._recorded if recording.state.recording else self._latest
-        if self.stages is not None or last is None or not is_plain(form):
+        last = self._recorded if kind.recording else self._latest
+        if last is None:
             return None
         program = last[-1]
-        key = program, str(form)
-        born, call = self._calls.get(key, (-1, None))
-        if born != epoch[0]:
+        call = self._calls.find(kind, program)
+        if call is None:
             born = epoch[0]
+            general = self._calls.others(kind, slow, install)
             if len(last) == 2:
-                call = prepare_recorded(self, *last, slow, form, results) if reads_all(self) else None
+                call = prepare_recorded(self, *last, general, form, results) if reads_all(self) else None
             else:
-                call = prepare(self, *last, slow, form, results)
-            _keep(self._calls, key, (born, call), _PREPARED)
+                call = prepare(self, *last, general, form, results, kind.recording)
+            if call is not None:
+                self._calls.keep(kind, born, program, call)
         return call
 
     # -- reports

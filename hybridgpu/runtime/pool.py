@@ -1,62 +1,148 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reused output arrays.
+"""Reused memory of calls.
 
 Fresh memory costs more than many kernels: the first touch of a page is a trap. A pool keeps the last
 few results of one output and gives one out again once nothing else refers to it or to its memory.
 Results that the caller keeps stay the caller's.
+
+Pools count references. Two threads that look at one entry see each other's local names, and both go on.
 """
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Sequence
 from sys import getrefcount
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 from ..backends.devices import Device
-from ..backends.memory import aligned_bytes
+from ..backends.memory import aligned_bytes, empty
 from ..compiler.ir.types import TensorType
 from ..context import Context
 from ..ndarray.array import NDArray, wrap
 
-__all__ = ["DevicePool", "OutputPool"]
+__all__ = ["DataPool", "DevicePool", "OutputPool", "RoomPool"]
 
 _ENTRIES = 3
 
 _Held = tuple[NDArray, Any, Any, Any]  #: an array, its data, and two objects that hold the data's memory
+_Entry = TypeVar("_Entry")
+
+_Words = ctypes.c_uint32 * 4
 
 
-class OutputPool:
-    """Arrays of one type on the host, aligned for vectors."""
+class _Ring(Generic[_Entry]):
+    """The last few of what was made."""
 
-    def __init__(self, type: TensorType, ctx: Context) -> None:
-        self.type, self.ctx = type, ctx
-        self._ring: list[tuple[NDArray, Any, Any]] = []
+    def __init__(self) -> None:
+        self._ring: list[_Entry] = []
         self._next = 0
 
-    def take(self) -> NDArray:
-        """An array that nobody else holds, with undefined values."""
-        for entry in self._ring:
-            array, data, raw = entry
-            # each is held by its entry, the local name and the call; data also by the array, raw by data.
-            # Two threads that look at one entry see each other's local names and both go on.
-            if getrefcount(array) == 3 and getrefcount(data) == 4 and getrefcount(raw) == 4:
-                array._autograd = None
-                return array
-        return self._make()
-
-    def _make(self) -> NDArray:
-        data = aligned_bytes(self.type.nbytes).view(self.type.dtype.np).reshape(self.type.shape)
-        array = wrap(data, self.ctx)
-        array._address = data.__array_interface__["data"][0]
-        entry = (array, data, data.base)
+    def _add(self, entry: _Entry) -> None:
         if len(self._ring) < _ENTRIES:
             self._ring.append(entry)
         else:
             self._ring[self._next] = entry
             self._next = (self._next + 1) % _ENTRIES
+
+
+class OutputPool(_Ring[tuple[NDArray, Any, Any]]):
+    """Arrays of one type on the host, aligned for vectors."""
+
+    def __init__(self, type: TensorType, ctx: Context) -> None:
+        super().__init__()
+        self.type, self.ctx = type, ctx
+
+    def take(self) -> NDArray:
+        """An array that nobody else holds, with undefined values."""
+        for entry in self._ring:
+            array, data, raw = entry
+            # each is held by its entry, the local name and the call; data also by the array, raw by data
+            if getrefcount(array) == 3 and getrefcount(data) == 4 and getrefcount(raw) == 4:
+                array._autograd = None
+                return array
+        data = _aligned(self.type)
+        array = wrap(data, self.ctx)
+        array._address = _address(data)
+        self._add((array, data, data.base))
         return array
 
 
-class DevicePool:
+class DataPool(_Ring[tuple[Any, Any, int]]):
+    """Data of one type on the host, for arrays that the caller makes: one that waited here would hold the recorded
+    graph that it is a result of.
+
+    Args:
+        reuse: give memory out again.
+    """
+
+    def __init__(self, type: TensorType, reuse: bool) -> None:
+        super().__init__()
+        self.type, self.reuse = type, reuse
+
+    def take(self) -> tuple[Any, Any, int]:
+        """(data that nobody else holds, its memory, its address)."""
+        for entry in self._ring:
+            data, raw, _ = entry
+            if getrefcount(data) == 3 and getrefcount(raw) == 4:  # as above
+                return entry
+        if not self.reuse:
+            data = _fresh(self.type)
+            return data, None, _address(data)
+        data = _aligned(self.type)
+        entry = data, data.base, _address(data)
+        self._add(entry)
+        return entry
+
+
+class RoomPool(_Ring[tuple[Any, ...]]):
+    """Memory on the host that nobody sees but a recorded call: what it keeps for its backward pass, random words.
+
+    A room is data of each type, the address of each, and for words the ctypes array, an array of the same memory, and
+    its address. It is free as a whole, once nobody holds the tuple, and that is all that is counted: so no data may be
+    held by what outlives the call's hold on its room.
+
+    Args:
+        words: whether there are random words.
+        reuse: give memory out again.
+    """
+
+    def __init__(self, types: Sequence[TensorType], words: bool, reuse: bool) -> None:
+        super().__init__()
+        self.types, self.words, self.reuse = list(types), words, reuse
+
+    def take(self) -> tuple[Any, ...]:
+        """A room that nobody else holds, with undefined values."""
+        for room in self._ring:
+            if getrefcount(room) == 3:  # the ring, the local name, the call
+                return room
+        make = _aligned if self.reuse else _fresh
+        data = [make(t) for t in self.types]
+        words: tuple[Any, ...] = ()
+        if self.words:
+            raw = _Words()
+            words = raw, np.frombuffer(raw, np.uint32), ctypes.addressof(raw)  # type: ignore[call-overload]
+        room = (*data, *map(_address, data), *words)
+        if self.reuse:
+            self._add(room)
+        return room
+
+
+def _aligned(type: TensorType) -> Any:
+    return aligned_bytes(type.nbytes).view(type.dtype.np).reshape(type.shape)
+
+
+def _fresh(type: TensorType) -> Any:
+    return empty(np, type.shape, type.dtype.np)
+
+
+def _address(data: Any) -> int:
+    return int(data.__array_interface__["data"][0])
+
+
+class DevicePool(_Ring[tuple[_Held, tuple[int, ...]]]):
     """Arrays of one type on a GPU, for results that are computed on one stream and asked for by one thread.
 
     What is given out again may still be read by kernels that were started before, on the same stream: they come
@@ -64,9 +150,8 @@ class DevicePool:
     """
 
     def __init__(self, type: TensorType, ctx: Context, device: Device) -> None:
+        super().__init__()
         self.type, self.ctx, self.device = type, ctx, device
-        self._ring: list[tuple[_Held, tuple[int, ...]]] = []
-        self._next = 0
 
     def take(self) -> NDArray:
         """An array that nobody else holds, with undefined values."""
@@ -75,16 +160,8 @@ class DevicePool:
                 array = held[0]
                 array._autograd = None
                 return array
-        return self._make()
-
-    def _make(self) -> NDArray:
         held = self._new()
-        entry = held, _references(held)  # nobody else has seen it: what is counted now means "idle"
-        if len(self._ring) < _ENTRIES:
-            self._ring.append(entry)
-        else:
-            self._ring[self._next] = entry
-            self._next = (self._next + 1) % _ENTRIES
+        self._add((held, _references(held)))  # nobody else has seen it: what is counted now means "idle"
         return held[0]
 
     def _new(self) -> _Held:

@@ -37,6 +37,7 @@ def prepare(
     slow: Call,
     form: Sequence[Any],
     results: Any,
+    recording: bool = False,
 ) -> Call | None:
     """A function that repeats a call, or None where there is none.
 
@@ -45,15 +46,18 @@ def prepare(
 
     Args:
         form, results: the formats of arguments and results.
+        recording: for calls under ``autograd.record`` none of whose arrays is of the recorded graph.
     """
     program = made.program
     if program is None or not reads_all(op):
         return None
     plain = len(made.outputs) == 1 and results == 0 and not made.draws and not made.writes
     if program.target != "cuda" and made.loaded.single:
-        if plain and form == [0] and not program.arena_bytes:
+        if plain and form == [0] and not program.arena_bytes and not recording:
             return _one(op, types, training, made, slow)
-        return _written(op, types, training, made, slow, form, results)
+        return _written(op, types, training, made, slow, form, results, recording)
+    if recording:
+        return None
 
     def prepare_flat(slow: Call) -> Call | None:
         if plain and program.target == "cuda":
@@ -105,6 +109,7 @@ def _written(
     slow: Call,
     form: Sequence[Any],
     results: Any,
+    recording: bool,
 ) -> Call | None:
     """Of any program on the host that is one foreign call."""
     born = epoch[0]
@@ -112,12 +117,14 @@ def _written(
     whole = fixed_of(op, made, ctx)
     if whole is None:
         return None
-    writer = Writer(form, in_order, born, training, slow, recorded=False)
-    writer.start(made, whole, ctx, [s for s in op.sources if isinstance(s, int)], pooled=True)
+    writer = Writer(form, in_order, born, training, slow, recording)
+    if recording:
+        writer.untracked(len(in_order), list(whole.params.values()))
     heads = len(made.outputs) - len(made.writes)
+    writer.start(made, whole, ctx, [s for s in op.sources if isinstance(s, int)], heads, reuse=True)
     for r, k in enumerate(made.writes, heads):
         writer.write(op.sources[k] if isinstance(op.sources[k], int) else whole.params[k], r)
-    return writer.finish("call_written", results, "y")
+    return writer.finish("call_written", results)
 
 
 def _on_device(op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Call) -> Call | None:

@@ -99,13 +99,14 @@ def _written(
     known = None if whole is None else _known(op, program, whole.params, ctx, born)
     if whole is None or known is None:
         return None
-    writer = Writer(form, in_order, born, program.training, slow, recorded=True)
+    writer = Writer(form, in_order, born, program.training, slow, recording=True)
     writer.histories(known)
-    writer.start(program.forward, whole, ctx, [s for _, s, _ in known.moving], _pooled(program))
+    arguments = [s for _, s, _ in known.moving]
+    writer.start(program.forward, whole, ctx, arguments, program.heads, _pooled(program), recorded=True)
     for r, k in known.early:
         writer.write(op.sources[k] if isinstance(op.sources[k], int) else whole.params[k], r)
     writer.node(known, program, ctx)
-    return writer.finish("call_recorded", results, "v")
+    return writer.finish("call_recorded", results)
 
 
 def _started(
@@ -158,7 +159,7 @@ def _started(
             node.arrays, node.ctx, node.seed = arrays, ctx, words
             node.writes = [(arrays[k], results[r]._data, keep) for r, k, keep in late]
             node.program, node.kept = program, [results[k]._data for k in kept]
-            node.origin, node.at = origin, at
+            node.origin, node.at, node.room = origin, at, None
             node.kept_at = [results[k]._address for k in kept]  # type: ignore[misc]
             # arrays of their own: one that waits in a pool would hold the recorded graph
             shown = [_view(results[k], GradientInfo(None, "null", node, k)) for k in range(heads)]

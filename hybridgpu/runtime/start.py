@@ -16,7 +16,7 @@ import numpy as np
 
 from ..backends.memory import empty
 from ..context import Context
-from ..generator import next_words
+from ..generator import drawing
 from ..ndarray.array import ArrayType, NDArray, wrap
 from .pool import DevicePool, OutputPool
 from .program import Compiled
@@ -83,15 +83,15 @@ def _on_host(op: CachedOp, made: Compiled, ctx: Context, whole: Fixed, pooled: b
     """With library calls between the kernels; what is one foreign call is written out (runtime/written.py)."""
     params, kept, _ = whole
     takes = [taking(t, ctx, pooled, made) for t in made.outputs]
-    sources, draws = op.sources, made.draws
+    sources, draw = op.sources, drawing(ctx) if made.draws else None
     bound = made.loaded.bind(whole.addresses)
 
     def start(args: Sequence[NDArray]) -> tuple[list[NDArray], Any]:
         results = [take() for take in takes]
         inputs = [args[s]._data if isinstance(s, int) else params[k]._data for k, s in enumerate(sources)]
         words = None
-        if draws:
-            words = np.array(next_words(ctx), np.uint32)
+        if draw is not None:
+            words = np.array(draw(), np.uint32)
             inputs.append(words)
         bound([*inputs, *kept], [y._data for y in results])
         return results, words

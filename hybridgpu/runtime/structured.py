@@ -1,21 +1,95 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists among the arguments and results of prepared calls."""
+"""Nested lists among the arguments and results of prepared calls, written out for one structure.
+
+A format is that of ``nested``: 0 for an array, -1 for None, a list of formats for a list or tuple.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import count
+from types import CodeType
 from typing import Any
 
 from ..nested import regroup
 
-__all__ = ["Call", "finish_of", "is_plain", "prepared_for"]
+__all__ = ["Call", "count_of", "finish_of", "function", "listed", "prepared_for", "refusal", "together", "unpacking"]
 
 Call = Callable[..., Any]
 
 
-def is_plain(form: Any) -> bool:
-    """Whether arguments of this format are arrays, lists of arrays, or None: others have no prepared calls."""
-    return all(f == 0 or f == -1 or (isinstance(f, list) and not any(f)) for f in form)
+def count_of(form: Any) -> int:
+    """How many arrays arguments of that format hold."""
+    return sum(map(count_of, form)) if isinstance(form, list) else int(form == 0)
+
+
+def unpacking(form: Sequence[Any]) -> list[str]:
+    """Lines that take the tuple ``args``, whose length is right, apart; another structure is left to ``slow``.
+
+    Arrays are x0, x1 … in order.
+    """
+    arrays, others = count(), count()
+    lines: list[str] = []
+
+    def named(f: Any) -> tuple[str, Any]:
+        if f == 0:
+            return f"x{next(arrays)}", f
+        return f"a{next(others)}", f if f == -1 else [named(inner) for inner in f]
+
+    def unpack(whole: str, parts: Sequence[tuple[str, Any]]) -> None:
+        if parts:
+            lines.append(f"{', '.join(name for name, _ in parts)}, = {whole}")
+        for name, inner in parts:
+            if inner == -1:
+                lines.extend(refusal(f"{name} is not None"))
+            elif inner != 0:
+                sequence = f"({name}.__class__ is list or {name}.__class__ is tuple)"
+                lines.extend(refusal(f"not ({sequence} and len({name}) == {len(inner)})"))
+                unpack(name, inner)
+
+    unpack("args", [named(f) for f in form])
+    return lines
+
+
+def refusal(condition: str) -> list[str]:
+    """Lines that leave a call to ``slow``."""
+    return [f"if {condition}:", "    return slow(args)"]
+
+
+def together(form: Any, name: str) -> str:
+    """The expression that puts values together, which are ``name``0, ``name``1 …; sequences become lists."""
+    numbers = count()
+
+    def expression(f: Any) -> str:
+        if f == 0:
+            return f"{name}{next(numbers)}"
+        if f == -1:
+            return "None"
+        return listed(map(expression, [0] * f if isinstance(f, int) else f))
+
+    return expression(form)
+
+
+def listed(values: Iterable[str]) -> str:
+    """The expression of a list."""
+    return f"[{', '.join(values)}]"
+
+
+def function(head: str, lines: Iterable[str], names: dict[str, Any]) -> Call:
+    """The function that the text ``def head: lines`` defines.
+
+    Args:
+        names: what it names; they are its own from then on.
+    """
+    exec(_code(f"def {head}:\n" + "".join(f"    {line}\n" for line in lines)), names)
+    made: Call = names.pop(head.partition("(")[0])  # it holds the names: no cycle
+    return made
+
+
+@lru_cache(maxsize=256)
+def _code(text: str) -> CodeType:
+    return compile(text, "<prepared call>", "exec")
 
 
 def finish_of(form: Any) -> Callable[[list[Any]], Any] | None:
@@ -28,7 +102,7 @@ def finish_of(form: Any) -> Callable[[list[Any]], Any] | None:
 
 
 def prepared_for(form: Sequence[Any], general: Call, prepare: Callable[[Call], Call | None]) -> Call | None:
-    """A prepared call for arguments of format ``form``: arrays, lists of arrays, None; None where there is none.
+    """A prepared call for arguments of format ``form``; None where there is none.
 
     Args:
         general: function (arguments as a tuple) for any call.
@@ -37,37 +111,10 @@ def prepared_for(form: Sequence[Any], general: Call, prepare: Callable[[Call], C
     """
     if not any(form):
         return prepare(general)
-    lengths = [len(f) if isinstance(f, list) else f for f in form]
-    lists = [isinstance(f, list) for f in form]
-    count = len(form)
-
-    def regrouped(flat: Sequence[Any]) -> Any:
-        rest = iter(flat)
-        return general(
-            tuple(
-                [next(rest) for _ in range(n)] if several else (None if n else next(rest))
-                for several, n in zip(lists, lengths, strict=True)
-            )
-        )
-
-    fast = prepare(regrouped)
+    arrays = "".join(f"x{k}, " for k in range(count_of(form)))
+    regrouped = [f"{arrays}= flat", f"return general(tuple({together(form, 'x')}))"]
+    fast = prepare(function("regrouped(flat)", regrouped, {"general": general}))
     if fast is None:
         return None
-
-    def call(*args: Any) -> Any:
-        if len(args) != count:
-            return general(args)
-        flat: list[Any] = []
-        for a, several, n in zip(args, lists, lengths):
-            if several:
-                if (a.__class__ is not list and a.__class__ is not tuple) or len(a) != n:
-                    return general(args)
-                flat += a
-            elif n:
-                if a is not None:
-                    return general(args)
-            else:
-                flat.append(a)
-        return fast(*flat)
-
-    return call
+    lines = [*refusal(f"len(args) != {len(form)}"), *unpacking(form), f"return fast({arrays})"]
+    return function("call_structured(*args)", lines, {"fast": fast, "slow": general})

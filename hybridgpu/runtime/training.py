@@ -191,9 +191,10 @@ class TrainingCall(WritingCall):
 
     Attributes:
         origin: of a prepared call, with ``at`` and ``kept_at``; see runtime/prepared_backward.py.
+        room: where its kept values, what it writes later and its seed lie, if they lie together (runtime/pool.py).
     """
 
-    __slots__ = ("at", "kept", "kept_at", "origin", "program")
+    __slots__ = ("at", "kept", "kept_at", "origin", "program", "room")
 
     def __init__(
         self,
@@ -210,13 +211,14 @@ class TrainingCall(WritingCall):
         self.origin: Origin | None = None
         self.at: list[int] = []
         self.kept_at: list[int] = []
+        self.room: Any = None
 
     def sweep(self, retain: bool) -> bool:
         return sweep(self, retain)
 
     def release(self) -> None:
         super().release()
-        self.kept = []
+        self.kept, self.room = [], None
 
     def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         program = self.program
@@ -246,7 +248,8 @@ class TrainingCall(WritingCall):
             x._autograd = info
             arguments.append(x)
         arguments += [c for c in cotangents if c is not None]
-        results = run_function(backward, [arguments[k] for k in takes], self.ctx, self.seed)
+        seed = None if self.seed is None else self.seed.copy()  # which may outlive the hold on ours
+        results = run_function(backward, [arguments[k] for k in takes], self.ctx, seed)
         return [None if k is None else results[k] for k in gives]
 
 

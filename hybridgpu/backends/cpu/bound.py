@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The call of a program on the host, for callers that repeat it: where memory for intermediate results comes from, in
-which order the entry takes addresses, and what has to stay alive."""
+which order the entry takes addresses, and what has to stay alive.
+
+It is written once, as lines of Python: a caller that writes itself (runtime/written.py) takes them over without a
+frame of their own, and :attr:`Bound.call` is made of them.
+"""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,39 +27,59 @@ class Bound:
     It has to live as long as what it gives is called.
 
     Attributes:
-        call: runs the program; takes the addresses of the other inputs and of the outputs, in a list. None if
-            there are library calls between the kernels, which take arrays.
-        entry: the foreign function, and the arguments that stand behind the arena's address; None as for ``call``.
-        direct: the same with the addresses as arguments, no frame of Python around it; None if the program needs an
-            arena, too.
+        whole: whether the program is one foreign call: if there are library calls between the kernels, which take
+            arrays, there is neither ``call`` nor ``direct`` nor lines.
+        direct: runs the program; takes the addresses of the other inputs and of the outputs. No frame of Python is
+            around it; None if the program needs an arena, too.
     """
 
     def __init__(self, program: CpuProgram, addresses: Sequence[int]) -> None:
         self._program = program
         self._pointers = program.pointers(addresses)
         self._last = program.table, ctypes.addressof(self._pointers)
-        self.call: Callable[[list[int]], None] | None = None
-        self.direct: Callable[..., None] | None = None
         entry = program.single
-        self.entry = None if entry is None else (entry, *self._last)
-        if entry is not None:
-            self.call = self._calling(entry)
-            if not program.program.arena_bytes:
-                self.direct = partial(entry, 0, *self._last)
+        self.whole = entry is not None
+        self._arena = program.program.arena_bytes > 0
+        self.direct: Callable[..., None] | None = None
+        if entry is not None and not self._arena:
+            self.direct = partial(entry, 0, *self._last)
 
-    def _calling(self, entry: Callable[..., None]) -> Callable[[list[int]], None]:
+    @property
+    def names(self) -> dict[str, Any]:
+        """What :meth:`lines` name; ``bound`` has to stay alive, too."""
         table, fixed = self._last
-        free, make = self._program.free, self._program.arena
+        found = {"bound": self, "entry": self._program.single, "table": table, "fixed": fixed}
+        return found | {"free": self._program.free, "make_arena": self._program.arena} if self._arena else found
 
-        def call(addresses: list[int]) -> None:
-            entry(0, table, fixed, *addresses)
+    def lines(self, addresses: str) -> list[str]:
+        """Python that runs the program.
 
-        def call_with_arena(addresses: list[int]) -> None:
-            arena = free.pop() if free else make()
-            entry(arena[1], table, fixed, *addresses)
-            free.append(arena)
+        Threads may run it at once, and another program may take waiting arenas away (``_make_room``): so the list is
+        not asked whether it holds one.
 
-        return call_with_arena if self._program.program.arena_bytes else call
+        Args:
+            addresses: expressions for those of the other inputs and of the outputs, separated by commas.
+        """
+        if not self._arena:
+            return [f"entry(0, table, fixed, {addresses})"]
+        return [
+            "try:",
+            "    arena = free.pop()",
+            "except IndexError:",
+            "    arena = make_arena()",
+            f"entry(arena[1], table, fixed, {addresses})",
+            "free.append(arena)",
+        ]
+
+    @property
+    def call(self) -> Callable[[list[int]], None] | None:
+        """A function that takes the addresses in a list."""
+        if not self.whole:
+            return None
+        names = self.names
+        exec(_code("def call(addresses):\n" + "".join(f"    {line}\n" for line in self.lines("*addresses"))), names)
+        call: Callable[[list[int]], None] = names.pop("call")  # it holds the names: no cycle
+        return call
 
     @contextmanager
     def held(self) -> Iterator[Callable[..., None]]:
@@ -70,3 +95,8 @@ class Bound:
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Run on arrays; ``inputs``: all of them, of which the fixed ones are where they were."""
         self._program(inputs, outputs, self._pointers)
+
+
+@lru_cache(maxsize=4)
+def _code(text: str) -> CodeType:
+    return compile(text, "<call of a program>", "exec")

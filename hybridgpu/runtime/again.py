@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of one net in turn: other shapes, devices, modes. Each kind has a prepared call, and the one that is tried
+leaves the others' calls to them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..ndarray.array import NDArray
+from ..recording import history, state
+from .epoch import epoch
+
+__all__ = ["Calls", "Kind", "kind_of"]
+
+_PREPARED = 8  #: kinds of calls of a block that are kept, each with memory of its results
+
+Call = Callable[..., Any]
+
+
+class Kind(NamedTuple):
+    """What tells apart calls that differ in more than values.
+
+    Attributes:
+        types: of all arguments, structured as they are; under ``autograd.record`` with whether a gradient is wanted.
+        training, recording: the flags.
+    """
+
+    types: tuple[Any, ...]
+    training: bool
+    recording: bool
+
+
+def kind_of(args: Sequence[Any]) -> Kind | None:
+    """The kind of a call with these arguments, None if one of them is neither an array nor a list of arrays."""
+    training, recording = state.training, state.recording
+    types = _types(args, recording)
+    return None if types is None else Kind(types, training, recording)
+
+
+def _types(args: Sequence[Any], recording: bool) -> tuple[Any, ...] | None:
+    found: list[Any] = []
+    for x in args:
+        if x.__class__ is NDArray:
+            found.append(x._type)
+            if recording and x._autograd is not None:
+                info = history(x)
+                found.append(info is not None and (info.node is not None or info.grad_req != "null"))
+        elif x is None:
+            found.append(None)
+        elif x.__class__ is list or x.__class__ is tuple:
+            inner = _types(x, recording)
+            if inner is None:
+                return None
+            found.append(inner)
+        else:
+            return None
+    return tuple(found)
+
+
+class Calls:
+    """The prepared calls of a block, by kind."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Kind, tuple[int, Any, Call]] = {}
+
+    def find(self, kind: Kind, program: Any) -> Call | None:
+        """The call of that kind, if it runs ``program`` and parameters are where they were."""
+        born, made_of, call = self._calls.get(kind, (-1, None, None))
+        return call if born == epoch[0] and made_of is program else None
+
+    def keep(self, kind: Kind, born: int, program: Any, call: Call) -> None:
+        """Remember a call, made in the epoch ``born``; beyond the limit the oldest goes."""
+        calls = self._calls.copy()  # other threads look meanwhile
+        calls.pop(kind, None)
+        while len(calls) >= _PREPARED:
+            del calls[next(iter(calls))]
+        calls[kind] = born, program, call
+        self._calls = calls
+
+    def others(self, kind: Kind, slow: Call, install: Callable[[Call], None]) -> Call:
+        """What a call of that kind leaves to others: function (arguments as a tuple).
+
+        Args:
+            slow: the general way.
+            install: makes a prepared call the one that is tried first.
+        """
+        mine = weakref.ref(self)  # which holds the calls, which hold what this gives: no cycle
+
+        def others(args: tuple[Any, ...]) -> Any:
+            found, calls = kind_of(args), mine()
+            if found is None or found == kind or calls is None:
+                return slow(args)
+            born, _, call = calls._calls.get(found, (-1, None, None))
+            if call is None or born != epoch[0]:
+                return slow(args)
+            install(call)
+            return call(*args)
+
+        return others

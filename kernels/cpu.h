@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host target: macros that generated kernels are written in.
+// The host target: how its kernels are declared.
 #pragma once
 
-#define HG_DEVICE static inline __attribute__((always_inline))
-#define HG_RESTRICT __restrict__
-#define HG_METHOD inline __attribute__((always_inline))
-#define HG_SIMD _Pragma("omp simd")
-#define HG_UNROLL
-#define HG_EXPORT extern "C" __attribute__((visibility("default")))
 // Kernels stay functions of their own: inlined into one entry, a hundred of them take g++ three times as long.
 #ifdef HG_UNITS
 #define HG_KERNEL __attribute__((noinline)) void
@@ -15,23 +9,4 @@
 #define HG_KERNEL static __attribute__((noinline)) void
 #endif
 
-typedef long long Index;
-
-namespace hg {
-
-// n, of which the compiler knows nothing. With a mask that it knows, GCC 12 may turn a masked load into one of the
-// whole vector, and read past the end of an array.
-HG_DEVICE Index hidden(Index n) {
-  asm("" : "+r"(n));
-  return n;
-}
-
-// What is read soon: a hint, which may point behind the array. NEAR: into the first-level cache.
-template <bool NEAR, typename T>
-HG_DEVICE void ahead(const T* p, const Index n) {
-  for (Index i = 0; i < n; i += 64 / sizeof(T)) __builtin_prefetch(p + i, 0, NEAR ? 3 : 2);
-}
-
-}  // namespace hg
-
-#include "core.h"
+#include "host.h"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Any, Protocol
 
@@ -72,7 +73,13 @@ class Backend(Protocol):
     def xp(self) -> Any:
         """The array module."""
 
-    def load(self, program: Program) -> Loaded:
+    def foresee(self, numeric: str) -> AbstractContextManager[Any]:
+        """Begin with what compiling a new program of a numeric mode takes whatever the program is.
+
+        What is given within the ``with`` is for one :meth:`load`; it may be None.
+        """
+
+    def load(self, program: Program, foreseen: Any = None) -> Loaded:
         """Compile (or find in the cache) and load ``program``."""
 
     def key(self) -> str:

@@ -13,6 +13,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from ..backends.base import Mode, NoPlaceError
@@ -206,15 +207,17 @@ def build(
         key = store_key(identity)
         program = None if dump_folder() else _stored(store.get_json("program", key))  # a dump needs the stages
         cached = program is not None
-        if program is None:
-            from ..compiler.pipeline import compile_graph
-
-            dumper = Dumper(name)
-            target = backend.target.with_numeric(numeric)
-            program = compile_graph(lower(dumper), target, fixed, dumper if dumper.folder else None, constant, over)
-            store.put_json("program", key, program.to_json())
         try:
-            loaded = backend.load(program)
+            with nullcontext() if cached else backend.foresee(numeric) as foreseen:
+                if program is None:
+                    from ..compiler.pipeline import compile_graph
+
+                    dumper = Dumper(name)
+                    target = backend.target.with_numeric(numeric)
+                    seen = dumper if dumper.folder else None
+                    program = compile_graph(lower(dumper), target, fixed, seen, constant, over)
+                    store.put_json("program", key, program.to_json())
+                loaded = backend.load(program, foreseen)
             prelude = backend.load(program.prelude) if program.prelude else None
         except NoPlaceError as e:
             why = f"{e}. Free some space, or name a folder in TMPDIR."

@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,7 @@ from ..memory import lasting, lodger
 from .bound import Bound
 from .loop import run_by_address
 from .toolchain import Toolchain, find_toolchain
+from .waiting import Waiting
 
 __all__ = ["CpuBackend", "CpuProgram", "address_of"]
 
@@ -224,11 +225,16 @@ class CpuBackend:
         kernels_hash(store)  # the toolchain's key contains it
         self.target = replace(CPU, panels=toolchain.wide)
         self._loaded: dict[str, Any] = {}
+        self._compiled_last = True  #: whether the last program had to be compiled
 
     def key(self) -> str:
         return f"cpu {self.toolchain.key}"
 
-    def _library(self, program: Program) -> tuple[ctypes.CDLL, int]:
+    def foresee(self, numeric: str) -> AbstractContextManager[Waiting | None]:
+        # after a program whose kernels were there, those of another size or of a block alike will be, too
+        return self.toolchain.start(numeric) if self._compiled_last else nullcontext()
+
+    def _library(self, program: Program, waiting: Waiting | None = None) -> tuple[ctypes.CDLL, int]:
         """The program's compiled code, and how many modules were compiled for it now.
 
         A prelude that has to be compiled as well is compiled at the same time, since it will be wanted next.
@@ -237,6 +243,7 @@ class CpuBackend:
         key = hashlib.sha256(identity.encode()).hexdigest()
         compiled = 0
         held = self._loaded.get(key)
+        self._compiled_last = False
         if held is None:
             path = self.store.path("so", key)
             if path is not None:
@@ -244,9 +251,10 @@ class CpuBackend:
                     held = ctypes.CDLL(str(path))
                 except OSError:  # built for something else: rebuild it
                     self.store.forget("so", key)
+            self._compiled_last = held is None
             if held is None:
                 with _Beside(self, program.prelude) as beside:
-                    code = self.toolchain.compile(program.source, program.numeric, self.store)
+                    code = self.toolchain.compile(program.source, program.numeric, self.store, waiting)
                 compiled = 1 + beside.compiled
                 path = self.store.put("so", key, code)
                 if path is None:
@@ -255,9 +263,9 @@ class CpuBackend:
             self._loaded[key] = held
         return held, compiled
 
-    def load(self, program: Program) -> CpuProgram:
+    def load(self, program: Program, foreseen: Waiting | None = None) -> CpuProgram:
         start = time.perf_counter()
-        library, compiled = self._library(program) if program.segments else (None, 0)
+        library, compiled = self._library(program, foreseen) if program.segments else (None, 0)
         if library is not None and program.bytes_moved < _KEEP_GIL_BELOW:
             library = ctypes.PyDLL(library._name, handle=library._handle)
         info = BuildInfo(time.perf_counter() - start, compiled, " ".join(self.toolchain.command))

@@ -8,18 +8,21 @@ import hashlib
 import os
 import platform
 import shutil
+import sys
 import tempfile
 import threading
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...compiler.program import END_OF_UNIT
 from ...dataclass import dataclass
 from ...resources import kernels_folder, kernels_hash
 from ...store import Store
 from ..base import NoPlaceError
+from .waiting import Waiting
 
 if TYPE_CHECKING:
     import subprocess
@@ -51,6 +54,7 @@ FLAGS = (
     "-fPIC",
     "-w",
     "-nostdlib",  # kernels need neither start-up files nor C++'s library: a tenth of the time of a small graph
+    "-pipe",  # the assembler starts with the compiler
 )
 _LIBRARIES = ("-lm", "-lc", "-lgcc")  #: what -nostdlib leaves out and kernels do call; behind the source
 _REQUIRED = ("-shared", "-fPIC", _UNCONTRACTED)
@@ -77,11 +81,15 @@ class Toolchain:
         command: how it is started.
         identity: path, size and time of the binary, so that an upgrade changes every cache key.
         flags: what it accepts of FLAGS.
+        waits: whether it can be started before its text is known (see waiting.py).
+        linker: the program that it links with, '' where that is not known.
     """
 
     command: tuple[str, ...]
     identity: str
     flags: tuple[str, ...]
+    waits: bool = False
+    linker: str = ""
 
     @property
     def key(self) -> str:
@@ -103,12 +111,24 @@ class Toolchain:
     def _libraries(self) -> tuple[str, ...]:
         return _LIBRARIES if "-nostdlib" in self.flags else ()
 
-    def compile(self, source: str, numeric: str, store: Store) -> bytes:
+    def start(self, numeric: str) -> AbstractContextManager[Waiting | None]:
+        """A compiler that is ready when a text for :meth:`compile` is there; nothing where it would only take time."""
+        if not self.waits or cpu_count() == 1:
+            return nullcontext()
+        try:
+            return Waiting([*self.command, *self.mode_flags(numeric), "-c", *_from_start()])
+        except OSError:  # no place, no more processes: compile will say so
+            return nullcontext()
+
+    def compile(self, source: str, numeric: str, store: Store, waiting: Waiting | None = None) -> bytes:
         """The shared library of ``source``, whose units are compiled side by side.
 
         Where there are many, ``store`` keeps the machine code of all but the last, which has a program's entries:
         another order of the same kernels, or some other kernels among them, do not compile all again. Two units are
         there for the sake of two processors alone: with one, both are compiled as the one unit that they are, too.
+
+        Args:
+            waiting: what :meth:`start` gave; it compiles the first unit.
 
         Raises:
             CompileError: with the text and the compiler's message.
@@ -124,14 +144,21 @@ class Toolchain:
                 objects = [Path(folder, f"{k}.o") for k in range(len(units))]
                 keys = [_hash(self.key, numeric, unit) for unit in units[:-1]] if len(units) > 2 else []
                 missing = [k for k, o in enumerate(objects) if k >= len(keys) or not _fetched(store, keys[k], o)]
+                if waiting is not None:  # there is an entry to compile at least
+                    objects[missing[0]] = waiting.object
                 runs = _side_by_side(
-                    [([*start, "-x", "c++", "-c", "-", "-o", str(objects[k])], units[k]) for k in missing]
+                    [
+                        partial(_run, [*start, "-x", "c++", "-c", "-", "-o", str(objects[k])], units[k])
+                        if waiting is None or k != missing[0]
+                        else partial(waiting.finish, units[k])
+                        for k in missing
+                    ]
                 )
                 if not any(run.returncode for run in runs):
                     for k in missing:
                         if k < len(keys):
                             store.put("o", keys[k], objects[k].read_bytes())
-                    runs = [self._link([*start, *map(str, objects), "-o", str(out)])]
+                    runs = [self._link(start, [*map(str, objects), "-o", str(out)])]
                 failed = next((run for run in runs if run.returncode), None)
                 if failed is None:
                     return out.read_bytes()
@@ -142,14 +169,17 @@ class Toolchain:
         said = failed.stderr.strip() or f"it ended with code {failed.returncode} and said nothing; was memory short?"
         raise CompileError(" ".join(self.command), source, said)
 
-    def _link(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+    def _link(self, start: list[str], files: list[str]) -> subprocess.CompletedProcess[str]:
         """Link first without the libraries, which most kernels do not call: looking into them takes longer than all
-        the rest of linking."""
+        the rest of linking. The linker itself is started, where it is known: two programs that would start it take as
+        long again."""
         if self._libraries:
-            run = _run([*command, "-Wl,-z,defs"], "")
-            if run.returncode == 0:
-                return run
-        return _run([*command, *self._libraries], "")
+            direct = [self.linker, "-shared", "--hash-style=gnu", "--eh-frame-hdr", *files, "-z", "defs"]
+            with suppress(OSError):  # it has gone since it was found
+                run = _run(direct if self.linker else [*start, *files, "-Wl,-z,defs"], "")
+                if run.returncode == 0:
+                    return run
+        return _run([*start, *files, *self._libraries], "")
 
 
 def _hash(*parts: str) -> str:
@@ -171,16 +201,18 @@ def cpu_count() -> int:
     return os.cpu_count() or 1
 
 
-def _side_by_side(jobs: Sequence[tuple[list[str], str]]) -> list[subprocess.CompletedProcess[str]]:
-    """What compilers say to (command, text), as many at a time as there are processors."""
+def _side_by_side(
+    jobs: Sequence[Callable[[], subprocess.CompletedProcess[str]]],
+) -> list[subprocess.CompletedProcess[str]]:
+    """What compilers say, as many at a time as there are processors."""
     results: list[Any] = [None] * len(jobs)
     todo = iter(enumerate(jobs))
     failures: list[Exception] = []
 
     def work() -> None:
         try:
-            for k, (command, text) in todo:
-                results[k] = _run(command, text)
+            for k, job in todo:
+                results[k] = job()
         except Exception as e:  # of any thread: the caller's to handle
             failures.append(e)
 
@@ -243,15 +275,14 @@ def _find(candidates: tuple[tuple[str, ...], ...], store: Store) -> Toolchain | 
             continue
         info = os.stat(path)
         identity = f"{os.path.realpath(path)} {info.st_size} {info.st_mtime_ns} {' '.join(command[1:])}"
-        key = hashlib.sha256(f"{identity} {FLAGS} {cpu_features()}".encode()).hexdigest()
-        flags = store.get_json("flags", key)
-        if not _plausible(flags):
-            probed = _probe((path, *command[1:]))
-            if probed is None:
+        key = hashlib.sha256(f"{identity} {FLAGS} {cpu_features()} {Probed._fields}".encode()).hexdigest()
+        found = _probed(store.get_json("flags", key))
+        if found is None:
+            found = _probe((path, *command[1:]))
+            if found is None:
                 continue
-            flags = list(probed)
-            store.put_json("flags", key, flags)
-        return Toolchain((path, *command[1:]), identity, tuple(flags))
+            store.put_json("flags", key, found)
+        return Toolchain((path, *command[1:]), identity, *found)
     return None
 
 
@@ -264,29 +295,57 @@ def find_toolchain(store: Store) -> Toolchain | None:
     return None if candidates[:1] == (("none",),) else _find(candidates, store)
 
 
-def _plausible(flags: object) -> bool:
-    """Whether a cache entry is what :func:`_probe` returns."""
-    return isinstance(flags, list) and all(f in FLAGS for f in flags) and all(f in flags for f in _REQUIRED)
+class Probed(NamedTuple):
+    """What :func:`_probe` found of a compiler, as in :class:`Toolchain`."""
+
+    flags: tuple[str, ...]
+    waits: bool
+    linker: str
+
+
+def _probed(entry: object) -> Probed | None:
+    """What a cache entry says; None where it is none of :func:`_probe`."""
+    match entry:
+        case [list() as flags, bool() as waits, str() as linker]:
+            if all(f in FLAGS for f in flags) and all(f in flags for f in _REQUIRED):
+                return Probed(tuple(flags), waits, linker)
+    return None
+
+
+def _from_start() -> list[str]:
+    """How a compiler is told to read what all units begin with, and the rest from its standard input."""
+    return [f"-I{kernels_folder()}", "-x", "c++", str(kernels_folder() / "waiting.h")]
 
 
 _PROBE = 'extern "C" float probe(float x) { return __builtin_sinf(x) + 1; }\n'
 
 
-def _probe(command: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The flags that the compiler takes: all of them, or those it takes one by one; None if it fails."""
+def _probe(command: tuple[str, ...]) -> Probed | None:
+    """What the compiler can: all flags, or those it takes one by one; None if it fails."""
 
-    def works(flags: tuple[str, ...]) -> bool:
+    def works(flags: tuple[str, ...], text: Sequence[str] = ("-x", "c++", "-"), named: bytes = b"") -> bool:
         try:
             with tempfile.TemporaryDirectory(prefix="hybridgpu-") as folder:
                 made = Path(folder, "probe.so")
                 libraries = _LIBRARIES if "-nostdlib" in flags else ()
-                run = _run([*command, *flags, "-Werror", "-x", "c++", "-", "-o", str(made), *libraries], _PROBE)
-                return run.returncode == 0 and made.stat().st_size > 0
+                run = _run([*command, *flags, "-Werror", *text, "-o", str(made), *libraries], _PROBE)
+                code = made.read_bytes() if run.returncode == 0 else b""
+                return bool(code) and named in code
         except OSError:
             return False
 
+    if works(FLAGS, _from_start(), b"probe"):
+        return Probed(FLAGS, True, _linker(command))
     if works(FLAGS):
-        return FLAGS
+        return Probed(FLAGS, False, _linker(command))
     if not works(_REQUIRED):
         return None
-    return tuple(f for f in FLAGS if f in _REQUIRED or works((*_REQUIRED, f)))
+    return Probed(tuple(f for f in FLAGS if f in _REQUIRED or works((*_REQUIRED, f))), False, "")
+
+
+def _linker(command: tuple[str, ...]) -> str:
+    """The linker of a compiler, '' if its command has arguments, which the linker may have to know of, too."""
+    if len(command) > 1 or not sys.platform.startswith("linux"):
+        return ""
+    run = _run([*command, "-print-prog-name=ld"], "")
+    return shutil.which(run.stdout.strip()) or "" if run.returncode == 0 else ""

@@ -11,6 +11,7 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -275,7 +276,10 @@ class CudaBackend:
         epilogues = " epilogues" if self.target.library_epilogues else ""
         return f"cuda {self.driver.identity} {self.driver.multiprocessors}{epilogues} {self.target.resident}"
 
-    def load(self, program: Program) -> CudaProgram:
+    def foresee(self, numeric: str) -> AbstractContextManager[Any]:
+        return nullcontext()  # NVRTC is a library of this process: nothing runs beside the first call
+
+    def load(self, program: Program, foreseen: Any = None) -> CudaProgram:
         start, before = time.perf_counter(), self.driver.compiled
         info = BuildInfo(0.0, 0, self.driver.identity)
         if program.prelude is not None:  # one compilation for both

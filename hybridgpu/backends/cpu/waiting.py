@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compiler that starts before there is a unit to compile.
+
+A fifth of what a compiler does for a small unit is the same for all: it starts, builds its tables, and reads what
+every unit begins with. It can do that while the first call still traces and plans, and then wait for the rest of its
+text, which ``kernels/waiting.h`` takes from the standard input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    import subprocess
+
+__all__ = ["Waiting"]
+
+_all: WeakSet[Waiting] = WeakSet()
+
+
+class Waiting:
+    """A compiler at its standard input. Leaving the ``with`` ends it and deletes what it made.
+
+    Attributes:
+        object: the file that the machine code of its unit goes to.
+    """
+
+    def __init__(self, command: list[str]) -> None:
+        """``command``: all but the file to write. Raises OSError if it cannot be started."""
+        import subprocess
+
+        self._folder = tempfile.mkdtemp(prefix="hybridgpu-")
+        self.object = Path(self._folder, "unit.o")
+        self._command = [*command, "-o", str(self.object)]
+        try:
+            pipe = subprocess.PIPE
+            # a group of its own, to be ended together: the driver starts compiler and assembler
+            self._process = subprocess.Popen(
+                self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, close_fds=False, start_new_session=True
+            )
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+        _all.add(self)
+
+    def finish(self, text: str) -> subprocess.CompletedProcess[str]:
+        """Give it the rest of its unit, once, and wait for what it says."""
+        import subprocess
+
+        out, said = self._process.communicate(text)
+        return subprocess.CompletedProcess(self._command, self._process.returncode, out, said)
+
+    def forget(self) -> None:
+        """In a child process: the compiler is the parent's, and reads until nobody can write to it any more."""
+        stream = self._process.stdin
+        if stream is not None and not stream.closed:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno(), inheritable=False)
+            os.close(nowhere)
+
+    def __enter__(self) -> Waiting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _all.discard(self)
+        if self._process.returncode is None:
+            with contextlib.suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.communicate()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _forget_all() -> None:
+    for waiting in list(_all):
+        waiting.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

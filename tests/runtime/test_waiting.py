@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compilers that start before their text is known, and what else the toolchain finds out about them."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import hybridgpu as mx
+from hybridgpu.backends.cpu import toolchain as module
+from hybridgpu.backends.cpu.backend import cpu_backend
+from hybridgpu.backends.cpu.toolchain import FLAGS, CompileError, Probed, Toolchain
+from hybridgpu.backends.cpu.waiting import Waiting
+from hybridgpu.compiler.program import END_OF_UNIT
+from hybridgpu.gluon import nn
+from hybridgpu.store import Store
+
+ONE = '#include "cpu.h"\nHG_KERNEL f(int* y) { *y = 7; }\nHG_EXPORT int run0() { int y = 0; f(&y); return y; }\n'
+TWO = [
+    '#define HG_UNITS\n#include "cpu.h"\nHG_KERNEL f(int* y) { *y = 8; }\n',
+    '#define HG_UNITS\n#include "cpu.h"\nHG_KERNEL f(int* y);\nHG_EXPORT int run0() { int y; f(&y); return y + 1; }\n',
+]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "cache")
+
+
+@pytest.fixture
+def toolchain(compiler, store, monkeypatch):
+    """The machine's, if it can wait."""
+    module._find.cache_clear()
+    found = module.find_toolchain(store)
+    module._find.cache_clear()
+    if found is None or not found.waits:
+        pytest.skip("this compiler does not read its standard input for an include")
+    monkeypatch.setattr(module, "cpu_count", lambda: 2)
+    return found
+
+
+def run(toolchain, text, store, tmp_path, numeric="strict"):
+    with toolchain.start(numeric) as waiting:
+        assert isinstance(waiting, Waiting)
+        code = toolchain.compile(text, numeric, store, waiting)
+    assert not waiting.object.parent.exists()
+    file = tmp_path / f"{time.monotonic_ns()}.so"
+    file.write_bytes(code)
+    return ctypes.CDLL(str(file)).run0()
+
+
+@pytest.mark.parametrize("numeric", ["strict", "fast"])
+@pytest.mark.parametrize(("text", "result"), [(ONE, 7), (END_OF_UNIT.join(TWO), 9)], ids=["one unit", "two"])
+def test_the_text_may_come_later(toolchain, store, tmp_path, text, result, numeric):
+    assert run(toolchain, text, store, tmp_path, numeric) == result
+
+
+def test_the_code_is_that_of_a_compiler_that_had_its_text_at_once(toolchain, tmp_path, store):
+    """… of an entry with a kernel that it alone calls, too."""
+
+    def instructions(file):
+        tool = shutil.which("objdump")
+        if tool is None:
+            pytest.skip("no objdump")
+        said = subprocess.run([tool, "-d", str(file)], capture_output=True, text=True, check=True).stdout
+        return said.partition("Disassembly")[2]
+
+    for text in (ONE, TWO[0]):
+        file = tmp_path / "plain.so"
+        file.write_bytes(toolchain.compile(text + "\n", "strict", store))
+        with toolchain.start("strict") as waiting:
+            other = tmp_path / "waited.so"
+            other.write_bytes(toolchain.compile(text + "\n", "strict", store, waiting))
+        assert instructions(file) == instructions(other) != ""
+
+
+def test_what_a_compiler_refuses_is_told(toolchain, store):
+    with toolchain.start("strict") as waiting, pytest.raises(CompileError, match="no_such_name"):
+        toolchain.compile(ONE + "int x = no_such_name;\n", "strict", store, waiting)
+    assert not waiting.object.parent.exists()
+
+
+def group(pid):
+    """Processes of a group that still run."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == pid and fields[0] != "Z":
+            found.append(entry.parent.name)
+    return found
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_nothing_is_left_of_one_that_was_not_wanted(toolchain):
+    with toolchain.start("strict") as waiting:
+        pid, folder = waiting._process.pid, waiting.object.parent
+        assert group(pid) and folder.is_dir()
+    deadline = time.monotonic() + 60
+    while group(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not group(pid) and not folder.exists()
+    assert waiting._process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
+def test_a_child_that_lives_on_keeps_no_compiler_waiting(toolchain, store, tmp_path):
+    """It has the pipe to the compiler, too, which ends when nobody can write to it any more."""
+    with toolchain.start("strict") as waiting:
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(write)
+            os.read(read, 1)  # until the parent is done
+            os._exit(0)
+        os.close(read)
+        try:
+            waiting._process.stdin.write(ONE)
+            waiting._process.stdin.close()
+            assert waiting._process.wait(60) == 0 and waiting.object.stat().st_size
+        finally:
+            os.close(write)
+            os.waitpid(child, 0)
+
+
+def test_one_processor_has_other_things_to_do(toolchain, monkeypatch):
+    monkeypatch.setattr(module, "cpu_count", lambda: 1)
+    with toolchain.start("strict") as waiting:
+        assert waiting is None
+
+
+def test_where_no_process_can_be_started_nothing_waits(store, monkeypatch):
+    monkeypatch.setattr(module, "cpu_count", lambda: 2)
+    with Toolchain(("/no/such/compiler",), "", FLAGS, True).start("strict") as waiting:
+        assert waiting is None
+
+
+# -- when
+
+
+class Counting:
+    def __init__(self, monkeypatch):
+        self.started, self.taken = 0, 0
+        start, compile_ = Toolchain.start, Toolchain.compile
+
+        def counted(toolchain, numeric):
+            self.started += 1
+            return start(toolchain, numeric)
+
+        def compiled(toolchain, source, numeric, store, waiting=None):
+            self.taken += waiting is not None
+            return compile_(toolchain, source, numeric, store, waiting)
+
+        monkeypatch.setattr(Toolchain, "start", counted)
+        monkeypatch.setattr(Toolchain, "compile", compiled)
+
+
+def test_a_program_finds_a_compiler_waiting_after_one_that_had_to_be_compiled(toolchain, monkeypatch):
+    backend = cpu_backend()
+    if not backend.toolchain.waits:
+        pytest.skip("the compiler of this process does not wait")
+    monkeypatch.setattr(backend, "_compiled_last", True)
+    made, found = Counting(monkeypatch), []
+    new = random.Random().random()  # no cache has its kernels
+    for factor in (new, new, new, new + 1, new + 2):
+        net = nn.HybridLambda(lambda F, x, factor=factor: F.tanh(x * factor))
+        net.hybridize()
+        net(mx.nd.ones((1, 5)))
+        found.append((made.started, made.taken))
+    # for the second in vain; not for the third; the fourth is not expected to be compiled
+    assert found == [(1, 1), (2, 1), (2, 1), (2, 1), (3, 2)]
+
+
+# -- what is found out about a compiler
+
+
+def script(folder, text):
+    """A compiler that is a shell script; ``$real`` is the machine's."""
+    real = next(path for name in ("c++", "g++", "clang++") if (path := shutil.which(name)))
+    file = folder / "compiler"
+    file.write_text(f'#!/bin/sh\nreal={real}\n{text}\nexec "$real" "$@"\n')
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return str(file)
+
+
+NO_INCLUDE = 'case "$*" in *waiting.h*) echo "no such include" >&2; exit 1;; esac'
+NO_NAME = 'case "$*" in *-print-prog-name*) exit 1;; esac'
+EMPTY = 'case "$*" in *waiting.h*) exec "$real" "$@" < /dev/null;; esac'
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no shell scripts")
+@pytest.mark.parametrize(
+    ("text", "waits", "direct"),
+    [("", True, True), (NO_INCLUDE, False, True), (EMPTY, False, True), (NO_NAME, True, False)],
+    ids=["as it is", "refuses", "reads nothing", "names no linker"],
+)
+def test_compilers_that_cannot_do_all(toolchain, tmp_path, store, text, waits, direct):
+    if not toolchain.linker:
+        pytest.skip("nothing to compare with")
+    found = module._find(((script(tmp_path, text),),), store)
+    module._find.cache_clear()
+    assert (found.waits, bool(found.linker), found.flags) == (waits, direct, toolchain.flags)
+    with found.start("strict") as waiting:
+        assert (waiting is not None) is waits
+        code = found.compile(ONE, "strict", store, waiting)
+    file = tmp_path / "made.so"
+    file.write_bytes(code)
+    assert ctypes.CDLL(str(file)).run0() == 7
+
+
+def test_arguments_may_be_for_the_linker_too(toolchain, store):
+    found = module._find(((toolchain.command[0], "-O1"),), store)
+    module._find.cache_clear()
+    assert found.linker == "" and found.waits
+
+
+@pytest.mark.parametrize("linker", ["/no/such/linker", "/bin/false"])
+def test_a_linker_that_has_gone_is_done_without(toolchain, store, tmp_path, linker):
+    if not os.path.exists(linker) and linker == "/bin/false":
+        pytest.skip("no such command")
+    other = Toolchain(toolchain.command, toolchain.identity, toolchain.flags, True, linker)
+    assert run(other, ONE, store, tmp_path) == 7
+
+
+@pytest.mark.parametrize("name", ["memcpy", "memmove", "memset"])
+def test_the_c_library_is_there_unlinked(toolchain, store, tmp_path, monkeypatch, name):
+    """Copies and fills of kernels are what compilers make of loops: no search in libraries for them."""
+    if not toolchain.linker:
+        pytest.skip("links are made by the compiler")
+    commands, real = [], module._run
+    monkeypatch.setattr(module, "_run", lambda command, text: commands.append(command) or real(command, text))
+    second = "9" if name == "memset" else "x"
+    text = f"""#include "cpu.h"
+HG_KERNEL f(char* y, const char* x, unsigned long n) {{ __builtin_{name}(y, {second}, n); }}
+HG_EXPORT int run0() {{ char y[64] = {{}}; char x[64] = {{9, 9}}; volatile unsigned long n = 2; f(y, x, n); return y[1]; }}
+"""
+    assert run(toolchain, text, store, tmp_path) == 9
+    assert len(commands) == 1 and commands[0][0] == toolchain.linker
+
+
+def test_what_is_known_of_a_compiler_comes_back(toolchain, store, monkeypatch):
+    monkeypatch.setattr(module, "_probe", lambda command: pytest.fail("asked again"))
+    assert module.find_toolchain(store) == toolchain
+    module._find.cache_clear()
+
+
+PROBED = list(Probed(FLAGS, True, "/usr/bin/ld"))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        None,
+        3,
+        [],
+        list(FLAGS),
+        {},
+        PROBED[:2],
+        [*PROBED, 1],
+        [[], True, ""],
+        [PROBED[0], 1, ""],
+        [PROBED[0], True, None],
+    ]
+    + [[[*FLAGS, "-fno-such"], True, ""], [["-shared"], True, ""]],
+    ids=repr,
+)
+def test_entries_that_say_something_else_are_not_believed(entry):
+    assert module._probed(json.loads(json.dumps(entry))) is None
+    assert module._probed(json.loads(json.dumps(PROBED))) == Probed(FLAGS, True, "/usr/bin/ld")

@@ -44,22 +44,6 @@ HG_DEVICE float exp(float x) {
   float y = exp_in_range(x);
   return x < -104.0f ? 0.0f : y;
 }
-
-// 2^x = 2^n 2^r. Max error 1.26 ulp.
-HG_DEVICE float exp2(float x) {
-  const float bias = kRound + 254.0f;
-  float t = x + bias;
-  int i = (int)to_bits(t), top = (int)to_bits(bias) + 130;
-  i = i < top ? i : top;
-  float r = x - (from_bits((unsigned)i) - bias);
-  // fit: exp2_f32
-  const float c1 = 0.6931472f, c2 = 0.24022648f, c3 = 0.055503596f, c4 = 0.009618495f, c5 = 0.0013391005f,
-      c6 = 0.00015332065f;
-  float z = r * r;
-  float q = poly(r, z, c1, c2, c3, c4, c5, c6) * r;
-  float y = exp_scale(q, (unsigned)i);
-  return x < -150.0f ? 0.0f : y;
-}
 #endif
 
 // e^r - 1, |r| <= ln2 / 2, relative error 2^-26

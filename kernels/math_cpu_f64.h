@@ -9,7 +9,6 @@ namespace hg {
 
 // -- libm, one call an element
 
-HG_DEVICE double exp2(double x) { return __builtin_exp2(x); }
 HG_DEVICE double log2(double x) { return __builtin_log2(x); }
 HG_DEVICE double log10(double x) { return __builtin_log10(x); }
 HG_DEVICE double sin(double x) { return __builtin_sin(x); }

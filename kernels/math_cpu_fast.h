@@ -27,14 +27,6 @@ HG_DEVICE float exp(float x) {
   return x < -87.5f ? 0.0f : y;
 }
 
-HG_DEVICE float exp2(float x) {
-  float n, s = power_of_two(x + (kRound + 127.0f), n), r = x - n;
-  // fit: exp2_short_f32
-  const float c1 = 0.6931242f, c2 = 0.24024092f, c3 = 0.055906475f, c4 = 0.009583119f;
-  float y = fma(horner(r, c1, c2, c3, c4), r, 1.0f) * s;
-  return x < -126.2f ? 0.0f : y;
-}
-
 HG_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
 
 HG_DEVICE float log1p_short(float f) {

@@ -27,7 +27,6 @@ namespace hg {
   HG_DEVICE float name(float x, float y) { return ::of_float(x, y); }      \
   HG_DEVICE double name(double x, double y) { return ::of_double(x, y); }
 
-HG_MATH_ONE(exp2, exp2f, exp2)
 HG_MATH_ONE(expm1, expm1f, expm1)
 HG_MATH_ONE(log1p, log1pf, log1p)
 HG_MATH_ONE(sqrt, sqrtf, sqrt)

@@ -58,8 +58,8 @@ def late_call(op: Operator, values: Values, types: Sequence[TensorType], trainin
     b.prov = Provenance(op.name, "")  # what errors name
     nodes = [b.input(t, n) for t, n in zip(types, op.input_names(values, len(types)), strict=False)]
     late = LateNumbers(b)
-    constants = {n: v for n, v in values.as_dict().items() if n not in op.varies}
-    lengths = {n: len(v) for n, v in values.as_dict().items() if isinstance(v, tuple)}
-    graph = b.finish(op.build(b, late.values(op, 0, constants, lengths), nodes), op.name.strip("_"))
+    given = values.as_dict()
+    lengths = {n: len(v) for n, v in given.items() if isinstance(v, tuple)}
+    graph = b.finish(op.build(b, late.values(op, 0, given, lengths), nodes), op.name.strip("_"))
     numbers = [n.dtype for n in graph.inputs[len(nodes) :]]
     return LateCall(Function(graph, False), tuple(zip(late.slots, numbers, strict=True)))

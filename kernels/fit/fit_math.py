@@ -148,14 +148,6 @@ def expm1_f32() -> Table:
 
 
 @table
-def exp2_f32() -> Table:
-    def g(r: Decimal) -> Decimal:
-        return exact.expm1(r * LN2) / r
-
-    return fit(32, g, lambda r: abs(r) / (r * LN2).exp(), "-0.5", "0.5", numbered(1, 6))
-
-
-@table
 def exp2_f64_short() -> Table:
     return fit(64, lambda r: (r * LN2).exp(), lambda r: (r * -LN2).exp(), "-0.5", "0.5", numbered(0, 7))
 
@@ -262,14 +254,6 @@ def asin_f32() -> Table:
 @table
 def exp_short_f32() -> Table:
     return fit(32, lambda r: exact.expm1(r) / r, lambda r: abs(r) / r.exp(), -HALF_LN2, HALF_LN2, numbered(1, 4))
-
-
-@table
-def exp2_short_f32() -> Table:
-    def g(r: Decimal) -> Decimal:
-        return exact.expm1(r * LN2) / r
-
-    return fit(32, g, lambda r: abs(r) / (r * LN2).exp(), "-0.5", "0.5", numbered(1, 4))
 
 
 @table

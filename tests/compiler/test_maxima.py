@@ -12,6 +12,7 @@ from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler import pipeline
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.ops.conv import windowed
 
@@ -27,6 +28,8 @@ CASES = {
     "three axes": ("f32[1,2,9,10,17]", (3, 3, 3), (1, 1, 1), (1, 1, 1), (9, 10, 17), (1, 1, 1), 2),
     "one row of windows": ("f32[2,3,5,40]", (5, 5), (1, 1), (1, 1), (1, 36), (0, 0), 1),
     "3 x 3": ("f32[1,2,20,40]", (3, 3), (2, 2), (1, 1), (10, 20), (1, 1), 1),
+    "3 x 3, stride 1": ("f32[1,2,20,40]", (3, 3), (1, 1), (1, 1), (20, 40), (1, 1), 1),
+    "9 x 2": ("f32[1,2,20,40]", (9, 2), (1, 1), (1, 1), (12, 39), (0, 0), 1),
     "apart": ("f32[1,2,20,40]", (4, 4), (4, 4), (1, 1), (5, 10), (0, 0), 1),
     "along rows": ("f32[1,2,500]", (17,), (1,), (1,), (484,), (0,), 1),
 }
@@ -72,6 +75,27 @@ def test_same_bits(name, reduction, compiler, monkeypatch):
     assert len(plain.steps) == 1
     x = image(graph.inputs[0].type)
     assert run(program, x).tobytes() == run(plain, x).tobytes()
+
+
+def test_maxima_along_some_axes_of_windows(compiler):
+    """What is left of a window has axes of its own."""
+    b = builder()
+    x = b.input(parse("f32[1,2,20,40]"), "x")
+    y = b.reduce("amax", windowed(b, x, (5, 5), (1, 1), (1, 1), (16, 36), (0, 0), 0.0), (0,))
+    program = compile_graph(b.finish([y], "g"), CPU)
+    image = np.random.default_rng(0).standard_normal((1, 2, 20, 40), np.float32)
+    columns = np.lib.stride_tricks.sliding_window_view(image, (5, 5), (2, 3)).max(4)
+    np.testing.assert_array_equal(run(program, image), np.moveaxis(columns, 4, 0))
+
+
+def test_windows_whose_places_differ(compiler):
+    """What is reduced is no image alone: each place of a window has numbers of its own."""
+    b = builder()
+    x = b.input(parse("f32[5,5,1,1,20,40]"), "x")
+    over = b.windows(b.broadcast(x, (5, 5, 1, 2, 20, 40)), stride=(1, 1), dilate=(1, 1), extent=(16, 36))
+    graph = b.finish([b.reduce("amax", over, (0, 1))], "g")
+    values = np.random.default_rng(0).standard_normal((5, 5, 1, 1, 20, 40), np.float32)
+    np.testing.assert_array_equal(run(compile_graph(graph, CPU), values), evaluate(graph, [values])[0])
 
 
 def test_a_gpu_keeps_one_kernel():

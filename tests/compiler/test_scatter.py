@@ -110,6 +110,18 @@ def test_of_rows_replaced_twice_the_last_stays(dtype, filled):
     np.testing.assert_array_equal(run(program, x, u, at), want)
 
 
+def test_replaced_rows_keep_their_bits():
+    """What is only moved is not converted: NaNs stay the ones that they were."""
+    program = compile_graph(
+        graph_of(lambda b, x, u, i: b.scatter_set(x, u, i), ((6, 64), f16), ((4, 64), f16), ((4,), i32)), CPU
+    )
+    assert [k.choice["why"] for k in program.kernels] == ["replaces rows in the order of the updates"]
+    bits = np.arange(0x7C00, 0x7C00 + 640, dtype=np.uint16).reshape(10, 64)  # infinity, then NaNs that signal or not
+    x, u = bits[:6].view(np.float16), bits[6:].view(np.float16)
+    want = np.concatenate([bits[:2], bits[6:]])
+    assert run(program, x, u, np.arange(2, 6, dtype=np.int32)).tobytes() == want.tobytes()
+
+
 @pytest.mark.parametrize("dtype", [f16, bf16], ids=lambda t: t.short)
 def test_halves_are_summed_in_float(dtype):
     """One by one, in their own type, ones would stop to count at 2048 (256)."""

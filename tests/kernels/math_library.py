@@ -27,7 +27,7 @@ FLAGS = (
 FAST = ("-ffp-contract=fast", "-DHG_FAST_MATH")  # behind FLAGS
 
 UNARY = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt rcbrt sin cos tan asin acos atan sinh cosh tanh asinh acosh "
+    "exp expm1 log log2 log10 log1p sqrt rsqrt cbrt rcbrt sin cos tan asin acos atan sinh cosh tanh asinh acosh "
     "atanh erf erfc erfinv sigmoid softplus tgamma lgamma digamma floor ceil trunc rint round_away abs sign"
 ).split()
 CLASSES = "isnan isinf isfinite".split()  # bool results

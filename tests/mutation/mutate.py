@@ -51,6 +51,7 @@ GRAPHS = "tests/compiler/test_graphs.py"
 #: what looks closer at some files than the case graphs do
 MORE = {
     "templates/c*/map.j2": ["tests/compiler/test_map.py"],
+    "templates/cpu/map.j2": ["tests/compiler/test_streamed.py"],
     "templates/cpu/nests.j2": ["tests/compiler/test_map.py"],
     "templates/cuda/*s.j2": ["tests/compiler/test_rows_cuda.py", "tests/compiler/test_map.py"],
     "templates/cuda/matmul.j2": ["tests/compiler/test_matmul_cuda.py"],
@@ -72,11 +73,17 @@ MORE = {
     "kernels/grid.h": ["tests/compiler/test_resident.py"],
     "kernels/half.h": ["tests/compiler/test_half.py", "tests/compiler/test_bfloat16.py"],
     "kernels/math*.h": ["tests/kernels/test_math.py"],
-    "kernels/matmul_cpu.h": ["tests/compiler/test_matmul.py"],
+    "kernels/matmul_cpu.h": [
+        "tests/kernels/test_told.py",
+        "tests/compiler/test_matmul.py",
+        "tests/compiler/test_long_sums.py",
+    ],
     "kernels/matmul_cuda.h": ["tests/compiler/test_matmul_cuda.py"],
     "kernels/philox.h": ["tests/ops/test_sampling.py"],
     "kernels/reduce*.h": ["tests/compiler/test_rows.py", "tests/compiler/test_long_sums.py"],
+    "kernels/reduce_cpu.h": ["tests/kernels/test_told.py"],
     "kernels/reduce_cuda.h": ["tests/compiler/test_rows_cuda.py"],
+    "kernels/stream_cpu.h": ["tests/compiler/test_streamed.py"],
     "kernels/tile_cpu.h": ["tests/compiler/test_map.py"],
 }
 STATUS = ("killed", "stillborn", "explained", "survived", "false")

@@ -39,7 +39,7 @@ def _separable(node: Node) -> bool:
         return False
     x = node.inputs[0]
     kernel = x.shape[: len(x.params["extent"])]
-    if len(kernel) < 2 or node.params["axes"] != tuple(range(len(kernel))):
+    if node.params["axes"] != tuple(range(len(kernel))):
         return False
     spread = x.inputs[0]
     if spread.prim.name != "broadcast":

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import nan
 from typing import Any
 
 from compiler.cases.table import case
@@ -16,7 +17,7 @@ FUNCTIONS = (
     *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
     *("sigmoid", "softplus", "erf", "erfinv"),
 )
-GAMMA = ("tgamma", "lgamma")
+GAMMA = ("tgamma", "lgamma", "digamma", "trigamma")
 COMPARED = ("eq", "ne", "lt", "le", "gt", "ge", "max", "min")
 LOGICAL = ("logical_and", "logical_or", "logical_xor")
 
@@ -33,6 +34,11 @@ def rounded(b: Builder, x: Node, y: Node) -> Any:
 @case("f32[40]", "f64[40]")
 def functions(b: Builder, x: Node, y: Node) -> Any:
     return [r for a in (x, y) for r in (*_each(b, FUNCTIONS, a), *_each(b, GAMMA, b.abs(a) + 0.1))]
+
+
+@case("f32[40]", "f64[40]", "f16[40]")
+def not_a_number(b: Builder, *x: Node) -> Any:
+    return [b.select(b.gt(a, 0.0), a, b.full(a.shape, nan, a.dtype)) for a in x]
 
 
 @case("f32[40]", "f32[40]", "f64[40]", "f64[40]")

@@ -19,6 +19,7 @@ from hybridgpu.cli.bench.workloads.rows import norm_reference, softmax_reference
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 import peer_first  # noqa: E402
+import peer_libraries as libraries  # noqa: E402
 import peer_worker as worker  # noqa: E402
 import peer_workloads as workloads  # noqa: E402
 import peers  # noqa: E402
@@ -57,8 +58,8 @@ def test_a_workload_is_that_of_hybridgpu_bench(workload, monkeypatch):
 
 
 def test_perceptron_and_chain_are_those_of_hybridgpu_bench():
-    assert worker.LAYERS == dense.LAYERS
-    assert (worker.A, worker.B, worker.C) == (elementwise.A, elementwise.B, elementwise.C)
+    assert libraries.LAYERS == dense.LAYERS
+    assert (libraries.A, libraries.B, libraries.C) == (elementwise.A, elementwise.B, elementwise.C)
 
 
 @pytest.mark.parametrize("workload", workloads.FUNCTIONS)
@@ -81,7 +82,7 @@ def test_large_results_are_compared_in_parts(monkeypatch):
     for rows, want in parts:
         np.testing.assert_array_equal(want, whole[1][rows])
     right = np.float32(whole[1])
-    mode = worker.Mode(lambda x: x, right, None, np.asarray)
+    mode = libraries.Mode(lambda x: x, right, None, np.asarray)
     worker.check(mode, parts)
     right[39, 5] += 1
     with pytest.raises(ValueError, match="wrong results"):

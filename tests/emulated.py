@@ -23,6 +23,7 @@ import numpy as np
 from cuda_on_cpu import Buffer, Module
 from emulated_arrays import DeviceModule, on_host
 
+from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.cublaslt_dot import ProductLibrary
 from hybridgpu.backends.cuda.cudnn import Binding
@@ -31,7 +32,8 @@ from hybridgpu.backends.cuda.driver import KernelGraph, Launch, NoGraphError, mo
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
 from hybridgpu.backends.devices import use_gpu_devices
 from hybridgpu.backends.library import Libraries
-from hybridgpu.compiler.program import KernelInfo
+from hybridgpu.compiler.program import KernelInfo, KernelStep, Program
+from hybridgpu.dtypes import from_short
 from hybridgpu.resources import kernels_folder
 
 TIMEOUT = 20.0  #: seconds of a kernel
@@ -362,6 +364,32 @@ def aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     raw = np.empty(nbytes + 256, np.uint8)
     skip = -raw.__array_interface__["data"][0] % 256
     return raw[skip : skip + nbytes].view(dtype).reshape(shape)
+
+
+def run_program(
+    program: Program, inputs: Sequence[np.ndarray], driver: EmulatedDriver, exact: bool = True
+) -> list[Any]:
+    """The results of a program, for the host or for CUDA.
+
+    Args:
+        exact: in CUDA's kernels what is read and written is the plan's, and nothing is read again.
+    """
+    outputs = [aligned(shape, from_short(short).np) for shape, short in program.outputs]
+    held = [aligned(x.shape, x.dtype) for x in inputs]
+    for copy, x in zip(held, inputs, strict=True):
+        copy[...] = x
+    if program.target == "cpu":
+        backend = cpu_backend()
+        assert backend is not None
+        backend.load(program)(held, outputs)
+        return outputs
+    before = len(driver.launches)
+    CudaBackend(driver, np, lambda a: int(a.__array_interface__["data"][0])).load(program)(held, outputs)
+    steps = [s for s in program.steps if isinstance(s, KernelStep)]
+    for launch, step in zip(driver.launches[before:], steps, strict=True):
+        assert not exact or (launch.read, launch.written) == (step.bytes_read, step.bytes_written)
+    assert not exact or not any(k.choice.get("read_again") for k in program.kernels)
+    return outputs
 
 
 _drivers: list[EmulatedDriver] = []

@@ -75,7 +75,7 @@ class Interpreter:
         hold = _Holding(wide, () if wide else _halves(graph))
         slot: dict[Node, int] = {}
         self._start: list[Any] = []  # constants among the scalars
-        scalars, constant = _scalars(graph), _constant(graph)
+        scalars, constant = _scalars(graph), _constant(graph) if hold.halves else set()
         self._steps: list[tuple[Callable[..., Any], list[int], Any, TensorType, int]] = []
         for node in graph.nodes:
             if node in scalars and node.prim.family == "view":
@@ -224,7 +224,8 @@ def _constant(graph: Graph) -> set[Node]:
     """What follows from constants alone: compilers compute it beforehand, and it is rounded then."""
     found: set[Node] = set()
     for node in graph.nodes:
-        if node.prim.name == "full" or (node.prim.family == "elementwise" and found.issuperset(node.inputs)):
+        computed = node.prim.family == "elementwise" and bool(node.inputs) and found.issuperset(node.inputs)
+        if computed or node.prim.name == "full":
             found.add(node)
     return found
 

@@ -7,9 +7,9 @@ import importlib
 from typing import Any
 
 _SPACES = {"nd": "ndarray", "ndarray": "ndarray", "sym": "symbol", "symbol": "symbol"}
-_MODULES = ("autograd", "text")
+_MODULES = ("autograd", "io", "text")
 
-__all__ = ["autograd", "nd", "ndarray", "sym", "symbol", "text"]
+__all__ = ["autograd", "io", "nd", "ndarray", "sym", "symbol", "text"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
-from emulated import aligned
+from emulated import run_program
 
-from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.compiler.ir import Builder, Graph, Node, tensor_type
 from hybridgpu.compiler.ir.verify import verify
@@ -20,10 +19,9 @@ from hybridgpu.compiler.passes.exponentials import merge_exponentials
 from hybridgpu.compiler.passes.simplify import simplify
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CUDA, Target, cuda_target
-from hybridgpu.dtypes import bf16, f16, f32, f64, from_short
+from hybridgpu.dtypes import bf16, f16, f32, f64
 from hybridgpu.resources import kernels_folder
 
 #: a GPU with so little on chip that rows of test size do not stay there
@@ -61,20 +59,6 @@ def graph_of(make: Callable[..., Node], shape: tuple[int, ...], axes: tuple[int,
     return b.finish([make(b, b.input(tensor_type(shape, dtype), "x"), axes)], make.__name__)
 
 
-def run(program: Program, x: np.ndarray, driver: Any) -> np.ndarray:
-    """The result; what is read and written is the plan's, and nothing is read again."""
-    held = aligned(x.shape, x.dtype)
-    held[...] = x
-    outputs = [aligned(shape, from_short(short).np) for shape, short in program.outputs]
-    before = len(driver.launches)
-    CudaBackend(driver, np, lambda a: int(a.__array_interface__["data"][0])).load(program)([held], outputs)
-    steps = [s for s in program.steps if isinstance(s, KernelStep)]
-    for launch, step in zip(driver.launches[before:], steps, strict=True):
-        assert (launch.read, launch.written) == (step.bytes_read, step.bytes_written)
-    assert not any(k.choice.get("read_again") for k in program.kernels)
-    return outputs[0]
-
-
 ROWS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
     ((3, 40960), (1,)),
     ((2, 40099), (1,)),  # a prime: the last part is shorter
@@ -98,7 +82,7 @@ def test_values_and_traffic(make, shape, axes, cuda_driver):
     program = compile_graph(graph, SMALL)
     (wanted,) = evaluate(graph, [x], wide=True)
     np.testing.assert_allclose(
-        run(program, x, cuda_driver), wanted, rtol=3e-5, atol=1e-12 if make == "softmax" else 5e-6
+        run_program(program, [x], cuda_driver)[0], wanted, rtol=3e-5, atol=1e-12 if make == "softmax" else 5e-6
     )
     whole = make != "sum_of_exponentials"
     assert [program.kernels[s.kernel].kind for s in program.steps] == ["reduce", "reduce"] + ["map"] * whole
@@ -133,7 +117,7 @@ def test_special_values(make, what, cuda_driver):
         x[0, place] = value
     graph = graph_of(MAKERS[make], x.shape, (1,))
     (wanted,) = evaluate(graph, [x], wide=False)
-    got = run(compile_graph(graph, SMALL), x, cuda_driver)
+    got = run_program(compile_graph(graph, SMALL), [x], cuda_driver)[0]
     np.testing.assert_allclose(got, wanted, rtol=3e-5, atol=1e-12 if make == "softmax" else 5e-6)
     assert np.isfinite(got[1]).all()
 
@@ -147,7 +131,7 @@ def test_types(make, dtype, cuda_driver):
     assert len(program.steps) == (2 if make == "sum_of_exponentials" else 3)
     (wanted,) = evaluate(graph, [x], wide=True)
     error = {f16: 2e-3, bf16: 2e-2, f64: 1e-12}[dtype]
-    got = run(program, x, cuda_driver).astype(np.float64)
+    got = run_program(program, [x], cuda_driver)[0].astype(np.float64)
     np.testing.assert_allclose(got, wanted.astype(np.float64), rtol=error, atol=1e-7)
 
 

@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated import aligned
+from emulated import run_program
 
 import hybridgpu as mx
-from hybridgpu.backends.cpu.backend import cpu_backend
-from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir import Builder, Graph, Node, tensor_type
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes import moments, parts
@@ -25,7 +23,7 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA, cuda_target
-from hybridgpu.dtypes import f16, f32, f64, from_short
+from hybridgpu.dtypes import f16, f32, f64
 
 #: a GPU with so little on chip that rows of test size do not stay there
 SMALL = replace(CUDA, shared_bytes=16384, cluster_blocks=1, part_elements=64, multiprocessors=2, launch_seconds=1e-9)
@@ -53,26 +51,6 @@ def normalised(shape: tuple[int, ...], axes: tuple[int, ...], dtype: Any = f32) 
     x = b.input(tensor_type(shape, dtype), "x")
     centred = x - b.mean(x, axes, keepdims=True)
     return b.finish([centred * b.rsqrt(b.mean(centred * centred, axes, keepdims=True) + 1e-5)], "normalised")
-
-
-def on_cpu(program: Program, x: np.ndarray) -> list[np.ndarray]:
-    outputs = [np.empty(shape, from_short(short).np) for shape, short in program.outputs]
-    cpu_backend().load(program)([x], outputs)
-    return outputs
-
-
-def on_cuda(program: Program, x: np.ndarray, driver: Any, freely: bool = False) -> list[np.ndarray]:
-    """The results; unless it may go ``freely``, what is read and written is the plan's, and nothing is read again."""
-    held = aligned(x.shape, x.dtype)
-    held[...] = x
-    outputs = [aligned(shape, from_short(short).np) for shape, short in program.outputs]
-    before = len(driver.launches)
-    CudaBackend(driver, np, lambda a: int(a.__array_interface__["data"][0])).load(program)([held], outputs)
-    steps = [s for s in program.steps if isinstance(s, KernelStep)]
-    for launch, step in zip(driver.launches[before:], steps, strict=True):
-        assert freely or (launch.read, launch.written) == (step.bytes_read, step.bytes_written)
-    assert freely or not any(k.choice.get("read_again") for k in program.kernels)
-    return outputs
 
 
 def reads_of_input(program: Program) -> int:
@@ -106,7 +84,7 @@ def test_values_and_traffic(make: Callable[..., Graph], shape, axes, cuda_driver
         verify(small)
         assert len(small.nodes) > len(simplify(graph).nodes), f"{target.name}: not in parts"
         program = compile_graph(graph, target)
-        got = on_cpu(program, x) if target is CPU else on_cuda(program, x, cuda_driver)
+        got = run_program(program, [x], cuda_driver)
         for a, b in zip(got, wanted, strict=True):
             np.testing.assert_allclose(a, b, rtol=3e-5, atol=3e-5)
         assert reads_of_input(program) == (1 if make is statistics else 2)
@@ -162,7 +140,7 @@ def test_offsets_cost_no_digits(dtype, offset, bound, shape, axes, cuda_driver, 
     variance = wide.var(axis=axes)
     for target in (CPU, SMALL):
         program = compile_graph(graph, target)
-        mean, got = on_cpu(program, x) if target is CPU else on_cuda(program, x, cuda_driver)
+        mean, got = run_program(program, [x], cuda_driver)
         np.testing.assert_allclose(mean.reshape(-1), wide.mean(axis=axes), rtol=4 * np.finfo(dtype.np).eps)
         np.testing.assert_allclose(got, variance.astype(np.float64), rtol=bound)
     naive = np.mean(x * x, axis=axes) - np.mean(x, axis=axes) ** 2  # what such data does to the difference of squares
@@ -177,7 +155,7 @@ def test_halves_are_left_alone(cuda_driver, small_caches):
     for target in (CPU, replace(SMALL, launch_seconds=1.0)):
         assert merge_moments(graph, target) is graph
         program = compile_graph(graph, target)
-        mean, variance = on_cpu(program, x) if target is CPU else on_cuda(program, x, cuda_driver, freely=True)
+        mean, variance = run_program(program, [x], cuda_driver, exact=False)
         np.testing.assert_allclose(mean[:, 0], wide.mean(axis=1), rtol=2e-3)  # (1 over the length is a half, too)
         np.testing.assert_allclose(variance, wide.var(axis=1), rtol=4e-3)
 
@@ -189,7 +167,7 @@ def test_specials(special, cuda_driver, small_caches):
     x[1, 4000] = special
     for target in (CPU, SMALL):
         program = compile_graph(graph, target)
-        mean, variance = on_cpu(program, x) if target is CPU else on_cuda(program, x, cuda_driver)
+        mean, variance = run_program(program, [x], cuda_driver)
         np.testing.assert_array_equal(mean[:, 0], [1, special, 1])
         np.testing.assert_array_equal(variance, [0, np.nan, 0])
 
@@ -200,7 +178,7 @@ def test_the_same_bits_in_every_run_and_at_every_place(cuda_driver, small_caches
     for target in (CPU, SMALL):
         program = compile_graph(statistics((3, 40000), (1,)), target)
         x = np.stack([row, row, row])
-        found = [on_cpu(program, x) if target is CPU else on_cuda(program, x, cuda_driver) for _ in range(3)]
+        found = [run_program(program, [x], cuda_driver) for _ in range(3)]
         for outputs in zip(*found, strict=True):
             assert len({o.tobytes() for o in outputs}) == 1
             assert len({r.tobytes() for r in outputs[0]}) == 1
@@ -271,7 +249,7 @@ def test_what_is_recognised(function, count, cuda_driver, small_caches):
     x = np.random.default_rng(9).normal(size=(3, 40960)).astype(np.float32)
     for target in (CPU, SMALL):
         program = compile_graph(graph, target)
-        outputs = on_cpu(program, x) if target is CPU else on_cuda(program, x, cuda_driver, freely=count == 0)
+        outputs = run_program(program, [x], cuda_driver, exact=count > 0)
         for got, want in zip(outputs, evaluate(graph, [x], wide=True), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 

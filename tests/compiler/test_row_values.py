@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated import aligned
+from emulated import aligned, run_program
 
-from hybridgpu.backends.cpu.backend import cpu_backend
-from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir import Builder, Graph, Node, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.compiler.program import KernelStep, Program
+from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import f32, from_short
+from hybridgpu.dtypes import f32
 
 Axes = tuple[int, ...]
 
@@ -94,20 +92,6 @@ def graph_of(make: Callable[..., Sequence[Node]], shape: tuple[int, ...], axes: 
     return b.finish(list(make(b, b.input(tensor_type(shape, f32), "x"), axes)), make.__name__)
 
 
-def run(program: Program, inputs: Sequence[np.ndarray], driver: Any) -> list[np.ndarray]:
-    """The results; on a GPU what is read and written is the plan's."""
-    outputs = [aligned(shape, from_short(short).np) for shape, short in program.outputs]
-    if program.target == "cpu":
-        cpu_backend().load(program)(inputs, outputs)
-        return outputs
-    before = len(driver.launches)
-    CudaBackend(driver, np, lambda a: int(a.__array_interface__["data"][0])).load(program)(inputs, outputs)
-    steps = [s for s in program.steps if isinstance(s, KernelStep)]
-    for launch, step in zip(driver.launches[before:], steps, strict=True):
-        assert (launch.read, launch.written) == (step.bytes_read, step.bytes_written)
-    return outputs
-
-
 def check(graph: Graph, driver: Any) -> list[Program]:
     """The programs for both targets, whose results are right."""
     rng, inputs = np.random.default_rng(4), []
@@ -117,7 +101,7 @@ def check(graph: Graph, driver: Any) -> list[Program]:
     wanted = evaluate(graph, inputs, wide=True)
     programs = [compile_graph(graph, target) for target in (CPU, CUDA)]
     for program in programs:
-        for got, want in zip(run(program, inputs, driver), wanted, strict=True):
+        for got, want in zip(run_program(program, inputs, driver), wanted, strict=True):
             np.testing.assert_allclose(got, want, rtol=2e-4, atol=5e-5)
     return programs
 

@@ -146,11 +146,11 @@ def choose_rows(work: Work, target: Target) -> Form:
     return _best([_row_form(work, target, *c) for c in _teams(work, target)], work)
 
 
-def choose_columns(work: Work, target: Target, neighbours: int, alike_rows: bool) -> Form:
+def choose_columns(work: Work, target: Target, neighbours: int, same_order: bool) -> Form:
     """The form of a kernel whose rows are ``neighbours`` in memory.
 
     Args:
-        alike_rows: a row is added up in the same order however many there are: as many threads share it as if there were
+        same_order: a row is added up in the same order however many there are: as many threads share it as if there were
             the usual number.
     """
     shapes = []
@@ -162,7 +162,7 @@ def choose_columns(work: Work, target: Target, neighbours: int, alike_rows: bool
                 shapes.append((across, down))
             down *= 2
         across //= 2
-    if alike_rows and work.width < _LONG:
+    if same_order and work.width < _LONG:
         usual = replace(work, rows=_USUAL // work.width)
         team = choose_columns(usual, target, _LEAST_THREADS * work.vector, False).team
         shapes = [(a, d) for a, d in shapes if d == team]

@@ -104,7 +104,7 @@ def _place(state: _State, node: Node) -> None:
         for i in node.inputs:
             read = source(i) if node.prim.name in PRODUCTS else base(i)
             group.pending.setdefault(read, [])
-            group.memory[read] = None
+            group.memory[read] = node
             state.readers.setdefault(read, {})[group] = None
         return
     if node.prim.name in SCATTERS:
@@ -213,7 +213,7 @@ def _no_room(state: _State, group: Group, node: Node) -> Cut | None:
     if node in group.memory:
         how = "many times" if group.contract is not None else "at positions known only at run time"
         how = "as a whole, before it writes rows of it anew" if group.scatter is not None else how
-        reader, read = _describe_two(group.anchor, node)
+        reader, read = _describe_two(group.memory[node], node)
         return refuse("memory", f"{reader} reads {read} {how}")
     if APART in node.params:
         return refuse("join", "a join of so many arrays is made in steps")

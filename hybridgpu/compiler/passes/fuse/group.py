@@ -93,7 +93,7 @@ class Group:
         reduced: the variables that reductions run over.
         at: member -> its index.
         pending: node outside (or not yet inside) -> the indices at which members read it.
-        memory: nodes that must lie in memory to be read.
+        memory: nodes that must lie in memory to be read, with the member that reads each so.
         shares: the part of the domain where a node is read, for those that are not read everywhere.
         contract: the dot or conv whose epilogue this group is, if any.
         scatter: the node whose updates this group computes and scatters, if any; its index is that of an update.
@@ -108,7 +108,7 @@ class Group:
     reduced: list[Var] = field(default_factory=list)
     at: dict[Node, Index] = field(default_factory=dict)
     pending: dict[Node, list[Index]] = field(default_factory=dict)
-    memory: dict[Node, None] = field(default_factory=dict)
+    memory: dict[Node, Node] = field(default_factory=dict)
     shares: dict[Node, float] = field(default_factory=dict)
     contract: Node | None = None
     scatter: Node | None = None
@@ -181,7 +181,7 @@ class Group:
         mine = self.shares.get(node, 1.0)
         for read in reads(self, node, index):
             if not read.fusable:
-                self.memory[read.node] = None
+                self.memory.setdefault(read.node, node)
             if read.node not in self.pending:
                 self.shares[read.node] = read.share * mine
             else:

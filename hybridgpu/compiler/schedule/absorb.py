@@ -99,7 +99,7 @@ def _join(producer: Group, use: _Use) -> None:
     group.memory.pop(use.node, None)
     for read in producer.needed(use.node)[1]:
         group.pending.setdefault(read, []).append(())
-        group.memory[read] = None
+        group.memory[read] = use.node
 
 
 # -- whether it pays

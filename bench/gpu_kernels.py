@@ -57,6 +57,11 @@ def chain(b: Builder, x: Node) -> Node:
     return b.tanh(x * 1.1 + 0.2) * b.sigmoid(x) + b.max(x - 0.3, 0.0) * 0.5 - b.exp(-(x * x))
 
 
+def scattered(b: Builder, x: Node, i: Node) -> Node:
+    """The gradient of a table whose rows were looked up once each, in no order (``i`` counts)."""
+    return b.scatter_add(x, b.mod(i * 7919, x.shape[0]), axis=0, extent=x.shape[0])
+
+
 #: memory-bound graphs at ``n`` rows of WIDTH: name -> (function, input types)
 BANDWIDTH: dict[str, tuple[Callable[..., Node], tuple[str, ...]]] = {
     "map: one operator": (lambda b, x: b.neg(x), ("f32[{n},{w}]",)),
@@ -71,6 +76,11 @@ BANDWIDTH: dict[str, tuple[Callable[..., Node], tuple[str, ...]]] = {
     "rows: softmax": (softmax, ("f32[{n},{w}]",)),
     "rows: layer normalisation": (normalised, ("f32[{n},{w}]",)),
     "map: take": (lambda b, x, i: b.take(x, i, axis=0) * 2.0, ("f32[{n},{w}]", "i32[{n}]")),
+    "scatter: rows anywhere": (scattered, ("f32[{n},{w}]", "i32[{n}]")),
+    "scatter: rows that are looked up often": (
+        lambda b, x, i: b.scatter_add(x, b.mod(i * 7, 64), axis=0, extent=64),
+        ("f32[{n},{w}]", "i32[{n}]"),
+    ),
     "matmul: one row": (lambda b, x, m: b.dot(x, b.transpose(m, (1, 0))), ("f32[1,{w}]", "f32[{n},{w}]")),
 }
 

@@ -84,7 +84,7 @@ def compile_graph(
         seen("02_without_prelude", graph)
     graph = _with_maxima_apart(write_out_gradients(graph, target), target)
     graph = _with_exponentials_merged(merge_moments(graph, target), target)
-    graph = join_in_steps(split_reductions(_with_sums_in_float(graph, target), target), target)
+    graph = join_in_steps(split_reductions(_with_sums_shared_out(graph, target), target), target)
     if checking:
         verify(graph)
     graph = join_epilogues(graph, target, lambda node: _wants_kernel(target, node))
@@ -132,12 +132,17 @@ def _with_exponentials_merged(graph: Graph, target: Target) -> Graph:
     return merge_exponentials(graph, target)
 
 
-def _with_sums_in_float(graph: Graph, target: Target) -> Graph:
-    if target.name != "cpu" or all(n.prim.name not in SCATTERS or not n.dtype.is_half for n in graph.nodes):
+def _with_sums_shared_out(graph: Graph, target: Target) -> Graph:
+    """``graph`` with sums at computed positions as kernels of ``target`` want them."""
+    if all(n.prim.name not in SCATTERS for n in graph.nodes):
         return graph
-    from .passes.widen import sum_in_float
+    if target.name == "cpu":
+        from .passes.widen import sum_in_float
 
-    return sum_in_float(graph)
+        return sum_in_float(graph)
+    from .passes.scatter_parts import scatter_in_parts
+
+    return scatter_in_parts(graph, target)
 
 
 def _with_maxima_apart(graph: Graph, target: Target) -> Graph:
@@ -340,6 +345,10 @@ def _library_nodes(group: Group) -> tuple[list[Node], list[Node]]:
 
 def _why_unfolded(target: Target, node: Node) -> str:
     """Why a library computes what a kernel could, '' if none could."""
+    if node.prim.name in SCATTERS:
+        from .schedule.scatter import why_no_scatter_kernel
+
+        return why_no_scatter_kernel(target, node)
     if node.prim.name != "conv":
         return ""
     from .schedule.conv_weights import why_unfolded

@@ -5,53 +5,63 @@
 //   %5 = min(x1, 11)  i32[6,9]
 //   %6 = max(%5, 0)  i32[6,9]
 //   %7 = scatter_add(%4, %6) axis=0 extent=12  f32[12,24]
-namespace min_max_copy_eaedbdd3_ {
-typedef int Index;
-template <int W>
-HG_DEVICE void step0(const int* HG_RESTRICT x0, int* HG_RESTRICT y0, const Index e) {
-  const Index i0_0 = e;
-  const hg::pack<int, W> p0 = hg::load<W>(x0 + i0_0);
-  hg::pack<int, W> q0;
-  HG_UNROLL
-  for (int j = 0; j < W; ++j) {
-    const int v0 = p0.v[j];
-    const int v1 = hg::minimum(v0, 11);
-    const int v2 = hg::maximum(v1, 0);
-    q0.v[j] = v2;
-  }
-  hg::store(y0 + i0_0, q0);
-}
-template <int W>
-HG_DEVICE void step1(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index e) {
-  const Index i0 = e / 216;
-  const Index i1 = e / 24 % 9;
-  const Index i2_0 = e % 24;
-  const hg::pack<float, W> p0 = hg::load<W>(x0 + (i0 * 24 + i2_0));
-  hg::pack<float, W> q0;
-  HG_UNROLL
-  for (int j = 0; j < W; ++j) {
-    const float v0 = p0.v[j];
-    const float v1 = v0 * 0.125f;
-    q0.v[j] = v1;
-  }
-  hg::store(y0 + (i0 * 216 + i1 * 24 + i2_0), q0);
-}
-}  // namespace
-extern "C" __global__ void HG_BOUNDS(256) min_max_copy_eaedbdd3(const int* HG_RESTRICT a0, const float* HG_RESTRICT a1, int* HG_RESTRICT b0, float* HG_RESTRICT b1, 
-    const long long n0,
-    const long long n1,
-    const long long n2,
-    const long long n3,
-    const long long n4) {
+extern "C" __global__ void HG_BOUNDS(256) mul_min_scatter_add_d6029f1b(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const long long n0, const long long, const long long share) {
   typedef int Index;
-  const Index at = (Index)blockIdx.x;
-  if (at < (Index)n1) {
-    const Index n = (Index)n2, block = at - 0, blocks = (Index)n1 - 0;
-    const Index n_whole = n / 4;
-    HG_SHARE(t, n_whole) min_max_copy_eaedbdd3_::step0<4>(a0, b0, t * 4);
-    HG_SHARE(t, n - n_whole * 4) min_max_copy_eaedbdd3_::step0<1>(a0, b0, n_whole * 4 + t);
-  } else {
-    const Index n = (Index)n4, block = at - (Index)n1, blocks = (Index)n3 - (Index)n1;
-    HG_SHARE(t, n / 4) min_max_copy_eaedbdd3_::step1<4>(a1, b1, t * 4);
+  __shared__ float table[7168];
+  __shared__ hg::Hits<Index> hits;
+  const int lane = threadIdx.x % 8;
+  const int team = threadIdx.x / 8;
+  const Index column = lane * 4;
+  const Index i2_0 = column;
+  const bool live = column < 24;
+  const Index first = (Index)blockIdx.x * (Index)share;
+  const int count = (int)hg::minimum<Index>((Index)share, 12 - first);
+  const Index begin = 0;
+  const Index end = (Index)n0 * 9;
+  if (live) for (int r = team; r < count; r += 32) {
+    HG_UNROLL
+    for (int j = 0; j < 4; ++j) table[(j * 224 + r) * 8 + lane] = 0.0f;
+  }
+  int kept = 0, turn = 0;
+  for (Index round = begin; round < end; round += hg::SCATTER_ROUND) {
+    int met[hg::SCATTER_STEPS];
+    HG_UNROLL
+    for (int step = 0; step < hg::SCATTER_STEPS; ++step) {
+      const Index u = round + hg::look(step);
+      met[step] = -1;
+      if (u >= end) continue;
+      const Index i0 = u / 9;
+      const Index i1 = u % 9;
+      const int v0 = x0[i0 * 9 + i1];
+      const int v1 = hg::minimum(v0, 11);
+      const int v2 = hg::maximum(v1, 0);
+      const Index r = (Index)v2 - first;
+      if (r >= 0 && r < count) met[step] = (int)r;
+    }
+    kept = hg::collect(hits, met, round, kept, turn);
+    turn ^= 1;
+    if (kept <= hg::SCATTER_LIST - hg::SCATTER_ROUND && end - round > hg::SCATTER_ROUND) continue;
+    __syncthreads();
+    if (live) for (int h = hg::next_hit<32>(hits, 0, kept, team); h < kept; h = hg::next_hit<32>(hits, h + 1, kept, team)) {
+      const Index u = hits.update[h];
+      const int r = hits.row[h];
+      const Index i0 = u / 9;
+      const hg::pack<float, 4> p0 = hg::load<4>(x1 + (i0 * 24 + i2_0));
+      HG_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        const float v0 = p0.v[j];
+        const float v1 = v0 * 0.125f;
+        table[(j * 224 + r) * 8 + lane] = table[(j * 224 + r) * 8 + lane] + v1;
+      }
+    }
+    __syncthreads();
+    kept = 0;
+  }
+  if (live) for (int r = team; r < count; r += 32) {
+    const Index row = first + r;
+    hg::pack<float, 4> q;
+    HG_UNROLL
+    for (int j = 0; j < 4; ++j) q.v[j] = table[(j * 224 + r) * 8 + lane];
+    hg::store(y0 + (row * 24 + i2_0), q);
   }
 }

@@ -21,7 +21,7 @@ from .pieces import only_moved, restrict, turns
 from .scalar import Scalar, ScalarProgram
 from .tiles import Tiling, counted, tiling, unit_stride
 
-__all__ = ["Flat", "Pack", "Tile", "Tiled", "fits_int", "parts"]
+__all__ = ["THREADS", "Flat", "Pack", "Tile", "Tiled", "aligned", "contiguous", "fits_int", "parts", "step_body"]
 
 THREADS = 256
 _SHARED_BYTES = 40 * 1024  #: of all tiles of a kernel: 48 KiB are there without asking
@@ -252,7 +252,7 @@ def _flat(program: ScalarProgram, writer: Writer, suffix: str, first: Var) -> tu
     vector, whole_rows = _vector(program)
     if whole_rows:
         base = Var(f"{inner.name}_0", inner.extent, inner.start)
-        body = _body(program, writer, inner, base.name, vector, {})
+        body = step_body(program, writer, inner, base.name, vector, {})
         position = _steps([*program.vars[:-1], base], "e")
         needs_inner = inner.name in body.inside
         wanted = body.used | ({base.name} if needs_inner else set())
@@ -292,14 +292,14 @@ def _vector(program: ScalarProgram) -> tuple[int, bool]:
     """
     inner = program.vars[-1]
     loads = [s for s in program.scalars if s.op == "load" and s.node]
-    sizes = [s.node.dtype.size for s in loads if s.node and _contiguous(s, inner)]
+    sizes = [s.node.dtype.size for s in loads if s.node and contiguous(s, inner)]
     sizes += [store.node.dtype.size for store in program.stores]
     width = max(1, 16 // max(sizes))
     if len(program.vars) == 1:
         return width, True  # a scalar tail takes the rest
     row = width
     while inner.extent % row or not all(
-        row == 1 or (unit_stride(t.offset, inner) and _aligned(t.offset, inner, row)) for t in program.stores
+        row == 1 or (unit_stride(t.offset, inner) and aligned(t.offset, inner, row)) for t in program.stores
     ):
         row //= 2
     position = _position(program)
@@ -317,19 +317,21 @@ def _position(program: ScalarProgram) -> Expr:
     return linearize([of_var(v) for v in program.vars], [v.extent for v in program.vars])
 
 
-def _contiguous(s: Scalar, inner: Var) -> bool:
+def contiguous(s: Scalar, inner: Var) -> bool:
     """True if neighbours along ``inner`` are neighbours in memory and nothing else varies with it."""
     return s.op == "load" and not s.conditions and unit_stride(s.offset, inner)
 
 
-def _aligned(e: Expr, inner: Var, vector: int) -> bool:
+def aligned(e: Expr, inner: Var, vector: int) -> bool:
     """True if ``e`` is a multiple of ``vector`` whenever ``inner`` is a multiple of it behind its start."""
     return (e.const + inner.start) % vector == 0 and all(
         a is inner or (isinstance(a, Var) and c % vector == 0) for a, c in e.terms
     )
 
 
-def _body(program: ScalarProgram, writer: Writer, inner: Var, base: str, vector: int, held: dict[object, str]) -> _Body:
+def step_body(
+    program: ScalarProgram, writer: Writer, inner: Var, base: str, vector: int, held: dict[object, str]
+) -> _Body:
     """A step of ``vector`` elements from ``base`` along ``inner``.
 
     ``held``: loads and numbers of stores that pass through shared memory -> the element there.
@@ -348,7 +350,7 @@ def _body(program: ScalarProgram, writer: Writer, inner: Var, base: str, vector:
             text = f"{s.dtype.storage}_to_float({held[s]})" if as_float else held[s]
             body.each.append(Statement(writer.type(s), writer.names[s], text))
             continue
-        if _contiguous(s, inner) and _aligned(s.offset, inner, vector):  # type: ignore[arg-type]
+        if contiguous(s, inner) and aligned(s.offset, inner, vector):  # type: ignore[arg-type]
             assert s.node is not None and s.offset is not None
             name = f"p{len(body.packs)}"
             body.packs.append(pack(name, s.node.dtype.storage, writer.pointers[s.node], s.offset))
@@ -363,7 +365,10 @@ def _body(program: ScalarProgram, writer: Writer, inner: Var, base: str, vector:
         if k in held:
             as_bits = store.node.dtype.is_half and store.value not in writer.moved
             direct.append(Statement("", held[k], f"{store.node.dtype.storage}({value}).bits" if as_bits else value))
-        elif unit_stride(store.offset, inner) and _aligned(store.offset, inner, vector):
+        elif store.scattered:
+            place = writer.destination(k, store)
+            direct.append(Statement("", place, writer.stored(store, place)))
+        elif unit_stride(store.offset, inner) and aligned(store.offset, inner, vector):
             body.stores.append(pack(f"q{k}", store.node.dtype.storage, f"y{k}", store.offset))
             body.each.append(Statement("", writer.place(store.value, f"q{k}.v[j]"), value))
         else:
@@ -417,8 +422,8 @@ def _planned(program: ScalarProgram, free: int) -> _Plan | None:
     while vector > 1 and not (
         tiles.across.extent % vector == 0
         and tiles.along.extent % vector == 0
-        and all(_aligned(o, tiles.across, vector) for o in offsets if o)
-        and all(_aligned(o, tiles.along, vector) for o in straight)
+        and all(aligned(o, tiles.across, vector) for o in offsets if o)
+        and all(aligned(o, tiles.along, vector) for o in straight)
     ):
         vector //= 2
     while True:
@@ -502,7 +507,7 @@ def _tile(
         store = program.stores[k]
         stores.append(tiled(f"w{len(stores)}", f"y{k}", store.node, store.offset))
         held[k] = f"{stores[-1].array}[{element}]"
-    body = _body(program, writer, along, f"{along.name}_0", plan.vector, held)
+    body = step_body(program, writer, along, f"{along.name}_0", plan.vector, held)
     used = body.used | mentioned([t.address for t in (*loads, *stores)]) | set(begin.values())
     items = plan.wide * plan.long // plan.vector
     part = Tile(

@@ -53,6 +53,11 @@ class Numbers:
         """The parameter that holds the extent of an inner axis, where a position is taken apart once a row."""
         return self._named("extent", extent)
 
+    def told(self, name: str, value: int) -> str:
+        """The parameter ``name``, which holds ``value``."""
+        self.values[name] = value
+        return name
+
     def _named(self, what: str, value: int) -> str:
         found = next((name for name, n in self.values.items() if name.startswith(what) and n == value), None)
         if found is None:

@@ -146,7 +146,8 @@ def only_moved(program: ScalarProgram) -> set[Scalar]:
     moved = {s for s in program.scalars if s.dtype.is_half and (s.op == "load" or (s.op == "compute" and not s.node))}
     stores: dict[Scalar, bool] = {}
     for t in program.stores:
-        stores[t.value] = stores.get(t.value, True) and t.node.dtype == t.value.dtype
+        adds = t.scattered and t.node.prim.name != "scatter_set"
+        stores[t.value] = stores.get(t.value, True) and t.node.dtype == t.value.dtype and not adds
     moved = {s for s in moved if stores.get(s, True)}
     changed = True
     while changed:

@@ -178,7 +178,7 @@ def _size(kernel: Kernel, target: Target) -> tuple[str, int] | None:
     launch, f = kernel.launch, kernel.fields
     assert launch is not None
     threads = launch.threads
-    if f.get("cluster", 1) > 1 or kernel.choice.get("read_again"):
+    if f.get("cluster", 1) > 1 or kernel.kind == "scatter" or kernel.choice.get("read_again"):
         return None
     if launch.shared and launch.shared + _STATIC > target.shared_bytes:
         return None

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels that write at positions computed at run time: gradients of gathers, and rows replaced.
 
-The loops run over the updates, which are computed as they are needed, and in their order: of rows that meet, sums are
-those of one addition after the other, the same bits every time, and the last one replaces. Where neighbours of a row
-follow each other in the table, too, they are one vector.
+Updates are computed as they are needed, and added in their order: of rows that meet, sums are those of one addition
+after the other, the same bits every time, and the last one replaces. Here is what both targets share. On the CPU the loops
+run over the updates, and where neighbours of a row follow each other in the table, too, they are one vector; on CUDA
+blocks own rows of the table (``scatter_cuda``).
 """
 
 from __future__ import annotations
@@ -15,62 +16,95 @@ from ..passes.materialize import base
 from ..target import Target
 from .axes import normalize
 from .indexing import Var
-from .kernel import Kernel, Writer, headers, literal, summary, traffic
+from .kernel import Kernel, Launch, Writer, headers, literal, summary, touched, traffic
 from .map_cpu import nests
 from .pieces import only_moved
 from .scalar import ScalarProgram
+from .scatter_work import choose, library_seconds, work_of
 
-__all__ = ["schedule_scatter", "wants_scatter_kernel"]
+__all__ = ["schedule_scatter", "wants_scatter_kernel", "why_no_scatter_kernel"]
+
+_GAIN = 2  #: times faster that a library has to be by the model, for what it adds up in any order
 
 
 def wants_scatter_kernel(target: Target, node: Node) -> bool:
-    """True if a kernel is generated for the scatter ``node``: not for sums of halves, which passes/widen makes sums of
-    floats, nor of truth values, which are no sums.
-    """
-    if target.name != "cpu" or node.size == 0 or node.inputs[-2].size == 0:
+    """True if a kernel is generated for the scatter ``node``; on the CPU, passes/widen makes sums of halves sums of floats."""
+    if node.size == 0 or node.inputs[-2].size == 0:
         return False
-    return node.prim.name == "scatter_set" or not (node.dtype.is_half or node.dtype.kind == "b")
+    if target.name == "cpu" and node.prim.name != "scatter_set" and node.dtype.is_half:
+        return False
+    return not why_no_scatter_kernel(target, node)
+
+
+def why_no_scatter_kernel(target: Target, node: Node) -> str:
+    """Why a library scatters ``node``; empty if a kernel does."""
+    if node.prim.name == "scatter_set":
+        return ""
+    if node.dtype.kind == "b":
+        return "truth values are no sum"
+    if target.name == "cpu" or (node.dtype.is_float and target.numeric == "strict"):
+        return ""  # in any other order sums would differ from run to run
+    work = work_of(node)
+    ours, theirs = choose(work, target).seconds, library_seconds(work, target)
+    if ours <= _GAIN * theirs:
+        return ""
+    return f"{work.updates:,} updates: by the model {ours * 1e6:.0f} us in a kernel, {theirs * 1e6:.0f} us in a library"
 
 
 def schedule_scatter(program: ScalarProgram, scatter: Node, target: Target, members: list[Node]) -> Kernel:
-    """The kernel of a group around ``scatter``, whose loops run over the updates."""
+    """The kernel of a group around ``scatter``."""
     normalize(program, ordered=False)
     if not program.vars:
         program.vars.append(Var("i0", 1))
-    writer = Writer(target, program)
+    writer = Writer(target, program, tells=True)
     writer.moved = only_moved(program)
     outputs = [s.node for s in program.stores]
-    whole: list[Node] = []
+    before: Node | None = None
     fill = literal(0, scatter.dtype)
     if scatter.prim.name == "scatter_set":
         table = scatter.inputs[0]
         if table.prim.name == "full":
             fill = literal(table.params["value"], scatter.dtype)
         else:
-            whole = [base(table)]
-            fill = f"{writer.pointers.setdefault(whole[0], f'x{len(writer.pointers)}')}[t]"
-    before, loops, _ = nests(program, writer)
+            before = base(table)
+            writer.pointers.setdefault(before, f"x{len(writer.pointers)}")
+    whole = [before] if before else []
     read, written = traffic(program, whole)
-    fields: dict[str, Any] = {
-        "pointers": writer.pointer_list(outputs),
-        "table": f"y{outputs.index(scatter)}",
-        "fill": fill,
-        "before": before,
-        "loops": loops,
-    }
     does = "replaces rows" if scatter.prim.name == "scatter_set" else "adds rows up"
+    why = f"{does} in the order of the updates"
+    launch: Launch | None = None
+    more: tuple[str, ...] = ()
+    if target.name == "cpu":
+        statements, loops, _ = nests(program, writer)
+        fields: dict[str, Any] = {
+            "table": f"y{outputs.index(scatter)}",
+            "fill": f"{writer.pointers[before]}[t]" if before else fill,
+            "before": statements,
+            "loops": loops,
+        }
+        extents = (program.vars[0].extent, scatter.size)
+        choice: dict[str, Any] = {"why": why}
+    else:
+        from .scatter_cuda import cuda_fields
+
+        fields, launch, extents, choice = cuda_fields(program, writer, scatter, before, fill)
+        choice["why"] = f"{why}: {choice['why']}"
+        read += choice.get("scanned", 0)
+        more = ("scatter_cuda.h",)
     return Kernel(
         numbers=writer.numbers,
         kind="scatter",
         template=f"{target.name}/scatter.j2",
         summary=summary(members),
-        fields=fields,
+        fields=fields | {"pointers": writer.pointer_list(outputs)},
         inputs=writer.inputs,
         outputs=outputs,
-        extents=(program.vars[0].extent, scatter.size),
-        headers=headers(program),
+        extents=extents,
+        headers=(*headers(program), *more),
         members=members,
-        choice={"why": f"{does} in the order of the updates"},
+        launch=launch,
+        choice=choice,
         bytes_read=read,
         bytes_written=written,
+        touched=touched(program, whole),
     )

@@ -73,6 +73,10 @@ EXPECTED: dict[str, list[str]] = {
     "rows_replaced": ["scatter", "scatter"],
     "rows_replaced_of_made": ["map", "scatter"],
     "scatter_to_one_place": ["scatter"],
+    "scatter_of_long_rows": ["scatter"],
+    "scatter_in_parts": ["scatter", "map"],
+    "long_scatter": ["scatter"],
+    "scatter_into_many_rows": ["scatter"],
     "moments_of_rows": ["reduce"],  # (on the CPU they do stay near)
     "moments_of_columns": ["reduce"],
     "many_kernels": ["reduce"] * 14,

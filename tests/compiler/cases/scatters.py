@@ -63,3 +63,28 @@ def rows_replaced_of_made(b: Builder, x: Node, u: Node, i: Node) -> Node:
 @case("f32[5]", "i32[1]")
 def scatter_to_one_place(b: Builder, g: Node, i: Node) -> Node:
     return b.scatter_add(b.reshape(g, (1, 5)), b.mod(i, 4), axis=0, extent=4)
+
+
+@case("f32[40,1100]", "i32[40]")
+def scatter_of_long_rows(b: Builder, g: Node, i: Node) -> Node:
+    """Rows that several blocks of a GPU share."""
+    return b.scatter_add(b.tanh(g), b.max(b.min(i, 5), 0), axis=0, extent=6)
+
+
+@case("f16[3000,4]", "i32[3000]")
+def scatter_in_parts(b: Builder, g: Node, i: Node) -> Node:
+    """Many updates of few rows, which a GPU sums in several tables first."""
+    return b.scatter_add(g, b.max(b.min(i, 9), 0), axis=0, extent=10)
+
+
+@case("f64[2100]", "i32[2100]", launch_seconds=1.0)
+def long_scatter(b: Builder, g: Node, i: Node) -> Node:
+    """One table after all: a list of updates that fills up."""
+    return b.scatter_add(g, b.max(b.min(i, 6), 0), axis=0, extent=7)
+
+
+@case("f32[600,16]", "i32[600]", shared_total=120 << 10, byte_seconds=0.0, multiprocessors=1)
+def scatter_into_many_rows(b: Builder, g: Node, i: Node) -> Node:
+    """Of which a block of a GPU takes as many as it may have memory for."""
+    at = b.max(b.min(i, 6), 0) * 1999 + b.iota((600,), 0, i.dtype)
+    return b.scatter_add(g, at, axis=0, extent=13000)

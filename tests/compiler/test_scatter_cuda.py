@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that write at computed positions, as CUDA text executed on the CPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from compiler.test_scatter import SHAPES, added, graph_of, kinds
+from emulated import aligned
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hybridgpu.backends.cuda.backend import CudaBackend
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.program import HostStep
+from hybridgpu.compiler.reference import evaluate
+from hybridgpu.compiler.schedule.scatter_work import Form, Work, choose, seconds
+from hybridgpu.compiler.target import CUDA, cuda_target
+from hybridgpu.dtypes import bf16, bool_, f16, f32, f64, from_short, i8, i32, i64, u8
+
+FAST = CUDA.with_numeric("fast")
+
+
+def run(driver, program, *arrays):
+    """The first result, and what each launch did."""
+    inputs = []
+    for a in arrays:
+        held = aligned(a.shape, a.dtype)
+        held[...] = a
+        inputs.append(held)
+    outputs = [aligned(shape, from_short(short).np) for shape, short in program.outputs]
+    before = len(driver.launches)
+    CudaBackend(driver, np, lambda a: int(a.__array_interface__["data"][0])).load(program)(inputs, outputs)
+    return outputs[0], driver.launches[before:]
+
+
+def numbers(rng, shape, dtype):
+    return (rng.standard_normal(shape) * 100).astype(np.int64 if dtype.kind in "iu" else np.float64).astype(dtype.np)
+
+
+def choice(program):
+    return next(k.choice for k in program.kernels if k.kind == "scatter")
+
+
+@pytest.mark.parametrize("dtype", [f32, f64, i8, u8, i32, i64], ids=lambda t: t.short)
+@pytest.mark.parametrize("case", SHAPES)
+def test_sums_have_the_bits_of_one_addition_after_the_other(case, dtype, cuda_driver):
+    shape, where, axis, extent = SHAPES[case]
+    graph = graph_of(lambda b, g, i: b.scatter_add(g, i, axis=axis, extent=extent), (shape, dtype), (where, i32))
+    program = compile_graph(graph, CUDA)
+    assert kinds(program) == ["scatter"]
+    rng = np.random.default_rng(3)
+    updates, at = numbers(rng, shape, dtype), rng.integers(0, extent, where, dtype=np.int32)
+    got, (launch,) = run(cuda_driver, program, updates, at)
+    assert got.tobytes() == added(updates, at, axis, extent).tobytes()
+    scanned = choice(program).get("scanned", 0)
+    assert program.bytes_moved == updates.nbytes + at.nbytes + got.nbytes + scanned
+    assert launch.report.global_read == updates.nbytes + at.nbytes + scanned, "every access counts"
+    assert launch.report.global_written == got.nbytes
+
+
+#: work, and which rows a block gets: (shape of updates, positions' shape, axis, extent, machine)
+SHARED_OUT = {
+    "many blocks": ((300, 8), (300,), 0, 400, {"multiprocessors": 16}),
+    "rows in tiles of columns": ((40, 3000), (40,), 0, 5, {}),
+    "threads to spare": ((40, 768), (40,), 0, 5, {}),
+    "… of narrow accesses": ((40, 201), (40,), 0, 5, {}),
+    "uneven tiles": ((40, 1101), (40,), 0, 5, {}),
+    "more rows than a block holds": ((50, 64), (50,), 0, 700, {"shared_total": 64 * 1024}),
+    "rounds": ((2600, 4), (2600,), 0, 40, {"launch_seconds": 1.0}),
+    "a full list": ((6000,), (6000,), 0, 3, {"launch_seconds": 1.0}),
+    "batch of columns": ((9, 40), (40,), 1, 30, {}),
+    "batch of tiles": ((3, 40, 1500), (40,), 1, 4, {}),
+}
+
+
+@pytest.mark.parametrize("position", [i32, i64], ids=lambda t: t.short)
+@pytest.mark.parametrize("case", SHARED_OUT)
+def test_every_way_of_sharing_out(case, position, cuda_driver):
+    shape, where, axis, extent, machine = SHARED_OUT[case]
+    graph = graph_of(lambda b, g, i: b.scatter_add(g, i, axis=axis, extent=extent), (shape, f32), (where, position))
+    program = compile_graph(graph, replace(CUDA, **machine))
+    assert kinds(program) == ["scatter"]
+    rng = np.random.default_rng(5)
+    updates, at = numbers(rng, shape, f32), rng.integers(0, extent, where).astype(position.np)
+    got, (launch,) = run(cuda_driver, program, updates, at)
+    assert got.tobytes() == added(updates, at, axis, extent).tobytes()
+    assert launch.report.global_read + launch.report.global_written == program.bytes_moved
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.data())
+def test_along_an_axis(cuda_driver, data):
+    shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
+    axis, extent = data.draw(st.integers(0, len(shape) - 1)), data.draw(st.integers(1, 6))
+    graph = graph_of(lambda b, g, i: b.scatter_along(g, i, axis=axis, extent=extent), (shape, f64), (shape, i64))
+    program = compile_graph(graph, CUDA)
+    assert kinds(program) == ["scatter"]
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    updates, at = rng.standard_normal(shape), rng.integers(0, extent, shape)
+    want = np.zeros((*shape[:axis], extent, *shape[axis + 1 :]))
+    for place in np.ndindex(*shape):
+        want[(*place[:axis], at[place], *place[axis + 1 :])] += updates[place]
+    got, (launch,) = run(cuda_driver, program, updates, at)
+    assert got.tobytes() == want.tobytes()
+    assert launch.report.global_read == updates.nbytes + at.nbytes + choice(program).get("scanned", 0)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 7, 11, 12, 40, 120])
+def test_a_block_looks_through_the_updates_of_its_rows_alone(rows, cuda_driver, monkeypatch):
+    """Ten examples with twelve rows each: blocks have part of one's rows, or those of several."""
+    from hybridgpu.compiler.schedule import scatter_cuda
+
+    monkeypatch.setattr(scatter_cuda, "choose", lambda work, target, usual: Form(1, 512, rows))
+    graph = graph_of(lambda b, g, i: b.scatter_along(g, i, axis=1, extent=12), ((10, 70), f32), ((10, 70), i32))
+    program = compile_graph(graph, CUDA)
+    rng = np.random.default_rng(0)
+    updates, at = numbers(rng, (10, 70), f32), rng.integers(0, 12, (10, 70), dtype=np.int32)
+    got, (launch,) = run(cuda_driver, program, updates, at)
+    want = np.stack([added(u, i, 0, 12) for u, i in zip(updates, at)])
+    assert got.tobytes() == want.tobytes()
+    blocks = -(-120 // rows)
+    examples = sum((min(k * rows + rows, 120) - 1) // 12 - k * rows // 12 + 1 for k in range(blocks))
+    assert launch.report.global_read == updates.nbytes + examples * 70 * 4 == program.steps[0].bytes_read
+
+
+@pytest.mark.parametrize("dtype", [f32, f16, bf16, i8, bool_], ids=lambda t: t.short)
+@pytest.mark.parametrize("filled", [False, True], ids=["of an array", "of a constant"])
+def test_of_rows_replaced_twice_the_last_stays(dtype, filled, cuda_driver):
+    def make(b, x, u, i):
+        return b.scatter_set(b.full((8, 12), 1, dtype) if filled else x, u, i)
+
+    program = compile_graph(graph_of(make, ((8, 12), dtype), ((30, 12), dtype), ((30,), i64)), CUDA)
+    assert kinds(program) == ["scatter"]
+    rng = np.random.default_rng(1)
+    x, u = (rng.integers(0, 2 if dtype is bool_ else 90, s).astype(dtype.np) for s in ((8, 12), (30, 12)))
+    at = rng.integers(0, 7, 30)
+    want = np.ones_like(x) if filled else x.copy()
+    for k, row in enumerate(at):
+        want[row] = u[k]
+    np.testing.assert_array_equal(run(cuda_driver, program, x, u, at)[0], want)
+
+
+@pytest.mark.parametrize("dtype", [f16, bf16], ids=lambda t: t.short)
+@pytest.mark.parametrize("apart", [False, True], ids=["in one table", "in parts"])
+def test_halves_are_summed_in_float(dtype, apart, cuda_driver):
+    """One by one, in their own type, ones would stop to count at 2048 (256)."""
+    graph = graph_of(lambda b, g, i: b.scatter_add(g, i, axis=0, extent=2), ((4096, 3), dtype), ((4096,), i32))
+    program = compile_graph(graph, CUDA if apart else replace(CUDA, launch_seconds=1.0))
+    assert kinds(program) == ["scatter"] + ["reduce"] * apart
+    got, _ = run(cuda_driver, program, np.ones((4096, 3), dtype.np), np.zeros(4096, np.int32))
+    np.testing.assert_array_equal(got.astype(np.float32), [[4096] * 3, [0] * 3])
+
+
+# -- in parts
+
+IN_PARTS = {
+    "even": (lambda b, g, i: b.scatter_add(g, i, axis=0, extent=4), (4096, 8), (4096,)),
+    "uneven": (lambda b, g, i: b.scatter_add(g, i, axis=0, extent=4), (4099,), (4099,)),
+    "whole axes": (lambda b, g, i: b.scatter_add(g, i, axis=0, extent=5), (20, 260, 4), (20, 260)),
+    "inside": (lambda b, g, i: b.scatter_add(g, i, axis=1, extent=5), (2, 3000, 4), (3000,)),
+    "along": (lambda b, g, i: b.scatter_along(g, i, axis=1, extent=5), (3, 4100), (3, 4100)),
+    "along an inner axis": (lambda b, g, i: b.scatter_along(g, i, axis=0, extent=5), (4100, 3), (4100, 3)),
+}
+
+
+@pytest.mark.parametrize("dtype", [f32, i64], ids=lambda t: t.short)
+@pytest.mark.parametrize("case", IN_PARTS)
+def test_few_rows_are_summed_in_parts(case, dtype, cuda_driver):
+    make, shape, where = IN_PARTS[case]
+    graph = graph_of(make, (shape, dtype), (where, i32))
+    program = compile_graph(graph, CUDA)
+    assert kinds(program) == ["scatter", "reduce"]
+    rng = np.random.default_rng(7)
+    updates, at = numbers(rng, shape, dtype), rng.integers(0, 4, where, dtype=np.int32)
+    got, _ = run(cuda_driver, program, updates, at)
+    assert program.steps[0].bytes_written >= 8 * got.nbytes
+    (want,) = evaluate(graph, [updates, at], wide=True)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-2 if dtype is f32 else 0)
+    assert got.tobytes() == run(cuda_driver, program, updates, at)[0].tobytes()
+
+
+@pytest.mark.parametrize(
+    "target", [CUDA, cuda_target("sm_75", 40), cuda_target("sm_86", 80)], ids=lambda t: str(t.multiprocessors)
+)
+@pytest.mark.parametrize("shape", [(10_000, 64, 8192), (50_000, 128, 2048), (1000, 1, 1 << 20), (7, 1024, 100)])
+def test_the_chosen_form_is_the_fastest_of_all(shape, target):
+    rows, columns, updates = shape
+    work = Work(rows, 1, updates, columns, 4 if columns % 4 == 0 else 1, 4, 4)
+    form = choose(work, target)
+    assert form.rows <= form.most
+    every = [seconds(work, replace(form, rows=r), target) for r in range(1, min(form.most, rows) + 1)]
+    assert form.seconds <= 1.5 * min(every)
+    held = form.most * form.lanes * work.vector * work.held
+    assert form.shared(work) in (0, held) and held + 20 * 1024 <= (
+        target.shared_bytes if form.shared(work) else 48 * 1024
+    )
+
+
+# -- texts, and who else computes it
+
+
+@pytest.mark.parametrize("columns", [1, 24, 2000])
+def test_the_number_of_updates_does_not_change_the_text(columns):
+    def text(n):
+        graph = graph_of(
+            lambda b, g, i: b.scatter_add(g * 2, b.max(b.min(i, 9), 0), axis=0, extent=10),
+            ((n, columns), f32),
+            ((n,), i32),
+        )
+        return [k.text for k in compile_graph(graph, CUDA).kernels]
+
+    assert text(7) == text(16) == text(100)
+
+
+def test_a_large_table_that_is_looked_up_often_has_more_room_on_chip():
+    """The gradient of a language model's table: blocks look through many positions for each row."""
+    few, many = (choose(Work(50257, 1, n, 768, 4, 4, 4), CUDA) for n in (512, 16384))
+    assert few.shared(Work(50257, 1, 512, 768, 4, 4, 4)) == 0
+    assert many.most > 3 * few.most and many.seconds < 1.6e-4
+
+
+def test_nor_does_the_batch():
+    """… of what has a table of its own for each example, or shares positions."""
+
+    def text(n, make):
+        return [k.text for k in compile_graph(make(n), CUDA).kernels]
+
+    def own(n):
+        return graph_of(lambda b, g, i: b.scatter_along(g, i, axis=1, extent=10), ((n, 50), f32), ((n, 50), i32))
+
+    def shared(n):
+        return graph_of(lambda b, g, i: b.scatter_add(g, i, axis=1, extent=10), ((n, 50, 4), f32), ((50,), i32))
+
+    for make in (own, shared):
+        assert text(7, make) == text(16, make) == text(40, make)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "target", "ours"),
+    [(f32, CUDA, True), (f16, CUDA, True), (f32, FAST, False), (i32, CUDA, False)],
+    ids=["strict", "halves", "fast", "integers"],
+)
+def test_a_library_adds_what_may_be_added_in_any_order(dtype, target, ours):
+    """Where blocks would look through a long list for few rows each."""
+    rows, updates = 1 << 20, 1 << 21
+    graph = graph_of(
+        lambda b, g, i: b.scatter_add(g, i, axis=0, extent=rows), ((updates, 256), dtype), ((updates,), i32)
+    )
+    program = compile_graph(graph, target)
+    assert kinds(program) == ["scatter" if ours else "scatter_add"]
+    if not ours:
+        (step,) = (s for s in program.steps if isinstance(s, HostStep))
+        assert "by the model" in step.note and "in a library" in step.note
+
+
+def test_truth_values_stay_with_the_library():
+    graph = graph_of(lambda b, g, i: b.scatter_add(g, i, axis=0, extent=3), ((9,), bool_), ((9,), i32))
+    program = compile_graph(graph, CUDA)
+    assert kinds(program) == ["scatter_add"]
+    assert program.steps[0].note == "truth values are no sum"
+
+
+def test_nothing_is_added_to_nothing(cuda_driver):
+    graph = graph_of(lambda b, g, i: b.scatter_add(g, i, axis=0, extent=3), ((0, 4), f32), ((0,), i32))
+    got, _ = run(cuda_driver, compile_graph(graph, CUDA), np.empty((0, 4), np.float32), np.empty(0, np.int32))
+    np.testing.assert_array_equal(got, np.zeros((3, 4)))

@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import random
 import tempfile
+from dataclasses import replace
+from pathlib import Path
 
 import hypothesis
 import numpy as np
@@ -51,6 +53,30 @@ def compiler():
 
     if cpu_backend() is None:
         pytest.skip("no C++ compiler")
+
+
+#: folders whose subject lies above the generated code
+_ABOVE_CODE = {Path(__file__).parent / name for name in ("autograd", "gluon", "runtime", "symbol")}
+
+
+@pytest.fixture(autouse=True)
+def _quickly_compiled(request):
+    """Where generated code is not the subject, the C++ compiler optimises less, which takes it half the time.
+
+    Modules there that ask for the code that users get are marked ``as_shipped``. The flags are part of every key, so
+    that neither code is taken for the other.
+    """
+    from hybridgpu.backends.cpu.backend import cpu_backend
+
+    quick = request.path.parent in _ABOVE_CODE and not request.node.get_closest_marker("as_shipped")
+    backend = cpu_backend() if quick else None
+    if backend is None:
+        yield
+        return
+    shipped = backend.toolchain
+    backend.toolchain = replace(shipped, flags=tuple("-O1" if f == "-O3" else f for f in shipped.flags))
+    yield
+    backend.toolchain = shipped
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def test_no_gpu_is_said_plainly(capsys, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-NOT_REHEARSED = ("kernels", "numbers", "cudnn", "cublaslt", "programs")
+NOT_REHEARSED = ("kernels", "numbers", "cudnn", "cublaslt", "programs", "calls", "graph_kernels")
 
 
 def test_a_rehearsal_writes_one_document(tmp_path, monkeypatch):

@@ -89,6 +89,7 @@ FAMILIES = (
 )
 
 
+@pytest.mark.as_shipped
 @pytest.mark.parametrize("name", [n if n in FAMILIES else pytest.param(n, marks=EXHAUSTIVE) for n in MODELS])
 def test_eager_and_hybridized_agree(name):
     size = next((least for family, least in LEAST.items() if name.startswith(family)), 32)

@@ -29,6 +29,8 @@ from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import f32
 from hybridgpu.gluon import nn
 
+pytestmark = pytest.mark.as_shipped
+
 LARGE, SMALL = (1 << 11, 1 << 10), (6, 4)
 
 

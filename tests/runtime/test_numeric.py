@@ -17,7 +17,7 @@ from hybridgpu import autograd, gluon, nd
 from hybridgpu.base import MXNetError
 from hybridgpu.gluon import nn
 
-pytestmark = pytest.mark.usefixtures("compiler")
+pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.as_shipped]
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38, -3e38, 1e-20, 1 + 2**-23, 1e20]
 LENGTHS = [1, 2, 7, 15, 16, 17, 31, 33, 63, 100, 257, 1001]

@@ -17,7 +17,7 @@ import pytest
 import hybridgpu as mx
 
 nd, nn = mx.nd, mx.gluon.nn
-pytestmark = pytest.mark.usefixtures("compiler")
+pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.as_shipped]
 
 
 def chain(n=1000):

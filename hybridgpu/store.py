@@ -35,7 +35,7 @@ __all__ = ["Store", "Usage", "default_store", "reset_default_store"]
 _DEFAULT_SIZE = 1 << 30
 _ENTRY = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]+\.\w+")  # what _name makes: nothing else is deleted but:
 _HALF_WRITTEN = re.compile(r"[0-9a-f]{2}/\.write-\w+")  # of a process that was killed, once it is old
-_MOST_ENTRIES = 20_000  #: each process looks at all of them once
+_MOST_ENTRIES = 20_000  #: each process that writes looks at all of them
 _ABANDONED_AFTER = 3600  # seconds
 _NO_FILE = (errno.EINVAL, errno.ELOOP, errno.ENXIO)  # a folder, a pipe, a link to itself in an entry's place
 _TOUCH_AFTER = 24 * 3600  # seconds; a hit refreshes an entry's time at most once a day
@@ -58,7 +58,8 @@ class Store:
         self.folder, self.limit = folder, limit
         self._fallback: tempfile.TemporaryDirectory[str] | None = None
         self._checked = False
-        self._written = 0
+        self._written = 0  #: bytes since the bounds were last looked after
+        self._room = 0  #: entries that may be written before they are again
 
     # -- reading
 
@@ -114,9 +115,11 @@ class Store:
                     return None
                 self._use_fallback(f"cannot write to {root}: {e.strerror or e}")
                 continue
-            if self._written == 0 or self._written + len(data) > self.limit // 16:
+            if self._room <= 0 or self._written + len(data) > self.limit // 16:
                 self.trim(keep=file)
                 self._written = 0
+            else:
+                self._room -= 1
             self._written += len(data)
             return file
         return None
@@ -144,17 +147,25 @@ class Store:
         return len(files)
 
     def trim(self, keep: Path | None = None) -> None:
-        """Delete the entries used longest ago until the folder is within its bounds; ``keep`` is about to be used."""
+        """Delete the entries used longest ago until the folder is within its bounds; ``keep`` is about to be used.
+
+        Where there are too many entries, a sixteenth more goes: looking at all of them takes a while, and the next one
+        is not to do it again.
+        """
         self._sweep()
         files = sorted(self._entries(), key=lambda f: f[2])
         excess = sum(size for _, size, _ in files) - self.limit
-        for rest, (file, size, _) in enumerate(files):
-            if excess <= 0 and len(files) - rest <= _MOST_ENTRIES:
+        left = len(files)
+        most = _MOST_ENTRIES if left <= _MOST_ENTRIES else _MOST_ENTRIES - _MOST_ENTRIES // 16
+        for file, size, _ in files:
+            if excess <= 0 and left <= most:
                 break
             if file == keep:
                 continue
             self._discard(file)
             excess -= size
+            left -= 1
+        self._room = _MOST_ENTRIES - left
 
     def _entries(self) -> Iterator[tuple[Path, int, float]]:
         for file in self._files("*"):

@@ -9,7 +9,8 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..dtypes import DType, f32, f64, i64
 from ..util import is_np_shape
-from .params import REQUIRED, Bool, Dtype, Float, Int, Param, Shape, Values
+from .late import Late, held_number
+from .params import REQUIRED, Bool, Double, Dtype, Float, Int, Param, Shape, Values
 from .record import operator, sample, shape_text
 
 __all__ = ["arange_length"]
@@ -41,13 +42,16 @@ _constant("_ones", 1, "Ones.")
 @operator(
     "_full",
     "",
-    params={**_SHAPE, "value": Float(doc="the value")},
+    params={**_SHAPE, "value": Double(doc="the value", varies=True)},
     differentiable=False,
     samples=(sample([], {"shape": (2, 3), "value": 2.5}), sample([], {"shape": (4,), "value": 2.5, "dtype": "int32"})),
 )
 def full(b: Builder, p: Values) -> Node:
     """One value everywhere."""
-    return b.full(checked_shape(p.shape, "_full"), p.value, p.dtype)
+    shape = checked_shape(p.shape, "_full")
+    if isinstance(p.value, Late):
+        return b.broadcast(b.reshape(p.value.number(p.dtype), (1,) * len(shape)), shape)
+    return b.full(shape, held_number(p.value, p.dtype), p.dtype)
 
 
 def arange_length(start: float, stop: float, step: float) -> int:

@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import broadcast_shapes
@@ -235,7 +237,7 @@ def amp_cast(b: Builder, p: Values, data: Node) -> Node:
 @operator(
     "clip",
     same_shape=True,
-    params={"a_min": Float(doc="lower bound"), "a_max": Float(doc="upper bound")},
+    params={"a_min": Float(doc="lower bound", varies=True), "a_max": Float(doc="upper bound", varies=True)},
     method="clip",
     samples=(sample(None, {"a_min": -0.75, "a_max": 1}), sample(None, {"a_min": 1, "a_max": float("inf")})),
 )
@@ -247,8 +249,13 @@ def clip(b: Builder, p: Values, data: Node) -> Node:
     return b.cast(_clip(b, b.cast(data, f64), p.a_min, p.a_max), data.dtype)
 
 
-def _clip(b: Builder, x: Node, low: float, high: float) -> Node:
+def _clip(b: Builder, x: Node, low: float | Late, high: float | Late) -> Node:
     # bounds on the left: at a bound the gradient goes to x, as in MXNet; there the upper one wins over both
+    if isinstance(low, Late) or isinstance(high, Late):
+        least, most = scalar_node(b, x, low), scalar_node(b, x, high)
+        raised = b.max(x, least)
+        return b.select(b.le(least, most), b.min(raised, most), b.select(b.gt(x, most), most, raised))
+    low, high = float(np.float32(low)), float(np.float32(high))  # as MXNet keeps them
     return b.min(b.max(x, low), high) if low <= high else b.select(b.gt(x, high), b.full_like(x, high), b.max(x, low))
 
 

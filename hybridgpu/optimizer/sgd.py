@@ -293,4 +293,5 @@ class SGLD(Optimizer):
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         lr, wd, _ = self._begin(index)
         weight += -lr / 2 * (self._gradient(grad) + wd * weight)
-        weight += normal(0, math.sqrt(lr), shape=weight.shape, dtype=weight.dtype, ctx=weight.context)
+        noise = normal(0, 1, shape=weight.shape, dtype=weight.dtype, ctx=weight.context)
+        weight += noise * math.sqrt(lr)  # a factor of its own: another rate lowers nothing

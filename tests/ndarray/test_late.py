@@ -26,21 +26,51 @@ def lowerings():
     return len(apply._functions) + len(apply._late_calls)
 
 
-@pytest.mark.parametrize("name", SCALARS)
+#: operator -> its attributes for one number
+CALLS = {name: lambda number: {"scalar": number} for name in SCALARS} | {
+    "clip a_min": lambda number: {"a_min": number, "a_max": 1.5},
+    "clip a_max": lambda number: {"a_min": -1.1, "a_max": number},
+    "clip both": lambda number: {"a_min": -number, "a_max": number},
+    "_full": lambda number: {"shape": (2, 3), "value": number},
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16", "int8", "uint8", "int32", "int64"])
 def test_a_number_that_changes_gives_the_bits_of_a_constant_one(name, dtype):
-    x = nd.cast(nd.array(RANDOM.uniform(-9, 9, (3, 5)), dtype="float64"), dtype=dtype)
-    op = OPERATORS[name]
-    run = lambda number: apply.apply(op, (x,), op.parse({"scalar": number}))  # noqa: E731
+    op, attributes = OPERATORS[name.split()[0]], CALLS[name]
+    arrays = [nd.cast(nd.array(RANDOM.uniform(-9, 9, (3, 5)), dtype="float64"), dtype=dtype)]
+    if name == "_full":
+        arrays = []
+
+    def parsed(number):
+        return op.parse(attributes(number) | ({"dtype": dtype} if name == "_full" else {}))
+
+    run = lambda number: apply.apply(op, arrays, parsed(number))  # noqa: E731
     for k in range(10):
-        run(k + 0.5), run(-0.0)
+        run(k + 0.5), run(-0.0), run(0.0)
     before = lowerings()
     late = [run(number) for number in NUMBERS]
     assert lowerings() == before
     for number, got in zip(NUMBERS, late, strict=True):
-        graph, _ = apply.operator_graph(op, op.parse({"scalar": number}), [x._type.tensor], False)
-        (want,) = Interpreter(graph)(x._data)
+        graph, _ = apply.operator_graph(op, parsed(number), [x._type.tensor for x in arrays], False)
+        (want,) = Interpreter(graph)(*[x._data for x in arrays])
         assert got._data.dtype == want.dtype and got._data.tobytes() == want.tobytes(), number
+
+
+@pytest.mark.parametrize(
+    ("call", "want"),
+    [
+        (lambda: nd.clip(nd.array([5.0], dtype="float64"), -1, 0.1), float(np.float32(0.1))),
+        (lambda: nd.full((1,), 0.1, dtype="float64"), 0.1),
+        (lambda: nd.full((1,), 1e20, dtype="int32"), -(2**31)),
+        (lambda: nd.full((1,), 2.7, dtype="int32"), 2),
+        (lambda: nd.clip(nd.array([-5], dtype="int32"), -1.7, 1.7), -1),
+    ],
+)
+def test_numbers_are_kept_as_by_mxnet(call, want):
+    """Recorded from MXNet 1.9.1: bounds in single precision, a value in double precision."""
+    assert call().asnumpy()[0] == want
 
 
 def test_a_recorded_number_has_its_gradient():
@@ -53,7 +83,7 @@ def test_a_recorded_number_has_its_gradient():
         np.testing.assert_allclose(x.grad.asnumpy(), rate - rate / x.asnumpy() ** 2, rtol=1e-6)
 
 
-SCHEDULED = ["sgd", "adam", "adagrad", "rmsprop", "lars", "lamb", "ftml", "nadam", "signum", "dcasgd", "adadelta", "adamax", "ftrl", "nag", "lbsgd"]  # fmt: skip
+SCHEDULED = ["sgd", "adam", "adagrad", "rmsprop", "lars", "lamb", "ftml", "nadam", "signum", "dcasgd", "adadelta", "adamax", "ftrl", "nag", "lbsgd", "sgld"]  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:learning rate from")

@@ -352,3 +352,18 @@ def test_the_number_of_entries_is_bounded(tmp_path, monkeypatch):
         os.utime(path, (k, k))
     store.trim()
     assert [store.get("x", f"{k:064x}") is not None for k in range(6)] == [False] * 3 + [True] * 3
+
+
+def test_a_process_that_goes_on_writing_stays_within_the_number(tmp_path, monkeypatch):
+    """And looks at all entries seldom."""
+    monkeypatch.setattr("hybridgpu.store._MOST_ENTRIES", 64)
+    looks, entries = [], Store._entries
+    monkeypatch.setattr(Store, "_entries", lambda store: looks.append(1) or entries(store))
+    Store(tmp_path).put("x", f"{500:064x}", b"another process's")
+    store = Store(tmp_path)
+    for k in range(200):
+        path = store.put("x", f"{k:064x}", b"data")
+        os.utime(path, (k, k))
+        assert len(list(tmp_path.glob("*/*.x"))) <= 64
+    assert len(looks) <= 2 + (200 - 64) // 4 + 1
+    assert [store.get("x", f"{k:064x}") is not None for k in range(140, 200)] == [True] * 60

@@ -25,7 +25,9 @@ WIDTH = 110  #: of tables that go to no terminal
 @click.command(short_help="Time blocks beside NumPy or CuPy.")
 @click.option("--suite", type=click.Choice([*NAMES, "all"]), default="all", show_default=True)
 @click.option("--device", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True)
-@click.option("--quick/--full", default=False, help="Some seconds instead of a minute: fewer sizes, shorter batches.")
+@click.option(
+    "--quick/--full", default=False, help="Less than a minute instead of several: fewer sizes, shorter batches."
+)
 @click.option(
     "--repeat", type=click.IntRange(1), help=f"Rounds of every size. [default: {ROUNDS}, quick {QUICK_ROUNDS}]"
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums over the batch on a GPU, slices of an outer axis on the CPU: one text for batches of several sizes."""
+"""Sums over the batch on a GPU, slices, pads and joins of an outer axis: one text for batches of several sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from hybridgpu.ops.conv import windowed
 
 BATCHES = (7, 16, 17, 50)
 #: rows on chip have room for twice as many elements at most, where these are more than 64
-CLASSES = {"normalised_planes": (12, 16, 20), "unit_length": (36, 45, 64)}
+CLASSES = {
+    "normalised_planes": (12, 16, 20),
+    "unit_length": (36, 45, 64),
+    "slope_of_a_moved_state": (20, 21, 50),  # (five steps: sums of 100 to 250, which are one class)
+}
 
 
 def slope_of_dense(b, n, dtype, left=12, right=20):
@@ -79,6 +83,19 @@ def of_the_last_step(b, n, dtype):
     return b.dot(b.reshape(b.slice(x, (4, 0, 0), (5, n, 24), (1, 1, 1)), (n, 24)), w)
 
 
+def slope_of_a_moved_state(b, n, dtype):
+    """The gradient of a recurrent layer's weight: states one step before the others."""
+    g, h = b.input(tensor_type((5, n, 12), dtype)), b.input(tensor_type((5, n, 20), dtype))
+    before = b.pad(b.slice(h, (0, 0, 0), (4, n, 20), (1, 1, 1)), low=(1, 0, 0), high=(0, 0, 0), value=0.5)
+    return b.dot(b.transpose(b.reshape(g, (5 * n, 12)), (1, 0)), b.reshape(before, (5 * n, 20)))
+
+
+def inputs_of_steps(b, n, dtype):
+    """Sentences read step by step."""
+    x, w = b.input(tensor_type((n, 6, 8), dtype)), b.input(tensor_type((8, 24), dtype))
+    return b.dot(b.reshape(b.transpose(x, (1, 0, 2)), (6 * n, 8)), w)
+
+
 CASES = [(f, d) for f in (slope_of_dense, slope_of_conv) for d in (f32, f16, f64)] + [
     (slope_of_dense, i32),
     (slope_behind_relu, f32),
@@ -89,6 +106,8 @@ CASES = [(f, d) for f in (slope_of_dense, slope_of_conv) for d in (f32, f16, f64
     (normalised_planes, f32),
     (unit_length, f32),
     (of_the_last_step, f32),
+    (slope_of_a_moved_state, f32),
+    (inputs_of_steps, f32),
 ]
 
 
@@ -115,7 +134,7 @@ def test_one_text_whatever_the_length(make, dtype, cuda_driver):
     assert len(texts) == 1
 
 
-# -- slices of an outer axis on the CPU
+# -- slices, pads and joins of an outer axis
 
 
 def last(b, n, *shape):
@@ -155,21 +174,62 @@ def windows_apart(b, n):
     return b.reduce("sum", x, (0, 1)) * 0.25
 
 
-SLICED = [busy_map, softmax_of_rows, turned_map, short_rows, windows_apart]
+def sums_of_columns(b, n):
+    return b.sum(last(b, n, 40), (0,))
 
 
-@pytest.mark.parametrize("make", SLICED, ids=lambda f: f.__name__)
-def test_where_a_slice_begins_is_in_no_text(make, compiler):
+def moved(b, n):
+    """The state before each step of three, whose first one is one for all."""
+    h, first = b.input(tensor_type((3, n, 24), f32)), b.input(tensor_type((24,), f32))
+    return b.pad(b.slice(h, (0, 0, 0), (2, n, 24), (1, 1, 1)), low=(1, 0, 0), high=(0, 0, 0), value=0.0) + first
+
+
+def slope_of_the_last(b, n):
+    """A gradient that is zero but for the last step."""
+    g = b.input(tensor_type((1, n, 24), f32))
+    return b.pad(g, low=(6, 0, 0), high=(0, 0, 0), value=0.0)
+
+
+def joined(b, n):
+    x, y = b.input(tensor_type((1, n, 24), f32)), b.input(tensor_type((4, n, 24), f32))
+    return b.exp(b.concat([x, y, x * 2.0], 0))
+
+
+def padded_on_both_sides(b, n):
+    """… one element of which is told too, since it is as many as an example has."""
+    return b.pad(b.input(tensor_type((n, 40), f32)), low=(1, 0), high=(2, 0), value=1.0)
+
+
+SLICED = [busy_map, softmax_of_rows, turned_map, short_rows, windows_apart, sums_of_columns]
+MOVED = [moved, slope_of_the_last, joined, padded_on_both_sides]
+
+
+def texts_and_values(make, sizes, target, load):
+    """The texts of programs of several sizes, whose results are right."""
     texts, rng = set(), np.random.default_rng(1)
-    for n in (16, 17, 40):
+    for n in sizes:
         b = builder()
         graph = b.finish([make(b, n)])
-        program = compile_graph(graph, CPU)
+        program = compile_graph(graph, target)
         texts.add(tuple(k.text for k in program.kernels))
-        inputs = [rng.standard_normal(node.shape, np.float32) for node in graph.inputs]
+        inputs = [aligned(node.shape, np.float32) for node in graph.inputs]
+        for a in inputs:
+            a[...] = rng.standard_normal(a.shape)
         ((shape, _),) = program.outputs
-        out = np.empty(shape, np.float32)
-        cpu_backend().load(program)(inputs, [out])
+        out = aligned(shape, np.float32)
+        load(program)(inputs, [out])
         (want,) = evaluate(graph, inputs, wide=True)
         np.testing.assert_allclose(out, want, 2e-5, 2e-5)
-    assert len(texts) == 1
+    return texts
+
+
+@pytest.mark.parametrize("make", [*SLICED, *MOVED], ids=lambda f: f.__name__)
+def test_where_a_part_begins_is_in_no_text(make, compiler):
+    assert len(texts_and_values(make, (16, 17, 40), CPU, cpu_backend().load)) == 1
+
+
+@pytest.mark.parametrize("make", [*SLICED, *MOVED], ids=lambda f: f.__name__)
+def test_where_a_part_begins_is_in_no_text_for_a_gpu(make, cuda_driver):
+    backend = CudaBackend(cuda_driver, np, lambda a: int(a.__array_interface__["data"][0]))
+    sizes = (4, 5) if make in (busy_map, softmax_of_rows, turned_map, short_rows, windows_apart) else (16, 17, 20)
+    assert len(texts_and_values(make, sizes, CUDA, backend.load)) == 1

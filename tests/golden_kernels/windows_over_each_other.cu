@@ -60,7 +60,7 @@ extern "C" __global__ void HG_BOUNDS(128) argmax_47436850(const float* HG_RESTRI
   }
 }
 
-extern "C" __global__ void HG_BOUNDS(128) mul_add_sum_00a284ba(const long long* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(128) mul_add_sum_172f8415(const long long* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
   const Index rows = (Index)n0 * 588;
   const int lane = threadIdx.x % 4;
@@ -85,11 +85,11 @@ extern "C" __global__ void HG_BOUNDS(128) mul_add_sum_00a284ba(const long long* 
         const long long v1 = (long long)i3;
         const long long v2 = hg::times(v1, 3ll);
         const long long v3 = hg::plus(v0, v2);
-        const long long v4 = ((i1 - i3 + 2) % 2) < 1 && (i1 - i3 + 2) / 2 - 1 >= 0 && (i1 - i3 + 2) / 2 - 1 < 6 && ((i2 - i4 + 2) % 2) < 1 && (i2 - i4 + 2) / 2 - 1 >= 0 && (i2 - i4 + 2) / 2 - 1 < 20 ? x0[i0 * 120 + (i1 - i3 + 2) / 2 * 20 + (i2 - i4 + 2) / 2 - 21] : 0ll;
+        const long long v4 = ((i1 - i3 + 2) % 2) < 1 && i1 - i3 >= 0 && i1 - i3 < 12 && ((i2 - i4 + 2) % 2) < 1 && i2 - i4 >= 0 && i2 - i4 < 40 ? x0[i0 * 120 + (i1 - i3 + 2) / 2 * 20 + (i2 - i4 + 2) / 2 - 21] : 0ll;
         const bool v5 = v3 == v4;
-        const float v6 = ((i1 - i3 + 2) % 2) < 1 && (i1 - i3 + 2) / 2 - 1 >= 0 && (i1 - i3 + 2) / 2 - 1 < 6 && ((i2 - i4 + 2) % 2) < 1 && (i2 - i4 + 2) / 2 - 1 >= 0 && (i2 - i4 + 2) / 2 - 1 < 20 ? x1[i0 * 120 + (i1 - i3 + 2) / 2 * 20 + (i2 - i4 + 2) / 2 - 21] : 0.0f;
+        const float v6 = ((i1 - i3 + 2) % 2) < 1 && i1 - i3 >= 0 && i1 - i3 < 12 && ((i2 - i4 + 2) % 2) < 1 && i2 - i4 >= 0 && i2 - i4 < 40 ? x1[i0 * 120 + (i1 - i3 + 2) / 2 * 20 + (i2 - i4 + 2) / 2 - 21] : 0.0f;
         const float v7 = v5 ? v6 : 0.0f;
-        const bool v8 = ((i1 - i3 + 2) % 2) < 1 && (i1 - i3 + 2) / 2 - 1 >= 0 && (i1 - i3 + 2) / 2 - 1 < 6 && ((i2 - i4 + 2) % 2) < 1 && (i2 - i4 + 2) / 2 - 1 >= 0 && (i2 - i4 + 2) / 2 - 1 < 20;
+        const bool v8 = ((i1 - i3 + 2) % 2) < 1 && i1 - i3 >= 0 && i1 - i3 < 12 && ((i2 - i4 + 2) % 2) < 1 && i2 - i4 >= 0 && i2 - i4 < 40;
         const float v9 = v8 ? v7 : 0.0f;
         a0 = hg::Sum<float>::add(a0, v9, 0);
       }

@@ -8,9 +8,12 @@ merged. A chain of elementwise operators over any shape ends as a single loop.
 
 from __future__ import annotations
 
+from math import prod
+
 from ..passes.fuse.group import splittable
-from .indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
-from .scalar import ScalarProgram
+from .indexing import SHORT, Expr, Quotient, Remainder, Var, divide, modulo, of_var
+from .pieces import MOST_TESTS
+from .scalar import Scalar, ScalarProgram
 
 __all__ = ["as_one", "normalize"]
 
@@ -73,7 +76,15 @@ def _merged(program: ScalarProgram, variables: list[Var]) -> list[Var]:
     k = 0
     while k + 1 < len(variables):
         outer, inner = variables[k], variables[k + 1]
-        if all(as_one(e, outer, inner) for e in program.expressions()):
+        tests = {c.expr for s in program.scalars for c in s.conditions if c.expr.terms == ((outer, 1),)}
+        points = prod(v.extent for v in variables[k:])
+        few = not program.reduced and len(tests) <= MOST_TESTS and points >= SHORT * (2 * len(tests) + 1)
+        moved = _one_row(program, outer, inner) if tests and few else {}
+        found = {moved.get(s, s.offset) for s in program.scalars if s.op == "load"}
+        found = found.union(e for e in program.expressions() if e not in {s.offset for s in moved})
+        if all(as_one(e, outer, inner) or (few and e in tests) for e in found if e is not None):
+            for s, e in moved.items():
+                s.offset = e
             one = Var(f"{outer.name}{inner.name}", outer.extent * inner.extent)
             e = of_var(one)
             program.replace({outer: divide(e, inner.extent), inner: modulo(e, inner.extent)})
@@ -82,6 +93,17 @@ def _merged(program: ScalarProgram, variables: list[Var]) -> list[Var]:
         else:
             k += 1
     return variables
+
+
+def _one_row(program: ScalarProgram, outer: Var, inner: Var) -> dict[Scalar, Expr]:
+    """Loads of a lone row that happen at one value of ``outer`` -> an offset that grows with it as others do."""
+    found = {}
+    for s in program.scalars:
+        if s.op == "load" and s.offset is not None and not s.offset.coefficient(outer):
+            for expr, bound in s.conditions:
+                if bound == 1 and expr.terms == ((outer, 1),):
+                    found[s] = s.offset + expr * (s.offset.coefficient(inner) * inner.extent)
+    return found
 
 
 def as_one(e: Expr, outer: Var, inner: Var) -> bool:

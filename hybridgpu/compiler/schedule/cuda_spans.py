@@ -96,9 +96,9 @@ class Spans:
     def address(self, pointer: str, e: Expr) -> str:
         """Where a span lies; where rows are ragged, where its row begins."""
         if self.anchor is not None:
-            return address(pointer, self.writer.expr(_row_part(e, self.var)))
+            return address(pointer, self.writer.place_of(_row_part(e, self.var)))
         self.writer.renamed = {self.var: self.base}
-        text = address(pointer, self.writer.expr(e))
+        text = address(pointer, self.writer.place_of(e))
         self.writer.renamed = {}
         return text
 
@@ -115,7 +115,7 @@ class Spans:
         """Write ``store`` by a span of ``block`` where that is possible."""
         value = self.writer.names[store.value]
         if not self.fits(store.offset):
-            block.direct.append(Statement("", f"y{number}[{self.writer.expr(store.offset)}]", value))
+            block.direct.append(Statement("", f"y{number}[{self.writer.place_of(store.offset)}]", value))
             return
         name = f"q{number}"
         block.writes.append(Span(name, store.node.dtype.storage, self.address(f"y{number}", store.offset)))

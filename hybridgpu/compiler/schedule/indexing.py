@@ -19,6 +19,7 @@ from ..ir.graph import Node
 
 __all__ = [
     "FEWEST",
+    "SHORT",
     "ZERO",
     "Condition",
     "Expr",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 FEWEST = 5  #: turns of a loop whose number is better an argument: compilers write shorter loops out
+SHORT = 32  #: turns of an inner loop that is not cut into pieces if all of them are shorter
 _BATCH = 32  #: turns of an outermost loop that decide at least …
 _COARSE = 8  #: … and the factor from one such number to the next
 
@@ -292,14 +294,20 @@ def linearize(index: Sequence[Expr], shape: Sequence[int]) -> Expr:
 
 
 def delinearize(offset: Expr, shape: Sequence[int]) -> tuple[Expr, ...]:
-    """The index of row-major position ``offset`` in a tensor of ``shape``."""
-    index, step = [], prod(shape)
+    """The index of row-major position ``offset`` in a tensor of ``shape``.
+
+    A position outside the tensor (which conditions keep from being read) is outside along the first axis: nothing is
+    wrapped there.
+    """
+    index: list[Expr] = []
+    step, first = prod(shape), True
     for extent in shape:
         if extent == 1:
             index.append(ZERO)
             continue
         step //= extent
-        index.append(modulo(divide(offset, step), extent))
+        index.append(divide(offset, step) if first else modulo(divide(offset, step), extent))
+        first = False
     return tuple(index)
 
 
@@ -332,6 +340,20 @@ class Condition(NamedTuple):
     @property
     def never(self) -> bool:
         return self.expr.high < 0 or self.expr.low >= self.bound
+
+    def plain(self) -> Condition:
+        """The same condition with as few terms as it takes: on a position, not a quotient, and on its high part alone."""
+        expr, bound = self
+        while True:
+            atom, factor = expr.terms[0] if len(expr.terms) == 1 else (None, 0)
+            parts = _separate(expr, bound) if len(expr.terms) > 1 else None
+            if isinstance(atom, Quotient) and factor == 1:
+                expr, bound = atom.expr + expr.const * atom.by, bound * atom.by
+            elif parts and parts[1].terms and parts[2].terms:
+                common, expr, _ = parts
+                bound //= common
+            else:
+                return Condition(expr, bound)
 
 
 Index = tuple[Expr, ...]
@@ -371,7 +393,9 @@ def operands(view: Node, index: Index) -> list[Operand]:
         return [Operand(x, flipped)]
     if name == "pad":
         moved = tuple(e + -lo for e, lo in zip(index, params["low"], strict=True))
-        inside = tuple(c for c in (Condition(e, d) for e, d in zip(moved, x.shape, strict=True)) if not c.always)
+        inside = tuple(
+            c.plain() for c in (Condition(e, d) for e, d in zip(moved, x.shape, strict=True)) if not c.always
+        )
         return [Operand(x, moved, inside)]
     if name == "windows":
         n = len(params["extent"])
@@ -387,7 +411,7 @@ def operands(view: Node, index: Index) -> list[Operand]:
             at += part.shape[axis]
             condition = Condition(e, part.shape[axis])
             if not condition.never and part.size:
-                where = () if condition.always else (condition,)
+                where = () if condition.always else (condition.plain(),)
                 parts.append(Operand(part, (*index[:axis], e, *index[axis + 1 :]), where))
         return parts
     raise AssertionError(f"{name} is no view")

@@ -21,7 +21,7 @@ from ..ir.graph import Node
 from ..ir.share import Share
 from ..primitives import TABLE
 from ..target import Target
-from .indexing import FEWEST, Expr, Opaque, Quotient, Var, of_var
+from .indexing import FEWEST, Expr, Opaque, Quotient, Remainder, Var, of_var
 from .numbers import Numbers
 from .scalar import Scalar, ScalarProgram, Store, combines
 
@@ -175,6 +175,7 @@ class Writer:
     numbers: Numbers = field(default_factory=Numbers)
     tells: bool = False  #: the kernel can be told numbers besides its extents: those of the CPU, and some of CUDA
 
+    cut: Var | None = None  #: the outermost variable, at whose values, which the kernel is told, something else begins
     apart: Var | None = None  #: counts rows of several axes, by extents that the kernel is told
 
     def __post_init__(self) -> None:
@@ -225,9 +226,11 @@ class Writer:
     def expr(self, e: Expr) -> str:
         """C text of an index expression."""
         parts: list[str] = []
-        for atom, c in sorted(e.terms, key=lambda t: -abs(t[1])):
+        for k, (atom, c) in enumerate(sorted(e.terms, key=lambda t: -abs(t[1]))):
             text = self.atom(atom)
-            if c == -1:
+            if k == 0 and c >= FEWEST and self.taken_apart(atom):
+                text = f"{text} * {self.numbers.stride(c)}"
+            elif c == -1:
                 text = f"-{text}"
             elif c != 1:
                 text = f"{text} * {c}" if c > 0 else f"-{text} * {-c}"
@@ -240,12 +243,24 @@ class Writer:
         """C text of an index expression in memory, of one element or where a ``matrix`` begins.
 
         Where it begins, if that is beyond all that it walks, is told: a slice of an outer axis lies further behind in a
-        larger batch, and every slice has the same text.
+        larger batch, and every slice has the same text. So is how far a part of a join or pad is moved.
         """
-        if not self.tells or not (e.terms or matrix) or not e.affine or e.const <= e.high - e.low:
+        shifted = self.cut is not None and abs(e.const) >= FEWEST and self.cut.name in (v.name for v in e.vars)
+        beyond = e.const > e.high - e.low
+        if not self.tells or not (e.terms or matrix) or not e.affine or not (beyond or shifted):
             return self.expr(e)
         start = self.numbers.start(e.const)
         return f"{self.expr(Expr(e.terms))} + {start}" if e.terms else start
+
+    def turn(self, value: int) -> str:
+        """C text of a value of the outermost variable at which something else begins."""
+        return str(value) if self.cut is None or value < FEWEST else self.numbers.turn(value)
+
+    def taken_apart(self, atom: Any) -> bool:
+        """True for a part of the position of a row, by an extent that the kernel is told."""
+        if self.apart is None or not isinstance(atom, (Quotient, Remainder)):
+            return False
+        return atom.by >= FEWEST and atom.expr == of_var(self.apart)
 
     def atom(self, atom: Any) -> str:
         if isinstance(atom, Var):
@@ -253,7 +268,7 @@ class Writer:
         if isinstance(atom, Opaque):
             return f"(Index){self.names[atom.value]}"
         inner, by = self.expr(atom.expr), str(atom.by)
-        if self.apart is not None and atom.by >= FEWEST and atom.expr == of_var(self.apart):
+        if self.taken_apart(atom):
             by = self.numbers.divisor(atom.by)
         if len(atom.expr.terms) + bool(atom.expr.const) > 1:
             inner = f"({inner})"
@@ -265,6 +280,11 @@ class Writer:
         # of a masked load whose mask it knows, GCC 12 makes a load of the whole vector: past the end of an array
         nil = NIL if s.op == "load" and self.target.name == "cpu" else ""
         for c in s.conditions:
+            if self.cut is not None and c.expr.terms == ((self.cut, 1),):
+                begin, end = -c.expr.const, c.bound - c.expr.const
+                tests += [f"{self.atom(self.cut)} >= {self.turn(begin)}"] if c.expr.low < 0 else []
+                tests += [f"{self.atom(self.cut)} < {self.turn(end)}"] if c.expr.high >= c.bound else []
+                continue
             e = self.expr(c.expr)
             if c.expr.low < 0:
                 tests.append(f"{e} >= {nil or 0}")

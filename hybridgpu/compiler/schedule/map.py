@@ -12,7 +12,7 @@ from .in_place import at_points
 from .indexing import Var
 from .kernel import Kernel, Writer, headers, summary, touched, traffic
 from .map_cpu import nests
-from .pieces import only_moved
+from .pieces import cut, only_moved
 from .scalar import ScalarProgram
 from .streamed import streamed
 
@@ -26,6 +26,7 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
     outer = program.vars[0]
     writer = Writer(target, program, tells=True)
     writer.moved = only_moved(program)
+    writer.cut = cut(program)
     outputs = [s.node for s in program.stores]
     pointers = writer.pointer_list(outputs)
     read, written = traffic(program)

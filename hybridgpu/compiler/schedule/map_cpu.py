@@ -13,7 +13,7 @@ from math import prod
 
 from ...dataclass import dataclass, field
 from ...dtypes import DType
-from .indexing import Expr, Var, of_var
+from .indexing import SHORT, Expr, Var, of_var
 from .kernel import Statement, Writer, address
 from .pieces import only_moved, restrict, turns
 from .scalar import Scalar, ScalarProgram, combines
@@ -23,7 +23,6 @@ __all__ = ["Buffer", "Call", "Loop", "TooLong", "Turn", "nests"]
 
 _TILE_BYTES = 24 * 1024  #: of all operands' tiles together: half of a first-level cache
 _TILES = ((64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))  #: across, along: larger first
-_SHORT = 32  #: an inner loop is not cut into pieces that are all shorter (unless it reads a window)
 _WINDOW = 4  #: loads of an array that make a window
 _UNROLLED = 4  #: an innermost loop as short as that is written out
 _FEW = 256  #: points of a kernel that is not worth cutting
@@ -246,8 +245,9 @@ class _Nests:
         """Where the loop over ``v`` begins and ends; the first variable runs as the kernel is told."""
         if self.first is None or v.name != self.first.name:
             return str(v.low), str(v.high + 1)
-        begin = "begin" if v.low == self.first.low else f"hg::maximum<Index>(begin, {v.low})"
-        end = "end" if v.high == self.first.high else f"hg::minimum<Index>(end, {v.high + 1})"
+        turn = self.writer.turn
+        begin = "begin" if v.low == self.first.low else f"hg::maximum<Index>(begin, {turn(v.low)})"
+        end = "end" if v.high == self.first.high else f"hg::minimum<Index>(end, {turn(v.high + 1)})"
         return begin, end
 
     def parts(self, program: ScalarProgram, var: Var) -> list[tuple[ScalarProgram, Var | None]]:
@@ -258,7 +258,7 @@ class _Nests:
             at = list(range(var.low + 1, var.high + 1))
         bounds = [var.low, *at, var.high + 1]
         lengths = [b - a for a, b in pairwise(bounds)]
-        short = inner and _SHORT > max(lengths) > 1 and not self.tests_windows(program)
+        short = inner and SHORT > max(lengths) > 1 and not self.tests_windows(program)
         if not at or len(at) > _MOST_TURNS or short:
             return [(program, var)]
         keep = self.first is not None and var.name == self.first.name
@@ -278,7 +278,7 @@ class _Nests:
         return (
             len(program.vars) > 1
             and program.vars[-1].extent <= _UNROLLED
-            and program.vars[-2].extent >= _SHORT
+            and program.vars[-2].extent >= SHORT
             and len(program.scalars) <= 4 * _UNROLLED
         )
 

@@ -340,7 +340,7 @@ def step_body(
 
     def pack(name: str, type: str, pointer: str, offset: Expr) -> Pack:
         writer.renamed = {inner: base}
-        made = Pack(name, type, pointer, writer.expr(offset))
+        made = Pack(name, type, pointer, writer.place_of(offset))
         writer.renamed = {}
         return made
 
@@ -372,7 +372,7 @@ def step_body(
             body.stores.append(pack(f"q{k}", store.node.dtype.storage, f"y{k}", store.offset))
             body.each.append(Statement("", writer.place(store.value, f"q{k}.v[j]"), value))
         else:
-            target = writer.place(store.value, f"y{k}[{writer.expr(store.offset)}]")
+            target = writer.place(store.value, f"y{k}[{writer.place_of(store.offset)}]")
             direct.append(Statement("", target, value))
     body.each += direct
     return body
@@ -491,7 +491,7 @@ def _tile(
 
     def tiled(name: str, pointer: str, node: Node, offset: Expr) -> Tiled:
         writer.renamed = {across: f"{across.name}_0"}
-        text = address(pointer, writer.expr(offset))
+        text = address(pointer, writer.place_of(offset))
         writer.renamed = {}
         array = f"s{len(loads) + len(stores)}"
         half = node.dtype.is_half

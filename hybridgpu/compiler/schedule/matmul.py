@@ -266,7 +266,8 @@ def schedule_matmul(
         sums = along_the_sum(form_on_gpu)
         places = ("line", "column") if form_on_gpu.rows else (None, None)
         fields["loaders"] = [
-            loader(make(p, sums[p]), _MADE[p], writer, form_on_gpu.vectors[p], (m, n)[p], places[p]) for p in prologues
+            loader(make(p, sums[p]), _MADE[p], writer, form_on_gpu.vectors[p], (m, n)[p], places[p], told)
+            for p in prologues
         ]
         library = _library(target, dot) if dot.dtype.is_float else None
         sizes = [node.size for node in (*writer.inputs, *outputs, dot)]

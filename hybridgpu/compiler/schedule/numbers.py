@@ -3,7 +3,7 @@
 
 Besides the outermost extent, which every kernel is told, these are the extent of the outermost sum (gradients of
 weights and biases and the statistics of BatchNorm add over the batch), one over the elements of a mean, and where in an
-array a slice of its outer axis begins.
+array a slice of its outer axis begins, or a part that is padded or joined.
 """
 
 from __future__ import annotations
@@ -49,6 +49,10 @@ class Numbers:
         """The parameter that holds where in an array a kernel begins."""
         return self._named("start", position)
 
+    def turn(self, position: int) -> str:
+        """The parameter that holds where along the outermost axis something else begins."""
+        return self._named("turn", position)
+
     def divisor(self, extent: int) -> str:
         """The parameter that holds the extent of an inner axis, where a position is taken apart once a row."""
         return self._named("extent", extent)
@@ -57,6 +61,10 @@ class Numbers:
         """The parameter ``name``, which holds ``value``."""
         self.values[name] = value
         return name
+
+    def stride(self, step: int) -> str:
+        """The parameter that holds how far apart the outermost of the parts of such a position lie."""
+        return self._named("stride", step)
 
     def _named(self, what: str, value: int) -> str:
         found = next((name for name, n in self.values.items() if name.startswith(what) and n == value), None)

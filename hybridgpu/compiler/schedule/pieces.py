@@ -14,7 +14,9 @@ from ..ir.graph import Node
 from .indexing import Condition, Expr, Opaque, Var, const, substitute
 from .scalar import Scalar, ScalarProgram, Store, combines
 
-__all__ = ["live", "only_moved", "restrict", "turns"]
+__all__ = ["MOST_TESTS", "cut", "live", "only_moved", "restrict", "turns"]
+
+MOST_TESTS = 8  #: of rows that are walked as one: so many pieces are loops of their own, or tests at every element
 
 
 def turns(program: ScalarProgram, var: Var) -> list[int]:
@@ -29,6 +31,14 @@ def turns(program: ScalarProgram, var: Var) -> list[int]:
                 gap = limit - expr.const
                 found.add(-(-gap // step) if step > 0 else gap // step + 1)
     return sorted(k for k in found if var.low < k <= var.high)
+
+
+def cut(program: ScalarProgram) -> Var | None:
+    """The outermost variable, if parts of joins and pads begin at values of it and nowhere else."""
+    first = program.vars[0]
+    tests = {c for s in program.scalars for c in s.conditions}
+    outer = all(c.expr.terms == ((first, 1),) for c in tests)
+    return first if outer and 0 < len(tests) <= MOST_TESTS else None
 
 
 def restrict(

@@ -299,7 +299,9 @@ class Loader:
         return mentioned([*self.once, *self.each, *(p.offset for p in self.packs)])
 
 
-def loader(what: Made, name: str, writer: Writer, vector: int, line: Var, start: str | None) -> Loader:
+def loader(
+    what: Made, name: str, writer: Writer, vector: int, line: Var, start: str | None, told: bool = False
+) -> Loader:
     """The loader ``name`` of an operand.
 
     Args:
@@ -307,13 +309,15 @@ def loader(what: Made, name: str, writer: Writer, vector: int, line: Var, start:
         vector: how many neighbours along the inner variable it computes.
         line: the variable of the operand's rows or columns (the other one is that of the sum).
         start: C text of the patch's first line; None if ``line`` has its value already.
+        told: how many terms the sum has is an argument, and so is where parts of a join or pad begin along it.
     """
     from .map_cuda import Pack
 
     program, inner = what.program, what.inner
     depth = what.outer if inner is line else inner
-    mine = Writer(writer.target, program, pointers=writer.pointers, numbers=writer.numbers)
-    mine.moved = only_moved(program)
+    mine = Writer(writer.target, program, pointers=writer.pointers, numbers=writer.numbers, tells=writer.tells)
+    mine.moved, mine.cut = only_moved(program), depth if told else None
+    mine.apart = line
     (store,) = program.stores
     first = f"{inner.name}_0"  # of the neighbours
     packs: list[Pack] = []
@@ -323,7 +327,7 @@ def loader(what: Made, name: str, writer: Writer, vector: int, line: Var, start:
         if _wide(s, inner, vector):
             assert s.node is not None and s.offset is not None
             mine.renamed = {inner: first}
-            packs.append(Pack(f"p{len(packs)}", s.node.dtype.storage, mine.pointers[s.node], mine.expr(s.offset)))
+            packs.append(Pack(f"p{len(packs)}", s.node.dtype.storage, mine.pointers[s.node], mine.place_of(s.offset)))
             mine.renamed = {}
             each.append(Statement(mine.type(s), mine.names[s], mine.place(s, f"{packs[-1].name}.v[j]")))
         elif statement := mine.statement(s):

@@ -129,7 +129,7 @@ class ScalarProgram:
             if s.offset is not None:
                 s.offset = renew(s.offset)
             if s.conditions:
-                s.conditions = tuple(Condition(renew(c.expr), c.bound) for c in s.conditions)
+                s.conditions = tuple(Condition(renew(c.expr), c.bound).plain() for c in s.conditions)
             s.vars = renew_vars(s.vars)
         for store in self.stores:
             store.offset = renew(store.offset)

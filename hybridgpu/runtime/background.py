@@ -71,8 +71,8 @@ class Later(Generic[T]):
         return self._made
 
 
-#: what ``import hybridgpu`` leaves out and compiling imports, Jinja2's look-up of a codec included
-_COMPILER = ("hybridgpu.compiler.pipeline", "jinja2", "encodings.unicode_escape")
+#: what ``import hybridgpu`` leaves out and compiling imports, with what reads templates for the first time
+_COMPILER = ("hybridgpu.compiler.pipeline", "hybridgpu.compiler.codegen.translate", "encodings.unicode_escape")
 _importing = threading.Lock()  #: forks wait for it: a child would wait for ever for a module that is half imported
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(

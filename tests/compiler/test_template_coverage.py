@@ -16,6 +16,8 @@ from compiler.cases import CASES, build, cuda_of
 from jinja2 import nodes
 
 from hybridgpu.compiler.codegen import render as seam
+from hybridgpu.compiler.codegen.templates import Templates
+from hybridgpu.compiler.codegen.translate import environment
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.resources import templates_folder
@@ -59,12 +61,23 @@ class Instrumented(jinja2.Environment):
                 node.else_.insert(0, mark(node, "else" if node.else_ else "if not"))
 
 
+class Both:
+    """Renders with Jinja, and sees that the translated template writes the same."""
+
+    def __init__(self, env: Instrumented) -> None:
+        self._env, self._translated = env, Templates(templates_folder())
+
+    def render(self, name: str, given: dict[str, Any]) -> str:
+        text = self._env.get_template(name).render(**given)
+        assert self._translated.render(name, given) == text, f"templates/{name} means something else to Jinja"
+        return text
+
+
 @pytest.fixture
 def instrumented(monkeypatch):
-    env = seam._environment().overlay()
+    env = environment().overlay(loader=jinja2.FileSystemLoader(templates_folder()), undefined=jinja2.StrictUndefined)
     env.__class__ = Instrumented
     env.known, env.taken = set(), set()
-    env.bytecode_cache = None  # every template is parsed, and no instrumented one is kept
 
     @jinja2.pass_context
     def covered(context: Any, value: Any, branch: Branch) -> Any:
@@ -72,7 +85,7 @@ def instrumented(monkeypatch):
         return value
 
     env.filters = {**env.filters, "covered": covered}
-    monkeypatch.setattr(seam, "_environment", lambda: env)
+    monkeypatch.setattr(seam, "_templates", lambda: Both(env))
     return env
 
 

@@ -42,9 +42,9 @@ class Cases:
 
     def touched(self, mutant: Mutant) -> list[tuple[str, str]]:
         """(test, case) of what a mutant changes: those that name what it is part of, then the shortest."""
-        from hybridgpu.compiler.codegen.render import _environment
+        from hybridgpu.compiler.codegen.render import _templates
 
-        _environment.cache_clear()
+        _templates.cache_clear()
         names: set[str] = set()
         if mutant.file.endswith(".h"):
             found = [key for key, headers in self.headers.items() if Path(mutant.file).name in headers]

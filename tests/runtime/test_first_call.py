@@ -61,7 +61,7 @@ print(json.dumps([mx.compile_report().compiled_modules, loaded, float(y.sum().as
 """
 #: what makes programs: none of it is wanted where they are there
 COMPILING = (
-    "jinja2",
+    "hybridgpu.compiler.codegen",
     "subprocess",
     "hybridgpu.compiler.pipeline",
     "hybridgpu.compiler.passes.fuse",

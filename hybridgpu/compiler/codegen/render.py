@@ -17,6 +17,7 @@ from typing import Any
 
 from ...resources import templates_folder
 from ..schedule.kernel import NIL, Kernel
+from .templates import Templates
 
 __all__ = ["kernel_text", "render"]
 
@@ -35,28 +36,13 @@ _STEP: dict[str, Any] = _WHOLE | {"block_at": "block_at", "block_count": "block_
 
 
 @lru_cache
-def _environment() -> Any:
-    import jinja2  # 20 ms: only where something must be compiled
-
-    from .bytecode import Beside
-
-    settings: dict[str, Any] = {
-        "trim_blocks": True,
-        "lstrip_blocks": True,
-        "autoescape": False,
-        "keep_trailing_newline": True,
-    }
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(templates_folder()),
-        undefined=jinja2.StrictUndefined,
-        bytecode_cache=Beside(repr(settings)),
-        **settings,
-    )
+def _templates() -> Templates:
+    return Templates(templates_folder())
 
 
 def render(template: str, **context: Any) -> str:
     """The text of a template file, without empty lines."""
-    text = _environment().get_template(template).render(**context)
+    text = _templates().render(template, context)
     return "".join(line + "\n" for line in text.splitlines() if line.strip())
 
 

@@ -109,6 +109,26 @@ def test_uneven_parts_of_contiguous_rows_on_the_cpu(shape, axes, apart):
 
 
 @pytest.mark.parametrize(
+    ("make", "shape", "axes", "apart"),
+    [
+        (statistics, (4, 131072), (1,), False),  # 512 KiB
+        (statistics, (4, 262144), (1,), False),  # as much as the second-level cache keeps
+        (statistics, (4, 327680), (1,), True),
+        (normalised, (4, 1 << 20), (1,), False),  # read again at once in any case
+        (normalised, (1, 1 << 21), (1,), False),
+        (normalised, (1, 1 << 22), (1,), True),
+        (normalised, (16384, 16), (0,), False),  # neighbouring rows are walked together
+        (normalised, (65536, 16), (0,), True),
+        (statistics, (1024, 512), (0,), False),
+        (statistics, (4096, 512), (0,), True),  # of which 128 are as many as a cache takes
+    ],
+)
+def test_what_caches_keep_is_in_no_parts(make, shape, axes, apart):
+    graph = simplify(make(shape, axes))
+    assert (len(merge_moments(graph, CPU).nodes) > len(graph.nodes)) is apart
+
+
+@pytest.mark.parametrize(
     ("shape", "axes"),
     [
         ((1024, 4096), (1,)),

@@ -89,3 +89,24 @@ def test_kinds_and_signs(short, target, compiler, cuda_driver):
         if differs.any():
             wrong[name] = [(*(a[k] for a in arguments), got[k], want[k]) for k in np.flatnonzero(differs)[:3]]
     assert not wrong, wrong
+
+
+@pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
+@pytest.mark.parametrize(("short", "limit"), [("f32", 1e-6), ("f64", 1e-11)])
+def test_digamma_and_trigamma(short, limit, target, compiler, cuda_driver):
+    """On both sides of zero, between poles, where what is added to a result is no larger than it by orders."""
+    between = np.linspace(0.2, 0.8, 13)
+    x = np.concatenate([between, np.arange(1, 25) + 0.3, -between, -2 - between, -17 - between]).astype(
+        from_short(short).np
+    )
+    b = builder()
+    arg = b.input(tensor_type(x.shape, from_short(short)), "x")
+    graph = b.finish([b.digamma(arg), b.trigamma(arg)], "polygamma")
+    program = compile_graph(graph, target)
+    inputs, results = [on_device(x)], fresh(program)
+    if target is CPU:
+        cpu_backend().load(program)(inputs, results)
+    else:
+        CudaBackend(cuda_driver, np, lambda a: int(a.__array_interface__["data"][0])).load(program)(inputs, results)
+    for got, want in zip(results, evaluate(graph, [x.astype(np.float64)], wide=True), strict=True):
+        np.testing.assert_allclose(got, want, rtol=limit, atol=limit)

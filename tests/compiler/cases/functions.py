@@ -11,13 +11,14 @@ from compiler.cases.table import case
 from hybridgpu.compiler.ir import Builder, Node
 
 ROUNDING = ("neg", "abs", "sign", "floor", "ceil", "trunc", "rint", "round_away")
-#: (of large angles CUDA computes sin, cos, tan and what needs them in memory: tests/kernels/test_math.py has those)
+#: (of large angles CUDA computes sin, cos, tan and what needs them, digamma and trigamma among it, in memory:
+#: tests/kernels/test_math.py and test_specials.py have those)
 FUNCTIONS = (
     *("exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "cbrt", "rcbrt"),
     *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
     *("sigmoid", "softplus", "erf", "erfinv"),
 )
-GAMMA = ("tgamma", "lgamma", "digamma", "trigamma")
+GAMMA = ("tgamma", "lgamma")
 COMPARED = ("eq", "ne", "lt", "le", "gt", "ge", "max", "min")
 LOGICAL = ("logical_and", "logical_or", "logical_xor")
 

@@ -44,6 +44,16 @@ HG_DEVICE float exp(float x) {
   float y = exp_in_range(x);
   return x < -104.0f ? 0.0f : y;
 }
+
+// e^x for x <= 0, the same bits: 2^(n + 64) is a normal number, and only the last product rounds gradual underflow.
+HG_DEVICE float exp_not_above_0(float x) {
+  const float bias = kRound + 191.0f;
+  float t = fma(x, kLog2E, bias), n = t - bias;
+  float r = fma(-n, kLn2Lo, fma(-n, kLn2Hi, x));
+  float s = from_bits(to_bits(t) << 23);
+  float y = fma(expm1_near_0(r), s, s) * 5.42101086e-20f;
+  return x < -104.0f ? 0.0f : y;
+}
 #endif
 
 // e^r - 1, |r| <= ln2 / 2, relative error 2^-26

@@ -18,12 +18,26 @@ HG_DEVICE float power_of_two(float t, float &n) {
   return from_bits((unsigned)i << 23);
 }
 
+// (e^r - 1) / r, |r| <= ln2 / 2
+HG_DEVICE float exp_short(float r) {
+  // fit: exp_short_f32
+  const float c1 = 0.99996686f, c2 = 0.5000303f, c3 = 0.16787441f, c4 = 0.041512553f;
+  return horner(r, c1, c2, c3, c4);
+}
+
 // One part of ln2 is enough.
 HG_DEVICE float exp(float x) {
   float n, s = power_of_two(fma(x, kLog2E, kRound + 127.0f), n), r = fma(n, -0.6931472f, x);
-  // fit: exp_short_f32
-  const float c1 = 0.99996686f, c2 = 0.5000303f, c3 = 0.16787441f, c4 = 0.041512553f;
-  float y = fma(horner(r, c1, c2, c3, c4), r, 1.0f) * s;
+  float y = fma(exp_short(r), r, 1.0f) * s;
+  return x < -87.5f ? 0.0f : y;
+}
+
+// For x <= 0, the same bits.
+HG_DEVICE float exp_not_above_0(float x) {
+  const float bias = kRound + 127.0f;
+  float t = fma(x, kLog2E, bias), n = t - bias, r = fma(n, -0.6931472f, x);
+  float s = from_bits(to_bits(t) << 23);
+  float y = fma(exp_short(r), r, 1.0f) * s;
   return x < -87.5f ? 0.0f : y;
 }
 

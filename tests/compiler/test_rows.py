@@ -169,6 +169,22 @@ def test_rows_do_not_depend_on_their_place(width):
             np.testing.assert_array_equal(y, np.broadcast_to(one, y.shape))
 
 
+@pytest.mark.parametrize(("width", "together"), [(100, 4), (512, 4), (700, 2), (1024, 2), (1025, 0), (9000, 0)])
+def test_rows_that_are_walked_together(width, together):
+    """A walk of some rows, then the next walk of them, where they stay near: whether rows are left over or not."""
+    b = builder()
+    x = b.input(tensor_type((3, 7, width), from_short("f32")))
+    (kernel,) = compile_graph(b.finish([softmax(b, x, 2)]), CPU).kernels
+    assert kernel.choice.get("group", 0) == together
+    rng = np.random.default_rng(5)
+    for rows in range(1, 10):
+        a = rng.standard_normal((rows, width)).astype("f")
+        (y,) = run(lambda b, x: [softmax(b, x, 1)], a)
+        np.testing.assert_allclose(y, softmax_of(a.astype("d"), 1), rtol=1e-5)
+        for row, alone in zip(a, y, strict=True):
+            np.testing.assert_array_equal(run(lambda b, x: [softmax(b, x, 1)], row[None])[0][0], alone)
+
+
 def test_positions_of_rows_that_are_not_there():
     """A tile of short rows computes all its lanes: what is read at computed positions must not be among that."""
 

@@ -9,6 +9,9 @@
 //   %9 = cast(%8)  bf16[65]
 //   %10 = amax(x1) axes=(0,)  bf16[]
 #define HG_UNITS
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
 #include "cpu.h"
 #include "half.h"
 #include "math_cpu_exp.h"
@@ -56,6 +59,9 @@ HG_KERNEL cast_mul_exp_9c2ee5da(const hg::bfloat16* HG_RESTRICT x0, const hg::bf
 }
 
 #define HG_UNITS
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
 #include "cpu.h"
 #include "half.h"
 #include "reduce.h"

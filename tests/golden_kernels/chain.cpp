@@ -12,6 +12,9 @@
 //   %11 = neg(%10)  f32[1000]
 //   %12 = exp(%11)  f32[1000]
 //   %13 = sub(%9, %12)  f32[1000]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "math_cpu_exp.h"

@@ -7,6 +7,9 @@
 //   %7 = sign(x1)  i32[30]
 //   %8 = sum(x0) axes=(0,)  i32[]
 //   %9 = neg(x0)  i32[30]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
 #include "cpu.h"
 #include "reduce.h"
 HG_KERNEL add_div_neg_298cf853(const int* HG_RESTRICT x0, const int* HG_RESTRICT x1, int* HG_RESTRICT y0, int* HG_RESTRICT y1, int* HG_RESTRICT y2, int* HG_RESTRICT y3, int* HG_RESTRICT y4, int* HG_RESTRICT y5, int* HG_RESTRICT y6, const Index begin, const Index end) {

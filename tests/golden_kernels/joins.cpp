@@ -5,6 +5,9 @@
 //   %5 = pad(x0) high=(0, 2) low=(1, 0) value=3.0  f32[5,8]
 //   %6 = reshape(x0) shape=(2, 12)  f32[2,12]
 //   %7 = transpose(%6) perm=(1, 0)  f32[12,2]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
 #include "cpu.h"
 #include "math_cpu_exp.h"
 HG_KERNEL exp_copy_4e568dd0(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {

@@ -5,6 +5,9 @@
 //   %4 = mul(%3, 0.0027777778)  f32[]
 //   %5 = amin(x0) axes=(0, 1, 2)  f32[6]
 #define HG_UNITS
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
 #include "cpu.h"
 #include "reduce.h"
 HG_KERNEL sum_a9d8181f(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
@@ -65,6 +68,9 @@ HG_KERNEL sum_mul_00caec63(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, c
 }
 
 #define HG_UNITS
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
 #include "cpu.h"
 #include "reduce.h"
 HG_KERNEL amax_558d57fe(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {

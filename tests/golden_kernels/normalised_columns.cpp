@@ -14,6 +14,9 @@
 //   %13 = mul(%5, %12)  f32[3,5,40]
 //   %14 = add(%9, 1.0)  f32[3,1,40]
 //   %15 = log(%14)  f32[3,1,40]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "math_cpu_log.h"

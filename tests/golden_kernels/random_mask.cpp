@@ -6,6 +6,9 @@
 //   %6 = ge(%5, 0.3)  bool[20,30]
 //   %7 = mul(x0, 1.4285715)  f32[20,30]
 //   %8 = select(%6, %7, 0.0)  f32[20,30]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
 #include "cpu.h"
 #include "philox.h"
 HG_KERNEL random_bits_div_select_46da583b(const unsigned int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {

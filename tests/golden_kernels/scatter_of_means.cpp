@@ -5,6 +5,9 @@
 //   %5 = min(x1, 11)  i32[6,9]
 //   %6 = max(%5, 0)  i32[6,9]
 //   %7 = scatter_add(%4, %6) axis=0 extent=12  f32[12,24]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
 #include "cpu.h"
 HG_KERNEL mul_min_scatter_add_eb114475(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end, const Index size) {
   for (Index t = 0; t < size; ++t) {

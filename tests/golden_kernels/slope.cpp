@@ -64,6 +64,9 @@ HG_KERNEL mul_14c43871(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
 }
 
 #define HG_UNITS
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "stream_cpu.h"

@@ -4,6 +4,9 @@
 //   %4 = take(x0, %3) axis=0  f32[4,5,6]
 //   %5 = mul(%4, 2.0)  f32[4,5,6]
 //   %6 = sum(%4) axes=(2,)  f32[4,5]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
 #include "cpu.h"
 #include "reduce.h"
 HG_KERNEL min_max_sum_ac009e52(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const Index begin, const Index end) {

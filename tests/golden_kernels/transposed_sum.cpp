@@ -2,6 +2,9 @@
 //   %1 = transpose(x0) perm=(1, 0)  f32[12,8]
 //   %2 = reshape(x0) shape=(12, 8)  f32[12,8]
 //   %3 = add(%1, %2)  f32[12,8]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
 #include "cpu.h"
 HG_KERNEL add_f027a1eb(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {

@@ -20,6 +20,9 @@
 //   %20 = mul(%2, %2)  f32[2,3,8,12]
 //   %21 = sub(1.0, %20)  f32[2,3,8,12]
 //   %22 = mul(%19, %21)  f32[2,3,8,12]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
 #include "cpu.h"
 #include "math_cpu_exp.h"
 #include "reduce.h"

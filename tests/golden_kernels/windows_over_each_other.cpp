@@ -110,6 +110,9 @@
 //   %110 = reshape(%108) shape=(2, 3, 6, 1, 40)  f32[2,3,6,1,40]
 //   %111 = concat(%109, %110) axis=3  f32[2,3,6,2,40]
 //   %112 = reshape(%111) shape=(2, 3, 12, 40)  f32[2,3,12,40]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
 #include "cpu.h"
 #include "math_cpu_basic.h"
 HG_KERNEL max_ne_copy_6a1b96a3(const float* HG_RESTRICT x0, long long* HG_RESTRICT y0, const Index begin, const Index end) {

@@ -9,6 +9,9 @@
 //   %8 = sum(%5) axes=(0, 1)  f32[2,3,6,20]
 //   %9 = mul(%8, 0.125)  f32[2,3,6,20]
 //   %10 = sub(%7, %9)  f32[2,3,6,20]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "reduce.h"

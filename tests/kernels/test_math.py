@@ -198,6 +198,42 @@ def test_constant_operand_of_maximum(folder: Path) -> None:
     assert np.array_equal(library("ceil", x), np.minimum(x, np.float32(6)), equal_nan=True)
 
 
+EXPONENTIALS = ("exp_not_above_0", "exp")
+
+
+def not_above_0(folder: Path, fast: bool) -> ml.Library:
+    text = '#include "math_cpu.h"\n' + "".join(
+        f'extern "C" void f32_{name}(const float *__restrict x, float *__restrict out, long n) '
+        f"{{ for (long i = 0; i < n; i++) out[i] = hg::{name}(x[i]); }}\n"
+        for name in EXPONENTIALS
+    )
+    out = folder / f"not_above_0_{fast}.so"
+    ml.compile_text(text, out, [*ml.FLAGS, "-march=native", *(ml.FAST if fast else ())])
+    return ml.Library(ml.ctypes.CDLL(str(out)))
+
+
+def same_exponentials(library: ml.Library, step: int) -> None:
+    """The same bits from -0 down to -inf."""
+    block, end = 1 << 24, 0xFF800001
+    for first in range(0x80000000, end, block):
+        x = np.arange(first, min(first + block, end), step, dtype=np.uint32).view(np.float32)
+        got, want = (library(name, x).view(np.uint32) for name in EXPONENTIALS)
+        assert np.array_equal(got, want)
+    got, want = (library(name, np.array([0.0, -np.inf, np.nan, -np.nan], np.float32)) for name in EXPONENTIALS)
+    assert np.array_equal(got, want, equal_nan=True)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_exponential_of_arguments_not_above_0(folder: Path, fast: bool) -> None:
+    same_exponentials(not_above_0(folder, fast), 997)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("fast", [False, True])
+def test_exponential_of_every_argument_not_above_0(folder: Path, fast: bool) -> None:
+    same_exponentials(not_above_0(folder, fast), 1)
+
+
 def test_floating_point_environment_is_left_alone(library: ml.Library) -> None:
     library("exp", np.array([-100.0, 1e30], np.float32))
     tiny = np.array([5e-324])

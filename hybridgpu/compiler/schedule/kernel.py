@@ -364,7 +364,22 @@ class Writer:
         assert expr is not None, f"{s.node.prim.name} has no scalar expression"
         if not isinstance(expr, str):
             expr = expr([a.dtype for a in s.args], s.dtype)
+        if self.target.name == "cpu" and expr == _EXP and s.dtype.compute == "float" and _below_maximum(s.args[0]):
+            expr = "hg::exp_not_above_0({0})"
         return expr.format(*(self.names[a] for a in s.args), T=s.dtype.compute)
+
+
+_EXP = "hg::exp({0})"
+
+
+def _below_maximum(s: Scalar) -> bool:
+    """True if ``s`` is an element minus the largest of its row: no number above 0."""
+    if s.op != "compute" or s.node is None or s.node.prim.name != "sub":
+        return False
+    element, most = s.args
+    return (
+        most.op == "reduction" and most.node is not None and most.node.prim.name == "amax" and most.args == (element,)
+    )
 
 
 def address(pointer: str, offset: str) -> str:

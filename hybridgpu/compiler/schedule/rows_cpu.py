@@ -24,6 +24,8 @@ _COLUMNS = 256  #: columns that are walked together, half as many if several tim
 _NEAR = 16 * 1024  #: bytes of rows that are fetched ahead into the first-level cache, …
 _FAR = 256 * 1024  #: … and into the second; longer rows are left to the hardware
 _AHEAD = 4096  #: bytes between a row in work and the one fetched ahead
+_GROUPED = 8192  #: bytes of rows that are walked together: they stay in the first-level cache, …
+_MOST_ROWS = 4  #: … and their number
 
 
 def kept_at(program: ScalarProgram, tile: int) -> str:
@@ -44,7 +46,8 @@ def fill_inner(
     # a sum of sums: within a part, and of the parts
     part = size * _PART if alone or blocks > _PART or (blocks > 1 and prod(v.extent for v in outer) > 1) else 0
     _note_lanes(program, plan, size, part)
-    _fetch_ahead(program, rows, plan, told)
+    group = 0 if told is not None else _group(program, plan)
+    _fetch_ahead(program, rows, plan, told, max(1, group))
     extents = _extents(program, plan, told)
     extent = extents[-1]
     begin, end = "0", extent
@@ -57,13 +60,27 @@ def fill_inner(
         "tile_begin": begin,
         "tile_end": end,
         "tile_size": size,
+        "group": group,
         "part": part,
         "extent": extent,
         "elements": extent if alone else "",
         # (blocks of one length are worth a text of their own: their states stay in registers)
         "count": str(size) if last.extent % size == 0 else f"{extent} - at < {size} ? {extent} - at : {size}",
     }
-    return fields, {"tile": size}
+    return fields, {"tile": size, "group": group} if group else {"tile": size}
+
+
+def _group(program: ScalarProgram, plan: Plan) -> int:
+    """How many rows are walked together, 0 for one after the other.
+
+    Every walk but the first needs a row's reduced values, which come out of a chain of dependent instructions that
+    takes as long as some hundred elements.
+    """
+    width = prod(v.extent for v in program.reduced)
+    if len(plan.passes) < 3 or plan.caches:
+        return 0
+    count = min(_MOST_ROWS, _GROUPED // (width * max(s.dtype.size for s in program.scalars)))
+    return count if count > 1 else 0
 
 
 def _extents(program: ScalarProgram, plan: Plan, told: Var | None) -> list[str]:
@@ -202,7 +219,7 @@ def _lane_type(a: Accumulator, size: int, total: int) -> str:
     return f"hg::ArgLanes<{a.type}, {position}, {flags}, {size}>"
 
 
-def _fetch_ahead(program: ScalarProgram, rows: list[Var], plan: Plan, told: Var | None) -> None:
+def _fetch_ahead(program: ScalarProgram, rows: list[Var], plan: Plan, told: Var | None, group: int) -> None:
     """Let the walk that computes most fetch what comes next; a single walk is served well by the hardware."""
     walks = plan.passes[:-1]
     if len(walks) < 2:
@@ -218,7 +235,7 @@ def _fetch_ahead(program: ScalarProgram, rows: list[Var], plan: Plan, told: Var 
         step = s.offset.coefficient(row)
         if s.offset.coefficient(last) != 1 or step <= 0 or nbytes > _FAR:
             continue
-        distance = step * max(1, _AHEAD // nbytes)
+        distance = step * max(group, _AHEAD // nbytes)
         begin = plan.writer.place_of(s.offset + of_var(last) * -1 + at)
         place = address(plan.writer.pointers[s.node], f"{begin} + {distance}")
         busiest.ahead.append(f"hg::ahead<{'true' if nbytes <= _NEAR else 'false'}>({place}, count);")

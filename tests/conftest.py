@@ -30,6 +30,15 @@ def pytest_addoption(parser):
     parser.addoption("--mutants", type=int, default=5, help="number of mutants a template or header (0: all)")
 
 
+#: files of tests that take half a minute each: started first, since a worker that has one left in the end works alone
+_LONG = ("test_nvrtc.py", "test_bench.py", "test_gpu_check.py", "test_exchange.py")
+
+
+def pytest_collection_modifyitems(items):
+    """Long tests first; the others keep their order."""
+    items.sort(key=lambda item: item.path.name not in _LONG)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """Random numbers do not depend on what ran before, nor on the process; fixtures of any scope come later."""

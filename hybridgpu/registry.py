@@ -6,10 +6,13 @@ Each base class has one table of lower-cased names; the functions made here read
 
 from __future__ import annotations
 
+import difflib
 import json
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from .provenance import advice
 
 __all__ = ["get_alias_func", "get_create_func", "get_register_func", "get_registry"]
 
@@ -92,7 +95,10 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
             assert not args and not kwargs
             return create(**json.loads(what))
         key = what.lower()
-        assert key in table, f"{key} is not registered. Please register with {nickname}.register first"
+        if key not in table:
+            near = difflib.get_close_matches(key, list(table), 1, 0.7)
+            instead = f"\n{advice(f'Write {near[0]!r}.')}" if near else ""
+            raise AssertionError(f"{key} is not registered. Please register with {nickname}.register first{instead}")
         return table[key](*args, **kwargs)
 
     create.__doc__ = f"A {nickname} from its name, an instance, or a configuration (dict or JSON text)."

@@ -7,12 +7,13 @@ import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..initializer import Uniform
 from ..ndarray import load as load_arrays
 from ..ndarray import save as save_arrays
-from ..provenance import user_frame
+from ..provenance import advice, user_frame
+from .habits import attribute_error
 from .parameter import Parameter, ParameterDict
 from .parameter.dictionary import shown_names
 from .scope import BlockScope
@@ -81,6 +82,13 @@ class Block:
         )
         return f"{type(self).__name__}(\n{body}\n)"
 
+    if not TYPE_CHECKING:  # which would no longer find names that are not there
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):  # a property, whose own error it is
+                return object.__getattribute__(self, name)
+            raise attribute_error(self, name)
+
     def __setattr__(self, name: str, value: Any) -> None:
         existing = self.__dict__.get(name)
         if isinstance(existing, (Parameter, Block)) and not isinstance(value, type(existing)):
@@ -119,13 +127,17 @@ class Block:
         return self._params
 
     def collect_params(self, select: str | None = None) -> ParameterDict:
-        """Its own and its children's parameters; ``select`` is a regular expression at the start of names."""
+        """Its own and its children's parameters; ``select`` is a regular expression at the start of names.
+
+        Raises:
+            re.error: it is none.
+        """
         self._check_containers()
         found = ParameterDict(self._params.prefix)
         if not select:
             found.update(self.params)
         else:
-            pattern = re.compile(select)
+            pattern = _pattern(select)
             for name, value in self.params.items():
                 if pattern.match(name):
                     found._params[name] = value
@@ -326,6 +338,15 @@ class Block:
         from .summary import print_summary
 
         print_summary(self, inputs)
+
+
+def _pattern(select: str) -> re.Pattern[str]:
+    try:
+        return re.compile(select)
+    except re.error as e:
+        instead = re.sub(r"(?<![.)\]])\*", ".*", select)
+        text = f"It is a regular expression, not a file's pattern: write {instead!r}, and '.*a|.*b' for two."
+        raise re.error(f"{e}\n{advice(text)}") from None
 
 
 def __getattr__(name: str) -> Any:

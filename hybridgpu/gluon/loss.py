@@ -9,10 +9,11 @@ multiplies each element by broadcasting before the mean, ``weight`` multiplies e
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import ndarray as nd_module
 from ..base import numeric_types
+from .habits import LOSSES, missing
 from .hybrid import HybridBlock
 
 __all__ = [
@@ -20,6 +21,9 @@ __all__ = [
     "PoissonNLLLoss", "SDMLLoss", "SigmoidBCELoss", "SigmoidBinaryCrossEntropyLoss", "SoftmaxCELoss",
     "SoftmaxCrossEntropyLoss", "SquaredHingeLoss", "TripletLoss",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:  # which would no longer find names that are not there
+    __getattr__ = missing(__name__, LOSSES)
 
 
 def _apply_weighting(F: Any, loss: Any, weight: float | None = None, sample_weight: Any = None) -> Any:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
@@ -12,11 +14,22 @@ import numpy as np
 from ..dtypes import dtype_of
 from ..ndarray import NDArray, clip
 from ..ndarray.placing import zeros_on
-from ..provenance import user_frame
+from ..provenance import advice, user_frame
 
 __all__ = ["Optimizer", "create", "register"]
 
 _Class = TypeVar("_Class", bound=type)
+
+#: arguments' names elsewhere -> here
+_SPELLED = {
+    "lr": "learning_rate",
+    "weight_decay": "wd",
+    "betas": "beta1 and beta2",
+    "eps": "epsilon",
+    "max_grad_norm": "clip_gradient (of each element), or gluon.utils.clip_global_norm before the step,",
+    "scheduler": "lr_scheduler",
+}
+_FILLED_IN = ("param_idx2name", "sym", "begin_num_update", "param_dict")  #: by Trainer or Module
 
 
 class Optimizer:
@@ -106,11 +119,21 @@ class Optimizer:
 
         Raises:
             ValueError: an unknown name.
+            TypeError: an argument that the optimizer does not take.
         """
         klass = Optimizer.opt_registry.get(name.lower())
         if klass is None:
-            raise ValueError(f"Cannot find optimizer {name}")
-        return klass(**kwargs)
+            known = sorted(Optimizer.opt_registry)
+            near = difflib.get_close_matches(name.lower(), known, 1, 0.7)
+            instead = f"Write '{near[0]}'." if near else f"There are {', '.join(known)}."
+            raise ValueError(f"Cannot find optimizer {name}\n{advice(instead)}")
+        try:
+            return klass(**kwargs)
+        except TypeError as e:
+            wrong = next((n for n in kwargs if str(e).endswith(f"unexpected keyword argument '{n}'")), None)
+            if wrong is None:
+                raise
+            raise TypeError(f"{e}\n{advice(_instead_of(wrong, klass))}") from None
 
     # -- state
 
@@ -262,6 +285,18 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ = state
         self.param_dict = {}
+
+
+def _instead_of(name: str, klass: type) -> str:
+    """What to write instead of an argument that an optimizer does not take."""
+    taken: dict[str, None] = {}
+    for kind in klass.__mro__[:-1]:
+        if "__init__" in kind.__dict__:
+            taken |= dict.fromkeys(inspect.signature(kind.__init__).parameters)
+    names = [n for n in taken if n not in ("self", "kwargs", *_FILLED_IN)]
+    near = [_SPELLED[name]] if name in _SPELLED else difflib.get_close_matches(name, names, 1, 0.7)
+    instead = f"Write {near[0]} instead; " if near else ""
+    return f"{instead}{klass.__name__} takes {', '.join(names)}."
 
 
 register = Optimizer.register

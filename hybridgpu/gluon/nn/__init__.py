@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """``gluon.nn``: containers and layers."""
 
+from typing import TYPE_CHECKING
+
 from ..block import Block
+from ..habits import LAYERS, LOSSES, missing
 from ..hybrid import HybridBlock
 from ..symbol_block import SymbolBlock
 from .activations import *  # noqa: F403
@@ -25,3 +28,6 @@ __all__ = [
     *_normalization,
     *_pooling,
 ]
+
+if not TYPE_CHECKING:  # which would no longer find names that are not there
+    __getattr__ = missing(__name__, LAYERS, LOSSES)

@@ -292,7 +292,7 @@ def _instead_of(name: str, klass: type) -> str:
     taken: dict[str, None] = {}
     for kind in klass.__mro__[:-1]:
         if "__init__" in kind.__dict__:
-            taken |= dict.fromkeys(inspect.signature(kind.__init__).parameters)
+            taken |= dict.fromkeys(inspect.signature(kind.__dict__["__init__"]).parameters)
     names = [n for n in taken if n not in ("self", "kwargs", *_FILLED_IN)]
     near = [_SPELLED[name]] if name in _SPELLED else difflib.get_close_matches(name, names, 1, 0.7)
     instead = f"Write {near[0]} instead; " if near else ""

@@ -64,8 +64,8 @@ class Pass:
         apart: CPU: blocks of lanes stay apart (columns form).
         parts: CPU: the accumulators that are summed part by part.
         ahead: CPU: statements that fetch what later rows read.
-        row_in, row_out, each_in: row values that the columns form reads from and writes to arrays,
-            as (type, name).
+        row_in, row_out, each_in: row values that are read from and written to arrays, as (type, name), by the columns
+            form, and where rows are walked together.
         row_scalars, scalars, reductions, targets: what the statements were made of: scalars of the row and of every
             element in their order, reductions in that of the accumulators, full-size stores by their number.
     """
@@ -283,7 +283,7 @@ class Plan:
         )
 
     def _connect(self, rows: list[list[Scalar]], walks: list[list[Scalar]]) -> None:
-        """Note which row values cross from one block to another (only the columns form needs them)."""
+        """Note which row values cross from one block to another (those forms need them whose rows are walked together)."""
 
         def entry(s: Scalar) -> tuple[str, str]:
             return s.dtype.compute, self.writer.names[s]

@@ -47,6 +47,9 @@ def fill_inner(
     part = size * _PART if alone or blocks > _PART or (blocks > 1 and prod(v.extent for v in outer) > 1) else 0
     _note_lanes(program, plan, size, part)
     group = 0 if told is not None else _group(program, plan)
+    for w in plan.passes:  # what a row's own statements read or compute is there already
+        there = {name for _, name in w.row_in} | {s.name for s in w.row}
+        w.each_in = [entry for entry in w.each_in if entry[1] not in there]
     _fetch_ahead(program, rows, plan, told, max(1, group))
     extents = _extents(program, plan, told)
     extent = extents[-1]

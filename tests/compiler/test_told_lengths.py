@@ -200,6 +200,11 @@ def padded_on_both_sides(b, n):
     return b.pad(b.input(tensor_type((n, 40), f32)), low=(1, 0), high=(2, 0), value=1.0)
 
 
+def steps_first(b, n):
+    """Rows in another order."""
+    return b.transpose(b.input(tensor_type((n, 7, 8), f32)), (1, 0, 2)) * 2.0
+
+
 SLICED = [busy_map, softmax_of_rows, turned_map, short_rows, windows_apart, sums_of_columns]
 MOVED = [moved, slope_of_the_last, joined, padded_on_both_sides]
 
@@ -223,7 +228,7 @@ def texts_and_values(make, sizes, target, load):
     return texts
 
 
-@pytest.mark.parametrize("make", [*SLICED, *MOVED], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("make", [*SLICED, *MOVED, steps_first], ids=lambda f: f.__name__)
 def test_where_a_part_begins_is_in_no_text(make, compiler):
     assert len(texts_and_values(make, (16, 17, 40), CPU, cpu_backend().load)) == 1
 

@@ -176,6 +176,7 @@ class Writer:
     tells: bool = False  #: the kernel can be told numbers besides its extents: those of the CPU, and some of CUDA
 
     cut: Var | None = None  #: the outermost variable, at whose values, which the kernel is told, something else begins
+    exchanged: frozenset[str] = frozenset()  #: variables of a map along which strides and extents are told
     apart: Var | None = None  #: counts rows of several axes, by extents that the kernel is told
 
     def __post_init__(self) -> None:
@@ -228,7 +229,8 @@ class Writer:
         parts: list[str] = []
         for k, (atom, c) in enumerate(sorted(e.terms, key=lambda t: -abs(t[1]))):
             text = self.atom(atom)
-            if k == 0 and c >= FEWEST and self.taken_apart(atom):
+            far = k == 0 and self.taken_apart(atom)
+            if c >= FEWEST and (far or (isinstance(atom, Var) and atom.name in self.exchanged)):
                 text = f"{text} * {self.numbers.stride(c)}"
             elif c == -1:
                 text = f"-{text}"

@@ -63,7 +63,7 @@ class Numbers:
         return name
 
     def stride(self, step: int) -> str:
-        """The parameter that holds how far apart the outermost of the parts of such a position lie."""
+        """The parameter that holds a stride: of the outer part of such a position, or of rows in another order."""
         return self._named("stride", step)
 
     def _named(self, what: str, value: int) -> str:

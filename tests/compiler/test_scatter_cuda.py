@@ -12,10 +12,15 @@ from emulated import aligned
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import hybridgpu as mx
+from hybridgpu import autograd, gluon, nd
 from hybridgpu.backends.cuda.backend import CudaBackend
+from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import HostStep
 from hybridgpu.compiler.reference import evaluate
+from hybridgpu.compiler.schedule import scatter_cuda
 from hybridgpu.compiler.schedule.scatter_work import Form, Work, choose, seconds
 from hybridgpu.compiler.target import CUDA, cuda_target
 from hybridgpu.dtypes import bf16, bool_, f16, f32, f64, from_short, i8, i32, i64, u8
@@ -108,11 +113,45 @@ def test_along_an_axis(cuda_driver, data):
     assert launch.report.global_read == updates.nbytes + at.nbytes + choice(program).get("scanned", 0)
 
 
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.data())
+def test_any_shape_in_any_form(cuda_driver, data):
+    """Updates and positions that are computed, stored as well, and shared out in any way that is possible."""
+    few = st.lists(st.integers(1, 5), max_size=2)
+    before, behind = data.draw(few), data.draw(few)
+    where = data.draw(st.lists(st.integers(1, 30), min_size=1, max_size=2))
+    behind = [d * data.draw(st.sampled_from([1, 4])) for d in behind]
+    extent, rows = data.draw(st.integers(2, 40)), data.draw(st.integers(1, 9))
+    dtype = data.draw(st.sampled_from([f32, f16, f64, i8]))
+    lanes = data.draw(st.sampled_from([1, 2, 32, 256]))
+
+    def make(b, g, i):
+        u = g * g
+        return b.scatter_add(u, b.mod(i, extent), axis=len(before), extent=extent), u
+
+    b = builder()
+    g = b.input(tensor_type((*before, *where, *behind), dtype), "g")
+    i = b.input(tensor_type(tuple(where), i32), "i")
+    graph = b.finish(list(make(b, g, i)), "any")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scatter_cuda, "choose", lambda w, target, usual: Form(lanes if w.columns > 1 else 1, 16, rows))
+        program = compile_graph(graph, CUDA)
+    assert kinds(program).count("scatter") == 1
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    updates = rng.integers(-3, 4, g.shape).astype(dtype.np)
+    at = rng.integers(-50, 50, where, dtype=np.int32)
+    got, launches = run(cuda_driver, program, updates, at)
+    (want, _) = evaluate(graph, [updates, at])
+    np.testing.assert_array_equal(got, want)
+    for launch, step in zip(launches, program.steps):
+        step_choice = step.choice or program.kernels[step.kernel].choice
+        assert launch.written == step.bytes_written
+        assert launch.read == step.bytes_read - step_choice.get("scanned", 0)
+
+
 @pytest.mark.parametrize("rows", [1, 3, 7, 11, 12, 40, 120])
 def test_a_block_looks_through_the_updates_of_its_rows_alone(rows, cuda_driver, monkeypatch):
     """Ten examples with twelve rows each: blocks have part of one's rows, or those of several."""
-    from hybridgpu.compiler.schedule import scatter_cuda
-
     monkeypatch.setattr(scatter_cuda, "choose", lambda work, target, usual: Form(1, 512, rows))
     graph = graph_of(lambda b, g, i: b.scatter_along(g, i, axis=1, extent=12), ((10, 70), f32), ((10, 70), i32))
     program = compile_graph(graph, CUDA)
@@ -267,3 +306,56 @@ def test_nothing_is_added_to_nothing(cuda_driver):
     graph = graph_of(lambda b, g, i: b.scatter_add(g, i, axis=0, extent=3), ((0, 4), f32), ((0,), i32))
     got, _ = run(cuda_driver, compile_graph(graph, CUDA), np.empty((0, 4), np.float32), np.empty(0, np.int32))
     np.testing.assert_array_equal(got, np.zeros((3, 4)))
+
+
+# -- operators on a device
+
+
+class Looked(gluon.HybridBlock):
+    """Something made of rows of a table."""
+
+    def __init__(self, made):
+        super().__init__()
+        self.made = made
+        with self.name_scope():
+            self.table = self.params.get("table", shape=(23, 8), init=mx.init.Uniform(1))
+
+    def hybrid_forward(self, F, x, table):
+        return self.made(F, table, x)
+
+
+#: positions (floats, as MXNet has them) lie in -3 … 25, so that each mode has something to do
+LOOKED = {
+    "embedding": lambda F, w, x: F.Embedding(x, w, input_dim=23, output_dim=8),
+    "mean of embedding": lambda F, w, x: F.mean(F.Embedding(x, w, input_dim=23, output_dim=8), axis=1),
+    "relu of embedding": lambda F, w, x: F.relu(F.Embedding(x, w, input_dim=23, output_dim=8)) * 3,
+    "take, clipped": lambda F, w, x: F.take(w, x, mode="clip") * 2,
+    "take, wrapped, of columns": lambda F, w, x: F.take(w, x, axis=1, mode="wrap"),
+    "gather_nd": lambda F, w, x: F.gather_nd(w, F.stack(F.clip(x, 0, 22), F.clip(x, 0, 7)).reshape((2, -1))),
+    "pick": lambda F, w, x: F.pick(F.take(w, x, mode="clip"), F.clip(x, 0, 7)),
+    "half": lambda F, w, x: F.Embedding(x, F.cast(w, "float16"), input_dim=23, output_dim=8, dtype="float16"),
+    "topk": lambda F, w, x: F.topk(F.take(w, x, mode="clip"), k=3, ret_typ="value"),
+}
+
+
+@pytest.mark.parametrize("name", LOOKED)
+def test_gradients_have_the_bits_of_the_host(name, cuda_driver, compiler):
+    found = {}
+    rng = np.random.default_rng(0)
+    batches = [rng.integers(-3, 26, (n, 5)).astype(np.float32) for n in (6, 11)]
+    heads = rng.standard_normal(23 * 8 * 55).astype(np.float32)
+    for context in (mx.cpu(), mx.gpu(0)):
+        net = Looked(LOOKED[name])
+        mx.random.seed(1)
+        net.initialize(ctx=context)
+        net.table.set_data(nd.array(np.random.default_rng(1).standard_normal((23, 8))))
+        net.hybridize(static_alloc=True, static_shape=True)
+        found[context.device_type] = []
+        for x in (*batches, batches[0]):
+            with autograd.record():
+                y = net(nd.array(x, ctx=context))
+            y.backward(nd.array(heads[: y.size].reshape(y.shape), ctx=context, dtype=y.dtype))
+            found[context.device_type].append(net.table.grad().asnumpy())
+    for host, device in zip(found["cpu"], found["gpu"], strict=True):
+        np.testing.assert_array_equal(host, device)
+    assert any("hg::Hits" in cuda_driver.sources[launch.kernel] for launch in cuda_driver.launches)

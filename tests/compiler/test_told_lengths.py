@@ -13,6 +13,7 @@ from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.reference import evaluate
+from hybridgpu.compiler.schedule.numbers import Numbers
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import f16, f32, f64, from_short, i32
 from hybridgpu.ops.conv import windowed
@@ -205,8 +206,15 @@ def steps_first(b, n):
     return b.transpose(b.input(tensor_type((n, 7, 8), f32)), (1, 0, 2)) * 2.0
 
 
+def neighbouring_steps(b, n):
+    """Two places in one array."""
+    x = b.input(tensor_type((3, n, 64), f32))
+    before, after = (b.reshape(b.slice(x, (k, 0, 0), (k + 1, n, 64), (1, 1, 1)), (n, 64)) for k in (1, 2))
+    return b.tanh(after) - before * 2.0
+
+
 SLICED = [busy_map, softmax_of_rows, turned_map, short_rows, windows_apart, sums_of_columns]
-MOVED = [moved, slope_of_the_last, joined, padded_on_both_sides]
+MOVED = [moved, slope_of_the_last, joined, padded_on_both_sides, neighbouring_steps]
 
 
 def texts_and_values(make, sizes, target, load):
@@ -226,6 +234,14 @@ def texts_and_values(make, sizes, target, load):
         (want,) = evaluate(graph, inputs, wide=True)
         np.testing.assert_allclose(out, want, 2e-5, 2e-5)
     return texts
+
+
+def test_a_parameter_is_of_one_number_and_one_use():
+    """Equal numbers of several uses are several parameters: whether they are equal depends on the batch."""
+    numbers = Numbers()
+    names = [numbers.depth(96), numbers.start(96), numbers.start(480), numbers.divisor(96), numbers.divisor(7)]
+    assert len(set(names)) == 5 and list(numbers.values.values()) == [96, 96, 480, 96, 7]
+    assert (numbers.start(480), numbers.divisor(96)) == (names[2], names[3]) and len(numbers.values) == 5
 
 
 @pytest.mark.parametrize("make", [*SLICED, *MOVED, steps_first], ids=lambda f: f.__name__)

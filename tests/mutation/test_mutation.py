@@ -66,7 +66,7 @@ def test_every_file_but_a_few_has_mutants_which_apply():
         for m in sample(found, 5, 0):
             assert m.apply(text) != text and m.apply(text).count("\n") == text.count("\n")
         assert sample(found, 5, 0) == sample(found, 5, 0)
-    assert empty <= {"kernels/cpu.h", "kernels/math.h", "templates/macros.j2"}
+    assert empty <= {"kernels/cpu.h", "kernels/math.h", "kernels/waiting.h", "templates/macros.j2"}
 
 
 def test_survivors_have_reasons():

@@ -65,6 +65,7 @@ MORE = {
     "templates/cpu/conv_spread.j2": ["tests/ops/test_conv.py"],
     "templates/cpu/conv_weights.j2": ["tests/compiler/test_conv_weights.py"],
     "templates/cpu/scatter.j2": ["tests/compiler/test_scatter.py"],
+    "templates/cuda/scatter.j2": ["tests/compiler/test_scatter_cuda.py"],
     "kernels/conv_cpu.h": ["tests/ops/test_conv.py"],
     "kernels/conv_spread_cpu.h": ["tests/ops/test_conv.py"],
     "kernels/conv_weights_cpu.h": ["tests/compiler/test_conv_weights.py"],
@@ -83,6 +84,7 @@ MORE = {
     "kernels/reduce*.h": ["tests/compiler/test_rows.py", "tests/compiler/test_long_sums.py"],
     "kernels/reduce_cpu.h": ["tests/kernels/test_told.py"],
     "kernels/reduce_cuda.h": ["tests/compiler/test_rows_cuda.py"],
+    "kernels/scatter_cuda.h": ["tests/compiler/test_scatter_cuda.py"],
     "kernels/stream_cpu.h": ["tests/compiler/test_streamed.py"],
     "kernels/tile_cpu.h": ["tests/compiler/test_map.py"],
 }

@@ -82,7 +82,7 @@ def compile_graph(
             verify(graph)
         seen("02_prelude", folding.prelude)
         seen("02_without_prelude", graph)
-    graph = _with_maxima_apart(write_out_gradients(graph, target), target)
+    graph = _with_window_rows_apart(write_out_gradients(graph, target), target)
     graph = _with_exponentials_merged(merge_moments(graph, target), target)
     graph = join_in_steps(split_reductions(_with_sums_shared_out(graph, target), target), target)
     if checking:
@@ -145,12 +145,12 @@ def _with_sums_shared_out(graph: Graph, target: Target) -> Graph:
     return scatter_in_parts(graph, target)
 
 
-def _with_maxima_apart(graph: Graph, target: Target) -> Graph:
+def _with_window_rows_apart(graph: Graph, target: Target) -> Graph:
     if target.name != "cpu" or all(n.prim.name != "windows" for n in graph.nodes):
         return graph
-    from .passes.maxima import separate_maxima
+    from .passes.window_rows import separate_rows
 
-    return separate_maxima(graph)
+    return separate_rows(graph)
 
 
 def _wants_kernel(target: Target, node: Node) -> bool:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maxima over large windows on the host: first along rows, then of the rows.
+"""Maxima and sums over large windows on the host: first along rows, then of the rows.
 
 Windows of several rows that overlap share what their rows have in common: the maxima of 5 x 5 elements are those of 5
 maxima of 5, of which each belongs to several windows. The maxima of rows go to memory once. A kernel of a window's 25
 comparisons was measured to take two to twenty times as long; for 3 x 3 it depends, so that these stay as they are.
 
-The result has the same bits: of equal elements (0 and -0) the first stays, of several NaNs the last, row by row or not.
+Maxima have the same bits: of equal elements (0 and -0) the first stays, of several NaNs the last, row by row or not.
+Sums are added in another order, as any sum that is split; whether they are depends on a window and its image, never
+on how many images there are. Sums of halves are left alone: those of rows would be rounded in memory.
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ from math import prod
 from ..ir.graph import Builder, Graph, Node
 from .rewrite import rewritten
 
-__all__ = ["separate_maxima"]
+__all__ = ["separate_rows"]
 
 _WINDOW = 16  #: elements of a window, …
 _ROW = 3  #: … and of its rows, from which on it is worth it
 _SHARED = 1.5  #: windows, on average, that a row belongs to
 
 
-def separate_maxima(graph: Graph) -> Graph:
-    """``graph`` with maxima and minima over windows in two steps, where that is faster."""
+def separate_rows(graph: Graph) -> Graph:
+    """``graph`` with maxima, minima and sums over windows in two steps, where that is faster."""
     found = {n for n in graph.nodes if _separable(n)}
     if not found:
         return graph
@@ -35,7 +37,9 @@ def separate_maxima(graph: Graph) -> Graph:
 
 
 def _separable(node: Node) -> bool:
-    if node.prim.name not in ("amax", "amin") or node.inputs[0].prim.name != "windows" or not node.size:
+    if node.prim.name not in ("amax", "amin", "sum") or node.inputs[0].prim.name != "windows" or not node.size:
+        return False
+    if node.prim.name == "sum" and node.dtype.is_half:
         return False
     x = node.inputs[0]
     kernel = x.shape[: len(x.params["extent"])]
@@ -59,10 +63,10 @@ def _separated(b: Builder, node: Node, image: Node) -> Node:
     rows = image.shape[-n:-1]
     ones = (1,) * (n - 1)
 
-    def most(x: Node, kernel: tuple[int, ...], **params: tuple[int, ...]) -> Node:
+    def reduced(x: Node, kernel: tuple[int, ...], **params: tuple[int, ...]) -> Node:
         return b.reduce(node.prim.name, b.windows(b.broadcast(x, (*kernel, *x.shape[n:])), **params), tuple(range(n)))
 
     along = {"stride": (*ones, p["stride"][-1]), "dilate": (*ones, p["dilate"][-1]), "extent": (*rows, count[-1])}
-    held = most(image, (*ones, kernel[-1]), **along)
+    held = reduced(image, (*ones, kernel[-1]), **along)
     across = {"stride": (*p["stride"][:-1], 1), "dilate": (*p["dilate"][:-1], 1), "extent": count}
-    return most(b.reshape(held, (*(1,) * n, *held.shape)), (*kernel[:-1], 1), **across)
+    return reduced(b.reshape(held, (*(1,) * n, *held.shape)), (*kernel[:-1], 1), **across)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maxima over large windows on the host: in two steps, with the same bits as in one."""
+"""Maxima over large windows on the host in two steps, with the same bits as in one, and sums, with an error as small."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from compiler.test_graphs import fresh
 
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler import pipeline
+from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
+from hybridgpu.dtypes import f32
 from hybridgpu.ops.conv import windowed
 
 #: type of the image, kernel, stride, dilation, windows, padding, kernels of the program
@@ -39,7 +41,9 @@ def pooled(name, reduction="amax"):
     type, kernel, stride, dilate, count, pad, _ = CASES[name]
     b = builder()
     x = b.input(parse(type), "x")
-    outside = float(x.dtype.finfo.min if reduction == "amax" else x.dtype.finfo.max) if x.dtype.is_float else 0
+    outside = 0.0
+    if x.dtype.is_float and reduction != "sum":
+        outside = float(x.dtype.finfo.min if reduction == "amax" else x.dtype.finfo.max)
     y = b.reduce(reduction, windowed(b, x, kernel, stride, dilate, count, pad, outside), tuple(range(len(kernel))))
     return b.finish([y], "g")
 
@@ -70,11 +74,39 @@ def test_same_bits(name, reduction, compiler, monkeypatch):
     graph = pooled(name, reduction)
     program = compile_graph(graph, CPU)
     assert len(program.steps) == CASES[name][-1]
-    monkeypatch.setattr(pipeline, "_with_maxima_apart", lambda graph, target: graph)
+    monkeypatch.setattr(pipeline, "_with_window_rows_apart", lambda graph, target: graph)
     plain = compile_graph(graph, CPU)
     assert len(plain.steps) == 1
     x = image(graph.inputs[0].type)
     assert run(program, x).tobytes() == run(plain, x).tobytes()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sums(name, compiler):
+    graph = pooled(name, "sum")
+    program = compile_graph(graph, CPU)
+    x = image(graph.inputs[0].type)
+    if graph.inputs[0].dtype.is_float:
+        x = np.random.default_rng(3).standard_normal(x.shape).astype(x.dtype)
+    assert len(program.steps) == (1 if name == "half" else CASES[name][-1])
+    (want,) = evaluate(graph, [x], wide=True)
+    (size,) = evaluate(graph, [abs(x)], wide=True)
+    error = {"half": 2**-10, "double": 2**-50}.get(name, 2**-21)
+    assert (abs(run(program, x) - want) <= error * size).all()
+
+
+def test_a_sum_does_not_depend_on_the_number_of_images(compiler):
+    type, kernel, stride, dilate, count, pad, _ = CASES["5 x 5, stride 1"]
+    x = np.random.default_rng(3).standard_normal((3, *parse(type).shape[1:])).astype(np.float32)
+
+    def of(images):
+        b = builder()
+        over = windowed(b, b.input(tensor_type(images.shape, f32), "x"), kernel, stride, dilate, count, pad, 0.0)
+        return run(compile_graph(b.finish([b.reduce("sum", over, (0, 1))], "g"), CPU), np.ascontiguousarray(images))
+
+    whole = of(x)
+    for k in range(3):
+        assert of(x[k : k + 1])[0].tobytes() == whole[k].tobytes()
 
 
 def test_maxima_along_some_axes_of_windows(compiler):

@@ -206,4 +206,14 @@ HG_DEVICE void tile_in(T* to, const T* from, const Index n) { Tile<W, N, T>::in(
 template <int W, int N, typename T>
 HG_DEVICE void tile_out(T* to, const T* from, const Index n) { Tile<W, N, T>::out(to, from, N, n); }
 
+// Sums of some rows move into those of all rows.
+template <int N, typename T>
+HG_DEVICE void move_into(T* const all, T* const some) {
+  HG_SIMD
+  for (int i = 0; i < N; ++i) {
+    all[i] += some[i];
+    some[i] = T(0);
+  }
+}
+
 }  // namespace hg

@@ -14,9 +14,9 @@ from math import prod
 from ...dataclass import dataclass, field
 from .indexing import Expr, Opaque, Quotient, Remainder, Var, of_var
 from .kernel import COMBINE, Statement, Writer
-from .scalar import Reduction, Scalar, ScalarProgram
+from .scalar import Reduction, Scalar, ScalarProgram, Store
 
-__all__ = ["Accumulator", "Pass", "Plan"]
+__all__ = ["Accumulator", "Pass", "Plan", "Sum"]
 
 _RECOMPUTE = 6  #: scalar operations that are cheaper to repeat than to keep
 
@@ -50,6 +50,23 @@ class Accumulator:
     result_type: str
 
 
+@dataclass(frozen=True)
+class Sum:
+    """One sum over all rows in a template: for each element of a row, ``operand`` of every row is added up.
+
+    Attributes:
+        name: the array of its states.
+        type: what it is added up in.
+        operand: the value taken in at every element.
+        result: the sum.
+    """
+
+    name: str
+    type: str
+    operand: str
+    result: str
+
+
 @dataclass
 class Pass:
     """One walk over the reduced variables, and the row's own statements before it.
@@ -59,6 +76,7 @@ class Pass:
         keep: (cache, value) pairs written to the row's cache.
         stores: full-size stores.
         accumulators: reductions that end with the walk.
+        sums: those over all rows that take in elements of the walk.
         cost: scalar operations of an element.
         lanes: CPU: accumulator -> (type of its states side by side, the variable that elements go to).
         apart: CPU: blocks of lanes stay apart (columns form).
@@ -75,6 +93,7 @@ class Pass:
     keep: list[tuple[str, str]] = field(default_factory=list)
     stores: list[Statement] = field(default_factory=list)
     accumulators: list[Accumulator] = field(default_factory=list)
+    sums: list[Sum] = field(default_factory=list)
     cost: int = 0
     lanes: dict[str, tuple[str, str]] = field(default_factory=dict)
     apart: bool = False
@@ -101,6 +120,8 @@ class Plan:
         cached, places: the cache of a scalar that later walks need again, and its element.
         caches: (type, name) of the caches that have memory of their own.
         row_values: (type, name) of row values that outlive the block that computes them.
+        sums: all sums over all rows, and …
+        after, after_stores: … statements and stores of every element of a row behind the last row.
 
     ``refused`` are scalars that must be computed again rather than kept; some are kept where the
     last walk's results will lie, if these follow each other along ``in_results``.
@@ -119,6 +140,7 @@ class Plan:
         self.refused, self.in_results = refused, in_results
         self.reduced = set(program.reduced)
         self.reduction_of = {r.result: r for r in program.reductions}
+        self.late = program.late()
         self.phase: dict[Scalar, int] = {}
         for s in program.scalars:
             before = max((self.phase[a] for a in _operands(s)), default=0)
@@ -130,19 +152,37 @@ class Plan:
         self.row_stores = [
             Statement("", writer.destination(k, s), writer.names[s.value])
             for k, s in enumerate(program.stores)
-            if not self.is_full_store(s.value, s.offset.vars)
+            if not self.is_late(s) and not self.is_full_store(s.value, s.offset.vars)
+        ]
+        self.sums = [
+            Sum(f"s{k}", r.operand.dtype.compute, writer.names[r.operand], writer.names[r.result])
+            for k, r in enumerate(program.sums)
         ]
         self._build()
+        self.after = [st for s in self._late_order() if (st := writer.statement(s))]
+        self.after_stores = [
+            Statement("", writer.destination(k, s), writer.names[s.value])
+            for k, s in enumerate(program.stores)
+            if self.is_late(s)
+        ]
 
     def is_full(self, s: Scalar) -> bool:
         """True if ``s`` is computed for every element of a row."""
         return bool(s.vars & self.reduced) and s not in self.reduction_of
 
     def is_full_store(self, value: Scalar, used: frozenset[Var]) -> bool:
-        return self.is_full(value) or bool(used & self.reduced)
+        return not self._is_late(value, used) and (self.is_full(value) or bool(used & self.reduced))
+
+    def is_late(self, store: Store) -> bool:
+        """True if ``store`` happens behind the last row: all rows would write the same."""
+        return self._is_late(store.value, store.offset.vars)
+
+    def _is_late(self, value: Scalar, used: frozenset[Var]) -> bool:
+        return bool(self.program.sums) and (value in self.late or (value.vars | used) <= self.reduced)
 
     def _build(self) -> None:
-        targets = self._targets()
+        targets, sums = self._targets(), self._sums()
+        targets += [([], [])] * (max(sums, default=-1) + 1 - len(targets))
         self.homes = self._homes(len(targets) - 1)
         computed: set[Scalar] = set()
         first: dict[Scalar, Pass] = {}
@@ -154,7 +194,8 @@ class Plan:
             rows.append(self._row_scalars(k if k < len(targets) else 1 << 30, emitted))
             walk.row_scalars = rows[-1]
             walk.row = [st for s in rows[-1] if (st := self.writer.statement(s))]
-            order = self._walk_order([r.operand for r in reductions] + [s for s, _ in stores], computed)
+            taken = [r.operand for r in (*reductions, *sums.get(k, ()))]
+            order = self._walk_order(taken + [s for s, _ in stores], computed)
             for s in order:
                 if s in self.cached and s in computed:
                     statement: Statement | None = Statement(s.dtype.compute, self.writer.names[s], self.places[s])
@@ -165,6 +206,7 @@ class Plan:
                 if statement:
                     walk.each.append(statement)
             walk.accumulators = [self._accumulator(r) for r in reductions]
+            walk.sums = [self.sums[self.program.sums.index(r)] for r in sums.get(k, ())]
             walk.stores = [Statement("", text.name, self._stored(s)) for s, text in stores]
             walk.scalars, walk.reductions = order, reductions
             walk.targets = [
@@ -172,7 +214,7 @@ class Plan:
                 for n, store in enumerate(self.program.stores)
                 if self.is_full_store(store.value, store.offset.vars) and self.phase[store.value] == k
             ]
-            walks.append(order + [r.operand for r in reductions] + [s for s, _ in stores])
+            walks.append(order + taken + [s for s, _ in stores])
             computed.update(order)
             self.passes.append(walk)
         for s, place in self.places.items():
@@ -195,6 +237,24 @@ class Plan:
                 text = Statement("", self.writer.destination(k, store), self.writer.names[store.value])
                 by_phase.setdefault(self.phase[store.value], ([], []))[1].append((store.value, text))
         return [by_phase.get(k, ([], [])) for k in range(max(by_phase, default=-1) + 1)]
+
+    def _sums(self) -> dict[int, list[Reduction]]:
+        """The sums over all rows by the walk that takes them in: the first that has their elements."""
+        found: dict[int, list[Reduction]] = {}
+        for r in self.program.sums:
+            found.setdefault(self.phase[r.operand], []).append(r)
+        return found
+
+    def _late_order(self) -> list[Scalar]:
+        """What is computed behind the last row, in order."""
+        needed: set[Scalar] = set()
+        stack = [s.value for s in self.program.stores if self.is_late(s)]
+        while stack:
+            s = stack.pop()
+            if s not in needed:
+                needed.add(s)
+                stack += [] if s.op == "reduction" else _operands(s)
+        return [s for s in self.program.scalars if s in needed]
 
     def _homes(self, last: int) -> list[tuple[str, str]]:
         """(type, place) of elements that only the last walk writes."""

@@ -37,7 +37,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     writer = Writer(target, program, tells=True)
     outputs = [s.node for s in program.stores]
     rows = [v for v in program.vars if v not in program.reduced]
-    columns = _is_columns(program, rows)
+    columns = not program.sums and _is_columns(program, rows)
     width = prod(v.extent for v in program.reduced)
     if not rows:
         rows = [Var("r0", 1)]
@@ -49,15 +49,15 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         from .rows_cuda import cuda_kernel
 
         return cuda_kernel(program, writer, rows, columns, members, outer_sum(program, rows, columns))
-    turned = tile_rows(program, rows, writer) or tile_windows(program, rows, writer)
-    if not turned and wants_written_out(program, rows):
+    turned = None if program.sums else tile_rows(program, rows, writer) or tile_windows(program, rows, writer)
+    if not turned and not program.sums and wants_written_out(program, rows):
         with suppress(TooLong):
             return _written_out(program, target, members)
     tile = turned["tile_rows"] if turned else 0
     fits = width * 4 <= target.register_row
-    columns = columns or turned is not None or width == 1
+    columns = columns or turned is not None or (width == 1 and not program.sums)
     lanes = rows[-1] if tile else None if columns else program.reduced[-1]
-    told = None if tile else outer_sum(program, rows, columns)
+    told = None if tile or program.sums else outer_sum(program, rows, columns)
     plan = Plan(program, writer, tile > 0 or (fits and not columns), kept_at(program, tile), in_results=lanes)
     fields, choice = fill_columns(program, rows, plan, tile, told) if columns else fill_inner(program, rows, plan, told)
     fields |= turned or {"tile_in": [], "tile_out": []}  # (templates read no other field then)

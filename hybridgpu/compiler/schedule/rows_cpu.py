@@ -69,8 +69,14 @@ def fill_inner(
         "elements": extent if alone else "",
         # (blocks of one length are worth a text of their own: their states stay in registers)
         "count": str(size) if last.extent % size == 0 else f"{extent} - at < {size} ? {extent} - at : {size}",
+        "sums": plan.sums,
+        "sums_part": _PART,
+        "element": linear(program.reduced),
+        "after": plan.after,
+        "after_stores": plan.after_stores,
     }
-    return fields, {"tile": size, "group": group} if group else {"tile": size}
+    choice = {"tile": size, "group": group, "sums_beside_rows": len(plan.sums)}
+    return fields, {what: n for what, n in choice.items() if n}
 
 
 def _group(program: ScalarProgram, plan: Plan) -> int:

@@ -16,7 +16,20 @@ from ...dtypes import DType, bool_, i64, u32
 from ..ir.graph import Node
 from ..passes.fuse.group import CONTRACTIONS, Group, destination, positions, reduced_index
 from ..passes.materialize import SCATTERS
-from .indexing import Condition, Expr, Index, Opaque, Var, const, linearize, of_var, operands, substitute
+from .indexing import (
+    ZERO,
+    Condition,
+    Expr,
+    Index,
+    Opaque,
+    Var,
+    all_vars,
+    const,
+    linearize,
+    of_var,
+    operands,
+    substitute,
+)
 
 __all__ = ["Reduction", "Scalar", "ScalarProgram", "Store", "combines", "operand_program", "scalar_program"]
 
@@ -87,7 +100,11 @@ class Store:
 
 @dataclass(eq=False)
 class ScalarProgram:
-    """Scalars in an order in which they can be computed, and where they end up."""
+    """Scalars in an order in which they can be computed, and where they end up.
+
+    ``sums`` are over all rows, a sum for each element of a row: known, with all that is computed from them, only at the
+    end (see :meth:`late`).
+    """
 
     scalars: list[Scalar]
     reductions: list[Reduction]
@@ -95,6 +112,16 @@ class ScalarProgram:
     vars: list[Var]
     reduced: list[Var]
     result: Scalar | None = None  #: stands for the contraction's element in an epilogue
+    sums: list[Reduction] = field(default_factory=list)
+
+    def late(self) -> set[Scalar]:
+        """What depends on the sums over all rows, these included."""
+        found = {r.result for r in self.sums}
+        if found:
+            for s in self.scalars:
+                if s.op != "reduction" and not found.isdisjoint(s.args):
+                    found.add(s)
+        return found
 
     def expressions(self) -> list[Expr]:
         """Every index expression in use."""
@@ -147,6 +174,7 @@ class _Evaluator:
     interned: dict[Any, Scalar] = field(default_factory=dict)
     scalars: list[Scalar] = field(default_factory=list)
     reductions: list[Reduction] = field(default_factory=list)
+    sums: list[Reduction] = field(default_factory=list)
     contract: Scalar | None = None
 
     def value(self, node: Node, index: Index, conditions: tuple[Condition, ...] = ()) -> Scalar:
@@ -260,6 +288,8 @@ class _Evaluator:
     def build_reduction(self, node: Node, index: Index) -> Scalar:
         inner = reduced_index(self.group, node, index)
         operand = self.memo[(node.inputs[0], inner, ())]
+        if node in self.group.sums:
+            return self.build_sum(node, index, operand)
 
         def make() -> Scalar:
             result = Scalar("reduction", node.dtype, (operand,), node, vars=frozenset(self.group.rows))
@@ -270,6 +300,16 @@ class _Evaluator:
 
         # the same reduction of the same scalar is one, however it was written
         return self.intern(("reduction", node.prim, operand), make)
+
+    def build_sum(self, node: Node, index: Index, operand: Scalar) -> Scalar:
+        """A sum over all rows."""
+
+        def make() -> Scalar:
+            result = Scalar("reduction", node.dtype, (operand,), node, vars=all_vars(index))
+            self.sums.append(Reduction(node, operand, result, ZERO))
+            return result
+
+        return self.intern(("sum", operand, index), make)
 
     # -- constructors; each kind of scalar is interned by what defines it
 
@@ -332,7 +372,13 @@ def scalar_program(group: Group, stored: Iterable[Node]) -> ScalarProgram:
         else:
             stores.append(Store(node, evaluator.value(node, index), linearize(index, node.shape)))
     return ScalarProgram(
-        evaluator.scalars, evaluator.reductions, stores, list(group.vars), list(group.reduced), evaluator.contract
+        evaluator.scalars,
+        evaluator.reductions,
+        stores,
+        list(group.vars),
+        list(group.reduced),
+        evaluator.contract,
+        evaluator.sums,
     )
 
 

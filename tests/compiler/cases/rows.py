@@ -23,6 +23,26 @@ def softmax_long(b: Builder, x: Node) -> Node:
     return e / b.sum(e, (-1,), keepdims=True)
 
 
+# sums over all rows beside the rows
+
+
+@case("f32[70,96]", "f32[70,96]", "f32[96]")
+def slopes(b: Builder, x: Node, dy: Node, g: Node) -> Any:
+    """As the derivative of a normalisation: one kernel, which reads both arrays once."""
+    d = x - b.mean(x, (-1,), keepdims=True)
+    r = b.rsqrt(b.mean(d * d, (-1,), keepdims=True) + 1e-5)
+    n, w = d * r, dy * g
+    dx = r * (w - b.mean(w, (-1,), keepdims=True) - n * b.mean(w * n, (-1,), keepdims=True))
+    return dx, g - b.sum(dy * n, (0,)), b.sum(dy, (0,))
+
+
+@case("f32[5,9,40]", "f32[5,9,40]", "f32[40]")
+def slopes_of_planes(b: Builder, x: Node, dy: Node, g: Node) -> Any:
+    """Rows of two axes."""
+    d = x - b.mean(x, (1, 2), keepdims=True)
+    return d * dy * g, b.sum(d * dy, (0,))
+
+
 # forms of rows on CUDA: where what is needed again has its place
 
 

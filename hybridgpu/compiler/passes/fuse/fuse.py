@@ -22,8 +22,9 @@ from ...schedule.indexing import Expr, Index, Var, alike, all_vars, enlarged, li
 from ...target import Target
 from ..joins import APART, TOGETHER
 from ..materialize import PRODUCTS, SCATTERS, base, reads_views
+from .beside import beside, fits
 from .duplicate import made_of, worth_repeating
-from .group import CONTRACTIONS, Cut, Group, bijective, reexpress, source
+from .group import CONTRACTIONS, Cut, Group, align, bijective, reexpress, source
 from .group import describe as _describe
 from .group import describe_two as _describe_two
 
@@ -49,17 +50,13 @@ class _State:
     generated_dots: frozenset[Node]
     outputs: set[Node]
     readers: dict[Node, dict[Group, None]] = field(default_factory=dict)
+    homes: dict[Node, Group] = field(default_factory=dict)  #: node -> the group that computes it
     groups: list[Group] = field(default_factory=list)
     cuts: list[Cut] = field(default_factory=list)
 
     def resolve(self, node: Node) -> list[Group]:
         """The groups that read ``node``, merged ones once."""
-        found: dict[Group, None] = {}
-        for g in self.readers.get(node, ()):
-            while g.merged_into is not None:
-                g = g.merged_into
-            found[g] = None
-        return list(found)
+        return list(dict.fromkeys(map(_merged, self.readers.get(node, ()))))
 
     def open(self, level: int) -> Group:
         group = Group(len(self.groups), level)
@@ -68,8 +65,16 @@ class _State:
 
     def add(self, group: Group, node: Node, index: Index) -> None:
         group.add(node, index)
+        self.homes[node] = group
         for read in group.pending:
             self.readers.setdefault(read, {})[group] = None
+
+
+def _merged(group: Group) -> Group:
+    """The group that ``group`` is part of by now."""
+    while group.merged_into is not None:
+        group = group.merged_into
+    return group
 
 
 def fuse(graph: Graph, target: Target, generated_dots: frozenset[Node] = frozenset()) -> FusionPlan:
@@ -87,6 +92,7 @@ def fuse(graph: Graph, target: Target, generated_dots: frozenset[Node] = frozens
             continue
         _place(state, node)
     _merge_siblings(state)
+    _merge_beside(state)
     groups = [g for g in state.groups if g.merged_into is None]
     groups.sort(key=lambda g: (-g.level, -g.serial))
     return FusionPlan(groups, state.cuts)
@@ -95,12 +101,15 @@ def fuse(graph: Graph, target: Target, generated_dots: frozenset[Node] = frozens
 def _place(state: _State, node: Node) -> None:
     consumers = state.resolve(node)
     level = 1 + max((g.level for g in consumers), default=-1)
+    if _lift(state, node, consumers):
+        consumers = state.resolve(node)
     if not _is_member(state, node):
         _say_why(
             state, node, consumers, "library", f"{node.prim.name} is a library call, which leaves its result in memory"
         )
         group = state.open(level)
         group.library = node
+        state.homes[node] = group
         for i in node.inputs:
             read = source(i) if node.prim.name in PRODUCTS else base(i)
             group.pending.setdefault(read, [])
@@ -441,8 +450,11 @@ def _in_axes(group: Group, offset: Expr, node: Node) -> None:
 # -- merging groups of one level
 
 
-def _merge(state: _State, a: Group, b: Group, shared: Node) -> Cut | None:
-    """Merge ``b`` into ``a`` so that both read ``shared`` at one index, or say why not."""
+def _merge(state: _State, a: Group, b: Group, shared: Node, only_beside: bool = False) -> Cut | None:
+    """Merge ``b`` into ``a`` so that both read ``shared`` at one index, or say why not.
+
+    With ``only_beside`` one of them has to walk rows, and the other columns of the same domain.
+    """
 
     def refuse(rule: str, reason: str) -> Cut:
         return Cut(a.anchor, b.anchor, rule, reason)
@@ -455,13 +467,24 @@ def _merge(state: _State, a: Group, b: Group, shared: Node) -> Cut | None:
         return refuse("size", "together the kernels would hold too many operations")
     if len({**a.pending, **b.pending}) > state.target.max_arguments:
         return refuse("arguments", f"together the kernels would read more than {state.target.max_arguments} arrays")
-    table = _correspondence(a, b, shared)
+    found = beside(a, b, shared, state.target)
+    if isinstance(found, Cut):
+        return found
+    table = found.table if found else None if only_beside else _correspondence(a, b, shared)
+    if table is not None and a.sums and b.sums:
+        too_many = fits(len(a.sums) + len(b.sums), a.reduced, next(iter(a.sums)), state.target)
+        if too_many:
+            return refuse("beside", f"sums are taken on the way over rows, {too_many}")
     if table is None:
         one, other = _describe_two(a.anchor, b.anchor)
         return refuse("domain", f"{one} and {other} run over {shared.prim.name} differently")
     b.replace({v: of_var(w) for v, w in table.items()})
-    if b.reduced and not a.reduced:
+    if found:
+        a.reduced = found.reduced
+        a.sums.update(dict.fromkeys(found.sums))
+    elif b.reduced and not a.reduced:
         a.reduced = [table[v] for v in b.reduced]
+    a.sums.update(b.sums)
     a.at.update(b.at)
     for node, wanted in b.pending.items():
         if node in a.at:
@@ -492,7 +515,7 @@ def _correspondence(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
         if order is None or (set(order) != set(g.vars) and (g is b or b.reduced or not _has_rows(a, shared, order))):
             return None
         orders.append(order)
-    if len(orders[0]) != len(orders[1]) and not _align(a, b, orders, shared):
+    if len(orders[0]) != len(orders[1]) and not align(a, b, orders, shared):
         return None
     if [v.extent for v in orders[0]] != [v.extent for v in orders[1]]:
         return None
@@ -503,33 +526,6 @@ def _correspondence(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
     if a.reduced and b.reduced and {table[v] for v in b.reduced} != set(a.reduced):
         return None
     return table
-
-
-def _align(a: Group, b: Group, orders: list[list[Var]], shared: Node) -> bool:
-    """Split variables so that both groups cut ``shared`` at the same positions."""
-    for _ in range(8):
-        steps = []
-        for order in orders:
-            at, cuts = 1, {}
-            for v in reversed(order):
-                cuts[at] = v
-                at *= v.extent
-            steps.append(cuts)
-        missing = [(k, s) for k in (0, 1) for s in steps[1 - k] if s not in steps[k]]
-        if not missing:
-            return True
-        k, step = missing[0]
-        base, var = max((s, v) for s, v in steps[k].items() if s < step)
-        if step % base or var.extent % (step // base):
-            return False
-        group = (a, b)[k]
-        group.split(var, step // base)
-        offset = linearize(group.pending[shared][0], shared.shape)
-        found = bijective(offset, shared.size)
-        if found is None:
-            return False
-        orders[k] = found
-    return False
 
 
 def _merge_siblings(state: _State) -> None:
@@ -552,3 +548,49 @@ def _merge_siblings(state: _State) -> None:
                     break
             else:
                 met.append(g)
+
+
+# -- sums over all rows
+
+
+def _rises(state: _State, group: Group, level: int, beside: Group) -> bool:
+    """True if ``group`` may run at a higher ``level``: all that it reads is there, or made by the group ``beside``."""
+    for node in group.pending:
+        home = state.homes.get(node)
+        if home is not None and _merged(home) is not beside and _merged(home).level <= level:
+            return False
+    return True
+
+
+def _lift(state: _State, node: Node, consumers: Sequence[Group]) -> bool:
+    """Merge sums along columns into the rows that read ``node``, too, but run earlier; True if there are any.
+
+    Results of a program, as slopes are, need not wait for their level: what nobody reads may be computed early.
+    """
+    top = max((g.level for g in consumers), default=0)
+    highest = [g for g in consumers if g.level == top and g.reduced]
+    lifted = False
+    for low in consumers:
+        for high in highest:
+            may = low.level < top and low.reduced and _rises(state, low, top, high)
+            if may and _merge(state, high, low, node, only_beside=True) is None:
+                lifted = True
+                break
+    return lifted
+
+
+def _merge_beside(state: _State) -> None:
+    """Sums along columns become part of the kernel that walks the rows of an array, or makes it, at whatever level."""
+    for node in state.graph.nodes:
+        readers = [g for g in state.resolve(node) if g.reduced]
+        home = state.homes.get(node)
+        made = [_merged(home)] if home is not None and _merged(home).reduced else []
+        if not readers or len(readers) + len(made) < 2:
+            continue
+        groups = sorted({*readers[:_SIBLINGS], *made}, key=lambda g: (-g.level, g.serial))
+        for k, high in enumerate(groups):
+            for low in groups[k + 1 :]:
+                if high.merged_into is None and low.merged_into is None and _rises(state, low, high.level, high):
+                    cut = _merge(state, high, low, node, only_beside=True)
+                    if cut is not None and cut.rule == "beside" and cut not in state.cuts:
+                        state.cuts.append(cut)

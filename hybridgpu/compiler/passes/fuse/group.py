@@ -38,6 +38,7 @@ __all__ = [
     "Cut",
     "Group",
     "Read",
+    "align",
     "bijective",
     "describe",
     "describe_two",
@@ -90,7 +91,8 @@ class Group:
         serial: creation order.
         level: every group has a higher level than every group it feeds.
         vars: the domain, outermost first.
-        reduced: the variables that reductions run over.
+        reduced: the variables that reductions run over, but for those of ``sums``.
+        sums: members that add up over all rows instead, a sum for each element of a row ("sums beside rows").
         at: member -> its index.
         pending: node outside (or not yet inside) -> the indices at which members read it.
         memory: nodes that must lie in memory to be read, with the member that reads each so.
@@ -106,6 +108,7 @@ class Group:
     level: int
     vars: list[Var] = field(default_factory=list)
     reduced: list[Var] = field(default_factory=list)
+    sums: dict[Node, None] = field(default_factory=dict)
     at: dict[Node, Index] = field(default_factory=dict)
     pending: dict[Node, list[Index]] = field(default_factory=dict)
     memory: dict[Node, Node] = field(default_factory=dict)
@@ -267,6 +270,33 @@ def bijective(offset: Expr, size: int) -> list[Var] | None:
     return found[::-1] if step == size else None
 
 
+def align(a: Group, b: Group, orders: list[list[Var]], shared: Node) -> bool:
+    """Split variables so that both groups cut ``shared`` at the same positions."""
+    for _ in range(8):
+        steps = []
+        for order in orders:
+            at, cuts = 1, {}
+            for v in reversed(order):
+                cuts[at] = v
+                at *= v.extent
+            steps.append(cuts)
+        missing = [(k, s) for k in (0, 1) for s in steps[1 - k] if s not in steps[k]]
+        if not missing:
+            return True
+        k, step = missing[0]
+        base, var = max((s, v) for s, v in steps[k].items() if s < step)
+        if step % base or var.extent % (step // base):
+            return False
+        group = (a, b)[k]
+        group.split(var, step // base)
+        offset = linearize(group.at[shared] if shared in group.at else group.pending[shared][0], shared.shape)
+        found = bijective(offset, shared.size)
+        if found is None:
+            return False
+        orders[k] = found
+    return False
+
+
 def reads(group: Group, node: Node, index: Index) -> list[Read]:
     """What ``node``, computed at ``index`` in ``group``, reads beyond views."""
     name = node.prim.name
@@ -365,9 +395,10 @@ def source(node: Node) -> Node:
 
 
 def reduced_index(group: Group, node: Node, index: Index) -> Index:
-    """The index at which a reduction at ``index`` reads its operand: reduced variables on its axes."""
+    """The index at which a reduction at ``index`` reads its operand: reduced variables on its axes, or those of rows."""
     shape, axes = node.inputs[0].shape, node.params["axes"]
-    position = linearize([of_var(v) for v in group.reduced], [v.extent for v in group.reduced])
+    over = group.rows if node in group.sums else group.reduced
+    position = linearize([of_var(v) for v in over], [v.extent for v in over])
     inner = iter(delinearize(position, [shape[a] for a in axes]))
     outer = iter(index)
     return tuple(next(inner) if k in axes else next(outer) for k in range(len(shape)))

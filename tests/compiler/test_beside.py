@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums over all rows in the kernel that walks the rows: a normalisation's slopes beside its derivative."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from compiler.cases import parse
+from emulated import aligned
+
+from hybridgpu.backends.cpu.backend import cpu_backend
+from hybridgpu.compiler.ir import Builder, Graph, Node
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.program import KernelStep, Program
+from hybridgpu.compiler.reference import evaluate
+from hybridgpu.compiler.target import CPU
+from hybridgpu.dtypes import from_short
+
+Made = Sequence[Node]
+
+
+def outer(x: Node) -> tuple[int, ...]:
+    return tuple(range(x.ndim - 1))
+
+
+def normalised(b: Builder, x: Node) -> tuple[Node, Node]:
+    d = x - b.mean(x, (-1,), keepdims=True)
+    scale = b.rsqrt(b.mean(d * d, (-1,), keepdims=True) + 1e-5)
+    return d * scale, scale
+
+
+def norm_slopes(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """As LayerNorm's derivative; the statistics are computed anew."""
+    n, scale = normalised(b, x)
+    w = dy * g
+    dx = scale * (w - b.mean(w, (-1,), keepdims=True) - n * b.mean(w * n, (-1,), keepdims=True))
+    return dx, b.sum(dy * n, outer(x)), b.sum(dy, outer(x))
+
+
+def slopes_first(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """The same results in another order, so that columns are met before rows."""
+    dx, dg, db = norm_slopes(b, x, dy, g)
+    return db, dg, dx
+
+
+def softmax_bias(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """A row's sum and a shift's slope: what is added up is a result."""
+    e = b.exp(x + g - b.reduce("amax", x + g, (-1,), keepdims=True))
+    y = e / b.sum(e, (-1,), keepdims=True)
+    dx = y * (dy - b.sum(dy * y, (-1,), keepdims=True))
+    return dx, b.sum(dx, outer(x))
+
+
+def scaled_slopes(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """What follows a sum is computed behind the last row: here the step of an optimiser."""
+    dx, dg, db = norm_slopes(b, x, dy, g)
+    return dx, g - dg * 0.1, b.tanh(db) * g
+
+
+def rows_as_results(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """Rows, a value of each, and sums over them."""
+    n, scale = normalised(b, x)
+    return n * dy, scale, b.sum(n * dy * g, outer(x))
+
+
+MAKERS = {f.__name__: f for f in (norm_slopes, slopes_first, softmax_bias, scaled_slopes, rows_as_results)}
+SHAPES = [(6, 64), (200, 100), (65, 257), (3, 70, 96), (2, 1500)]
+
+
+def graph_of(make: Callable[..., Made], shape: tuple[int, ...], dtype: str = "f32") -> Graph:
+    b = builder()
+    kinds = (shape, shape, shape[-1:])
+    nodes = [b.input(parse(f"{dtype}[{','.join(map(str, s))}]"), f"x{k}") for k, s in enumerate(kinds)]
+    return b.finish(list(make(b, *nodes)), make.__name__)
+
+
+def run(program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    outputs = [aligned(shape, from_short(short).np) for shape, short in program.outputs]
+    cpu_backend().load(program)(inputs, outputs)
+    return outputs
+
+
+def operands(graph: Graph) -> list[np.ndarray]:
+    rng, found = np.random.default_rng(4), []
+    for node in graph.inputs:
+        found.append(aligned(node.shape, node.dtype.np))
+        found[-1][...] = rng.normal(size=node.shape) + 0.5
+    return found
+
+
+def check(graph: Graph, rtol: float = 2e-5) -> Program:
+    program, inputs = compile_graph(graph, CPU), operands(graph)
+    for got, want in zip(run(program, inputs), evaluate(graph, inputs, wide=True), strict=True):
+        np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol * max(1.0, np.abs(want).max()))
+    return program
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("make", MAKERS)
+def test_one_kernel_reads_everything_once(make, shape, compiler):
+    program = check(graph_of(MAKERS[make], shape))
+    assert len(program.steps) == 1 and program.bytes_moved == program.bytes_min
+    assert program.kernels[0].choice["sums_beside_rows"] == {"softmax_bias": 1, "rows_as_results": 1}.get(make, 2)
+
+
+def test_a_lone_row_has_no_sums(compiler):
+    program = check(graph_of(norm_slopes, (1, 64)))
+    assert not any("sums_beside_rows" in k.choice for k in program.kernels)
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [("f16", 2e-3), ("bf16", 2e-2), ("f64", 1e-12)])
+@pytest.mark.parametrize("make", ["softmax_bias", "rows_as_results"])
+def test_every_float(make, dtype, rtol, compiler):
+    program = check(graph_of(MAKERS[make], (70, 90), dtype), rtol)
+    assert len(program.steps) == 1
+
+
+def test_many_rows_are_added_up_in_parts(compiler):
+    """A sum of 60,000 values of one sign in float32: added up one after the other they lose three digits."""
+    b = builder()
+    x = b.input(parse("f32[60000,64]"), "x")
+    y = b.exp(x - b.reduce("amax", x, (-1,), keepdims=True))
+    graph = b.finish([y / b.sum(y, (-1,), keepdims=True), b.sum(y, (0,))], "many")
+    inputs = operands(graph)
+    found, wanted = run(compile_graph(graph, CPU), inputs)[1], evaluate(graph, inputs, wide=True)[1]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_text_is_the_same_for_every_number_of_rows():
+    texts = {compile_graph(graph_of(norm_slopes, (rows, 96)), CPU).kernels[0].text for rows in (5, 16, 17, 300, 70000)}
+    assert len(texts) == 1
+
+
+def before_a_product(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """Rows that a product waits for run before the level of results, and slopes with them."""
+    dx, dg, db = norm_slopes(b, x, dy, g)
+    w = b.input(parse(f"f32[{x.shape[-1]},512]"), "w")
+    return b.dot(dx, w), dg, db
+
+
+def of_what_a_product_reads(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """The slope of a bias is the sum of what its kernel writes for a product."""
+    dx = softmax_bias(b, x, dy, g)[0]
+    w = b.input(parse(f"f32[{x.shape[-1]},512]"), "w")
+    return b.dot(dx, w), b.sum(dx, outer(x))
+
+
+def behind_a_product(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """What is summed comes from a product that runs before."""
+    w = b.input(parse(f"f32[{x.shape[-1]},{x.shape[-1]}]"), "w")
+    return norm_slopes(b, x, b.dot(dy, w), g)
+
+
+@pytest.mark.parametrize("make", [before_a_product, of_what_a_product_reads, behind_a_product])
+def test_sums_move_to_the_level_of_their_rows(make, compiler):
+    program = check(graph_of(make, (128, 256)), 1e-4)
+    assert len(program.steps) == 2
+    assert sum("sums_beside_rows" in k.choice for k in program.kernels) == 1
+
+
+def between_products(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """What is summed needs a product of the rows themselves: these cannot wait for it."""
+    dx = softmax_bias(b, x, dy, g)[0]
+    w = b.input(parse(f"f32[{x.shape[-1]},{x.shape[-1]}]"), "w")
+    return dx, b.sum(b.tanh(b.dot(dx, w)) * x, outer(x))
+
+
+def awaited(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """A sum over rows that every element waits for."""
+    n, _ = normalised(b, x)
+    centred = x - b.mean(x, outer(x), keepdims=True)
+    return n, centred * dy
+
+
+def in_turn(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """Rows that read sums over all rows of their own operand."""
+    y = b.exp(x) / b.sum(b.exp(x), outer(x), keepdims=True)
+    return (b.exp(y) / b.sum(b.exp(y), (-1,), keepdims=True),)
+
+
+def extremes(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    n, _ = normalised(b, x)
+    return n, b.reduce("amax", x, outer(x))
+
+
+REFUSED: list[tuple[Any, tuple[int, ...], str]] = [
+    (between_products, (128, 256), ""),
+    (awaited, (50, 100), "needs its sums over all rows before these were walked"),
+    (in_turn, (50, 100), "needs its sums over all rows before these were walked"),
+    (extremes, (50, 100), "which add up sums only on the way"),
+    (norm_slopes, (50, 48), "whose 48 elements are too few to be walked one by one"),
+    (norm_slopes, (50, 20000), "KiB of sums would have to stay in the caches"),
+]
+
+
+@pytest.mark.parametrize(("make", "shape", "reason"), REFUSED)
+def test_what_is_refused_and_why(make, shape, reason, compiler):
+    program = check(graph_of(make, shape), 1e-4)
+    assert not any("sums_beside_rows" in k.choice for k in program.kernels)
+    assert not reason or any(rule == "beside" and reason in why for _, _, rule, why in program.cuts), program.cuts
+
+
+def test_nothing_waits_for_itself(compiler):
+    """Steps run in an order in which whatever is read was written before."""
+    for make in (before_a_product, of_what_a_product_reads, behind_a_product, between_products, in_turn):
+        program = compile_graph(graph_of(make, (128, 256)), CPU)
+        there = {k for k, buffer in enumerate(program.buffers) if buffer.place == "input"}
+        for step in program.steps:
+            read = step.buffers[: -step.outputs] if isinstance(step, KernelStep) else step.inputs
+            written = step.buffers[-step.outputs :] if isinstance(step, KernelStep) else (step.output,)
+            assert there.issuperset(read)
+            there.update(written)
+
+
+def mixture(seed: int) -> Graph:
+    """A random graph of elements, values of rows and of columns, and products."""
+    r, b = random.Random(seed), builder()
+    rows, columns = r.choice([(9, 64), (70, 80), (64, 64), (33, 130)])
+    full = [b.input(parse(f"f32[{rows},{columns}]"), f"x{k}") for k in range(2)]
+    column, row = [b.input(parse(f"f32[1,{columns}]"), "g")], [b.input(parse(f"f32[{rows},1]"), "s")]
+    w = b.input(parse(f"f32[{columns},{columns}]"), "w")
+    for _ in range(r.randint(5, 14)):
+        kind, f = r.random(), r.choice(full[-4:])
+        if kind < 0.3:
+            other = r.choice([r.choice(full), r.choice(column), r.choice(row)])
+            full.append(r.choice([f * other, f + other, b.tanh(f) - other, f * 0.5 + other * b.tanh(other)]))
+        elif kind < 0.55:
+            row.append(b.sum(f, (1,), keepdims=True) * (1.0 / columns))
+        elif kind < 0.62:
+            row.append(b.reduce("amax", f, (1,), keepdims=True))
+        elif kind < 0.85:
+            column.append(b.sum(f, (0,), keepdims=True) * (1.0 / rows))
+        elif kind < 0.9:
+            full.append(b.dot(b.tanh(f), w) * (1.0 / columns))
+        elif kind < 0.95:
+            column.append(b.tanh(r.choice(column)) + r.choice(column))
+        else:
+            row.append(b.tanh(r.choice(row)) * r.choice(row))
+    wanted = [n for n in full[2:] + row[1:] if r.random() < 0.4]
+    outputs = dict.fromkeys([full[-1], *wanted, *column[1:4]])
+    return b.finish([n for n in outputs if n.prim.name != "input"] or [full[0] + 1.0], "mixture")
+
+
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_mixtures(seed, compiler):
+    check(mixture(seed), 1e-4)
+
+
+def test_many_mixtures_have_plans():
+    """About half of them take sums beside rows."""
+    programs = [compile_graph(mixture(seed), CPU) for seed in range(60)]
+    assert sum(any("sums_beside_rows" in k.choice for k in p.kernels) for p in programs) > 15
+
+
+def a_value_of_columns(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """Beside a sum something of its size is stored that does not wait for it."""
+    dx, dg, _ = norm_slopes(b, x, dy, g)
+    t = b.tanh(g)
+    return dx, dg + t, t
+
+
+def test_a_value_of_columns_is_stored_once(compiler):
+    program = check(graph_of(a_value_of_columns, (50, 100)))
+    assert len(program.steps) <= 2

@@ -24,7 +24,7 @@ ROWS = 19  #: of the product: enough for copies of columns, and no multiple of a
 #: and columns of which copies are made because rows begin anywhere, or meet in a set of the cache
 COLUMNS = {8: 16, 48: 48, 64: 64, 37: 37, 5: 8, 136: 512}
 #: of one row, which takes eight vectors at a time, then four, then one
-LINES = (37, 96, 128, 192, 200)
+LINES = (37, 96, 128, 192, 328)
 SHORT, LONG, MOST = 700, (1024, 1300), 2500  #: terms: one sum; sums of partial ones; more than a copy may have
 LANES = (*range(1, 20), 24, 32, 33, 48, 63, 64)
 

@@ -38,6 +38,7 @@ from .kernel import (
     traffic,
 )
 from .numbers import sums_outside
+from .pieces import cut
 from .prologue import Made, Panel, loader, made, panel, panel_columns, panel_rows
 from .scalar import ScalarProgram
 
@@ -162,6 +163,7 @@ def schedule_matmul(
     """
     prologues = dict(prologues or {})
     writer = Writer(target, program, tells=True)
+    writer.cut = cut(program)
     outputs = [s.node for s in program.stores]
     shape = dot.shape
     axis_of = {v.name: v for v in program.vars}

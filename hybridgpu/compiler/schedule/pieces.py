@@ -35,6 +35,8 @@ def turns(program: ScalarProgram, var: Var) -> list[int]:
 
 def cut(program: ScalarProgram) -> Var | None:
     """The outermost variable, if parts of joins and pads begin at values of it and nowhere else."""
+    if not program.vars:
+        return None
     first = program.vars[0]
     tests = {c for s in program.scalars for c in s.conditions}
     outer = all(c.expr.terms == ((first, 1),) for c in tests)

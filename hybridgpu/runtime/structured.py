@@ -89,7 +89,8 @@ def function(head: str, lines: Iterable[str], names: dict[str, Any]) -> Call:
 
 @lru_cache(maxsize=256)
 def _code(text: str) -> CodeType:
-    return compile(text, "<prepared call>", "exec")
+    # a file of ours, so that messages name the user's line
+    return compile(text, f"{__file__}, prepared call", "exec")
 
 
 def finish_of(form: Any) -> Callable[[list[Any]], Any] | None:

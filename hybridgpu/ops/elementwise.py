@@ -20,7 +20,7 @@ from ..compiler.ir.graph import broadcast_shapes
 from ..compiler.primitives.gradient import gradient_rule
 from ..dtypes import DType, bool_, f64, i64
 from .late import Late, held_number
-from .params import Bool, Double, Dtype, Float, Int, Values
+from .params import Bool, Double, Dtype, Float, Int, Single, Values
 from .record import operator, sample, shape_text
 
 Fn = Callable[..., Node]
@@ -237,7 +237,7 @@ def amp_cast(b: Builder, p: Values, data: Node) -> Node:
 @operator(
     "clip",
     same_shape=True,
-    params={"a_min": Float(doc="lower bound", varies=True), "a_max": Float(doc="upper bound", varies=True)},
+    params={"a_min": Single(doc="lower bound", varies=True), "a_max": Single(doc="upper bound", varies=True)},
     method="clip",
     samples=(sample(None, {"a_min": -0.75, "a_max": 1}), sample(None, {"a_min": 1, "a_max": float("inf")})),
 )

@@ -31,6 +31,7 @@ __all__ = [
     "Int",
     "Param",
     "Shape",
+    "Single",
     "Text",
     "Values",
     "text_of",
@@ -115,6 +116,7 @@ class Param:
         return self.expects
 
 
+_GREATEST = float(np.finfo(np.float32).max)
 _LONG = re.compile(r"(?<=\d)L\b")  # how Python 2 wrote integers, in files of its time
 
 
@@ -168,6 +170,17 @@ class Float(Param):
         if isinstance(value, (bool, np.bool_)) or value in ("True", "False"):
             raise ValueError
         return float(value)
+
+
+@dataclass(frozen=True)
+class Single(Float):
+    """A number that MXNet keeps in single precision: finite ones that do not fit are refused."""
+
+    def parse(self, name: str, value: Any) -> Any:
+        number = super().parse(name, value)
+        if number is not None and _GREATEST < abs(number) < math.inf:
+            raise MXNetError(f"Out of range value for {name}, value='{value}'")
+        return number
 
 
 @dataclass(frozen=True)

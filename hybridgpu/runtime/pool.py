@@ -33,6 +33,16 @@ _Entry = TypeVar("_Entry")
 _Words = ctypes.c_uint32 * 4
 
 
+def _counted() -> int:
+    name = object()
+    return getrefcount(name)
+
+
+#: references that counting those of a local name finds besides others: the name, and up to Python 3.13 the call
+_NAME = _counted()
+_ONE, _TWO = _NAME + 1, _NAME + 2
+
+
 class _Ring(Generic[_Entry]):
     """The last few of what was made."""
 
@@ -59,8 +69,8 @@ class OutputPool(_Ring[tuple[NDArray, Any, Any]]):
         """An array that nobody else holds, with undefined values."""
         for entry in self._ring:
             array, data, raw = entry
-            # each is held by its entry, the local name and the call; data also by the array, raw by data
-            if getrefcount(array) == 3 and getrefcount(data) == 4 and getrefcount(raw) == 4:
+            # each is held by its entry; data also by the array, raw by data
+            if getrefcount(array) == _ONE and getrefcount(data) == _TWO and getrefcount(raw) == _TWO:
                 array._autograd = None
                 return array
         data = _aligned(self.type)
@@ -86,7 +96,7 @@ class DataPool(_Ring[tuple[Any, Any, int]]):
         """(data that nobody else holds, its memory, its address)."""
         for entry in self._ring:
             data, raw, _ = entry
-            if getrefcount(data) == 3 and getrefcount(raw) == 4:  # as above
+            if getrefcount(data) == _ONE and getrefcount(raw) == _TWO:  # as above
                 return entry
         if not self.reuse:
             data = _fresh(self.type)
@@ -116,7 +126,7 @@ class RoomPool(_Ring[tuple[Any, ...]]):
     def take(self) -> tuple[Any, ...]:
         """A room that nobody else holds, with undefined values."""
         for room in self._ring:
-            if getrefcount(room) == 3:  # the ring, the local name, the call
+            if getrefcount(room) == _ONE:  # held by the ring
                 return room
         make = _aligned if self.reuse else _fresh
         data = [make(t) for t in self.types]

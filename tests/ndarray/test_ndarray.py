@@ -377,6 +377,7 @@ CALLS = [
     (lambda x: nd.concat([x, x]), AssertionError, "Positional arguments must have NDArray type, but got ["),
     (lambda x: nd.FullyConnected(x, num_hidden=2), MXNetError, "Operator FullyConnected expects 3 inputs, but got 1 instead."),
     (lambda x: nd.clip(x, a_min=0, a_max=1, foo=1), MXNetError, "Cannot find argument 'foo', Possible Arguments:"),
+    (lambda x: nd.clip(x, a_min=0, a_max=1e40), MXNetError, "Out of range value for a_max, value='1e+40'"),
     (lambda x: nd.FullyConnected(x, x, x), MXNetError, 'Required parameter num_hidden of int is not presented, in operator FullyConnected(name="")'),
     (lambda x: nd.Activation(x, act_type="zz"), MXNetError, "Invalid Input: 'zz', valid values are: {'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'}, in operator Activation("),
     (lambda x: x + nd.ones((2, 4)), MXNetError, "operands could not be broadcast together with shapes [2,3] [2,4]"),

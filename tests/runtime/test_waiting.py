@@ -184,6 +184,22 @@ def test_a_program_finds_a_compiler_waiting_after_one_that_had_to_be_compiled(to
     assert found == [(1, 1), (2, 1), (2, 1), (2, 1), (3, 2)]
 
 
+def test_a_prelude_says_nothing_of_the_next_program(toolchain, monkeypatch):
+    backend = cpu_backend()
+    if not backend.toolchain.waits:
+        pytest.skip("the compiler of this process does not wait")
+    monkeypatch.setattr(backend, "_compiled_last", True)
+    made, new = Counting(monkeypatch), random.Random().random()
+    for k in range(3):  # BatchNorm's factors are computed once, by kernels that the first one compiles
+        net = nn.HybridSequential()
+        net.add(nn.BatchNorm(in_channels=5), nn.HybridLambda(lambda F, x, factor=new + k: F.tanh(x * factor)))
+        net.initialize()
+        net.hybridize()
+        net(mx.nd.ones((2, 5)))
+        assert net._cached_op._latest[-1].prelude is not None
+    assert (made.started, made.taken) == (3, 3)
+
+
 # -- what is found out about a compiler
 
 

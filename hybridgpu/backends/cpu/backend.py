@@ -226,6 +226,7 @@ class CpuBackend:
         self.target = replace(CPU, panels=toolchain.wide)
         self._loaded: dict[str, Any] = {}
         self._compiled_last = True  #: whether the last program had to be compiled
+        self._prelude: Program | None = None  #: of that program
 
     def key(self) -> str:
         return f"cpu {self.toolchain.key}"
@@ -243,7 +244,6 @@ class CpuBackend:
         key = hashlib.sha256(identity.encode()).hexdigest()
         compiled = 0
         held = self._loaded.get(key)
-        self._compiled_last = False
         if held is None:
             path = self.store.path("so", key)
             if path is not None:
@@ -251,7 +251,6 @@ class CpuBackend:
                     held = ctypes.CDLL(str(path))
                 except OSError:  # built for something else: rebuild it
                     self.store.forget("so", key)
-            self._compiled_last = held is None
             if held is None:
                 with _Beside(self, program.prelude) as beside:
                     code = self.toolchain.compile(program.source, program.numeric, self.store, waiting)
@@ -264,13 +263,19 @@ class CpuBackend:
         return held, compiled
 
     def load(self, program: Program, foreseen: Waiting | None = None) -> CpuProgram:
+        made = self._load(program, foreseen)
+        if program.segments and program is not self._prelude:  # which was compiled beside its program
+            self._compiled_last, self._prelude = made.info.compiled > 0, program.prelude
+        return made
+
+    def _load(self, program: Program, foreseen: Waiting | None = None) -> CpuProgram:
         start = time.perf_counter()
         library, compiled = self._library(program, foreseen) if program.segments else (None, 0)
         if library is not None and program.bytes_moved < _KEEP_GIL_BELOW:
             library = ctypes.PyDLL(library._name, handle=library._handle)
         info = BuildInfo(time.perf_counter() - start, compiled, " ".join(self.toolchain.command))
         bodies = {
-            k: self.load(s.body) for k, s in enumerate(program.steps) if isinstance(s, HostStep) and s.body is not None
+            k: self._load(s.body) for k, s in enumerate(program.steps) if isinstance(s, HostStep) and s.body is not None
         }
         info.compiled += sum(p.info.compiled for p in bodies.values())
         return CpuProgram(program, library, info, bodies)

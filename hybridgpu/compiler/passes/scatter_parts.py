@@ -2,8 +2,8 @@
 """Sums of many updates in few rows of a table, done in parts: few blocks of a GPU would have all the work otherwise.
 
 Each part of the updates is summed in a table of its own, and the tables are added up: histograms of long arrays, and
-gradients of small tables that are looked up often. How many parts there are depends on shapes alone, so that results
-are the same in every run. Half precision is summed in float32 on the way.
+gradients of small tables that are looked up often. How many parts there are depends on shapes and the GPU alone, so that
+results are the same in every run. Half precision is summed in float32 on the way.
 """
 
 from __future__ import annotations

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of the host that is given out again: only when nobody can reach it, by references as this Python counts them."""
+
+from __future__ import annotations
+
+import pytest
+
+import hybridgpu as mx
+from hybridgpu.compiler.ir.types import tensor_type
+from hybridgpu.dtypes import from_short
+from hybridgpu.runtime.pool import DataPool, OutputPool, RoomPool
+
+TYPE = tensor_type((4, 3), from_short("f32"))
+
+#: pool -> (it, where what it gives lies, what may be held of that)
+POOLS = {
+    "output": (
+        lambda: OutputPool(TYPE, mx.cpu()),
+        lambda y: y._address,
+        [lambda y: y, lambda y: y._data, lambda y: y._data[1:]],
+    ),
+    "data": (
+        lambda: DataPool(TYPE, True),
+        lambda found: found[2],
+        [lambda found: found[0], lambda found: found[0][1:]],
+    ),
+    "room": (lambda: RoomPool([TYPE], True, True), lambda room: room[1], [lambda room: room]),
+}
+ROWS = [(name, k) for name, (_, _, holds) in POOLS.items() for k in range(len(holds))]
+
+
+@pytest.mark.parametrize(("name", "k"), ROWS)
+def test_what_is_held_is_not_given_out_again(name, k):
+    make, place, holds = POOLS[name]
+    pool = make()
+    first = place(pool.take())
+    for _ in range(3):
+        assert place(pool.take()) == first  # nobody held it
+    held = holds[k](pool.take())
+    others = [place(pool.take()) for _ in range(3)]
+    assert first not in others and len(set(others)) == 1
+    del held
+    assert place(pool.take()) == first
+
+
+@pytest.mark.parametrize("make", [lambda: DataPool(TYPE, False), lambda: RoomPool([TYPE], False, False)])
+def test_pools_that_keep_nothing(make):
+    pool = make()
+    pool.take()
+    assert not pool._ring

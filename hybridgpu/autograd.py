@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import recording
 from .base import MXNetError
 from .ndarray import tape
 from .ndarray.array import ArrayType, NDArray
+from .provenance import advice
 from .recording import (
     is_recording,
     is_training,
@@ -233,3 +234,18 @@ class Function:
     def backward(self, *output_grads: NDArray) -> Any:
         """The gradients of the inputs for those of the results."""
         raise NotImplementedError
+
+
+_INSTEAD = {
+    "no_grad": "autograd.pause(), though nothing is recorded outside autograd.record()",
+    "inference_mode": "autograd.pause(), though nothing is recorded outside autograd.record()",
+    "enable_grad": "autograd.record()",
+    "set_grad_enabled": "autograd.set_recording(flag)",
+    "GradientTape": "autograd.record()",
+}
+
+if not TYPE_CHECKING:  # which would no longer find names that are not there
+
+    def __getattr__(name: str) -> Any:
+        text = f"module '{__name__}' has no attribute '{name}'"
+        raise AttributeError(f"{text}\n{advice(f'Write {_INSTEAD[name]}.')}" if name in _INSTEAD else text)

@@ -7,7 +7,8 @@ import threading
 import warnings
 from typing import Any, ClassVar
 
-from .provenance import user_frame
+from .base import MXNetError
+from .provenance import advice, user_frame
 
 __all__ = ["Context", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory_info", "num_gpus"]
 
@@ -121,6 +122,20 @@ def current_context() -> Context:
     """The innermost ``with ctx:`` of this thread, or ``cpu(0)``."""
     stack = getattr(Context._stack, "contexts", None)
     return stack[-1] if stack else _CPU0
+
+
+def given_or_current(ctx: Any) -> Context:
+    """``ctx``, or the current one where none is given.
+
+    Raises:
+        MXNetError: it is something else: a name, or an extent, as the 3 of ``nd.zeros(2, 3)``.
+    """
+    if ctx is None:
+        return current_context()
+    if isinstance(ctx, Context):
+        return ctx
+    instead = "mx.cpu() or mx.gpu(i)" if isinstance(ctx, str) else "the extents as one tuple, nd.zeros((2, 3))"
+    raise MXNetError(f"Invalid context string {ctx}\n{advice(f'Write {instead}.')}")
 
 
 def num_gpus() -> int:

@@ -40,6 +40,8 @@ INSTEAD = {
     "gelu": "{0}.LeakyReLU(x, act_type='gelu')",
     "leaky_relu": "{0}.LeakyReLU(x, slope=0.01)",
     "elu": "{0}.LeakyReLU(x, act_type='elu')",
+    "tril": "x * {0}.broadcast_greater_equal(rows, columns), {0}.arange(n) as a column and as a row",
+    "triu": "x * {0}.broadcast_lesser_equal(rows, columns), {0}.arange(n) as a column and as a row",
     "no_grad": "autograd.pause(), though nothing is recorded outside autograd.record()",
 }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from .generator import seed
+from .provenance import advice
 
 __all__ = ["seed"]
 
@@ -14,6 +15,8 @@ def __getattr__(name: str) -> Any:
     """The samplers: ``mx.random.uniform`` is ``mx.nd.random.uniform``."""
     if name.startswith("__"):
         raise AttributeError(name)
+    if name == "manual_seed":
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'\n{advice('Write mx.random.seed(seed).')}")
     from .ndarray import random as samplers
 
     return getattr(samplers, name)

@@ -9,11 +9,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..arguments import unexpected
 from ..initializer import Uniform
 from ..ndarray import load as load_arrays
 from ..ndarray import save as save_arrays
 from ..provenance import advice, user_frame
-from .habits import attribute_error
+from .habits import ARGUMENTS, attribute_error
 from .parameter import Parameter, ParameterDict
 from .parameter.dictionary import shown_names
 from .scope import BlockScope
@@ -63,7 +64,9 @@ class Block:
     _transparent = False  #: True for containers, which ``summary`` leaves out
     _fast: Callable[..., Any] | None = None  #: a prepared call that ``__call__`` may use instead of everything else
 
-    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None, **others: Any) -> None:
+        if others:
+            raise unexpected(type(self), next(iter(others)), ARGUMENTS)
         self._empty_prefix = prefix == ""
         self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
         self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix

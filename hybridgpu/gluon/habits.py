@@ -8,7 +8,19 @@ from typing import Any
 
 from ..provenance import advice
 
-__all__ = ["LAYERS", "LOSSES", "METHODS", "attribute_error", "missing"]
+__all__ = [
+    "ARGUMENTS",
+    "LAYERS",
+    "LOSSES",
+    "METHODS",
+    "OF_DATA",
+    "OF_LOADERS",
+    "OF_OPTIMIZERS",
+    "TRAINER",
+    "UTILITIES",
+    "attribute_error",
+    "missing",
+]
 
 LAYERS = {
     "Linear": "nn.Dense(units, in_units=..., flatten=False)",
@@ -44,6 +56,9 @@ LAYERS = {
     "AdaptiveAvgPool2d": "nn.GlobalAvgPool2D() for one number a channel, or F.contrib.AdaptiveAvgPooling2D",
     "AdaptiveMaxPool2d": "nn.GlobalMaxPool2D()",
     "ReflectionPad2d": "nn.ReflectionPad2D(padding)",
+    "MultiheadAttention": "nn.Dense layers, F.batch_dot and F.softmax in a hybrid_forward",
+    "TransformerEncoderLayer": "nn.LayerNorm, nn.Dense, F.batch_dot and F.softmax in a hybrid_forward",
+    "functional": "F.relu, F.softmax and the like in a hybrid_forward",
     "Dropout2d": "nn.Dropout(rate, axes=(2, 3))",
     "LSTM": "gluon.rnn.LSTM(hidden_size)",
     "GRU": "gluon.rnn.GRU(hidden_size)",
@@ -72,6 +87,8 @@ METHODS = {
     "named_children": "net._children.items()",
     "children": "net._children.values()",
     "add_module": "net.register_child(block, name)",
+    "append": "add(block), of nn.HybridSequential",
+    "extend": "add(*blocks), of nn.HybridSequential",
     "register_buffer": "self.params.get_constant(name, values), or self.params.get(name, grad_req='null')",
     "register_parameter": "self.params.get(name, shape=...)",
     "to": "net.collect_params().reset_ctx(ctx), or net.cast(dtype)",
@@ -88,6 +105,67 @@ METHODS = {
     "compile": "net.hybridize(static_alloc=True, static_shape=True)",
 }
 
+#: arguments of layers, cells and losses -> here, of which the first that the class takes is told
+ARGUMENTS = {
+    "bias": ("use_bias",),
+    "in_features": ("in_units",),
+    "out_features": ("units",),
+    "in_dim": ("in_units",),
+    "num_features": ("in_channels",),
+    "normalized_shape": ("in_channels, or nothing, since sizes are inferred,",),
+    "out_channels": ("channels",),
+    "filters": ("channels",),
+    "kernel_size": ("pool_size",),
+    "stride": ("strides",),
+    "eps": ("epsilon",),
+    "affine": ("center and scale",),
+    "elementwise_affine": ("center and scale",),
+    "track_running_stats": ("use_global_stats",),
+    "negative_slope": ("alpha",),
+    "p": ("rate",),
+    "num_embeddings": ("input_dim",),
+    "embedding_dim": ("output_dim",),
+    "batch_first": ("layout='NTC'",),
+    "input_dim": ("input_size",),
+    "sparse": ("sparse_label",),
+    "reduction": ("weight or nothing, and mean() or sum() of the result, which has a number for each sample,",),
+}
+
+
+#: what is an attribute of optimizers elsewhere -> of a Trainer
+TRAINER = {
+    "zero_grad": METHODS["zero_grad"],
+    "param_groups": "trainer.set_learning_rate(rate), or trainer.optimizer",
+    "state_dict": "trainer.save_states(file)",
+    "load_state_dict": "trainer.load_states(file)",
+    "lr": "trainer.learning_rate",
+}
+
+#: arguments of optimizers, which a Trainer takes as a dictionary
+OF_OPTIMIZERS = {
+    "lr": ("optimizer_params={'learning_rate': ...}",),
+    "learning_rate": ("optimizer_params={'learning_rate': ...}",),
+    "momentum": ("optimizer_params={'momentum': ...}",),
+    "wd": ("optimizer_params={'wd': ...}",),
+    "weight_decay": ("optimizer_params={'wd': ...}",),
+    "betas": ("optimizer_params={'beta1': ..., 'beta2': ...}",),
+}
+
+
+OF_LOADERS = {"drop_last": ("last_batch='discard'",), "collate_fn": ("batchify_fn",)}
+
+OF_DATA = {
+    "TensorDataset": "gluon.data.ArrayDataset(*arrays)",
+    "Subset": "dataset.take(count), dataset.shard(parts, index), or gluon.data.SimpleDataset of the examples",
+    "IterableDataset": "gluon.data.Dataset, with __getitem__ and __len__",
+}
+
+UTILITIES = {
+    "clip_grad_norm_": "gluon.utils.clip_global_norm([p.grad() for p in net.collect_params().values()], max_norm)",
+    "clip_grad_norm": "gluon.utils.clip_global_norm([p.grad() for p in net.collect_params().values()], max_norm)",
+    "clip_grad_value_": "gluon.Trainer(..., {'clip_gradient': value})",
+}
+
 
 def missing(module: str, *tables: Mapping[str, str]) -> Callable[[str], Any]:
     """The ``__getattr__`` of a module whose table of names says what to write instead."""
@@ -101,11 +179,16 @@ def missing(module: str, *tables: Mapping[str, str]) -> Callable[[str], Any]:
     return refuse
 
 
-def attribute_error(block: Any, name: str) -> AttributeError:
-    """The error for an attribute that a block does not have."""
-    text = f"'{type(block).__name__}' object has no attribute '{name}'"
+def attribute_error(owner: Any, name: str, table: Mapping[str, str] = METHODS) -> AttributeError:
+    """The error for an attribute that a block (or what ``table`` is about) does not have."""
+    text = f"'{type(owner).__name__}' object has no attribute '{name}'"
+    if name == "_children":
+        first = (
+            "Call super().__init__(**kwargs) first in __init__; a container takes its blocks by net.add(block, ...)."
+        )
+        return AttributeError(f"{text}\n{advice(first)}")
     # with names Python would add a guess at another one behind the advice
-    return _error(text, METHODS[name]) if name in METHODS else AttributeError(text, name=name, obj=block)
+    return _error(text, table[name]) if name in table else AttributeError(text, name=name, obj=owner)
 
 
 def _error(text: str, instead: str) -> AttributeError:

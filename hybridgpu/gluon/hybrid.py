@@ -37,8 +37,8 @@ class HybridBlock(Block):
     compiled graph from then on.
     """
 
-    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
-        super().__init__(prefix, params)
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None, **others: Any) -> None:
+        super().__init__(prefix, params, **others)
         self._active = False
         self._flags: dict[str, Any] = {}
         self._cached_graph: tuple[list[Symbol], Symbol] | None = None
@@ -231,6 +231,7 @@ class HybridBlock(Block):
         if missing:
             raise AssertionError(
                 f"Unknown input to HybridBlock: {sorted(missing)[0]}\n"
+                "A block in a list is no child of this one: self.register_child(block), or nn.HybridSequential in the list's place. "
                 "An operator of F makes no parameters: use a layer of gluon.nn, or make them in __init__, "
                 "self.weight = self.params.get('weight', ...), and name them as arguments of hybrid_forward. "
                 f"(block {self.name})"

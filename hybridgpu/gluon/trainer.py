@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import kvstore as kvs
 from .. import optimizer as opt
+from ..arguments import unexpected
 from ..context import Context
 from ..optimizer.updater import load_states
+from ..provenance import advice
+from .block import Block
+from .habits import OF_OPTIMIZERS, TRAINER, attribute_error
 from .parameter import Parameter, ParameterDict
 from .steps import StepExplanation, TrainerSteps
 
@@ -44,11 +48,15 @@ class Trainer:
         kvstore: Any = "device",
         compression_params: dict[str, Any] | None = None,
         update_on_kvstore: bool | None = None,
+        **others: Any,
     ) -> None:
+        if others:
+            raise unexpected(type(self), next(iter(others)), OF_OPTIMIZERS)
         if isinstance(params, (dict, ParameterDict)):
             params = [params[key] for key in sorted(params.keys())]
         if not isinstance(params, (list, tuple)):
-            raise ValueError(f"First argument must be a list or dict of Parameters, got {type(params)}.")
+            instead = f"\n{advice('Write net.collect_params().')}" if isinstance(params, Block) else ""
+            raise ValueError(f"First argument must be a list or dict of Parameters, got {type(params)}.{instead}")
         for p in params:
             if not isinstance(p, Parameter):
                 raise ValueError(f"First argument must be a list or dict of Parameters, got list of {type(p)}.")
@@ -63,6 +71,13 @@ class Trainer:
         self._scale = self._optimizer.rescale_grad
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._reset_kvstore()
+
+    if not TYPE_CHECKING:  # which would no longer find names that are not there
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):  # a property, whose own error it is
+                return object.__getattribute__(self, name)
+            raise attribute_error(self, name, TRAINER)
 
     def _check_contexts(self) -> list[Context]:
         contexts: list[Context] | None = None

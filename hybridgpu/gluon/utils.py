@@ -10,7 +10,7 @@ import urllib.request
 import uuid
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from .. import ndarray
 from ..context import Context
 from ..ndarray import NDArray
 from .block import HookHandle
+from .habits import UTILITIES, missing
 from .parameter import shape_is_known
 
 __all__ = ["HookHandle", "check_sha1", "clip_global_norm", "download", "replace_file", "shape_is_known", "split_and_load", "split_data"]  # fmt: skip
@@ -173,3 +174,7 @@ def _fetch(url: str, target: str, verify_ssl: bool) -> None:
     context = None if verify_ssl else ssl._create_unverified_context()  # what verify_ssl=False asks for
     with urllib.request.urlopen(url, timeout=30, context=context) as source, open(target, "wb") as f:
         shutil.copyfileobj(source, f)
+
+
+if not TYPE_CHECKING:  # which would no longer find names that are not there
+    __getattr__ = missing(__name__, UTILITIES)

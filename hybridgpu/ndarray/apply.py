@@ -17,7 +17,7 @@ from ..base import MXNetError
 from ..compiler.ir.graph import RANDOM_STATE, Graph, Provenance
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
-from ..context import Context, current_context
+from ..context import Context, given_or_current
 from ..misplaced import in_array_code
 from ..ops.functions import Bound
 from ..ops.params import Values
@@ -96,7 +96,7 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
     Raises:
         MXNetError: inputs that do not fit, or that lie on different devices.
     """
-    where = common_context(op, inputs) if inputs else ctx or current_context()
+    where = common_context(op, inputs) if inputs else given_or_current(ctx)
     if not inputs and isinstance(out, NDArray) and values.as_dict().get("shape", ()) is None:
         values = Values({**values.as_dict(), "shape": out.shape})  # what draws without a shape takes that of ``out``
     if op.python is not None:

@@ -16,6 +16,7 @@ from ..context import Context, current_context
 from ..dtypes import bf16, dtype_of, holds_numbers
 from ..misplaced import in_array_code
 from ..ops import OPERATORS
+from ..provenance import advice
 from .apply import apply
 from .array import NDArray, wrap
 from .array import empty as _empty
@@ -53,8 +54,8 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
             raise TypeError("source_array must be array like object") from None
     try:
         target = dtype_of(dtype)
-    except TypeError:
-        raise TypeError("source_array must be array like object") from None
+    except TypeError as e:
+        raise TypeError(f"source_array must be array like object\n{advice(str(e))}") from None
     with np.errstate(all="ignore"):
         return wrap(device_of(where).from_host(host.astype(target.np, copy=False)), where)
 

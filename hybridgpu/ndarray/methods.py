@@ -47,6 +47,10 @@ _INSTEAD = {
     "requires_grad": "x.attach_grad()",
     "zero_": "x[:] = 0",
     "add_": "x += y",
+    "masked_fill": "nd.where(mask, values, x)",
+    "contiguous": "x, which is contiguous,",
+    "chunk": "x.split(num_outputs, axis)",
+    "index_select": "x.take(indices, axis)",
     "nonzero": "np.nonzero(x.asnumpy())",
 }
 

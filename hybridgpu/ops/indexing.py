@@ -15,6 +15,7 @@ from ..compiler.ir import Builder, Node
 from ..dtypes import bool_, i64
 from .params import Bool, Dtype, Enum, Float, Int, Shape, Values
 from .record import operator, sample, shape_text, tuple_text
+from .refusal import refusal
 from .shape import axis_of, second_without_axis
 
 __all__ = ["bounded"]
@@ -94,9 +95,15 @@ def pick(b: Builder, p: Values, data: Node, index: Node) -> Node:
     axis = axis_of(p.axis, data.ndim)
     kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
     if index.size != data.size // max(data.shape[axis], 1):
-        raise MXNetError(
-            f"Check failed: pick: index of {shape_text(index.shape)} does not fit data of {shape_text(data.shape)} along axis {axis}"
-        )
+        wanted = kept if index.ndim == data.ndim else (*data.shape[:axis], *data.shape[axis + 1 :])
+        text = f"Shape inconsistent, Provided = {shape_text(index.shape)}, inferred shape={shape_text(wanted)}"
+        if index.shape == data.shape:
+            raise refusal(
+                text,
+                f"The index is as large as the data, but names one element along axis {axis}: take its argmax, "
+                "or, if it is labels that are probabilities, write SoftmaxCrossEntropyLoss(sparse_label=False).",
+            )
+        raise MXNetError(text)
     y = b.take_along(data, bounded(b, b.reshape(index, kept), data.shape[axis], p.mode), axis=axis)
     dropped = (*data.shape[:axis], *data.shape[axis + 1 :])
     return y if p.keepdims else b.reshape(y, dropped or (1,))

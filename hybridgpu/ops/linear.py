@@ -30,6 +30,14 @@ def need_float(x: Node) -> None:
         )
 
 
+def _product_of(x: Node, y: Node, axis: int) -> str:
+    """What to write where the last axis of ``x`` and ``axis`` of ``y`` are not of one length."""
+    return (
+        f"The sum goes over the last axis of lhs and the {'first' if axis == 0 else 'last but one'} of rhs, which have "
+        f"{x.shape[-1]} and {y.shape[axis]} elements: transpose one, by transpose_a=True or transpose_b=True, or reshape it."
+    )
+
+
 @operator(
     "dot",
     "lhs rhs",
@@ -55,7 +63,8 @@ def dot(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
     if p.transpose_b and y.ndim > 1:
         y = b.transpose(y, [y.ndim - 1, *range(y.ndim - 1)])
     if x.ndim == 0 or y.ndim == 0 or x.shape[-1] != y.shape[0]:
-        raise MXNetError(f"Check failed: dot shape error: {shape_text(lhs.shape)} X {shape_text(rhs.shape)}")
+        text = f"Check failed: dot shape error: {shape_text(lhs.shape)} X {shape_text(rhs.shape)}"
+        raise refusal(text, _product_of(x, y, 0) if x.ndim and y.ndim else "")
     shape = (*x.shape[:-1], *y.shape[1:])
     product = b.dot(b.reshape(x, (prod(x.shape[:-1]), x.shape[-1])), b.reshape(y, (y.shape[0], prod(y.shape[1:]))))
     return b.reshape(product, shape or (1,))
@@ -89,7 +98,8 @@ def batch_dot(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
     x = b.transpose(lhs, axes) if p.transpose_a else lhs
     y = b.transpose(rhs, axes) if p.transpose_b else rhs
     if x.shape[-1] != y.shape[-2]:
-        raise MXNetError(f"Check failed: batch_dot shape error (shape mismatch): {shapes}")
+        text = f"Check failed: batch_dot shape error (shape mismatch): {shapes}"
+        raise refusal(text, _product_of(x, y, -2))
     return b.dot(x, y)
 
 

@@ -13,11 +13,13 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from ..arguments import meant
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.types import TensorType
 from ..dataclass import dataclass, field
 from ..dtypes import DType
+from ..provenance import advice
 from .params import REQUIRED, Param, Values, text_of
 from .refusal import differing_types
 
@@ -34,6 +36,32 @@ __all__ = [
 ]
 
 Lower = Callable[..., "Node | Sequence[Node]"]
+
+#: arguments of operators elsewhere -> here, of which the first that the operator takes is told
+_SPELLED = {
+    "dim": ("axis", "axes"),
+    "dims": ("axes", "axis"),
+    "axis": ("dim", "axes"),
+    "axes": ("axis",),
+    "keepdim": ("keepdims",),
+    "kernel_size": ("kernel",),
+    "pool_size": ("kernel",),
+    "strides": ("stride",),
+    "padding": ("pad",),
+    "dilation": ("dilate",),
+    "groups": ("num_group",),
+    "channels": ("num_filter",),
+    "units": ("num_hidden",),
+    "num_classes": ("depth",),
+    "sections": ("num_outputs",),
+    "size": ("shape",),
+    "min": ("a_min",),
+    "max": ("a_max",),
+    "rate": ("p",),
+    "epsilon": ("eps",),
+    "negative_slope": ("slope",),
+    "repeats": ("reps",),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,10 +246,12 @@ class Operator:
             f"{n} : {p.type_name}{'' if p.default is REQUIRED else f', optional, default={p.default}'}"
             for n, p in self.params.items()
         ]
+        instead = meant(name, self.params, _SPELLED)
         return MXNetError(
             f"Cannot find argument '{name}', Possible Arguments:\n----------------\n"
             + "\n".join(lines)
             + f"\n, {self._as_called(attributes)}"
+            + ("\n" + advice(f"Write {instead} instead of {name}.") if instead else "")
         )
 
     def attribute_texts(self, attributes: dict[str, Any]) -> dict[str, str]:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from ..arguments import meant, taken_by
 from ..dtypes import dtype_of
 from ..ndarray import NDArray, clip
 from ..ndarray.placing import zeros_on
@@ -22,12 +22,12 @@ _Class = TypeVar("_Class", bound=type)
 
 #: arguments' names elsewhere -> here
 _SPELLED = {
-    "lr": "learning_rate",
-    "weight_decay": "wd",
-    "betas": "beta1 and beta2",
-    "eps": "epsilon",
-    "max_grad_norm": "clip_gradient (of each element), or gluon.utils.clip_global_norm before the step,",
-    "scheduler": "lr_scheduler",
+    "lr": ("learning_rate",),
+    "weight_decay": ("wd",),
+    "betas": ("beta1 and beta2",),
+    "eps": ("epsilon",),
+    "max_grad_norm": ("clip_gradient (of each element), or gluon.utils.clip_global_norm before the step,",),
+    "scheduler": ("lr_scheduler",),
 }
 _FILLED_IN = ("param_idx2name", "sym", "begin_num_update", "param_dict")  #: by Trainer or Module
 
@@ -289,13 +289,9 @@ class Optimizer:
 
 def _instead_of(name: str, klass: type) -> str:
     """What to write instead of an argument that an optimizer does not take."""
-    taken: dict[str, None] = {}
-    for kind in klass.__mro__[:-1]:
-        if "__init__" in kind.__dict__:
-            taken |= dict.fromkeys(inspect.signature(kind.__dict__["__init__"]).parameters)
-    names = [n for n in taken if n not in ("self", "kwargs", *_FILLED_IN)]
-    near = [_SPELLED[name]] if name in _SPELLED else difflib.get_close_matches(name, names, 1, 0.7)
-    instead = f"Write {near[0]} instead; " if near else ""
+    names = taken_by(klass, _FILLED_IN)
+    text = meant(name, names, _SPELLED)
+    instead = f"Write {text} instead; " if text else ""
     return f"{instead}{klass.__name__} takes {', '.join(names)}."
 
 

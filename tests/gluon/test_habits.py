@@ -8,7 +8,7 @@ import re
 import pytest
 
 import hybridgpu as mx
-from hybridgpu import gluon, nd
+from hybridgpu import autograd, gluon, nd
 from hybridgpu.gluon import habits, nn
 from hybridgpu.namespaces import INSTEAD
 from hybridgpu.ops.functions import find
@@ -94,6 +94,108 @@ WRITTEN = {
         "Cannot find optimizer x",
         "There are adadelta, ",
     ),
+    "function of arrays with another's argument": (
+        lambda: mx.sym.var("x").sum(dim=1),
+        mx.MXNetError,
+        "Cannot find argument 'dim', Possible Arguments:",
+        "Write axis instead of dim.",
+    ),
+    "the other way round": (
+        lambda: nd.concat(nd.ones((2, 3)), nd.ones((2, 3)), axis=0),
+        mx.MXNetError,
+        "Cannot find argument 'axis', Possible Arguments:",
+        "Write dim instead of axis.",
+    ),
+    "misspelt argument of an operator": (
+        lambda: nd.mean(nd.ones((2, 3)), keepdim=True),
+        mx.MXNetError,
+        "Cannot find argument 'keepdim', Possible Arguments:",
+        "Write keepdims instead of keepdim.",
+    ),
+    "argument of a trainer": (
+        lambda: gluon.Trainer(net().collect_params(), "sgd", lr=0.1),
+        TypeError,
+        "Trainer.__init__() got an unexpected keyword argument 'lr'",
+        "Write optimizer_params={'learning_rate': ...} instead; Trainer takes params, ",
+    ),
+    "a net in place of its parameters": (
+        lambda: gluon.Trainer(net(), "sgd"),
+        ValueError,
+        "got <class 'hybridgpu.gluon.nn.basic.Dense'>.",
+        "Write net.collect_params().",
+    ),
+    "attribute of a trainer": (
+        lambda: gluon.Trainer(net().collect_params(), "sgd").zero_grad(),
+        AttributeError,
+        "'Trainer' object has no attribute 'zero_grad'",
+        "Write nothing: gradients are overwritten",
+    ),
+    "argument of a loader": (
+        lambda: gluon.data.DataLoader([1, 2], batch_size=2, drop_last=True),
+        TypeError,
+        "DataLoader.__init__() got an unexpected keyword argument 'drop_last'",
+        "Write last_batch='discard' instead; DataLoader takes dataset, ",
+    ),
+    "data set": (
+        lambda: gluon.data.TensorDataset(),
+        AttributeError,
+        "module 'hybridgpu.gluon.data' has no attribute 'TensorDataset'",
+        "Write gluon.data.ArrayDataset(*arrays).",
+    ),
+    "utility": (
+        lambda: gluon.utils.clip_grad_norm_([], 1),
+        AttributeError,
+        "module 'hybridgpu.gluon.utils' has no attribute 'clip_grad_norm_'",
+        "Write gluon.utils.clip_global_norm(",
+    ),
+    "no gradients": (
+        lambda: autograd.no_grad(),
+        AttributeError,
+        "module 'hybridgpu.autograd' has no attribute 'no_grad'",
+        "Write autograd.pause()",
+    ),
+    "of the root": (
+        lambda: mx.manual_seed(1),
+        AttributeError,
+        "module 'hybridgpu' has no attribute 'manual_seed'",
+        "Write mx.random.seed(seed).",
+    ),
+    "of the random numbers": (
+        lambda: mx.random.manual_seed(1),
+        AttributeError,
+        "module 'hybridgpu.random' has no attribute 'manual_seed'",
+        "Write mx.random.seed(seed).",
+    ),
+    "blocks given to a container": (
+        lambda: nn.HybridSequential(nn.Dense(2)),
+        AttributeError,
+        "'HybridSequential' object has no attribute '_children'",
+        "a container takes its blocks by net.add(block, ...)",
+    ),
+    "extents one by one": (
+        lambda: nd.zeros(2, 3),
+        mx.MXNetError,
+        "Invalid context string 3",
+        "Write the extents as one tuple, nd.zeros((2, 3)).",
+    ),
+    "device by name": (
+        lambda: nd.zeros((2, 3), ctx="gpu"),
+        mx.MXNetError,
+        "Invalid context string gpu",
+        "Write mx.cpu() or mx.gpu(i).",
+    ),
+    "element type": (
+        lambda: nd.array([1], dtype="flaot32"),
+        TypeError,
+        "source_array must be array like object",
+        "data type 'flaot32' is not understood; known types: float32, ",
+    ),
+    "net that has no values": (
+        lambda: nn.Dense(2, in_units=3)(nd.ones((1, 3))),
+        RuntimeError,
+        "does not include Parameters of nested child Blocks",
+        "Call net.initialize() before the net",
+    ),
     "pattern": (
         lambda: net().collect_params("*weight"),
         re.error,
@@ -108,11 +210,89 @@ def test_what_is_said(what):
     call, error, first, second = WRITTEN[what]
     with pytest.raises(error) as caught:
         call()
-    one, two = str(caught.value).split("\n")
+    lines = str(caught.value).split("\n")
+    one, two = lines[0], lines[-1]
+    assert len(lines) == 2 or error is mx.MXNetError
     assert one.endswith(first) and second in two and "test_habits.py" in two
 
 
-@pytest.mark.parametrize("module", [nn, gluon.loss, nd, mx.sym], ids=lambda m: m.__name__)
+#: layer, an argument of another library, what is told
+ARGUMENTS = [
+    (nn.Dense, "bias", "use_bias"),
+    (nn.Dense, "in_features", "in_units"),
+    (nn.Dense, "activaton", "activation"),
+    (nn.Conv2D, "stride", "strides"),
+    (nn.AvgPool2D, "kernel_size", "pool_size"),
+    (nn.BatchNorm, "num_features", "in_channels"),
+    (nn.BatchNorm, "eps", "epsilon"),
+    (nn.LayerNorm, "normalized_shape", "in_channels, or nothing, since sizes are inferred,"),
+    (nn.GroupNorm, "eps", "epsilon"),
+    (gluon.rnn.LSTM, "batch_first", "layout='NTC'"),
+    (gluon.rnn.LSTM, "input_dim", "input_size"),
+    (gluon.loss.L2Loss, "reduction", "weight or nothing, and mean() or sum() of the result"),
+]
+
+
+@pytest.mark.parametrize(("layer", "name", "instead"), ARGUMENTS, ids=lambda v: getattr(v, "__name__", None))
+def test_arguments_of_layers(layer, name, instead):
+    given = {"channels": 2, "kernel_size": 3} if layer is nn.Conv2D else {}
+    given |= {"units": 2} if layer is nn.Dense else {"hidden_size": 2} if layer is gluon.rnn.LSTM else {}
+    with pytest.raises(TypeError) as caught:
+        layer(**given, **{name: 1})
+    one, two = str(caught.value).split("\n")
+    assert one == f"{layer.__name__}.__init__() got an unexpected keyword argument '{name}'"
+    assert two.startswith(f"Write {instead}") and f" instead; {layer.__name__} takes " in two
+    assert two.endswith(")") and " (test_habits.py:" in two
+    told = two.split(" takes ")[1].split(". (")[0].split(", ")
+    assert {"prefix", "params"} <= set(told) and not {"self", "others", "kwargs", "mode", "global_pool"} & set(told)
+
+
+def test_an_argument_like_none():
+    with pytest.raises(TypeError, match=r"argument 'zzz'\nFlatten takes prefix, params\. \("):
+        nn.Flatten(zzz=1)
+
+
+def test_a_block_that_forgets_to_begin():
+    class Net(gluon.HybridBlock):
+        def __init__(self):
+            self.layer = nn.Dense(2)
+
+    with pytest.raises(AttributeError, match=r"no attribute '_children'\nCall super\(\).__init__\(\*\*kwargs\) first"):
+        Net()
+
+
+def test_labels_as_large_as_the_data():
+    loss = gluon.loss.SoftmaxCrossEntropyLoss()
+    with pytest.raises(
+        mx.MXNetError, match=r"Shape inconsistent, Provided = \[2,3\], inferred shape=\[2,1\]\n"
+    ) as caught:
+        loss(nd.ones((2, 3)), nd.ones((2, 3)))
+    assert "SoftmaxCrossEntropyLoss(sparse_label=False)" in str(caught.value)
+    with pytest.raises(
+        mx.MXNetError, match=r"Provided = \[3\], inferred shape=\[2\]\n.*\n.* needs index of shape \(2,\)"
+    ):
+        nd.pick(nd.ones((2, 3)), nd.ones((3,)), axis=1)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: nd.dot(nd.ones((2, 3)), nd.ones((4, 5))), "the first of rhs, which have 3 and 4 elements"),
+        (
+            lambda: nd.batch_dot(nd.ones((2, 3, 4)), nd.ones((2, 5, 6))),
+            "the last but one of rhs, which have 4 and 5 elements",
+        ),
+    ],
+    ids=["dot", "batch_dot"],
+)
+def test_products_that_do_not_fit(call, told):
+    with pytest.raises(mx.MXNetError, match=f"{told}: transpose one, by transpose_a=True or transpose_b=True"):
+        call()
+
+
+@pytest.mark.parametrize(
+    "module", [nn, gluon.loss, gluon.data, gluon.utils, autograd, nd, mx.sym], ids=lambda m: m.__name__
+)
 def test_other_names_are_told_as_ever(module):
     with pytest.raises(AttributeError, match=rf"^module '{module.__name__}' has no attribute 'quite_another'$"):
         module.quite_another  # noqa: B018
@@ -142,6 +322,14 @@ def test_what_is_advised_exists():
                 assert hasattr(where, path), (name, instead)
             for operator in re.findall(r"\bF\.(?:contrib\.)?(\w+)", instead):
                 assert find(operator, "contrib" if "F.contrib" in instead else ""), (name, instead)
+    for table, owner in ((habits.OF_DATA, gluon.data), (habits.UTILITIES, gluon.utils)):
+        for name, instead in table.items():
+            assert not hasattr(owner, name)
+            for path in re.findall(rf"\b{owner.__name__.removeprefix('hybridgpu.')}\.(\w+)", instead):
+                assert hasattr(owner, path), (name, instead)
+    for name, instead in habits.TRAINER.items():
+        for path in re.findall(r"\btrainer\.(\w+)", instead):
+            assert hasattr(gluon.Trainer, path), (name, instead)
     for name, instead in INSTEAD.items():
         assert find(name, "") is None, name
         for operator in re.findall(r"\{0\}\.(\w+)", instead):

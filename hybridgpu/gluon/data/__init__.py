@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``gluon.data``: datasets, samplers, loaders."""
 
+from typing import TYPE_CHECKING
+
+from ..habits import OF_DATA, missing
 from . import vision
 from .dataloader import DataLoader
 from .dataset import ArrayDataset, Dataset, RecordFileDataset, SimpleDataset
@@ -19,3 +22,6 @@ __all__ = [
     "SimpleDataset",
     "vision",
 ]
+
+if not TYPE_CHECKING:  # which would no longer find names that are not there
+    __getattr__ = missing(__name__, OF_DATA)

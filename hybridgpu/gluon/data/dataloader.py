@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import unexpected
 from ...context import Context, cpu, cpu_pinned
 from ...ndarray import concat, stack
 from ...ndarray.array import NDArray
 from ...ndarray.creation import array
+from ..habits import OF_LOADERS
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_batchify_fn", "default_mp_batchify_fn"]
@@ -109,7 +111,10 @@ class DataLoader:
         thread_pool: bool = False,
         timeout: int = 120,
         auto_reload: bool = False,
+        **others: Any,
     ) -> None:
+        if others:
+            raise unexpected(type(self), next(iter(others)), OF_LOADERS)
         self._dataset, self._timeout, self._threads = dataset, timeout, thread_pool
         assert timeout > 0, f"timeout must be positive, given {timeout}"
         self._ctx = cpu_pinned(pin_device_id) if pin_memory else cpu()

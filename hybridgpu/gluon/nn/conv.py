@@ -79,8 +79,9 @@ class _Conv(HybridBlock):
         adj: Any = None,
         prefix: str | None = None,
         params: Any = None,
+        **others: Any,
     ) -> None:
-        super().__init__(prefix=prefix, params=params)
+        super().__init__(prefix=prefix, params=params, **others)
         ndim = len(kernel_size)
         with self.name_scope():
             self._channels, self._in_channels = channels, in_channels

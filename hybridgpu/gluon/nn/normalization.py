@@ -154,8 +154,9 @@ class LayerNorm(_Norm):
         in_channels: int = 0,
         prefix: str | None = None,
         params: Any = None,
+        **others: Any,
     ) -> None:
-        super().__init__(prefix=prefix, params=params)
+        super().__init__(prefix=prefix, params=params, **others)
         self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
         self._axis, self._epsilon, self._center, self._scale = axis, epsilon, center, scale
         self._scale_and_shift(in_channels, scale, center, gamma_initializer, beta_initializer)
@@ -180,8 +181,9 @@ class GroupNorm(_Norm):
         gamma_initializer: Any = "ones",
         prefix: str | None = None,
         params: Any = None,
+        **others: Any,
     ) -> None:
-        super().__init__(prefix=prefix, params=params)
+        super().__init__(prefix=prefix, params=params, **others)
         self._kwargs = {"eps": epsilon, "num_groups": num_groups, "center": center, "scale": scale}
         self._num_groups, self._epsilon, self._center, self._scale = num_groups, epsilon, center, scale
         self._scale_and_shift(num_groups, scale, center, gamma_initializer, beta_initializer)

@@ -17,6 +17,7 @@ from ...initializer import InitDesc
 from ...ndarray import NDArray, array
 from ...ndarray.array import empty
 from ...ndarray.placing import zeros_on
+from ...provenance import advice
 from ...runtime.epoch import bump
 from ...symbol import Symbol
 from ...symbol import var as make_var
@@ -310,7 +311,10 @@ class Parameter:
             )
         raise RuntimeError(
             f"Parameter '{self.name}' has not been initialized. Note that you should initialize parameters and create Trainer "
-            "with Block.collect_params() instead of Block.params because the later does not include Parameters of nested child Blocks"
+            "with Block.collect_params() instead of Block.params because the later does not include Parameters of nested child Blocks\n"
+            + advice(
+                "Call net.initialize() before the net, or load its parameters; of blocks in a list, register each: self.register_child(block)."
+            )
         )
 
     def _on(self, arrays: list[NDArray] | None, ctx: Context | None) -> NDArray:

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which argument was meant by one that a class or an operator does not take."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from .provenance import advice
+
+__all__ = ["meant", "taken_by", "unexpected"]
+
+
+def taken_by(klass: type, hidden: Sequence[str] = ()) -> list[str]:
+    """Names of what a class and those above it take when made, but not those in ``hidden``.
+
+    Classes whose names begin with an underscore have arguments for those below them and are left out.
+    """
+    taken: dict[str, None] = {}
+    for kind in klass.__mro__[:-1]:
+        if "__init__" in kind.__dict__ and (kind is klass or not kind.__name__.startswith("_")):
+            parameters = inspect.signature(kind.__dict__["__init__"]).parameters.values()
+            taken |= dict.fromkeys(p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL))
+    return [n for n in taken if n != "self" and n not in hidden]
+
+
+def meant(name: str, names: Iterable[str], spelled: Mapping[str, Sequence[str]]) -> str:
+    """What to write instead of the argument ``name``, '' where nothing is like it.
+
+    Args:
+        names: the arguments that there are.
+        spelled: what other libraries call it -> what to write; of these the first that begins with one of ``names``.
+    """
+    import difflib  # of use to errors alone
+
+    names = list(names)
+    for text in spelled.get(name, ()):
+        if re.match(r"\w+", text)[0] in names:  # type: ignore[index]
+            return text
+    near = difflib.get_close_matches(name, names, 1, 0.7)
+    return near[0] if near else ""
+
+
+def unexpected(klass: type, name: str, spelled: Mapping[str, Sequence[str]], hidden: Sequence[str] = ()) -> TypeError:
+    """Python's error for an argument that a class does not take, with what to write instead."""
+    names = taken_by(klass, hidden)
+    text = meant(name, names, spelled)
+    instead = f"Write {text} instead; " if text else ""
+    return TypeError(
+        f"{klass.__name__}.__init__() got an unexpected keyword argument '{name}'\n"
+        + advice(f"{instead}{klass.__name__} takes {', '.join(names)}.")
+    )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .ops.functions import find, make_function, names_in
-from .provenance import advice
+from .provenance import advice, current_block
 
 __all__ = ["INSTEAD", "Namespace"]
 
@@ -66,7 +66,7 @@ class Namespace:
         if op is None:
             text = f"module '{self.__name__}' has no attribute '{name}'"
             if not self._name and name in INSTEAD:
-                instead = INSTEAD[name].format("nd" if self._module == "ndarray" else "sym")
+                instead = INSTEAD[name].format("nd" if self._module == "ndarray" else "F" if current_block() else "sym")
                 raise AttributeError(f"{text}\n{advice(f'Write {instead}.')}")
             near = _similar(name, self._name)
             raise AttributeError(f"{text}; did you mean {near}?" if near else text)

@@ -86,7 +86,10 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
             return what
         if isinstance(what, dict):
             return create(**what)
-        assert isinstance(what, str), f"{nickname} must be of string type"
+        if not isinstance(what, str):
+            made = f"{what.__name__}()" if isinstance(what, type) and issubclass(what, base_class) else ""
+            instead = f"\n{advice(f'Write {made}, which makes one.')}" if made else ""
+            raise AssertionError(f"{nickname} must be of string type{instead}")
         if what.startswith("["):
             assert not args and not kwargs
             name, kwargs = json.loads(what)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ __all__ = [
     "OF_OPTIMIZERS",
     "TRAINER",
     "UTILITIES",
+    "about_arguments",
     "attribute_error",
     "missing",
 ]
@@ -189,6 +191,22 @@ def attribute_error(owner: Any, name: str, table: Mapping[str, str] = METHODS) -
         return AttributeError(f"{text}\n{advice(first)}")
     # with names Python would add a guess at another one behind the advice
     return _error(text, table[name]) if name in table else AttributeError(text, name=name, obj=owner)
+
+
+def about_arguments(error: TypeError, block: Any, given: int) -> None:
+    """Where ``hybrid_forward`` could not be called with so many inputs: end the error with what it has to take."""
+    trace = error.__traceback__
+    if trace is None or trace.tb_next is not None:  # it was called, and is wrong inside
+        return
+    function = type(block).hybrid_forward
+    if function.__module__.startswith(__name__.split(".")[0] + "."):
+        names = list(inspect.signature(function).parameters)[2:]
+        text = f"A {type(block).__name__} is called with ({', '.join(n for n in names if n not in block._reg_params)})."
+    else:
+        inputs = ["x"] if given == 1 else [f"x{k}" for k in range(given)]
+        wanted = ", ".join(("self", "F", *inputs, *block._reg_params))
+        text = f"It gets F, the inputs, and the block's parameters by their names: def hybrid_forward({wanted})."
+    error.args = (f"{error}\n{advice(text)}",)
 
 
 def _error(text: str, instead: str) -> AttributeError:

@@ -22,6 +22,7 @@ from ..symbol import Group, Symbol
 from ..symbol import var as make_var
 from ..symbol.inference import Inference
 from .block import Block
+from .habits import about_arguments
 from .parameter import DeferredInitializationError, Parameter, ParameterDict
 from .structure import flatten, formats_agree, regroup
 
@@ -173,7 +174,11 @@ class HybridBlock(Block):
             return self._eager(x, tuple(args))
         params = {key: p.var() for key, p in self._reg_params.items()}
         with self.name_scope(), block_scope(self.name):
-            return self.hybrid_forward(sym_module, x, *args, **params)
+            try:
+                return self.hybrid_forward(sym_module, x, *args, **params)
+            except TypeError as e:
+                about_arguments(e, self, len(call))
+                raise
 
     def _eager(self, x: Any, args: tuple[Any, ...]) -> Any:
         ctx = _first_array((x, *args)).context
@@ -186,6 +191,9 @@ class HybridBlock(Block):
             return self.hybrid_forward(nd_module, x, *args, **params)
         except MXNetError as e:
             place(e, self.name)
+            raise
+        except TypeError as e:
+            about_arguments(e, self, 1 + len(args))
             raise
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -203,7 +211,11 @@ class HybridBlock(Block):
             grouped = regroup(list(inputs), self._in_format)
             params = {key: p.var() for key, p in self._reg_params.items()}
             with self.name_scope(), block_scope(self.name):
-                out = self.hybrid_forward(sym_module, *grouped, **params)
+                try:
+                    out = self.hybrid_forward(sym_module, *grouped, **params)
+                except TypeError as e:
+                    about_arguments(e, self, len(args))
+                    raise
             if out is None:
                 raise TypeError(
                     "Expected a list of symbols as input\n"

@@ -196,6 +196,18 @@ WRITTEN = {
         "does not include Parameters of nested child Blocks",
         "Call net.initialize() before the net",
     ),
+    "class in place of an initializer": (
+        lambda: nn.Dense(2, in_units=3).initialize(mx.init.Xavier),
+        AssertionError,
+        "initializer must be of string type",
+        "Write Xavier(), which makes one.",
+    ),
+    "inputs that a layer does not take": (
+        lambda: net()(nd.ones((1, 3)), nd.ones((1, 3))),
+        TypeError,
+        "Dense.hybrid_forward() got multiple values for argument 'weight'",
+        "A Dense is called with (x).",
+    ),
     "pattern": (
         lambda: net().collect_params("*weight"),
         re.error,
@@ -259,6 +271,64 @@ def test_a_block_that_forgets_to_begin():
 
     with pytest.raises(AttributeError, match=r"no attribute '_children'\nCall super\(\).__init__\(\*\*kwargs\) first"):
         Net()
+
+
+def without_f(self, x):
+    return x
+
+
+def without_the_parameter(self, F, x):
+    return x
+
+
+def with_another_input(self, F, x, y, w):
+    return x
+
+
+def wrong_inside(self, F, x, w):
+    return len(3)
+
+
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+@pytest.mark.parametrize("forward", [without_f, without_the_parameter, with_another_input], ids=lambda f: f.__name__)
+def test_what_hybrid_forward_takes(forward, hybridized):
+    class Net(gluon.HybridBlock):
+        hybrid_forward = forward
+
+    block = Net()
+    block.w = block.params.get("w", shape=(2,))
+    block.initialize()
+    block.hybridize(hybridized)
+    with pytest.raises(TypeError) as caught:
+        block(nd.ones((2,)))
+    one, two = str(caught.value).split("\n")
+    assert one.startswith(f"{forward.__name__}() ")
+    assert "and the block's parameters by their names: def hybrid_forward(self, F, x, w). (" in two
+    assert two.endswith(")") and "test_habits.py:" in two
+
+
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+def test_other_mistakes_in_hybrid_forward(hybridized):
+    class Net(gluon.HybridBlock):
+        hybrid_forward = wrong_inside
+
+    block = Net()
+    block.w = block.params.get("w", shape=(2,))
+    block.initialize()
+    block.hybridize(hybridized)
+    with pytest.raises(TypeError, match=r"^object of type 'int' has no len\(\)$"):
+        block(nd.ones((2,)))
+
+
+def test_names_of_operators_while_tracing():
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.cat(x, x)
+
+    block = Net()
+    block.hybridize()
+    with pytest.raises(AttributeError, match=r"\nWrite F\.concat\(a, b, dim=0\)\. \(block net"):
+        block(nd.ones((2,)))
 
 
 def test_labels_as_large_as_the_data():

@@ -122,3 +122,14 @@ def test_the_report_says_what_the_time_was_for(modules, cache, shown, meaning):
     lines = str(CompileReport([event, event])).splitlines()
     assert all(shown in line for line in lines[1:3])
     assert lines[3:] == ([meaning] if meaning else [])
+
+
+def test_a_product_says_what_it_computes_as_it_loads(compiler):
+    """The Embedding in front, and of the product's own operator the primitive, not its name alone."""
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Embedding(30, 16), rnn.LSTM(8, layout="NTC", input_size=16))
+    net.initialize()
+    net.hybridize()
+    notes = [k.note for k in net.explain(nd.ones((4, 9))).kernels if "as it loads" in k.note]
+    assert notes[0] == "computes Embedding net_embedding0_fwd and copy of RNN net_lstm0_rnn0 as it loads it"

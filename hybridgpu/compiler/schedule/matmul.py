@@ -308,9 +308,15 @@ def _constant(operand: Node) -> Any:
 
 
 def _said(dot: Node, prologues: Mapping[int, Group]) -> str:
-    """Which operands are computed as they are loaded, in words."""
-    found = dict.fromkeys(describe(source(dot.inputs[k])) for k in sorted(prologues))
-    return f"computes {' and '.join(found)} as it loads {'them' if len(found) > 1 else 'it'}"
+    """Which operands are computed as they are loaded, in words; of the product's own operator the primitives."""
+    own = describe(dot)
+    found: dict[str, None] = {}
+    for k in sorted(prologues):
+        operand = source(dot.inputs[k])
+        for n in reversed(prologues[k].needed(operand)[0] or [operand]):
+            name = describe(n)
+            found[f"{n.prim.name} of {name}" if name == own else name] = None
+    return f"computes {' and '.join(found)} as it loads {'them' if len(prologues) > 1 else 'it'}"
 
 
 def _on_host(

@@ -246,3 +246,43 @@ def test_gradients_of_functions_take_the_type_of_the_argument(gradient, expected
     else:
         y.backward()
         np.testing.assert_array_equal(x.grad.asnumpy(), expected)
+
+
+def _root_mean_square(F, x):
+    return F.broadcast_div(x, F.sqrt(F.mean(F.square(x), axis=-1, keepdims=True)))
+
+
+@pytest.mark.parametrize("dtype, bound", [("float16", 3e-3), ("bfloat16", 3e-2)])
+@pytest.mark.parametrize("scale", [1, 10, 40])  # at 40 the sums are beyond what float16 holds
+@pytest.mark.parametrize(
+    "function",
+    [
+        _root_mean_square,
+        lambda F, x: F.broadcast_div(x, F.norm(x, axis=1, keepdims=True)),
+        lambda F, x: F.square(F.mean(x * x, axis=0)),
+        lambda F, x: F.L2Normalization(x),
+        lambda F, x: F.log(F.mean(F.square(x), axis=1)),
+    ],
+    ids=["root_mean_square", "norm", "mean_of_columns", "L2Normalization", "log"],
+)
+def test_sums_beyond_halves_are_not_kept_as_halves(function, scale, dtype, bound):
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return function(F, x)
+
+    random = np.random.default_rng(1)
+    values = scale * random.uniform(0.5, 1.5, (33, 257))
+
+    def gradient(dtype):
+        net = Net()
+        net.hybridize()
+        x = mx.nd.array(values, dtype="float64").astype(dtype)
+        x.attach_grad()
+        with mx.autograd.record():
+            y = net(x)
+        heads = np.random.default_rng(2).uniform(-1, 1, y.shape)
+        y.backward(mx.nd.array(heads, dtype="float64").astype(dtype))
+        return x.grad.astype("float64").asnumpy()
+
+    want = gradient("float64")
+    np.testing.assert_allclose(gradient(dtype), want, atol=bound * abs(want).max())

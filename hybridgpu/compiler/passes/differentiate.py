@@ -8,11 +8,12 @@ forward values, except those that the caller keeps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ...dataclass import dataclass
 from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, reachable
 from ..primitives import TABLE
+from .prelude import constant_nodes
 
 __all__ = ["Derivative", "differentiate", "residuals"]
 
@@ -120,8 +121,43 @@ def residuals(graph: Graph, given: Sequence[bool], wanted: Sequence[bool]) -> li
     """Forward values worth keeping for the backward pass: results of contractions, reductions and the
     like that it uses directly. Elementwise cones and random bits are computed again from them.
     """
-    outputs = set(graph.outputs)
-    candidates = [n for n in graph.nodes if n.prim.family in _EXPENSIVE or n in outputs]
+    functions = _functions_of_half_sums(graph)
+    worth = {n for n in graph.nodes if n.prim.family in _EXPENSIVE and n not in functions}
+    worth = worth.union(graph.outputs, *functions.values())
+    candidates = [n for n in graph.nodes if n in worth]
     derivative = differentiate(graph, candidates, given, wanted)
     first = sum(n.params["name"] != RANDOM_STATE for n in graph.inputs)
     return [candidates[k - first] for k in derivative.takes if first <= k < first + len(candidates)]
+
+
+def _functions_of_half_sums(graph: Graph) -> dict[Node, set[Node]]:
+    """Sums and products of halves of which nothing but functions is used -> the functions of each.
+
+    A kernel holds the sum of a mean or of a norm in float32. Rounded to float16 to be kept it may be infinite where what
+    is made of it is not: so that is kept, and a derivative that needs the sum itself computes it again.
+    """
+    sums = [n for n in graph.nodes if n.dtype.is_half and n.prim.name in ("sum", "prod")]
+    if not sums:
+        return {}
+    readers, constant = graph.uses(), constant_nodes(graph, ())
+
+    def made(of: Node, names: Collection[str] | None) -> set[Node]:
+        """``of``, and what functions of its elements (these, or all) and views make of it alone."""
+        seen, rest = {of}, [of]
+        while rest:
+            x = rest.pop()
+            for n in readers[x]:
+                moved = n.prim.name in ("reshape", "transpose")
+                function = n.prim.family == "elementwise" and all(i is x or i in constant for i in n.inputs)
+                if n not in seen and (moved or (function and (names is None or n.prim.name in names))):
+                    seen.add(n)
+                    rest.append(n)
+        return seen
+
+    found: dict[Node, set[Node]] = {}
+    for node in sums:
+        every, as_large = made(node, None), made(node, ("add", "sub"))
+        used = {n for x in as_large for n in readers[x]}
+        if used <= every and as_large.isdisjoint(graph.outputs):
+            found[node] = {n for n in every - as_large if n.prim.family == "elementwise"}
+    return found

@@ -17,7 +17,7 @@ type; binary primitives broadcast as NumPy does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...dataclass import dataclass, field
@@ -384,6 +384,19 @@ class Builder:
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self._memo.values())
+
+
+def constant_nodes(graph: Graph, fixed: Collection[int]) -> set[Node]:
+    """The nodes that depend on constants and the inputs at the positions ``fixed`` alone."""
+    inputs = frozenset(n for k, n in enumerate(graph.inputs) if k in fixed and n.params["name"] != RANDOM_STATE)
+    found: set[Node] = set()
+    for node in graph.nodes:
+        if node.prim.name == "input":
+            if node in inputs:
+                found.add(node)
+        elif all(i in found for i in node.inputs):
+            found.add(node)
+    return found
 
 
 def broadcast_shapes(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

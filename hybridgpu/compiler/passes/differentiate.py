@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ...dataclass import dataclass
-from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, reachable
+from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, constant_nodes, reachable
 from ..primitives import TABLE
-from .prelude import constant_nodes
 
 __all__ = ["Derivative", "differentiate", "residuals"]
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..ir.graph import Builder, Graph, Node
+from ..ir.graph import Builder, Graph, Node, constant_nodes
 from ..primitives import TABLE
 from ..target import Target
-from .prelude import KEPT_FOR, constant_nodes
+from .prelude import KEPT_FOR
 from .rewrite import rewritten
 
 __all__ = ["DEEPEST", "PANELS", "pack_weights"]

@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from ...dataclass import dataclass
-from ..ir.graph import RANDOM_STATE, Builder, Graph, Node
+from ..ir.graph import Builder, Graph, Node, constant_nodes
 from ..primitives import TABLE
 from ..primitives.views import PLAIN_VIEWS
 from ..target import Target
 from .materialize import in_place, reads_views, strided
 
-__all__ = ["KEPT_FOR", "Folding", "constant_nodes", "split_prelude"]
+__all__ = ["KEPT_FOR", "Folding", "split_prelude"]
 
 KEPT_FOR = "kept_for"  #: parameter of a copy: why its memory is worth keeping
 _STORED = "every call would write it to memory"
@@ -72,19 +72,6 @@ def split_prelude(
             if why:
                 kept[use.node] = why
     return _cut(graph, kept) if kept else None
-
-
-def constant_nodes(graph: Graph, fixed: Collection[int]) -> set[Node]:
-    """The nodes that depend on constants and the inputs at the positions ``fixed`` alone."""
-    inputs = frozenset(n for k, n in enumerate(graph.inputs) if k in fixed and n.params["name"] != RANDOM_STATE)
-    found: set[Node] = set()
-    for node in graph.nodes:
-        if node.prim.name == "input":
-            if node in inputs:
-                found.add(node)
-        elif all(i in found for i in node.inputs):
-            found.add(node)
-    return found
 
 
 def _uses(graph: Graph, constant: set[Node], wants_kernel: Callable[[Node], bool]) -> list[_Use]:

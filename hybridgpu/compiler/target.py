@@ -14,6 +14,9 @@ from ..dataclass import dataclass
 __all__ = ["CPU", "CUDA", "Target", "cuda_target"]
 
 
+_ALONE = 2.5  #: shares of the memory's rate that one multiprocessor can take if the others are idle
+
+
 @dataclass(frozen=True)
 class Target:
     """A kind of machine.
@@ -27,6 +30,7 @@ class Target:
         max_nodes: primitives a kernel may hold.
         register_row: longest row whose values a kernel keeps on chip, in bytes a value.
         multiprocessors, registers, resident_threads: CUDA: how many there are, and what each has.
+        clock: CUDA: cycles a second.
         shared_bytes, shared_total: CUDA: shared memory that one block may have, and that all of a multiprocessor have.
         thread_items: CUDA: most elements of a row that a thread keeps in registers.
         part_elements: CUDA: fewest elements of a part of a row whose parts are reduced on their own.
@@ -50,6 +54,7 @@ class Target:
     multiprocessors: int = 1
     registers: int = 65536
     resident_threads: int = 2048
+    clock: float = 1.5e9
     shared_bytes: int = 0
     shared_total: int = 0
     thread_items: int = 32
@@ -60,6 +65,10 @@ class Target:
     resident: str = "never"
     panels: bool = False
     numeric: str = "strict"
+
+    def boost(self, blocks: int) -> float:
+        """CUDA: shares of the memory's rate that each multiprocessor gets while only so many blocks run."""
+        return min(_ALONE, self.multiprocessors / min(self.multiprocessors, blocks))
 
     def with_numeric(self, numeric: str) -> Target:
         """The same machine in another numeric mode."""

@@ -26,7 +26,6 @@ __all__ = [
 ]
 
 SIDE_BY_SIDE = 32  #: neighbouring rows that a block takes at once
-_ALONE = 2.5  #: shares of the memory's rate that one multiprocessor can take if the others are idle
 _BLOCKS = 4  #: blocks that every multiprocessor should get
 _NEARBY = 64  #: readers that are looked at for one of a reduction's own size
 _ROUND = 64  #: parts hold a multiple of so many elements where that is possible
@@ -75,7 +74,7 @@ def rate(blocks: int, target: Target) -> float:
     """Bytes a second that so many blocks read."""
     active = min(blocks, target.multiprocessors)
     share = 1 / (target.byte_seconds * target.multiprocessors)
-    return active * share * min(_ALONE, target.multiprocessors / active)
+    return active * share * target.boost(active)
 
 
 def wanted_parts(rows: int, contiguous: bool, target: Target) -> int:

@@ -21,7 +21,6 @@ from .scalar import Scalar
 
 __all__ = ["Form", "Kept", "Work", "choose_columns", "choose_rows", "kept_values"]
 
-_CLOCK = 1.5e9  #: cycles a second
 _UNDER_WAY = 40 * 1024  #: bytes that must be under way on a multiprocessor to keep memory busy
 _LANES = 128  #: scalar operations a multiprocessor does in a cycle
 _OWN_REGISTERS = 26  #: of a thread besides the values it keeps
@@ -41,7 +40,6 @@ _USUAL = 1 << 22  #: … so many elements in all, so that kernels do not depend 
 _LEAST_THREADS = 128  #: of a block
 _STEP_CYCLES = 40  #: of a loop that is not taken apart
 _SHARED = 128  #: bytes of shared memory that are read or written in a cycle
-_ALONE = 2.5  #: shares of the memory's rate that one multiprocessor can take if the others are idle
 _SECTOR = 32  #: bytes that memory moves at least, …
 _LINE = 128  #: … and that one access looks up
 
@@ -207,8 +205,8 @@ def _row_form(work: Work, target: Target, team: int, cluster: int) -> Form:
     cycles += _STEP_CYCLES * steps * work.walks if steps > unroll else 0
     cycles *= cluster / (resident * teams)
     cycles += steps / 2 * max(1.0, team * work.vector * max(work.read, 1) / _LINE)
-    computed /= _CLOCK
-    per_row = max(moved, computed) + min(moved, computed) / (resident * teams) + cycles / _CLOCK
+    computed /= target.clock
+    per_row = max(moved, computed) + min(moved, computed) / (resident * teams) + cycles / target.clock
     per_row *= _text(words, steps * work.vector)
     seconds = per_row * work.rows / min(target.multiprocessors, blocks)
     return Form(threads, team, cluster, steps, places, refused, shared, seconds, steps if words else unroll)
@@ -238,8 +236,8 @@ def _column_form(work: Work, target: Target, across: int, down: int) -> Form:
     cycles = _ROW_CYCLES + _STEP_CYCLES * steps * work.walks
     if down > 1:
         cycles += work.merges * (_BARRIER_CYCLES + threads // 8 + 30 + 6 * down * work.vector)
-    computed /= _CLOCK
-    per_block = max(moved, computed) + (min(moved, computed) + cycles / _CLOCK) / resident
+    computed /= target.clock
+    per_block = max(moved, computed) + (min(moved, computed) + cycles / target.clock) / resident
     per_block *= _text(words, steps * work.vector)
     seconds = per_block * -(-work.rows // rows) / min(target.multiprocessors, blocks)
     return Form(threads, down, 1, steps, places, refused, shared, seconds, steps if words else unroll)
@@ -253,7 +251,7 @@ def _moving(work: Work, target: Target, resident: int, blocks: int, threads: int
         used: part of the spans that holds elements.
     """
     share = 1 / (target.byte_seconds * target.multiprocessors)
-    boost = min(_ALONE, target.multiprocessors / min(target.multiprocessors, blocks))
+    boost = target.boost(blocks)
     under_way = resident * threads * steps * work.vector * max(work.read, 1) * used
     rate = share * boost * min(1.0, under_way / (_UNDER_WAY * boost))
     return (work.read + work.written + work.again) / rate

@@ -24,7 +24,6 @@ from .numbers import length_class, sums_outside
 
 __all__ = ["Dot", "Form", "along_the_sum", "choose", "dot_of", "forms", "library_seconds", "loads"]
 
-_CLOCK = 1.5e9  #: cycles a second
 _UNDER_WAY = 32 * 1024  #: bytes that must be under way on a multiprocessor to keep memory busy
 _ROUND = 6e-7  #: seconds from asking memory to the answer
 _LOADS = 32  #: loads of threads that a multiprocessor does in a cycle, …
@@ -221,7 +220,7 @@ def library_seconds(target: Target, dot: Dot) -> float:
     rate = _TENSOR if dot.dtype.is_half else _rate(dot.dtype) * _LIBRARY_SHARE
     parts = dot.batch * -(-dot.m // 64) * -(-dot.n // 64) * max(1, dot.k // 256)
     share = min(1.0, parts / target.multiprocessors)
-    compute = dot.work / (rate * _CLOCK * target.multiprocessors * share)
+    compute = dot.work / (rate * target.clock * target.multiprocessors * share)
     return target.launch_seconds + _LIBRARY_CALL + max(dot.nbytes * target.byte_seconds, compute)
 
 
@@ -259,7 +258,7 @@ def _seconds(
     read = dot.nbytes - dot.batch * dot.m * dot.n * dot.dtype.size
     waited = read / min(1.0, blocks * under_way / (many * _UNDER_WAY))
     memory = max(dot.nbytes, waited) * target.byte_seconds / share
-    busy = (max(cycles, near / _NEAR) + blocks * _BLOCK_CYCLES) / (_CLOCK * many * used)
+    busy = (max(cycles, near / _NEAR) + blocks * _BLOCK_CYCLES) / (target.clock * many * used)
     return target.launch_seconds + _ROUND + max(memory, busy, rounds * _ROUND)
 
 

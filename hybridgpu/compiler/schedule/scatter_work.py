@@ -26,13 +26,11 @@ _BLOCKS = 4  #: blocks that a multiprocessor should hold
 _FEWER_BLOCKS = 2  #: … where rows are many and long
 _WORTH = 1.15  #: times that this has to be faster
 _LEAST_HELD = 8 * 1024
-_CLOCK = 1.5e9  #: cycles a second
 _ROUND_CYCLES = 150  #: of a multiprocessor for a round
 _ROUND_WAITS = 700  #: cycles from a round to the next
 _HIT_CYCLES = 10  #: of a multiprocessor for an update that a block lists
 _HIT_WAITS = 600  #: cycles until what an update brings is there
 _BLOCK_CYCLES = 3000  #: from a block's start to its end, besides
-_ALONE = 2.5  #: shares of the memory's rate that one multiprocessor can take if the others are idle
 _ATOMIC = 2e-12  #: seconds for an element that a library adds up
 _EQUAL = 2e-7  #: seconds that make no difference
 _STEP = 2e-5  #: seconds for a step of a library, which Python starts
@@ -149,8 +147,8 @@ def seconds(work: Work, form: Form, target: Target) -> float:
     computed = blocks / busy * (rounds * _ROUND_CYCLES + hits * _HIT_CYCLES)
     waited = rounds * _ROUND_WAITS + hits / min(form.teams, form.rows) * _HIT_WAITS + _BLOCK_CYCLES
     moved = (work.updates + work.rows) * work.columns * work.size * target.byte_seconds
-    moved *= target.multiprocessors / busy / min(_ALONE, target.multiprocessors / busy)
-    return max(moved, computed / _CLOCK, turns * waited / _CLOCK)
+    moved *= target.multiprocessors / busy / target.boost(busy)
+    return max(moved, computed / target.clock, turns * waited / target.clock)
 
 
 def library_seconds(work: Work, target: Target) -> float:

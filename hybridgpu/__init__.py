@@ -74,19 +74,6 @@ _NAMES = {
     "compile_report": ("runtime.reports", "compile_report"),
 }
 
-#: what other libraries have at their root -> what to write here
-_INSTEAD = {
-    "no_grad": "autograd.pause(), though nothing is recorded outside autograd.record()",
-    "manual_seed": "mx.random.seed(seed)",
-    "cuda": "mx.num_gpus() to see whether there are any, and mx.gpu(i) for one",
-    "device": "mx.cpu() or mx.gpu(i)",
-    "tensor": "mx.nd.array(values)",
-    "save": "mx.nd.save(file, arrays)",
-    "load": "mx.nd.load(file)",
-    "nn": "mx.gluon.nn",
-    "optim": "mx.gluon.Trainer(net.collect_params(), name, parameters)",
-    "compile": "net.hybridize(static_alloc=True, static_shape=True)",
-}
 
 __all__ = [
     "Context",
@@ -119,10 +106,12 @@ def _hint(name: str) -> str:
         return "\nArrays and operators with NumPy's interface are not here: write mx.nd, or mx.sym and F in hybrid_forward."
     if name.startswith("__"):
         return ""
-    if name in _INSTEAD:
+    from .elsewhere import ROOT
+
+    if name in ROOT:
         from .provenance import advice
 
-        return "\n" + advice(f"Write {_INSTEAD[name]}.")
+        return "\n" + advice(f"Write {ROOT[name]}.")
     import difflib
 
     near = difflib.get_close_matches(name, [*_MODULES, *_NAMES, *__all__], 1, 0.75)

@@ -236,16 +236,10 @@ class Function:
         raise NotImplementedError
 
 
-_INSTEAD = {
-    "no_grad": "autograd.pause(), though nothing is recorded outside autograd.record()",
-    "inference_mode": "autograd.pause(), though nothing is recorded outside autograd.record()",
-    "enable_grad": "autograd.record()",
-    "set_grad_enabled": "autograd.set_recording(flag)",
-    "GradientTape": "autograd.record()",
-}
-
 if not TYPE_CHECKING:  # which would no longer find names that are not there
 
     def __getattr__(name: str) -> Any:
+        from .elsewhere import AUTOGRAD
+
         text = f"module '{__name__}' has no attribute '{name}'"
-        raise AttributeError(f"{text}\n{advice(f'Write {_INSTEAD[name]}.')}" if name in _INSTEAD else text)
+        raise AttributeError(f"{text}\n{advice(f'Write {AUTOGRAD[name]}.')}" if name in AUTOGRAD else text)

@@ -93,21 +93,28 @@ def test_along_an_axis(data):
     assert run(program, updates, at).tobytes() == want.tobytes()
 
 
-@pytest.mark.parametrize("dtype", [f32, f16, i8, bool_], ids=lambda t: t.short)
-@pytest.mark.parametrize("filled", [False, True], ids=["of an array", "of a constant"])
-def test_of_rows_replaced_twice_the_last_stays(dtype, filled):
+def replacing(dtype, filled):
+    """(graph, its inputs, its result): 30 rows replace 8, most of them several times."""
+
     def make(b, x, u, i):
         return b.scatter_set(b.full((8, 12), 1, dtype) if filled else x, u, i)
 
-    program = compile_graph(graph_of(make, ((8, 12), dtype), ((30, 12), dtype), ((30,), i64)), CPU)
-    assert kinds(program) == ["scatter"]
     rng = np.random.default_rng(1)
     x, u = (rng.integers(0, 2 if dtype is bool_ else 90, s).astype(dtype.np) for s in ((8, 12), (30, 12)))
     at = rng.integers(0, 7, 30)
     want = np.ones_like(x) if filled else x.copy()
     for k, row in enumerate(at):
         want[row] = u[k]
-    np.testing.assert_array_equal(run(program, x, u, at), want)
+    return graph_of(make, ((8, 12), dtype), ((30, 12), dtype), ((30,), i64)), (x, u, at), want
+
+
+@pytest.mark.parametrize("dtype", [f32, f16, i8, bool_], ids=lambda t: t.short)
+@pytest.mark.parametrize("filled", [False, True], ids=["of an array", "of a constant"])
+def test_of_rows_replaced_twice_the_last_stays(dtype, filled):
+    graph, inputs, want = replacing(dtype, filled)
+    program = compile_graph(graph, CPU)
+    assert kinds(program) == ["scatter"]
+    np.testing.assert_array_equal(run(program, *inputs), want)
 
 
 def test_replaced_rows_keep_their_bits():

@@ -9,8 +9,8 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
+from hybridgpu.elsewhere import OPERATORS
 from hybridgpu.gluon import habits, nn
-from hybridgpu.namespaces import INSTEAD
 from hybridgpu.ops.functions import find
 
 
@@ -400,7 +400,7 @@ def test_what_is_advised_exists():
     for name, instead in habits.TRAINER.items():
         for path in re.findall(r"\btrainer\.(\w+)", instead):
             assert hasattr(gluon.Trainer, path), (name, instead)
-    for name, instead in INSTEAD.items():
+    for name, instead in OPERATORS.items():
         assert find(name, "") is None, name
         for operator in re.findall(r"\{0\}\.(\w+)", instead):
             assert hasattr(mx.nd, operator) and hasattr(mx.sym, operator), (name, instead)

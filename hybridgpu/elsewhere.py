@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What modules have in other libraries and not here -> what to write. Read by errors alone."""
+
+from __future__ import annotations
+
+__all__ = ["AUTOGRAD", "OPERATORS", "ROOT"]
+
+_PAUSE = "autograd.pause(), though nothing is recorded outside autograd.record()"
+
+#: of the package itself
+ROOT = {
+    "no_grad": _PAUSE,
+    "manual_seed": "mx.random.seed(seed)",
+    "cuda": "mx.num_gpus() to see whether there are any, and mx.gpu(i) for one",
+    "device": "mx.cpu() or mx.gpu(i)",
+    "tensor": "mx.nd.array(values)",
+    "save": "mx.nd.save(file, arrays)",
+    "load": "mx.nd.load(file)",
+    "nn": "mx.gluon.nn",
+    "optim": "mx.gluon.Trainer(net.collect_params(), name, parameters)",
+    "compile": "net.hybridize(static_alloc=True, static_shape=True)",
+}
+
+AUTOGRAD = {
+    "no_grad": _PAUSE,
+    "inference_mode": _PAUSE,
+    "enable_grad": "autograd.record()",
+    "set_grad_enabled": "autograd.set_recording(flag)",
+    "GradientTape": "autograd.record()",
+}
+
+#: beside operators; the name of their module comes in
+OPERATORS = {
+    "matmul": "{0}.dot(a, b), or {0}.batch_dot(a, b) of two batches",
+    "mm": "{0}.dot(a, b)",
+    "mv": "{0}.dot(a, b)",
+    "bmm": "{0}.batch_dot(a, b)",
+    "addmm": "{0}.dot(a, b) + c",
+    "einsum": "{0}.dot, {0}.batch_dot and {0}.transpose",
+    "cat": "{0}.concat(a, b, dim=0)",
+    "hstack": "{0}.concat(a, b, dim=1)",
+    "vstack": "{0}.concat(a, b, dim=0)",
+    "tensor": "mx.nd.array(values)",
+    "from_numpy": "mx.nd.array(values)",
+    "unsqueeze": "{0}.expand_dims(x, axis)",
+    "permute": "{0}.transpose(x, axes)",
+    "view": "{0}.reshape(x, shape)",
+    "unbind": "{0}.split(x, num_outputs, axis, squeeze_axis=True)",
+    "masked_fill": "{0}.where(mask, values, x)",
+    "clamp": "{0}.clip(x, a_min, a_max)",
+    "pow": "{0}.power(a, b), or a ** b",
+    "rand": "mx.nd.random.uniform(shape=...)",
+    "randn": "mx.nd.random.normal(shape=...)",
+    "randint": "mx.nd.random.randint(low, high, shape=...)",
+    "std": "{0}.sqrt({0}.moments(x, axes)[1])",
+    "var": "{0}.moments(x, axes)[1]",
+    "cumprod": "{0}.exp({0}.cumsum({0}.log(x))) where x > 0",
+    "gelu": "{0}.LeakyReLU(x, act_type='gelu')",
+    "leaky_relu": "{0}.LeakyReLU(x, slope=0.01)",
+    "elu": "{0}.LeakyReLU(x, act_type='elu')",
+    "tril": "x * {0}.broadcast_greater_equal(rows, columns), {0}.arange(n) as a column and as a row",
+    "triu": "x * {0}.broadcast_lesser_equal(rows, columns), {0}.arange(n) as a column and as a row",
+    "no_grad": _PAUSE,
+}

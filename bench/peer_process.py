@@ -40,7 +40,9 @@ class Worker:
     ) -> None:
         self.label, self.python, self.library = label, python, library
         self.device, self.more, self.timeout = device, more, timeout
-        environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+        # without byte code on disk every process would compile modules and templates that an installed one finds
+        dropped = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
+        environment = {k: v for k, v in os.environ.items() if k not in dropped}
         environment.update(ONE_THREAD, **more)
         if library == OURS:
             environment["PYTHONPATH"] = str(HERE.parent)

@@ -401,9 +401,14 @@ class HybridBlock(Block):
 
         Raises:
             RuntimeError: the block is not hybridized.
+            TypeError: no inputs were given.
         """
         if not self._active:
             raise RuntimeError(f"{self.name} is not hybridized: call hybridize() before explain()")
+        if not inputs:
+            raise TypeError(
+                f"explain() of {self.name} needs the inputs of a call, whose shapes it reports on: write net.explain(x)"
+            )
         self._call(inputs)
         assert self._cached_op is not None
         arrays = [x for x in flatten(inputs, "input")[0] if x is not None]

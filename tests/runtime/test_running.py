@@ -332,6 +332,13 @@ def test_explain_needs_hybridize():
         deep().explain(nd.ones((5, 8)))
 
 
+def test_explain_needs_inputs():
+    net, x = chain(1000)
+    net(x)
+    with pytest.raises(TypeError, match=r"needs the inputs of a call.*write net.explain\(x\)"):
+        net.explain()
+
+
 def test_explain_of_one_fused_kernel():
     net, x = chain(1000)
     report = net.explain(x)

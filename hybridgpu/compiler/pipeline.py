@@ -70,6 +70,7 @@ def compile_graph(
     if checking:
         verify(graph)
     seen("02_simplified", graph)
+    graph = _with_convolutions_joined(graph, target, constant)
     folding = None
     if constant:
         graph = pack_weights(graph, constant, target)
@@ -99,7 +100,8 @@ def compile_graph(
         verify(ready.graph)
     seen("03_materialized", ready.graph)
     wanted = frozenset(ready.graph.outputs)
-    plan = join_prologues(fuse(ready.graph, target, ready.generated_dots), wanted, target)
+    why_left = _why_left(ready.graph, target)
+    plan = join_prologues(fuse(ready.graph, target, ready.generated_dots, why_left), wanted, target)
     seen("04_groups", plan)
     # what has no elements needs no kernel
     groups = [g for g in plan.groups if g.library or any(n.size for n in g.at)]
@@ -143,6 +145,23 @@ def _with_sums_shared_out(graph: Graph, target: Target) -> Graph:
     from .passes.scatter_parts import scatter_in_parts
 
     return scatter_in_parts(graph, target)
+
+
+def _with_convolutions_joined(graph: Graph, target: Target, constant: frozenset[int]) -> Graph:
+    if not target.library_convolutions:
+        return graph
+    from .passes.conv_epilogues import join_convolutions
+
+    return join_convolutions(graph, target, lambda node: _wants_kernel(target, node), constant)
+
+
+def _why_left(graph: Graph, target: Target) -> Callable[[Node], str]:
+    """A function from a library's node to the reason why the library does not compute what follows, '' if none is known."""
+    if not target.library_convolutions:
+        return lambda node: ""
+    from .passes.conv_epilogues import why_not_joined
+
+    return why_not_joined(graph, target, lambda node: _wants_kernel(target, node))
 
 
 def _with_window_rows_apart(graph: Graph, target: Target) -> Graph:

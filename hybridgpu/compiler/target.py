@@ -37,6 +37,7 @@ class Target:
         cluster_blocks: CUDA: most blocks that may read each other's shared memory, 1 where there are no clusters.
         async_copies: CUDA: threads may copy into shared memory without waiting for it.
         library_epilogues: a library's products may add a row to every row of the result, at no cost.
+        library_convolutions: a library's convolutions may add a bias and an array of the result's shape, at no cost.
         resident: CUDA: whether small kernels become steps of one, which needs cooperative launches: one of
             settings.GRAPH_KERNELS.
         panels: CPU: products read weights faster in panels of columns (passes/pack.py). With vectors of 64 bytes they
@@ -62,6 +63,7 @@ class Target:
     cluster_blocks: int = 1
     async_copies: bool = False
     library_epilogues: bool = False
+    library_convolutions: bool = False
     resident: str = "never"
     panels: bool = False
     numeric: str = "strict"

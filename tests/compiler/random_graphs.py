@@ -42,6 +42,7 @@ LEFT_OUT = {
     **dict.fromkeys(["ctc", "ctc_gradient", "roi_align", "roi_align_back", "roi_argmax"], _ALONE),
     "loop": _ALONE,
     "affine": "made by a pass for a library that tests/cublaslt_on_cpu stands in for",
+    "affine_conv": "made by a pass for a library that tests/cudnn_on_cpu stands in for",
     **dict.fromkeys(_DETECTION, "a library call; tests/ops/test_detection.py has it"),
 }
 

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +31,7 @@ enum { FLOAT = 0, DOUBLE = 1, HALF = 2, BFLOAT16 = 9 };
 namespace {
 
 enum { DEFAULT_MATH = 0, TENSOR_OP = 1, FMA = 3 };
+enum { RELU = 1, IDENTITY = 5 };
 #if FAKE_MAJOR >= 9
 enum { OK = 0, NOT_INITIALIZED = 1001, BUSY = 1006, BAD = 2000, MISALIGNED = 2003, SMALL = 2006, STREAM = 2007, SHAPE = 2008, UNSUPPORTED = 3000, LAYOUT = 3004, FAILED = 5000 };
 #else
@@ -39,6 +41,7 @@ enum { OK = 0, NOT_INITIALIZED = 1, BAD = 3, FAILED = 8, UNSUPPORTED = 9, BUSY =
 struct Tensor { int type = -1; std::vector<int> dims, strides; };
 struct Filter { int type = -1, format = -1; std::vector<int> dims; };
 struct Convolution { std::vector<int> pad, stride, dilate; int mode = -1, compute = -1, math = DEFAULT_MATH, groups = 1; };
+struct Activation { int mode = -1, nan = -1; double coefficient = 0; };
 struct Handle { void *stream = nullptr; bool has_stream = false; std::atomic<bool> used{false}; };
 struct Performance { int algorithm, status; float time; size_t memory; int determinism, math, reserved[3]; };
 
@@ -48,6 +51,7 @@ std::string last_error;
 void *last_stream = nullptr;
 long last_algorithm = -1;
 std::atomic<long> alive{0};
+std::set<const void *> living;  // descriptors
 
 int say(int status, const char *why) {
     std::lock_guard<std::mutex> lock(guard);
@@ -69,6 +73,16 @@ long knob(const std::string &name) {
     std::lock_guard<std::mutex> lock(guard);
     const auto found = planted.find(name);
     return found == planted.end() ? 0 : found->second;
+}
+
+void born(const void *made) { std::lock_guard<std::mutex> lock(guard); living.insert(made); ++alive; }
+void died(const void *made) { std::lock_guard<std::mutex> lock(guard); living.erase(made); --alive; }
+
+// Whether descriptors are there still: a destroyed one is read by nobody.
+bool there(std::initializer_list<const void *> descriptors) {
+    std::lock_guard<std::mutex> lock(guard);
+    for (const void *d : descriptors) if (!living.count(d)) return false;
+    return true;
 }
 
 long product(const std::vector<int> &dims, size_t from = 0) {
@@ -223,11 +237,12 @@ API int cudnnSetStream(void *handle, void *stream) {
 }
 
 #define DESCRIPTOR(Kind) \
-    API int cudnnCreate##Kind##Descriptor(void **made) { ENTER("cudnnCreate" #Kind "Descriptor"); ++alive; *made = new Kind; return OK; } \
-    API int cudnnDestroy##Kind##Descriptor(void *made) { ENTER("cudnnDestroy" #Kind "Descriptor"); --alive; delete static_cast<Kind *>(made); return OK; }
+    API int cudnnCreate##Kind##Descriptor(void **made) { ENTER("cudnnCreate" #Kind "Descriptor"); *made = new Kind; born(*made); return OK; } \
+    API int cudnnDestroy##Kind##Descriptor(void *made) { ENTER("cudnnDestroy" #Kind "Descriptor"); died(made); delete static_cast<Kind *>(made); return OK; }
 DESCRIPTOR(Tensor)
 DESCRIPTOR(Filter)
 DESCRIPTOR(Convolution)
+DESCRIPTOR(Activation)
 
 API int cudnnSetTensorNdDescriptor(void *made, int type, int rank, const int *dims, const int *strides) {
     ENTER("cudnnSetTensorNdDescriptor");
@@ -256,6 +271,13 @@ API int cudnnSetConvolutionNdDescriptor(void *made, int rank, const int *pad, co
 
 API int cudnnSetConvolutionGroupCount(void *made, int groups) { ENTER("cudnnSetConvolutionGroupCount"); at<Convolution>(made).groups = groups; return OK; }
 API int cudnnSetConvolutionMathType(void *made, int math) { ENTER("cudnnSetConvolutionMathType"); at<Convolution>(made).math = math; return OK; }
+
+API int cudnnSetActivationDescriptor(void *made, int mode, int nan, double coefficient) {
+    ENTER("cudnnSetActivationDescriptor");
+    if (mode < 0 || mode > 6 || nan < 0 || nan > 1) return say(BAD, "activation");
+    at<Activation>(made) = {mode, nan, coefficient};
+    return OK;
+}
 
 #define QUERIES(Kind, FIRST, SECOND, THIRD, X, W, Y, ...) \
     API int cudnnGetConvolution##Kind##Algorithm_v7(void *handle, void *FIRST, void *SECOND, void *c, void *THIRD, int wanted, int *found, Performance *results) { \
@@ -299,6 +321,50 @@ RUN(Forward, x, w, y, xd, wd, yd, yt, sums[k] += LOAD(x, i) * LOAD(w, j))
 #endif
 RUN(BackwardData, w, y, x, xd, wd, yd, xt, sums[i] += LOAD(w, j) * LOAD(y, k))
 RUN(BackwardFilter, x, y, w, xd, wd, yd, wt, sums[j] += LOAD(x, i) * LOAD(y, k))
+
+// act(alpha1 * conv(x) + alpha2 * z + bias), under the conditions of the documentation.
+API int cudnnConvolutionBiasActivationForward(void *handle, const void *alpha1, void *xd, const void *x, void *wd, const void *w, void *cd, int algorithm, void *work, size_t bytes, const void *alpha2, void *zd, const void *z, void *bd, const void *bias, void *ad, void *yd, void *y) {
+    ENTER("cudnnConvolutionBiasActivationForward");
+    Use use(static_cast<Handle *>(handle));
+    if (!use.mine) return say(BUSY, "two threads use the handle");
+    if (!there({xd, wd, cd, zd, bd, ad, yd})) return say(BAD, "a descriptor was destroyed");
+    const Tensor &xt = at<Tensor>(xd), &zt = at<Tensor>(zd), &bt = at<Tensor>(bd), &yt = at<Tensor>(yd);
+    const Filter &wt = at<Filter>(wd);
+    const Convolution &c = at<Convolution>(cd);
+    const Activation &a = at<Activation>(ad);
+    TRY(consistent(xt, wt, c, yt));
+    if (a.mode != RELU && a.mode != IDENTITY) return say(UNSUPPORTED, "this activation");
+    if (a.nan != 0) return say(UNSUPPORTED, "an activation that keeps NaN");
+    if (a.mode == IDENTITY && algorithm != 1) return say(UNSUPPORTED, "no activation with this algorithm");
+    if (zt.type != yt.type || zt.dims != yt.dims || zt.strides != yt.strides) return say(UNSUPPORTED, "what is added is not like the result");
+    std::vector<int> channels(yt.dims.size(), 1);
+    channels[1] = yt.dims[1];
+    if (bt.type != yt.type || bt.dims != channels) return say(BAD, "the bias");
+    if (bt.strides[1] != 1) return say(UNSUPPORTED, "the second stride of the bias");
+    const size_t size = xt.type == DOUBLE ? 8 : xt.type == FLOAT ? 4 : 2;
+    const auto meet = [size](const void *p, long n, const void *q, long m) {
+        const char *a = static_cast<const char *>(p), *b = static_cast<const char *>(q);
+        return a < b + size * m && b < a + size * n;
+    };
+    const long results = product(yt.dims);
+    for (const void *other : {static_cast<const void *>(y), z})
+        if (meet(x, product(xt.dims), other, results)) return say(BAD, "the operand overlaps");
+    if (meet(w, product(wt.dims), y, results) || meet(bias, yt.dims[1], y, results)) return say(BAD, "the weight or the bias overlaps");
+    if (z != y && meet(z, results, y, results)) return say(BAD, "what is added overlaps the result in part");
+    TRY(start(use.handle, "Fused", algorithm, xt, work, bytes, {x, w, z, bias, y}));
+    const int type = xt.type;
+    const bool reduced = type == FLOAT && c.math != FMA;
+    const double one = scale_of(alpha1, type), two = scale_of(alpha2, type);
+    std::vector<double> sums(static_cast<size_t>(results));
+    products(xt, wt, c, yt, [&](long i, long j, long k) { sums[k] += load(x, i, type, reduced) * load(w, j, type, reduced); });
+    const long places = product(yt.dims, 2);
+    for (long k = 0; k < results; ++k) {
+        double v = one * sums[k] + (two ? two * load(z, k, type, false) : 0) + load(bias, k / places % yt.dims[1], type, false);
+        if (a.mode == RELU) v = v > 0 ? v : 0;  // of NaN, too
+        store(y, k, type, v);
+    }
+    return OK;
+}
 
 // -- for tests
 

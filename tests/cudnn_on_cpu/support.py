@@ -20,7 +20,7 @@ class Fake(StandIn):
     @property
     def runs(self) -> dict[str, int]:
         """Convolutions computed, by kind."""
-        kinds = ("Forward", "BackwardData", "BackwardFilter")
+        kinds = ("Forward", "BiasActivationForward", "BackwardData", "BackwardFilter")
         return {k: n for k in kinds if (n := self.count(f"cudnnConvolution{k}"))}
 
 

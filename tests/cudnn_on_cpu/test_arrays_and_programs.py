@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from compiler.cases import parse
 from cudnn_on_cpu.support import Fake
-from emulated import EmulatedDevice, install, uninstall
+from emulated import EmulatedDevice, aligned, install, uninstall
 
 import hybridgpu as mx
 from hybridgpu import autograd, nd
@@ -19,7 +20,7 @@ from hybridgpu.compiler.program import HostStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule import conv as schedule
 from hybridgpu.compiler.target import CUDA
-from hybridgpu.dtypes import f32
+from hybridgpu.dtypes import f32, from_short
 from hybridgpu.gluon import nn
 
 
@@ -130,12 +131,12 @@ class Net(mx.gluon.HybridBlock):
         return self.large(self.small(x))
 
 
-def explained(ctx):
+def explained(ctx, numeric="strict"):
     net = Net()
     net.initialize(mx.init.Xavier(), ctx=[ctx, mx.cpu()])
     x = np.random.default_rng(3).normal(size=(1, 3, 4, 4)).astype(np.float32)
     want = net(nd.array(x)).asnumpy()
-    net.hybridize()
+    net.hybridize(numeric=numeric)
     np.testing.assert_allclose(net(nd.array(x, ctx=ctx)).asnumpy(), want, rtol=0, atol=1e-6 * np.abs(want).max())
     return net.explain(nd.array(x, ctx=ctx))
 
@@ -150,6 +151,199 @@ def test_explain_with_cudnn(fake):
     assert direct.note == "direct kernel: 24,576 multiplications, at most 16,777,216"
     text = str(report)
     assert f"net_large_fwd [{call.note}]" in text and f"net_small_fwd [{direct.note}]" in text
+
+
+def test_explain_says_why_relu_is_a_kernel(fake):
+    report = explained(mx.gpu(0))
+    assert [str(c) for c in report.cuts if c.rule == "library" and c.producer == "net_large_fwd"] == [
+        "net_large_fwd | net_large_relu_fwd: conv is a library call, which leaves its result in memory: "
+        "cuDNN's relu makes 0 of NaN, and computes it in the numeric mode 'fast' alone"
+    ]
+
+
+def test_explain_in_fast_mode(fake):
+    report = explained(mx.gpu(0), "fast")
+    assert fake.runs == {"BiasActivationForward": 2}
+    (call,) = report.library_calls
+    note = "cuDNN 9.12.3: forward, implicit GEMM with precomputed indices, bias and relu in its call"
+    assert (call.name, call.note) == ("affine_conv", note) and note in str(report)
+    assert [k.kind for k in report.kernels] == ["conv"]  # the small one
+    assert call.bytes_moved == 4 * (512 * 16 + 256 * 512 * 9 + 256 + 256 * 16)
+
+
+def test_a_refusal_is_explained(fake):
+    fake.plant("cudnnConvolutionBiasActivationForward", 3000)
+    report = explained(mx.gpu(0), "fast")
+    (call,) = report.library_calls
+    assert call.note == (
+        "cuDNN 9.12.3: forward, implicit GEMM with precomputed indices; "
+        "bias and relu by the array module (cuDNN has no fused call for it)"
+    )
+
+
+class Residual(mx.gluon.HybridBlock):
+    """Convolution, folded normalisation, an array, and perhaps relu."""
+
+    def __init__(self, activation):
+        super().__init__(prefix="net_")
+        self.activation = activation
+        with self.name_scope():
+            self.conv = nn.Conv2D(4, 3, padding=1, in_channels=4)
+            self.norm = nn.BatchNorm(in_channels=4)
+
+    def hybrid_forward(self, F, x, r):
+        y = self.norm(self.conv(x)) + r
+        return F.Activation(y, act_type=self.activation) if self.activation else y
+
+
+@pytest.mark.parametrize(
+    ("activation", "numeric", "dtype", "calls", "kernels", "reason"),
+    [
+        (None, "strict", "float32", ["conv"], 1, "in the numeric mode 'fast' alone"),
+        (None, "fast", "float32", ["affine_conv"], 0, ""),
+        ("relu", "fast", "float32", ["affine_conv"], 0, ""),
+        ("relu", "fast", "float64", ["affine_conv"], 0, ""),
+        ("relu", "strict", "float32", ["conv"], 1, "in the numeric mode 'fast' alone"),
+        ("sigmoid", "fast", "float32", ["conv"], 1, "the kernel of what else follows"),
+        ("relu", "fast", "float16", ["conv"], 1, "halves be rounded twice"),
+    ],
+)
+def test_a_residual_block_is_one_step(fake, monkeypatch, activation, numeric, dtype, calls, kernels, reason):
+    monkeypatch.setattr(schedule, "_DIRECT", 0)
+    monkeypatch.setenv("HYBRIDGPU_CACHE", "0")
+    net = Residual(activation)
+    net.initialize(mx.init.Uniform(0.5), ctx=[mx.gpu(0), mx.cpu()])
+    for name, p in net.collect_params().items():
+        if "running" in name or "gamma" in name or "beta" in name:
+            p.set_data(nd.array(rng.uniform(0.5, 2, p.shape)))
+    r = rng.normal(size=X.shape).astype(np.float32)
+    want = net(nd.array(X), nd.array(r)).asnumpy()
+    net.cast(dtype)
+    net.hybridize(numeric=numeric)
+    arrays = [nd.array(a, ctx=mx.gpu(0), dtype=dtype) for a in (X, r)]
+    limit = {"float32": 1e-5, "float64": 1e-5, "float16": 1e-2}[dtype] * np.abs(want).max()
+    np.testing.assert_allclose(net(*arrays).asnumpy().astype(np.float32), want, rtol=0, atol=limit)
+    report = net.explain(*arrays)
+    assert ([c.name for c in report.library_calls], len(report.kernels)) == (calls, kernels)
+    assert [reason in str(c) for c in report.cuts] == [True] * bool(reason)
+    # the operand is added, too; and what is kept of the weight follows the normalisation's slope
+    net.norm.gamma.set_data(2 * net.norm.gamma.data(mx.gpu(0)))
+    got = net(arrays[0], arrays[0]).asnumpy().astype(np.float32)
+    net.hybridize(active=False)
+    want = net(arrays[0], arrays[0]).asnumpy()
+    np.testing.assert_allclose(got, want.astype(np.float32), rtol=0, atol=limit * 3)
+
+
+def convolved(b, x, w, groups=1, **given):
+    rank = len(x.shape) - 2
+    params = {"stride": 1, "low": 0, "high": 0, "dilate": 1, "base_dilate": 1, **given}
+    return b.conv(x, w, groups=groups, **{k: (v,) * rank for k, v in params.items()})
+
+
+def biased(b, y, c):
+    return y + b.broadcast(b.reshape(c, (1, c.size, *(1,) * (len(y.shape) - 2))), y.shape)
+
+
+TYPES = ("f32[2,3,5,6]", "f32[4,3,3,3]", "f32[4]", "f32[2,4,3,4]")
+#: name -> (graph, input types, primitives of the library steps, of those in fast mode, words of why not in strict mode)
+GRAPHS = {
+    "bias": (lambda b, x, w, c: biased(b, convolved(b, x, w), c), TYPES[:3], ["affine_conv"], ["affine_conv"], ""),
+    "bias, array": (
+        lambda b, x, w, c, r: biased(b, convolved(b, x, w), c) + r, TYPES, ["affine_conv"], ["affine_conv"], "",
+    ),
+    "array, bias": (
+        lambda b, x, w, c, r: biased(b, r + convolved(b, x, w), c), TYPES, ["affine_conv"], ["affine_conv"], "",
+    ),
+    "half": (
+        lambda b, x, w, c, r: biased(b, convolved(b, x, w), c) + r,
+        tuple(t.replace("f32", "f16") for t in TYPES), ["affine_conv"], ["affine_conv"], "",
+    ),
+    "bfloat16": (
+        lambda b, x, w, c, r: b.max(biased(b, convolved(b, x, w), c) + r, 0.0),
+        tuple(t.replace("f32", "bf16") for t in TYPES), ["conv"], ["affine_conv"], "0 of NaN",
+    ),
+    "one axis": (
+        lambda b, x, w, c: biased(b, convolved(b, x, w), c), ("f32[2,3,9]", "f32[4,3,3]", "f32[4]"),
+        ["affine_conv"], ["affine_conv"], "",
+    ),
+    "three axes": (
+        lambda b, x, w, c: biased(b, convolved(b, x, w, low=1, high=1), c), ("f32[1,2,3,4,4]", "f32[2,2,2,3,3]", "f32[2]"),
+        ["affine_conv"], ["affine_conv"], "",
+    ),
+    "groups": (
+        lambda b, x, w, c: biased(b, convolved(b, x, w, 2), c), ("f32[2,4,5,6]", "f32[6,2,3,3]", "f32[6]"),
+        ["affine_conv"], ["affine_conv"], "",
+    ),
+    "relu": (
+        lambda b, x, w, c: b.max(biased(b, convolved(b, x, w), c), 0.0), TYPES[:3], ["conv"], ["affine_conv"], "0 of NaN",
+    ),
+    "other activation": (
+        lambda b, x, w, c: b.tanh(biased(b, convolved(b, x, w), c)), TYPES[:3], ["conv"], ["conv"], "of what else follows",
+    ),
+    "no bias": (lambda b, x, w, r: convolved(b, x, w) + r, (*TYPES[:2], TYPES[3]), ["conv"], ["conv"], "wants a bias"),
+    "array made by a kernel": (
+        lambda b, x, w, c, r: biased(b, convolved(b, x, w), c) + b.exp(r), TYPES, ["conv"], ["conv"], "of what else follows",
+    ),
+    "array made by a library": (
+        lambda b, x, w, c, v: biased(b, convolved(b, x, w), c) + convolved(b, x, v), (*TYPES[:3], TYPES[1]),
+        ["conv", "affine_conv"], ["conv", "affine_conv"], None,
+    ),
+    "the operand": (
+        lambda b, x, w, c: biased(b, convolved(b, x, w, low=1, high=1), c) + x,
+        ("f32[2,3,5,6]", "f32[3,3,3,3]", "f32[3]"), ["conv"], ["conv"], "that is the operand, too",
+    ),
+    "transposed": (
+        lambda b, x, w, c: biased(b, convolved(b, x, w, base_dilate=2, low=2, high=2), c), TYPES[:3],
+        ["conv"], ["conv"], "nothing to transposed",
+    ),
+    "read twice": (
+        lambda b, x, w, c: [y := convolved(b, x, w), biased(b, y, c)], TYPES[:3], ["conv"], ["conv"], "wants a bias",
+    ),
+    "bias of columns": (
+        lambda b, x, w, c: (y := convolved(b, x, w)) + b.broadcast(b.reshape(c, (1, 1, 1, 4)), y.shape), TYPES[:3],
+        ["conv"], ["conv"], "wants a bias",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_what_joins(fake, monkeypatch, name):
+    monkeypatch.setattr(schedule, "_DIRECT", 0)
+    function, types, *wanted, words = GRAPHS[name]
+    b = builder()
+    inputs = [b.input(parse(t), f"x{k}") for k, t in enumerate(types)]
+    made = function(b, *inputs)
+    graph = b.finish(list(made) if isinstance(made, list) else [made])
+    arrays = []
+    for node in graph.inputs:
+        a = aligned(node.shape, node.dtype.np)
+        a[...] = rng.normal(size=node.shape).astype(node.dtype.np)
+        arrays.append(a)
+    backend = device_of(mx.gpu(0)).backend()
+    limit = 1e-5 if types[0].startswith("f32") else 3e-2
+    exact = evaluate(graph, arrays, wide=True)
+    for numeric, steps in zip(("strict", "fast"), wanted, strict=True):
+        program = compile_graph(graph, backend.target.with_numeric(numeric))
+        assert [s.primitive for s in program.steps if isinstance(s, HostStep)] == steps
+        if words and numeric == "strict":
+            assert [words in c[3] for c in program.cuts if c[2] == "library"] == [True]
+        for refused in (0, 3000):
+            fake.plant("cudnnConvolutionBiasActivationForward", refused)
+            outputs = [aligned(shape, from_short(short).np) for shape, short in program.outputs]
+            loaded = backend.load(program)
+            loaded(arrays, outputs)
+            for got, want in zip(outputs, exact, strict=True):
+                np.testing.assert_allclose(got.astype(np.float64), want, rtol=limit, atol=limit)
+            notes = [
+                loaded.describe(s) for s in program.steps if isinstance(s, HostStep) if s.primitive == "affine_conv"
+            ]
+            assert all(("in its call" in n) is not bool(refused) for n in notes)
+
+
+def test_programs_with_and_without_fused_calls_are_kept_apart(fake):
+    key = device_of(mx.gpu(0)).backend().key()
+    uninstall()
+    assert key != behind_gpu(lambda cuda: "not here").backend().key()
 
 
 def test_explain_without_cudnn(without):

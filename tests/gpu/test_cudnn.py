@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cudnn_on_cpu.test_convolutions import FORMS, Case
+from cudnn_on_cpu.test_convolutions import FORMS, FUSED, VARIANTS, Case, Fused
 
 import hybridgpu as mx
 from hybridgpu import nd
@@ -41,6 +41,19 @@ def computed(gpu, library, case):
 def test_forms(gpu, library, name, dtype):
     (x, w, params), _, _ = FORMS[name]
     case = Case(x, w, dtype, **params)
+    got = computed(gpu, library, case)
+    if got is None:
+        pytest.skip("cuDNN has no algorithm for it on this device")
+    wrong = np.abs(got - case.want)
+    assert (wrong <= BOUND[dtype.short] * case.scale + 3e-8).all(), wrong.max()
+
+
+@pytest.mark.parametrize("dtype", [f16, bf16, f32, f64], ids=lambda d: d.short)
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", FUSED)
+def test_what_follows(gpu, library, name, variant, dtype):
+    """In cuDNN's fused call or, where it has none, beside it: the note says which."""
+    case = Fused(FORMS[name][0], dtype, **VARIANTS[variant][0])
     got = computed(gpu, library, case)
     if got is None:
         pytest.skip("cuDNN has no algorithm for it on this device")

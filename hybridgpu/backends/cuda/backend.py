@@ -265,8 +265,9 @@ class CudaBackend:
 
     def __init__(self, driver: Driver, xp: Any, address: Callable[[Any], int], library: Library | None = None) -> None:
         self.target = cuda_target(driver.arch, driver.multiprocessors)
-        if library is not None and library.offers("affine"):
-            self.target = replace(self.target, library_epilogues=True)
+        if library is not None:
+            products, convolutions = library.offers("affine"), library.offers("affine_conv")
+            self.target = replace(self.target, library_epilogues=products, library_convolutions=convolutions)
         if driver.cooperative:
             self.target = replace(self.target, resident=graph_kernels())
         self.driver, self.xp, self._address, self._library = driver, xp, address, library
@@ -274,6 +275,7 @@ class CudaBackend:
 
     def key(self) -> str:
         epilogues = " epilogues" if self.target.library_epilogues else ""
+        epilogues += " convolutions" if self.target.library_convolutions else ""
         return f"cuda {self.driver.identity} {self.driver.multiprocessors}{epilogues} {self.target.resident}"
 
     def foresee(self, numeric: str) -> AbstractContextManager[Any]:

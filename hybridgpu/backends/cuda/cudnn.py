@@ -11,7 +11,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_size_t, c_void_p
 from typing import Any
 
 from ...settings import use_cudnn
@@ -27,6 +27,8 @@ DEFAULT_MATH, TENSOR_OP_MATH, TENSOR_OP_CONVERTED, FMA_MATH = 0, 1, 2, 3  # cudn
 NCHW = 0  # cudnnTensorFormat_t
 CROSS_CORRELATION = 1  # cudnnConvolutionMode_t: the kernel is not reversed
 DETERMINISTIC = 1  # cudnnDeterminism_t
+RELU, IDENTITY = 1, 5  # cudnnActivationMode_t
+NAN_TO_ZERO = 0  # cudnnNanPropagation_t: what the fused call demands
 _NOT_SUPPORTED_8, _NOT_SUPPORTED_9 = 9, range(3000, 4000)  # cudnnStatus_t
 
 
@@ -53,20 +55,29 @@ _ALGORITHM = (*(c_void_p,) * 5, c_int, _INTS, POINTER(Performance))  # handle, f
 _WORKSPACE = (*(c_void_p,) * 5, c_int, POINTER(c_size_t))  # handle, four descriptors, algorithm, bytes
 #: handle, alpha, three descriptors and two arrays, algorithm, workspace, its size, beta, descriptor, result
 _RUN = (*(c_void_p,) * 7, c_int, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p)
+#: handle, alpha, two descriptors and arrays, descriptor, algorithm, workspace, its size, alpha, then descriptor and array of
+#: what is added, of the bias, and, behind the descriptor of the activation, of the result
+_FUSED = (*(c_void_p,) * 7, c_int, c_void_p, c_size_t, *(c_void_p,) * 8)
 #: name -> types of the arguments, for the functions that return a status
 _FUNCTIONS: dict[str, Sequence[Any]] = {
     "cudnnCreate": (POINTER(c_void_p),),
     "cudnnDestroy": (c_void_p,),
     "cudnnSetStream": (c_void_p, c_void_p),
-    **{name.format(kind): types for kind in ("Tensor", "Filter", "Convolution") for name, types in _DESCRIPTOR.items()},
+    **{
+        name.format(kind): types
+        for kind in ("Tensor", "Filter", "Convolution", "Activation")
+        for name, types in _DESCRIPTOR.items()
+    },
     "cudnnSetTensorNdDescriptor": (c_void_p, c_int, c_int, _INTS, _INTS),
     "cudnnSetFilterNdDescriptor": (c_void_p, c_int, c_int, c_int, _INTS),
     "cudnnSetConvolutionNdDescriptor": (c_void_p, c_int, _INTS, _INTS, _INTS, c_int, c_int),
     "cudnnSetConvolutionGroupCount": (c_void_p, c_int),
     "cudnnSetConvolutionMathType": (c_void_p, c_int),
+    "cudnnSetActivationDescriptor": (c_void_p, c_int, c_int, c_double),
     **{f"cudnnGetConvolution{kind}Algorithm_v7": _ALGORITHM for kind in ("Forward", "BackwardData", "BackwardFilter")},
     **{f"cudnnGetConvolution{kind}WorkspaceSize": _WORKSPACE for kind in ("Forward", "BackwardData", "BackwardFilter")},
     **{f"cudnnConvolution{kind}": _RUN for kind in ("Forward", "BackwardData", "BackwardFilter")},
+    "cudnnConvolutionBiasActivationForward": _FUSED,
 }
 
 
@@ -114,7 +125,7 @@ class Descriptor(Opaque):
     """A description that cuDNN holds; it is set once, then only read.
 
     Args:
-        kind: Tensor, Filter or Convolution.
+        kind: Tensor, Filter, Convolution or Activation.
     """
 
     def __init__(self, binding: Binding, kind: str) -> None:

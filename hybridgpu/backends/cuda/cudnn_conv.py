@@ -7,6 +7,10 @@ neighbours and round relative to the largest element of a tile; those that add a
 bits every time. float32 is multiplied as float32, never as TF32; half and bfloat16 accumulate in
 float32; both as everywhere else in hybridgpu.
 
+``affine_conv`` is cuDNN's fused call: a bias, an array and relu are computed on the result before it is written, in the
+type of accumulation. Where no algorithm of cuDNN's does that, it computes the convolution alone, and the array module
+the rest; ``explain`` says which.
+
 There is one handle a device, which lives as long as the process. It is used under a lock, since a
 handle carries its stream. What is started under the lock is asynchronous, so threads wait for each
 other for microseconds only. Descriptors are set once; of half precision the mathematics follows the
@@ -22,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...compiler.ir.types import TensorType
+from ...compiler.primitives.conv import finished
 from ..library import Declined, Prepared
 from . import cudnn
 from .cudnn import Binding, CudnnError, Descriptor, Performance, find, ints
@@ -33,6 +38,7 @@ __all__ = ["ConvolutionLibrary"]
 WORKSPACE = 1 << 30  #: bytes an algorithm may use, MXNet's default for ``workspace``
 _ALIGNMENT = 16
 _FALLBACK = "unfolding + cuBLAS"
+_PRECOMPUTED = 1  #: the algorithm that cuDNN's fused call may have without relu
 
 _ANY = (cudnn.DEFAULT_MATH, cudnn.TENSOR_OP_MATH, cudnn.FMA_MATH)
 _PLAIN = (cudnn.DEFAULT_MATH, cudnn.FMA_MATH)
@@ -43,6 +49,9 @@ _TYPES = {
     "f32": (cudnn.FLOAT, cudnn.FLOAT, cudnn.FMA_MATH, _PLAIN),
     "f64": (cudnn.DOUBLE, cudnn.DOUBLE, cudnn.DEFAULT_MATH, _PLAIN),
 }
+
+
+_Candidate = tuple[int, int, int]  #: algorithm, mathematics, bytes of workspace
 
 
 class _Kind(NamedTuple):
@@ -65,7 +74,7 @@ _KINDS = {
 
 
 class ConvolutionLibrary(Held[Binding]):
-    """Computes ``conv`` by cuDNN where it is installed and has an algorithm; a :class:`~..library.Library`.
+    """Computes ``conv`` and ``affine_conv`` by cuDNN where it is installed and has an algorithm; a :class:`~..library.Library`.
 
     Args:
         place: the device.
@@ -83,25 +92,30 @@ class ConvolutionLibrary(Held[Binding]):
         Raises:
             CudnnError: cuDNN is there, but does not work.
         """
-        if primitive != "conv":
+        if primitive not in ("conv", "affine_conv"):
             return None
         binding = self.binding
         if isinstance(binding, str):
             return Declined(f"{_FALLBACK} ({binding})")
         if out.dtype.short not in _TYPES:
             return Declined(f"{_FALLBACK} (cuDNN has no {out.dtype.short})")
-        x, w = inputs
+        x, w = inputs[:2]
         form = form_of(x.shape, w.shape, out.shape, params, out.dtype.is_half)
         if isinstance(form, str):
             return Declined(f"{_FALLBACK} ({form})")
         try:
+            if primitive == "affine_conv" and form.kind == "forward":
+                added = ("bias", "array")[: len(inputs) - 2]
+                return _Fused(self, binding, form, out.dtype.short, operator, added, params["relu"])
+            if primitive == "affine_conv":
+                return Declined(f"{_FALLBACK} (cuDNN adds nothing to a {_KINDS[form.kind].words})")
             return _Convolution(self, binding, form, out.dtype.short, operator)
         except CudnnError as e:
             raise e.at(operator) from None
 
     def offers(self, primitive: str) -> bool:
         """See :class:`~..library.Library`."""
-        return False
+        return primitive == "affine_conv" and not isinstance(self.binding, str)
 
     def run(self, binding: Binding, name: str, *arguments: Any) -> None:
         """Call a function whose first argument is the handle, on the current stream of the device."""
@@ -120,7 +134,8 @@ class _Convolution:
 
     def __init__(self, library: ConvolutionLibrary, binding: Binding, form: Form, short: str, operator: str) -> None:
         self._library, self._binding, self._form, self._operator = library, binding, form, operator
-        type, accumulated, mathematics, self._allowed = _TYPES[short]
+        self._type, accumulated, mathematics, self._allowed = _TYPES[short]
+        type = self._type
         scalar: Any = ctypes.c_double if accumulated == cudnn.DOUBLE else ctypes.c_float
         self._one, self._zero = scalar(1), scalar(0)
         self._bits = type == cudnn.BFLOAT16
@@ -159,14 +174,18 @@ class _Convolution:
 
     @property
     def note(self) -> str:
-        kind, version, candidates = _KINDS[self._form.kind], self._binding.version, self._candidates
+        candidates = self._candidates
         if not candidates:
-            return f"{_FALLBACK} (cuDNN {version} has no algorithm for it)"
-        algorithm = kind.algorithms[candidates[0][0]]
-        return f"cuDNN {version}: {kind.words}, {algorithm}{', padded first' if self._form.copies else ''}"
+            return f"{_FALLBACK} (cuDNN {self._binding.version} has no algorithm for it)"
+        return self._said(candidates[0][0])
 
-    def _supported(self) -> list[tuple[int, int, int]]:
-        """(algorithm, mathematics, bytes of workspace) that could be used, the fastest by cuDNN's estimate first."""
+    def _said(self, algorithm: int) -> str:
+        """What computes it, if that is ``algorithm``."""
+        kind, padded = _KINDS[self._form.kind], ", padded first" if self._form.copies else ""
+        return f"cuDNN {self._binding.version}: {kind.words}, {kind.algorithms[algorithm]}{padded}"
+
+    def _supported(self) -> list[_Candidate]:
+        """What could be used, the fastest by cuDNN's estimate first."""
         kind = _KINDS[self._form.kind]
         results, found = (Performance * 16)(), ctypes.c_int()
         try:
@@ -225,6 +244,7 @@ class _Convolution:
         place, form = self._library.place, self._form
         if not self._candidates:
             return False
+        operands = operands[:2]
         if self._bits:  # copies move bits; array modules need know nothing of bfloat16
             operands, out = [a.view(np.uint16) for a in operands], out.view(np.uint16)
         try:
@@ -243,40 +263,129 @@ class _Convolution:
             raise e.at(self._operator) from None
         return True
 
+    def _meet(self, a: Any, b: Any) -> bool:
+        """Whether two contiguous arrays share memory."""
+        here, there = (self._library.place.address(x) for x in (a, b))
+        return bool(here < there + b.nbytes and there < here + a.nbytes)
+
     def _aligned(self, a: Any) -> Any:
         return a if self._library.place.address(a) % _ALIGNMENT == 0 else a.copy()
 
     def _start(self, place: Place, first: int, second: int, result: int) -> bool:
         """Start the first algorithm that takes this; the others are forgotten."""
-        kind = _KINDS[self._form.kind]
-        one, two, conv, last = self._descriptors
+        last = self._descriptors[-1]
+        name = f"cudnnConvolution{_KINDS[self._form.kind].function}"
         while candidates := self._candidates:  # another thread may shorten the list
-            tried = algorithm, mathematics, nbytes = candidates[0]
-            work = place.xp.empty(nbytes, np.uint8) if nbytes else None
-            address = place.address(work) if work is not None else None
-            with self._library.lock:
-                self._use(mathematics)
-                try:
-                    self._library.run(
-                        self._binding,
-                        f"cudnnConvolution{kind.function}",
-                        ctypes.byref(self._one),
-                        one,
-                        first,
-                        two,
-                        second,
-                        conv,
-                        algorithm,
-                        address,
-                        nbytes,
-                        ctypes.byref(self._zero),
-                        last,
-                        result,
-                    )
-                    return True
-                except CudnnError as e:
-                    if not e.unsupported:
-                        raise
-                    # it said so before it started anything: the next one, and unfolding in the end
-                    self._candidates = [c for c in self._candidates if c != tried]
+            if self._taken(place, candidates[0], name, first, second, (ctypes.byref(self._zero), last, result)):
+                return True
+            # unfolding in the end
+            self._candidates = [c for c in self._candidates if c != candidates[0]]
+        return False
+
+    def _taken(
+        self, place: Place, candidate: _Candidate, name: str, first: int, second: int, rest: Sequence[Any]
+    ) -> bool:
+        """Start an algorithm; False if cuDNN does not take it, which it says before it starts anything.
+
+        Args:
+            name: of the function.
+            rest: its arguments behind those that all such functions have.
+        """
+        algorithm, mathematics, nbytes = candidate
+        one, two, conv, _ = self._descriptors
+        work = place.xp.empty(nbytes, np.uint8) if nbytes else None
+        address = place.address(work) if work is not None else None
+        operands = (one, first, two, second, conv)
+        with self._library.lock:
+            self._use(mathematics)
+            try:
+                self._library.run(
+                    self._binding, name, ctypes.byref(self._one), *operands, algorithm, address, nbytes, *rest
+                )
+            except CudnnError as e:
+                if not e.unsupported:
+                    raise
+                return False
+        return True
+
+
+class _Fused(_Convolution):
+    """A convolution with what follows it.
+
+    Args:
+        added: 'bias' and perhaps 'array': what its operands behind the weight are.
+        relu: whether relu is taken of the sum.
+    """
+
+    def __init__(
+        self,
+        library: ConvolutionLibrary,
+        binding: Binding,
+        form: Form,
+        short: str,
+        operator: str,
+        added: Sequence[str],
+        relu: bool,
+    ) -> None:
+        super().__init__(library, binding, form, short, operator)
+        self._added, self._relu = added, relu
+        self._bias = self._tensor(self._type, (1, form.y[1], *(1,) * (len(form.y) - 2)))
+        self._activation = Descriptor(binding, "Activation")
+        mode = cudnn.RELU if relu else cudnn.IDENTITY
+        binding.call("cudnnSetActivationDescriptor", self._activation, mode, cudnn.NAN_TO_ZERO, 0.0)
+        self._fused = [c for c in self._candidates if relu or c[0] == _PRECOMPUTED]
+
+    @property
+    def note(self) -> str:
+        words = [*self._added, *(["relu"] if self._relu else [])]
+        follows = f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
+        if self._fused:
+            return f"{self._said(self._fused[0][0])}, {follows} in its call"
+        if not self._candidates:
+            return super().note
+        return f"{super().note}; {follows} by the array module (cuDNN has no fused call for it)"
+
+    def __call__(self, operands: Sequence[Any], out: Any) -> bool:
+        """See :meth:`_Convolution.__call__`."""
+        if self._fused:
+            try:
+                with self._library.place.current():
+                    if self._at_once(operands, out):
+                        return True
+            except CudnnError as e:
+                raise e.at(self._operator) from None
+        if not super().__call__(operands, out):
+            return False
+        with self._library.place.current():
+            xp = self._library.place.xp
+            y, added = out, operands[2:]
+            if self._narrow:
+                y, added = out.astype(xp.float32), [a.astype(xp.float32) for a in added]
+            finished(xp, y, added, self._relu)
+            if y is not out:
+                out[...] = y
+        return True
+
+    def _at_once(self, operands: Sequence[Any], out: Any) -> bool:
+        """Compute all of it by cuDNN's fused call; False, and nothing done, if no algorithm can."""
+        place = self._library.place
+        if self._bits:
+            operands, out = [a.view(np.uint16) for a in operands], out.view(np.uint16)
+        first, second = (self._aligned(a) for a in self._form.operands(place.xp, *operands[:2]))
+        added = [self._aligned(place.xp.ascontiguousarray(a)) for a in operands[2:]]
+        if len(added) > 1 and self._meet(first, added[1]):  # which cuDNN forbids
+            added[1] = added[1].copy()
+        made = place.xp.empty(self._form.y, out.dtype) if place.address(out) % _ALIGNMENT else out
+        result = place.address(made)
+        # without an array the result stands in its place, and is not read
+        array, scale = (place.address(added[1]), self._one) if len(added) > 1 else (result, self._zero)
+        y = self._descriptors[-1]
+        rest = (ctypes.byref(scale), y, array, self._bias, place.address(added[0]), self._activation, y, result)
+        name = "cudnnConvolutionBiasActivationForward"
+        while fused := self._fused:  # another thread may shorten the list
+            if self._taken(place, fused[0], name, place.address(first), place.address(second), rest):
+                if made is not out:
+                    out[...] = made.reshape(out.shape)
+                return True
+            self._fused = [c for c in self._fused if c != fused[0]]
         return False

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from ...compiler.primitives.conv import padded
+from ...compiler.primitives.conv import is_forward, padded
 from ...dataclass import dataclass
 
 __all__ = ["Form", "form_of"]
@@ -138,7 +138,7 @@ def form_of(
     plain = max(base) == 1
     if plain and not half and prod(result) == 1 and kernel == size and not any(low):
         return "one position: a matrix product"
-    if plain and not of_weight:
+    if is_forward(w, out, params):
         fits = [_fit(*c) for c in zip(size, low, span, stride, result, strict=True)]
         pad, before, behind = zip(*fits, strict=True)
         operand = _grown(size, before, behind)

@@ -3,7 +3,7 @@
 
 A bias (and a relu) joins its product where it would otherwise be a kernel of its own: where what reads the sum takes
 it from memory anyway. Kernels that read it add the bias for nothing. Whether a library's relu keeps NaN is not
-documented, so it is used in the numeric mode 'fast' alone.
+documented, so it is used in the numeric mode 'fast' alone. (Convolutions: conv_epilogues.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from ..target import Target
 from .materialize import reads_views, strided
 from .rewrite import rewritten
 
-__all__ = ["join_epilogues"]
+__all__ = ["Uses", "is_zero", "join_epilogues", "only_reader", "repeated_along", "taken_from_memory"]
+
+Uses = dict[Node, list[Node]]  #: node -> what reads it
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,12 @@ def join_epilogues(graph: Graph, target: Target, wants_kernel: Callable[[Node], 
     return rewritten(graph, rule)
 
 
-def _match(
-    dot: Node, uses: dict[Node, list[Node]], outputs: frozenset[Node], fast: bool
-) -> tuple[Node, _Epilogue] | None:
+def _match(dot: Node, uses: Uses, outputs: frozenset[Node], fast: bool) -> tuple[Node, _Epilogue] | None:
     """The last node of an epilogue of ``dot`` and what it computes, if it pays."""
     columns = dot.shape[-1]
     last = dot
     while True:
-        reader = _only_reader(last, uses, outputs)
+        reader = only_reader(last, uses, outputs)
         if reader is None:
             return None
         if reader.prim.name != "reshape":
@@ -77,40 +77,40 @@ def _match(
             return None
         last = reader
     others = [i for i in reader.inputs if i is not last]
-    bias = _row(others[0], columns) if reader.prim.name == "add" and others else None
+    bias = repeated_along(others[0], reader.ndim - 1) if reader.prim.name == "add" and others else None
     if bias is None:
         return None
     last, relu = reader, False
-    after = _only_reader(last, uses, outputs) if fast else None
-    if after is not None and after.prim.name == "max" and any(_is_zero(i) for i in after.inputs):
+    after = only_reader(last, uses, outputs) if fast else None
+    if after is not None and after.prim.name == "max" and any(is_zero(i) for i in after.inputs):
         last, relu = after, True
-    return (last, _Epilogue(dot, bias, relu)) if _taken_from_memory(last, uses) else None
+    return (last, _Epilogue(dot, bias, relu)) if taken_from_memory(last, uses) else None
 
 
-def _only_reader(node: Node, uses: dict[Node, list[Node]], outputs: frozenset[Node]) -> Node | None:
+def only_reader(node: Node, uses: Uses, outputs: frozenset[Node]) -> Node | None:
+    """What alone reads ``node``, None if that is a result or read by several."""
     readers = uses.get(node, [])
     return readers[0] if len(set(readers)) == 1 and node not in outputs else None
 
 
-def _row(node: Node, columns: int) -> Node | None:
-    """The array of ``columns`` elements that ``node`` repeats for every row, None if it is something else."""
+def repeated_along(node: Node, axis: int) -> Node | None:
+    """The array, of an element for each position along ``axis``, that ``node`` repeats along all others; None if it is none."""
     found = strided(node)
-    if found is None or found[0].size != columns:
+    if found is None or not node.ndim or found[0].size != node.shape[axis]:
         return None
     memory, variables, offset = found
-    wanted = [0] * (len(variables) - 1) + [1]
-    if not variables or offset.const or [offset.coefficient(v) for v in variables] != wanted:
-        return None
-    return memory
+    wanted = [int(k == axis) for k in range(node.ndim)]
+    return None if offset.const or [offset.coefficient(v) for v in variables] != wanted else memory
 
 
-def _is_zero(node: Node) -> bool:
+def is_zero(node: Node) -> bool:
+    """True for a constant 0 of any shape."""
     while node.prim.family == "view":
         node = node.inputs[0]
     return node.prim.name == "full" and node.params["value"] == 0
 
 
-def _taken_from_memory(node: Node, uses: dict[Node, list[Node]]) -> bool:
+def taken_from_memory(node: Node, uses: Uses) -> bool:
     """True if nothing that reads ``node`` is computed by a kernel that could do more with it."""
     seen, frontier = {node}, [node]
     while frontier:

@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.graph import Builder, Node, Params, Primitive
+from ...dtypes import f32
+from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
-__all__ = ["ROWS", "padded"]
+__all__ = ["ROWS", "finished", "is_forward", "padded"]
 
 _CHUNK = 4 << 20  #: bytes of unfolded windows at a time: they stay in the cache
 _DEVICE_CHUNK = 128 << 20  #: on a GPU, where starting a product costs more than memory
@@ -48,6 +49,38 @@ def _infer(types: Sequence[TensorType], params: Params) -> TensorType:
             raise TypeError(f"conv of {x!r} and {w!r}: the kernel exceeds the input, or a step is not positive")
         shape.append(free // stride + 1)
     return tensor_type((x.shape[0], w.shape[0], *shape), x.dtype)
+
+
+def is_forward(w: Sequence[int], out: Sequence[int], params: Params) -> bool:
+    """True for what a layer computes, by the shapes of weight and result: no transposed one, no derivative by a weight."""
+    return max(params["base_dilate"]) == 1 and prod(w[2:]) <= prod(out[2:])
+
+
+def _infer_affine(types: Sequence[TensorType], params: Params) -> TensorType:
+    out = _infer(types[:2], params)
+    bias, *residual = types[2:]
+    wanted = [out] if params["residual"] else []
+    if bias.shape != out.shape[1:2] or bias.dtype is not out.dtype or residual != wanted:
+        raise TypeError(f"affine_conv adds {types[2:]!r} to {out!r}")
+    return out
+
+
+def finished(xp: Any, y: Any, added: Sequence[Any], relu: bool) -> Any:
+    """``y`` (N, O, *S) with a bias (O,) and, if there is one, an array of its shape added, and relu; in its own memory."""
+    bias, *residual = added
+    y += bias.reshape((-1, *(1,) * (y.ndim - 2)))
+    for r in residual:
+        y += r
+    if relu:
+        xp.maximum(y, 0, out=y)
+    return y
+
+
+def _evaluate_affine(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    x, w, *added = (a.astype(xp.float32) for a in inputs) if out.dtype.short == "f16" else inputs
+    wide = tensor_type(out.shape, f32) if out.dtype.short == "f16" else out
+    y = finished(xp, _evaluate(xp, (x, w), params, wide), added, params["relu"])
+    return y.astype(out.dtype.np, copy=False)
 
 
 def _flipped(b: Builder, w: Node, groups: int) -> Node:
@@ -277,4 +310,15 @@ def _product(xp: Any, windows: Any, w: Any, y: Any, spatial: Sequence[int], kern
         y[at : at + many] = product.reshape((groups, -1, part.shape[0], positions)).transpose(2, 0, 1, 3)
 
 
-ROWS = [Primitive("conv", "conv", _infer, _evaluate, _vjp, doc="(N, C, *S) with (O, C / groups, *K)")]
+ROWS = [
+    Primitive("conv", "conv", _infer, _evaluate, _vjp, doc="(N, C, *S) with (O, C / groups, *K)"),
+    Primitive(
+        "affine_conv",
+        "conv",
+        _infer_affine,
+        _evaluate_affine,
+        NO_DERIVATIVE,  # programs have none before derivatives are taken
+        doc="a conv to whose channels O numbers are added, then an array if there is one, and relu if asked for: what "
+        "libraries do in one step",
+    ),
+]

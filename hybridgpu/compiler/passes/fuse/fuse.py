@@ -12,7 +12,7 @@ node that is refused opens a group one level above its consumers, and the refusa
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from math import prod
 
@@ -32,6 +32,7 @@ __all__ = ["FusionPlan", "fuse"]
 
 _LOOK_AHEAD = 24  #: operands that are looked at for a reduction
 _PIECE = 256  #: CPU: elements of a row that are neighbours, at least, for a walk of their own
+_Why = Callable[[Node], str]
 _SIBLINGS = 4  #: groups of one level that a further one is tried to be merged with
 
 
@@ -49,6 +50,7 @@ class _State:
     target: Target
     generated_dots: frozenset[Node]
     outputs: set[Node]
+    why_left: _Why
     readers: dict[Node, dict[Group, None]] = field(default_factory=dict)
     homes: dict[Node, Group] = field(default_factory=dict)  #: node -> the group that computes it
     groups: list[Group] = field(default_factory=list)
@@ -77,7 +79,9 @@ def _merged(group: Group) -> Group:
     return group
 
 
-def fuse(graph: Graph, target: Target, generated_dots: frozenset[Node] = frozenset()) -> FusionPlan:
+def fuse(
+    graph: Graph, target: Target, generated_dots: frozenset[Node] = frozenset(), why_left: _Why = lambda node: ""
+) -> FusionPlan:
     """Partition the nodes of ``graph`` that compute into groups.
 
     Args:
@@ -85,8 +89,9 @@ def fuse(graph: Graph, target: Target, generated_dots: frozenset[Node] = frozens
         target: limits and costs.
         generated_dots: the matrix products, convolutions and scatters for which a kernel is generated; others go to a
             library.
+        why_left: a library's node -> why it does not compute what follows, in words; '' if there is nothing to say.
     """
-    state = _State(graph, target, generated_dots, set(graph.outputs))
+    state = _State(graph, target, generated_dots, set(graph.outputs), why_left)
     for node in reversed(graph.nodes):
         if node.prim.family in ("leaf", "view"):
             continue
@@ -104,9 +109,9 @@ def _place(state: _State, node: Node) -> None:
     if _lift(state, node, consumers):
         consumers = state.resolve(node)
     if not _is_member(state, node):
-        _say_why(
-            state, node, consumers, "library", f"{node.prim.name} is a library call, which leaves its result in memory"
-        )
+        reason = f"{node.prim.name} is a library call, which leaves its result in memory"
+        words = state.why_left(node) if consumers else ""
+        _say_why(state, node, consumers, "library", f"{reason}: {words}" if words else reason)
         group = state.open(level)
         group.library = node
         state.homes[node] = group

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from compiler.cases import parse
@@ -18,8 +20,9 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.schedule import matmul_cuda
+from hybridgpu.compiler.schedule.numbers import length_class
 from hybridgpu.compiler.target import CUDA
-from hybridgpu.dtypes import from_short
+from hybridgpu.dtypes import f32, from_short
 from hybridgpu.resources import kernels_folder
 
 EPSILON = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-23, "f64": 2.0**-52}
@@ -273,6 +276,24 @@ def test_one_kernel_serves_the_rows_between_two_powers_of_two(k, n, right):
     assert len(names) >= 4 and all(len(found) == 1 for found in names.values()), names
     if k * n * 4 <= 1 << 20:  # a right operand that is read again at no cost: one kernel for 2 rows and more
         assert len(set.union(*names.values())) == 2
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "longest"),
+    [(10, 128, 1024), (192, 64, 4096), (128, 256, 1024), (1024, 256, 1024), (1024, 1024, 256), (3072, 768, 64)],
+)
+def test_one_form_serves_sums_over_batches_of_many_sizes(m, n, longest):
+    """It takes at most a twentieth longer than the best one for each size."""
+    forms = set()
+    for k in (16, 64, 96, 100, 256, 384, 1000, 1536, 4096, 6144):
+        if 2 * k > 3 * longest:
+            break
+        dot = matmul_cuda.Dot(f32, 1, m, length_class(k), n, (1, m), (n, 1), 1, 4, told=True)
+        form = matmul_cuda.choose(CUDA, dot)
+        forms.add((form.name, form.arguments, form.threads))
+        (mine,) = (f for f in matmul_cuda.forms(CUDA, replace(dot, k=k, most=longest)) if f.arguments == form.arguments)
+        assert mine.seconds <= 1.05 * min(f.seconds for f in matmul_cuda.forms(CUDA, replace(dot, k=k)))
+    assert len(forms) == 1
 
 
 def test_positions_beyond_2_to_the_31():

@@ -46,17 +46,17 @@ extern "C" __global__ void HG_BOUNDS(256) cast_mul_exp_feac0870(const hg::bfloat
   HG_GRID(t, n - n_whole * 4) cast_mul_exp_feac0870_::step<1>(x0, x1, y0, y1, y2, n_whole * 4 + t);
 }
 
-extern "C" __global__ void HG_BOUNDS(128) sum_37aab8bf(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const long long n0, const long long n_i0) {
+extern "C" __global__ void HG_BOUNDS(128) sum_b08dc6d9(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const long long n0, const long long n_i0) {
   typedef int Index;
   const Index rows = (Index)n0;
-  const int lane = threadIdx.x % 8;
-  for (Index block = (Index)blockIdx.x * 16; block < rows; block += (Index)gridDim.x * 16) {
-    const Index wanted = block + (Index)threadIdx.x / 8;
+  const int lane = threadIdx.x % 16;
+  for (Index block = (Index)blockIdx.x * 8; block < rows; block += (Index)gridDim.x * 8) {
+    const Index wanted = block + (Index)threadIdx.x / 16;
     const bool live = wanted < rows;
     hg::Sum<float>::State a0 = hg::Sum<float>::start();
     #pragma unroll 4
-    for (Index step = 0; step < ((Index)n_i0 + 7) / 8; ++step) {
-      const Index i0_0 = step * 8 + lane;
+    for (Index step = 0; step < ((Index)n_i0 + 15) / 16; ++step) {
+      const Index i0_0 = step * 16 + lane;
       if (i0_0 >= (Index)n_i0) continue;
       const hg::span<hg::bfloat16, 1> p0 = hg::read<1>(x0 + i0_0);
       HG_UNROLL
@@ -65,7 +65,7 @@ extern "C" __global__ void HG_BOUNDS(128) sum_37aab8bf(const hg::bfloat16* HG_RE
         a0 = hg::Sum<float>::add(a0, v0, 0);
       }
     }
-    a0 = hg::lanes_merge<hg::Sum<float>, 8>(a0);
+    a0 = hg::lanes_merge<hg::Sum<float>, 16>(a0);
     const float v1 = hg::Sum<float>::result(a0);
     if (live && lane == 0) {
       y0[0] = v1;
@@ -73,17 +73,17 @@ extern "C" __global__ void HG_BOUNDS(128) sum_37aab8bf(const hg::bfloat16* HG_RE
   }
 }
 
-extern "C" __global__ void HG_BOUNDS(128) amax_5a1822dc(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const long long n0, const long long n_i0) {
+extern "C" __global__ void HG_BOUNDS(128) amax_033b86eb(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const long long n0, const long long n_i0) {
   typedef int Index;
   const Index rows = (Index)n0;
-  const int lane = threadIdx.x % 8;
-  for (Index block = (Index)blockIdx.x * 16; block < rows; block += (Index)gridDim.x * 16) {
-    const Index wanted = block + (Index)threadIdx.x / 8;
+  const int lane = threadIdx.x % 16;
+  for (Index block = (Index)blockIdx.x * 8; block < rows; block += (Index)gridDim.x * 8) {
+    const Index wanted = block + (Index)threadIdx.x / 16;
     const bool live = wanted < rows;
     hg::Max<float>::State a0 = hg::Max<float>::start();
     #pragma unroll 4
-    for (Index step = 0; step < ((Index)n_i0 + 7) / 8; ++step) {
-      const Index i0_0 = step * 8 + lane;
+    for (Index step = 0; step < ((Index)n_i0 + 15) / 16; ++step) {
+      const Index i0_0 = step * 16 + lane;
       if (i0_0 >= (Index)n_i0) continue;
       const hg::span<hg::bfloat16, 1> p0 = hg::read<1>(x0 + i0_0);
       HG_UNROLL
@@ -92,7 +92,7 @@ extern "C" __global__ void HG_BOUNDS(128) amax_5a1822dc(const hg::bfloat16* HG_R
         a0 = hg::Max<float>::add(a0, v0, 0);
       }
     }
-    a0 = hg::lanes_merge<hg::Max<float>, 8>(a0);
+    a0 = hg::lanes_merge<hg::Max<float>, 16>(a0);
     const float v1 = hg::Max<float>::result(a0);
     if (live && lane == 0) {
       y0[0] = v1;

@@ -36,17 +36,17 @@ extern "C" __global__ void HG_BOUNDS(256) mul_add_cast_82f01fec(const hg::half* 
   HG_GRID(t, n - n_whole * 4) mul_add_cast_82f01fec_::step<1>(x0, x1, y0, y1, n_whole * 4 + t);
 }
 
-extern "C" __global__ void HG_BOUNDS(128) sum_e8d4888c(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const long long n0, const long long n_i0) {
+extern "C" __global__ void HG_BOUNDS(128) sum_4fbaa4cd(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const long long n0, const long long n_i0) {
   typedef int Index;
   const Index rows = (Index)n0;
-  const int lane = threadIdx.x % 8;
-  for (Index block = (Index)blockIdx.x * 16; block < rows; block += (Index)gridDim.x * 16) {
-    const Index wanted = block + (Index)threadIdx.x / 8;
+  const int lane = threadIdx.x % 16;
+  for (Index block = (Index)blockIdx.x * 8; block < rows; block += (Index)gridDim.x * 8) {
+    const Index wanted = block + (Index)threadIdx.x / 16;
     const bool live = wanted < rows;
     hg::Sum<float>::State a0 = hg::Sum<float>::start();
     #pragma unroll 4
-    for (Index step = 0; step < ((Index)n_i0 + 7) / 8; ++step) {
-      const Index i0_0 = step * 8 + lane;
+    for (Index step = 0; step < ((Index)n_i0 + 15) / 16; ++step) {
+      const Index i0_0 = step * 16 + lane;
       if (i0_0 >= (Index)n_i0) continue;
       const hg::span<hg::half, 1> p0 = hg::read<1>(x0 + i0_0);
       HG_UNROLL
@@ -55,7 +55,7 @@ extern "C" __global__ void HG_BOUNDS(128) sum_e8d4888c(const hg::half* HG_RESTRI
         a0 = hg::Sum<float>::add(a0, v0, 0);
       }
     }
-    a0 = hg::lanes_merge<hg::Sum<float>, 8>(a0);
+    a0 = hg::lanes_merge<hg::Sum<float>, 16>(a0);
     const float v1 = hg::Sum<float>::result(a0);
     if (live && lane == 0) {
       y0[0] = v1;

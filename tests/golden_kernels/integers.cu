@@ -57,17 +57,17 @@ extern "C" __global__ void HG_BOUNDS(256) add_div_neg_e22e97a8(const int* HG_RES
   HG_GRID(t, n - n_whole * 4) add_div_neg_e22e97a8_::step<1>(x0, x1, y0, y1, y2, y3, y4, y5, y6, n_whole * 4 + t);
 }
 
-extern "C" __global__ void HG_BOUNDS(128) sum_7398c9ca(const int* HG_RESTRICT x0, int* HG_RESTRICT y0, const long long n0, const long long n_i0) {
+extern "C" __global__ void HG_BOUNDS(128) sum_fe40fa96(const int* HG_RESTRICT x0, int* HG_RESTRICT y0, const long long n0, const long long n_i0) {
   typedef int Index;
   const Index rows = (Index)n0;
-  const int lane = threadIdx.x % 8;
-  for (Index block = (Index)blockIdx.x * 16; block < rows; block += (Index)gridDim.x * 16) {
-    const Index wanted = block + (Index)threadIdx.x / 8;
+  const int lane = threadIdx.x % 16;
+  for (Index block = (Index)blockIdx.x * 8; block < rows; block += (Index)gridDim.x * 8) {
+    const Index wanted = block + (Index)threadIdx.x / 16;
     const bool live = wanted < rows;
     hg::Sum<int>::State a0 = hg::Sum<int>::start();
     #pragma unroll 4
-    for (Index step = 0; step < ((Index)n_i0 + 15) / 16; ++step) {
-      const Index i0_0 = (step * 8 + lane) * 2;
+    for (Index step = 0; step < ((Index)n_i0 + 31) / 32; ++step) {
+      const Index i0_0 = (step * 16 + lane) * 2;
       if (i0_0 >= (Index)n_i0) continue;
       const hg::span<int, 2> p0 = hg::read<2>(x0 + i0_0);
       HG_UNROLL
@@ -76,7 +76,7 @@ extern "C" __global__ void HG_BOUNDS(128) sum_7398c9ca(const int* HG_RESTRICT x0
         a0 = hg::Sum<int>::add(a0, v0, 0);
       }
     }
-    a0 = hg::lanes_merge<hg::Sum<int>, 8>(a0);
+    a0 = hg::lanes_merge<hg::Sum<int>, 16>(a0);
     const int v1 = hg::Sum<int>::result(a0);
     if (live && lane == 0) {
       y0[0] = v1;

@@ -125,15 +125,15 @@ extern "C" __global__ void HG_BOUNDS(128) sum_mul_4f80c326(const float* HG_RESTR
   }
 }
 
-extern "C" __global__ void HG_BOUNDS(128) amin_d05ab712(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0, const long long n_i1) {
+extern "C" __global__ void HG_BOUNDS(128) amin_fbaa1050(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0, const long long n_i1) {
   typedef int Index;
   const Index rows = (Index)n0;
-  const int across = threadIdx.x % 8;
-  const int down = threadIdx.x / 8;
+  const int across = threadIdx.x % 4;
+  const int down = threadIdx.x / 4;
   __shared__ struct {
-    hg::Min<float>::State part_a0[16][2][8];
+    hg::Min<float>::State part_a0[32][2][4];
   } pool;
-  for (Index block = (Index)blockIdx.x * 16; block < rows; block += (Index)gridDim.x * 16) {
+  for (Index block = (Index)blockIdx.x * 8; block < rows; block += (Index)gridDim.x * 8) {
     const Index wanted = block + across * 2;
     const bool live = wanted < rows;
     const Index i0_0 = live ? wanted : rows - 2;  // threads without rows still take part in barriers
@@ -142,8 +142,8 @@ extern "C" __global__ void HG_BOUNDS(128) amin_d05ab712(const float* HG_RESTRICT
     HG_UNROLL
     for (int j = 0; j < 2; ++j) a0[j] = hg::Min<float>::start();
     #pragma unroll 4
-    for (Index step = 0; step < ((Index)n_i1 + 15) / 16; ++step) {
-      const Index i1 = step * 16 + down;
+    for (Index step = 0; step < ((Index)n_i1 + 31) / 32; ++step) {
+      const Index i1 = step * 32 + down;
       if (i1 >= (Index)n_i1) continue;
       const hg::span<float, 2> p0 = hg::read<2>(x0 + (i1 * 6 + i0_0));
       HG_UNROLL
@@ -162,7 +162,7 @@ extern "C" __global__ void HG_BOUNDS(128) amin_d05ab712(const float* HG_RESTRICT
       a0[j] = pool.part_a0[0][j][across];
     }
     #pragma unroll 2
-    for (int d = 1; d < 16; ++d) {
+    for (int d = 1; d < 32; ++d) {
       HG_UNROLL
       for (int j = 0; j < 2; ++j) {
         a0[j] = hg::Min<float>::merge(a0[j], pool.part_a0[d][j][across]);

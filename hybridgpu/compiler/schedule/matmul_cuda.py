@@ -36,6 +36,7 @@ _MANY = 4096  #: matrices of a batch, for a choice that does not depend on their
 _FEW = 16  #: rows that a block computes at once
 _SUMS = 256  #: bytes of registers for sums
 _SHORT = 64  #: terms of a sum that one thread computes
+_SHORTEST = 16  #: terms of the shortest sums that count, where one form is for many lengths
 _LIBRARY_CALL = 6e-6  #: seconds that a call costs beyond a kernel: it stands between CUDA graphs
 _LIBRARY_SHARE = 0.8  #: of the arithmetic that a library makes use of
 _TENSOR = 512  #: multiplications of halves that a library does in a cycle of a multiprocessor
@@ -62,12 +63,17 @@ class Dot:
     left_unit: int
     right_unit: int
     batched: bool = False  #: there are axes of a batch, even if with one element
-    told: bool = False  #: how many terms a sum has is an argument; ``k`` is the end of their class
+    told: bool = False  #: how many terms a sum has is an argument; ``k`` stands for all of their class
+    most: int = 0  #: terms of the longest sum that the kernel is for, if that is not ``k``
+
+    @property
+    def longest(self) -> int:
+        return self.most or self.k
 
     @property
     def nearby(self) -> bool:
         """True if reading the right operand again costs next to nothing."""
-        return self.k * self.n * self.dtype.size <= _NEARBY
+        return self.longest * self.n * self.dtype.size <= _NEARBY
 
     @property
     def work(self) -> int:
@@ -185,6 +191,8 @@ def choose(target: Target, dot: Dot) -> Form:
     Of floats with few rows, or where reading the right operand again costs little, it is one that adds in an order
     that does not depend on the number of rows: a row's result is the same however many there are.
     """
+    if dot.told and dot.k <= _longest(target, dot):
+        return _for_lengths(target, dot)
     found = list(forms(target, dot))
     if dot.dtype.is_float and (dot.nearby or dot.m <= _FEW):
         best = _usual(target, dot)
@@ -194,6 +202,34 @@ def choose(target: Target, dot: Dot) -> Form:
     # a kernel serves all numbers of rows up to a power of two
     weighed = [f.seconds for f in forms(target, replace(dot, m=_above(dot.m))) if any(_alike(f, g) for g in found)]
     return found[weighed.index(min(weighed))]
+
+
+def _lengths(longest: int) -> list[int]:
+    """What stands for sums of up to so many terms: a power of four each."""
+    return [_SHORTEST << 2 * k for k in range((longest // _SHORTEST).bit_length() // 2 + 1)]
+
+
+def _longest(target: Target, dot: Dot) -> int:
+    """Terms up to which one form serves sums of any length.
+
+    Short sums take next to nothing in any form. For long ones reading the right operand again may not, or a library may
+    be faster.
+    """
+    longest = length_class(1)
+    while True:
+        more = replace(dot, k=4 * longest)
+        if not more.nearby or min(f.seconds for f in forms(target, more)) > library_seconds(target, more):
+            return longest
+        longest *= 4
+
+
+def _for_lengths(target: Target, dot: Dot) -> Form:
+    """The form whose worst length is the least bad one, compared with the best form for that length."""
+    longest = _longest(target, dot)
+    found = {k: list(forms(target, replace(dot, k=k, most=longest))) for k in _lengths(longest)}
+    best = [min(f.seconds for f in at_length) for at_length in found.values()]
+    worst = [max(f.seconds / b for f, b in zip(same, best, strict=True)) for same in zip(*found.values(), strict=True)]
+    return found[dot.k][worst.index(min(worst))]
 
 
 def _usual(target: Target, dot: Dot) -> Form:
@@ -231,7 +267,7 @@ def _rate(dtype: DType) -> int:
 
 def forms(target: Target, dot: Dot) -> Iterator[Form]:
     """Every form that is weighed."""
-    if dot.k <= _SHORT:
+    if dot.longest <= _SHORT:
         yield _elements(target, dot)
     if dot.m <= _FEW or dot.nearby:
         if dot.right[1] != 1:
@@ -278,7 +314,7 @@ def _dots(target: Target, dot: Dot) -> Iterator[Form]:
     along = dot.right[0] == 1
     vector = gcd(dot.left_unit if dot.left[1] == 1 else 16, dot.right_unit if along else 16 // dot.dtype.size, dot.k)
     vector = 1 if dot.told else vector
-    spans = dot.k // vector
+    spans = dot.longest // vector
     lanes = min(32, _above(spans))
     sector = dot.dtype.size if along else min(32, max(1, dot.right[0]) * dot.dtype.size)  # bytes that an element costs
     share = dot.nbytes / (dot.nbytes + dot.batch * dot.k * dot.n * (sector - dot.dtype.size))
@@ -328,7 +364,7 @@ def _axpy(target: Target, dot: Dot) -> Iterator[Form]:
         columns = lanes * vector
         if lanes < widest and columns * dot.dtype.size < 32:
             break
-        most = max(1, _above(dot.k // deep) * lanes // 32)  # warps that have something to do
+        most = max(1, _above(dot.longest // deep) * lanes // 32)  # warps that have something to do
         for warps in sorted({min(8, most), min(16 if rows <= 8 and 2 * rows * vector * size <= _SUMS else 8, most)}):
             words = warps * rows * columns
             if words * dot.compute_size > _SHARED:
@@ -348,7 +384,7 @@ def _tiles(target: Target, dot: Dot, side: int, part: int, groups: int, depth: i
     wide = min(part, 16 // dot.compute_size)
     while 2 * depth * (side + wide) * dot.compute_size > _SHARED:
         depth //= 2
-    depth = max(min(depth, _above(dot.k)), threads // side, groups)
+    depth = max(min(depth, _above(dot.longest)), threads // side, groups)
     most = side * depth // threads  # elements of a stage that a thread moves
     (la, sa), (lb, sb) = dot.left, dot.right
     along_left, along_right = sa == 1 or la != 1, lb == 1 and sb != 1

@@ -131,12 +131,12 @@ def sums_outside(left: tuple[int, int], right: tuple[int, int], terms: int) -> b
     return left[0] <= left[1] != 1 and right[1] < right[0] and terms >= FEWEST
 
 
-def length_class(terms: int) -> int:
-    """The length that forms for sums of so many terms are chosen by: a power of four from 64 on.
+def length_class(terms: int, least: int = 64) -> int:
+    """The length that forms for sums of so many terms are chosen by: a power of four from ``least`` on.
 
     Each stands for lengths up to one and a half times as many, so that a power of two and a little more are of one class.
     """
-    bits = max(-(-2 * terms // 3) - 1, 63).bit_length()
+    bits = max(-(-2 * terms // 3) - 1, least - 1).bit_length()
     return 1 << (bits + bits % 2)
 
 

@@ -20,6 +20,7 @@ from .scalar import Scalar, ScalarProgram
 
 __all__ = ["cuda_kernel"]
 
+_LEAST = 256  #: elements that shorter rows are added up as, if their number is an argument: all take next to nothing
 _SHORTEST = 64  #: elements that a row on chip has room for, at least, if how many it has is an argument
 
 
@@ -61,7 +62,7 @@ def cuda_kernel(
     ragged = not columns and len(program.reduced) == 1 and _any_order(program, writer.target.numeric)
     vector, anchor = choose_vector(program, var, ragged)
     width = prod(v.extent for v in program.reduced)
-    plan, form = _choose(program, writer, rows, columns, vector, anchor, length_class(width) if told else 0)
+    plan, form = _choose(program, writer, rows, columns, vector, anchor, length_class(width, _LEAST) if told else 0)
     if told is not None and (form.places or form.refused or form.cluster > 1):  # arrays on chip have a length
         plan, form = _choose(program, writer, rows, columns, vector, anchor, max(ranks(width), _SHORTEST))
         again, on_chip = _read_again(program, plan, rows), form.places or form.cluster > 1

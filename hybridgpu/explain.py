@@ -310,6 +310,8 @@ def _direct(kind: str, choice: dict[str, Any]) -> str:
     work, limit = (choice.get(k) for k in ("multiplications", "direct_up_to"))
     if kind == "conv" and limit and "why" not in choice:
         notes.insert(0, f"direct kernel: {work:,} multiplications, at most {limit:,}")
+        if "window" in choice:
+            notes.append("{window} results are reduced, by {lanes} threads together".format_map(choice))
     return "; ".join(notes) if kind in ("matmul", "conv", "scatter") else ""
 
 

@@ -212,7 +212,7 @@ def _schedule(group: Group, stored: list[Node], target: Target) -> Kernel | None
             return schedule_conv_weights(program, group.contract, target, members)
         if wants_spread_kernel(target, group.contract):
             return schedule_conv_spread(program, group.contract, target, members)
-        return schedule_conv(program, group.contract, target, members, group.prologues)
+        return schedule_conv(program, group.contract, target, members, group.prologues, group.at[group.contract])
     if group.contract is not None:
         return schedule_matmul(program, group.contract, target, members, group.prologues)
     if group.scatter is not None:

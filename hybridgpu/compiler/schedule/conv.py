@@ -19,8 +19,9 @@ from ..ir.graph import Node
 from ..passes.fuse.group import Group, describe, source
 from ..passes.materialize import base
 from ..target import Target
+from .conv_pooled import elements_read, windows_of
 from .in_place import at_points
-from .indexing import FEWEST, Var
+from .indexing import FEWEST, Index, Var
 from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, summary, touched, traffic
 from .plane_layout import PlaneLayout, once_copied, planes_of
 from .prologue import planes
@@ -287,11 +288,13 @@ def schedule_conv(
     target: Target,
     members: list[Node],
     prologues: Mapping[int, Group] | None = None,
+    at: Index = (),
 ) -> Kernel:
     """The kernel of a group around ``conv``; ``program.vars`` are the result's axes above extent 1.
 
     Args:
         prologues: the group that says how to compute the operand, if it is not in memory.
+        at: the index of ``conv`` in ``program.vars``, if some of these are reduced (CUDA).
     """
     shape = shape_of(conv)
     assert shape is not None and program.result is not None
@@ -308,8 +311,17 @@ def schedule_conv(
     whole = [w] if image else [x, w]
     for node in whole:
         writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
-    axes, once, each = epilogue(program, conv, writer)
-    read, written = traffic(program, whole, [image.touched] if image else [])
+    windows = None
+    also = [image.touched] if image else []
+    once: list[Statement] = []
+    each: list[Statement] = []
+    if program.reduced:
+        windows, axes = windows_of(program, at, writer)
+        if not image:
+            whole, also = [w], [{x: elements_read(conv, at)}]
+    else:
+        axes, once, each = epilogue(program, conv, writer)
+    read, written = traffic(program, whole, also)
     fields: dict[str, Any] = {
         "pointers": writer.pointer_list(outputs),
         "image": image,
@@ -336,7 +348,7 @@ def schedule_conv(
             extents = (*extents, shape.inputs)
         choice = {"rows": band.rows, "columns": band.columns, "copies": not band.direct, "use": round(band.use, 2)}
     else:
-        per_sample = conv.size // max(conv.shape[0], 1)
+        per_sample = windows.count * windows.lanes if windows else conv.size // max(conv.shape[0], 1)
         size, taps = prod(shape.size), prod(shape.kernel)
         told = batched is not None and shape.inputs >= FEWEST
         fields |= {
@@ -347,11 +359,15 @@ def schedule_conv(
             "apart": batched[0].sample if batched else size,
             "results": batched[1].channel if batched else taps * shape.inputs,
             "weights": batched[1].sample if batched else taps,
-            "coordinates": coordinates(axes, "e"),
+            "coordinates": [] if windows else coordinates(axes, "e"),
+            "windows": windows,
         }
         fields["threads"] = 128
         launch = Launch(threads=128, extent=0, scale=per_sample, per_block=128)
         choice = {"multiplications": shape.work, "direct_up_to": _DIRECT}
+        if windows:
+            choice |= {"window": windows.lanes * windows.turns, "lanes": windows.lanes}
+            extents, once_each = (windows.samples,), False
     if image:
         choice["prologue"] = f"computes {describe(x)} as it loads it"
     return Kernel(
@@ -363,12 +379,16 @@ def schedule_conv(
         inputs=writer.inputs,
         outputs=outputs,
         extents=extents,
-        headers=(*dict.fromkeys((*headers(program), *(image.headers if image else ()))), f"conv_{target.name}.h"),
+        headers=(
+            *dict.fromkeys((*headers(program), *(image.headers if image else ()))),
+            *(("reduce.h",) if windows else ()),
+            f"conv_{target.name}.h",
+        ),
         members=members,
         launch=launch,
         choice=choice,
         bytes_read=read,
         bytes_written=written,
-        touched=touched(program, whole, [image.touched] if image else []),
+        touched=touched(program, whole, also),
         in_place=at_points(program, (*whole, *(image.touched if image else ()))) if once_each else [],
     )

@@ -33,6 +33,7 @@ _LARGE = 4  #: launches that a step may take as long as
 _MOST_STEPS = 32  #: of a kernel: compilers take more than twice as long for twice the text
 _MOST_PARAMETERS = 250  #: of eight bytes each: a kernel may have 4 KiB of them, but every launch copies them
 _REGISTERS = 96  #: that a thread is thought to hold: as many as the greediest step
+_WARP = 32  #: threads: those that exchange values are all there
 _USUAL = 256  #: threads of a block where every step takes any number
 _STATIC = 48 << 10  #: bytes of shared memory that steps declare, at most
 
@@ -202,7 +203,7 @@ def _threads(sizes: Sequence[tuple[str, int]]) -> int | None:
     least = max((n for how, n in sizes if how == "own"), default=0)
     if len(exact) > 1 or (exact and least > max(exact)):
         return None
-    return max(exact) if exact else least or _USUAL
+    return max(exact) if exact else -(-least // _WARP) * _WARP or _USUAL
 
 
 def _pooled(kernel: Kernel) -> bool:

@@ -12,6 +12,7 @@ from compiler.cases import (
     convolutions,
     functions,
     maps,
+    pooled,
     products,
     rows,
     scatters,
@@ -24,7 +25,20 @@ from compiler.cases.table import CASES, arrays, build, case, cuda_of, parse, pla
 
 __all__ = ["CASES", "EXPECTED", "arrays", "build", "case", "cuda_of", "parse", "plain"]
 
-_FAMILIES = (batches, convolutions, functions, maps, products, rows, scatters, statistics, steps, tiles, windows)
+_FAMILIES = (
+    batches,
+    convolutions,
+    functions,
+    maps,
+    pooled,
+    products,
+    rows,
+    scatters,
+    statistics,
+    steps,
+    tiles,
+    windows,
+)
 
 #: what the compiler should make of some: kinds of kernels in order
 EXPECTED: dict[str, list[str]] = {

@@ -11,7 +11,9 @@ from hybridgpu.compiler.ir import Builder, Node
 from hybridgpu.dtypes import i64
 
 
-def _windows(b: Builder, x: Node, kernel: tuple[int, ...], stride: tuple[int, ...], dilate: tuple[int, ...]) -> Node:
+def spread_windows(
+    b: Builder, x: Node, kernel: tuple[int, ...], stride: tuple[int, ...], dilate: tuple[int, ...]
+) -> Node:
     n = len(kernel)
     extents = zip(x.shape[-n:], kernel, stride, dilate, strict=True)
     extent = tuple((d - (k - 1) * e - 1) // s + 1 for d, k, s, e in extents)
@@ -22,12 +24,12 @@ def _windows(b: Builder, x: Node, kernel: tuple[int, ...], stride: tuple[int, ..
 @case("f32[2,3,9,8]")
 def max_pool(b: Builder, x: Node) -> Node:
     padded = b.pad(x, low=(0, 0, 1, 0), high=(0, 0, 1, 1), value=float("-inf"))
-    return b.amax(_windows(b, b.max(padded, 0.5), (3, 2), (2, 1), (1, 1)), axes=(0, 1))
+    return b.amax(spread_windows(b, b.max(padded, 0.5), (3, 2), (2, 1), (1, 1)), axes=(0, 1))
 
 
 @case("f32[2,17]")
 def dilated_windows(b: Builder, x: Node) -> list[Node]:
-    taken = _windows(b, x, (3,), (2,), (3,))
+    taken = spread_windows(b, x, (3,), (2,), (3,))
     return [b.sum(taken, (0,)), b.argmax(taken, axes=(0,))]
 
 
@@ -41,7 +43,7 @@ def windows_put_back(b: Builder, x: Node) -> Node:
 def windows_apart(b: Builder, x: Node, g: Node) -> Node:
     """A pooling's derivative where windows do not overlap, and that of what was before it."""
     y = b.tanh(x)
-    best = b.argmax(_windows(b, y, (2, 2), (2, 2), (1, 1)), axes=(0, 1))
+    best = b.argmax(spread_windows(b, y, (2, 2), (2, 2), (1, 1)), axes=(0, 1))
     shape = (2, 2, *g.shape)
     place = b.iota(shape, 1, i64) + b.iota(shape, 0, i64) * 2
     chosen = b.eq(place, b.broadcast(b.reshape(best, (1, 1, *g.shape)), shape))
@@ -54,7 +56,7 @@ def windows_apart(b: Builder, x: Node, g: Node) -> Node:
 def windows_over_the_border(b: Builder, x: Node) -> Any:
     """Pools of which only windows at the border meet the padding."""
     padded = b.pad(x * 0.5, low=(0, 0, 1, 1), high=(0, 0, 1, 1), value=0.0)
-    taken = _windows(b, padded, (3, 3), (2, 2), (1, 1))
+    taken = spread_windows(b, padded, (3, 3), (2, 2), (1, 1))
     return b.max(b.amax(taken, axes=(0, 1)), 0.0) - b.sum(taken, (0, 1)) * 0.125
 
 
@@ -62,7 +64,7 @@ def windows_over_the_border(b: Builder, x: Node) -> Any:
 def windows_over_each_other(b: Builder, x: Node, g: Node) -> Node:
     """A pooling's derivative where windows overlap."""
     padded = b.pad(x, low=(0, 0, 1, 1), high=(0, 0, 1, 1), value=-1.0)
-    best = b.argmax(_windows(b, padded, (3, 3), (2, 2), (1, 1)), axes=(0, 1))
+    best = b.argmax(spread_windows(b, padded, (3, 3), (2, 2), (1, 1)), axes=(0, 1))
     shape = (3, 3, *g.shape)
     place = b.iota(shape, 1, i64) + b.iota(shape, 0, i64) * 3
     chosen = b.eq(place, b.broadcast(b.reshape(best, (1, 1, *g.shape)), shape))
@@ -74,4 +76,4 @@ def windows_over_each_other(b: Builder, x: Node, g: Node) -> Node:
 @case("f32[2,5,210]")
 def wide_windows_apart(b: Builder, x: Node) -> Node:
     """More windows in a row than a tile has."""
-    return b.amax(_windows(b, b.exp(x), (3,), (3,), (1,)), axes=(0,))
+    return b.amax(spread_windows(b, b.exp(x), (3,), (3,), (1,)), axes=(0,))

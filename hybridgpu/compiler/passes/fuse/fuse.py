@@ -27,6 +27,7 @@ from .duplicate import made_of, worth_repeating
 from .group import CONTRACTIONS, Cut, Group, align, bijective, reexpress, source
 from .group import describe as _describe
 from .group import describe_two as _describe_two
+from .pooled import why_not_pooled
 
 __all__ = ["FusionPlan", "fuse"]
 
@@ -248,7 +249,7 @@ def _admit(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> C
     if node.prim.family == "reduce":
         return _admit_reduction(state, group, node, needed_elsewhere)
     if node.prim.name in CONTRACTIONS:
-        return _admit_contraction(state, group, node)
+        return _admit_contraction(state, group, node, needed_elsewhere)
     if group.contract is not None and node.prim.name in ("take", "take_along"):
         return Cut(node, group.anchor, "epilogue", "the epilogue of a contraction does not gather")
     return _admit_elementwise(state, group, node, needed_elsewhere)
@@ -262,7 +263,7 @@ def _admit_elementwise(state: _State, group: Group, node: Node, needed_elsewhere
         visited = order is not None and (
             set(order) in (set(group.vars), set(group.rows)) or _makes_rows(state, group, node, order)
         )
-        if group.contract is not None:  # whose kernel knows variables by the axis of the result
+        if group.contract is not None and not group.reduced:  # whose kernel knows variables by the axis of the result
             _in_axes(group, linearize(group.at[group.contract], group.contract.shape), group.contract)
         if not visited:
             return Cut(
@@ -410,9 +411,7 @@ def _admit_reduction(state: _State, group: Group, node: Node, needed_elsewhere: 
         )
     count = operand.size // node.size
     rest = [v for v in group.vars if v not in order]
-    extents = 1
-    for v in rest:
-        extents *= v.extent
+    extents = prod(v.extent for v in rest)
     if group.reduced:
         if set(rest) != set(group.reduced) or extents != count:
             return Cut(node, group.anchor, "pattern", "the kernel already reduces over other axes")
@@ -428,18 +427,21 @@ def _admit_reduction(state: _State, group: Group, node: Node, needed_elsewhere: 
     return None
 
 
-def _admit_contraction(state: _State, group: Group, node: Node) -> Cut | None:
+def _admit_contraction(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
+    if group.contract is None and group.reduced and node.prim.name == "conv" and state.target.name == "cuda":
+        why = why_not_pooled(group, node, needed_elsewhere)
+        if why is not None:
+            return Cut(node, group.anchor, "pool", why)
+        group.contract = node
+        state.add(group, node, group.pending[node][0])
+        return None
     if group.contract is not None or group.reduced:
         return Cut(node, group.anchor, "pattern", "the kernel already contains a contraction or a reduction")
     offset = group.refine(node)
     order = bijective(offset, node.size) if offset is not None else None
     if offset is None or order is None or set(order) != set(group.vars):
-        return Cut(
-            node,
-            group.anchor,
-            "epilogue",
-            f"{_describe(group.anchor)} does not read each result of the contraction once",
-        )
+        reason = f"{_describe(group.anchor)} does not read each result of the contraction once"
+        return Cut(node, group.anchor, "epilogue", reason)
     _in_axes(group, offset, node)
     group.contract = node
     state.add(group, node, group.pending[node][0])

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pooling behind a convolution (CUDA): the kernel that reduces windows computes what stands in them.
+
+A kernel of one element a thread loses nothing if neighbours are the elements of a window, which they reduce among
+themselves: what the convolution makes is then neither stored nor read back, and there is one start less. That holds for
+whatever is reduced over spatial axes, with elementwise work before and behind, as long as windows do not overlap.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...ir.graph import Node
+from ...schedule.indexing import Expr, Index, Var, all_vars
+from .group import Group, bijective, describe
+
+__all__ = ["MOST_TURNS", "lanes_of", "why_not_pooled"]
+
+MOST_TURNS = 9  #: elements of a window that a thread computes: in more, kernels have too few threads
+_WARP = 32
+_REDUCTIONS = ("sum", "prod", "amax", "amin")
+
+
+def lanes_of(window: int) -> int:
+    """Neighbouring threads that share a window of so many elements evenly: a power of two."""
+    return min(window & -window, _WARP)
+
+
+def why_not_pooled(group: Group, conv: Node, needed_elsewhere: bool) -> str | None:
+    """Why ``group``, which holds reductions, cannot compute ``conv`` behind them, in words; None if it can.
+
+    Args:
+        needed_elsewhere: ``conv`` is also needed in memory.
+    """
+    name = describe(conv)
+    offset = group.refine(conv)
+    if offset is None:
+        return f"{describe(group.anchor)} does not read each result of the convolution once"
+    (index,) = group.pending[conv]
+    if group.sums or not _by_axes(group, index, conv):
+        return f"{describe(group.anchor)} reduces {name} over more than windows of its rows and columns"
+    if not _apart(offset) or offset.vars != set(group.vars):
+        return f"windows overlap, and elements of {name} would be computed more than once"
+    if needed_elsewhere and bijective(offset, conv.size) is None:
+        return f"{name} is also needed in memory, and windows do not meet each of its elements"
+    window = prod(v.extent for v in group.reduced)
+    if window // lanes_of(window) > MOST_TURNS:
+        return f"a window of {name} holds {window} elements, too many for the threads that would share it"
+    if not _one_walk(group):
+        return f"{describe(group.anchor)} reads {name} again with what a reduction of it gave"
+    return None
+
+
+def _by_axes(group: Group, index: Index, conv: Node) -> bool:
+    """Whether every axis has variables of its own, with reduced ones in spatial axes only, and lies inside ``conv``."""
+    seen: set[Var] = set()
+    for k, (e, extent) in enumerate(zip(index, conv.shape, strict=True)):
+        if not e.affine or e.low < 0 or e.high >= extent or seen & e.vars:
+            return False
+        if k < 2 and e.vars & set(group.reduced):
+            return False
+        seen |= e.vars
+    return True
+
+
+def _apart(offset: Expr) -> bool:
+    """Whether all values of its variables give different positions."""
+    span = 0
+    for step, atom in sorted(((abs(c), a) for a, c in offset.terms), key=lambda t: t[0]):
+        if step <= span:
+            return False
+        span += step * (atom.high - atom.low)
+    return True
+
+
+def _one_walk(group: Group) -> bool:
+    """Whether reductions are of the kind that threads exchange, and no element waits for one."""
+    reduced, late = set(group.reduced), set[Node]()
+    for node in sorted(group.at, key=lambda n: n.index):
+        if node.prim.name in ("take", "take_along"):
+            return False
+        inputs = list(node.inputs)
+        while inputs:
+            i = inputs.pop()
+            if i in late:
+                late.add(node)
+            elif i.prim.family == "view":
+                inputs += i.inputs
+        if node.prim.family == "reduce":
+            if node.prim.name not in _REDUCTIONS or node in late:
+                return False
+            late.add(node)
+        elif node in late and all_vars(group.at[node]) & reduced:
+            return False
+    return True

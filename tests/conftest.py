@@ -88,6 +88,14 @@ def _quickly_compiled(request):
     backend.toolchain = shipped
 
 
+@pytest.fixture(autouse=True)
+def _own_programs(request, monkeypatch):
+    """Many tests change what the compiler chooses: none finds a program of another test on disk. Kernels are shared."""
+    from hybridgpu.runtime import program
+
+    monkeypatch.setattr(program, "VERSION", f"{program.VERSION} {request.path.name} {request.function.__name__}")
+
+
 @pytest.fixture
 def cuda_driver():
     """The emulated CUDA driver of this process (it keeps what it has compiled), behind mx.gpu(0) for one test."""

@@ -7,6 +7,8 @@ made it.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -170,6 +172,25 @@ class Program:
         """CPU: True if entries take one array of pointers, first those to inputs that may move, then to outputs."""
         return len(self.inputs) - len(self.fixed) + len(self.outputs) > _MOST
 
+    def relocate(self, lines: Mapping[str, str]) -> None:
+        """Name other lines of the user's in provenance, which ends with them: ``lines`` are old -> new."""
+        ends = re.compile(rf"(?<!\S)(?:{'|'.join(map(re.escape, lines))})$", re.MULTILINE)
+        self._relocate(lambda text: ends.sub(lambda found: lines[found[0]], text))
+
+    def _relocate(self, rename: Callable[[str], str]) -> None:
+        self.graph = rename(self.graph)
+        for kernel in self.kernels:
+            kernel.operators = [_in_last(o, rename) for o in kernel.operators]
+        for step in self.steps:
+            if isinstance(step, KernelStep):
+                step.operators = tuple(_in_last(o, rename) for o in step.operators)
+                continue
+            step.operator = _in_last(step.operator, rename)
+            if step.body is not None:
+                step.body._relocate(rename)
+        if self.prelude is not None:
+            self.prelude._relocate(rename)
+
     def to_json(self) -> dict[str, Any]:
         """A form that ``json`` can write; :meth:`from_json` reads it back."""
         data = asdict(self)
@@ -212,6 +233,11 @@ class Program:
                 "updates": _tuples_in(data["updates"]),
             }
         )
+
+
+def _in_last(triple: tuple[str, str, str], rename: Callable[[str], str]) -> tuple[str, str, str]:
+    operator, name, place = triple
+    return operator, name, rename(place)
 
 
 def _tuples(value: Any) -> Any:

@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..backends.base import Mode, NoPlaceError
 from ..backends.devices import Device, device_of
@@ -37,6 +37,9 @@ from ..symbol.symbol import Symbol
 from ..util import is_np_shape
 from .kept import Prelude
 from .reports import CompileEvent, Dumper, record
+
+if TYPE_CHECKING:
+    from ..symbol.lowering import Structure
 
 __all__ = ["Compiled", "build", "compiled", "interpret", "store_key"]
 
@@ -124,7 +127,7 @@ def compiled(
     fixed: frozenset[int] = frozenset(),
     name: str = "graph",
     reason: str = "first call",
-    structure: str | None = None,
+    structure: Structure | None = None,
     numeric: str | None = None,
     interpreted: bool = False,
     constant: frozenset[int] = frozenset(),
@@ -134,7 +137,7 @@ def compiled(
     Args:
         fixed: positions of inputs whose memory stays where it is from call to call (parameters).
         name, reason: for the report.
-        structure: the symbol's structure hash, if known.
+        structure: the symbol's, if known.
         numeric: the numeric mode, the environment's for None.
         interpreted: nothing is compiled, operators run one by one.
         constant: positions of fixed inputs whose values rarely change; what depends on them alone may be kept.
@@ -170,7 +173,8 @@ def compiled(
     with _building:
         found = _memory.get(key)
         if found is None:
-            found = build(lower, list(types), device, fixed, name, reason, repr(key[:8]), numeric, constant)
+            identity, lines = repr((shape.hash, *key[1:8])), shape.lines
+            found = build(lower, list(types), device, fixed, name, reason, identity, numeric, constant, None, lines)
             found.writes = tuple(w.position for w in writes)
             if len(_memory) >= LIMIT:  # the oldest goes; whoever uses it keeps it
                 del _memory[next(iter(_memory))]
@@ -189,6 +193,7 @@ def build(
     numeric: str,
     constant: frozenset[int] = frozenset(),
     over: Mapping[int, int] | None = None,
+    lines: Sequence[str] = (),
 ) -> Compiled:
     """The program of a graph: from the store, or made from ``lower(dumper)``.
 
@@ -197,6 +202,7 @@ def build(
         numeric: the numeric mode.
         constant: as for ``compiled``.
         over: results that are to replace inputs, see ``compile_graph``; without a compiler there are none.
+        lines: of the user's that the graph names, on which ``identity`` does not depend, in its order.
     """
     start = time.perf_counter()
     backend = device.backend()
@@ -205,7 +211,7 @@ def build(
     else:
         store = default_store()
         key = store_key(identity)
-        program = None if dump_folder() else _stored(store.get_json("program", key))  # a dump needs the stages
+        program = None if dump_folder() else _stored(store.get_json("program", key), lines)  # a dump needs the stages
         cached = program is not None
         try:
             with nullcontext() if cached else backend.foresee(numeric) as foreseen:
@@ -216,7 +222,7 @@ def build(
                     target = backend.target.with_numeric(numeric)
                     seen = dumper if dumper.folder else None
                     program = compile_graph(lower(dumper), target, fixed, seen, constant, over)
-                    store.put_json("program", key, program.to_json())
+                    store.put_json("program", key, {"lines": list(lines), **program.to_json()})
                 loaded = backend.load(program, foreseen)
             prelude = backend.load(program.prelude) if program.prelude else None
         except NoPlaceError as e:
@@ -243,12 +249,16 @@ def store_key(identity: str) -> str:
     return hashlib.sha256(f"{VERSION} {sources_hash(default_store())} {identity}".encode()).hexdigest()
 
 
-def _stored(data: Any) -> Program | None:
-    """The program of a stored form; None (a miss) if it is not one."""
+def _stored(data: Any, lines: Sequence[str]) -> Program | None:
+    """The program of a stored form, which says where its nodes are made now; None (a miss) if it is not one."""
     if data is None:
         return None
     try:
-        return Program.from_json(data)
+        moved = {old: new for old, new in zip(data.pop("lines"), lines, strict=True) if old != new}
+        program = Program.from_json(data)
+        if moved:
+            program.relocate(moved)
+        return program
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 

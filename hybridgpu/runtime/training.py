@@ -25,7 +25,7 @@ from ..ndarray.tape import Function, WritingCall, run_function
 from ..recording import state
 from ..settings import numeric_mode
 from ..store import default_store
-from ..symbol.lowering import lower_symbol, mutations
+from ..symbol.lowering import Structure, lower_symbol, mutations
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
 from .prepared_backward import Origin, sweep
@@ -101,8 +101,17 @@ class Training:
             types = self._backward_types()
             self.backward = interpret(derivative[0].graph, types, device, f"{name}_backward", reason)
 
-    def make(self, device: Device, fixed: frozenset[int], name: str, reason: str, identity: str, numeric: str) -> None:
-        """Compile both programs, or find them in the store."""
+    def make(
+        self,
+        device: Device,
+        fixed: frozenset[int],
+        name: str,
+        reason: str,
+        identity: str,
+        numeric: str,
+        lines: Sequence[str],
+    ) -> None:
+        """Compile both programs, or find them in the store; ``identity``, ``lines``: as for ``build``."""
         derivative: list[Derivative] = []
         plan = default_store().get_json("training", store_key(identity)) if device.backend() else None
         if not isinstance(plan, dict) or set(plan) != {"kept", "takes", "gives"}:
@@ -121,7 +130,9 @@ class Training:
             made = derivative[0].graph
             return Graph(f"{name}_backward", made.inputs, made.outputs)
 
-        self.forward = build(forward, self.types, device, fixed, name, reason, f"{identity} forward", numeric)
+        self.forward = build(
+            forward, self.types, device, fixed, name, reason, f"{identity} forward", numeric, lines=lines
+        )
         if any(g is not None for g in self.gives):
             self.backward = build(
                 backward,
@@ -132,6 +143,7 @@ class Training:
                 reason,
                 f"{identity} backward",
                 numeric,
+                lines=lines,
             )
 
     def _follow(self, plan: dict[str, Any]) -> None:
@@ -266,7 +278,7 @@ def training_program(
     fixed: frozenset[int],
     name: str,
     reason: str,
-    structure: str,
+    structure: Structure,
     numeric: str | None = None,
     interpreted: bool = False,
 ) -> Training:
@@ -290,7 +302,8 @@ def training_program(
             found = _memory.get(key)
             if found is None:
                 found = Training(symbol, list(types), training, wanted)
-                found.make(device, fixed, name, reason, f"training {key[:8]!r}", numeric)
+                identity = f"training {(structure.hash, *key[1:8])!r}"
+                found.make(device, fixed, name, reason, identity, numeric, structure.lines)
                 if len(_memory) >= LIMIT:
                     del _memory[next(iter(_memory))]
                 _memory[key] = found

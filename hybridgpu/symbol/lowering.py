@@ -16,7 +16,7 @@ from .node import SymbolNode, topological
 from .subgraph import incomplete, lower_nodes
 from .symbol import Symbol
 
-__all__ = ["Mutation", "lower_symbol", "mutations", "structure"]
+__all__ = ["Mutation", "Structure", "lower_symbol", "mutations", "structure"]
 
 
 class Mutation(NamedTuple):
@@ -90,17 +90,37 @@ def lower_symbol(
     return b.finish([*heads, *(results[id(w.node)][w.result] for w in writes)], name)
 
 
-def structure(symbol: Symbol) -> str:
-    """A hash of everything about a graph that its compiled form depends on."""
+class Structure(NamedTuple):
+    """What the compiled form of a graph depends on.
+
+    Attributes:
+        hash: of everything but the lines themselves; it tells which nodes were made on the same line.
+        lines: of the user's that made nodes, each once. A program tells of them, and is the same when they move.
+    """
+
+    hash: str
+    lines: tuple[str, ...]
+
+
+def structure(symbol: Symbol) -> Structure:
+    """What the compiled form of ``symbol`` depends on."""
+    lines: dict[str, int] = {"": 0}
+    found = _hash(symbol, lines)
+    return Structure(found, tuple(lines)[1:])
+
+
+def _hash(symbol: Symbol, lines: dict[str, int]) -> str:
+    """``Structure.hash``; ``lines`` are numbered as they come."""
     digest = hashlib.sha256()
     order = topological(symbol._heads)
     number = {id(n): k for k, n in enumerate(order)}
     for node in order:
         inputs = [(number[id(s)], k) for s, k in node.inputs]
         operator = f"{node.op.name}{node.op.identity}" if node.op else ""
-        parts = (operator, node.name, sorted(node.attrs.items()), inputs, node.line, node.block)
+        line = lines.setdefault(node.line, len(lines))
+        parts = (operator, node.name, sorted(node.attrs.items()), inputs, line, node.block)
         digest.update(repr(parts).encode())
         for s in node.subgraphs:
-            digest.update(structure(s).encode())
+            digest.update(_hash(s, lines).encode())
     digest.update(repr([(number[id(n)], k) for n, k in symbol._heads]).encode())
     return digest.hexdigest()

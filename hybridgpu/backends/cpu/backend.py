@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,9 +30,10 @@ from ..base import BuildInfo, Mode, NoPlaceError
 from ..library import run_host_step
 from ..memory import lasting, lodger
 from .bound import Bound
-from .loop import run_by_address
 from .toolchain import Toolchain, find_toolchain
-from .waiting import Waiting
+
+if TYPE_CHECKING:
+    from .waiting import Waiting
 
 __all__ = ["CpuBackend", "CpuProgram", "address_of"]
 
@@ -126,6 +127,8 @@ class CpuProgram:
 
     def repeat(self, step: HostStep, array: Callable[[int, tuple[int, ...]], Any], program: Program) -> None:
         """Run this program as the body of a loop, a step of ``program``."""
+        from .loop import run_by_address
+
         operands = [array(k, shape) for k, shape in zip(step.inputs, step.input_shapes, strict=True)]
         packed = array(step.output, program.buffers[step.output].shape)
         outputs = [tensor_type(shape, from_short(short)) for shape, short in self.program.outputs]

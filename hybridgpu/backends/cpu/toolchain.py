@@ -22,10 +22,11 @@ from ...dataclass import dataclass
 from ...resources import kernels_folder, kernels_hash
 from ...store import Store
 from ..base import NoPlaceError
-from .waiting import Waiting
 
 if TYPE_CHECKING:
     import subprocess
+
+    from .waiting import Waiting
 
 __all__ = ["CompileError", "Toolchain", "find_toolchain"]
 
@@ -115,6 +116,8 @@ class Toolchain:
         """A compiler that is ready when a text for :meth:`compile` is there; nothing where it would only take time."""
         if not self.waits or cpu_count() == 1:
             return nullcontext()
+        from .waiting import Waiting  # as for ``subprocess``
+
         try:
             return Waiting([*self.command, *self.mode_flags(numeric), "-c", *_from_start()])
         except OSError:  # no place, no more processes: compile will say so
@@ -237,8 +240,8 @@ def _run(command: list[str], source: str) -> subprocess.CompletedProcess[str]:
 def cpu_features() -> str:
     """Architecture and feature flags: a cache on a shared home meets other processors."""
     try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
-            head = f.read(8192)
+        with open("/proc/cpuinfo", "rb", buffering=0) as f:  # as text it takes ten times as long
+            head = f.read(8192).decode("ascii", "replace")
         lines = [line for line in head.splitlines() if line.startswith(("flags", "Features", "model name", "CPU part"))]
         return platform.machine() + "".join(dict.fromkeys(lines))
     except OSError:

@@ -65,7 +65,7 @@ def compiler():
 
 
 #: folders whose subject lies above the generated code
-_ABOVE_CODE = {Path(__file__).parent / name for name in ("autograd", "gluon", "runtime", "symbol")}
+_ABOVE_CODE = {Path(__file__).parent / name for name in ("autograd", "exchange", "gluon", "runtime", "symbol")}
 
 
 @pytest.fixture(autouse=True)

@@ -21,6 +21,8 @@ check() {
 
 cd "$root"
 bin=$(dirname "$python")
+# tests start hundreds of Pythons, which would compile every module anew where the caller has forbidden to keep that
+unset PYTHONDONTWRITEBYTECODE
 check "ruff check" "$bin/ruff" check .
 check "ruff format" "$bin/ruff" format --check .
 # one process: beside pytest, which keeps all cores busy

@@ -14,6 +14,7 @@ from .ir.graph import Graph, Node
 from .ir.types import TensorType
 from .ir.verify import verify
 from .passes.epilogues import join_epilogues
+from .passes.extremes import compare_in_memory
 from .passes.fuse import FusionPlan, Group, fuse
 from .passes.fuse.group import told_apart
 from .passes.joins import join_in_steps
@@ -83,6 +84,7 @@ def compile_graph(
             verify(graph)
         seen("02_prelude", folding.prelude)
         seen("02_without_prelude", graph)
+    graph = compare_in_memory(graph, target)
     graph = _with_window_rows_apart(write_out_gradients(graph, target), target)
     graph = _with_exponentials_merged(merge_moments(graph, target), target)
     graph = join_in_steps(split_reductions(_with_sums_shared_out(graph, target), target), target)

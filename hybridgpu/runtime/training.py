@@ -61,6 +61,7 @@ class Training:
         self.kept: list[int] = []
         self.takes: tuple[int, ...] = ()
         self.gives: tuple[int | None, ...] = ()
+        self._exact = True  # as for differentiate; so of what operators compute one by one
 
     @property
     def interpreted(self) -> bool:
@@ -112,6 +113,7 @@ class Training:
         lines: Sequence[str],
     ) -> None:
         """Compile both programs, or find them in the store; ``identity``, ``lines``: as for ``build``."""
+        self._exact = numeric == "strict"
         derivative: list[Derivative] = []
         plan = default_store().get_json("training", store_key(identity)) if device.backend() else None
         if not isinstance(plan, dict) or set(plan) != {"kept", "takes", "gives"}:
@@ -164,8 +166,8 @@ class Training:
         if not found:
             graph = self.graph()
             flags = tuple(k < self.heads for k in range(len(graph.outputs)))
-            self._kept_nodes = residuals(graph, flags, self.wanted)
-            found.append(differentiate(graph, self._kept_nodes, flags, self.wanted))
+            self._kept_nodes = residuals(graph, flags, self.wanted, self._exact)
+            found.append(differentiate(graph, self._kept_nodes, flags, self.wanted, self._exact))
 
     def _plan(self, found: list[Derivative]) -> dict[str, Any]:
         self._derive(found)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from ...dataclass import dataclass
 from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, constant_nodes, reachable
 from ..primitives import TABLE
+from .extremes import EXTREMES, behind, changes, compared
 
 __all__ = ["Derivative", "differentiate", "residuals"]
 
@@ -38,15 +39,36 @@ class Derivative:
     draws: bool
 
 
-def differentiate(graph: Graph, kept: Sequence[Node], given: Sequence[bool], wanted: Sequence[bool]) -> Derivative:
+def differentiate(
+    graph: Graph, kept: Sequence[Node], given: Sequence[bool], wanted: Sequence[bool], exact: bool = False
+) -> Derivative:
     """The graph of the cotangents of inputs for cotangents of outputs.
 
     Args:
         graph: the forward graph.
-        kept: forward values that are arguments of the result instead of being computed again.
+        kept: forward values that are arguments of the result instead of being computed again. (A maximum that its
+            operand is compared with is computed again all the same, where the operand's bits may be others.)
         given: for each output, whether it has a cotangent.
         wanted: for each input (the random state not counted), whether its cotangent is asked for.
+        exact: whether operations on float32 and float64 give the same bits when they are computed again.
     """
+    again: set[Node] = set()
+    while True:
+        made, changed = _differentiate(graph, kept, again, given, wanted, exact)
+        if not changed:
+            return made
+        again.update(changed)
+
+
+def _differentiate(
+    graph: Graph,
+    kept: Sequence[Node],
+    again: Collection[Node],
+    given: Sequence[bool],
+    wanted: Sequence[bool],
+    exact: bool,
+) -> tuple[Derivative, list[Node]]:
+    """The derivative that computes ``again`` although it is ``kept``; and what else it must not take as kept."""
     plain = [n for n in graph.inputs if n.params["name"] != RANDOM_STATE]
     states = [n for n in graph.inputs if n.params["name"] == RANDOM_STATE]
     b = Builder(TABLE)
@@ -55,7 +77,7 @@ def differentiate(graph: Graph, kept: Sequence[Node], given: Sequence[bool], wan
     for k, node in enumerate(kept):
         argument = b.input(node.type, f"kept{k}")
         arguments.append(argument)
-        if node.prim.family != "leaf":
+        if node.prim.family != "leaf" and node not in again:
             value.setdefault(node, argument)
     cotangents = [b.input(o.type, f"cotangent{k}") if given[k] else None for k, o in enumerate(graph.outputs)]
     arguments += [g for g in cotangents if g is not None]
@@ -80,7 +102,22 @@ def differentiate(graph: Graph, kept: Sequence[Node], given: Sequence[bool], wan
     inputs = [arguments[k] for k in takes]
     used_state = [value[s] for s in states if value[s] in needed]
     made = Graph(f"{graph.name}_backward", (*inputs, *used_state), tuple(results))
-    return Derivative(made, takes, tuple(gives), bool(used_state))
+    changed = _changed([n for n in kept if n not in again], value, made, exact)
+    return Derivative(made, takes, tuple(gives), bool(used_state)), changed
+
+
+def _changed(kept: Sequence[Node], value: dict[Node, Node], made: Graph, exact: bool) -> list[Node]:
+    """The extremes among what is kept that ``made`` compares with an operand that it computes again, in other bits."""
+    extremes = [n for n in kept if n.prim.name in EXTREMES]
+    if not extremes:
+        return []
+    pairs, change = compared(made), changes(exact)
+    found = []
+    for node in extremes:
+        operand = behind(value[node.inputs[0]])
+        if operand in pairs.get(value[node], ()) and change(operand):
+            found.append(node)
+    return found
 
 
 def _sweep(
@@ -116,15 +153,18 @@ def _sweep(
     return {n: found[n] for n in wanted if n in found}
 
 
-def residuals(graph: Graph, given: Sequence[bool], wanted: Sequence[bool]) -> list[Node]:
+def residuals(graph: Graph, given: Sequence[bool], wanted: Sequence[bool], exact: bool = False) -> list[Node]:
     """Forward values worth keeping for the backward pass: results of contractions, reductions and the
     like that it uses directly. Elementwise cones and random bits are computed again from them.
+
+    Args:
+        graph, given, wanted, exact: as for :func:`differentiate`.
     """
     functions = _functions_of_half_sums(graph)
     worth = {n for n in graph.nodes if n.prim.family in _EXPENSIVE and n not in functions}
     worth = worth.union(graph.outputs, *functions.values())
     candidates = [n for n in graph.nodes if n in worth]
-    derivative = differentiate(graph, candidates, given, wanted)
+    derivative = differentiate(graph, candidates, given, wanted, exact)
     first = sum(n.params["name"] != RANDOM_STATE for n in graph.inputs)
     return [candidates[k - first] for k in derivative.takes if first <= k < first + len(candidates)]
 

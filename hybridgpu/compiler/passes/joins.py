@@ -13,10 +13,16 @@ from ..primitives import TABLE
 from ..target import Target
 from .rewrite import rewritten
 
-__all__ = ["APART", "TOGETHER", "join_in_steps"]
+__all__ = ["APART", "TOGETHER", "WHY_APART", "join_in_steps"]
 
-APART = "apart"  #: parameter of a copy that no reader may compute for itself, …
+APART = "apart"  #: parameter of a copy that no reader may compute for itself, one of WHY_APART, …
 TOGETHER = "together"  #: … and of what readers do compute for themselves, however often
+WHY_APART = {
+    "join": "a join of so many arrays is made in steps",
+    "place": "each place of a window is compared with it",
+    "rest": "what is left over of it would make positions that no loop can be cut for",
+    "extreme": "it is compared with its own extreme, and might have other bits where it is computed again",
+}
 _MOST = {"cpu": 64, "cuda": 24}  #: operands that one kernel joins: the first loops are cut for, the others tested for
 _STEP = {"cpu": 32, "cuda": 12}  #: operands of a step
 
@@ -40,4 +46,4 @@ def join_in_steps(graph: Graph, target: Target) -> Graph:
 
 
 def _joined(b: Builder, part: list[Node], axis: int) -> Node:
-    return b.apply(TABLE["copy"], (b.concat(part, axis),), {APART: True})
+    return b.apply(TABLE["copy"], (b.concat(part, axis),), {APART: "join"})

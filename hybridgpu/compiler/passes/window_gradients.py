@@ -108,7 +108,7 @@ def _searched(b: Builder, node: Node, x: Node) -> Node:
         # a choice after the other makes vectors, where one with two reasons makes branches
         for found in (b.ne(here, here), b.eq(here, most)) if here.dtype.is_float else (b.eq(here, most),):
             at = b.select(found, b.full(node.shape, k, i32), at)
-    return b.apply(TABLE["copy"], (b.cast(at, node.dtype),), {APART: True})  # every place is compared with it
+    return b.apply(TABLE["copy"], (b.cast(at, node.dtype),), {APART: "place"})
 
 
 def _summed(b: Builder, node: Node, x: Node, begin: Sequence[int], shape: Sequence[int]) -> Node:
@@ -145,8 +145,7 @@ def _summed(b: Builder, node: Node, x: Node, begin: Sequence[int], shape: Sequen
     whole = _combed(b, tooth, stride, len(lead), ())
     if whole.shape == tuple(shape):
         return whole
-    # what is left over would make positions that no loop can be split for
-    whole = b.apply(TABLE["copy"], (whole,), {APART: True})
+    whole = b.apply(TABLE["copy"], (whole,), {APART: "rest"})
     return b.slice(whole, (0,) * whole.ndim, tuple(shape))
 
 

@@ -20,7 +20,7 @@ from ....dataclass import dataclass, field
 from ...ir.graph import Graph, Node
 from ...schedule.indexing import Expr, Index, Var, alike, all_vars, enlarged, linearize, of_var
 from ...target import Target
-from ..joins import APART, TOGETHER
+from ..joins import APART, TOGETHER, WHY_APART
 from ..materialize import PRODUCTS, SCATTERS, base, reads_views
 from .beside import beside, fits
 from .duplicate import made_of, worth_repeating
@@ -231,7 +231,7 @@ def _no_room(state: _State, group: Group, node: Node) -> Cut | None:
         reader, read = _describe_two(group.memory[node], node)
         return refuse("memory", f"{reader} reads {read} {how}")
     if APART in node.params:
-        return refuse("join", "a join of so many arrays is made in steps")
+        return refuse(node.params[APART], WHY_APART[node.params[APART]])
     if len(group.at) >= state.target.max_nodes:
         return refuse("size", f"the kernel already holds {len(group.at)} operations")
     if len(group.pending) + len(node.inputs) > state.target.max_arguments:

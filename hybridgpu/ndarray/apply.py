@@ -97,8 +97,8 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
         MXNetError: inputs that do not fit, or that lie on different devices.
     """
     where = common_context(op, inputs) if inputs else given_or_current(ctx)
-    if not inputs and isinstance(out, NDArray) and values.as_dict().get("shape", ()) is None:
-        values = Values({**values.as_dict(), "shape": out.shape})  # what draws without a shape takes that of ``out``
+    if not inputs and isinstance(out, NDArray):
+        values = _like(out, values)
     if op.python is not None:
         found = op.python(values, inputs)
         if out is not None:
@@ -243,6 +243,15 @@ def mixed(op: Operator, position: int, first: Context, other: Context) -> MXNetE
         f"operator {op.name}: all inputs must be on one device, but {name} is on {other} and the first input on {first}\n"
         f"Move it with as_in_context({first})."
     )
+
+
+def _like(out: NDArray, values: Values) -> Values:
+    """Attributes of what takes no arrays: without a shape it takes that of ``out``, and floats are of its type."""
+    given, dtype = values.as_dict(), out._type.tensor.dtype
+    changed: dict[str, Any] = {"shape": out.shape} if given.get("shape", ()) is None else {}
+    if getattr(given.get("dtype"), "is_float", False) and dtype.is_float:
+        changed["dtype"] = dtype
+    return Values({**given, **changed}) if changed else values
 
 
 def _targets(op: Operator, values: Values, out: Any) -> list[NDArray]:

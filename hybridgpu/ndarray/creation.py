@@ -89,10 +89,15 @@ def ones(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: An
 def full(
     shape: Any, val: Any, ctx: Context | None = None, dtype: Any = np.float32, out: NDArray | None = None
 ) -> NDArray:
-    """One value everywhere; the type does not follow the value."""
+    """One value everywhere; the type does not follow the value. ``out`` is filled as it is, whatever the shape."""
+    if out is not None:
+        out[:] = val
+        return out
     if isinstance(val, NDArray):
         val = val.asscalar()
-    return _made("_full", ctx, out, shape=_extents(shape), value=float(val), dtype=dtype or "float32")
+    if 0 in _extents(shape):  # which operators take for unknown
+        return empty(shape, ctx, dtype or "float32")
+    return _made("_full", ctx, shape=_extents(shape), value=float(val), dtype=dtype or "float32")
 
 
 def arange(

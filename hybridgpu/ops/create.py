@@ -10,7 +10,7 @@ from ..compiler.ir import Builder, Node
 from ..dtypes import DType, f32, f64, i64
 from ..util import is_np_shape
 from .late import Late, held_number
-from .params import REQUIRED, Bool, Double, Dtype, Float, Int, Param, Shape, Values
+from .params import REQUIRED, Bool, Double, Dtype, Int, Param, Shape, Values
 from .record import operator, sample, shape_text
 
 __all__ = ["arange_length"]
@@ -73,9 +73,9 @@ def arange_length(start: float, stop: float, step: float) -> int:
     "_arange",
     "",
     params={
-        "start": Float(doc="first value"),
-        "stop": Float(None, "the value not reached; None: start is it, from 0"),
-        "step": Float(1.0, "distance"),
+        "start": Double(doc="first value"),
+        "stop": Double(None, "the value not reached; None: start is it, from 0"),
+        "step": Double(1.0, "distance"),
         "repeat": Int(1, "how often each value comes", low=1),
         "infer_range": Bool(False, "length from the context of use"),
         "dtype": Dtype("float32", "element type"),
@@ -114,9 +114,9 @@ def arange(b: Builder, p: Values) -> Node:
     "_linspace",
     "",
     params={
-        "start": Float(doc="first value"),
-        "stop": Float(None, "last value"),
-        "step": Float(1.0, "number of values"),
+        "start": Double(doc="first value"),
+        "stop": Double(None, "last value"),
+        "step": Double(1.0, "number of values"),
         "repeat": Int(1),
         "infer_range": Bool(False),
         "dtype": Dtype("float32", "element type"),

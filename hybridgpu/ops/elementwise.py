@@ -20,7 +20,7 @@ from ..compiler.ir.graph import broadcast_shapes
 from ..compiler.primitives.gradient import gradient_rule
 from ..dtypes import DType, bool_, f64, i64
 from .late import Late, held_number
-from .params import Bool, Double, Dtype, Float, Int, Single, Values
+from .params import Bool, Double, Dtype, Float, Int, Values
 from .record import operator, sample, shape_text
 
 Fn = Callable[..., Node]
@@ -161,7 +161,7 @@ def hard_sigmoid(b: Builder, p: Values, data: Node) -> Node:
     return in_floats(b, lambda x: b.max(b.min(x * p.alpha + p.beta, 1), 0), data)
 
 
-@operator("smooth_l1", same_shape=True, params={"scalar": Float(1.0, "where the parabola meets the line")})
+@operator("smooth_l1", same_shape=True, params={"scalar": Double(1.0, "where the parabola meets the line")})
 def smooth_l1(b: Builder, p: Values, data: Node) -> Node:
     """A parabola near zero and |x| - 0.5 / scalar**2 beyond 1 / scalar**2."""
 
@@ -237,7 +237,7 @@ def amp_cast(b: Builder, p: Values, data: Node) -> Node:
 @operator(
     "clip",
     same_shape=True,
-    params={"a_min": Single(doc="lower bound", varies=True), "a_max": Single(doc="upper bound", varies=True)},
+    params={"a_min": Float(doc="lower bound", varies=True), "a_max": Float(doc="upper bound", varies=True)},
     method="clip",
     samples=(sample(None, {"a_min": -0.75, "a_max": 1}), sample(None, {"a_min": 1, "a_max": float("inf")})),
 )
@@ -250,13 +250,23 @@ def clip(b: Builder, p: Values, data: Node) -> Node:
 
 
 def _clip(b: Builder, x: Node, low: float | Late, high: float | Late) -> Node:
-    # bounds on the left: at a bound the gradient goes to x, as in MXNet; there the upper one wins over both
+    # bounds on the left: at a bound the gradient goes to x, as in MXNet; there the upper one wins over both, and NaN is none
     if isinstance(low, Late) or isinstance(high, Late):
-        least, most = scalar_node(b, x, low), scalar_node(b, x, high)
+        least, most = (_bound(b, x, *given) for given in ((low, -math.inf), (high, math.inf)))
         raised = b.max(x, least)
         return b.select(b.le(least, most), b.min(raised, most), b.select(b.gt(x, most), most, raised))
     low, high = float(np.float32(low)), float(np.float32(high))  # as MXNet keeps them
+    low, high = -math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high
     return b.min(b.max(x, low), high) if low <= high else b.select(b.gt(x, high), b.full_like(x, high), b.max(x, low))
+
+
+def _bound(b: Builder, x: Node, value: float | Late, none: float) -> Node:
+    """``value`` in the type and shape of ``x``; ``none`` where it is NaN."""
+    if not isinstance(value, Late):
+        return scalar_node(b, x, none if math.isnan(value) else value)
+    number = value.number(x.dtype)
+    number = b.select(b.isnan(number), b.full_like(number, none), number)
+    return b.broadcast(b.reshape(number, (1,) * x.ndim), x.shape)
 
 
 # -- binary: lhs op rhs, without and with broadcasting

@@ -13,7 +13,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..dtypes import bool_, i64
-from .params import Bool, Dtype, Enum, Float, Int, Shape, Values
+from .params import Bool, Double, Dtype, Enum, Int, Shape, Values
 from .record import operator, sample, shape_text, tuple_text
 from .refusal import refusal
 from .shape import axis_of, second_without_axis
@@ -114,8 +114,8 @@ def pick(b: Builder, p: Values, data: Node, index: Node) -> Node:
     "indices",
     params={
         "depth": Int(doc="extent of the new axis", low=0),
-        "on_value": Float(1.0),
-        "off_value": Float(0.0),
+        "on_value": Double(1.0),
+        "off_value": Double(0.0),
         "dtype": Dtype("float32", "element type"),
     },
     method="one_hot",

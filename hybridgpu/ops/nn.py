@@ -14,7 +14,7 @@ from ..dtypes import f32
 from .create import _uniform01
 from .elementwise import rectified
 from .linear import need_float
-from .params import Bool, Dtype, Enum, Float, Int, Param, Shape, Values
+from .params import Bool, Double, Dtype, Enum, Float, Int, Param, Shape, Values
 from .record import operator, sample, shape_text, tuple_text
 from .shape import axis_of, second_without_axis
 
@@ -126,7 +126,7 @@ def _rrelu_gradient(b: Builder, g: Node, y: Node, inputs: Sequence[Node], static
 
 _SOFTMAX: dict[str, Param] = {
     "axis": Int(-1, "axis along which the results sum to 1"),
-    "temperature": Float(None, "divides the input"),
+    "temperature": Double(None, "divides the input"),
     "dtype": Dtype(None, "type of the result"),
     "use_length": Bool(False, "the second input masks the tail"),
 }

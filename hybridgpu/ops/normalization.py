@@ -207,7 +207,7 @@ def instance_norm(b: Builder, p: Values, data: Node, gamma: Node, beta: Node) ->
 # -- over the batch
 
 
-def _batch_params(eps: type[Float]) -> dict[str, Param]:
+def _batch_params(eps: type[Float] | type[Double]) -> dict[str, Param]:
     return {
         "eps": eps(0.001, "added to the variance"),
         "momentum": Float(0.9, "how much of the running averages stays"),

@@ -144,7 +144,7 @@ def _histogram_inputs(p: Values) -> list[str]:
     "data bins",
     params={
         "bin_cnt": Int(None, "number of bins of equal width, with ``range``"),
-        "range": Floats(None, "(lowest, highest) value counted"),
+        "range": Floats(None, "(lowest, highest) value counted", single=False),
     },
     optional=_histogram_inputs,
     outputs=2,

@@ -31,7 +31,6 @@ __all__ = [
     "Int",
     "Param",
     "Shape",
-    "Single",
     "Text",
     "Values",
     "text_of",
@@ -116,7 +115,7 @@ class Param:
         return self.expects
 
 
-_GREATEST = float(np.finfo(np.float32).max)
+_LEAST, _GREATEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 _LONG = re.compile(r"(?<=\d)L\b")  # how Python 2 wrote integers, in files of its time
 
 
@@ -153,11 +152,10 @@ class Int(Param):
 
 
 @dataclass(frozen=True)
-class Float(Param):
+class _Number(Param):
     """A number; integers and text too; ``within`` bounds it on both sides."""
 
     within: tuple[float, float] | None = None
-    expects: str = field(default="float", init=False)
 
     def parse(self, name: str, value: Any) -> Any:
         number = super().parse(name, value)
@@ -173,21 +171,26 @@ class Float(Param):
 
 
 @dataclass(frozen=True)
-class Single(Float):
-    """A number that MXNet keeps in single precision: finite ones that do not fit are refused."""
-
-    def parse(self, name: str, value: Any) -> Any:
-        number = super().parse(name, value)
-        if number is not None and _GREATEST < abs(number) < math.inf:
-            raise MXNetError(f"Out of range value for {name}, value='{value}'")
-        return number
-
-
-@dataclass(frozen=True)
-class Double(Float):
+class Double(_Number):
     """A number that MXNet keeps in double precision."""
 
     expects: str = field(default="double", init=False)
+
+
+@dataclass(frozen=True)
+class Float(_Number):
+    """A number that MXNet keeps in single precision: finite ones too large for that, or too small, are refused."""
+
+    expects: str = field(default="float", init=False)
+
+    def parse(self, name: str, value: Any) -> Any:
+        number = super().parse(name, value)
+        if number and not _LEAST <= abs(number) <= _GREATEST and math.isfinite(number):
+            if not self.optional and self.default is not None:
+                raise MXNetError(f"Out of range value for {name}, value='{value}'")
+            if abs(number) > _GREATEST:
+                raise self.invalid(name, value)
+        return number
 
 
 @dataclass(frozen=True)
@@ -264,13 +267,17 @@ class Shape(Param):
 
 @dataclass(frozen=True)
 class Floats(Param):
-    """A tuple of floats; one number means a tuple of one."""
+    """A tuple of floats, none too large for single precision if that keeps them; one number means a tuple of one."""
 
+    single: bool = True
     expects: str = field(default="tuple of <float>", init=False)
 
     def convert(self, value: Any) -> tuple[float, ...]:
         value = _literal(value)
-        return (float(value),) if isinstance(value, (int, float, np.generic)) else tuple(float(v) for v in value)
+        numbers = (float(value),) if isinstance(value, (int, float, np.generic)) else tuple(float(v) for v in value)
+        if self.single and any(_GREATEST < abs(v) < math.inf for v in numbers):
+            raise ValueError
+        return numbers
 
 
 @dataclass(frozen=True)

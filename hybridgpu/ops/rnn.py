@@ -18,7 +18,7 @@ from ..compiler.primitives.loop import loop
 from ..dtypes import DType, i64
 from .create import _uniform01
 from .linear import need_float
-from .params import Bool, Enum, Float, Int, Param, Values
+from .params import Bool, Double, Enum, Float, Int, Param, Values
 from .record import operator, sample, shape_text, tuple_text
 from .refusal import differing_types, refusal
 from .shape import concat
@@ -93,8 +93,8 @@ _PARAMS: dict[str, Param] = {
     "p": Float(0.0, "rate of dropout between layers, in training", within=(0, 1)),
     "state_outputs": Bool(False, "the last states are results too"),
     "projection_size": Int(None, "lstm: units of the projected state", optional=True),
-    "lstm_state_clip_min": Float(None, "lstm: least value of a cell", optional=True),
-    "lstm_state_clip_max": Float(None, "lstm: greatest value of a cell", optional=True),
+    "lstm_state_clip_min": Double(None, "lstm: least value of a cell", optional=True),
+    "lstm_state_clip_max": Double(None, "lstm: greatest value of a cell", optional=True),
     "lstm_state_clip_nan": Bool(False, "clipping makes a NaN the least value"),
     "use_sequence_length": Bool(False, "the last input holds the number of valid steps of each sequence"),
 }

@@ -372,12 +372,53 @@ def test_out():
         nd.relu(x, out=nd.zeros(3))
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda y: nd.full((3,), 0.1, out=y),
+        lambda y: nd.full((9,), nd.array([0.1], dtype="float64"), out=y),  # as it is, whatever the shape
+        lambda y: nd._internal._full(shape=(3,), value=0.1, out=y),
+        lambda y: nd._internal._arange(start=0.1, stop=0.35, step=0.1, out=y),
+    ],
+)
+def test_numbers_written_to_float64_are_not_rounded_before(make):
+    y = nd.zeros(3, dtype="float64")
+    assert make(y) is y and y.asnumpy()[0] == 0.1
+
+
+def test_full_of_nothing():
+    assert nd.full((0, 3), 1).shape == (0, 3) and nd.full((2, 0), 1, dtype="int32").dtype is np.int32
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize(
+    ("bounds", "values"), [((np.nan, 1), [-3, 0, 1]), ((0, np.nan), [0, 0, 3]), ((np.nan, np.nan), [-3, 0, 3])]
+)
+def test_clip_by_nan_does_not_clip(bounds, values, dtype, hybridized):
+    net = mx.gluon.nn.HybridLambda(lambda F, x: F.clip(x, *bounds))
+    net.hybridize(hybridized)
+    assert net(nd.array([-3, 0, 3], dtype=dtype)).asnumpy().tolist() == values
+
+
+def test_clip_is_told_a_bound_that_is_nan():
+    """Bounds that change from call to call are arguments of a program."""
+    x = nd.array([-3, 0, 3])
+    found = [nd.clip(x, a_min=low, a_max=2).asnumpy().tolist() for low in (-1, -2, np.nan, 0, np.nan)]
+    assert found == [[-1, 0, 2], [-2, 0, 2], [-3, 0, 2], [0, 0, 2], [-3, 0, 2]]
+
+
 CALLS = [
     (lambda x: nd.relu(3), AssertionError, "Argument data must have NDArray type, but got 3"),
     (lambda x: nd.concat([x, x]), AssertionError, "Positional arguments must have NDArray type, but got ["),
     (lambda x: nd.FullyConnected(x, num_hidden=2), MXNetError, "Operator FullyConnected expects 3 inputs, but got 1 instead."),
     (lambda x: nd.clip(x, a_min=0, a_max=1, foo=1), MXNetError, "Cannot find argument 'foo', Possible Arguments:"),
     (lambda x: nd.clip(x, a_min=0, a_max=1e40), MXNetError, "Out of range value for a_max, value='1e+40'"),
+    (lambda x: nd.LeakyReLU(x, slope=1e39), MXNetError, "Out of range value for slope, value='1e+39'"),
+    (lambda x: nd.hard_sigmoid(x, alpha=-1e-39), MXNetError, "Out of range value for alpha, value='-1e-39'"),
+    (lambda x: nd.sgd_update(x, x, lr=1e-46), MXNetError, "Out of range value for lr, value='1e-46'"),
+    (lambda x: nd.contrib.MultiBoxPrior(x, sizes=(1e39,)), MXNetError, "Invalid Parameter format for sizes expect tuple of <float> but value='(1e+39,)'"),
+    (lambda x: nd.contrib.BilinearResize2D(x, scale_width=1e39), MXNetError, "Invalid Parameter format for scale_width expect float but value='1e+39'"),
     (lambda x: nd.FullyConnected(x, x, x), MXNetError, 'Required parameter num_hidden of int is not presented, in operator FullyConnected(name="")'),
     (lambda x: nd.Activation(x, act_type="zz"), MXNetError, "Invalid Input: 'zz', valid values are: {'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'}, in operator Activation("),
     (lambda x: x + nd.ones((2, 4)), MXNetError, "operands could not be broadcast together with shapes [2,3] [2,4]"),

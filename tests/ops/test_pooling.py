@@ -89,6 +89,49 @@ def test_recorded(attributes, result, gradient, hybridized):
     np.testing.assert_allclose(g[0, 0], gradient, 1e-4, 1e-5)
 
 
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize("extent", [8, 17])
+def test_a_window_that_overruns_the_padding_counts_what_is_there(extent, hybridized):
+    """In MXNet's forward, whose derivative this is; its own gradient of float32 divides by the whole window."""
+    attributes = {"kernel": (7,), "stride": (3,), "pad": (2,), "pool_type": "avg", "pooling_convention": "full"}
+    data = np.arange(1.0, extent + 1).reshape(1, 1, extent).astype("f")
+    y, g = ran(attributes, data, hybridized)
+    np.testing.assert_allclose(y[0, 0, [0, -1]], [15 / 7, {8: 26 / 6, 17: 62 / 6}[extent]], 1e-6)
+    np.testing.assert_allclose(g[0, 0, -1], {8: 1 / 7 + 1 / 6, 17: 1 / 7 + 1 / 6}[extent], 1e-5)
+
+
+#: recorded: of 3, 1, 4 in windows of 2, padded by 2, with 1, 2, … as the head's gradient
+BESIDE = [
+    ({"pool_type": "avg"}, [0, 1.5, 2, 2.5, 2, 0], [2.5, 3.5, 4.5]),
+    ({"pool_type": "avg", "count_include_pad": False}, [0, 3, 2, 2.5, 4, 0], [3.5, 3.5, 7]),
+    ({"pool_type": "max"}, [-np.inf, 3, 3, 4, 4, -np.inf], [5, 0, 9]),
+    ({"pool_type": "sum"}, [0, 3, 4, 5, 4, 0], [5, 7, 9]),
+]
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("attributes,result,gradient", BESIDE)
+def test_windows_that_lie_in_the_padding(attributes, result, gradient, dtype, hybridized):
+    attributes = {"kernel": (2,), "pad": (2,), **attributes}
+    data = np.array([[[3, 1, 4]]], dtype)
+    if dtype == "float32" and attributes["pool_type"] != "sum":  # refused by MXNet's library for them
+        with pytest.raises(mx.MXNetError, match=r"pad_l\[0\] < kernel\[0\] \(2 vs. 2\)"):
+            ran(attributes, data, hybridized)
+        return
+    net = Pooled(attributes)
+    if hybridized:
+        net.hybridize()
+    x = mx.nd.array(data, dtype=dtype)
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    y.backward(mx.nd.arange(1, 7).reshape((1, 1, 6)).astype(dtype))
+    lowest = np.finfo(dtype).min
+    np.testing.assert_allclose(y.asnumpy()[0, 0], np.maximum(result, lowest), 1e-3)
+    np.testing.assert_allclose(x.grad.asnumpy()[0, 0], gradient, 1e-3)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("hybridized", [False, True])
 @pytest.mark.parametrize(

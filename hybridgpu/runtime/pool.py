@@ -23,7 +23,7 @@ from ..compiler.ir.types import TensorType
 from ..context import Context
 from ..ndarray.array import NDArray, wrap
 
-__all__ = ["DataPool", "DevicePool", "OutputPool", "RoomPool"]
+__all__ = ["ONE", "TWO", "DataPool", "DevicePool", "OutputPool", "RoomPool"]
 
 _ENTRIES = 3
 
@@ -40,7 +40,7 @@ def _counted() -> int:
 
 #: references that counting those of a local name finds besides others: the name, and up to Python 3.13 the call
 _NAME = _counted()
-_ONE, _TWO = _NAME + 1, _NAME + 2
+ONE, TWO = _NAME + 1, _NAME + 2
 
 
 class _Ring(Generic[_Entry]):
@@ -70,7 +70,7 @@ class OutputPool(_Ring[tuple[NDArray, Any, Any]]):
         for entry in self._ring:
             array, data, raw = entry
             # each is held by its entry; data also by the array, raw by data
-            if getrefcount(array) == _ONE and getrefcount(data) == _TWO and getrefcount(raw) == _TWO:
+            if getrefcount(array) == ONE and getrefcount(data) == TWO and getrefcount(raw) == TWO:
                 array._autograd = None
                 return array
         data = _aligned(self.type)
@@ -96,7 +96,7 @@ class DataPool(_Ring[tuple[Any, Any, int]]):
         """(data that nobody else holds, its memory, its address)."""
         for entry in self._ring:
             data, raw, _ = entry
-            if getrefcount(data) == _ONE and getrefcount(raw) == _TWO:  # as above
+            if getrefcount(data) == ONE and getrefcount(raw) == TWO:  # as above
                 return entry
         if not self.reuse:
             data = _fresh(self.type)
@@ -126,7 +126,7 @@ class RoomPool(_Ring[tuple[Any, ...]]):
     def take(self) -> tuple[Any, ...]:
         """A room that nobody else holds, with undefined values."""
         for room in self._ring:
-            if getrefcount(room) == _ONE:  # held by the ring
+            if getrefcount(room) == ONE:  # held by the ring
                 return room
         make = _aligned if self.reuse else _fresh
         data = [make(t) for t in self.types]

@@ -10,6 +10,7 @@ so that those of many nets are one code object.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 from ..backends.writes import assign
@@ -17,7 +18,7 @@ from ..generator import drawing
 from ..ndarray.array import NDArray
 from ..recording import ResultInfo, history, state
 from .epoch import epoch
-from .pool import DataPool, OutputPool, RoomPool
+from .pool import ONE, TWO, DataPool, OutputPool, RoomPool
 from .start import Fixed
 from .structured import function, listed, refusal, together, unpacking
 from .training import Training, TrainingCall
@@ -114,8 +115,7 @@ class Writer:
             passed.append("seed_at")
         for k, t in enumerate(made.outputs[:heads]):
             if recorded:
-                self.names[f"take{k}"] = DataPool(t, reuse).take
-                self.lines.append(f"d{k}, _, at{k} = take{k}()")
+                self._data_of(k, DataPool(t, reuse))
                 passed.append(f"at{k}")
             else:
                 self.names[f"take{k}"] = OutputPool(t, ctx).take
@@ -123,6 +123,16 @@ class Writer:
                 passed.append(f"y{k}._address")
         passed += [f"at{k}" for k in places]
         self.lines += bound.lines(", ".join(passed))
+
+    def _data_of(self, k: int, pool: DataPool) -> None:
+        """Lines that take the data of result k: most often what the last call had is free, which is seen without a call."""
+        self.names[f"take{k}"] = pool.take
+        if not pool.reuse:
+            self.lines.append(f"d{k}, _, at{k} = take{k}()")
+            return
+        self.names |= {f"last{k}": pool.take(), "count": getrefcount, "one": ONE, "two": TWO}
+        self.lines.append(f"d{k}, m, at{k} = last{k}")
+        self.lines.append(f"if count(d{k}) != one or count(m) != two: d{k}, m, at{k} = take{k}()")
 
     def write(self, target: NDArray | int, result: int) -> None:
         """A line that gives an argument (by number) or a parameter a result as its new value."""

@@ -72,6 +72,58 @@ def test_layer_calls(make, compiler):
     assert one.shape == (T, N, 2 * H)
 
 
+class Starting(rnn.LSTM):
+    """Begins with other states at each call."""
+
+    calls = 0
+
+    def begin_state(self, *args, **kwargs):
+        self.calls += 1
+        return [s + self.calls for s in super().begin_state(*args, **kwargs)]
+
+
+class Writing(rnn.LSTM):
+    """Writes into the states that it is given."""
+
+    def hybrid_forward(self, F, x, states, **kwargs):
+        if F is mx.nd:
+            states[0][:] += 1
+        return super().hybrid_forward(F, x, states, **kwargs)
+
+
+def hooked(*args):
+    """A layer with a hook that writes into the states, which goes after the second call."""
+    layer, calls = rnn.LSTM(*args), []
+
+    def hook(block, inputs):
+        calls.append(1)
+        inputs[1][0][:] = len(calls)
+        if len(calls) == 2:
+            handle.detach()
+
+    handle = layer.register_forward_pre_hook(hook)
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("make", "starts"),
+    [(rnn.LSTM, (0, 0, 0, 0)), (Starting, (1, 2, 3, 4)), (Writing, (1, 1, 1, 1)), (hooked, (1, 2, 0, 0))],
+    ids=["zeros", "another begin_state", "another hybrid_forward", "a hook"],
+)
+def test_states_that_are_left_out_are_those_of_their_call(make, starts):
+    layer = initialized(make(H))
+    x, found = array((T, N, C)), []
+    for _ in starts:
+        found.append(layer(x).asnumpy())
+    plain = rnn.LSTM(H, params=layer.collect_params(), prefix=layer.prefix)
+    for value, got in zip(starts, found, strict=True):
+        begin = plain.begin_state(N)
+        begin[0][:] = value
+        if make is Starting:
+            begin[1][:] = value
+        np.testing.assert_array_equal(got, plain(x, begin)[0].asnumpy())
+
+
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_deferred_inside_a_block(bidirectional, compiler):
     """Shapes flow backwards through the packed parameters, and the states take their batch from the input."""

@@ -114,6 +114,33 @@ def test_frames(name):
     assert len(frames) == FRAMES[name], frames
 
 
+def test_recorded_results_that_are_free_again_are_taken_without_asking_a_pool():
+    net, (x,) = made("ten results")
+    x.attach_grad()
+
+    def call(value):
+        """(results, how often a pool was asked for memory)"""
+        x[:] = value
+        frames = []
+        with autograd.record():
+            sys.setprofile(lambda frame, event, _: frames.append(frame.f_code.co_name) if event == "call" else None)
+            try:
+                results = net(x)
+            finally:
+                sys.setprofile(None)
+        return results, frames.count("take")
+
+    for value in range(3):
+        call(value)
+    held = [call(value) for value in range(1, 7)]  # more than a pool keeps
+    assert [asked for _, asked in held] == [0, 10, 10, 10, 10, 10]
+    for value, (results, _) in enumerate(held, 1):
+        for k, y in enumerate(results):
+            np.testing.assert_array_equal(y.asnumpy(), np.full((1, 4), value * k))
+    del held, results, y
+    assert call(9)[1] == 0
+
+
 @pytest.mark.parametrize(
     ("name", "other"),
     [

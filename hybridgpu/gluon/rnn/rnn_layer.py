@@ -51,6 +51,7 @@ class _RNNLayer(HybridBlock):
         self._initializers, self._dtype, self._clip = initializers, dtype, clip
         self._use_sequence_length = use_sequence_length
         self.skip_states: bool | None = None
+        self._zeros: tuple[Any, list[Any]] = (None, [])  #: type of an input -> states, see _initial
         self._gates = GATES[mode]
         rows, out = self._gates * hidden_size, self._projection_size or hidden_size
         width = input_size
@@ -154,18 +155,29 @@ class _RNNLayer(HybridBlock):
     def _arguments(self, inputs: Any, states: Any, sequence_length: Any) -> tuple[Any, ...]:
         """What the graph takes: states that are left out are zeros, and not among the results."""
         skip = states is None
-        if skip is not self.skip_states and self._cached_graph is not None:
-            self._clear_cached_op()  # the traced graph gives the other kind of result
-        self.skip_states = skip
+        if skip is not self.skip_states:
+            if self._cached_graph is not None:
+                self._clear_cached_op()  # the traced graph gives the other kind of result
+            self.skip_states = skip
         if states is None:
-            if isinstance(inputs, NDArray):
-                batch = inputs.shape[self._layout.find("N")]
-                states = self.begin_state(batch, ctx=inputs.context, dtype=inputs.dtype)
-            else:
-                states = self.begin_state(0, func=symbol.zeros)
+            states = self._initial(inputs) if isinstance(inputs, NDArray) else self.begin_state(0, func=symbol.zeros)
         if is_tensor(states):
             states = [states]
         return (inputs, states, sequence_length) if self._use_sequence_length else (inputs, states)
+
+    def _initial(self, inputs: NDArray) -> list[Any]:
+        """The states of a call without any: zeros, which nobody writes, so that the next call takes them again."""
+        kind, states = self._zeros
+        own = _RNNLayer.begin_state, _RNNLayer.hybrid_forward
+        seen = (
+            (type(self).begin_state, type(self).hybrid_forward) != own or self._forward_pre_hooks or self._forward_hooks
+        )
+        if kind is inputs._type and not seen:
+            return states
+        batch = inputs.shape[self._layout.find("N")]
+        states = self.begin_state(batch, ctx=inputs.context, dtype=inputs.dtype)
+        object.__setattr__(self, "_zeros", (None, []) if seen else (inputs._type, states))
+        return states
 
     def hybrid_forward(self, F: Any, x: Any, states: Any, sequence_length: Any = None, **kwargs: Any) -> Any:
         if F is ndarray:

@@ -309,7 +309,7 @@ def forced(rows: int, how: str) -> Program:
 CHOICES = {
     "small": (16, "auto", 1, r"3 kernels are one: one launch instead of 3 saves about 4\.0 us; 2 barriers of"),
     # sums of many rows are taken in two passes
-    "large": (1 << 17, "auto", 4, r"3 kernels take far longer than starting one, and are no step of another$"),
+    "large": (1 << 17, "auto", 4, r"3 kernels are no step of a kernel: far longer than starting one$"),
     "middling": (1 << 12, "auto", 3, r"3 kernels stay apart: one launch .* a smaller grid cost about [\d.]+ us$"),
     "asked": (1 << 17, "always", 1, r"4 kernels are one: asked for, although one launch"),
     "never": (16, "never", 3, ""),
@@ -322,6 +322,29 @@ def test_the_choice_and_its_reason(name):
     program = forced(rows, how)
     assert len(program.steps) == launches
     assert re.match(words, program.resident[0]) if words else not program.resident
+
+
+#: case -> (kinds of its kernels, what is said of those that are no steps)
+NO_STEPS = {
+    "steps_around_a_cluster": (
+        ["graph", "reduce"],
+        ["1 kernel is no step of a kernel: rows that several blocks share"],
+    ),
+    "steps_around_a_scatter": (
+        ["graph", "scatter"],
+        ["1 kernel is no step of a kernel: a table that blocks own in parts"],
+    ),
+    "steps_around_a_sort": (["graph", "foreach"], ["1 library call is no step of a kernel"]),
+}
+
+
+@pytest.mark.parametrize("name", NO_STEPS)
+def test_what_is_no_step_does_not_part_those_that_are(name):
+    """Steps are brought together where nothing that they read stands between, and why others are none is said."""
+    kinds, said = NO_STEPS[name]
+    program = program_of(name)
+    assert [k.kind for k in program.kernels] == kinds
+    assert program.resident[:-1] == said and re.match(r"[23] kernels are one: ", program.resident[-1])
 
 
 def test_a_batch_of_another_size_has_the_same_text():

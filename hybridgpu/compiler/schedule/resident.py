@@ -13,6 +13,7 @@ size, that of the largest step. Threads that a step has no use for skip it, and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 
 from ...dataclass import dataclass
 from ...dtypes import DType
@@ -120,12 +121,10 @@ def resident(scheduled: Scheduled, target: Target) -> tuple[Scheduled, list[str]
     """
     if target.name != "cuda" or target.resident == "never":
         return scheduled, []
+    said = _why_no_steps(scheduled, target)
+    if not any(k is not None and _is_large(k, target) for _, k in scheduled):  # (others decide over what lives when)
+        scheduled = _side_by_side(scheduled, target)
     out: list[tuple[Group, Kernel | None] | None] = list(scheduled)
-    said: list[str] = []
-    large = sum(k is not None and _is_large(k, target) for _, k in scheduled)
-    if large and len(scheduled) > 1:
-        which = f"{large} kernel{' takes' if large == 1 else 's take'}"
-        said.append(f"{which} far longer than starting one, and {'is' if large == 1 else 'are'} no step of another")
     for run in _runs(scheduled, target):
         kernels = [k for at in run if (k := scheduled[at][1])]
         phases = _phases(kernels)
@@ -144,13 +143,81 @@ def resident(scheduled: Scheduled, target: Target) -> tuple[Scheduled, list[str]
 # -- which kernels may be steps
 
 
+def _why_no_step(kernel: Kernel, target: Target) -> str:
+    """Why a kernel may not be a step of another, '' if it may."""
+    launch, f = kernel.launch, kernel.fields
+    assert launch is not None
+    if _is_large(kernel, target):
+        return "far longer than starting one"
+    if f.get("cluster", 1) > 1:
+        return "rows that several blocks share"
+    if kernel.kind == "scatter":
+        return "a table that blocks own in parts"
+    if kernel.choice.get("read_again"):
+        return "rows that are read a second time"
+    if launch.shared and launch.shared + _STATIC > target.shared_bytes:
+        return "more shared memory than steps have"
+    return ""
+
+
+def _why_no_steps(scheduled: Scheduled, target: Target) -> list[str]:
+    """What is no step of a kernel, if there are several that could be some: how many of what, and why."""
+    reasons: dict[tuple[str, str], int] = {}
+    for group, kernel in scheduled:
+        if kernel is not None:
+            what = "kernel", _why_no_step(kernel, target)
+        else:
+            assert group.library is not None
+            loops = "body" in group.library.params
+            what = ("loop", "it starts kernels of its own for each turn") if loops else ("library call", "")
+        if what != ("kernel", ""):
+            reasons[what] = reasons.get(what, 0) + 1
+    if sum(k is not None for _, k in scheduled) < 2:
+        return []
+    return [
+        f"{n} {what}{' is' if n == 1 else 's are'} no step of a kernel{why and f': {why}'}"
+        for (what, why), n in reasons.items()
+    ]
+
+
+def _side_by_side(scheduled: Scheduled, target: Target) -> Scheduled:
+    """``scheduled`` in an order that brings together what may be a step, as far as what is read allows."""
+    may = [k is not None and not _why_no_step(k, target) for _, k in scheduled]
+    if all(may) or not any(may):
+        return scheduled
+    makers: dict[Node, int] = {}
+    readers: list[list[int]] = [[] for _ in scheduled]
+    missing = [0] * len(scheduled)
+    for at, (group, kernel) in enumerate(scheduled):
+        for maker in {makers[n] for n in (kernel.inputs if kernel else group.pending) if n in makers}:
+            readers[maker].append(at)
+            missing[at] += 1
+        made = kernel.outputs if kernel else [group.library] if group.library else []
+        makers.update(dict.fromkeys(made, at))
+    ready: dict[bool, list[int]] = {True: [], False: []}  # heaps
+    for at, count in enumerate(missing):
+        if not count:
+            ready[may[at]].append(at)
+    found: Scheduled = []
+    kind = True
+    while len(found) < len(scheduled):
+        kind = kind if ready[kind] else not kind
+        at = heappop(ready[kind])
+        found.append(scheduled[at])
+        for reader in readers[at]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heappush(ready[may[reader]], reader)
+    return found
+
+
 def _runs(scheduled: Scheduled, target: Target) -> Iterator[list[int]]:
     """Neighbours that fit into one kernel, two or more."""
     run: list[int] = []
     sizes: list[tuple[str, int]] = []
     used = 0
     for at, (_, kernel) in enumerate(scheduled):
-        size = None if kernel is None or _is_large(kernel, target) else _size(kernel, target)
+        size = None if kernel is None or _why_no_step(kernel, target) else _size(kernel)
         wanted = 0 if kernel is None else 2 * len(kernel.inputs) + len(kernel.outputs) + len(kernel.arguments)
         full = len(run) >= _MOST_STEPS or used + wanted + 2 > _MOST_PARAMETERS
         if size is None or full or _threads([*sizes, size]) is None:
@@ -170,8 +237,8 @@ def _is_large(kernel: Kernel, target: Target) -> bool:
     return target.resident == "auto" and _seconds(kernel, target) > _LARGE * target.launch_seconds
 
 
-def _size(kernel: Kernel, target: Target) -> tuple[str, int] | None:
-    """How a kernel takes blocks of another size, and its own; None if it cannot be a step.
+def _size(kernel: Kernel) -> tuple[str, int]:
+    """How a step takes blocks of another size, and its own.
 
     'any': it makes use of all threads; 'flat': likewise, an element each; 'own': others return at once; 'exact': there
     may be no others.
@@ -179,10 +246,6 @@ def _size(kernel: Kernel, target: Target) -> tuple[str, int] | None:
     launch, f = kernel.launch, kernel.fields
     assert launch is not None
     threads = launch.threads
-    if f.get("cluster", 1) > 1 or kernel.kind == "scatter" or kernel.choice.get("read_again"):
-        return None
-    if launch.shared and launch.shared + _STATIC > target.shared_bytes:
-        return None
     if kernel.kind == "foreach":
         return "any", threads
     if kernel.kind == "map":
@@ -251,7 +314,7 @@ def _held(threads: int, target: Target) -> int:
 
 def _weigh(kernels: Sequence[Kernel], phases: Sequence[int], target: Target) -> Weighed:
     """Launches that are saved against barriers, and against threads that the grid has not."""
-    sizes = [s for k in kernels if (s := _size(k, target))]
+    sizes = [_size(k) for k in kernels]
     threads = _threads(sizes)
     assert threads is not None
     barriers = max(phases)
@@ -292,7 +355,7 @@ def _operations(kernel: Kernel) -> int:
 
 
 def _graph(kernels: Sequence[Kernel], phases: Sequence[int], target: Target, why: str) -> Kernel:
-    sizes = [s for k in kernels if (s := _size(k, target))]
+    sizes = [_size(k) for k in kernels]
     threads = _threads(sizes)
     assert threads is not None
     outputs = list(dict.fromkeys(n for k in kernels for n in k.outputs))

@@ -96,3 +96,28 @@ def steps_heads(b: Builder, x: Node, w: Node, left: Node, right: Node, scale: No
     h = b.tanh(b.dot(x, b.transpose(w, (1, 0))))
     y, z = (b.dot(h, b.transpose(v, (1, 0))) for v in (left, right))
     return y, b.sum(y, (0,)), b.tanh(z), b.dot(y, scale)
+
+
+# -- steps on both sides of what is none
+
+
+def _around(b: Builder, x: Node, between: Node) -> Any:
+    """Two steps, the second of which need not wait for what stands between them in the graph."""
+    e = softmax(b, x)
+    return e, between, b.reverse(e, axes=(0,)) * 2.0
+
+
+@case("f32[5,64]", "f32[2,40000]", resident="always")
+def steps_around_a_cluster(b: Builder, x: Node, y: Node) -> Any:
+    return _around(b, x, b.sum(y * y, (1,)))
+
+
+@case("f32[5,64]", "f32[9,6]", "i32[9]", resident="always")
+def steps_around_a_scatter(b: Builder, x: Node, y: Node, at: Node) -> Any:
+    return _around(b, x, b.scatter_add(y, b.max(b.min(at, 11), 0), axis=0, extent=12))
+
+
+@case("f32[5,64]", "f32[9,6]", resident="always")
+def steps_around_a_sort(b: Builder, x: Node, y: Node) -> Any:
+    """What follows a library's call waits for it."""
+    return _around(b, x, b.argsort(b.abs(y), axis=1, ascending=True) + 1)

@@ -3,8 +3,9 @@
 // and throws another one out of the cache.
 #pragma once
 
-// What is larger has left the caches by the time that somebody reads it: a last-level cache, or a core's share of it.
-#define HG_CACHED (32 << 20)
+// What a kernel reads and writes that has left the caches by the time that somebody reads it again: somewhat less than
+// half a last-level cache of 32 MiB, as there are other arrays, and results of the call before.
+#define HG_CACHED (14 << 20)
 
 namespace hg {
 
@@ -25,29 +26,38 @@ HG_DEVICE bool streams(const Index bytes) {
 #endif
 }
 
-// to[i] = from[i] for i < n: whole vectors past the caches, where `to` is aligned. `from` is.
-template <typename T>
-HG_DEVICE void stream(T* to, const T* from, const Index n) {
-  Index done = 0;
+// Whether lines of memory begin at p.
+HG_DEVICE bool aligned(const void* const p) { return (unsigned long long)p % 64 == 0; }
+
+// to[i] = from[i] for i < N, whole lines of aligned arrays; past the caches if `past`. Both ways read `from` by vectors,
+// so that compilers need no memory for it.
+template <int N, typename T>
+HG_DEVICE void put(T* const to, const T* const from, const bool past) {
 #ifdef HG_STREAM
   typedef float V __attribute__((vector_size(HG_STREAM), may_alias));
-  const Index lanes = HG_STREAM / sizeof(T);
-  if ((unsigned long long)to % HG_STREAM == 0) {
-    for (; done + lanes <= n; done += lanes) {
-      const V v = *(const V*)(from + done);
+  typedef float U __attribute__((vector_size(HG_STREAM), may_alias, aligned(1)));
+  const int lanes = HG_STREAM / sizeof(T);
+  if (past) {
+#pragma GCC unroll 64
+    for (int i = 0; i < N; i += lanes) {
+      const V v = *(const V*)(from + i);
 #if defined(__clang__)
-      __builtin_nontemporal_store(v, (V*)(to + done));
+      __builtin_nontemporal_store(v, (V*)(to + i));
 #elif defined(__AVX512F__)
-      __builtin_ia32_movntps512((float*)(to + done), v);
+      __builtin_ia32_movntps512((float*)(to + i), v);
 #elif defined(__AVX__)
-      __builtin_ia32_movntps256((float*)(to + done), v);
+      __builtin_ia32_movntps256((float*)(to + i), v);
 #else
-      __builtin_ia32_movntps((float*)(to + done), v);
+      __builtin_ia32_movntps((float*)(to + i), v);
 #endif
     }
+    return;
   }
+#pragma GCC unroll 64
+  for (int i = 0; i < N; i += lanes) *(U*)(to + i) = *(const V*)(from + i);
+#else
+  __builtin_memcpy(to, from, N * sizeof(T));
 #endif
-  __builtin_memcpy(to + done, from + done, (n - done) * sizeof(T));
 }
 
 // What was streamed comes before what is stored from now on.

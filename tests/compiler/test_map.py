@@ -352,23 +352,33 @@ def busy_rows(b, x, bias, y):
 
 
 @pytest.mark.parametrize(
-    ("graph", "fetched"),
+    ("graph", "always", "streaming"),
     [
-        (graph_of(busy, "f32[1000]", "f32[1000]"), ["x0", "x1"]),
-        (graph_of(busy, "f64[3,300]", "f64[3,300]"), ["x0", "x1"]),
-        (graph_of(busy, "f16[513]", "f16[513]"), ["x0", "x1"]),
-        (graph_of(busy_rows, "f32[3,256]", "f32[1,256]", "f32[3,256]"), ["x0", "x2"]),  # the bias stays in a cache
-        (graph_of(busy_rows, "f32[3,255]", "f32[1,255]", "f32[3,255]"), []),  # rows in which no block has its place
-        (graph_of(lambda b, x, y: x * 0.5 + y, "f32[1000]", "f32[1000]"), []),  # little arithmetic: memory is the limit
-        (graph_of(lambda b, x, y, z: b.erf(x) * y + z, *["f32[1000]"] * 3), []),  # little for each array
-        (graph_of(lambda b, x: b.erf(x) * x, "f32[1000]"), []),  # one array is left to the hardware
+        (graph_of(busy, "f32[1000]", "f32[1000]"), ["x0", "x1"], []),
+        (graph_of(busy, "f64[3,300]", "f64[3,300]"), ["x0", "x1"], []),
+        (graph_of(busy, "f16[513]", "f16[513]"), ["x0", "x1"], []),
+        (graph_of(busy_rows, "f32[3,256]", "f32[1,256]", "f32[3,256]"), ["x0", "x2"], []),  # the bias stays in a cache
+        (graph_of(busy_rows, "f32[3,255]", "f32[1,255]", "f32[3,255]"), [], []),  # rows in which no block has its place
+        (
+            graph_of(lambda b, x, y: x * 0.5 + y, "f32[1000]", "f32[1000]"),
+            [],
+            ["x0", "x1"],
+        ),  # little arithmetic: memory is the limit
+        (
+            graph_of(lambda b, x, y, z: b.erf(x) * y + z, *["f32[1000]"] * 3),
+            [],
+            ["x0", "x1", "x2"],
+        ),  # little for each array
+        (graph_of(lambda b, x: b.erf(x) * x, "f32[1000]"), [], ["x0"]),  # one array is left to the hardware
     ],
 )
-def test_what_is_fetched_ahead(graph, fetched, compiler):
-    """Several arrays beside much arithmetic are read in blocks, and what comes later is asked for."""
+def test_what_is_fetched_ahead(graph, always, streaming, compiler):
+    """Several arrays beside much arithmetic are read in blocks, and what comes later is asked for; every array where
+    results are stored past the caches."""
     program = compile_graph(graph, CPU)
     (kernel,) = program.kernels
-    assert re.findall(r"hg::ahead<true>\((x\d) \+", kernel.text) == fetched
+    assert re.findall(r"^ *hg::ahead<true>\((x\d) \+", kernel.text, re.M) == always
+    assert re.findall(r"if \(past\) hg::ahead<true>\((x\d) \+", kernel.text) == streaming
     inputs, outputs = arrays(graph, 0), fresh(program)
     cpu_backend().load(program)(inputs, outputs)
     for got, want in zip(outputs, evaluate(graph, inputs, wide=True), strict=True):

@@ -16,6 +16,7 @@
 #include "half.h"
 #include "math_cpu_exp.h"
 #include "reduce.h"
+#include "stream_cpu.h"
 HG_KERNEL sum_b74a2b61(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Sum<float>, float, 64> a0;
@@ -40,9 +41,36 @@ HG_KERNEL sum_b74a2b61(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_REST
     y0[0] = v1;
   }
 }
-HG_KERNEL cast_mul_exp_9c2ee5da(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end) {
+HG_KERNEL cast_mul_exp_431a3f89(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end) {
+  const bool past = hg::streams((end - begin) * 12) && hg::aligned(y0 + begin) && hg::aligned(y1 + begin) && hg::aligned(y2 + begin);
+  for (Index at = begin; at < end - 63; at += 64) {
+    alignas(64) hg::bfloat16 o0[64];
+    alignas(64) float o1[64];
+    alignas(64) hg::bfloat16 o2[64];
+    if (past) hg::ahead<true>(x0 + (at + 8192), 64);
+    if (past) hg::ahead<true>(x1 + (at + 8192), 64);
+    HG_SIMD
+    for (Index j = 0; j < 64; ++j) {
+      const Index i0 = at + j;
+      const float v0 = x0[i0];
+      const float v1 = x1[i0];
+      const float v2 = v0 * v1;
+      const float v3 = v2 + 1.0f;
+      const float v4 = hg::exp(v0);
+      const float v5 = (float)v4;
+      const float v6 = hg::round_half(v0);
+      const float v7 = v6 * 0.5f;
+      const float v8 = hg::round_bfloat16(v7);
+      o0[j] = v3;
+      o1[j] = v5;
+      o2[j] = v8;
+    }
+    hg::put<64>(y0 + at, o0, past);
+    hg::put<64>(y1 + at, o1, past);
+    hg::put<64>(y2 + at, o2, past);
+  }
   HG_SIMD
-  for (Index i0 = begin; i0 < end; ++i0) {
+  for (Index i0 = end - (end - begin) % 64; i0 < end; ++i0) {
     const float v0 = x0[i0];
     const float v1 = x1[i0];
     const float v2 = v0 * v1;
@@ -56,6 +84,7 @@ HG_KERNEL cast_mul_exp_9c2ee5da(const hg::bfloat16* HG_RESTRICT x0, const hg::bf
     y1[i0] = v5;
     y2[i0] = v8;
   }
+  if (past) hg::streamed();
 }
 
 #define HG_UNITS
@@ -87,9 +116,9 @@ HG_KERNEL amax_48c49540(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RES
   }
 }
 HG_KERNEL sum_b74a2b61(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0);
-HG_KERNEL cast_mul_exp_9c2ee5da(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end);
+HG_KERNEL cast_mul_exp_431a3f89(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2, char* output3, char* output4) {
-  cast_mul_exp_9c2ee5da((hg::bfloat16*)input0, (hg::bfloat16*)input1, (hg::bfloat16*)output0, (float*)output1, (hg::bfloat16*)output3, 0, e[0]);
+  cast_mul_exp_431a3f89((hg::bfloat16*)input0, (hg::bfloat16*)input1, (hg::bfloat16*)output0, (float*)output1, (hg::bfloat16*)output3, 0, e[0]);
   sum_b74a2b61((hg::bfloat16*)input0, (hg::bfloat16*)output2, 0, e[1], e[2]);
   amax_48c49540((hg::bfloat16*)input1, (hg::bfloat16*)output4, 0, e[3], e[4]);
 }

@@ -39,28 +39,27 @@ HG_KERNEL conv_mul_add_bc148180(const float* HG_RESTRICT x0, const float* HG_RES
     }
   });
 }
-HG_KERNEL mul_14c43871(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  if (hg::streams((end - begin) * 8)) {
-    alignas(64) float s0[1024];
-    for (Index at = begin; at < end; at += 1024) {
-      const Index count = hg::minimum<Index>(1024, end - at);
-      HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        const Index i0 = at + j;
-        const float v0 = x0[i0];
-        const float v1 = v0 * 2.0f;
-        s0[j] = v1;
-      }
-      hg::stream(y0 + at, s0, count);
+HG_KERNEL mul_81eb964b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  const bool past = hg::streams((end - begin) * 8) && hg::aligned(y0 + begin);
+  for (Index at = begin; at < end - 63; at += 64) {
+    alignas(64) float o0[64];
+    if (past) hg::ahead<true>(x0 + (at + 4096), 64);
+    HG_SIMD
+    for (Index j = 0; j < 64; ++j) {
+      const Index i0 = at + j;
+      const float v0 = x0[i0];
+      const float v1 = v0 * 2.0f;
+      o0[j] = v1;
     }
-    return hg::streamed();
+    hg::put<64>(y0 + at, o0, past);
   }
   HG_SIMD
-  for (Index i0 = begin; i0 < end; ++i0) {
+  for (Index i0 = end - (end - begin) % 64; i0 < end; ++i0) {
     const float v0 = x0[i0];
     const float v1 = v0 * 2.0f;
     y0[i0] = v1;
   }
+  if (past) hg::streamed();
 }
 
 #define HG_UNITS
@@ -70,33 +69,32 @@ HG_KERNEL mul_14c43871(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "stream_cpu.h"
-HG_KERNEL max_67739428(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  if (hg::streams((end - begin) * 8)) {
-    alignas(64) float s0[1024];
-    for (Index at = begin; at < end; at += 1024) {
-      const Index count = hg::minimum<Index>(1024, end - at);
-      HG_SIMD
-      for (Index j = 0; j < count; ++j) {
-        const Index i0 = at + j;
-        const float v0 = x0[i0];
-        const float v1 = hg::maximum(v0, 0.0f);
-        s0[j] = v1;
-      }
-      hg::stream(y0 + at, s0, count);
+HG_KERNEL max_611c5e77(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  const bool past = hg::streams((end - begin) * 8) && hg::aligned(y0 + begin);
+  for (Index at = begin; at < end - 63; at += 64) {
+    alignas(64) float o0[64];
+    if (past) hg::ahead<true>(x0 + (at + 4096), 64);
+    HG_SIMD
+    for (Index j = 0; j < 64; ++j) {
+      const Index i0 = at + j;
+      const float v0 = x0[i0];
+      const float v1 = hg::maximum(v0, 0.0f);
+      o0[j] = v1;
     }
-    return hg::streamed();
+    hg::put<64>(y0 + at, o0, past);
   }
   HG_SIMD
-  for (Index i0 = begin; i0 < end; ++i0) {
+  for (Index i0 = end - (end - begin) % 64; i0 < end; ++i0) {
     const float v0 = x0[i0];
     const float v1 = hg::maximum(v0, 0.0f);
     y0[i0] = v1;
   }
+  if (past) hg::streamed();
 }
 HG_KERNEL conv_mul_add_bc148180(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end);
-HG_KERNEL mul_14c43871(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end);
+HG_KERNEL mul_81eb964b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0) {
-  max_67739428((float*)input0, (float*)(arena + e[0]), 0, e[1]);
-  mul_14c43871((float*)input1, (float*)(arena + e[2]), 0, e[3]);
+  max_611c5e77((float*)input0, (float*)(arena + e[0]), 0, e[1]);
+  mul_81eb964b((float*)input1, (float*)(arena + e[2]), 0, e[3]);
   conv_mul_add_bc148180((float*)input2, (float*)(arena + e[4]), (float*)(arena + e[5]), (float*)output0, 0, e[6]);
 }

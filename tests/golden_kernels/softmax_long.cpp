@@ -14,7 +14,10 @@
 #include "cpu.h"
 #include "math_cpu_exp.h"
 #include "reduce.h"
-HG_KERNEL amax_sub_div_c8aa3857(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+#include "stream_cpu.h"
+HG_KERNEL amax_sub_div_b5bcdb02(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  float k0[2000] __attribute__((aligned(64)));
+  const bool past = hg::streams((end - begin) * 16000) && hg::aligned(y0);
   for (Index i0 = begin; i0 < end; ++i0) {
     hg::Lanes<hg::Max<float>, float, 80> a0;
     a0.start(0);
@@ -41,7 +44,7 @@ HG_KERNEL amax_sub_div_c8aa3857(const float* HG_RESTRICT x0, float* HG_RESTRICT 
         const float v0 = x0[i0 * 2000 + i1];
         const float v2 = v0 - v1;
         const float v3 = hg::exp_not_above_0(v2);
-        y0[i0 * 2000 + i1] = v3;
+        k0[i1] = v3;
         a1.add(j, v3, 0);
       }
     }
@@ -49,16 +52,19 @@ HG_KERNEL amax_sub_div_c8aa3857(const float* HG_RESTRICT x0, float* HG_RESTRICT 
     for (Index at = 0; at < 2000; at += 80) {
       HG_BLOCK
       const Index count = 80;
+      alignas(64) float o0[80];
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i1 = at + j;
-        const float v3 = y0[i0 * 2000 + i1];
+        const float v3 = k0[i1];
         const float v5 = v3 / v4;
-        y0[i0 * 2000 + i1] = v5;
+        o0[j] = v5;
       }
+      hg::put<80>(y0 + (i0 * 2000 + at), o0, past);
     }
   }
+  if (past) hg::streamed();
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
-  amax_sub_div_c8aa3857((float*)input0, (float*)output0, 0, e[0]);
+  amax_sub_div_b5bcdb02((float*)input0, (float*)output0, 0, e[0]);
 }

@@ -56,7 +56,7 @@ MORE = {
     "templates/cuda/*s.j2": ["tests/compiler/test_rows_cuda.py", "tests/compiler/test_map.py"],
     "templates/cuda/matmul.j2": ["tests/compiler/test_matmul_cuda.py"],
     "templates/cpu/matmul.j2": ["tests/compiler/test_matmul.py"],
-    "templates/cpu/rows.j2": ["tests/compiler/test_rows.py"],
+    "templates/cpu/rows.j2": ["tests/compiler/test_rows.py", "tests/compiler/test_streamed.py"],
     "templates/cpu/columns.j2": ["tests/compiler/test_rows.py"],
     "templates/cuda/graph.j2": ["tests/compiler/test_resident.py"],
     "templates/cuda/entry.j2": ["tests/compiler/test_resident.py"],

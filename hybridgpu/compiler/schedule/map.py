@@ -37,8 +37,8 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
     launch = None
     more: tuple[str, ...] = ()
     if target.name == "cpu":
+        past = streamed(program, writer, nests(program, writer)[1])
         before, loops, choice = nests(program, writer, fetch=True)
-        past = streamed(program, writer, loops)
         fields |= {"before": before, "loops": loops, "streamed": past}
         more = ("tile_cpu.h",) if "tile" in choice else ("stream_cpu.h",) if past else ()
     else:

@@ -19,7 +19,7 @@ from .pieces import only_moved, restrict, turns
 from .scalar import Scalar, ScalarProgram, combines
 from .tiles import Tiling, between, tiling
 
-__all__ = ["Buffer", "Call", "Loop", "TooLong", "Turn", "nests"]
+__all__ = ["AHEAD", "BUSY", "Buffer", "Call", "Loop", "TooLong", "Turn", "nests"]
 
 _TILE_BYTES = 24 * 1024  #: of all operands' tiles together: half of a first-level cache
 _TILES = ((64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))  #: across, along: larger first
@@ -28,10 +28,10 @@ _UNROLLED = 4  #: an innermost loop as short as that is written out
 _FEW = 256  #: points of a kernel that is not worth cutting
 _MOST_TURNS = 64  #: of one loop
 _MOST_STATEMENTS = 800  #: of a kernel whose loops are cut
-_AHEAD = 4096  #: bytes between what is in work and what is fetched ahead, …
+AHEAD = 4096  #: bytes between what is in work and what is fetched ahead, …
 _BLOCK = 64  #: … so many elements at a time, …
 _RUNTIME_BLOCK = 256  #: … or so many, where the number of elements is an argument
-_BUSY = 10  #: operations for an element of each array from which on several are fetched ahead
+BUSY = 10  #: operations for an element of each array from which on several are fetched ahead
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class _Nests:
                 continue
             if s.offset.coefficient(v) == 1 and program.vars[0] in s.offset.vars:
                 found.setdefault(s.node, s)
-        return list(found.values()) if busy >= _BUSY * len(found) else []
+        return list(found.values()) if busy >= BUSY * len(found) else []
 
     def in_blocks(self, loop: Loop, v: Var, streams: list[Scalar]) -> Loop:
         """``loop`` in blocks, before each of which what comes later is fetched."""
@@ -231,7 +231,7 @@ class _Nests:
         for s in streams:
             assert s.node is not None and s.offset is not None
             block = self.writer.place_of(s.offset + of_var(v) * -1 + at)
-            place = address(self.writer.pointers[s.node], f"{block} + {_AHEAD // s.dtype.size}")
+            place = address(self.writer.pointers[s.node], f"{block} + {AHEAD // s.dtype.size}")
             body.append(Call("", "", f"hg::ahead<true>({place}, count)"))
         within = Loop("j", "0", "count", body=[Statement("Index", v.name, "at + j"), *loop.body])
         return Loop("at", loop.begin, loop.end, size, body=body, inner=[within])

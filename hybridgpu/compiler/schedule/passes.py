@@ -82,6 +82,8 @@ class Pass:
         apart: CPU: blocks of lanes stay apart (columns form).
         parts: CPU: the accumulators that are summed part by part.
         ahead: CPU: statements that fetch what later rows read.
+        blocks, into_blocks: CPU: the results that may be stored past the caches, as (type, name of a block, statement
+            that stores it), and ``stores`` where these go to blocks first.
         row_in, row_out, each_in: row values that are read from and written to arrays, as (type, name), by the columns
             form, and where rows are walked together.
         row_scalars, scalars, reductions, targets: what the statements were made of: scalars of the row and of every
@@ -99,6 +101,8 @@ class Pass:
     apart: bool = False
     parts: list[Accumulator] = field(default_factory=list)
     ahead: list[str] = field(default_factory=list)
+    blocks: list[tuple[str, str, str]] = field(default_factory=list)
+    into_blocks: list[Statement] = field(default_factory=list)
     row_tile: bool = False  #: the columns form's row statements, and those of every element,
     each_tile: bool = False  #: mention the tile's variable
     column: bool = False  #: CUDA: its position along the row is needed

@@ -20,7 +20,7 @@ from .map import schedule_map
 from .map_cpu import TooLong
 from .numbers import leads, outer_sum, ranks
 from .passes import Plan
-from .rows_cpu import fill_columns, fill_inner, kept_at, tile_rows
+from .rows_cpu import fill_columns, fill_inner, keeps_near, kept_at, tile_rows, together
 from .scalar import ScalarProgram
 from .windows_cpu import tile_windows
 from .written_out import wants_written_out, write_out
@@ -58,7 +58,10 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     columns = columns or turned is not None or (width == 1 and not program.sums)
     lanes = rows[-1] if tile else None if columns else program.reduced[-1]
     told = None if tile or program.sums else outer_sum(program, rows, columns)
-    plan = Plan(program, writer, tile > 0 or (fits and not columns), kept_at(program, tile), in_results=lanes)
+    near = not columns and keeps_near(program)
+    kept = kept_at(program, tile, together(program) if near and told is None else 0)
+    lanes = None if near else lanes
+    plan = Plan(program, writer, tile > 0 or (fits and not columns), kept, in_results=lanes)
     fields, choice = fill_columns(program, rows, plan, tile, told) if columns else fill_inner(program, rows, plan, told)
     fields |= turned or {"tile_in": [], "tile_out": []}  # (templates read no other field then)
     read, written = traffic(program)
@@ -66,6 +69,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     fields |= {
         "pointers": writer.pointer_list(outputs),
         "width": ranks(width) if told else width,
+        "kept": ranks(width) if told else width * max(1, fields.get("group", 0)),
         "passes": plan.passes[:-1],
         "last": plan.passes[-1],
         "caches": plan.caches,
@@ -81,7 +85,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         inputs=writer.inputs,
         outputs=outputs,
         extents=(rows[0].extent,),
-        headers=(*headers(program), "reduce.h"),
+        headers=(*headers(program), "reduce.h", *(["stream_cpu.h"] if fields.get("past") else [])),
         members=members,
         choice={"form": "columns" if columns else "inner", "width": width, "kept": len(plan.caches), **choice},
         bytes_read=read,

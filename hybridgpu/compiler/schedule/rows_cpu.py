@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -10,8 +11,9 @@ from .indexing import Expr, Var, alike, of_var
 from .kernel import Writer, address, mentioned
 from .passes import Accumulator, Plan
 from .scalar import Scalar, ScalarProgram, Store
+from .streamed import past, put, walks_lines
 
-__all__ = ["TILE", "fill_columns", "fill_inner", "kept_at", "tile_rows"]
+__all__ = ["TILE", "fill_columns", "fill_inner", "keeps_near", "kept_at", "tile_rows", "together"]
 
 TILE = 64  #: rows of a tile
 _VECTOR = 16  #: rows of up to so many elements are turned, a tile of them at a time, to lie side by side, …
@@ -26,11 +28,39 @@ _FAR = 256 * 1024  #: … and into the second; longer rows are left to the hardw
 _AHEAD = 4096  #: bytes between a row in work and the one fetched ahead
 _GROUPED = 8192  #: bytes of rows that are walked together: they stay in the first-level cache, …
 _MOST_ROWS = 4  #: … and their number
+_RESULTS = 4  #: that are stored in blocks
+_OWN = 16 * 1024  #: bytes of a row that are kept in a buffer of their own
 
 
-def kept_at(program: ScalarProgram, tile: int) -> str:
-    """Where a row's cache holds the element of the loop variables; in a tile of rows, that of row ``j``."""
-    return f"({linear(program.reduced)}) * {tile} + j" if tile else linear(program.reduced)
+def kept_at(program: ScalarProgram, tile: int, rows: int = 0) -> str:
+    """Where a row's cache holds the element of the loop variables; in a tile of rows, that of row ``j``.
+
+    Args:
+        rows: how many rows are walked together.
+    """
+    at = linear(program.reduced)
+    if rows:
+        row = next(v for v in reversed(program.vars) if v not in program.reduced)
+        return f"({row.name} - from) * {prod(v.extent for v in program.reduced)} + {at}"
+    return f"({at}) * {tile} + j" if tile else at
+
+
+def keeps_near(program: ScalarProgram) -> bool:
+    """Whether what later walks need is better kept in a buffer than where the last walk's results will lie.
+
+    A store there would wait for its line. Longer rows would throw each other out of the first-level cache.
+    """
+    return _row_bytes(program) <= _OWN
+
+
+def together(program: ScalarProgram) -> int:
+    """How many rows may be walked together, 0 for one after the other."""
+    count = min(_MOST_ROWS, _GROUPED // _row_bytes(program))
+    return count if count > 1 else 0
+
+
+def _row_bytes(program: ScalarProgram) -> int:
+    return prod(v.extent for v in program.reduced) * max(s.dtype.size for s in program.scalars)
 
 
 def fill_inner(
@@ -74,6 +104,7 @@ def fill_inner(
         "element": linear(program.reduced),
         "after": plan.after,
         "after_stores": plan.after_stores,
+        "past": _stream(program, rows, plan, told, size),
     }
     choice = {"tile": size, "group": group, "sums_beside_rows": len(plan.sums)}
     return fields, {what: n for what, n in choice.items() if n}
@@ -85,11 +116,7 @@ def _group(program: ScalarProgram, plan: Plan) -> int:
     Every walk but the first needs a row's reduced values, which come out of a chain of dependent instructions that
     takes as long as some hundred elements.
     """
-    width = prod(v.extent for v in program.reduced)
-    if len(plan.passes) < 3 or plan.caches:
-        return 0
-    count = min(_MOST_ROWS, _GROUPED // (width * max(s.dtype.size for s in program.scalars)))
-    return count if count > 1 else 0
+    return together(program) if len(plan.passes) >= 3 else 0
 
 
 def _extents(program: ScalarProgram, plan: Plan, told: Var | None) -> list[str]:
@@ -248,6 +275,25 @@ def _fetch_ahead(program: ScalarProgram, rows: list[Var], plan: Plan, told: Var 
         begin = plan.writer.place_of(s.offset + of_var(last) * -1 + at)
         place = address(plan.writer.pointers[s.node], f"{begin} + {distance}")
         busiest.ahead.append(f"hg::ahead<{'true' if nbytes <= _NEAR else 'false'}>({place}, count);")
+
+
+def _stream(program: ScalarProgram, rows: list[Var], plan: Plan, told: Var | None, size: int) -> str:
+    """Let walks store blocks of ``size`` elements past the caches where they may: C text of when they do, or ''."""
+    last, first = program.reduced[-1], rows[0]
+    if told is last or last.extent % size:
+        return ""
+    waiting = {place for w in plan.passes for place, _ in w.keep}
+    found: list[Store] = []
+    for w in plan.passes:
+        for k, text in zip(w.targets, w.stores, strict=True):
+            store = program.stores[k]
+            lines = walks_lines(store, last) and size * store.node.dtype.size % 64 == 0
+            if lines and text.name not in waiting and len(found) < _RESULTS:
+                found.append(store)
+                w.blocks.append((store.node.dtype.storage, f"o{k}", f"{put(plan.writer, k, store, last, size)};"))
+                text = replace(text, name=f"o{k}[j]")
+            w.into_blocks.append(text)
+    return past(program, plan.writer, first, found) if found else ""
 
 
 def linear(variables: list[Var]) -> str:

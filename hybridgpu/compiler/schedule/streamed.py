@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that a host's map kernel stores past the caches.
+"""Results that a host's kernel may store past the caches.
 
 A plain store fetches the line that it overwrites: a third more bytes where one array is read and one written. Results
-larger than the caches have left them anyway before anybody reads them. How many elements there are is an argument, so
-that a kernel has both nests of loops, and chooses. The other one computes a block of each result at a time into a buffer
-in the first-level cache, which is then streamed out.
+that are not small beside the caches have left them anyway before anybody reads them. How many elements there are is an
+argument, so that a kernel chooses as it runs: it computes a few vectors, which stay in registers, and stores these in
+either way. (Longer buffers were measured to be slower: nothing is computed while one is streamed out.)
 
-Kernels that compute much for what they move are not held up by memory (streaming them was measured to be slower), and
-what is written over an operand is in the cache already.
+Kernels that compute very much for what they move are not held up by memory, and what is written over an operand is in the
+cache already.
 """
 
 from __future__ import annotations
@@ -20,60 +20,86 @@ from ...dataclass import dataclass
 from ..ir.graph import Node
 from .indexing import Var, of_var
 from .kernel import Statement, Writer, address
-from .map_cpu import Buffer, Call, Loop
-from .scalar import ScalarProgram
+from .map_cpu import AHEAD, BUSY, Buffer, Call, Loop
+from .scalar import Scalar, ScalarProgram, Store
 
-__all__ = ["Streamed", "streamed"]
+__all__ = ["Streamed", "past", "put", "streamed", "walks_lines"]
 
-_BLOCK = 4096  #: bytes of a result's buffer
-_RESULTS = 4  #: whose buffers stay in the first-level cache
-_SHORT = 512  #: bytes of a row that is not worth a block
+_BLOCK = 256  #: bytes of a result that are stored together: four of the widest vectors
+_RESULTS = 4  #: whose blocks stay in registers
+_SHORT = 512  #: bytes of a row that is not worth blocks
 _LINE = 64
+_BUSY = 4  #: operations for a byte, at most
+_FAR = 16 << 10  #: bytes between what is in work and what is fetched ahead from memory, …
+_ALL_FAR = 32 << 10  #: … of all arrays: two thirds of a first-level cache
 
 
 @dataclass(frozen=True)
 class Streamed:
-    """The other nest: when it is taken, its buffers, and its loops."""
+    """The other nest: when it streams, and its loops."""
 
     test: str
-    buffers: list[Buffer]
     loops: list[Loop]
 
 
 def streamed(program: ScalarProgram, writer: Writer, loops: Sequence[Loop]) -> Streamed | None:
-    """The nest that streams, or None where it would not be faster; ``loops``: the one with plain stores."""
+    """The nest that may stream, or None where that would not be faster; ``loops``: the one with plain stores."""
     walk = _single(loops)
     if walk is None or not 0 < len(program.stores) <= _RESULTS:
         return None
     innermost, first = walk[-1], program.vars[0]
     inner = next((v for v in program.vars if v.name == innermost.var), None)
-    if inner is None or not _plain(program, inner) or not _cheap(program, inner, first):
+    if inner is None or innermost.ordered or not all(walks_lines(s, inner) for s in program.stores):
         return None
-    widest = max(s.node.dtype.size for s in program.stores)
-    size = _BLOCK // widest
-    known = inner is not first
-    if known:
-        if inner.extent * widest < _SHORT:
-            return None
-        size = min(size, inner.extent)
-    at = of_var(Var("at", max(2, inner.extent)))
-    whole = known and inner.extent % size == 0
-    count = str(size) if whole else f"hg::minimum<Index>({size}, {innermost.end} - at)"
+    busy, moved = _busy(program, inner), sum(n.dtype.size for n in _moving(program, first))
+    if busy > _BUSY * moved or not _in_order(program):
+        return None
+    sizes = [s.node.dtype.size for s in program.stores]
+    size = max(_BLOCK // max(sizes), _LINE // min(sizes))
+    if inner is not first and inner.extent * max(sizes) < _SHORT:
+        return None
     body = innermost.body[: -len(program.stores)]
     buffers: list[Buffer] = []
+    fetched: list[Statement] = [Call("", "", text) for text in _ahead(program, writer, inner, busy, size)]
     out: list[Statement] = []
     for k, store in enumerate(program.stores):
-        held = Buffer(store.node.dtype.storage, f"s{k}", size)
+        held = Buffer(store.node.dtype.storage, f"o{k}", size)
         buffers.append(held)
         body.append(Statement("", writer.place(store.value, f"{held.name}[j]"), writer.names[store.value]))
-        target = address(f"{writer.results}{k}", writer.expr(store.offset + of_var(inner) * -1 + at))
-        out.append(Call("", "", f"hg::stream({target}, {held.name}, count)"))
-    within = Loop("j", "0", "count", body=[Statement("Index", inner.name, "at + j"), *body])
-    counted = [Statement("Index", "count", count)]
-    made = Loop("at", innermost.begin, innermost.end, size, body=counted, inner=[within], last=out)
+        out.append(Call("", "", put(writer, k, store, inner, size)))
+    within = Loop("j", "0", str(size), body=[Statement("Index", inner.name, "at + j"), *body])
+    begin, end = innermost.begin, innermost.end
+    whole = inner is not first and inner.extent % size == 0
+    stop = end if whole else f"{end} - {size - 1}"
+    made = [Loop("at", begin, stop, size, buffers=buffers, body=fetched, inner=[within], last=out)]
+    if not whole:  # what is left over
+        made.append(replace(innermost, begin=f"{end} - ({end} - {begin}) % {size}"))
     for loop in reversed(walk[:-1]):
-        made = replace(loop, inner=[made])
-    return Streamed(f"hg::streams((end - begin) * {_bytes(program, first)})", buffers, [made])
+        made = [replace(loop, inner=made)]
+    return Streamed(past(program, writer, first, program.stores), made)
+
+
+def past(program: ScalarProgram, writer: Writer, first: Var, stores: Sequence[Store]) -> str:
+    """C text of whether a kernel that runs over ``first`` from ``begin`` to ``end`` streams ``stores``."""
+    start = "begin" if any(s.offset.coefficient(first) * s.node.dtype.size % _LINE for s in stores) else "0"
+    lines = [f"hg::aligned({address(f'{writer.results}{program.stores.index(s)}', start)})" for s in stores]
+    return " && ".join([f"hg::streams((end - begin) * {sum(_moving(program, first).values())})", *lines])
+
+
+def put(writer: Writer, k: int, store: Store, inner: Var, size: int) -> str:
+    """C text of storing a block of the ``k``-th result, whose elements along ``inner`` begin ``at``."""
+    at = of_var(Var("at", max(2, inner.extent)))
+    target = address(f"{writer.results}{k}", writer.expr(store.offset + of_var(inner) * -1 + at))
+    return f"hg::put<{size}>({target}, o{k}, past)"
+
+
+def walks_lines(store: Store, inner: Var) -> bool:
+    """Whether a result is walked along ``inner``, each row from the beginning of a line."""
+    size = store.node.dtype.size
+    if store.scattered or not store.offset.affine or store.offset.coefficient(inner) != 1:
+        return False
+    others = [c for v, c in store.offset.terms if v is not inner]
+    return not any(c * size % _LINE for c in (*others, store.offset.const))
 
 
 def _single(loops: Sequence[Loop]) -> list[Loop] | None:
@@ -90,31 +116,45 @@ def _single(loops: Sequence[Loop]) -> list[Loop] | None:
     return found or None
 
 
-def _plain(program: ScalarProgram, inner: Var) -> bool:
-    """Whether every result is walked along, each row from the beginning of a line; nothing is gathered."""
-    for store in program.stores:
-        size = store.node.dtype.size
-        if not store.offset.affine or store.offset.coefficient(inner) != 1:
-            return False
-        others = [c for v, c in store.offset.terms if v is not inner]
-        if any(c * size % _LINE for c in (*others, store.offset.const)):
-            return False
+def _in_order(program: ScalarProgram) -> bool:
+    """Whether nothing is gathered."""
     return all(s.offset is not None and s.offset.affine and not s.conditions for s in program.scalars if s.op == "load")
 
 
-def _cheap(program: ScalarProgram, inner: Var, first: Var) -> bool:
-    """Whether there is no more than an operation for each byte."""
-    busy = sum(s.node.prim.cost for s in program.scalars if s.op == "compute" and s.node and inner in s.vars)
-    return busy <= sum(n.dtype.size for n in _moving(program, first))
+def _busy(program: ScalarProgram, inner: Var) -> int:
+    """Operations of an element."""
+    return sum(s.node.prim.cost for s in program.scalars if s.op == "compute" and s.node and inner in s.vars)
 
 
-def _moving(program: ScalarProgram, first: Var) -> list[Node]:
-    """The arrays that grow with the first variable's extent."""
-    scalars = (s for s in program.scalars if s.op == "load" and s.offset is not None and first in s.offset.vars)
-    loads = [s.node for s in scalars if s.node is not None]
-    return list(dict.fromkeys([*loads, *(s.node for s in program.stores)]))
+def _ahead(program: ScalarProgram, writer: Writer, inner: Var, busy: int, size: int) -> list[str]:
+    """C text of fetching what is read soon of each array that is walked along.
+
+    From memory that pays everywhere, from a cache only where :meth:`.map_cpu._Nests.streams` says, and not from as far.
+    """
+    at = of_var(Var("at", max(2, inner.extent)))
+    found: dict[Node, Scalar] = {}
+    for s in program.scalars:
+        if s.op != "load" or s.node is None or s.offset is None:
+            continue
+        if s.offset.coefficient(inner) == 1 and program.vars[0] in s.offset.vars:
+            found.setdefault(s.node, s)
+    always = len(found) > 1 and busy >= BUSY * len(found)
+    calls = []
+    for node, s in found.items():
+        assert s.offset is not None
+        far, near = (n // node.dtype.size for n in (min(_FAR, _ALL_FAR // len(found)), AHEAD))
+        place = writer.place_of(s.offset + of_var(inner) * -1 + at)
+        source = address(writer.pointers[node], f"{place} + {f'(past ? {far} : {near})' if always else far}")
+        calls.append(f"{'' if always else 'if (past) '}hg::ahead<true>({source}, {size})")
+    return calls
 
 
-def _bytes(program: ScalarProgram, first: Var) -> int:
-    """Bytes that one value of the first variable moves."""
-    return prod(v.extent for v in program.vars if v is not first) * sum(n.dtype.size for n in _moving(program, first))
+def _moving(program: ScalarProgram, first: Var) -> dict[Node, int]:
+    """Bytes that one value of the first variable moves of each array that grows with its extent."""
+    loads = [(s.node, s.offset) for s in program.scalars if s.op == "load"]
+    found: dict[Node, int] = {}
+    for node, offset in (*loads, *((s.node, s.offset) for s in program.stores)):
+        if node is not None and offset is not None and first in offset.vars:
+            extents = [v.extent for v in program.vars if v is not first and v in offset.vars]
+            found[node] = max(found.get(node, 0), prod(extents) * node.dtype.size)
+    return found

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -108,8 +108,13 @@ class Explanation:
         kept_bytes: memory of what is kept.
     """
 
-    def __init__(self, name: str, made: Any) -> None:
+    def __init__(self, name: str, made: Any, names: Mapping[str, str] | None = None) -> None:
+        """
+        Args:
+            names: what stands for names of operators, of a program that others use under other names.
+        """
         self.name = name
+        self._names = names or {}
         self.compile_seconds: float = made.seconds
         self.program: Program | None = made.program
         self.kernels: list[KernelReport] = []
@@ -145,7 +150,7 @@ class Explanation:
                 # what takes the place of an argument is read and written
                 needed += sum(program.buffers[b].nbytes for b in written if program.buffers[b].place == "input")
                 moved = step.bytes_read + step.bytes_written
-                operators = list(step.operators or k.operators)
+                operators = [(o, self._names.get(n, n), line) for o, n, line in step.operators or k.operators]
                 choice = k.choice if step.choice is None else step.choice
                 self.kernels.append(
                     KernelReport(

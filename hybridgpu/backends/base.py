@@ -23,7 +23,15 @@ class Mode(Enum):
 
 
 class NoPlaceError(RuntimeError):
-    """Compiled code could not be kept anywhere: every disk is full or read-only."""
+    """Compiled code could not be made or kept: every disk is full or read-only, or the compiler has gone.
+
+    Attributes:
+        advice: what to do.
+    """
+
+    def __init__(self, what: str, advice: str = "Free some space, or name a folder in TMPDIR.") -> None:
+        super().__init__(what)
+        self.advice = advice
 
 
 class BuildInfo:

@@ -114,14 +114,20 @@ class TrainerSteps:
         self._seen: dict[Any, int] = {}
         self._refused: dict[Recipe, str] = {}  # and why no program can be made
         self._repeat: _Repeat | None = None
-        self._last: list[UpdateProgram] = []  #: of the last step, where it was compiled
+        #: of the last step, where it was compiled, with the names of the weights
+        self._last: list[tuple[UpdateProgram, list[str]]] = []
         self.reason = "there was no step yet"
 
     def explain(self) -> StepExplanation:
         """See :meth:`Trainer.explain`."""
         if self.reason:
             return StepExplanation([], [self.reason])
-        return StepExplanation([Explanation(p.name, p.made) for p in self._last], [])
+        programs = []
+        for program, weights in self._last:
+            recipe = program.recipe
+            names = {recipe.row_name(k): recipe.row_name(k, name) for k, name in enumerate(weights)}
+            programs.append(Explanation(recipe.name, program.made, names))
+        return StepExplanation(programs, [])
 
     # -- the next step like the last one
 
@@ -171,7 +177,7 @@ class TrainerSteps:
             updater(indices, grads, weights)
             return
         optimizer = updater.optimizer
-        self._last = [g.update.program for g in groups]
+        self._last = [(g.update.program, [self._params[indices[k]].name for k in g.places]) for g in groups]
         _run(optimizer, indices, groups)
         infos = [w._autograd for w in weights]
         # a step that left parameters out says nothing of the next one, in which they may have new gradients

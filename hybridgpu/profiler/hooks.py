@@ -140,7 +140,7 @@ class Hooks:
             old(update, numbers)
             with update.device.current():
                 place = _wait(update.device.xp)
-            name = "".join([*scopes.names, update.program.name])
+            name = "".join([*scopes.names, update.program.recipe.name])
             self._trace.span("graph", name, place, start, time.perf_counter_ns())
 
         return call

@@ -226,7 +226,7 @@ def build(
                 loaded = backend.load(program, foreseen)
             prelude = backend.load(program.prelude) if program.prelude else None
         except NoPlaceError as e:
-            why = f"{e}. Free some space, or name a folder in TMPDIR."
+            why = f"{e}. {e.advice}"
             made = _reference(lower(Dumper(name)), types, device, why, constant)
         else:
             made = _loaded(program, loaded, device, len(types))

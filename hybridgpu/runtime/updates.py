@@ -57,6 +57,10 @@ class Recipe(NamedTuple):
     def _identity(self, backend: Any) -> str:
         return f"updates {backend.key()} {self!r}"
 
+    def row_name(self, k: int, weight: str = "") -> str:
+        """How reports name the update of row ``k``, whose weight may have a name."""
+        return f"{self.operator.strip('_')} of {weight or f'weight {k}'}, {self.rows[k][0].shape}"
+
     @property
     def name(self) -> str:
         """For reports."""
@@ -68,15 +72,15 @@ class UpdateProgram:
     """A compiled recipe.
 
     Attributes:
-        name: for reports.
+        recipe: what it does.
         made: the program. Its inputs are the arrays of all weights, row by row, then the numbers.
         slots: what the numbers are.
         updated: positions of the inputs that are written.
         rest: those among them that take results of the program, in order; the others are written by kernels.
     """
 
-    def __init__(self, name: str, made: Compiled, slots: Sequence[Slot], over: Mapping[int, int]) -> None:
-        self.name, self.made, self.slots = name, made, list(slots)
+    def __init__(self, recipe: Recipe, made: Compiled, slots: Sequence[Slot], over: Mapping[int, int]) -> None:
+        self.recipe, self.made, self.slots = recipe, made, list(slots)
         self.updated = sorted(over.values())
         assert made.program is not None
         done = {k for k, _ in made.program.updates}
@@ -107,7 +111,7 @@ def _lower(recipe: Recipe) -> tuple[Graph, list[Slot], dict[int, int]]:
             replace(write.target, made[write.result])
     else:
         for k, (weight, grad, *states) in enumerate(rows):
-            b.prov = Provenance(op.name, f"{op.name.strip('_')} of weight {k}, {weight.shape}")
+            b.prov = Provenance(op.name, recipe.row_name(k))
             values = late.values(op, k, constants, 1)
             first = 0
             if recipe.wrapped:
@@ -165,7 +169,7 @@ def update_program(recipe: Recipe, ctx: Context, reason: str) -> UpdateProgram |
             made = build(lambda _: graph, types, device, fixed, recipe.name, reason, identity, "strict", over=over)
             if made.program is None:
                 return None
-            found = UpdateProgram(recipe.name, made, slots, over)
+            found = UpdateProgram(recipe, made, slots, over)
             if len(_memory) >= LIMIT:
                 del _memory[next(iter(_memory))]
             _memory[key] = found

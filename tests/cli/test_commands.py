@@ -55,8 +55,9 @@ def test_import_of_the_library_brings_no_command_line():
     assert python("-c", code).stdout.strip() == "[]"
 
 
-def test_module_runs():
-    out = python("-m", "hybridgpu", "--version")
+@pytest.mark.parametrize("module", ["hybridgpu", "hybridgpu.cli"])
+def test_module_runs(module):
+    out = python("-m", module, "--version")
     assert out.returncode == 0 and hybridgpu.__version__ in out.stdout
 
 

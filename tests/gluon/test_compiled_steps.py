@@ -552,3 +552,20 @@ def test_on_a_gpu(monkeypatch, cuda_driver, name, options, dtype, launches):
             assert a.tobytes() == b.tobytes()
     if launches is not None:
         assert np.diff(counted).tolist() == [launches] * (len(counted) - 1)
+
+
+def test_explain_names_the_weights(monkeypatch):
+    """Also where the program was made for weights of the same shapes and other names."""
+    monkeypatch.setenv(MODE, "always")
+    for prefix in ("first_", "second_"):
+        net = nn.Dense(3, in_units=4, prefix=prefix)
+        net.initialize()
+        trainer = gluon.Trainer(net.collect_params(), "adam")
+        with autograd.record():
+            loss = net(nd.ones((2, 4)))
+        loss.backward()
+        trainer.step(2)
+        (program,) = trainer.explain().programs
+        named = {name for kernel in program.kernels for name in kernel.operators}
+        assert named == {f"adam_update of {prefix}weight, (3, 4)", f"adam_update of {prefix}bias, (3,)"}
+        assert f"adam_update of {prefix}bias" in program.source()

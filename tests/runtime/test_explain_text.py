@@ -133,3 +133,19 @@ def test_a_product_says_what_it_computes_as_it_loads(compiler):
     net.hybridize()
     notes = [k.note for k in net.explain(nd.ones((4, 9))).kernels if "as it loads" in k.note]
     assert notes[0] == "computes Embedding net_embedding0_fwd and copy of RNN net_lstm0_rnn0 as it loads it"
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_operators_in_a_loop_are_named(draws):
+    def function(F, x):
+        def step(row, states):
+            y = F.tanh(row, name="inner")
+            return F.Dropout(y, p=0.5, mode="always") if draws else y, states
+
+        return F.contrib.foreach(step, x, [])[0]
+
+    net = nn.HybridLambda(function)
+    net.hybridize()
+    x = nd.ones((3, 4))
+    net(x)
+    assert "hybridlambda0_inner" in {name for kernel in net.explain(x).kernels for name in kernel.operators}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -181,6 +182,15 @@ def test_what_fails_in_another_thread_is_told_to_the_caller(made, monkeypatch, e
     monkeypatch.setattr(module, "_run", failing)
     with pytest.raises(raised, match=str(error).partition("] ")[2] or str(error)):
         call(END_OF_UNIT.join(TWO))
+
+
+def test_a_compiler_that_has_gone_is_said(made, tmp_path):
+    """Not that there is no place, which ENOENT of a folder says as well."""
+    _, store = made
+    gone = replace(find_toolchain(store), command=(str(tmp_path / "c++"),), linker="")
+    with pytest.raises(NoPlaceError, match=r"c\+\+ has gone since it was found$") as caught:
+        gone.compile(TWO[0], "strict", store)
+    assert "HYBRIDGPU_CXX" in caught.value.advice
 
 
 @pytest.mark.parametrize("numeric", ["strict", "fast"])

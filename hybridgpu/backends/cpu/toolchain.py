@@ -135,7 +135,7 @@ class Toolchain:
 
         Raises:
             CompileError: with the text and the compiler's message.
-            NoPlaceError: there is no room for temporary files.
+            NoPlaceError: there is no room for temporary files, or the compiler has gone.
         """
         units = source.split(END_OF_UNIT)
         if len(units) == 2 and cpu_count() == 1:
@@ -166,6 +166,11 @@ class Toolchain:
                 if failed is None:
                     return out.read_bytes()
         except OSError as e:
+            if shutil.which(self.command[0]) is None:
+                raise NoPlaceError(
+                    f"the C++ compiler {self.command[0]} has gone since it was found",
+                    "Install it again, or start Python again with another one in HYBRIDGPU_CXX.",
+                ) from None
             raise NoPlaceError(f"the C++ compiler has no place to work in: {e.strerror or e}") from None
         if os.strerror(errno.ENOSPC) in failed.stderr:
             raise NoPlaceError(f"the C++ compiler has no place to work in: {os.strerror(errno.ENOSPC)}")

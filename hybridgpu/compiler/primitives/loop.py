@@ -92,11 +92,14 @@ def layout(outputs: Sequence[TensorType], params: Params) -> list[Part]:
 
 
 def inline(b: Builder, graph: Graph, inputs: Sequence[Node]) -> list[Node]:
-    """The outputs of ``graph`` for nodes of ``b`` in the place of its inputs."""
+    """The outputs of ``graph`` for nodes of ``b`` in the place of its inputs; nodes keep their names."""
     value: dict[Node, Node] = dict(zip(graph.inputs, inputs, strict=True))
+    around = b.prov
     for node in graph.nodes:
         if node not in value:
+            b.prov = node.prov or around
             value[node] = b.apply(node.prim, [value[i] for i in node.inputs], node.params)
+    b.prov = around
     return [value[o] for o in graph.outputs]
 
 

@@ -33,7 +33,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatch
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -241,12 +241,13 @@ def judge(mutant: Mutant, cases: Cases, seconds: float) -> dict[str, Any]:
                 return {"status": "stillborn", "by": f"{type(e).__name__}: {e}", "ran": 0}
             return executed(wanted, seconds)
 
-        def closer() -> dict[str, Any]:
+        def closer(file: str) -> dict[str, Any]:
             anew()
-            return tested(more, seconds / 2)
+            return tested([file], seconds / 2 / len(more))
 
         more = list(dict.fromkeys(f for pattern, fs in MORE.items() if fnmatch(mutant.file, pattern) for f in fs))
-        looks: list[Callable[[], dict[str, Any]]] = [graphs, closer] if more else [graphs]
+        # each of these files has its share of the time: the one that kills is often over in a second
+        looks: list[Callable[[], dict[str, Any]]] = [graphs, *(partial(closer, file) for file in more)]
         if fnmatch(mutant.file, NUMBERS):
             looks.reverse()
         ran = 0

@@ -88,8 +88,8 @@ def ran(program: Program, inputs: list[np.ndarray], driver) -> list[np.ndarray]:
 
 
 @st.composite
-def graphs(draw) -> tuple[Graph, bool]:
-    """A convolution that is pooled, and whether what it reads is known exactly: no tap meets padding."""
+def graphs(draw) -> Graph:
+    """A convolution that is pooled."""
     rank = draw(st.integers(1, 3))
     window = [draw(st.integers(1, 4)) for _ in range(rank)]
     kernel, stride, dilate = ([draw(st.integers(1, 3)) for _ in range(rank)] for _ in range(3))
@@ -111,13 +111,12 @@ def graphs(draw) -> tuple[Graph, bool]:
     how = draw(st.sampled_from(("amax", "amin", "sum")))
     kept = all(d % s == 0 for d, s in zip(y.shape[2:], window, strict=True)) and draw(st.booleans())
     out = pooled(b, b.tanh(y), *window, how=how) * 0.5
-    return b.finish([out, y] if kept else [out], "drawn"), not any((*low, *high))
+    return b.finish([out, y] if kept else [out], "drawn")
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(drawn=graphs())
-def test_any_shape(drawn, cuda_driver):
-    graph, exact = drawn
+@given(graph=graphs())
+def test_any_shape(graph, cuda_driver):
     program = compile_graph(graph, CUDA)
     inputs = arrays(graph, 7)
     cuda_driver.forget()
@@ -125,11 +124,9 @@ def test_any_shape(drawn, cuda_driver):
         want = evaluate(graph, inputs, wide=True)
     for got, w in zip(ran(program, inputs, cuda_driver), want, strict=True):
         np.testing.assert_allclose(got, w, rtol=3e-5, atol=3e-5)
-    if "window" not in program.kernels[0].choice:
-        return
     for launch, step in zip(cuda_driver.launches, program.steps, strict=True):
         assert launch.written == step.bytes_written
-        assert launch.read == step.bytes_read if exact else launch.read <= step.bytes_read
+        assert launch.read == step.bytes_read
 
 
 def test_batches_have_one_text():

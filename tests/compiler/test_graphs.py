@@ -34,14 +34,9 @@ BOUNDED = {
     "cross_entropy",
     "random_mask",
     "padded_operand",
-    "convolved_volume",
     "thinned_of_made",
     "product_of_rows",
     "wide_pad",
-    "convolved_uneven",
-    "spread_uneven",
-    "spread_tall",
-    "spread_in_tiles",
     "slope_uneven",
 }
 TOLERANCE = {"bfloat16": 3e-2, "float16": 4e-3, "float32": 3e-5, "float64": 1e-9}

@@ -9,7 +9,7 @@ epilogue (bias, activation, residual) is the body of a lambda that gets finished
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -294,7 +294,7 @@ def schedule_conv(
 
     Args:
         prologues: the group that says how to compute the operand, if it is not in memory.
-        at: the index of ``conv`` in ``program.vars``, if some of these are reduced (CUDA).
+        at: the index of ``conv`` in ``program.vars``, some of which may be reduced (CUDA).
     """
     shape = shape_of(conv)
     assert shape is not None and program.result is not None
@@ -317,11 +317,13 @@ def schedule_conv(
     each: list[Statement] = []
     if program.reduced:
         windows, axes = windows_of(program, at, writer)
-        if not image:
-            whole, also = [w], [{x: elements_read(conv, at)}]
     else:
         axes, once, each = epilogue(program, conv, writer)
-    read, written = traffic(program, whole, also)
+    counted: tuple[Sequence[Node], Sequence[dict[Node, int]]] = whole, also
+    if target.name != "cpu" and not image and not batched:
+        of_x, of_w = elements_read(conv, at)
+        counted = (), ({x: of_x}, {w: of_w})
+    read, written = traffic(program, *counted)
     fields: dict[str, Any] = {
         "pointers": writer.pointer_list(outputs),
         "image": image,
@@ -389,6 +391,6 @@ def schedule_conv(
         choice=choice,
         bytes_read=read,
         bytes_written=written,
-        touched=touched(program, whole, also),
+        touched=touched(program, *counted),
         in_place=at_points(program, (*whole, *(image.touched if image else ()))) if once_each else [],
     )

@@ -113,17 +113,24 @@ def windows_of(program: ScalarProgram, index: Index, writer: Writer) -> tuple[Wi
     )
 
 
-def elements_read(conv: Node, index: Sequence[Expr]) -> int:
-    """Elements of the operand that ``conv`` reads if its results are wanted at all values of ``index`` only."""
-    x, w = conv.inputs
-    p = conv.params
-    count = x.shape[0] * x.shape[1]
-    for k, e in enumerate(index[2:]):
-        wanted = {e.const}
-        for atom, c in e.terms:
-            wanted = {at + c * v for at in wanted for v in range(atom.low, atom.high + 1)}
-        extent, base = x.shape[2 + k], p["base_dilate"][k]
-        starts = {at * p["stride"][k] - p["low"][k] for at in wanted}
-        met = {at + t * p["dilate"][k] for at in starts for t in range(w.shape[2 + k])}
-        count *= sum(at % base == 0 and 0 <= at < (extent - 1) * base + 1 for at in met)
-    return count
+def elements_read(conv: Node, index: Sequence[Expr]) -> tuple[int, int]:
+    """Elements of its operand and of its kernel that ``conv`` reads for its results at all values of ``index``."""
+    (x, w), p = conv.inputs, conv.params
+    samples, channels, *places = map(_values, index)
+    groups = {o // (w.shape[0] // p["groups"]) for o in channels}
+    operand, weights = len(samples) * len(groups) * w.shape[1], len(channels) * w.shape[1]
+    for k, wanted in enumerate(places):
+        extent, base, taps = x.shape[2 + k], p["base_dilate"][k], w.shape[2 + k]
+        starts = [at * p["stride"][k] - p["low"][k] for at in wanted]
+        pairs = ((at + t * p["dilate"][k], t) for at in starts for t in range(taps))
+        met = [(at, t) for at, t in pairs if at % base == 0 and 0 <= at < (extent - 1) * base + 1]
+        operand *= len({at for at, _ in met})
+        weights *= len({t for _, t in met})
+    return operand, weights
+
+
+def _values(e: Expr) -> set[int]:
+    values = {e.const}
+    for atom, c in e.terms:
+        values = {at + c * v for at in values for v in range(atom.low, atom.high + 1)}
+    return values

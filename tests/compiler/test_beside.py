@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -134,6 +135,23 @@ def test_many_rows_are_added_up_in_parts(compiler):
 def test_text_is_the_same_for_every_number_of_rows():
     texts = {compile_graph(graph_of(norm_slopes, (rows, 96)), CPU).kernels[0].text for rows in (5, 16, 17, 300, 70000)}
     assert len(texts) == 1
+
+
+def dear_to_compute(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """What is added up is an exponential, which a sum along the row has needed before."""
+    e = b.exp(x * g)
+    return e / b.sum(e, (-1,), keepdims=True) * dy, b.sum(e, outer(x))
+
+
+@pytest.mark.parametrize(
+    ("make", "width", "reduced"),
+    [(norm_slopes, 192, 4), (norm_slopes, 96, 3), (rows_as_results, 192, 2), (dear_to_compute, 192, 0)],
+)
+def test_which_walk_takes_sums_in(make, width, reduced, compiler):
+    """The last one, where fewer states compete for registers, unless it had to compute much again for that."""
+    (kernel,) = check(graph_of(make, (70, width))).kernels
+    before, _ = re.split(r"part_s0\[[^]]*\] \+= ", kernel.text)
+    assert before.count(".fold(") == reduced
 
 
 def before_a_product(b: Builder, x: Node, dy: Node, g: Node) -> Made:

@@ -18,6 +18,7 @@ from .scalar import Reduction, Scalar, ScalarProgram, Store
 
 __all__ = ["Accumulator", "Pass", "Plan", "Sum"]
 
+_WRITTEN_OUT = 128  #: CPU: elements of a row up to which its walks are two blocks of lanes
 _RECOMPUTE = 6  #: scalar operations that are cheaper to repeat than to keep
 
 
@@ -185,7 +186,8 @@ class Plan:
         return bool(self.program.sums) and (value in self.late or (value.vars | used) <= self.reduced)
 
     def _build(self) -> None:
-        targets, sums = self._targets(), self._sums()
+        targets = self._targets()
+        sums = self._sums(targets)
         targets += [([], [])] * (max(sums, default=-1) + 1 - len(targets))
         self.homes = self._homes(len(targets) - 1)
         computed: set[Scalar] = set()
@@ -242,11 +244,35 @@ class Plan:
                 by_phase.setdefault(self.phase[store.value], ([], []))[1].append((store.value, text))
         return [by_phase.get(k, ([], [])) for k in range(max(by_phase, default=-1) + 1)]
 
-    def _sums(self) -> dict[int, list[Reduction]]:
-        """The sums over all rows by the walk that takes them in: the first that has their elements."""
+    def _sums(
+        self, targets: list[tuple[list[Reduction], list[tuple[Scalar, Statement]]]]
+    ) -> dict[int, list[Reduction]]:
+        """The sums over all rows by the walk that takes them in.
+
+        Where the states of a row's own reductions fill the registers, that is not the first walk that has the elements,
+        but the last one, if it stores results; unless it had to compute again what an earlier one has. (The walks of short
+        rows are written out by compilers: there it is slower.)
+        """
+        last = len(targets) - 1
+        long = prod(v.extent for v in self.program.reduced) > _WRITTEN_OUT
+        early = self._full_operands([r.operand for reductions, _ in targets[:last] for r in reductions])
         found: dict[int, list[Reduction]] = {}
         for r in self.program.sums:
-            found.setdefault(self.phase[r.operand], []).append(r)
+            k = self.phase[r.operand]
+            waits = long and k < last and len(targets[last][0]) < len(targets[k][0]) and bool(targets[last][1])
+            dear = r.operand in early and self._cost(r.operand, 0) >= _RECOMPUTE
+            found.setdefault(last if waits and not dear else k, []).append(r)
+        return found
+
+    def _full_operands(self, wanted: list[Scalar]) -> set[Scalar]:
+        """What is computed for every element of a row to have ``wanted``."""
+        found: set[Scalar] = set()
+        stack = [s for s in wanted if self.is_full(s)]
+        while stack:
+            s = stack.pop()
+            if s not in found:
+                found.add(s)
+                stack += [a for a in _operands(s) if self.is_full(a)]
         return found
 
     def _late_order(self) -> list[Scalar]:

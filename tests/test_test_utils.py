@@ -80,6 +80,13 @@ def test_hybridize_consistency():
 
     tu.check_gluon_hybridize_consistency(net, [nd.ones((2, 4))])
 
+    class Differs(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return x + 1 if F is mx.nd else x + 2
+
+    with pytest.raises(AssertionError):
+        tu.check_gluon_hybridize_consistency(Differs, [nd.ones((2, 4))])
+
 
 def test_speed():
     assert tu.check_speed(sym.exp(sym.var("x")), N=2, x=(3, 3)) > 0

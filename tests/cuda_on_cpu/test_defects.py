@@ -322,10 +322,19 @@ def test_the_process_survives_many_faults():
     launch("__global__ void k(float* o) { o[threadIdx.x] = 1; }", out())
 
 
-def test_checks_can_be_turned_off():
-    launch("__global__ void k(float* o) { o[0] = threadIdx.x; }", out(), races=False)
-    launch("__global__ void k(float* o) { o[threadIdx.x] = blockIdx.x; }", out(), grid=2, races="block")
-    launch("__global__ void k(float* o) { o[threadIdx.x] += 1; }", out(), uninit=False)
+@pytest.mark.parametrize(
+    ("body", "grid", "kind", "off"),
+    [
+        ("o[0] = threadIdx.x;", 1, Race, {"races": False}),
+        ("o[threadIdx.x] = blockIdx.x;", 2, Race, {"races": "block"}),
+        ("o[threadIdx.x] += 1;", 1, UninitialisedRead, {"uninit": False}),
+    ],
+)
+def test_checks_can_be_turned_off(body, grid, kind, off):
+    text = f"__global__ void k(float* o) {{ {body} }}"
+    with pytest.raises(kind):
+        launch(text, out(), grid=grid)
+    launch(text, out(), grid=grid, **off)
 
 
 def test_writing_what_the_read_only_path_reads_is_a_race():

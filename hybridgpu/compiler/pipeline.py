@@ -33,6 +33,7 @@ from .program import Buffer, HostStep, KernelInfo, KernelStep, Program
 from .schedule.absorb import join_prologues
 from .schedule.axes import normalize
 from .schedule.in_place import overwrite
+from .schedule.indexing import all_vars
 from .schedule.kernel import Kernel
 from .schedule.map import schedule_map
 from .schedule.matmul import schedule_matmul, wants_kernel
@@ -108,7 +109,7 @@ def compile_graph(
     # what has no elements needs no kernel
     groups = [g for g in plan.groups if g.library or any(n.size for n in g.at)]
     readers = _readers(plan)
-    scheduled = [(g, _schedule(g, _stored(g, wanted, readers), target)) for g in groups]
+    scheduled = [(g, k) for g in groups for k in _schedule(g, _stored(g, wanted, readers), target)]
     said: list[str] = []
     if target.name == "cuda":
         from .schedule.foreach import together
@@ -199,10 +200,10 @@ def _reads_planes(target: Target, conv: Node) -> tuple[bool, bool] | None:
     return (False, False) if _wants_planes(target, conv) else reads_planes(target, conv)
 
 
-def _schedule(group: Group, stored: list[Node], target: Target) -> Kernel | None:
-    """The kernel of a group, None for a library call."""
+def _schedule(group: Group, stored: list[Node], target: Target) -> Sequence[Kernel | None]:
+    """The kernel of a group, or those that run one after the other; None for a library call."""
     if group.library is not None:
-        return None
+        return [None]
     program = scalar_program(group, stored)
     members = sorted(group.members, key=lambda n: n.index)
     if group.contract is not None and group.contract.prim.name == "conv":
@@ -211,22 +212,35 @@ def _schedule(group: Group, stored: list[Node], target: Target) -> Kernel | None
         from .schedule.conv_weights import schedule_conv_weights
 
         if _wants_planes(target, group.contract):
-            return schedule_conv_weights(program, group.contract, target, members)
+            return [schedule_conv_weights(program, group.contract, target, members)]
         if wants_spread_kernel(target, group.contract):
-            return schedule_conv_spread(program, group.contract, target, members)
-        return schedule_conv(program, group.contract, target, members, group.prologues, group.at[group.contract])
+            return [schedule_conv_spread(program, group.contract, target, members)]
+        at = group.at[group.contract]
+        return [schedule_conv(program, group.contract, target, members, group.prologues, at)]
     if group.contract is not None:
-        return schedule_matmul(program, group.contract, target, members, group.prologues)
+        return [schedule_matmul(program, group.contract, target, members, group.prologues)]
     if group.scatter is not None:
         from .schedule.scatter import schedule_scatter
 
-        return schedule_scatter(program, group.scatter, target, members)
+        return [schedule_scatter(program, group.scatter, target, members)]
     normalize(program)
+    if program.sums and target.name == "cuda":
+        from .schedule.sums_cuda import schedule_sums
+
+        return schedule_sums(program, target, *_early_and_late(group, stored, members))
     if program.reductions or program.reduced:  # (or values of a row to store)
         from .schedule.rows import schedule_rows
 
-        return schedule_rows(program, target, members)
-    return schedule_map(program, target, members)
+        return [schedule_rows(program, target, members)]
+    return [schedule_map(program, target, members)]
+
+
+def _early_and_late(group: Group, stored: list[Node], members: list[Node]) -> tuple[list[Node], list[Node]]:
+    """The members that are computed for every row, and those that are known behind the last; sums are in both."""
+    sums, rows = set(group.sums), set(group.rows)
+    kept = [n for n in stored if all_vars(group.at[n]) & rows and not sums.intersection(group.needed(n)[0])]
+    early = {m for n in (*kept, *sums) for m in group.needed(n)[0]}
+    return [m for m in members if m in early], [m for m in members if m in sums or m not in early]
 
 
 def _readers(plan: FusionPlan) -> dict[Node, list[Group]]:

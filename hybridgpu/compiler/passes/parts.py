@@ -7,6 +7,8 @@ merges means and squared deviations, exponentials.py maxima and sums about them.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from math import prod
 
 from ...dataclass import dataclass
@@ -18,6 +20,7 @@ __all__ = [
     "Parts",
     "cut",
     "lined_up",
+    "met_nearby",
     "normalises",
     "parts_on_chip",
     "rate",
@@ -68,6 +71,22 @@ def normalises(node: Node, uses: dict[Node, list[Node]]) -> bool:
             seen.add(reader)
             frontier.append(reader)
     return False
+
+
+def met_nearby(x: Node, uses: dict[Node, list[Node]]) -> Iterator[Node]:
+    """The reductions of what is computed from ``x`` or with it, element by element, the nearest first."""
+    seen, frontier = {x}, deque([x])
+    while frontier and len(seen) < _NEARBY:
+        n = frontier.popleft()
+        for m in (*n.inputs, *uses.get(n, ())):
+            if m in seen:
+                continue
+            if m.prim.family == "reduce" and m.inputs[0].size == x.size > m.size:
+                seen.add(m)
+                yield m
+            elif m.size == x.size and m.prim.family in ("elementwise", "view", "leaf"):
+                seen.add(m)
+                frontier.append(m)
 
 
 def rate(blocks: int, target: Target) -> float:

@@ -16,8 +16,10 @@ import numpy as np
 
 from ...dtypes import DType, f32
 from ..ir.graph import Builder, Graph, Node
+from ..schedule.indexing import Var
 from ..target import Target
-from .parts import SIDE_BY_SIDE, Parts, cut, lined_up, normalises, rate, taken_apart, wanted_parts
+from .fuse.beside import fits
+from .parts import SIDE_BY_SIDE, Parts, cut, lined_up, met_nearby, normalises, rate, taken_apart, wanted_parts
 from .rewrite import rewritten
 
 __all__ = ["split_reductions"]
@@ -35,7 +37,8 @@ def split_reductions(graph: Graph, target: Target) -> Graph:
     for node in graph.nodes:
         if node.prim.name in _REDUCTIONS and node.size and node.inputs[0].size // node.size >= 2 * target.part_elements:
             uses = graph.uses() if uses is None else uses
-            found = _parts(node, normalises(node, uses), target)
+            again = normalises(node, uses)
+            found = None if not again and _beside_rows(node, uses, target) else _parts(node, again, target)
             if found:
                 plans[node] = found
     if not plans:
@@ -63,6 +66,15 @@ def _parts(node: Node, normalises: bool, target: Target) -> Parts | None:
         return None
     wanted = min(count // target.part_elements, wanted_parts(node.size, contiguous, target))
     return cut(x.shape, axes, wanted) if wanted > 1 else None
+
+
+def _beside_rows(node: Node, uses: dict[Node, list[Node]], target: Target) -> bool:
+    """True if a kernel that walks rows of what ``node`` adds up can add it up on the way (fuse/beside.py)."""
+    x, axes = node.inputs[0], node.params["axes"]
+    rows = prod(x.shape[a] for a in axes)
+    if node.prim.name != "sum" or prod(x.shape[: axes[-1] + 1]) != rows or fits(1, [Var("c", node.size)], node, target):
+        return False
+    return any(m.size == rows and m.params["axes"][-1] == m.inputs[0].ndim - 1 for m in met_nearby(x, uses))
 
 
 def _in_parts(b: Builder, node: Node, x: Node, parts: Parts) -> Node:

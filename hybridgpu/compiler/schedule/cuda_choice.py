@@ -40,6 +40,11 @@ _USUAL = 1 << 22  #: … so many elements in all, so that kernels do not depend 
 _LEAST_THREADS = 128  #: of a block
 _STEP_CYCLES = 40  #: of a loop that is not taken apart
 _SHARED = 128  #: bytes of shared memory that are read or written in a cycle
+_MOST_SUMS = 32  #: 4-byte words of sums over all rows that a thread keeps
+_SUM_OWN = 4  #: … besides their words
+_SUM_BLOCKS = 2  #: blocks of a multiprocessor that take such sums, at most: each leaves a row of them in memory
+_SUM_BYTES = 32 * 1024  #: of shared memory, in which the teams of a block put their sums together
+_SUM_ROWS = 4  #: rows of a team, at least
 _SECTOR = 32  #: bytes that memory moves at least, …
 _LINE = 128  #: … and that one access looks up
 
@@ -72,6 +77,7 @@ class Work:
         arrays: how many are read in spans.
         double: arithmetic is in double precision.
         told: rows may be shorter: how long they are is an argument.
+        sums: 4-byte words of an element of the sums over all rows.
     """
 
     rows: int
@@ -89,6 +95,7 @@ class Work:
     arrays: int = 1
     double: bool = False
     told: bool = False
+    sums: int = 0
 
     def unroll(self, threads: int) -> int:
         """Steps of a loop that are under way at once in a block of so many threads."""
@@ -110,6 +117,7 @@ class Form:
         shared: bytes of dynamic shared memory.
         seconds: what the model says for all rows.
         unroll: steps of a loop that are taken together.
+        blocks: of a multiprocessor, where a block takes rows to the end; else 0: there are as many as rows need.
         why: the choice in words.
     """
 
@@ -122,12 +130,17 @@ class Form:
     shared: int = 0
     seconds: float = 0.0
     unroll: int = 1
+    blocks: int = 0
     why: str = ""
 
     @property
     def across(self) -> int:
         """Of the columns form: spans of rows that a block takes."""
         return self.threads // self.team
+
+    def parts(self, rows: int, target: Target) -> int:
+        """Blocks that share out so many rows and leave sums each; two at least, so that adding them up is no other text."""
+        return max(2, min(self.blocks * target.multiprocessors, -(-rows // (self.across * _SUM_ROWS))))
 
 
 def kept_values(plan: Plan) -> tuple[Kept, ...]:
@@ -142,6 +155,30 @@ def kept_values(plan: Plan) -> tuple[Kept, ...]:
 def choose_rows(work: Work, target: Target) -> Form:
     """The form of a kernel whose rows are contiguous."""
     return _best([_row_form(work, target, *c) for c in _teams(work, target)], work)
+
+
+def choose_rows_with_sums(work: Work, target: Target) -> Form | None:
+    """The same where blocks keep sums over all rows; None if spans are too wide for it.
+
+    The number of rows does not count, so that kernels do not depend on it.
+    """
+    rows = max(1, _USUAL // work.width)
+    usual = replace(work, rows=rows)
+    shapes = [
+        (team, threads) for team, cluster in _teams(work, target) if cluster == 1 < team for threads in _blocks(team)
+    ]
+    fit = [(team, threads) for team, threads in shapes if _keeps_sums(work, target, team, threads)]
+    forms = [_row_form(usual, target, team, 1, threads) for team, threads in fit]
+    if not forms:
+        return None
+    best = min(forms, key=lambda f: (len(f.refused), f.seconds))
+    best = replace(best, seconds=best.seconds * work.rows / rows)
+    return replace(best, why=_why(best, work, len(forms)))
+
+
+def _blocks(team: int) -> list[int]:
+    """Threads that a block of such teams may have."""
+    return [n for n in (128, 256, 512, 1024) if n >= team]
 
 
 def choose_columns(work: Work, target: Target, neighbours: int, same_order: bool) -> Form:
@@ -181,20 +218,31 @@ def _teams(work: Work, target: Target) -> Iterator[tuple[int, int]]:
         cluster *= 2
 
 
-def _row_form(work: Work, target: Target, team: int, cluster: int) -> Form:
+def _keeps_sums(work: Work, target: Target, team: int, threads: int) -> bool:
+    """True if the threads of a block have registers for their sums, and teams have room to put them together."""
+    words = work.sums * work.vector * -(-work.width // (team * work.vector))
+    free = target.registers // threads - _LEAST_OWN - work.vector * work.arrays
+    return words <= min(_MOST_SUMS, free) and (threads == team or threads * words * 4 <= _SUM_BYTES)
+
+
+def _row_form(work: Work, target: Target, team: int, cluster: int, block: int = 0) -> Form:
     spans = -(-(work.width + (work.vector - 1 if work.ragged else 0)) // work.vector)
     steps = -(-spans // (team * cluster))
-    threads = max(team, _LEAST_THREADS)
+    threads = block or max(team, _LEAST_THREADS)
     teams = threads // team
     space = target.shared_bytes - _RESERVED if teams == 1 else 0
     unroll = work.unroll(threads)
     places, refused, words, shared = _place(work, target, threads, steps, space)
     rows = work.rows if work.width >= _LONG else max(1, _USUAL // work.width)
     blocks = -(-rows // teams) * cluster
-    resident = _resident(target, threads, words * steps * work.vector + 2 * work.vector, shared, blocks)
+    kept = words + work.sums
+    states = threads * work.sums * steps * work.vector * 4 if teams > 1 else 0
+    resident = _resident(target, threads, kept * steps * work.vector + 2 * work.vector, shared + states, blocks)
+    if work.sums:
+        resident = min(resident, _SUM_BLOCKS)
     items = teams * cluster * steps * team * work.vector  # of a block, were all spans full
     used = teams * work.width / items * cluster
-    moved = _moving(work, target, resident, blocks, threads, steps if words else min(steps, unroll), used) * work.width
+    moved = _moving(work, target, resident, blocks, threads, steps if kept else min(steps, unroll), used) * work.width
     computed = items / teams * (work.operations + 4 * work.walks) / _LANES
     computed += sum(work.width * k.size * 2 / _SHARED for k in work.kept if isinstance(places.get(k.scalar), int))
     cycles: float = _ROW_CYCLES + work.merges * _LANE_CYCLES * min(team, 32).bit_length()
@@ -207,9 +255,11 @@ def _row_form(work: Work, target: Target, team: int, cluster: int) -> Form:
     cycles += steps / 2 * max(1.0, team * work.vector * max(work.read, 1) / _LINE)
     computed /= target.clock
     per_row = max(moved, computed) + min(moved, computed) / (resident * teams) + cycles / target.clock
-    per_row *= _text(words, steps * work.vector)
+    per_row *= _text(kept, steps * work.vector)
     seconds = per_row * work.rows / min(target.multiprocessors, blocks)
-    return Form(threads, team, cluster, steps, places, refused, shared, seconds, steps if words else unroll)
+    seconds += 8 * work.sums * work.width * resident * target.multiprocessors * target.byte_seconds
+    live = resident if work.sums else 0
+    return Form(threads, team, cluster, steps, places, refused, shared, seconds, steps if kept else unroll, live)
 
 
 def _column_form(work: Work, target: Target, across: int, down: int) -> Form:
@@ -290,7 +340,9 @@ def _place(
         free = min(free, _UNROLLED)  # ends that have a condition each
     if threads > 512 and target.cluster_blocks == 1:  # (rows of a cluster are longer: reading them again costs more)
         free -= _ARRAY_OWN * (work.arrays - 1)
-    room = free // items if items <= target.thread_items else 0
+    if work.sums:
+        free -= work.sums * items + _SUM_OWN
+    room = max(0, free) // items if items <= target.thread_items else 0
     places: dict[Scalar, str | int] = {}
     refused: set[Scalar] = set()
     registers: list[Kept] = []

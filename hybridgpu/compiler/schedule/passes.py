@@ -16,7 +16,7 @@ from .indexing import Expr, Opaque, Quotient, Remainder, Var, of_var
 from .kernel import COMBINE, Statement, Writer
 from .scalar import Reduction, Scalar, ScalarProgram, Store
 
-__all__ = ["Accumulator", "Pass", "Plan", "Sum"]
+__all__ = ["Accumulator", "Pass", "Plan", "Sum", "needed_by"]
 
 _WRITTEN_OUT = 128  #: CPU: elements of a row up to which its walks are two blocks of lanes
 _RECOMPUTE = 6  #: scalar operations that are cheaper to repeat than to keep
@@ -148,7 +148,7 @@ class Plan:
         self.late = program.late()
         self.phase: dict[Scalar, int] = {}
         for s in program.scalars:
-            before = max((self.phase[a] for a in _operands(s)), default=0)
+            before = max((self.phase[a] for a in needed_by(s)), default=0)
             self.phase[s] = before + (1 if s in self.reduction_of else 0)
         self.passes: list[Pass] = []
         self.cached: dict[Scalar, str] = {}
@@ -283,7 +283,7 @@ class Plan:
             s = stack.pop()
             if s not in needed:
                 needed.add(s)
-                stack += [] if s.op == "reduction" else _operands(s)
+                stack += [] if s.op == "reduction" else needed_by(s)
         return [s for s in self.program.scalars if s in needed]
 
     def _homes(self, last: int) -> list[tuple[str, str]]:
@@ -335,7 +335,7 @@ class Plan:
             needed.add(s)
             if s in computed and s not in self.refused and self._cost(s, 0) >= _RECOMPUTE and self._keep(s):
                 continue
-            stack.extend(a for a in _operands(s) if self.is_full(a))
+            stack.extend(a for a in needed_by(s) if self.is_full(a))
         return [s for s in self.program.scalars if s in needed]
 
     def _cost(self, s: Scalar, depth: int) -> int:
@@ -380,7 +380,7 @@ class Plan:
 
         def row_operands(block: list[Scalar]) -> list[Scalar]:
             used = dict.fromkeys(
-                a for s in block for a in (*_operands(s), s) if a.op != "const" and not self.is_full(a)
+                a for s in block for a in (*needed_by(s), s) if a.op != "const" and not self.is_full(a)
             )
             return list(used)
 
@@ -399,7 +399,7 @@ class Plan:
         self.row_values = [entry(s) for s in crossing]
 
 
-def _operands(s: Scalar) -> list[Scalar]:
+def needed_by(s: Scalar) -> list[Scalar]:
     """What ``s`` is computed from, positions read at run time included."""
     found = list(s.args)
     expressions = [s.offset] if s.offset is not None else []

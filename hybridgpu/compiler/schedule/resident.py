@@ -274,7 +274,7 @@ def _pooled(kernel: Kernel) -> bool:
     f = kernel.fields
     if kernel.kind == "map":
         return any(p.tile for p in f["parts"])
-    return bool(f.get("parts") or f.get("patch")) and kernel.kind != "foreach"
+    return bool(f.get("parts") or f.get("sums_shape") or f.get("patch")) and kernel.kind != "foreach"
 
 
 # -- the choice

@@ -8,15 +8,17 @@ from math import prod
 from typing import Any
 
 from ...dataclass import dataclass, field
+from ...dtypes import f32
 from ..ir.graph import Node
-from .cuda_choice import Form, Work, choose_columns, choose_rows, kept_values
+from ..ir.types import tensor_type
+from .cuda_choice import Form, Work, choose_columns, choose_rows, choose_rows_with_sums, kept_values
 from .cuda_spans import Block, Spans, choose_vector, kept_type
 from .in_place import in_passes
 from .indexing import Expr, Var
 from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, mentioned, summary, touched, traffic
 from .numbers import adds_over_the_batch, length_class, ranks
-from .passes import Accumulator, Plan
-from .scalar import Scalar, ScalarProgram
+from .passes import Accumulator, Plan, Sum
+from .scalar import Reduction, Scalar, ScalarProgram
 
 __all__ = ["cuda_kernel"]
 
@@ -34,7 +36,7 @@ class Walk:
         first: the variable with the position of a span's first element ('' if nothing needs it), and what follows
             from it.
         inner, before_inner: the variable along a span, where statements mention it.
-        block, accumulators: of an element.
+        block, accumulators, sums: of an element.
         row_in, row_out, each_in: row values that cross from block to block, as (type, name).
     """
 
@@ -46,34 +48,55 @@ class Walk:
     before_inner: str
     block: Block
     accumulators: list[Accumulator]
+    sums: list[Sum] = field(default_factory=list)
     row_in: list[tuple[str, str]] = field(default_factory=list)
     row_out: list[tuple[str, str]] = field(default_factory=list)
     each_in: list[tuple[str, str]] = field(default_factory=list)
 
 
 def cuda_kernel(
-    program: ScalarProgram, writer: Writer, rows: list[Var], columns: bool, members: list[Node], told: Var | None
+    program: ScalarProgram,
+    writer: Writer,
+    rows: list[Var],
+    columns: bool,
+    members: list[Node],
+    told: Var | None,
 ) -> Kernel:
-    """The kernel of a group with reductions; ``told``: the variable whose extent may be an argument."""
+    """The kernel of a group with reductions.
+
+    Sums over all rows are left in parts (see :mod:`.sums_cuda`), the last results.
+
+    Args:
+        told: the variable whose extent may be an argument.
+    """
     outputs = [s.node for s in program.stores]
     var = rows[-1] if columns else program.reduced[-1]
     if _ordered(program, writer.target.numeric):  # a batch of one is added up as others are
         told = None
-    ragged = not columns and len(program.reduced) == 1 and _any_order(program, writer.target.numeric)
+    ragged = not columns and not program.sums and len(program.reduced) == 1
+    ragged = ragged and _any_order(program, writer.target.numeric)
     vector, anchor = choose_vector(program, var, ragged)
     width = prod(v.extent for v in program.reduced)
-    plan, form = _choose(program, writer, rows, columns, vector, anchor, length_class(width, _LEAST) if told else 0)
+    length = length_class(width, _LEAST) if told else 0
+    plan, form, vector = _choose(program, writer, rows, columns, vector, anchor, length)
     if told is not None and (form.places or form.refused or form.cluster > 1):  # arrays on chip have a length
-        plan, form = _choose(program, writer, rows, columns, vector, anchor, max(ranks(width), _SHORTEST))
+        plan, form, _ = _choose(program, writer, rows, columns, vector, anchor, max(ranks(width), _SHORTEST))
         again, on_chip = _read_again(program, plan, rows), form.places or form.cluster > 1
         exact = _choose(program, writer, rows, columns, vector, anchor, 0) if again or not on_chip else None
         if exact and (not on_chip or _read_again(program, exact[0], rows) < again):  # it fits, a longer one would not
-            (plan, form), told = exact, None
+            (plan, form, _), told = exact, None
     inside = None if columns else frozenset(program.reduced)
     spans = Spans(writer, var, vector, anchor, inside)
     make = _columns if columns else _rows
     fields, launch = make(program, plan, form, spans, rows, _length(program, writer, told))
+    extents: tuple[int, ...] = (rows[0].extent,)
     read, written = traffic(program)
+    if program.sums:
+        parts = form.parts(prod(v.extent for v in rows), writer.target)
+        extents = (*extents, parts)
+        left = [part_of(r, parts, width) for r in program.sums]
+        outputs += left
+        written += sum(n.type.nbytes for n in left)
     again = _read_again(program, plan, rows)
     full = any(walk.targets for walk in plan.passes)
     choice: dict[str, Any] = {
@@ -86,6 +109,8 @@ def cuda_kernel(
     }
     if form.cluster > 1:
         choice["cluster"] = form.cluster
+    if program.sums:
+        choice |= {"sums_beside_rows": len(program.sums), "parts": extents[-1]}
     if again:
         choice["read_again"] = again
     return Kernel(
@@ -95,7 +120,7 @@ def cuda_kernel(
         fields=fields | {"pointers": writer.pointer_list(outputs)},
         inputs=writer.inputs,
         outputs=outputs,
-        extents=(rows[0].extent,),
+        extents=extents,
         headers=(*headers(program), "reduce.h"),
         members=members,
         launch=launch,
@@ -103,7 +128,7 @@ def cuda_kernel(
         bytes_read=read + again,
         bytes_written=written,
         touched=touched(program),
-        in_place=in_passes(program, plan) if _each_once(launch, rows, form, columns) else [],
+        in_place=in_passes(program, plan) if _each_once(rows, form, columns, spans) else [],
         numbers=writer.numbers,
     )
 
@@ -122,10 +147,17 @@ def _ordered(program: ScalarProgram, numeric: str) -> bool:
     return not _any_order(program, numeric) and not adds_over_the_batch(program)
 
 
-def _each_once(launch: Launch, rows: list[Var], form: Form, columns: bool) -> bool:
+def part_of(total: Reduction, parts: int, width: int) -> Node:
+    """The array of so many parts of a sum over all rows, each of which has ``width`` elements."""
+    node, dtype = total.node, total.operand.dtype
+    held = tensor_type((parts, width), f32 if dtype.is_half else dtype)
+    return Node(node.builder, node.prim, (), {}, held, node.index, node.prov)
+
+
+def _each_once(rows: list[Var], form: Form, columns: bool, spans: Spans) -> bool:
     """True if no thread without rows of its own reads those of others, to take part in barriers."""
-    count = prod(v.extent for v in rows)
-    return count % launch.per_block == 0 or not (columns or 1 < form.team < form.threads)
+    together = form.across * (spans.vector if columns else 1)
+    return prod(v.extent for v in rows) % together == 0 or not (columns or 1 < form.team < form.threads)
 
 
 def _choose(
@@ -136,8 +168,10 @@ def _choose(
     vector: int,
     anchor: Expr | None,
     width: int,
-) -> tuple[Plan, Form]:
-    """The passes and the form. What has no place on chip is refused, and the passes are planned again without it.
+) -> tuple[Plan, Form, int]:
+    """The passes, the form and the elements of a span, which are fewer where sums over all rows have no room otherwise.
+
+    What has no place on chip is refused, and the passes are planned again without it.
 
     Args:
         width: the length that stands for all that the form is to serve; 0 if that is this kernel's alone.
@@ -150,10 +184,17 @@ def _choose(
         if columns:
             neighbours = rows[-1].extent if len(rows) == 1 else work.rows
             form = choose_columns(work, writer.target, neighbours, _ordered(program, writer.target.numeric))
+        elif program.sums:
+            found = choose_rows_with_sums(work, writer.target)
+            if found is None:
+                assert vector > 1, "sums over all rows have no room in any form"
+                vector //= 2
+                continue
+            form = found
         else:
             form = choose_rows(work, writer.target)
         if not form.refused:
-            return plan, form
+            return plan, form, vector
         refused |= form.refused
 
 
@@ -179,6 +220,7 @@ def _work(program: ScalarProgram, plan: Plan, rows: list[Var], vector: int, ragg
         again=_read_again(program, plan, rows) // (count * width),
         arrays=len({s.node for s in program.scalars if s.op == "load" and s.vars & set(program.reduced)}),
         double=any(s.dtype.is_float and s.dtype.size == 8 for s in program.scalars),
+        sums=sum(max(4, r.operand.dtype.size) // 4 for r in program.sums),
     )
 
 
@@ -252,6 +294,7 @@ def _rows(
                 before_inner="",
                 block=block,
                 accumulators=walk.accumulators,
+                sums=walk.sums,
             )
         )
     fields = _common(program, plan, form, spans, walks, places, length, each) | {
@@ -271,6 +314,9 @@ def _rows(
         "parts": [a for w in walks for a in w.accumulators] if form.team > 32 else [],
         "row_stores": plan.row_stores,
         "again": form.team > 32 and sum(bool(w.accumulators) for w in walks) == 1,
+        "sums": [(s, f"y{len(program.stores) + n}") for n, s in enumerate(plan.sums)],
+        "blocks": form.blocks,
+        "sums_shape": f"[{form.steps * vector}][{form.threads}]" if plan.sums and teams > 1 else "",
     }
     texts: list[object] = [*plan.row_stores, fields["anchor"]]
     for p in plan.passes:
@@ -281,7 +327,9 @@ def _rows(
     index = coordinates(rows, "r") if len(rows) > 1 else []
     fields["row_index"] = [s for s in index if s.name in used]
     fields["reads_row"] = fields["row"] in used or bool(fields["row_index"])
-    if form.cluster > 1:
+    if program.sums:
+        launch = Launch(form.threads, extent=1, scale=1, per_block=1, shared=form.shared)
+    elif form.cluster > 1:
         launch = Launch(form.threads, extent=0, scale=inner_rows * form.cluster, per_block=1, shared=form.shared)
     else:
         limit = 2048 // form.threads * 8
@@ -341,6 +389,7 @@ def _columns(
         "after": last,
         "after_inner": tile if tile in mentioned([*last.each, *last.direct]) else "",
         "stores_rows": bool(stored),
+        "sums_shape": "",
         "again": form.team > 1 and sum(bool(w.accumulators) for w in walks) == 1,
     }
     texts: list[object] = list(last.texts())

@@ -36,6 +36,12 @@ def slopes(b: Builder, x: Node, dy: Node, g: Node) -> Any:
     return dx, g - b.sum(dy * n, (0,)), b.sum(dy, (0,))
 
 
+@case("f32[5,4100]", "f32[5,4100]", "f32[4100]")
+def slopes_of_long_rows(b: Builder, x: Node, dy: Node, g: Node) -> Any:
+    """All threads of a block on CUDA share a row."""
+    return slopes(b, x, dy, g)
+
+
 @case("f32[5,9,40]", "f32[5,9,40]", "f32[40]")
 def slopes_of_planes(b: Builder, x: Node, dy: Node, g: Node) -> Any:
     """Rows of two axes."""

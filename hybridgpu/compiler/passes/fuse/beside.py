@@ -20,8 +20,10 @@ from .group import Cut, Group, align, bijective, describe_two
 __all__ = ["Beside", "beside", "fits"]
 
 _TRIED = 4  #: arrays that two groups are tried to be lined up by
-_CPU_ROW = 64  #: CPU: elements of a row, at least: shorter rows are turned to lie side by side
+_ROW = 64  #: elements of a row, at least: shorter rows lie side by side on a CPU, and are too short for a team
 _CPU_BYTES = 96 * 1024  #: CPU: of the sums, which stay in the first two caches beside the row
+_CUDA_ROW = 16 * 512  #: CUDA: elements of a row, at most, …
+_CUDA_WORDS = 32 * 512  #: … and 4-byte words of the sums, which stay in registers of a block's threads
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,15 @@ def beside(a: Group, b: Group, shared: Node, target: Target) -> Beside | Cut | N
 def fits(count: int, reduced: list[Var], node: Node, target: Target) -> str:
     """Why a kernel cannot keep so many sums like ``node`` for each element of a row, in words; '' if it can."""
     width = prod(v.extent for v in reduced)
-    if target.name != "cpu":
-        return "which this target does not do on the way"
-    if width < _CPU_ROW:
+    if width < _ROW:
         return f"whose {width} elements are too few to be walked one by one"
+    if target.name == "cuda":
+        if not node.dtype.is_float:
+            return f"but sums of {node.dtype} are not taken on the way"
+        if width > _CUDA_ROW:
+            return f"whose {width} elements are more than a block has registers for"
+        words = count * width * max(4, node.dtype.size) // 4
+        return f"for which {words >> 10} thousand registers would be needed" if words > _CUDA_WORDS else ""
     nbytes = 2 * count * width * max(4, node.dtype.size)
     if nbytes > _CPU_BYTES:
         return f"for which {nbytes >> 10} KiB of sums would have to stay in the caches"

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums over all rows beside the rows on CUDA: blocks leave parts of them, which a second kernel adds up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from compiler.cases import parse
+from compiler.test_beside import MAKERS, SHAPES, Made, extremes, graph_of, in_turn, mixture, norm_slopes, scaled_slopes
+from compiler.test_rows_cuda import check
+from cuda_on_cpu.static_checks import compile_report, has_nvrtc
+
+from hybridgpu.backends.cuda.driver import module_source
+from hybridgpu.compiler.ir import Builder, Node
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.program import Program
+from hybridgpu.compiler.target import CUDA, cuda_target
+from hybridgpu.resources import kernels_folder
+
+FEW = replace(CUDA, multiprocessors=2)  #: blocks have several rows, and those of some a row less
+
+
+def beside(program: Program) -> list[dict]:
+    return [k.choice for k in program.kernels if "sums_beside_rows" in k.choice]
+
+
+def four_sums(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    dx, *slopes = norm_slopes(b, x, dy, g)
+    return dx, *slopes, b.sum(b.tanh(x), (0,)), b.sum(x * x, (0,))
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (37, 800), (130, 72), (9, 8192)], ids=str)
+@pytest.mark.parametrize("make", MAKERS)
+def test_two_kernels_read_everything_once(make, shape, cuda_driver):
+    program = check(cuda_driver, graph_of(MAKERS[make], shape), FEW, orders=2)
+    (choice,) = beside(program)
+    assert choice["sums_beside_rows"] == {"softmax_bias": 1, "rows_as_results": 1}.get(make, 2)
+    assert len(program.steps) == 2
+    parts = 2 * choice["sums_beside_rows"] * choice["parts"] * shape[-1] * 4
+    beyond = 0 if make != "scaled_slopes" else 4 * shape[-1]  # what a sum is added to is read by the second kernel, too
+    assert program.bytes_moved - program.bytes_min == parts + beyond
+
+
+@pytest.mark.parametrize(("dtype", "width"), [("f16", 90), ("f16", 512), ("bf16", 96), ("f64", 100), ("f64", 2048)])
+@pytest.mark.parametrize("make", MAKERS)
+def test_every_float(make, dtype, width, cuda_driver):
+    assert beside(check(cuda_driver, graph_of(MAKERS[make], (70, width), dtype), FEW))
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4, 5, 8, 9, 31, 64])
+def test_any_number_of_rows(rows, cuda_driver):
+    """Blocks and teams that have no row, or one less than others."""
+    for target in (FEW, CUDA):
+        assert beside(check(cuda_driver, graph_of(norm_slopes, (rows, 160)), target))
+
+
+def test_text_is_the_same_for_every_number_of_rows():
+    counts = (2, 5, 16, 17, 300, 5000, 70000)
+    programs = [compile_graph(graph_of(norm_slopes, (rows, 96)), CUDA) for rows in counts]
+    assert all(beside(p) for p in programs)
+    assert len({tuple(k.text for k in p.kernels) for p in programs}) == 1
+
+
+def test_many_rows_are_added_up_in_parts(cuda_driver):
+    """A sum of 6,000 values of one sign in float32."""
+    b = builder()
+    x = b.input(parse("f32[6000,64]"), "x")
+    y = b.exp(x - b.reduce("amax", x, (-1,), keepdims=True))
+    program = check(cuda_driver, b.finish([y / b.sum(y, (-1,), keepdims=True), b.sum(y, (0,))], "many"))
+    assert beside(program)[0]["parts"] > 8
+
+
+def test_sums_of_many_rows_are_not_reduced_apart():
+    """Columns of so many rows would be cut into parts otherwise, which are no sums over all rows any more."""
+    for shape in ((60000, 256), (16, 4096, 768)):
+        program = compile_graph(graph_of(scaled_slopes, shape), CUDA)
+        assert len(program.steps) == 2 and beside(program)
+        assert program.bytes_moved < 1.1 * program.bytes_min
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "reason"),
+    [
+        (in_turn, (50, 100), "needs its sums over all rows before these were walked"),
+        (extremes, (50, 100), "which add up sums only on the way"),
+        (norm_slopes, (50, 48), "whose 48 elements are too few to be walked one by one"),
+        (norm_slopes, (50, 20000), "whose 20000 elements are more than a block has registers for"),
+    ],
+)
+def test_what_is_refused_and_why(make, shape, reason, cuda_driver):
+    program = check(cuda_driver, graph_of(make, shape))
+    assert not beside(program)
+    assert any(rule == "beside" and reason in why for _, _, rule, why in program.cuts), program.cuts
+
+
+def test_as_many_sums_as_there_are_registers_for(cuda_driver):
+    program = check(cuda_driver, graph_of(four_sums, (50, 6000)))
+    assert [c["sums_beside_rows"] for c in beside(program)] == [2]
+    reason = "for which 23 thousand registers would be needed"
+    assert any(rule == "beside" and reason in why for _, _, rule, why in program.cuts), program.cuts
+
+
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_mixtures(seed, cuda_driver):
+    check(cuda_driver, mixture(seed), FEW)
+
+
+def test_as_steps_of_one_kernel(cuda_driver):
+    target = replace(FEW, resident="always")
+    program = check(cuda_driver, graph_of(scaled_slopes, (37, 800)), target)
+    assert [k.kind for k in program.kernels] == ["graph"]
+
+
+@pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90", "sm_100", "sm_120"])
+def test_sums_stay_in_registers(arch):
+    """As NVIDIA's compiler builds them: nothing is spilled."""
+    shapes = [(4096, w) for w in (64, 100, 257, 768, 1024, 1500, 2048, 4096, 8192)]
+    graphs = [graph_of(norm_slopes, s, d) for s in shapes for d in ("f16", "f32", "f64") if d != "f64" or s[1] <= 4096]
+    graphs += [graph_of(MAKERS[m], (4096, w)) for m in ("softmax_bias", "rows_as_results") for w in (1024, 8192)]
+    found = {k.name: k for g in graphs for k in compile_graph(g, cuda_target(arch, 132)).kernels}
+    assert sum("sums_beside_rows" in k.choice for k in found.values()) >= len(graphs) - 1
+    report = compile_report(module_source(list(found.values())), arch, ["-default-device"], [kernels_folder()])
+    wrong = {
+        n: need
+        for n, need in report.kernels.items()
+        if need.spills or need.registers * found[n].launch["threads"] > 1 << 16
+    }
+    assert not wrong, {n: (need, found[n].choice) for n, need in wrong.items()}

@@ -11,30 +11,28 @@ node that is refused opens a group one level above its consumers, and the refusa
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 from math import prod
 
-from ....dataclass import dataclass, field
+from ....dataclass import dataclass
 from ...ir.graph import Graph, Node
 from ...schedule.indexing import Expr, Index, Var, alike, all_vars, enlarged, linearize, of_var
 from ...target import Target
 from ..joins import APART, TOGETHER, WHY_APART
 from ..materialize import PRODUCTS, SCATTERS, base, reads_views
-from .beside import beside, fits
 from .duplicate import made_of, worth_repeating
-from .group import CONTRACTIONS, Cut, Group, align, bijective, reexpress, source
+from .group import CONTRACTIONS, Cut, Group, bijective, reexpress, source
 from .group import describe as _describe
 from .group import describe_two as _describe_two
+from .merge import lift, merge, merge_beside, merge_siblings
 from .pooled import why_not_pooled
+from .rows import reduces
+from .state import State, Why
 
 __all__ = ["FusionPlan", "fuse"]
 
-_LOOK_AHEAD = 24  #: operands that are looked at for a reduction
 _PIECE = 256  #: CPU: elements of a row that are neighbours, at least, for a walk of their own
-_Why = Callable[[Node], str]
-_SIBLINGS = 4  #: groups of one level that a further one is tried to be merged with
 
 
 @dataclass
@@ -45,43 +43,8 @@ class FusionPlan:
     cuts: list[Cut]
 
 
-@dataclass
-class _State:
-    graph: Graph
-    target: Target
-    generated_dots: frozenset[Node]
-    outputs: set[Node]
-    why_left: _Why
-    readers: dict[Node, dict[Group, None]] = field(default_factory=dict)
-    homes: dict[Node, Group] = field(default_factory=dict)  #: node -> the group that computes it
-    groups: list[Group] = field(default_factory=list)
-    cuts: list[Cut] = field(default_factory=list)
-
-    def resolve(self, node: Node) -> list[Group]:
-        """The groups that read ``node``, merged ones once."""
-        return list(dict.fromkeys(map(_merged, self.readers.get(node, ()))))
-
-    def open(self, level: int) -> Group:
-        group = Group(len(self.groups), level)
-        self.groups.append(group)
-        return group
-
-    def add(self, group: Group, node: Node, index: Index) -> None:
-        group.add(node, index)
-        self.homes[node] = group
-        for read in group.pending:
-            self.readers.setdefault(read, {})[group] = None
-
-
-def _merged(group: Group) -> Group:
-    """The group that ``group`` is part of by now."""
-    while group.merged_into is not None:
-        group = group.merged_into
-    return group
-
-
 def fuse(
-    graph: Graph, target: Target, generated_dots: frozenset[Node] = frozenset(), why_left: _Why = lambda node: ""
+    graph: Graph, target: Target, generated_dots: frozenset[Node] = frozenset(), why_left: Why = lambda node: ""
 ) -> FusionPlan:
     """Partition the nodes of ``graph`` that compute into groups.
 
@@ -92,22 +55,22 @@ def fuse(
             library.
         why_left: a library's node -> why it does not compute what follows, in words; '' if there is nothing to say.
     """
-    state = _State(graph, target, generated_dots, set(graph.outputs), why_left)
+    state = State(graph, target, generated_dots, set(graph.outputs), why_left)
     for node in reversed(graph.nodes):
         if node.prim.family in ("leaf", "view"):
             continue
         _place(state, node)
-    _merge_siblings(state)
-    _merge_beside(state)
+    merge_siblings(state)
+    merge_beside(state)
     groups = [g for g in state.groups if g.merged_into is None]
     groups.sort(key=lambda g: (-g.level, -g.serial))
     return FusionPlan(groups, state.cuts)
 
 
-def _place(state: _State, node: Node) -> None:
+def _place(state: State, node: Node) -> None:
     consumers = state.resolve(node)
     level = 1 + max((g.level for g in consumers), default=-1)
-    if _lift(state, node, consumers):
+    if lift(state, node, consumers):
         consumers = state.resolve(node)
     if not _is_member(state, node):
         reason = f"{node.prim.name} is a library call, which leaves its result in memory"
@@ -138,7 +101,7 @@ def _place(state: _State, node: Node) -> None:
         # those of the largest domains first: others may be values of their rows
         top = sorted((g for g in consumers if g.level == level - 1), key=lambda g: -g.points)
         while len(top) > 1:
-            cut = _merge(state, top[0], top[1], node)
+            cut = merge(state, top[0], top[1], node)
             if cut:
                 state.cuts.append(cut)
                 break
@@ -178,7 +141,7 @@ def _place(state: _State, node: Node) -> None:
     state.add(group, node, index)
 
 
-def _repeat(state: _State, node: Node, readers: list[Group], computing: Group | None) -> bool:
+def _repeat(state: State, node: Node, readers: list[Group], computing: Group | None) -> bool:
     """Let all of ``readers`` (and ``computing``, which would write it for them) compute ``node``, if that is cheaper."""
     groups = readers if computing is None else [*readers, computing]
     if node.prim.family != "elementwise" or node in state.outputs:
@@ -196,12 +159,12 @@ def _repeat(state: _State, node: Node, readers: list[Group], computing: Group | 
     return True
 
 
-def _say_why(state: _State, node: Node, readers: list[Group], rule: str, reason: str) -> None:
+def _say_why(state: State, node: Node, readers: list[Group], rule: str, reason: str) -> None:
     """Keep the reason why groups read ``node`` from memory."""
     state.cuts += [Cut(node, g.anchor, rule, reason) for g in readers]
 
 
-def _is_member(state: _State, node: Node) -> bool:
+def _is_member(state: State, node: Node) -> bool:
     if node.prim.name in CONTRACTIONS or node.prim.name in SCATTERS:
         return node in state.generated_dots
     return node.prim.name == "random_bits" or reads_views(node)
@@ -217,7 +180,7 @@ def _reduced_vars(group: Group, node: Node) -> list[Var]:
 # -- joining a group
 
 
-def _no_room(state: _State, group: Group, node: Node) -> Cut | None:
+def _no_room(state: State, group: Group, node: Node) -> Cut | None:
     """Why ``group`` cannot take ``node``, whatever it is."""
 
     def refuse(rule: str, reason: str) -> Cut:
@@ -239,7 +202,7 @@ def _no_room(state: _State, group: Group, node: Node) -> Cut | None:
     return None
 
 
-def _admit(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
+def _admit(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
     """Make ``node`` a member of ``group``, or say why not (leaving the group valid)."""
     cut = _no_room(state, group, node)
     if cut is not None:
@@ -255,7 +218,7 @@ def _admit(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> C
     return _admit_elementwise(state, group, node, needed_elsewhere)
 
 
-def _admit_elementwise(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
+def _admit_elementwise(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
     wanted, reduced = group.pending[node], group.reduced
     if needed_elsewhere:
         offset = group.refine(node)
@@ -282,7 +245,7 @@ def _admit_elementwise(state: _State, group: Group, node: Node, needed_elsewhere
     return None
 
 
-def _makes_rows(state: _State, group: Group, node: Node, order: list[Var]) -> bool:
+def _makes_rows(state: State, group: Group, node: Node, order: list[Var]) -> bool:
     """Let ``group`` walk rows if ``node`` is a value of each row, made by a reduction that is still to be placed.
 
     So a mean that is needed in memory, too, does not keep what it normalises from its kernel. A host reads short pieces
@@ -290,7 +253,7 @@ def _makes_rows(state: _State, group: Group, node: Node, order: list[Var]) -> bo
     """
     rest = [v for v in group.vars if v not in order]
     count = group.points // max(node.size, 1)
-    if group.reduced or group.contract or group.scatter or not _reduces([node], node.size, count):
+    if group.reduced or group.contract or group.scatter or not reduces([node], node.size, count):
         return False
     piece = prod(v.extent for v in takewhile(lambda v: v not in order, reversed(group.vars)))
     anyway = any(n.prim.family == "reduce" and n.inputs[0].size == count * n.size for n in group.pending)
@@ -300,50 +263,14 @@ def _makes_rows(state: _State, group: Group, node: Node, order: list[Var]) -> bo
     return True
 
 
-def _has_rows(group: Group, node: Node, order: list[Var]) -> bool:
-    """True if ``group`` walks rows, or is going to, of each of which ``node`` is a value."""
-    if group.reduced:
-        return set(order) == set(group.rows)
-    return _reduces([node], node.size, group.points // max(node.size, 1))
-
-
-def _reduces(nodes: Sequence[Node], size: int, count: int, rows: bool = False) -> bool:
-    """True if a reduction of ``count`` elements to each of ``size`` results is found on the way to ``nodes``.
-
-    Consumers come first: what follows a reduction is placed before the reduction itself. Operands of the results' size
-    are followed, and with ``rows`` those of the size of what is reduced, after them.
-    """
-    frontier: deque[Node] = deque()
-    seen: set[Node] = set()
-
-    def follow(found: Sequence[Node]) -> None:
-        for n in found:
-            if n not in seen and n.size == size:
-                frontier.append(n)
-            elif n not in seen and rows and n.size == count * size:
-                frontier.appendleft(n)
-            seen.add(n)
-
-    follow(nodes)
-    for _ in range(_LOOK_AHEAD):
-        if not frontier:
-            break
-        n = frontier.pop()
-        if n.prim.family == "reduce" and n.size == size and n.inputs[0].size == count * size:
-            return True
-        if n.prim.family in ("elementwise", "view"):
-            follow(n.inputs)
-    return False
-
-
-def _executed(state: _State, group: Group, node: Node) -> int:
+def _executed(state: State, group: Group, node: Node) -> int:
     """How often ``group`` would compute ``node``."""
     nested = state.target.name == "cpu"
     every = sum(_executions(group, node, index, nested) for index in group.pending[node])
     return round(every * group.shares.get(node, 1.0))
 
 
-def _too_often(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
+def _too_often(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
     """The reason why ``node`` should not be computed in ``group``, if that costs more than a way through memory."""
     if TOGETHER in node.params:
         return None
@@ -378,7 +305,7 @@ def _executions(group: Group, node: Node, index: Index, nested: bool) -> int:
     rest = group.points // max(node.size, 1)
     used = all_vars(index)
     rows = rest > 1 and group.scatter is None and used != set(group.vars)
-    if rows and _reduces([*group.pending, node], node.size, rest, True):
+    if rows and reduces([*group.pending, node], node.size, rest, True):
         return node.size
     if nested:
         inner = next((k for k, v in enumerate(reversed(group.vars)) if v in used), len(group.vars))
@@ -394,7 +321,7 @@ def _for_a_batch(times: int, loops: Sequence[Var], used: frozenset[Var]) -> int:
     return times // loops[0].extent * alike(loops[0].extent)
 
 
-def _admit_reduction(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
+def _admit_reduction(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
     operand = node.inputs[0]
     if group.contract is not None:
         return Cut(node, group.anchor, "epilogue", "the epilogue of a contraction does not hold reductions")
@@ -427,7 +354,7 @@ def _admit_reduction(state: _State, group: Group, node: Node, needed_elsewhere: 
     return None
 
 
-def _admit_contraction(state: _State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
+def _admit_contraction(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
     if group.contract is None and group.reduced and node.prim.name == "conv" and state.target.name == "cuda":
         why = why_not_pooled(group, node, needed_elsewhere)
         if why is not None:
@@ -452,152 +379,3 @@ def _in_axes(group: Group, offset: Expr, node: Node) -> None:
     """Let the variables of ``group`` be the axes of ``node``, which lies at ``offset``."""
     group.vars, table = reexpress(offset, node.shape)
     group.replace(table)
-
-
-# -- merging groups of one level
-
-
-def _merge(state: _State, a: Group, b: Group, shared: Node, only_beside: bool = False) -> Cut | None:
-    """Merge ``b`` into ``a`` so that both read ``shared`` at one index, or say why not.
-
-    With ``only_beside`` one of them has to walk rows, and the other columns of the same domain.
-    """
-
-    def refuse(rule: str, reason: str) -> Cut:
-        return Cut(a.anchor, b.anchor, rule, reason)
-
-    if a.library or b.library or a.contract or b.contract:
-        return refuse("kind", "contractions and library calls do not share a kernel with their siblings")
-    if a.scatter or b.scatter:
-        return refuse("kind", "a kernel that scatters is not shared with its siblings")
-    if len(a.at) + len(b.at) > state.target.max_nodes:
-        return refuse("size", "together the kernels would hold too many operations")
-    if len({**a.pending, **b.pending}) > state.target.max_arguments:
-        return refuse("arguments", f"together the kernels would read more than {state.target.max_arguments} arrays")
-    found = beside(a, b, shared, state.target)
-    if isinstance(found, Cut):
-        return found
-    table = found.table if found else None if only_beside else _correspondence(a, b, shared)
-    if table is not None and a.sums and b.sums:
-        too_many = fits(len(a.sums) + len(b.sums), a.reduced, next(iter(a.sums)), state.target)
-        if too_many:
-            return refuse("beside", f"sums are taken on the way over rows, {too_many}")
-    if table is None:
-        one, other = _describe_two(a.anchor, b.anchor)
-        return refuse("domain", f"{one} and {other} run over {shared.prim.name} differently")
-    b.replace({v: of_var(w) for v, w in table.items()})
-    if found:
-        a.reduced = found.reduced
-        a.sums.update(dict.fromkeys(found.sums))
-    elif b.reduced and not a.reduced:
-        a.reduced = [table[v] for v in b.reduced]
-    a.sums.update(b.sums)
-    a.at.update(b.at)
-    for node, wanted in b.pending.items():
-        if node in a.at:
-            continue
-        shares = [g.shares.get(node, 1.0) for g in (a, b) if node in g.pending]
-        a.shares[node] = max(shares)
-        mine = a.pending.setdefault(node, [])
-        mine.extend(i for i in wanted if i not in mine)
-    a.memory.update(b.memory)
-    b.merged_into = a
-    for node in b.pending:
-        readers = state.readers.get(node)
-        if readers is not None:
-            readers.pop(b, None)
-            readers[a] = None
-    return None
-
-
-def _correspondence(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
-    """The variables of ``b`` -> those of ``a`` under which both read ``shared`` at the same place.
-
-    ``a`` may read it once a row, if it is made by a reduction over rows: then ``b`` has values of these rows.
-    """
-    orders: list[list[Var]] = []
-    for g in (a, b):
-        offset: Expr | None = g.refine(shared)
-        order = bijective(offset, shared.size) if offset is not None else None
-        if order is None or (set(order) != set(g.vars) and (g is b or b.reduced or not _has_rows(a, shared, order))):
-            return None
-        orders.append(order)
-    if len(orders[0]) != len(orders[1]) and not align(a, b, orders, shared):
-        return None
-    if [v.extent for v in orders[0]] != [v.extent for v in orders[1]]:
-        return None
-    table = dict(zip(orders[1], orders[0], strict=True))
-    if len(table) < len(a.vars):
-        a.reduced = [v for v in a.vars if v not in orders[0]]
-        return table
-    if a.reduced and b.reduced and {table[v] for v in b.reduced} != set(a.reduced):
-        return None
-    return table
-
-
-def _merge_siblings(state: _State) -> None:
-    """Groups of one level that run over the same array in the same way become one kernel."""
-    for node in state.graph.nodes:
-        if node not in state.readers or (node.prim.family == "leaf" and node.prim.name != "input"):
-            continue
-        by_level: dict[int, list[Group]] = {}
-        for g in state.resolve(node):
-            if g.library or g.contract or g.scatter or node not in g.pending or len(g.pending[node]) != 1:
-                continue
-            if node in g.memory and node.prim.name != "input":  # an input always is
-                continue
-            met = by_level.setdefault(g.level, [])
-            whole = all_vars(g.pending[node][0]) == set(g.vars)
-            for other in met[:_SIBLINGS]:
-                # rows may be few: reading an argument once is no reason to make a map as slow as a reduction
-                alike = node.prim.name != "input" or bool(other.reduced) == bool(g.reduced)
-                if whole and alike and other.points == g.points and _merge(state, other, g, node) is None:
-                    break
-            else:
-                met.append(g)
-
-
-# -- sums over all rows
-
-
-def _rises(state: _State, group: Group, level: int, beside: Group) -> bool:
-    """True if ``group`` may run at a higher ``level``: all that it reads is there, or made by the group ``beside``."""
-    for node in group.pending:
-        home = state.homes.get(node)
-        if home is not None and _merged(home) is not beside and _merged(home).level <= level:
-            return False
-    return True
-
-
-def _lift(state: _State, node: Node, consumers: Sequence[Group]) -> bool:
-    """Merge sums along columns into the rows that read ``node``, too, but run earlier; True if there are any.
-
-    Results of a program, as slopes are, need not wait for their level: what nobody reads may be computed early.
-    """
-    top = max((g.level for g in consumers), default=0)
-    highest = [g for g in consumers if g.level == top and g.reduced]
-    lifted = False
-    for low in consumers:
-        for high in highest:
-            may = low.level < top and low.reduced and _rises(state, low, top, high)
-            if may and _merge(state, high, low, node, only_beside=True) is None:
-                lifted = True
-                break
-    return lifted
-
-
-def _merge_beside(state: _State) -> None:
-    """Sums along columns become part of the kernel that walks the rows of an array, or makes it, at whatever level."""
-    for node in state.graph.nodes:
-        readers = [g for g in state.resolve(node) if g.reduced]
-        home = state.homes.get(node)
-        made = [_merged(home)] if home is not None and _merged(home).reduced else []
-        if not readers or len(readers) + len(made) < 2:
-            continue
-        groups = sorted({*readers[:_SIBLINGS], *made}, key=lambda g: (-g.level, g.serial))
-        for k, high in enumerate(groups):
-            for low in groups[k + 1 :]:
-                if high.merged_into is None and low.merged_into is None and _rises(state, low, high.level, high):
-                    cut = _merge(state, high, low, node, only_beside=True)
-                    if cut is not None and cut.rule == "beside" and cut not in state.cuts:
-                        state.cuts.append(cut)

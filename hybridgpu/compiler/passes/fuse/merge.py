@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups that read the same data become one: those of one level, and those of several where one walks rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir.graph import Node
+from ...schedule.indexing import Expr, Var, all_vars, of_var
+from .beside import beside, fits
+from .group import Cut, Group, align, bijective, describe_two
+from .rows import has_rows
+from .state import State, merged
+
+__all__ = ["lift", "merge", "merge_beside", "merge_siblings"]
+
+_SIBLINGS = 4  #: groups of one level that a further one is tried to be merged with
+
+
+def merge(state: State, a: Group, b: Group, shared: Node, only_beside: bool = False) -> Cut | None:
+    """Merge ``b`` into ``a`` so that both read ``shared`` at one index, or say why not.
+
+    With ``only_beside`` one of them has to walk rows, and the other columns of the same domain.
+    """
+
+    def refuse(rule: str, reason: str) -> Cut:
+        return Cut(a.anchor, b.anchor, rule, reason)
+
+    if a.library or b.library or a.contract or b.contract:
+        return refuse("kind", "contractions and library calls do not share a kernel with their siblings")
+    if a.scatter or b.scatter:
+        return refuse("kind", "a kernel that scatters is not shared with its siblings")
+    if len(a.at) + len(b.at) > state.target.max_nodes:
+        return refuse("size", "together the kernels would hold too many operations")
+    if len({**a.pending, **b.pending}) > state.target.max_arguments:
+        return refuse("arguments", f"together the kernels would read more than {state.target.max_arguments} arrays")
+    found = beside(a, b, shared, state.target)
+    if isinstance(found, Cut):
+        return found
+    table = found.table if found else None if only_beside else _correspondence(a, b, shared)
+    if table is not None and a.sums and b.sums:
+        too_many = fits(len(a.sums) + len(b.sums), a.reduced, next(iter(a.sums)), state.target)
+        if too_many:
+            return refuse("beside", f"sums are taken on the way over rows, {too_many}")
+    if table is None:
+        one, other = describe_two(a.anchor, b.anchor)
+        return refuse("domain", f"{one} and {other} run over {shared.prim.name} differently")
+    b.replace({v: of_var(w) for v, w in table.items()})
+    if found:
+        a.reduced = found.reduced
+        a.sums.update(dict.fromkeys(found.sums))
+    elif b.reduced and not a.reduced:
+        a.reduced = [table[v] for v in b.reduced]
+    a.sums.update(b.sums)
+    a.at.update(b.at)
+    for node, wanted in b.pending.items():
+        if node in a.at:
+            continue
+        shares = [g.shares.get(node, 1.0) for g in (a, b) if node in g.pending]
+        a.shares[node] = max(shares)
+        mine = a.pending.setdefault(node, [])
+        mine.extend(i for i in wanted if i not in mine)
+    a.memory.update(b.memory)
+    b.merged_into = a
+    for node in b.pending:
+        readers = state.readers.get(node)
+        if readers is not None:
+            readers.pop(b, None)
+            readers[a] = None
+    return None
+
+
+def _correspondence(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
+    """The variables of ``b`` -> those of ``a`` under which both read ``shared`` at the same place.
+
+    ``a`` may read it once a row, if it is made by a reduction over rows: then ``b`` has values of these rows.
+    """
+    orders: list[list[Var]] = []
+    for g in (a, b):
+        offset: Expr | None = g.refine(shared)
+        order = bijective(offset, shared.size) if offset is not None else None
+        if order is None or (set(order) != set(g.vars) and (g is b or b.reduced or not has_rows(a, shared, order))):
+            return None
+        orders.append(order)
+    if len(orders[0]) != len(orders[1]) and not align(a, b, orders, shared):
+        return None
+    if [v.extent for v in orders[0]] != [v.extent for v in orders[1]]:
+        return None
+    table = dict(zip(orders[1], orders[0], strict=True))
+    if len(table) < len(a.vars):
+        a.reduced = [v for v in a.vars if v not in orders[0]]
+        return table
+    if a.reduced and b.reduced and {table[v] for v in b.reduced} != set(a.reduced):
+        return None
+    return table
+
+
+def merge_siblings(state: State) -> None:
+    """Groups of one level that run over the same array in the same way become one kernel."""
+    for node in state.graph.nodes:
+        if node not in state.readers or (node.prim.family == "leaf" and node.prim.name != "input"):
+            continue
+        by_level: dict[int, list[Group]] = {}
+        for g in state.resolve(node):
+            if g.library or g.contract or g.scatter or node not in g.pending or len(g.pending[node]) != 1:
+                continue
+            if node in g.memory and node.prim.name != "input":  # an input always is
+                continue
+            met = by_level.setdefault(g.level, [])
+            whole = all_vars(g.pending[node][0]) == set(g.vars)
+            for other in met[:_SIBLINGS]:
+                # rows may be few: reading an argument once is no reason to make a map as slow as a reduction
+                alike = node.prim.name != "input" or bool(other.reduced) == bool(g.reduced)
+                if whole and alike and other.points == g.points and merge(state, other, g, node) is None:
+                    break
+            else:
+                met.append(g)
+
+
+# -- sums over all rows
+
+
+def _rises(state: State, group: Group, level: int, beside: Group) -> bool:
+    """True if ``group`` may run at a higher ``level``: all that it reads is there, or made by the group ``beside``."""
+    for node in group.pending:
+        home = state.homes.get(node)
+        if home is not None and merged(home) is not beside and merged(home).level <= level:
+            return False
+    return True
+
+
+def lift(state: State, node: Node, consumers: Sequence[Group]) -> bool:
+    """Merge sums along columns into the rows that read ``node``, too, but run earlier; True if there are any.
+
+    Results of a program, as slopes are, need not wait for their level: what nobody reads may be computed early.
+    """
+    top = max((g.level for g in consumers), default=0)
+    highest = [g for g in consumers if g.level == top and g.reduced]
+    lifted = False
+    for low in consumers:
+        for high in highest:
+            may = low.level < top and low.reduced and _rises(state, low, top, high)
+            if may and merge(state, high, low, node, only_beside=True) is None:
+                lifted = True
+                break
+    return lifted
+
+
+def merge_beside(state: State) -> None:
+    """Sums along columns become part of the kernel that walks the rows of an array, or makes it, at whatever level."""
+    for node in state.graph.nodes:
+        readers = [g for g in state.resolve(node) if g.reduced]
+        home = state.homes.get(node)
+        made = [merged(home)] if home is not None and merged(home).reduced else []
+        if not readers or len(readers) + len(made) < 2:
+            continue
+        groups = sorted({*readers[:_SIBLINGS], *made}, key=lambda g: (-g.level, g.serial))
+        for k, high in enumerate(groups):
+            for low in groups[k + 1 :]:
+                if high.merged_into is None and low.merged_into is None and _rises(state, low, high.level, high):
+                    cut = merge(state, high, low, node, only_beside=True)
+                    if cut is not None and cut.rule == "beside" and cut not in state.cuts:
+                        state.cuts.append(cut)

@@ -87,6 +87,7 @@ def compile_graph(
         seen("02_without_prelude", graph)
     graph = compare_in_memory(graph, target)
     graph = _with_window_rows_apart(write_out_gradients(graph, target), target)
+    graph = _with_rows_summed_first(graph)
     graph = _with_exponentials_merged(merge_moments(graph, target), target)
     graph = join_in_steps(split_reductions(_with_sums_shared_out(graph, target), target), target)
     if checking:
@@ -127,6 +128,14 @@ def compile_graph(
 
 
 # What few graphs have is imported where it is met: with the rest it would double what the first program waits for.
+
+
+def _with_rows_summed_first(graph: Graph) -> Graph:
+    if all(n.prim.name != "sum" or len(n.params["axes"]) < 2 for n in graph.nodes):
+        return graph
+    from .passes.row_sums import sum_rows_first
+
+    return sum_rows_first(graph)
 
 
 def _with_exponentials_merged(graph: Graph, target: Target) -> Graph:

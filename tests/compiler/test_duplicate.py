@@ -117,7 +117,7 @@ def log_softmax(b: Builder, x: Node, axis: int = 1) -> Node:
 
 #: what is made of rows and of their reductions, of which types, what lies between kernels, how many arrays are moved
 REDUCED = {
-    "in two directions": (lambda b, x: crosswise(b, x - b.sum(x, (1,), keepdims=True)), ["f32"], ROW, 4),
+    "in two directions": (lambda b, x: crosswise(b, x - b.sum(x, (1,), keepdims=True)), ["f32"], ROW, 3),
     "at few places": (lambda b, x, at: picked(b, log_softmax(b, x), at), ["f32", "i64"], 2 * ROW, 1),
     "at few places, of three": (
         lambda b, x, y, z, at: picked(b, log_softmax(b, x + y + z), at),

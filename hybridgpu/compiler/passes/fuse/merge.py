@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.graph import Node
-from ...schedule.indexing import Expr, Var, all_vars, of_var
+from ...schedule.indexing import Expr, Var, all_vars, of_var, substitute
 from .beside import beside, fits
 from .group import Cut, Group, align, bijective, describe_two
 from .rows import has_rows
@@ -17,10 +17,11 @@ __all__ = ["lift", "merge", "merge_beside", "merge_siblings"]
 _SIBLINGS = 4  #: groups of one level that a further one is tried to be merged with
 
 
-def merge(state: State, a: Group, b: Group, shared: Node, only_beside: bool = False) -> Cut | None:
+def merge(state: State, a: Group, b: Group, shared: Node, levels: bool = False) -> Cut | None:
     """Merge ``b`` into ``a`` so that both read ``shared`` at one index, or say why not.
 
-    With ``only_beside`` one of them has to walk rows, and the other columns of the same domain.
+    With ``levels`` they are of two, that of ``a`` no lower: one of them has to walk rows, and the other the same rows, or
+    columns of the same domain.
     """
 
     def refuse(rule: str, reason: str) -> Cut:
@@ -37,7 +38,12 @@ def merge(state: State, a: Group, b: Group, shared: Node, only_beside: bool = Fa
     found = beside(a, b, shared, state.target)
     if isinstance(found, Cut):
         return found
-    table = found.table if found else None if only_beside else _correspondence(a, b, shared)
+    if found:
+        table: dict[Var, Var] | None = found.table
+    elif levels:
+        table = _same_rows(a, b, shared)
+    else:
+        table = _correspondence(a, b, shared)
     if table is not None and a.sums and b.sums:
         too_many = fits(len(a.sums) + len(b.sums), a.reduced, next(iter(a.sums)), state.target)
         if too_many:
@@ -95,6 +101,23 @@ def _correspondence(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
     return table
 
 
+def _same_rows(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
+    """The same if both walk all of ``shared`` by rows, and ``b`` reads of what ``a`` makes no more than values of its rows."""
+    if shared not in a.pending or not (a.reduced and b.reduced) or a.points != b.points or shared.size != a.points:
+        return None
+    table = _correspondence(a, b, shared)
+    if table is None or a.sums or b.sums:
+        return None
+    rows, places = set(a.rows), {v: of_var(w) for v, w in table.items()}
+    for node, wanted in b.pending.items():
+        if node not in a.at:
+            continue
+        place = a.at[node]
+        if not all_vars(place) <= rows or any(tuple(substitute(e, places) for e in i) != tuple(place) for i in wanted):
+            return None
+    return table
+
+
 def merge_siblings(state: State) -> None:
     """Groups of one level that run over the same array in the same way become one kernel."""
     for node in state.graph.nodes:
@@ -117,7 +140,7 @@ def merge_siblings(state: State) -> None:
                 met.append(g)
 
 
-# -- sums over all rows
+# -- rows of several levels, and sums over all rows
 
 
 def _rises(state: State, group: Group, level: int, beside: Group) -> bool:
@@ -140,14 +163,17 @@ def lift(state: State, node: Node, consumers: Sequence[Group]) -> bool:
     for low in consumers:
         for high in highest:
             may = low.level < top and low.reduced and _rises(state, low, top, high)
-            if may and merge(state, high, low, node, only_beside=True) is None:
+            if may and merge(state, high, low, node, levels=True) is None:
                 lifted = True
                 break
     return lifted
 
 
 def merge_beside(state: State) -> None:
-    """Sums along columns become part of the kernel that walks the rows of an array, or makes it, at whatever level."""
+    """Sums along columns become part of the kernel that walks the rows of an array, or makes it, at whatever level.
+
+    So do other walks over the same rows: results that nobody waits for join what other groups wait for.
+    """
     for node in state.graph.nodes:
         readers = [g for g in state.resolve(node) if g.reduced]
         home = state.homes.get(node)
@@ -158,6 +184,6 @@ def merge_beside(state: State) -> None:
         for k, high in enumerate(groups):
             for low in groups[k + 1 :]:
                 if high.merged_into is None and low.merged_into is None and _rises(state, low, high.level, high):
-                    cut = merge(state, high, low, node, only_beside=True)
+                    cut = merge(state, high, low, node, levels=True)
                     if cut is not None and cut.rule == "beside" and cut not in state.cuts:
                         state.cuts.append(cut)

@@ -272,7 +272,7 @@ class Plan:
             s = stack.pop()
             if s not in found:
                 found.add(s)
-                stack += [a for a in _operands(s) if self.is_full(a)]
+                stack += [a for a in needed_by(s) if self.is_full(a)]
         return found
 
     def _late_order(self) -> list[Scalar]:

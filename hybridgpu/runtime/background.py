@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import importlib
 import os
+import pkgutil
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from .. import compiler
 from ..locks import Lock
 from ..util import is_np_shape, np_shape
 
@@ -71,8 +73,9 @@ class Later(Generic[T]):
         return self._made
 
 
-#: what ``import hybridgpu`` leaves out and compiling imports, with what reads templates for the first time
-_COMPILER = ("hybridgpu.compiler.pipeline", "hybridgpu.compiler.codegen.translate", "encodings.unicode_escape")
+#: what ``import hybridgpu`` leaves out and compiling imports, the schedules and passes of few graphs among it: all of
+#: the package; with what reads templates for the first time
+_COMPILER = ("hybridgpu.compiler.pipeline", "encodings.unicode_escape")
 _importing = threading.Lock()  #: forks wait for it: a child would wait for ever for a module that is half imported
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -99,5 +102,7 @@ def _work(queue: SimpleQueue[Later[Any]]) -> None:
     with _importing:
         for name in _COMPILER:
             importlib.import_module(name)
+        for found in pkgutil.walk_packages(compiler.__path__, f"{compiler.__name__}."):
+            importlib.import_module(found.name)
     while True:
         queue.get().run()

@@ -284,7 +284,9 @@ class CachedOp:
         kind = kind_of(args)
         if self.stages is not None or kind is None:
             return None
-        # looked at once: another thread may call in the other mode meanwhile
+        # Looked at once: another thread may call meanwhile, in the other mode or with other arguments. The call is then
+        # made for the types of that one, under the kind of ours. Each call checks its own types and leaves others to
+        # the call of their kind, that of its kind to ``slow``: the first of ours comes here again, where it is replaced.
         last = self._recorded if kind.recording else self._latest
         if last is None:
             return None

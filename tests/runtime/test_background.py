@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -13,6 +15,7 @@ from hybridgpu import autograd, nd
 from hybridgpu.backends.cpu.toolchain import CompileError, Toolchain
 from hybridgpu.gluon import nn
 from hybridgpu.runtime.background import Later
+from hybridgpu.runtime.cached_op import CachedOp
 from hybridgpu.runtime.reports import compile_report
 from hybridgpu.store import reset_default_store
 
@@ -151,3 +154,44 @@ def test_mode_of_zeros_in_shapes_is_the_caller_s():
     with np_shape(True):
         later = Later(is_np_shape)
     assert later.result(wait=True) is True
+
+
+def test_nothing_is_imported_between_compilations():
+    """A fork in the middle of an import would leave the child a module that is half imported, and locked."""
+    code = (
+        "import pkgutil, sys, hybridgpu.compiler as c\n"
+        "from hybridgpu.runtime.background import Later\n"
+        "Later(int).result(wait=True)\n"
+        "print([m.name for m in pkgutil.walk_packages(c.__path__, 'hybridgpu.compiler.') if m.name not in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_another_thread_calls_before_a_call_is_prepared(monkeypatch):
+    """The prepared call is made for what ran last, whoever called; each gets its own results, then and later."""
+    net = nn.HybridLambda(lambda F, x: F.tanh(x) * 2)
+    net.hybridize()
+    shapes = [(3,), (2, 5), (4, 1)]
+    data = [nd.array(np.random.default_rng(k).normal(size=shape)) for k, shape in enumerate(shapes)]
+    prepared, between = CachedOp.prepared, [1, 0, 2, 1, 1, 0]
+
+    def late(self, *args):
+        if between:
+            for recorded in (False, True):
+                with autograd.record() if recorded else autograd.pause():
+                    self([data[between[0]]])
+            between.pop(0)
+        return prepared(self, *args)
+
+    monkeypatch.setattr(CachedOp, "prepared", late)
+    for x in data:
+        x.attach_grad()
+    for k in [0, 1, 2] * 4:
+        want = np.tanh(data[k].asnumpy()) * 2
+        np.testing.assert_allclose(net(data[k]).asnumpy(), want, rtol=1e-5)
+        with autograd.record():
+            y = net(data[k])
+        y.backward()
+        np.testing.assert_allclose(y.asnumpy(), want, rtol=1e-5)
+        np.testing.assert_allclose(data[k].grad.asnumpy(), 2 - want * want / 2, rtol=1e-4, atol=1e-6)
+    assert not between

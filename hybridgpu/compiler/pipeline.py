@@ -24,6 +24,7 @@ from .passes.moments import merge_moments
 from .passes.order import Uses, order
 from .passes.pack import pack_weights
 from .passes.prelude import split_prelude
+from .passes.products import transpose_operands
 from .passes.reuse import LARGE
 from .passes.simplify import simplify
 from .passes.split import split_reductions
@@ -68,7 +69,7 @@ def compile_graph(
     seen = observe or (lambda stage, value: None)
     checking = verifying()
     seen("01_lowered", graph)
-    graph = simplify(graph)
+    graph = transpose_operands(simplify(graph), target)
     if checking:
         verify(graph)
     seen("02_simplified", graph)

@@ -8,6 +8,8 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
+from hybridgpu.compiler.ir.text import parse_graph
+from hybridgpu.compiler.primitives import TABLE
 from hybridgpu.gluon import nn
 
 
@@ -286,3 +288,35 @@ def test_sums_beyond_halves_are_not_kept_as_halves(function, scale, dtype, bound
 
     want = gradient("float64")
     np.testing.assert_allclose(gradient(dtype), want, atol=bound * abs(want).max())
+
+
+OPERANDS = {  # function of a (5, 7) and b (7, 3) that computes their product, and shapes of the matrices that it takes
+    "plain": (lambda F, a, b: F.dot(a, b), (5, 7), (7, 3)),
+    "the left transposed": (lambda F, a, b: F.dot(a, b, transpose_a=True), (7, 5), (7, 3)),
+    "the right transposed": (lambda F, a, b: F.dot(a, b, transpose_b=True), (5, 7), (3, 7)),
+    "both transposed": (lambda F, a, b: F.dot(a, b, transpose_a=True, transpose_b=True), (7, 5), (3, 7)),
+    "batches": (lambda F, a, b: F.batch_dot(a, b, transpose_a=True, transpose_b=True), (2, 7, 5), (2, 3, 7)),
+    "a layer": (lambda F, a, b: F.FullyConnected(a, b, num_hidden=3, no_bias=True), (5, 7), (3, 7)),
+}
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+def test_products_write_gradients_in_the_order_of_their_matrices(name):
+    """Across it, each value went to a cache line of its own: 40 times as long for the weight of a layer."""
+    function, *shapes = OPERANDS[name]
+    net = gluon.nn.HybridLambda(lambda F, a, b: function(F, a, b))
+    a, b = (nd.array(np.random.default_rng(k).normal(size=s)) for k, s in enumerate(shapes))
+    want = []
+    for hybrid in (False, True):
+        net.hybridize(hybrid)
+        a.attach_grad()
+        b.attach_grad()
+        with autograd.record():
+            y = net(a, b)
+        y.backward()
+        want.append((a.grad.asnumpy(), b.grad.asnumpy()))
+    (trained,) = net._cached_op._trained.values()
+    graph = parse_graph(trained.backward.program.graph, TABLE)
+    assert [o.prim.name for o in graph.outputs] == ["dot", "dot"]
+    for eager, hybridized in zip(*want, strict=True):
+        np.testing.assert_allclose(hybridized, eager, 1e-5, 1e-5)

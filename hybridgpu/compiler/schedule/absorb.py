@@ -16,9 +16,11 @@ from ...dataclass import dataclass
 from ..ir.graph import Node
 from ..passes.fuse import Cut, FusionPlan, Group
 from ..passes.fuse.group import describe, describe_two, source
+from ..passes.materialize import strided
 from ..target import Target
 from .indexing import Var
 from .matmul import contiguous_along_the_sum
+from .numbers import sums_outside
 from .prologue import Made, apart_in_rows, made, panel_columns, panel_rows, scattered
 
 __all__ = ["join_prologues"]
@@ -206,6 +208,9 @@ def _price_in_panels(producer: Group, use: _Use, dot: Node, both: bool) -> _Pric
     along = use.position == 0 or contiguous_along_the_sum(dot)
     if not (rows if use.position == 0 else panel_columns(n, k, itemsize, along)):
         return _Price(None, "panel", f"a panel of {describe(use.node)} would not fit a core's cache")
+    if dot.ndim == 2 and sums_outside(_steps(dot.inputs[0]), _steps(dot.inputs[1]), k):
+        reason = f"a panel of {describe(use.node)} would be compiled anew for each number of rows that are added up"
+        return _Price(None, "panel", reason)
     if both and m > rows:
         return _Price(
             None, "panel", f"{describe(use.node)} would be computed again for every panel of the other operand"
@@ -216,6 +221,15 @@ def _price_in_panels(producer: Group, use: _Use, dot: Node, both: bool) -> _Pric
             None, "order", f"matrices of so few elements of {describe(use.node)} are computed better many at a time"
         )
     return _across(apart, _NEARBY) or _in_parts(use, 1.0)
+
+
+def _steps(operand: Node) -> tuple[int, int]:
+    """The strides of an operand in memory: from row to row, and from column to column."""
+    found = strided(operand)
+    assert found is not None
+    _, variables, offset = found
+    along, across = (offset.coefficient(v) for v in variables[-2:])
+    return along, across
 
 
 def _times(use: _Use, times: float) -> _Price:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cuda_on_cpu.static_checks import compile_report, has_nvrtc
 from emulated import aligned
 
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
+from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
@@ -17,6 +19,7 @@ from hybridgpu.compiler.schedule.numbers import Numbers
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import f16, f32, f64, from_short, i32
 from hybridgpu.ops.conv import windowed
+from hybridgpu.resources import kernels_folder
 
 BATCHES = (7, 16, 17, 50)
 #: rows on chip have room for twice as many elements at most, where these are more than 64
@@ -97,6 +100,18 @@ def inputs_of_steps(b, n, dtype):
     return b.dot(b.reshape(b.transpose(x, (1, 0, 2)), (6 * n, 8)), w)
 
 
+def slope_of_exchanged_steps(b, n, dtype):
+    """… whose gradients come step by step, and sentences one after the other."""
+    x, g = b.input(tensor_type((n, 6, 8), dtype)), b.input(tensor_type((6 * n, 24), dtype))
+    return b.dot(b.transpose(b.reshape(b.transpose(x, (1, 0, 2)), (6 * n, 8)), (1, 0)), g)
+
+
+def exchanged_results(b, n, dtype):
+    """Results of steps, written sentence by sentence."""
+    x, w = b.input(tensor_type((6 * n, 12), dtype)), b.input(tensor_type((12, 20), dtype))
+    return b.transpose(b.reshape(b.dot(x, w), (6, n, 20)), (1, 0, 2)) * 2.0
+
+
 CASES = [(f, d) for f in (slope_of_dense, slope_of_conv) for d in (f32, f16, f64)] + [
     (slope_of_dense, i32),
     (slope_behind_relu, f32),
@@ -109,6 +124,9 @@ CASES = [(f, d) for f in (slope_of_dense, slope_of_conv) for d in (f32, f16, f64
     (of_the_last_step, f32),
     (slope_of_a_moved_state, f32),
     (inputs_of_steps, f32),
+    (slope_of_exchanged_steps, f32),
+    (slope_of_exchanged_steps, f16),
+    (exchanged_results, f32),
 ]
 
 
@@ -133,6 +151,20 @@ def test_one_text_whatever_the_length(make, dtype, cuda_driver):
         tolerance = {f16: 2e-3, f32: 2e-5, f64: 1e-12, i32: 0}[dtype]
         np.testing.assert_allclose(out, want, tolerance, tolerance * max(1, np.abs(want).max()))
     assert len(texts) == 1
+
+
+@pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not here")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_120"])
+def test_texts_stay_in_registers(arch):
+    """Positions that are taken apart by what is told, in blocks of many threads."""
+    found = {}
+    for make, dtype in [(slope_of_exchanged_steps, f32), (slope_of_exchanged_steps, f16), (exchanged_results, f32)]:
+        b = builder()
+        found |= {k.name: k for k in compile_graph(b.finish([make(b, 50, dtype)]), CUDA).kernels}
+    report = compile_report(module_source(list(found.values())), arch, ["-default-device"], [kernels_folder()])
+    assert len(report.kernels) == len(found) >= 3
+    for name, need in report.kernels.items():
+        assert not need.spills and need.registers * found[name].launch["threads"] <= 65536, (name, need)
 
 
 # -- slices, pads and joins of an outer axis

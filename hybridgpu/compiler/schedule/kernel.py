@@ -177,7 +177,7 @@ class Writer:
 
     cut: Var | None = None  #: the outermost variable, at whose values, which the kernel is told, something else begins
     exchanged: frozenset[str] = frozenset()  #: variables of a map along which strides and extents are told
-    apart: Var | None = None  #: counts rows of several axes, by extents that the kernel is told
+    apart: tuple[Var, ...] = ()  #: count rows of several axes, by extents that the kernel is told
 
     def __post_init__(self) -> None:
         self.tells = self.tells or self.target.name == "cpu"
@@ -227,9 +227,10 @@ class Writer:
     def expr(self, e: Expr) -> str:
         """C text of an index expression."""
         parts: list[str] = []
+        near = min((c for atom, c in e.terms if self.taken_apart(atom)), default=0)
         for k, (atom, c) in enumerate(sorted(e.terms, key=lambda t: -abs(t[1]))):
             text = self.atom(atom)
-            far = k == 0 and self.taken_apart(atom)
+            far = near and (c > near or (k == 0 and self.taken_apart(atom)))
             if c >= FEWEST and (far or (isinstance(atom, Var) and atom.name in self.exchanged)):
                 text = f"{text} * {self.numbers.stride(c)}"
             elif c == -1:
@@ -260,9 +261,9 @@ class Writer:
 
     def taken_apart(self, atom: Any) -> bool:
         """True for a part of the position of a row, by an extent that the kernel is told."""
-        if self.apart is None or not isinstance(atom, (Quotient, Remainder)):
+        if not isinstance(atom, (Quotient, Remainder)):
             return False
-        return atom.by >= FEWEST and atom.expr == of_var(self.apart)
+        return atom.by >= FEWEST and any(atom.expr == of_var(v) for v in self.apart)
 
     def atom(self, atom: Any) -> str:
         if isinstance(atom, Var):
@@ -272,6 +273,7 @@ class Writer:
         inner, by = self.expr(atom.expr), str(atom.by)
         if self.taken_apart(atom):
             by = self.numbers.divisor(atom.by)
+            by = by if self.target.name == "cpu" else f"(Index){by}"
         if len(atom.expr.terms) + bool(atom.expr.const) > 1:
             inner = f"({inner})"
         return f"{inner} / {by}" if isinstance(atom, Quotient) else f"({inner} % {by})"

@@ -164,6 +164,8 @@ def schedule_matmul(
     prologues = dict(prologues or {})
     writer = Writer(target, program, tells=True)
     writer.cut = cut(program)
+    if len(dot.shape) == 2:
+        writer.apart = tuple(v for v in program.vars if v.name == "i0")
     outputs = [s.node for s in program.stores]
     shape = dot.shape
     axis_of = {v.name: v for v in program.vars}

@@ -209,7 +209,7 @@ def panel(
     for s in program.scalars:  # the others are known where the loops begin
         s.vars &= set(program.vars)
     mine = Writer(writer.target, program, pointers=writer.pointers, results="row", numbers=writer.numbers)
-    mine.apart = what.outer
+    mine.apart = (what.outer,)
     mine.moved = only_moved(program)
     once, loops, choice = nests(program, mine, runs=flat is not None)
     line = what.outer.name if begin == "0" else f"({what.outer.name} - {begin})"
@@ -317,7 +317,7 @@ def loader(
     depth = what.outer if inner is line else inner
     mine = Writer(writer.target, program, pointers=writer.pointers, numbers=writer.numbers, tells=writer.tells)
     mine.moved, mine.cut = only_moved(program), depth if told else None
-    mine.apart = line
+    mine.apart = (line, depth) if told else (line,)
     (store,) = program.stores
     first = f"{inner.name}_0"  # of the neighbours
     packs: list[Pack] = []

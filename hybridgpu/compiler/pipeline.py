@@ -107,6 +107,7 @@ def compile_graph(
     wanted = frozenset(ready.graph.outputs)
     why_left = _why_left(ready.graph, target)
     plan = join_prologues(fuse(ready.graph, target, ready.generated_dots, why_left), wanted, target)
+    plan = _with_scatters_joined(plan, wanted, target)
     seen("04_groups", plan)
     # what has no elements needs no kernel
     groups = [g for g in plan.groups if g.library or any(n.size for n in g.at)]
@@ -158,6 +159,14 @@ def _with_sums_shared_out(graph: Graph, target: Target) -> Graph:
     from .passes.scatter_parts import scatter_in_parts
 
     return scatter_in_parts(graph, target)
+
+
+def _with_scatters_joined(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
+    if all(g.scatter is None for g in plan.groups):
+        return plan
+    from .schedule.scatter_epilogue import join_scatters
+
+    return join_scatters(plan, outputs, target)
 
 
 def _with_convolutions_joined(graph: Graph, target: Target, constant: frozenset[int]) -> Graph:
@@ -214,6 +223,15 @@ def _schedule(group: Group, stored: list[Node], target: Target) -> Sequence[Kern
     """The kernel of a group, or those that run one after the other; None for a library call."""
     if group.library is not None:
         return [None]
+    if group.updates is not None and group.updates.scatter is not None:
+        from .schedule.scatter import schedule_scatter
+
+        node = group.updates.scatter
+        # on the CPU the memory of the first one has the sums
+        stored = sorted(stored, key=lambda n: n.dtype is not node.dtype)
+        updates, after = scalar_program(group.updates, [node]), scalar_program(group, stored)
+        members = sorted(group.members, key=lambda n: n.index)
+        return [schedule_scatter(updates, node, target, members, after)]
     program = scalar_program(group, stored)
     members = sorted(group.members, key=lambda n: n.index)
     if group.contract is not None and group.contract.prim.name == "conv":

@@ -18,7 +18,7 @@ from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import HostStep
-from hybridgpu.compiler.target import CPU
+from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import bf16, bool_, f16, f32, f64, from_short, i8, i32, i64, u8
 
 pytestmark = pytest.mark.usefixtures("compiler")
@@ -212,3 +212,103 @@ def test_gradient_of_a_table_is_one_kernel():
         for k in row:
             want[k] += share / 4
     np.testing.assert_allclose(compiled, want, rtol=1e-6)
+
+
+def bias(b, y, c):
+    return y + b.broadcast(b.reshape(c, (1, c.size)), y.shape)
+
+
+#: what follows a sum of updates (40, 24) of 9 rows: (graph of sum, r (9, 24) and c (24,); the same in NumPy; its arrays)
+FOLLOWS = {
+    "scaled": (lambda b, y, r, c: y * 2 + 1, lambda y, r, c: y * 2 + 1, 0),
+    "relu": (lambda b, y, r, c: b.max(y, 0), lambda y, r, c: np.maximum(y, 0), 0),
+    "another gradient": (lambda b, y, r, c: y + r, lambda y, r, c: y + r, 1),
+    "a step of gradient descent": (lambda b, y, r, c: r - (y + r * 3) * 2, lambda y, r, c: r - (y + r * 3) * 2, 1),
+    "a row": (lambda b, y, r, c: bias(b, y, c) + r, lambda y, r, c: y + c + r, 2),
+    "two results": (
+        lambda b, y, r, c: [b.max(y, r), b.min(y, r)], lambda y, r, c: [np.maximum(y, r), np.minimum(y, r)], 1,
+    ),
+    "as a line": (lambda b, y, r, c: b.reshape(y, (216,)) * 2, lambda y, r, c: y.reshape(216) * 2, 0),
+    "two types": (
+        lambda b, y, r, c: [b.gt(y, 0), y * 2], lambda y, r, c: [y > 0, y * 2], 0,
+    ),
+}  # fmt: skip
+
+
+def following(name, dtype, target, replaces=False):
+    """(program, its arrays, its results, bytes that it has to move) of a case."""
+    make, want, count = FOLLOWS[name]
+    b = builder()
+    g, r, c = (b.input(tensor_type(s, dtype), n) for n, s in (("g", (40, 24)), ("r", (9, 24)), ("c", (24,))))
+    i = b.input(tensor_type((40,), i32), "i")
+    y = b.scatter_set(b.full((9, 24), 1, dtype), g, i) if replaces else b.scatter_add(g, i, axis=0, extent=9)
+    made = make(b, y, r, c)
+    graph = b.finish(made if isinstance(made, list) else [made])
+    rng = np.random.default_rng(3)
+    arrays = [rng.integers(-9, 9, n.shape).astype(n.dtype.np) for n in (g, r, c)] + [rng.integers(0, 8, 40, np.int32)]
+    if replaces:
+        table = np.ones((9, 24), arrays[0].dtype)
+        for k, row in enumerate(arrays[3]):
+            table[row] = arrays[0][k]
+    else:
+        table = added(arrays[0], arrays[3], 0, 9)
+    results = want(table, *arrays[1:3])
+    results = results if isinstance(results, list) else [results]
+    made = [a.astype(n.dtype.np) for a, n in zip(results, graph.outputs)]
+    moved = sum(a.nbytes for a in (arrays[0], arrays[3], *arrays[1 : 1 + count], *made))
+    return compile_graph(graph, target), arrays, made, moved
+
+
+@pytest.mark.parametrize("dtype", [f32, f64, i32, i8], ids=lambda t: t.short)
+@pytest.mark.parametrize("name", FOLLOWS)
+def test_what_follows_is_computed_in_its_place(name, dtype):
+    program, arrays, results, moved = following(name, dtype, CPU)
+    assert kinds(program) == ["scatter"]
+    assert program.kernels[0].choice["why"].endswith("in the order of the updates, then computes with the table")
+    outputs = [guarded(shape, from_short(short).np) for shape, short in program.outputs]
+    cpu_backend().load(program)([guarded_copy(a) for a in arrays], outputs)
+    for got, want in zip(outputs, results, strict=True):
+        assert got.tobytes() == want.reshape(got.shape).tobytes()
+    assert program.bytes_moved == moved
+
+
+def test_rows_replaced_are_computed_with():
+    program, arrays, (want,), _ = following("a row", f32, CPU, replaces=True)
+    assert kinds(program) == ["scatter"]
+    assert run(program, *arrays).tobytes() == want.tobytes()
+
+
+UPDATES = (((40, 24), f32), ((40,), i32))
+
+
+def summed(b, g, i):
+    return b.scatter_add(g, i, axis=0, extent=9)
+
+
+#: graphs of updates and positions -> kernels on the CPU, on CUDA, and why they are not one
+APART = {
+    "read twice": (
+        lambda b, g, i: [b.exp(y := summed(b, g, i)), b.slice(y, (1, 0), (5, 24)) * 2], {}, "several kernels read it",
+    ),
+    "a result": (lambda b, g, i: [y := summed(b, g, i), y * 2], {}, "it is a result"),
+    "its updates are a result": (lambda b, g, i: [u := g * 2, summed(b, u, i) * 2], {}, "its updates are wanted"),
+    "turned": (
+        lambda b, g, i: b.transpose(summed(b, g, i), (1, 0)) * 2, {}, "lie in another order",
+    ),
+    "a part of it": (lambda b, g, i: b.slice(summed(b, g, i), (1, 0), (5, 24)) * 2, {}, "does not read each"),
+    "rows summed": (lambda b, g, i: b.sum(summed(b, g, i) * 2, (1,)), {}, "takes elementwise work on the table only"),
+    "two tables": (lambda b, g, i: summed(b, g, i) + summed(b, g * 2, i), {}, "its reader's kernel adds up scatter_add"),
+    "another type": (lambda b, g, i: b.cast(summed(b, g, i), i32), {"cuda": ""}, "no result has its type"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
+@pytest.mark.parametrize("name", APART)
+def test_why_what_follows_is_another_kernel(name, target):
+    make, other, reason = APART[name]
+    reason = other.get(target.name, reason)
+    b = builder()
+    made = make(b, *(b.input(tensor_type(*t), f"x{k}") for k, t in enumerate(UPDATES)))
+    program = compile_graph(b.finish(made if isinstance(made, list) else [made]), target)
+    reasons = [c[3] for c in program.cuts if c[2] == "scatter" and "scatters into memory" in c[3]]
+    assert any(reason in r for r in reasons) if reason else not reasons, program.cuts

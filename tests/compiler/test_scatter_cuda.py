@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from compiler.test_scatter import SHAPES, added, graph_of, kinds, replacing
+from compiler.test_scatter import FOLLOWS, SHAPES, added, following, graph_of, kinds, replacing
 from emulated import run_program
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,7 +21,7 @@ from hybridgpu.compiler.program import HostStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule import scatter_cuda
 from hybridgpu.compiler.schedule.scatter_work import Form, Work, choose, seconds
-from hybridgpu.compiler.target import CUDA, cuda_target
+from hybridgpu.compiler.target import CPU, CUDA, cuda_target
 from hybridgpu.dtypes import bf16, bool_, f16, f32, f64, i8, i32, i64, u8
 
 FAST = CUDA.with_numeric("fast")
@@ -343,3 +343,84 @@ def test_gradients_have_the_bits_of_the_host(name, cuda_driver, compiler):
     for host, device in zip(found["cpu"], found["gpu"], strict=True):
         np.testing.assert_array_equal(host, device)
     assert any("hg::Hits" in cuda_driver.sources[launch.kernel] for launch in cuda_driver.launches)
+
+
+# -- what follows
+
+
+@pytest.mark.parametrize("dtype", [f32, f64, i32, i8], ids=lambda t: t.short)
+@pytest.mark.parametrize("name", FOLLOWS)
+def test_what_follows_is_computed_by_the_blocks_that_own_the_rows(name, dtype, cuda_driver):
+    program, arrays, results, moved = following(name, dtype, CUDA)
+    assert kinds(program) == ["scatter"]
+    before = len(cuda_driver.launches)
+    got = run_program(program, arrays, cuda_driver, exact=False)
+    (launch,) = cuda_driver.launches[before:]
+    for a, want in zip(got, results, strict=True):
+        assert a.tobytes() == want.reshape(a.shape).tobytes()
+    scanned = choice(program).get("scanned", 0)
+    assert program.bytes_moved == moved + scanned
+    assert launch.report.global_written == sum(a.nbytes for a in results)
+    assert launch.read == program.steps[0].bytes_read - scanned
+
+
+@pytest.mark.parametrize("dtype", [f16, bf16, bool_], ids=lambda t: t.short)
+def test_rows_replaced_are_computed_with(dtype, cuda_driver):
+    """Bits that were only moved are numbers then."""
+    b = builder()
+    x, u = (b.input(tensor_type(s, dtype), n) for n, s in (("x", (9, 24)), ("u", (40, 24))))
+    i = b.input(tensor_type((40,), i32), "i")
+    y = b.scatter_set(x, u, i)
+    graph = b.finish([b.logical_not(y) if dtype is bool_ else y * 2 + x])
+    program = compile_graph(graph, CUDA)
+    assert kinds(program) == ["scatter"]
+    rng = np.random.default_rng(3)
+    arrays = [rng.integers(0, 2, n.shape).astype(dtype.np) for n in (x, u)] + [rng.integers(0, 8, 40, np.int32)]
+    (got,) = run_program(program, arrays, cuda_driver, exact=False)
+    (want,) = evaluate(graph, arrays)
+    np.testing.assert_array_equal(got.astype(np.float32), want.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", [f16, bf16], ids=lambda t: t.short)
+def test_what_follows_a_sum_of_halves_has_it_rounded(dtype, cuda_driver):
+    """As if it had been in memory, and as on the host: 2049 is no half."""
+    graph = graph_of(
+        lambda b, g, i: b.scatter_add(g, i, axis=0, extent=2) * 0.5 - 1024, ((2049, 4), dtype), ((2049,), i32)
+    )
+    program = compile_graph(graph, replace(CUDA, launch_seconds=1.0))
+    assert kinds(program) == ["scatter"]
+    (got,) = run_program(program, [np.ones((2049, 4), dtype.np), np.zeros(2049, np.int32)], cuda_driver, exact=False)
+    np.testing.assert_array_equal(got.astype(np.float32), [[0] * 4, [-1024] * 4])
+
+
+@pytest.mark.parametrize("case", SHARED_OUT)
+def test_what_follows_in_every_way_of_sharing_out(case, cuda_driver):
+    shape, where, axis, extent, machine = SHARED_OUT[case]
+    table = (*shape[:axis], extent, *shape[axis + 1 :])
+    b = builder()
+    g, r = b.input(tensor_type(shape, f32), "g"), b.input(tensor_type(table, f32), "r")
+    c, i = b.input(tensor_type(table[-1:], f32), "c"), b.input(tensor_type(where, i32), "i")
+    y = b.scatter_add(g, i, axis=axis, extent=extent)
+    graph = b.finish([y * 2 + r + b.broadcast(c, table)])
+    program = compile_graph(graph, replace(CUDA, **machine))
+    assert kinds(program) == ["scatter"]
+    rng = np.random.default_rng(5)
+    updates, rest, line = (numbers(rng, n.shape, f32) for n in (g, r, c))
+    at = rng.integers(0, extent, where).astype(np.int32)
+    before = len(cuda_driver.launches)
+    (got,) = run_program(program, [updates, rest, line, at], cuda_driver, exact=False)
+    (launch,) = cuda_driver.launches[before:]
+    assert got.tobytes() == (added(updates, at, axis, extent) * 2 + rest + line).tobytes()
+    assert launch.read + launch.written + choice(program).get("scanned", 0) == program.bytes_moved
+
+
+def test_the_text_does_not_depend_on_the_number_of_rows():
+    def text(rows, count):
+        graph = graph_of(
+            lambda b, g, i, r: b.scatter_add(g, i, axis=0, extent=rows) * 2 + r,
+            ((count, 64), f32), ((count,), i32), ((rows, 64), f32),
+        )  # fmt: skip
+        return {t.name: compile_graph(graph, t).kernels[0].text for t in (CPU, CUDA)}
+
+    assert text(500, 40)["cpu"] == text(700, 60)["cpu"]
+    assert text(500, 40)["cuda"] == text(500, 60)["cuda"]

@@ -8,7 +8,8 @@ forward values, except those that the caller keeps.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from math import prod
 
 from ...dataclass import dataclass
 from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, constant_nodes, reachable
@@ -19,6 +20,7 @@ __all__ = ["Derivative", "differentiate", "residuals"]
 
 #: families whose results are kept for the backward pass rather than computed again
 _EXPENSIVE = frozenset({"contract", "conv", "reduce", "scan", "sort", "library", "index", "loop"})
+_LINE = 64  #: bytes of a row from which on looking it up is reading it
 
 
 @dataclass(frozen=True)
@@ -155,18 +157,54 @@ def _sweep(
 
 def residuals(graph: Graph, given: Sequence[bool], wanted: Sequence[bool], exact: bool = False) -> list[Node]:
     """Forward values worth keeping for the backward pass: results of contractions, reductions and the
-    like that it uses directly. Elementwise cones and random bits are computed again from them.
+    like that it uses directly. Elementwise cones and random bits are computed again from them, and so are rows looked
+    up in an argument, where only kernels read them.
 
     Args:
         graph, given, wanted, exact: as for :func:`differentiate`.
     """
     functions = _functions_of_half_sums(graph)
-    worth = {n for n in graph.nodes if n.prim.family in _EXPENSIVE and n not in functions}
+    again = _gathered_again(graph)
+    worth = {n for n in graph.nodes if n.prim.family in _EXPENSIVE and n not in functions and n not in again}
     worth = worth.union(graph.outputs, *functions.values())
     candidates = [n for n in graph.nodes if n in worth]
     derivative = differentiate(graph, candidates, given, wanted, exact)
     first = sum(n.params["name"] != RANDOM_STATE for n in graph.inputs)
     return [candidates[k - first] for k in derivative.takes if first <= k < first + len(candidates)]
+
+
+def _gathered_again(graph: Graph) -> set[Node]:
+    """Rows that are looked up in arguments, and that no library reads: looking them up again takes no more than reading
+    them where they were kept, and the forward pass need not write them.
+    """
+    found = {n for n in graph.nodes if n.prim.name == "take" and n.inputs[0].prim.name == "input" and _long_rows(n)}
+    if not found:
+        return found
+    told: set[Node] = set()  # what follows from arguments elementwise, as positions do
+    readers = graph.uses()
+    for n in graph.nodes:
+        if n.prim.family in ("leaf", "view", "elementwise") and told.issuperset(n.inputs):
+            told.add(n)
+    outputs = set(graph.outputs)
+    return {n for n in found if n.inputs[1] in told and n not in outputs and _read_by_kernels(n, readers)}
+
+
+def _long_rows(take: Node) -> bool:
+    """True if what is looked up are whole lines of memory, one row or more."""
+    table, axis = take.inputs[0], take.params["axis"]
+    return prod(table.shape[axis + 1 :]) * table.dtype.size >= _LINE
+
+
+def _read_by_kernels(node: Node, readers: Mapping[Node, Sequence[Node]]) -> bool:
+    """True if what reads ``node``, through views, is elementwise or a reduction."""
+    frontier = [node]
+    while frontier:
+        for reader in readers.get(frontier.pop(), ()):
+            if reader.prim.family == "view":
+                frontier.append(reader)
+            elif reader.prim.family not in ("elementwise", "reduce"):
+                return False
+    return True
 
 
 def _functions_of_half_sums(graph: Graph) -> dict[Node, set[Node]]:

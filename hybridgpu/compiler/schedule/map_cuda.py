@@ -345,6 +345,9 @@ def step_body(
         return made
 
     for s in program.scalars:
+        if s in writer.tiled:
+            body.each.append(Statement(writer.type(s), writer.names[s], writer.tiled[s]))
+            continue
         if s in held:
             as_float = s.dtype.is_half and s not in writer.moved
             text = f"{s.dtype.storage}_to_float({held[s]})" if as_float else held[s]

@@ -20,6 +20,7 @@ from .kernel import Kernel, Launch, Writer, headers, literal, summary, touched, 
 from .map_cpu import nests
 from .pieces import only_moved
 from .scalar import ScalarProgram
+from .scatter_ending import Ending
 from .scatter_work import choose, library_seconds, work_of
 
 __all__ = ["schedule_scatter", "wants_scatter_kernel", "why_no_scatter_kernel"]
@@ -51,14 +52,20 @@ def why_no_scatter_kernel(target: Target, node: Node) -> str:
     return f"{work.updates:,} updates: by the model {ours * 1e6:.0f} us in a kernel, {theirs * 1e6:.0f} us in a library"
 
 
-def schedule_scatter(program: ScalarProgram, scatter: Node, target: Target, members: list[Node]) -> Kernel:
-    """The kernel of a group around ``scatter``."""
+def schedule_scatter(
+    program: ScalarProgram, scatter: Node, target: Target, members: list[Node], after: ScalarProgram | None = None
+) -> Kernel:
+    """The kernel of a group around ``scatter``.
+
+    Args:
+        after: what is computed of the table's elements, once they are complete, and stored instead of them.
+    """
     normalize(program, ordered=False)
     if not program.vars:
         program.vars.append(Var("i0", 1))
     writer = Writer(target, program, tells=True)
     writer.moved = only_moved(program)
-    outputs = [s.node for s in program.stores]
+    outputs = [s.node for s in (after or program).stores]
     before: Node | None = None
     fill = literal(0, scatter.dtype)
     if scatter.prim.name == "scatter_set":
@@ -69,25 +76,32 @@ def schedule_scatter(program: ScalarProgram, scatter: Node, target: Target, memb
             before = base(table)
             writer.pointers.setdefault(before, f"x{len(writer.pointers)}")
     whole = [before] if before else []
-    read, written = traffic(program, whole)
+    ending = Ending(after, writer, scatter) if after else None
+    also = [ending.touched] if ending else []
+    read, written = traffic(program, whole, also)
+    if after:
+        written = sum(s.node.type.nbytes for s in after.stores)
     does = "replaces rows" if scatter.prim.name == "scatter_set" else "adds rows up"
-    why = f"{does} in the order of the updates"
+    why = f"{does} in the order of the updates{', then computes with the table' if ending else ''}"
     launch: Launch | None = None
     more: tuple[str, ...] = ()
     if target.name == "cpu":
         statements, loops, _ = nests(program, writer)
         fields: dict[str, Any] = {
-            "table": f"y{outputs.index(scatter)}",
+            "table": f"y{0 if ending else outputs.index(scatter)}",
             "fill": f"{writer.pointers[before]}[t]" if before else fill,
             "before": statements,
             "loops": loops,
+            "after": ending.loops() if ending else None,
         }
-        extents = (program.vars[0].extent, scatter.size)
+        extents: tuple[int, ...] = (program.vars[0].extent, scatter.size)
+        if ending:
+            extents = (*extents, ending.program.vars[0].extent)
         choice: dict[str, Any] = {"why": why}
     else:
         from .scatter_cuda import cuda_fields
 
-        fields, launch, extents, choice = cuda_fields(program, writer, scatter, before, fill)
+        fields, launch, extents, choice = cuda_fields(program, writer, scatter, before, fill, ending)
         choice["why"] = f"{why}: {choice['why']}"
         read += choice.get("scanned", 0)
         more = ("scatter_cuda.h",)
@@ -100,11 +114,12 @@ def schedule_scatter(program: ScalarProgram, scatter: Node, target: Target, memb
         inputs=writer.inputs,
         outputs=outputs,
         extents=extents,
-        headers=(*headers(program), *more),
+        headers=tuple(dict.fromkeys((*headers(program), *(headers(after) if after else ()), *more))),
         members=members,
         launch=launch,
         choice=choice,
         bytes_read=read,
         bytes_written=written,
-        touched=touched(program, whole),
+        touched=touched(program, whole, also),
+        in_place=ending.in_place([*whole, *(s.node for s in program.scalars if s.node)]) if ending else (),
     )

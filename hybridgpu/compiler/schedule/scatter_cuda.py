@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 
 from ...dataclass import dataclass
+from ...dtypes import DType, f32
 from ..ir.graph import Node
+from ..primitives import TABLE
 from .indexing import ZERO, Expr, Opaque, Var, alike, delinearize, linearize, of_var
 from .kernel import Launch, Statement, Writer, address, coordinates, mentioned
 from .map_cuda import contiguous, fits_int, step_body
 from .pieces import live
 from .scalar import Scalar, ScalarProgram, Store
+from .scatter_ending import Ending
 from .scatter_work import THREADS, Form, Work, choose
 from .tiles import unit_stride
 
@@ -78,12 +81,13 @@ def _axes(program: ScalarProgram, store: Store) -> _Axes:
 
 
 def cuda_fields(
-    program: ScalarProgram, writer: Writer, scatter: Node, table: Node | None, fill: str
+    program: ScalarProgram, writer: Writer, scatter: Node, table: Node | None, fill: str, ending: Ending | None
 ) -> tuple[dict[str, Any], Launch, tuple[int, int], dict[str, Any]]:
     """Fields of the template, the launch, the extents it is told, and what was chosen and why.
 
     Args:
         table: what is there before, in memory; None if that is ``fill`` everywhere.
+        ending: what is made of the table's elements and stored instead of them.
     """
     (number,) = (k for k, s in enumerate(program.stores) if s.scattered)
     store, first = program.stores[number], program.vars[0]
@@ -95,7 +99,7 @@ def cuda_fields(
         lead=prod(v.extent for v in axes.lead),
         updates=prod(v.extent for v in axes.walked),
         columns=prod(v.extent for v in axes.columns),
-        vector=_vector(program, store, inner),
+        vector=_vector(program, store, inner, ending),
         held=2 if as_bits else 4 if scatter.dtype.is_half else scatter.dtype.size,
         size=scatter.dtype.size,
     )
@@ -117,8 +121,9 @@ def cuda_fields(
     inner_var = inner.name if inner.name in body.inside else ""
     at = _place(writer, axes, store, {inner: base})
     used = body.used | mentioned([at]) | ({base} if inner_var else set())
+    after = ending.part(_value(element, scatter.dtype, as_bits), at, work.vector) if ending else None
     fields: dict[str, Any] = {
-        "index_type": "int" if fits_int(program) else "long long",
+        "index_type": "int" if all(map(fits_int, [program, *([ending.program] if ending else [])])) else "long long",
         "held": "unsigned short" if as_bits else scatter.dtype.compute,
         "held_count": 0 if form.shared(work) else form.most * form.lanes * work.vector,
         "stand": _stand(writer, axes, work, form, first, used),
@@ -135,6 +140,7 @@ def cuda_fields(
         "update": [s for s in numbered if s.name in used],
         "part": {"body": body, "inner_var": inner_var, "tile": True},
         "result": address(f"y{number}", at),
+        "after": after,
     }
     blocks = form.blocks(work)
     choice: dict[str, Any] = {"threads": THREADS, "vector": work.vector, "rows": form.rows, "blocks": blocks}
@@ -153,12 +159,14 @@ def cuda_fields(
     )
 
 
-def _vector(program: ScalarProgram, store: Store, inner: Var) -> int:
+def _vector(program: ScalarProgram, store: Store, inner: Var, ending: Ending | None) -> int:
     """Elements of a row that travel in one access of 16 bytes at most."""
     if not unit_stride(store.offset, inner):
         return 1
-    widest = max([store.node.dtype.size, *(s.dtype.size for s in program.scalars if contiguous(s, inner))])
-    vector = max(1, 16 // widest)
+    sizes = [store.node.dtype.size, *(s.dtype.size for s in program.scalars if contiguous(s, inner))]
+    vector = max(1, 16 // max(sizes + (ending.sizes() if ending else [])))
+    while ending and not ending.takes(vector):
+        vector //= 2
     others = [c for a, c in store.offset.terms if a is not inner]
     while inner.extent % vector or any(c % vector for c in others):
         vector //= 2
@@ -171,6 +179,17 @@ def _element(form: Form, vector: int) -> str:
     if form.lanes == 1:
         return f"table[{row}]"
     return f"table[({row}) * {form.lanes} + lane]" if vector > 1 else f"table[{row} * {form.lanes} + lane]"
+
+
+def _value(element: str, dtype: DType, as_bits: bool) -> str:
+    """C text of what the table would hold in memory: sums of halves are rounded as they would be there."""
+    if not dtype.is_half:
+        return element
+    if as_bits:
+        return f"{dtype.storage}_to_float({element})"
+    expr = TABLE["cast"].expr
+    assert callable(expr)
+    return expr([f32], dtype).format(element, T=dtype.compute)
 
 
 def _met(writer: Writer, looked: list[Scalar], axes: _Axes) -> tuple[list[Statement], str]:

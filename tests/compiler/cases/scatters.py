@@ -88,3 +88,16 @@ def scatter_into_many_rows(b: Builder, g: Node, i: Node) -> Node:
     """Of which a block of a GPU takes as many as it may have memory for."""
     at = b.max(b.min(i, 6), 0) * 1999 + b.iota((600,), 0, i.dtype)
     return b.scatter_add(g, at, axis=0, extent=13000)
+
+
+@case("f32[40,24]", "i32[40]", "f32[9,24]", "f32[24]", "f32[1]")
+def scatter_and_what_follows(b: Builder, g: Node, i: Node, r: Node, c: Node, s: Node) -> Any:
+    """A gradient with another one, a row and a number, and its signs: no table is ever in memory."""
+    y = b.scatter_add(g, b.max(b.min(i, 8), 0), axis=0, extent=9) * 2
+    y = y + r + b.broadcast(b.reshape(c, (1, 24)), (9, 24)) * b.broadcast(b.reshape(s, (1, 1)), (9, 24))
+    return b.max(y, 0), b.gt(y, 0)
+
+
+@case("f16[9,6]", "f16[4,6]", "i32[4]")
+def rows_replaced_and_what_follows(b: Builder, x: Node, u: Node, i: Node) -> Node:
+    return b.scatter_set(x, u, b.max(b.min(i, 8), 0)) * 0.5 - x

@@ -11,15 +11,17 @@ results of products and gathers may still be computed together with a reader.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from math import prod
 
 from ....dataclass import dataclass
+from ....dtypes import f32
 from ...ir.graph import Node
 from ...primitives.views import PLAIN_VIEWS
 from ...schedule.indexing import enlarged
 from ...target import Target
 from .group import Group
 
-__all__ = ["Ingredients", "made_of", "worth_repeating"]
+__all__ = ["Ingredients", "cost_of", "made_of", "worth_repeating"]
 
 _MOST_NODES = 12  #: that are looked at on the way to memory
 
@@ -37,6 +39,15 @@ class Ingredients:
     bytes: dict[Node, int]
     operations: int
     written: int
+
+
+def cost_of(node: Node) -> float:
+    """Scalar operations for an element of ``node``, beyond reading it where it would be kept."""
+    if node.prim.name == "take":  # a position is computed for a row, whose elements are read then
+        return node.prim.cost / max(1, prod(node.inputs[0].shape[node.params["axis"] + 1 :]))
+    if node.prim.name == "cast" and node.inputs[0].dtype.is_half and node.dtype is f32:
+        return 0  # kernels hold halves so, whatever they are read for
+    return node.prim.cost
 
 
 def made_of(node: Node, stored: Collection[Node], computes: Callable[[Node], bool]) -> Ingredients | None:

@@ -21,7 +21,7 @@ from ...schedule.indexing import Expr, Index, Var, alike, all_vars, enlarged, li
 from ...target import Target
 from ..joins import APART, TOGETHER, WHY_APART
 from ..materialize import PRODUCTS, SCATTERS, base, reads_views
-from .duplicate import made_of, worth_repeating
+from .duplicate import cost_of, made_of, worth_repeating
 from .group import CONTRACTIONS, Cut, Group, bijective, reexpress, source
 from .group import describe as _describe
 from .group import describe_two as _describe_two
@@ -275,7 +275,7 @@ def _too_often(state: State, group: Group, node: Node, needed_elsewhere: bool) -
     if TOGETHER in node.params:
         return None
     executed = _executed(state, group, node)
-    extra = (executed - node.size) * node.prim.cost
+    extra = (executed - node.size) * cost_of(node)
     target = state.target
     saved = 2 * node.type.nbytes * target.byte_seconds * (0 if needed_elsewhere else 1)
     saved += target.launch_seconds / enlarged(node.shape)

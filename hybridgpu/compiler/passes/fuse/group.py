@@ -100,6 +100,7 @@ class Group:
         contract: the dot or conv whose epilogue this group is, if any.
         scatter: the node whose updates this group computes and scatters, if any; its index is that of an update.
         library: the node that a library computes, alone in its group.
+        updates: the group that scatters the table whose elements this group's kernel then computes with, if any.
         prologues: position of an operand of the product -> the group whose work it does as it loads the operand.
         merged_into: the group that took this one over, if any.
     """
@@ -116,6 +117,7 @@ class Group:
     contract: Node | None = None
     scatter: Node | None = None
     library: Node | None = None
+    updates: Group | None = None
     prologues: dict[int, Group] = field(default_factory=dict)
     merged_into: Group | None = None
 
@@ -144,7 +146,8 @@ class Group:
     @property
     def members(self) -> list[Node]:
         """What it computes, an operand of its product included."""
-        found = dict.fromkeys(self.at)
+        found = dict.fromkeys(self.updates.members if self.updates else ())
+        found |= dict.fromkeys(self.at)
         for k, producer in self.prologues.items():
             assert self.contract is not None
             found |= dict.fromkeys(producer.needed(source(self.contract.inputs[k]))[0])

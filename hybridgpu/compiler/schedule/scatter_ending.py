@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a kernel that scatters computes of the elements of its table, once these are complete."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ..ir.graph import Node
+from .axes import normalize
+from .in_place import Pair, at_points
+from .indexing import Var, of_var
+from .kernel import Statement, Writer, coordinates, touched
+from .map_cpu import nests
+from .scalar import Scalar, ScalarProgram
+
+__all__ = ["Ending"]
+
+
+class Ending:
+    """The elementwise program over a table, with the names that the kernel's other part gives to arrays.
+
+    Args:
+        program: its first variables are those of the outermost axis; it loads the table at the place that it stores to.
+        writer: of the kernel's other part; gets a pointer for every array that is read.
+        table: the scatter.
+
+    Attributes:
+        element: the scalar that is the table's element.
+        touched: elements of each array that are read, the table's not counted.
+    """
+
+    def __init__(self, program: ScalarProgram, writer: Writer, table: Node) -> None:
+        normalize(program)
+        if not program.vars:
+            program.vars.append(Var("i0", 1))
+        names = {v: Var(f"t{v.name[1:]}", v.extent) for v in program.vars}
+        program.replace({v: of_var(w) for v, w in names.items()})
+        program.vars = [names[v] for v in program.vars]
+        self.program, self._table = program, table
+        self.element: Scalar = next(s for s in program.scalars if s.op == "load" and s.node is table)
+        for s in program.scalars:
+            if s.op == "load" and s.node is not None and s.node is not table:
+                writer.pointers.setdefault(s.node, f"x{len(writer.pointers)}")
+        pointers = {**writer.pointers, table: "y0"}
+        self.writer = Writer(writer.target, program, pointers=pointers, numbers=writer.numbers, tells=True)
+        self.touched = {n: count for n, count in touched(program).items() if n is not table}
+
+    def in_place(self, others: Collection[Node]) -> list[Pair]:
+        """Operands that results may be written over.
+
+        Args:
+            others: arrays that the kernel's other part reads.
+        """
+        pairs = at_points(self.program, [*others, self._table])
+        held = self.program.stores[0].node if self.writer.target.name == "cpu" else None  # has the sums before
+        return [(x, y) for x, y in pairs if y is not held]
+
+    def loops(self) -> dict[str, Any]:
+        """Fields of the CPU's template: the table lies where the first result does."""
+        once, loops, _ = nests(self.program, self.writer)
+        return {"once": once, "loops": loops}
+
+    # -- CUDA: a thread has some neighbours of a row
+
+    @property
+    def _inner(self) -> Var:
+        return self.program.vars[-1]
+
+    def sizes(self) -> list[int]:
+        """Bytes of the elements that travel in vectors."""
+        from .map_cuda import contiguous
+
+        loads = [s.dtype.size for s in self.program.scalars if contiguous(s, self._inner)]
+        return loads + [store.node.dtype.size for store in self.program.stores]
+
+    def takes(self, vector: int) -> bool:
+        """True if so many neighbours of the table never differ but in the innermost variable."""
+        return self._inner.extent % vector == 0
+
+    def part(self, element: str, at: str, vector: int) -> dict[str, Any]:
+        """Fields of what a thread does with ``vector`` neighbours.
+
+        Args:
+            element: C text of element ``j`` of them, on chip.
+            at: C text of the place of the first one in the table.
+        """
+        from .map_cuda import step_body
+
+        writer, inner = self.writer, self._inner
+        first = f"{inner.name}_0"
+        writer.tiled[self.element] = element
+        writer.forget()
+        writer.name(self.program.scalars)
+        body = step_body(self.program, writer, inner, first, vector, {})
+        inner_var = inner.name if inner.name in body.inside else ""
+        used = body.used | ({first} if inner_var else set())
+        walked = coordinates([*self.program.vars[:-1], Var(first, inner.extent)], "at")
+        steps = [s for s in walked if s.name in used]
+        begin = [Statement("Index", "at", at)] if steps else []
+        return {"begin": begin + steps, "body": body, "inner_var": inner_var, "tile": True}

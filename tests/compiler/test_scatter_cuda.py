@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from compiler.sharing import sharing
 from compiler.test_scatter import FOLLOWS, SHAPES, added, following, graph_of, kinds, replacing
 from emulated import run_program
 from hypothesis import HealthCheck, given, settings
@@ -14,10 +15,11 @@ from hypothesis import strategies as st
 
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
+from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.compiler.program import HostStep
+from hybridgpu.compiler.program import HostStep, KernelStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule import scatter_cuda
 from hybridgpu.compiler.schedule.scatter_work import Form, Work, choose, seconds
@@ -424,3 +426,30 @@ def test_the_text_does_not_depend_on_the_number_of_rows():
 
     assert text(500, 40)["cpu"] == text(700, 60)["cpu"]
     assert text(500, 40)["cuda"] == text(500, 60)["cuda"]
+
+
+@pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
+def test_results_over_operands_that_follow(target, cuda_driver):
+    """On a GPU what is added may be replaced; on the CPU the first result's memory has the sums, so only by others."""
+    b = builder()
+    g, r, s = (b.input(tensor_type(shape, f32), n) for n, shape in (("g", (40, 24)), ("r", (9, 24)), ("s", (9, 24))))
+    i = b.input(tensor_type((40,), i32), "i")
+    y = b.scatter_add(g, i, axis=0, extent=9)
+    # between steps of a library, so that all are in memory, and read no more behind the scatter
+    p, q = b.cumsum(r, axis=0), b.cumsum(s, axis=0)
+    graph = b.finish([b.cumsum(b.max(y, p) * 2, axis=0), b.cumsum(b.min(y, q) + p, axis=0)])
+    with sharing("everywhere"):
+        program = compile_graph(graph, target)
+    (number,) = (k for k, kernel in enumerate(program.kernels) if kernel.kind == "scatter")
+    shared = [len(s.in_place) for s in program.steps if isinstance(s, KernelStep) and s.kernel == number]
+    assert shared == [2 if target is CUDA else 1]
+    rng = np.random.default_rng(4)
+    arrays = [rng.integers(-3, 4, n.shape).astype(n.dtype.np) for n in (g, r, s)]
+    arrays.append(rng.integers(0, 9, 40, np.int32))
+    if target is CUDA:
+        got = run_program(program, arrays, cuda_driver, exact=False)
+    else:
+        got = [np.empty(shape, np.float32) for shape, _ in program.outputs]
+        cpu_backend().load(program)(arrays, got)
+    for a, want in zip(got, evaluate(graph, arrays), strict=True):
+        np.testing.assert_array_equal(a, want)

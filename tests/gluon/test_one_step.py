@@ -12,6 +12,7 @@ from hybridgpu.compiler import pipeline
 from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.gluon import HybridBlock, nn
+from hybridgpu.runtime import program as runtime
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
@@ -44,7 +45,7 @@ def forward(monkeypatch):
         made.append((graph, given, named, program))
         return program
 
-    monkeypatch.setenv("HYBRIDGPU_CACHE", "0")
+    monkeypatch.setattr(runtime, "_stored", lambda found: None)  # programs of earlier runs would not be compiled
     monkeypatch.setattr(pipeline, "compile_graph", keeping)
 
     def run(net, arrays, training):

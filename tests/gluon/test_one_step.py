@@ -45,7 +45,7 @@ def forward(monkeypatch):
         made.append((graph, given, named, program))
         return program
 
-    monkeypatch.setattr(runtime, "_stored", lambda found: None)  # programs of earlier runs would not be compiled
+    monkeypatch.setattr(runtime, "_stored", lambda *given: None)  # programs of earlier runs would not be compiled
     monkeypatch.setattr(pipeline, "compile_graph", keeping)
 
     def run(net, arrays, training):

@@ -208,9 +208,6 @@ def _price_in_panels(producer: Group, use: _Use, dot: Node, both: bool) -> _Pric
     along = use.position == 0 or contiguous_along_the_sum(dot)
     if not (rows if use.position == 0 else panel_columns(n, k, itemsize, along)):
         return _Price(None, "panel", f"a panel of {describe(use.node)} would not fit a core's cache")
-    if dot.ndim == 2 and sums_outside(_steps(dot.inputs[0]), _steps(dot.inputs[1]), k):
-        reason = f"a panel of {describe(use.node)} would be compiled anew for each number of rows that are added up"
-        return _Price(None, "panel", reason)
     if both and m > rows:
         return _Price(
             None, "panel", f"{describe(use.node)} would be computed again for every panel of the other operand"
@@ -220,7 +217,11 @@ def _price_in_panels(producer: Group, use: _Use, dot: Node, both: bool) -> _Pric
         return _Price(
             None, "order", f"matrices of so few elements of {describe(use.node)} are computed better many at a time"
         )
-    return _across(apart, _NEARBY) or _in_parts(use, 1.0)
+    refused = _across(apart, _NEARBY)
+    if refused is None and dot.ndim == 2 and sums_outside(_steps(dot.inputs[0]), _steps(dot.inputs[1]), k):
+        reason = f"a panel of {describe(use.node)} would be compiled anew for each number of rows that are added up"
+        return _Price(None, "panel", reason)
+    return refused or _in_parts(use, 1.0)
 
 
 def _steps(operand: Node) -> tuple[int, int]:

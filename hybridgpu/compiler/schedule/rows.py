@@ -58,8 +58,8 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     columns = columns or turned is not None or (width == 1 and not program.sums)
     lanes = rows[-1] if tile else None if columns else program.reduced[-1]
     told = None if tile or program.sums else outer_sum(program, rows, columns)
-    near = not columns and keeps_near(program)
-    kept = kept_at(program, tile, together(program) if near and told is None else 0)
+    near = not columns and told is None and keeps_near(program)  # (a buffer's length is in the text)
+    kept = kept_at(program, tile, together(program) if near else 0)
     lanes = None if near else lanes
     plan = Plan(program, writer, tile > 0 or (fits and not columns), kept, in_results=lanes)
     fields, choice = fill_columns(program, rows, plan, tile, told) if columns else fill_inner(program, rows, plan, told)

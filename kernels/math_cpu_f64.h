@@ -13,6 +13,8 @@ HG_DEVICE double log2(double x) { return __builtin_log2(x); }
 HG_DEVICE double log10(double x) { return __builtin_log10(x); }
 HG_DEVICE double sin(double x) { return __builtin_sin(x); }
 HG_DEVICE double cos(double x) { return __builtin_cos(x); }
+HG_DEVICE double sinpi(double x) { return sin(3.1415926535897932 * x); }  // of at most half a turn
+HG_DEVICE double cospi(double x) { return cos(3.1415926535897932 * x); }
 HG_DEVICE double tan(double x) { return __builtin_tan(x); }
 HG_DEVICE double asin(double x) { return __builtin_asin(x); }
 HG_DEVICE double acos(double x) { return __builtin_acos(x); }

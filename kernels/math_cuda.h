@@ -62,6 +62,8 @@ HG_MATH_TWO(copysign, copysignf, copysign)
 
 HG_DEVICE float rcbrt(float x) { return ::rcbrtf(x); }
 HG_DEVICE double rcbrt(double x) { return 1.0 / ::cbrt(x); }
+HG_DEVICE double sinpi(double x) { return ::sinpi(x); }  // needs no memory, where sin has a table for large angles
+HG_DEVICE double cospi(double x) { return ::cospi(x); }
 
 // -- classes of values, signs, extrema
 

@@ -47,7 +47,7 @@ HG_DEVICE double digamma(double x) {
   if (x <= 0.0) {
     double f = x - rint(x);
     if (f == 0.0) return x == 0.0 ? -1.0 / x : 0.0 / f;
-    rest = -3.1415926535897932 / tan(3.1415926535897932 * f);
+    rest = -3.1415926535897932 * cospi(f) / sinpi(f);
     x = 1.0 - x;
   }
   if (x >= 10.0) {
@@ -84,7 +84,7 @@ HG_DEVICE double trigamma(double x) {
   if (x <= 0.0) {
     double f = x - rint(x);
     if (f == 0.0) return 1.0 / (f * f);
-    double s = sin(3.1415926535897932 * f);
+    double s = sinpi(f);
     rest = 9.8696044010893586 / (s * s);
     sign = -1.0;
     x = 1.0 - x;

@@ -24,9 +24,8 @@ _WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 _BEGIN = re.compile(r"^(?:HG_DEVICE|HG_APART|HG_MATH_\w+|struct|constexpr|static|#define)\b", re.MULTILINE)
 _NAME = re.compile(r"struct +(\w+)|HG_MATH_\w+\((\w+)|(\w+)\(|constexpr \w+ (\w+) =|#define (\w+)")
 _TEMPLATE = re.compile(r"^template <.*?>\s(?=HG_|struct|constexpr|static)", re.MULTILINE)
-#: functions of large angles have a stack on CUDA, which no case may: tests/kernels/test_math.py calls them,
-#: and test_specials.py what is made of them
-ANGLES = {"sin", "cos", "tan", "to_quadrant", "sin_near_0", "cos_near_0", "digamma", "trigamma"}
+#: functions of large angles have a stack on CUDA, which no case may: tests/kernels/test_math.py calls them
+ANGLES = {"sin", "cos", "tan", "to_quadrant", "sin_near_0", "cos_near_0"}
 
 
 def defined(text: str) -> Items:

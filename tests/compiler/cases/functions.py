@@ -11,14 +11,14 @@ from compiler.cases.table import case
 from hybridgpu.compiler.ir import Builder, Node
 
 ROUNDING = ("neg", "abs", "sign", "floor", "ceil", "trunc", "rint", "round_away")
-#: (of large angles CUDA computes sin, cos, tan and what needs them, digamma and trigamma among it, in memory:
-#: tests/kernels/test_math.py and test_specials.py have those)
+#: (of large angles CUDA computes sin, cos and tan in memory: tests/kernels/test_math.py has those)
 FUNCTIONS = (
     *("exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "cbrt", "rcbrt"),
     *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
     *("sigmoid", "softplus", "erf", "erfinv"),
 )
 GAMMA = ("tgamma", "lgamma")
+POLYGAMMA = ("digamma", "trigamma")
 COMPARED = ("eq", "ne", "lt", "le", "gt", "ge", "max", "min")
 LOGICAL = ("logical_and", "logical_or", "logical_xor")
 
@@ -35,6 +35,11 @@ def rounded(b: Builder, x: Node, y: Node) -> Any:
 @case("f32[40]", "f64[40]")
 def functions(b: Builder, x: Node, y: Node) -> Any:
     return [r for a in (x, y) for r in (*_each(b, FUNCTIONS, a), *_each(b, GAMMA, b.abs(a) + 0.1))]
+
+
+@case("f32[40]", "f64[40]")
+def functions_with_poles(b: Builder, x: Node, y: Node) -> Any:
+    return [r for a in (x, y) for r in _each(b, POLYGAMMA, a)]
 
 
 @case("f32[40]", "f64[40]", "f16[40]")

@@ -39,6 +39,8 @@ static inline float normcdff(float x) { return (float)(0.5 * erfc(-x * 0.7071067
 static inline double normcdf(double x) { return 0.5 * erfc(-x * 0.70710678118654752); }
 static inline float sinpif(float x) { return (float)sin((double)x * 3.14159265358979323846); }
 static inline float cospif(float x) { return (float)cos((double)x * 3.14159265358979323846); }
+static inline double sinpi(double x) { return sin(remainder(x, 2.0) * 3.14159265358979323846); }
+static inline double cospi(double x) { return cos(remainder(x, 2.0) * 3.14159265358979323846); }
 
 // A start by Winitzki's formula, then Newton steps on erfc, which keeps its accuracy near 1.
 static inline double erfinv(double y) {

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
+from operator import add
 
 import pytest
 from compiler.cases import parse
@@ -12,11 +14,12 @@ from compiler.test_rows_cuda import check
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
 
 from hybridgpu.backends.cuda.driver import module_source
-from hybridgpu.compiler.ir import Builder, Node
+from hybridgpu.compiler.ir import Builder, Graph, Node
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.target import CUDA, cuda_target
+from hybridgpu.dtypes import f64, i64
 from hybridgpu.resources import kernels_folder
 
 FEW = replace(CUDA, multiprocessors=2)  #: blocks have several rows, and those of some a row less
@@ -98,7 +101,44 @@ def test_what_is_refused_and_why(make, shape, reason, cuda_driver):
 def test_as_many_sums_as_there_are_registers_for(cuda_driver):
     program = check(cuda_driver, graph_of(four_sums, (50, 6000)))
     assert [c["sums_beside_rows"] for c in beside(program)] == [2]
-    reason = "for which 23 thousand registers would be needed"
+    reason = "for which a thread would need 48 registers"
+    assert any(rule == "beside" and reason in why for _, _, rule, why in program.cuts), program.cuts
+
+
+def of_many(dtype: str, width: int, arrays: int, sums: int) -> Graph:
+    """A softmax of a sum of many arrays, and some of them times it, summed over all rows."""
+    b = builder()
+    x = [b.input(parse(f"{dtype}[5,{width}]"), f"x{k}") for k in range(arrays)]
+    total = reduce(add, x)
+    e = b.exp(total - b.reduce("amax", total, (-1,), keepdims=True))
+    y = e / b.sum(e, (-1,), keepdims=True)
+    return b.finish([y, *(b.sum(a * y, (0,)) for a in x[:sums])], "of_many")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width", "arrays", "sums", "words"),
+    [("f32", 4096, 26, 4, 0), ("f32", 5461, 26, 3, 33), ("f64", 512, 20, 13, 0), ("f64", 600, 20, 13, 52)],
+)
+def test_sums_of_many_arrays(dtype, width, arrays, sums, words, cuda_driver):
+    """These take registers, too: what is not refused has a form that has enough."""
+    program = check(cuda_driver, of_many(dtype, width, arrays, sums))
+    assert [c["sums_beside_rows"] for c in beside(program)] == [sums] * (not words)
+    refused = [why for _, _, rule, why in program.cuts if rule == "beside"]
+    assert [why.endswith(f"for which a thread would need {words} registers") for why in refused] == [True] * bool(words)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width", "reason"), [(i64, 600, "sums of i64 are not"), (f64, 8192, "would need 48 registers")], ids=str
+)
+def test_sums_of_two_types(dtype, width, reason, cuda_driver):
+    """The second one has other limits than the first."""
+    b = builder()
+    x = b.input(parse(f"f32[5,{width}]"), "x")
+    y = b.exp(x - b.reduce("amax", x, (-1,), keepdims=True))
+    y = y / b.sum(y, (-1,), keepdims=True)
+    sums = [b.sum(b.cast(x, dtype), (0,)), b.sum(x * 2.0, (0,))]
+    program = check(cuda_driver, b.finish([y, *sums], "two_types"))
+    assert not beside(program)
     assert any(rule == "beside" and reason in why for _, _, rule, why in program.cuts), program.cuts
 
 

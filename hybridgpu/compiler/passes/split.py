@@ -72,7 +72,7 @@ def _beside_rows(node: Node, uses: dict[Node, list[Node]], target: Target) -> bo
     """True if a kernel that walks rows of what ``node`` adds up can add it up on the way (fuse/beside.py)."""
     x, axes = node.inputs[0], node.params["axes"]
     rows = prod(x.shape[a] for a in axes)
-    if node.prim.name != "sum" or prod(x.shape[: axes[-1] + 1]) != rows or fits(1, [Var("c", node.size)], node, target):
+    if node.prim.name != "sum" or prod(x.shape[: axes[-1] + 1]) != rows or fits([node], [Var("c", node.size)], target):
         return False
     return any(m.size == rows and m.params["axes"][-1] == m.inputs[0].ndim - 1 for m in met_nearby(x, uses))
 

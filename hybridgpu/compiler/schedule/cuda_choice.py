@@ -13,13 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ...dataclass import dataclass, field
+from ..passes.fuse.beside import MOST_SUMS
 from ..target import Target
 from .cuda_spans import kept_size
 from .indexing import alike
 from .passes import Plan
 from .scalar import Scalar
 
-__all__ = ["Form", "Kept", "Work", "choose_columns", "choose_rows", "kept_values"]
+__all__ = ["Form", "Kept", "Work", "choose_columns", "choose_rows", "choose_rows_with_sums", "kept_values"]
 
 _UNDER_WAY = 40 * 1024  #: bytes that must be under way on a multiprocessor to keep memory busy
 _LANES = 128  #: scalar operations a multiprocessor does in a cycle
@@ -40,8 +41,7 @@ _USUAL = 1 << 22  #: … so many elements in all, so that kernels do not depend 
 _LEAST_THREADS = 128  #: of a block
 _STEP_CYCLES = 40  #: of a loop that is not taken apart
 _SHARED = 128  #: bytes of shared memory that are read or written in a cycle
-_MOST_SUMS = 32  #: 4-byte words of sums over all rows that a thread keeps
-_SUM_OWN = 4  #: … besides their words
+_SUM_OWN = 4  #: registers that sums over all rows take besides their words
 _SUM_BLOCKS = 2  #: blocks of a multiprocessor that take such sums, at most: each leaves a row of them in memory
 _SUM_BYTES = 32 * 1024  #: of shared memory, in which the teams of a block put their sums together
 _SUM_ROWS = 4  #: rows of a team, at least
@@ -222,7 +222,7 @@ def _keeps_sums(work: Work, target: Target, team: int, threads: int) -> bool:
     """True if the threads of a block have registers for their sums, and teams have room to put them together."""
     words = work.sums * work.vector * -(-work.width // (team * work.vector))
     free = target.registers // threads - _LEAST_OWN - work.vector * work.arrays
-    return words <= min(_MOST_SUMS, free) and (threads == team or threads * words * 4 <= _SUM_BYTES)
+    return words <= min(MOST_SUMS, free) and (threads == team or threads * words * 4 <= _SUM_BYTES)
 
 
 def _row_form(work: Work, target: Target, team: int, cluster: int, block: int = 0) -> Form:

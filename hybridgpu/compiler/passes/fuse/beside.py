@@ -9,6 +9,7 @@ follows the sums waits for these: they are known behind the last row only.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from math import prod
 
 from ....dataclass import dataclass
@@ -17,13 +18,14 @@ from ...schedule.indexing import Var, all_vars
 from ...target import Target
 from .group import Cut, Group, align, bijective, describe_two
 
-__all__ = ["Beside", "beside", "fits"]
+__all__ = ["MOST_SUMS", "Beside", "beside", "fits"]
 
 _TRIED = 4  #: arrays that two groups are tried to be lined up by
 _ROW = 64  #: elements of a row, at least: shorter rows lie side by side on a CPU, and are too short for a team
 _CPU_BYTES = 96 * 1024  #: CPU: of the sums, which stay in the first two caches beside the row
-_CUDA_ROW = 16 * 512  #: CUDA: elements of a row, at most, …
-_CUDA_WORDS = 32 * 512  #: … and 4-byte words of the sums, which stay in registers of a block's threads
+MOST_SUMS = 32  #: CUDA: 4-byte words of the sums that a thread keeps in registers, at most
+_CUDA_THREADS = 512  #: CUDA: of a block that has registers for these beside any arrays; one of 1024 may not have
+_CUDA_ROW = 16 * _CUDA_THREADS  #: CUDA: elements of a row, at most
 
 
 @dataclass(frozen=True)
@@ -74,27 +76,29 @@ def beside(a: Group, b: Group, shared: Node, target: Target) -> Beside | Cut | N
     early = set(rows.pending) & _late(columns, sums) or set(columns.pending) & _late(rows, list(rows.sums))
     if early or _awaited(columns, sums):
         return refuse(f"{one} needs its sums over all rows before these were walked")
-    why = fits(len(sums) + len(rows.sums), reduced, sums[0], target)
+    why = fits([*sums, *rows.sums], reduced, target)
     if why:
         return refuse(f"{one} is summed over the rows of {other}, {why}")
     return Beside(table, reduced, sums)
 
 
-def fits(count: int, reduced: list[Var], node: Node, target: Target) -> str:
-    """Why a kernel cannot keep so many sums like ``node`` for each element of a row, in words; '' if it can."""
+def fits(sums: Collection[Node], reduced: Sequence[Var], target: Target) -> str:
+    """Why a kernel cannot keep ``sums`` for each element of a row, in words; '' if it can."""
     width = prod(v.extent for v in reduced)
+    nbytes = sum(max(4, n.dtype.size) for n in sums)  # of an element
     if width < _ROW:
         return f"whose {width} elements are too few to be walked one by one"
     if target.name == "cuda":
-        if not node.dtype.is_float:
-            return f"but sums of {node.dtype} are not taken on the way"
+        other = next((n.dtype for n in sums if not n.dtype.is_float), None)
+        if other is not None:
+            return f"but sums of {other} are not taken on the way"
         if width > _CUDA_ROW:
             return f"whose {width} elements are more than a block has registers for"
-        words = count * width * max(4, node.dtype.size) // 4
-        return f"for which {words >> 10} thousand registers would be needed" if words > _CUDA_WORDS else ""
-    nbytes = 2 * count * width * max(4, node.dtype.size)
-    if nbytes > _CPU_BYTES:
-        return f"for which {nbytes >> 10} KiB of sums would have to stay in the caches"
+        words = -(-width // _CUDA_THREADS) * nbytes // 4
+        return f"for which a thread would need {words} registers" if words > MOST_SUMS else ""
+    held = 2 * width * nbytes  # those of 64 rows, too
+    if held > _CPU_BYTES:
+        return f"for which {held >> 10} KiB of sums would have to stay in the caches"
     return ""
 
 

@@ -45,7 +45,7 @@ def merge(state: State, a: Group, b: Group, shared: Node, levels: bool = False) 
     else:
         table = _correspondence(a, b, shared)
     if table is not None and a.sums and b.sums:
-        too_many = fits(len(a.sums) + len(b.sums), a.reduced, next(iter(a.sums)), state.target)
+        too_many = fits([*a.sums, *b.sums], a.reduced, state.target)
         if too_many:
             return refuse("beside", f"sums are taken on the way over rows, {too_many}")
     if table is None:

@@ -234,6 +234,18 @@ GRAPHS = {
         ["dot"],
     ),
     "another limit": (lambda b, *a: b.max(dense(b, *a), 0.5), TYPES, ["dot"], ["dot"]),
+    "another limit of some columns": (
+        lambda b, x, w, c: b.max(dense(b, x, w, c), b.pad(b.full((6, 3), 0.0, x.dtype), low=(0, 0), high=(0, 2), value=0.5)),
+        TYPES,
+        ["dot"],
+        ["dot"],
+    ),
+    "a limit that is an argument in part": (
+        lambda b, x, w, c, r: b.max(dense(b, x, w, c), b.concat([b.full((6, 3), 0.0, x.dtype), r], 1)),
+        (*TYPES, "f32[6,2]"),
+        ["dot"],
+        ["dot"],
+    ),
 }  # fmt: skip
 
 

@@ -280,6 +280,11 @@ GRAPHS = {
     "other activation": (
         lambda b, x, w, c: b.tanh(biased(b, convolved(b, x, w), c)), TYPES[:3], ["conv"], ["conv"], "of what else follows",
     ),
+    "another limit of some columns": (
+        lambda b, x, w, c: b.max(
+            biased(b, convolved(b, x, w), c), b.pad(b.full((2, 4, 3, 2), 0.0, x.dtype), low=(0,) * 4, high=(0, 0, 0, 2), value=0.5)
+        ), TYPES[:3], ["conv"], ["conv"], "of what else follows",
+    ),
     "no bias": (lambda b, x, w, r: convolved(b, x, w) + r, (*TYPES[:2], TYPES[3]), ["conv"], ["conv"], "wants a bias"),
     "array made by a kernel": (
         lambda b, x, w, c, r: biased(b, convolved(b, x, w), c) + b.exp(r), TYPES, ["conv"], ["conv"], "of what else follows",

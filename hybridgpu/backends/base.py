@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from ..compiler.program import HostStep, Program
 from ..compiler.target import Target
 
-__all__ = ["Backend", "BuildInfo", "Loaded", "Mode", "NoPlaceError"]
+__all__ = ["Backend", "BuildInfo", "Loaded", "Mode", "NotBuiltError"]
 
 
 class Mode(Enum):
@@ -22,7 +22,7 @@ class Mode(Enum):
     GRAPH = "graph"  #: static_alloc and static_shape: kernels are started together, as a CUDA graph
 
 
-class NoPlaceError(RuntimeError):
+class NotBuiltError(RuntimeError):
     """Compiled code could not be made or kept: every disk is full or read-only, or the compiler has gone.
 
     Attributes:

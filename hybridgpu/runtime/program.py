@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from ..backends.base import Mode, NoPlaceError
+from ..backends.base import Mode, NotBuiltError
 from ..backends.devices import Device, device_of
 from ..backends.memory import empty
 from ..backends.writes import assign
@@ -225,7 +225,7 @@ def build(
                     store.put_json("program", key, {"lines": list(lines), **program.to_json()})
                 loaded = backend.load(program, foreseen)
             prelude = backend.load(program.prelude) if program.prelude else None
-        except NoPlaceError as e:
+        except NotBuiltError as e:
             why = f"{e}. {e.advice}"
             made = _reference(lower(Dumper(name)), types, device, why, constant)
         else:

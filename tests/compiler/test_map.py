@@ -369,7 +369,7 @@ def busy_rows(b, x, bias, y):
             [],
             ["x0", "x1", "x2"],
         ),  # little for each array
-        (graph_of(lambda b, x: b.erf(x) * x, "f32[1000]"), [], ["x0"]),  # one array is left to the hardware
+        (graph_of(lambda b, x: b.erf(x) * x, "f32[1000]"), [], ["x0"]),  # one array of a cache is left to the hardware
     ],
 )
 def test_what_is_fetched_ahead(graph, always, streaming, compiler):

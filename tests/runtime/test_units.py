@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from hybridgpu.backends.base import NoPlaceError
+from hybridgpu.backends.base import NotBuiltError
 from hybridgpu.backends.cpu import toolchain as module
 from hybridgpu.backends.cpu.toolchain import CompileError, find_toolchain
 from hybridgpu.compiler.codegen import program as codegen
@@ -166,7 +166,7 @@ def test_two_units_are_for_two_processors(made, monkeypatch, processors, runs):
 
 
 @pytest.mark.parametrize(
-    ("error", "raised"), [(OSError(12, "no memory"), NoPlaceError), (UnicodeError("no text"), UnicodeError)], ids=repr
+    ("error", "raised"), [(OSError(12, "no memory"), NotBuiltError), (UnicodeError("no text"), UnicodeError)], ids=repr
 )
 def test_what_fails_in_another_thread_is_told_to_the_caller(made, monkeypatch, error, raised):
     call, _ = made
@@ -188,7 +188,7 @@ def test_a_compiler_that_has_gone_is_said(made, tmp_path):
     """Not that there is no place, which ENOENT of a folder says as well."""
     _, store = made
     gone = replace(find_toolchain(store), command=(str(tmp_path / "c++"),), linker="")
-    with pytest.raises(NoPlaceError, match=r"c\+\+ has gone since it was found$") as caught:
+    with pytest.raises(NotBuiltError, match=r"c\+\+ has gone since it was found$") as caught:
         gone.compile(TWO[0], "strict", store)
     assert "HYBRIDGPU_CXX" in caught.value.advice
 

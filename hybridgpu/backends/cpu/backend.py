@@ -26,7 +26,7 @@ from ...dtypes import from_short
 from ...locks import Lock
 from ...resources import kernels_hash
 from ...store import Store, default_store
-from ..base import BuildInfo, Mode, NoPlaceError
+from ..base import BuildInfo, Mode, NotBuiltError
 from ..library import run_host_step
 from ..memory import lasting, lodger
 from .bound import Bound
@@ -127,7 +127,7 @@ class CpuProgram:
 
     def repeat(self, step: HostStep, array: Callable[[int, tuple[int, ...]], Any], program: Program) -> None:
         """Run this program as the body of a loop, a step of ``program``."""
-        from .loop import run_by_address
+        from .loop import run_by_address  # few programs have loops
 
         operands = [array(k, shape) for k, shape in zip(step.inputs, step.input_shapes, strict=True)]
         packed = array(step.output, program.buffers[step.output].shape)
@@ -260,7 +260,7 @@ class CpuBackend:
                 compiled = 1 + beside.compiled
                 path = self.store.put("so", key, code)
                 if path is None:
-                    raise NoPlaceError("compiled code cannot be written to any folder")
+                    raise NotBuiltError("compiled code cannot be written to any folder")
                 held = ctypes.CDLL(str(path))
             self._loaded[key] = held
         return held, compiled

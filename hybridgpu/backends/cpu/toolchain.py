@@ -21,7 +21,7 @@ from ...compiler.program import END_OF_UNIT
 from ...dataclass import dataclass
 from ...resources import kernels_folder, kernels_hash
 from ...store import Store
-from ..base import NoPlaceError
+from ..base import NotBuiltError
 
 if TYPE_CHECKING:
     import subprocess
@@ -116,7 +116,7 @@ class Toolchain:
         """A compiler that is ready when a text for :meth:`compile` is there; nothing where it would only take time."""
         if not self.waits or cpu_count() == 1:
             return nullcontext()
-        from .waiting import Waiting  # as for ``subprocess``
+        from .waiting import Waiting  # which imports ``subprocess``, see _run
 
         try:
             return Waiting([*self.command, *self.mode_flags(numeric), "-c", *_from_start()])
@@ -135,7 +135,7 @@ class Toolchain:
 
         Raises:
             CompileError: with the text and the compiler's message.
-            NoPlaceError: there is no room for temporary files, or the compiler has gone.
+            NotBuiltError: there is no room for temporary files, or the compiler has gone.
         """
         units = source.split(END_OF_UNIT)
         if len(units) == 2 and cpu_count() == 1:
@@ -167,13 +167,13 @@ class Toolchain:
                     return out.read_bytes()
         except OSError as e:
             if shutil.which(self.command[0]) is None:
-                raise NoPlaceError(
+                raise NotBuiltError(
                     f"the C++ compiler {self.command[0]} has gone since it was found",
                     "Install it again, or start Python again with another one in HYBRIDGPU_CXX.",
                 ) from None
-            raise NoPlaceError(f"the C++ compiler has no place to work in: {e.strerror or e}") from None
+            raise NotBuiltError(f"the C++ compiler has no place to work in: {e.strerror or e}") from None
         if os.strerror(errno.ENOSPC) in failed.stderr:
-            raise NoPlaceError(f"the C++ compiler has no place to work in: {os.strerror(errno.ENOSPC)}")
+            raise NotBuiltError(f"the C++ compiler has no place to work in: {os.strerror(errno.ENOSPC)}")
         said = failed.stderr.strip() or f"it ended with code {failed.returncode} and said nothing; was memory short?"
         raise CompileError(" ".join(self.command), source, said)
 

@@ -19,9 +19,9 @@ from ..ir.graph import Node
 from ..passes.fuse.group import Group, describe, source
 from ..passes.materialize import base
 from ..target import Target
-from .conv_pooled import elements_read, windows_of
+from .conv_pooled import windows_of
 from .in_place import at_points
-from .indexing import FEWEST, Index, Var
+from .indexing import FEWEST, Expr, Index, Var
 from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, summary, touched, traffic
 from .plane_layout import PlaneLayout, once_copied, planes_of
 from .prologue import planes
@@ -287,8 +287,8 @@ def schedule_conv(
     conv: Node,
     target: Target,
     members: list[Node],
-    prologues: Mapping[int, Group] | None = None,
-    at: Index = (),
+    prologues: Mapping[int, Group],
+    at: Index,
 ) -> Kernel:
     """The kernel of a group around ``conv``; ``program.vars`` are the result's axes above extent 1.
 
@@ -321,7 +321,7 @@ def schedule_conv(
         axes, once, each = epilogue(program, conv, writer)
     counted: tuple[Sequence[Node], Sequence[dict[Node, int]]] = whole, also
     if target.name != "cpu" and not image and not batched:
-        of_x, of_w = elements_read(conv, at)
+        of_x, of_w = _elements_read(conv, at)
         counted = (), ({x: of_x}, {w: of_w})
     read, written = traffic(program, *counted)
     fields: dict[str, Any] = {
@@ -394,3 +394,27 @@ def schedule_conv(
         touched=touched(program, *counted),
         in_place=at_points(program, (*whole, *(image.touched if image else ()))) if once_each else [],
     )
+
+
+def _elements_read(conv: Node, index: Sequence[Expr]) -> tuple[int, int]:
+    """Elements of its operand and of its kernel that ``conv`` reads for its results at all values of ``index``."""
+    (x, w), p = conv.inputs, conv.params
+    samples, channels, *places = map(_values, index)
+    groups = {o // (w.shape[0] // p["groups"]) for o in channels}
+    operand, weights = len(samples) * len(groups) * w.shape[1], len(channels) * w.shape[1]
+    for k, wanted in enumerate(places):
+        extent, base, taps = x.shape[2 + k], p["base_dilate"][k], w.shape[2 + k]
+        starts = [at * p["stride"][k] - p["low"][k] for at in wanted]
+        pairs = ((at + t * p["dilate"][k], t) for at in starts for t in range(taps))
+        met = [(at, t) for at, t in pairs if at % base == 0 and 0 <= at < (extent - 1) * base + 1]
+        operand *= len({at for at, _ in met})
+        weights *= len({t for _, t in met})
+    return operand, weights
+
+
+def _values(e: Expr) -> set[int]:
+    """All that an affine expression may be."""
+    values = {e.const}
+    for atom, c in e.terms:
+        values = {at + c * v for at in values for v in range(atom.low, atom.high + 1)}
+    return values

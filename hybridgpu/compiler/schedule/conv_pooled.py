@@ -7,18 +7,16 @@ reduced. What follows is computed by all of them, and the first one stores it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
 from ...dataclass import dataclass
-from ..ir.graph import Node
 from ..passes.fuse.pooled import lanes_of
-from .indexing import Expr, Index, Var
+from .indexing import Index, Var
 from .kernel import COMBINE, Statement, Writer, coordinates
 from .passes import Accumulator
 from .scalar import ScalarProgram
 
-__all__ = ["Windows", "elements_read", "windows_of"]
+__all__ = ["Windows", "windows_of"]
 
 
 @dataclass(frozen=True)
@@ -111,26 +109,3 @@ def windows_of(program: ScalarProgram, index: Index, writer: Writer) -> tuple[Wi
         ),
         axes,
     )
-
-
-def elements_read(conv: Node, index: Sequence[Expr]) -> tuple[int, int]:
-    """Elements of its operand and of its kernel that ``conv`` reads for its results at all values of ``index``."""
-    (x, w), p = conv.inputs, conv.params
-    samples, channels, *places = map(_values, index)
-    groups = {o // (w.shape[0] // p["groups"]) for o in channels}
-    operand, weights = len(samples) * len(groups) * w.shape[1], len(channels) * w.shape[1]
-    for k, wanted in enumerate(places):
-        extent, base, taps = x.shape[2 + k], p["base_dilate"][k], w.shape[2 + k]
-        starts = [at * p["stride"][k] - p["low"][k] for at in wanted]
-        pairs = ((at + t * p["dilate"][k], t) for at in starts for t in range(taps))
-        met = [(at, t) for at, t in pairs if at % base == 0 and 0 <= at < (extent - 1) * base + 1]
-        operand *= len({at for at, _ in met})
-        weights *= len({t for _, t in met})
-    return operand, weights
-
-
-def _values(e: Expr) -> set[int]:
-    values = {e.const}
-    for atom, c in e.terms:
-        values = {at + c * v for at in values for v in range(atom.low, atom.high + 1)}
-    return values

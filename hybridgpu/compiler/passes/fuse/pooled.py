@@ -14,9 +14,9 @@ from ...ir.graph import Node
 from ...schedule.indexing import Expr, Index, Var, all_vars
 from .group import Group, bijective, describe
 
-__all__ = ["MOST_TURNS", "lanes_of", "why_not_pooled"]
+__all__ = ["lanes_of", "why_not_pooled"]
 
-MOST_TURNS = 9  #: elements of a window that a thread computes: in more, kernels have too few threads
+_MOST_TURNS = 9  #: elements of a window that a thread computes: in more, kernels have too few threads
 _WARP = 32
 _REDUCTIONS = ("sum", "prod", "amax", "amin")
 
@@ -44,7 +44,7 @@ def why_not_pooled(group: Group, conv: Node, needed_elsewhere: bool) -> str | No
     if needed_elsewhere and bijective(offset, conv.size) is None:
         return f"{name} is also needed in memory, and windows do not meet each of its elements"
     window = prod(v.extent for v in group.reduced)
-    if window // lanes_of(window) > MOST_TURNS:
+    if window // lanes_of(window) > _MOST_TURNS:
         return f"a window of {name} holds {window} elements, too many for the threads that would share it"
     if not _one_walk(group):
         return f"{describe(group.anchor)} reads {name} again with what a reduction of it gave"

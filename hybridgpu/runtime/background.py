@@ -73,9 +73,9 @@ class Later(Generic[T]):
         return self._made
 
 
-#: what ``import hybridgpu`` leaves out and compiling imports, the schedules and passes of few graphs among it: all of
-#: the package; with what reads templates for the first time
-_COMPILER = ("hybridgpu.compiler.pipeline", "encodings.unicode_escape")
+#: what compiling imports besides :mod:`hybridgpu.compiler`, of which each graph needs a part: what runs a compiler, and
+#: what reads templates for the first time
+_MORE = ("hybridgpu.backends.cpu.waiting", "subprocess", "encodings.unicode_escape")
 _importing = threading.Lock()  #: forks wait for it: a child would wait for ever for a module that is half imported
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -100,9 +100,8 @@ def _enqueue(later: Later[Any]) -> threading.Thread:
 
 def _work(queue: SimpleQueue[Later[Any]]) -> None:
     with _importing:
-        for name in _COMPILER:
+        modules = [m.name for m in pkgutil.walk_packages(compiler.__path__, f"{compiler.__name__}.")]
+        for name in (*modules, *_MORE):
             importlib.import_module(name)
-        for found in pkgutil.walk_packages(compiler.__path__, f"{compiler.__name__}."):
-            importlib.import_module(found.name)
     while True:
         queue.get().run()

@@ -116,7 +116,7 @@ class Toolchain:
         """A compiler that is ready when a text for :meth:`compile` is there; nothing where it would only take time."""
         if not self.waits or cpu_count() == 1:
             return nullcontext()
-        from .waiting import Waiting  # which imports ``subprocess``, see _run
+        from .waiting import Waiting  # needed as seldom as ``subprocess``
 
         try:
             return Waiting([*self.command, *self.mode_flags(numeric), "-c", *_from_start()])

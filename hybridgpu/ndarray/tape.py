@@ -87,6 +87,9 @@ class Node:
         """
         return False
 
+    def write(self) -> None:
+        """What a backward pass writes besides gradients, whether any gradient arrives or not: here nothing."""
+
     def release(self) -> None:
         """Forget what the backward pass needs."""
         self.released = True
@@ -175,11 +178,14 @@ class WritingCall(Node):
                 # compiled code trusts what it is given
                 raise MXNetError(f"a gradient of type {c._type.tensor!r} arrived where {t.tensor!r} is needed")
         found = self._gradients(cotangents, wanted)
+        self.write()  # last: the derivative may read what it changes
+        return found
+
+    def write(self) -> None:
         with device_of(self.ctx).current():
-            for write in self.writes:  # last: the derivative may read what they change
+            for write in self.writes:
                 blend(*write)
         self.writes.clear()
-        return found
 
     def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         """As ``backward``, without the writes."""
@@ -421,6 +427,8 @@ def _run(order: Sequence[Node], found: dict[Any, NDArray], leaves: dict[Any, Gra
                     if part is not None:
                         assert info is not None
                         _accumulate(found, info.key, part)
+        elif any(flags):
+            node.write()
         if not retain:
             node.release()
 

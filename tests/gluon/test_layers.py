@@ -114,6 +114,33 @@ def test_running_averages_follow_the_batches(hybrid):
     np.testing.assert_allclose(net.running_var.data().asnumpy(), var, rtol=1e-4)
 
 
+@pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize("inside", [False, True], ids=["a call of its own", "in the block"])
+def test_running_averages_follow_where_no_gradient_arrives(hybrid, inside):
+    """As MXNet 1.9.1 has it: the backward pass goes through BlockGrad, with zeros."""
+
+    class Blocked(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.norm, self.out = nn.BatchNorm(in_channels=3, momentum=0.5), nn.Dense(2, in_units=3)
+
+        def hybrid_forward(self, F, x):
+            return self.out(F.BlockGrad(self.norm(x)))
+
+    net = Blocked()
+    net.initialize()
+    if hybrid:
+        (net if inside else net.norm).hybridize()
+    x = nd.array(draw((16, 3), 0))
+    with mx.autograd.record():
+        y = net(x)
+    mean = net.norm.running_mean.data
+    assert not mean().asnumpy().any()
+    y.backward()
+    np.testing.assert_allclose(mean().asnumpy(), 0.5 * x.asnumpy().mean(0), rtol=1e-4, atol=1e-5)
+
+
 def test_embedding_learns_only_rows_that_it_saw():
     net = nn.Embedding(5, 3)
     net.initialize()

@@ -13,13 +13,14 @@ from math import prod
 
 from ...dataclass import dataclass, field
 from ...dtypes import DType
+from ..ir.graph import Node
 from .indexing import FEWEST, SHORT, Expr, Var, of_var
 from .kernel import Statement, Writer, address
 from .pieces import only_moved, restrict, turns
 from .scalar import Scalar, ScalarProgram, combines
 from .tiles import Tiling, between, tiling
 
-__all__ = ["AHEAD", "BUSY", "Buffer", "Call", "Loop", "TooLong", "Turn", "nests"]
+__all__ = ["AHEAD", "BUSY", "Buffer", "Call", "Loop", "TooLong", "Turn", "nests", "operations", "walked"]
 
 _TILE_BYTES = 24 * 1024  #: of all operands' tiles together: half of a first-level cache
 _TILES = ((64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))  #: across, along: larger first
@@ -121,6 +122,22 @@ def nests(
 _Level = tuple[list[Statement], list[Loop]]
 
 
+def operations(program: ScalarProgram, v: Var) -> int:
+    """Scalar operations for each value of ``v``, the innermost variable."""
+    return sum(s.node.prim.cost for s in program.scalars if s.op == "compute" and s.node and v in s.vars)
+
+
+def walked(program: ScalarProgram, v: Var) -> list[Scalar]:
+    """A load of each array that is walked along ``v`` and grows with the first variable's extent."""
+    found: dict[Node, Scalar] = {}
+    for s in program.scalars:
+        if s.op != "load" or s.conditions or s.offset is None or s.node is None or not s.offset.affine:
+            continue
+        if s.offset.coefficient(v) == 1 and program.vars[0] in s.offset.vars:
+            found.setdefault(s.node, s)
+    return list(found.values())
+
+
 @dataclass
 class _Nests:
     """Builds the loops of one kernel; ``cut`` says whether loops may be cut into pieces, ``fetch`` whether to fetch ahead."""
@@ -210,17 +227,11 @@ class _Nests:
         One array is fetched well by the hardware. Of several it does not have the next lines there in time if most of the
         instructions that a processor holds at once are arithmetic.
         """
-        busy = sum(s.node.prim.cost for s in program.scalars if s.op == "compute" and s.node and v in s.vars)
         known = v is not self.first and self.limits(v) == (str(v.low), str(v.high + 1))
         if known and (v.extent < 4 * _BLOCK or v.extent % _BLOCK):
             return []
-        found: dict[object, Scalar] = {}
-        for s in program.scalars:
-            if s.op != "load" or s.conditions or s.offset is None or s.node is None or not s.offset.affine:
-                continue
-            if s.offset.coefficient(v) == 1 and program.vars[0] in s.offset.vars:
-                found.setdefault(s.node, s)
-        return list(found.values()) if busy >= BUSY * len(found) else []
+        found = walked(program, v)
+        return found if operations(program, v) >= BUSY * len(found) else []
 
     def in_blocks(self, loop: Loop, v: Var, streams: list[Scalar]) -> Loop:
         """``loop`` in blocks, before each of which what comes later is fetched."""

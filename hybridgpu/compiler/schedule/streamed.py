@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that a host's kernel may store past the caches.
+"""Results that a host's kernel may store past the caches (streaming, or non-temporal, stores).
 
 A plain store fetches the line that it overwrites: a third more bytes where one array is read and one written. Results
 that are not small beside the caches have left them anyway before anybody reads them. How many elements there are is an
@@ -20,8 +20,8 @@ from ...dataclass import dataclass
 from ..ir.graph import Node
 from .indexing import Var, of_var
 from .kernel import Statement, Writer, address
-from .map_cpu import AHEAD, BUSY, Buffer, Call, Loop
-from .scalar import Scalar, ScalarProgram, Store
+from .map_cpu import AHEAD, BUSY, Buffer, Call, Loop, operations, walked
+from .scalar import ScalarProgram, Store
 
 __all__ = ["Streamed", "past", "put", "streamed", "walks_lines"]
 
@@ -29,7 +29,7 @@ _BLOCK = 256  #: bytes of a result that are stored together: four of the widest 
 _RESULTS = 4  #: whose blocks stay in registers
 _SHORT = 512  #: bytes of a row that is not worth blocks
 _LINE = 64
-_BUSY = 4  #: operations for a byte, at most
+_MOST_OPERATIONS = 4  #: for a byte
 _FAR = 16 << 10  #: bytes between what is in work and what is fetched ahead from memory, …
 _ALL_FAR = 32 << 10  #: … of all arrays: two thirds of a first-level cache
 
@@ -51,8 +51,8 @@ def streamed(program: ScalarProgram, writer: Writer, loops: Sequence[Loop]) -> S
     inner = next((v for v in program.vars if v.name == innermost.var), None)
     if inner is None or innermost.ordered or not all(walks_lines(s, inner) for s in program.stores):
         return None
-    busy, moved = _busy(program, inner), sum(n.dtype.size for n in _moving(program, first))
-    if busy > _BUSY * moved or not _in_order(program):
+    busy, moved = operations(program, inner), sum(n.dtype.size for n in _moving(program, first))
+    if busy > _MOST_OPERATIONS * moved or not _in_order(program):
         return None
     sizes = [s.node.dtype.size for s in program.stores]
     size = max(_BLOCK // max(sizes), _LINE // min(sizes))
@@ -121,30 +121,20 @@ def _in_order(program: ScalarProgram) -> bool:
     return all(s.offset is not None and s.offset.affine and not s.conditions for s in program.scalars if s.op == "load")
 
 
-def _busy(program: ScalarProgram, inner: Var) -> int:
-    """Operations of an element."""
-    return sum(s.node.prim.cost for s in program.scalars if s.op == "compute" and s.node and inner in s.vars)
-
-
 def _ahead(program: ScalarProgram, writer: Writer, inner: Var, busy: int, size: int) -> list[str]:
     """C text of fetching what is read soon of each array that is walked along.
 
     From memory that pays everywhere, from a cache only where :meth:`.map_cpu._Nests.streams` says, and not from as far.
     """
     at = of_var(Var("at", max(2, inner.extent)))
-    found: dict[Node, Scalar] = {}
-    for s in program.scalars:
-        if s.op != "load" or s.node is None or s.offset is None:
-            continue
-        if s.offset.coefficient(inner) == 1 and program.vars[0] in s.offset.vars:
-            found.setdefault(s.node, s)
+    found = walked(program, inner)
     always = len(found) > 1 and busy >= BUSY * len(found)
     calls = []
-    for node, s in found.items():
-        assert s.offset is not None
-        far, near = (n // node.dtype.size for n in (min(_FAR, _ALL_FAR // len(found)), AHEAD))
+    for s in found:
+        assert s.offset is not None and s.node is not None
+        far, near = (n // s.node.dtype.size for n in (min(_FAR, _ALL_FAR // len(found)), AHEAD))
         place = writer.place_of(s.offset + of_var(inner) * -1 + at)
-        source = address(writer.pointers[node], f"{place} + {f'(past ? {far} : {near})' if always else far}")
+        source = address(writer.pointers[s.node], f"{place} + {f'(past ? {far} : {near})' if always else far}")
         calls.append(f"{'' if always else 'if (past) '}hg::ahead<true>({source}, {size})")
     return calls
 

@@ -41,12 +41,11 @@ def differing_types(text: str, first: tuple[str, DType], other: tuple[str, DType
         first, other: name and element type of the input that decides, and of the one that differs.
     """
     (name, wanted), (other_name, got) = first, other
-    if wanted.is_float and not got.is_float:
-        casts = f"cast {other_name} with astype('{wanted.name}')"
+    cast_first, cast_other = f"{name} with astype('{got.name}')", f"{other_name} with astype('{wanted.name}')"
+    if wanted.is_float and got.is_float:  # both may be the user's arrays: states, masks
+        casts = f"cast {cast_first}, or {cast_other}; a block's parameters with net.cast('{wanted.name}')"
     else:
-        casts = f"cast {name} with astype('{got.name}')"
-    if wanted.is_float and got.is_float:
-        casts += f", or a block's parameters with net.cast('{wanted.name}')"
+        casts = f"cast {cast_other if wanted.is_float else cast_first}"
     return refusal(text, f"{name} is {wanted.name}, but {other_name} is {got.name}: {casts}.", types=True)
 
 

@@ -23,7 +23,7 @@ LAYERS = {
         lambda **k: nn.Dense(4, **k), {"in_units": 3}, ((2, 3), "float64"), (MXNetError, MXNetError),
         ["Incompatible attr in node", "at 1-th input: expected float64, got float32",
          "FullyConnected(data: float64[2,3], weight", "float32[4,3]",
-         "data is float64, but weight is float32: cast data with astype('float32'), or a block's parameters with net.cast('float64')."],
+         "data is float64, but weight is float32: cast data with astype('float32'), or weight with astype('float64'); a block's parameters with net.cast('float64')."],
     ),
     "dense int32": (
         lambda **k: nn.Dense(4, **k), {"in_units": 3}, ((2, 3), "int32"), (MXNetError, MXNetError),
@@ -131,6 +131,19 @@ def test_integers_where_only_floats_are_computed():
         MXNetError, match=r"not int32\nin operator dot\(.*\nCast int32 data first: x.astype\('float32'\)"
     ):
         nd.dot(nd.ones((2, 2), dtype="int32"), nd.ones((2, 2), dtype="int32"))
+
+
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+def test_states_of_another_type_than_the_net(hybridized):
+    """The layer has been cast; it is the states that have to be."""
+    net = rnn.LSTM(5, input_size=3)
+    net.initialize()
+    net.cast("float16")
+    net.hybridize(hybridized)
+    states = net.begin_state(2, dtype="float32")
+    with pytest.raises(MXNetError, match=r"cast data with astype\('float32'\), or state with astype\('float16'\);"):
+        net(nd.ones((4, 2, 3), dtype="float16"), states)
+    assert net(nd.ones((4, 2, 3), dtype="float16"), [s.astype("float16") for s in states])[0].dtype is np.float16
 
 
 # -- what is neither array nor Symbol, or the wrong one of them

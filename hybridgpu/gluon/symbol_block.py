@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import symbol as sym_module
 from ..context import cpu
-from ..ndarray import NDArray
+from ..ndarray import NDArray, load
 from ..symbol import Group, Symbol
 from ..symbol.inference import type_propagation
 from ..symbol.node import topological
@@ -17,6 +17,8 @@ from .parameter import ParameterDict
 from .structure import flatten, regroup
 
 __all__ = ["SymbolBlock"]
+
+_NAMED = 8  #: variables that a message names
 
 
 class SymbolBlock(HybridBlock):
@@ -47,17 +49,23 @@ class SymbolBlock(HybridBlock):
         """
         names = [input_names] if isinstance(input_names, str) else list(input_names)
         symbol = sym_module.load(symbol_file)
-        known = set(symbol.list_inputs())
+        variables = symbol.list_inputs()
         for n in names:
-            if n not in known:
-                raise ValueError(
-                    f"{symbol_file} has no input {n!r}; its variables are {', '.join(symbol.list_inputs()[:8])} …"
-                )
+            if n not in variables:
+                raise ValueError(f"{symbol_file} has no input {n!r}; {_inputs_in_words(variables, param_file)}")
         block = SymbolBlock(symbol, [sym_module.var(n) for n in names])
         if param_file is not None:
-            block.collect_params().load(
-                param_file, ctx or cpu(), allow_missing, ignore_extra, cast_dtype=True, dtype_source="saved"
-            )
+            try:
+                block.collect_params().load(
+                    param_file, ctx or cpu(), allow_missing, ignore_extra, cast_dtype=True, dtype_source="saved"
+                )
+            except AssertionError as error:
+                unsaved = _unsaved(variables, param_file)
+                if set(unsaved) <= set(names):
+                    raise
+                raise AssertionError(
+                    f"{error}\n{param_file} has no values of {_some(unsaved)}: inputs of the graph belong in input_names."
+                ) from error
         return block
 
     def __init__(self, outputs: Any, inputs: Any, params: ParameterDict | None = None) -> None:
@@ -140,6 +148,23 @@ class SymbolBlock(HybridBlock):
         """Move the parameters."""
         for p in self.collect_params().values():
             p.reset_ctx(ctx)
+
+
+def _unsaved(variables: list[str], param_file: str) -> list[str]:
+    """The variables of a graph that a file of parameters has no values of: its inputs, if it is the graph's file."""
+    saved = load(param_file)
+    keys = {k.removeprefix("arg:").removeprefix("aux:") for k in saved} if isinstance(saved, dict) else set()
+    return [v for v in variables if v not in keys]
+
+
+def _inputs_in_words(variables: list[str], param_file: str | None) -> str:
+    if param_file is None:
+        return f"its variables are {_some(variables)}"
+    return f"{param_file} has no values of {_some(_unsaved(variables, param_file))}, which are its inputs"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + " …" * (len(names) > _NAMED)
 
 
 def _holds_arrays(args: Any) -> bool:

@@ -349,13 +349,33 @@ def test_export_of_several_inputs_and_outputs(tmp_path):
 IMPORT_ERRORS = [
     ("nope-symbol.json", ["data"], "m-0000.params", MXNetError, 'Open "nope-symbol.json": No such file or directory'),
     ("m-symbol.json", ["data"], "nope.params", MXNetError, 'Open "nope.params": No such file or directory'),
-    ("m-symbol.json", ["zz"], "m-0000.params", ValueError, "no input 'zz'"),
+    (
+        "m-symbol.json",
+        ["zz"],
+        "m-0000.params",
+        ValueError,
+        "no input 'zz'; m-0000.params has no values of data, which are its inputs$",
+    ),
+    (
+        "m-symbol.json",
+        ["zz"],
+        None,
+        ValueError,
+        "no input 'zz'; its variables are data, mlp_dense0_weight, mlp_dense0_bias",
+    ),
     ("m-symbol.json", [], "m-0000.params", AssertionError, "Parameter 'data' is missing in file"),
+    (
+        "m-symbol.json",
+        [],
+        "m-0000.params",
+        AssertionError,
+        "m-0000.params has no values of data: inputs of the graph belong in input_names.$",
+    ),
 ]
 
 
 @pytest.mark.parametrize(
-    ("symbol", "names", "params", "error", "text"), IMPORT_ERRORS, ids=[e[4][:25] for e in IMPORT_ERRORS]
+    ("symbol", "names", "params", "error", "text"), IMPORT_ERRORS, ids=[e[4][:35] for e in IMPORT_ERRORS]
 )
 def test_import_errors(symbol, names, params, error, text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

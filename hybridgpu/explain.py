@@ -20,8 +20,10 @@ __all__ = [
     "StagedExplanation",
     "annotated",
     "counted",
+    "size",
 ]
 
+_LOOP = "loop"  #: the step that runs a body of kernels again and again
 _NAMED = 4  #: values of a kind that are named
 _NUMBERED = re.compile(r"\b[A-Za-z_]\w*\d\w*")  #: names with numbers in them
 
@@ -37,7 +39,7 @@ class KernelReport:
         bytes_moved: traffic, every element of every array it touches once.
         bytes_min: the part of it that the program's own arguments and results need.
         choice: the numbers the schedule chose.
-        note: why this kind of kernel, where a library could compute it as well.
+        note: why this kind of kernel, where a library could compute it as well; of which loop's body it is.
     """
 
     name: str
@@ -52,7 +54,7 @@ class KernelReport:
 
 @dataclass(frozen=True)
 class LibraryCall:
-    """A step that a library computes: the primitive, its node, its bytes; and which library, where there is a choice."""
+    """A step that a library computes, or a loop: the primitive, its node, its bytes; which library, if there is a choice."""
 
     name: str
     operator: str
@@ -139,7 +141,7 @@ class Explanation:
         self.cuts = [Cut(*c) for c in self.program.cuts]
         self.kept, self.kept_bytes = [KeptValue(*k) for k in self.program.kept], self.program.kept_bytes
 
-    def _steps(self, program: Program, loaded: Any) -> None:
+    def _steps(self, program: Program, loaded: Any, within: str = "") -> None:
         results = set(program.output_buffers)
         for step in program.steps:
             if isinstance(step, KernelStep):
@@ -161,7 +163,7 @@ class Explanation:
                         moved,
                         min(needed, moved),
                         choice,
-                        _direct(k.kind, choice),
+                        "; ".join(filter(None, (_direct(k.kind, choice), within))),
                     )
                 )
             elif isinstance(step, HostStep):
@@ -169,7 +171,7 @@ class Explanation:
                 operator = step.operator[1] or step.operator[0]
                 self.library_calls.append(LibraryCall(step.primitive, operator, moved, loaded.describe(step)))
                 if step.body is not None:
-                    self._steps(step.body, loaded)
+                    self._steps(step.body, loaded, f"at every step of {operator}")
 
     def source(self) -> str:
         """All kernel texts, each under its operators."""
@@ -184,37 +186,39 @@ class Explanation:
         return "planned with known kernels" if self._planned else "found in the cache and loaded"
 
     def __str__(self) -> str:
+        calls = [c for c in self.library_calls if c.name != _LOOP]
+        loops = len(self.library_calls) - len(calls)
         lines = [
             f"{self.name} on {self.target}{_mode(self.numeric)}: {counted(len(self.kernels), 'kernel')}, "
-            f"{counted(len(self.library_calls), 'library call')}, "
-            f"{self._made()} in {self.compile_seconds * 1e3:.1f} ms"
+            f"{counted(len(calls), 'library call')}, "
+            f"{counted(loops, 'loop') + ', ' if loops else ''}{self._made()} in {self.compile_seconds * 1e3:.1f} ms"
         ]
         if self.program is None:
             return "\n".join([*lines, "no compiler was found: NumPy runs the graph operator by operator"])
         width = max([len(k.name) for k in self.kernels] + [len(c.name) for c in self.library_calls] + [6])
         lines.append(f"  {'kind':<8} {'kernel':<{width}} {'moved':>10} {'least':>10}  computes")
         table = [
-            f"  {k.kind:<8} {k.name:<{width}} {_bytes(k.bytes_moved):>10} {_bytes(k.bytes_min):>10}  {', '.join(k.operators)}{_noted(k.note)}"
+            f"  {k.kind:<8} {k.name:<{width}} {size(k.bytes_moved):>10} {size(k.bytes_min):>10}  {', '.join(k.operators)}{_noted(k.note)}"
             for k in self.kernels
         ]
         table += [
-            f"  {'library':<8} {c.name:<{width}} {_bytes(c.bytes_moved):>10} {'':>10}  {c.operator}{_noted(c.note)}"
+            f"  {_LOOP if c.name == _LOOP else 'library':<8} {c.name:<{width}} {size(c.bytes_moved):>10} {'':>10}  {c.operator}{_noted(c.note)}"
             for c in self.library_calls
         ]
         lines += [f"{line}{_times(len(list(alike)))}" for line, alike in groupby(table)]
-        kept = f"intermediate results take {_bytes(self.arena_bytes)}"
+        kept = f"intermediate results take {size(self.arena_bytes)}"
         if self.arena_bytes:
-            kept += f" ({_bytes(self.arena_least)} live at once)"
+            kept += f" ({size(self.arena_least)} live at once)"
         if self.overwritten:
             kept += f"; {self.overwritten} written over an operand"
         if self.hosted:
             kept += f"; {self.hosted} in the memory of results"
-        lines.append(f"  moves {_bytes(self.bytes_moved)}, at least {_bytes(self.bytes_min)} are needed; {kept}")
+        lines.append(f"  moves {size(self.bytes_moved)}, at least {size(self.bytes_min)} are needed; {kept}")
         if self.manner:
             lines.append(f"  {self.manner}")
         lines += [f"  {words}" for words in self.program.resident]
         if self.kept:
-            lines.append(f"  computed once, until a parameter is written; {_bytes(self.kept_bytes)} are kept:")
+            lines.append(f"  computed once, until a parameter is written; {size(self.kept_bytes)} are kept:")
             lines += [f"    {line}" for line in _kept(self.kept)]
         if self.cuts:
             lines.append("  not fused:")
@@ -303,7 +307,7 @@ def _kept(values: Sequence[KeptValue]) -> list[str]:
     lines = []
     for reason in dict.fromkeys(v.reason for v in values):
         alike = [v for v in values if v.reason == reason]
-        named = "; ".join(f"{v.computes} ({_bytes(v.nbytes)})" for v in alike[:_NAMED])
+        named = "; ".join(f"{v.computes} ({size(v.nbytes)})" for v in alike[:_NAMED])
         more = f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
         lines.append(f"{named}{more}: {reason}")
     return lines
@@ -325,7 +329,7 @@ def _mode(numeric: str) -> str:
     return "" if numeric == "strict" else f", numeric mode {numeric}"
 
 
-def _bytes(n: int) -> str:
+def size(n: int) -> str:
     """A size for people."""
     value = float(n)
     for unit in ("B", "KB", "MB", "GB"):

@@ -12,9 +12,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..base import MXNetError
 from ..compiler.program import KernelStep, Program
 from ..dataclass import dataclass, field
-from ..explain import annotated, counted
+from ..explain import annotated, counted, size
 from ..locks import Lock
 from ..settings import debug_level, dump_folder
 
@@ -131,18 +132,19 @@ def record(event: CompileEvent, program: Program | None) -> None:
     if program is None:
         return
     if level >= 2:
+        width = max((len(k.name) for k in program.kernels), default=0)
         for step in program.steps:
             if isinstance(step, KernelStep):
                 k = program.kernels[step.kernel]
                 moved = step.bytes_read + step.bytes_written
                 say(
-                    f"  {k.kind:<7} {k.name:<40} {moved / 1e6:10.3f} MB  {', '.join(f'{a}={b}' for a, b in k.choice.items())}"
+                    f"  {k.kind:<7} {k.name:<{width}} {size(moved):>10}  {', '.join(f'{a}={b}' for a, b in k.choice.items())}"
                 )
             else:
                 say(f"  library {step.primitive}")
-        say(f"  moves {program.bytes_moved / 1e6:.3f} MB, at least {program.bytes_min / 1e6:.3f} MB are needed")
+        say(f"  moves {size(program.bytes_moved)}, at least {size(program.bytes_min)} are needed")
         for computes, reason, nbytes in program.kept:
-            say(f"  keeps {nbytes / 1e6:.3f} MB: {computes} ({reason})")
+            say(f"  keeps {size(nbytes)}: {computes} ({reason})")
     if level >= 3:
         say(program.graph)
         for producer, consumer, rule, reason in program.cuts:
@@ -168,7 +170,12 @@ class Dumper:
             Dumper._count += 1
             safe = re.sub(r"\W+", "_", name)[:40] or "graph"
             self.folder = Path(root, f"{time.strftime('%H%M%S')}_{os.getpid()}_{Dumper._count:03d}_{safe}")
-            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise MXNetError(
+                    f"HYBRIDGPU_DUMP={root}: {error.strerror}. Name a folder that can be made and written to, or unset it."
+                ) from error
 
     def write(self, name: str, text: str) -> None:
         if self.folder is not None:

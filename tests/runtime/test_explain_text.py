@@ -44,6 +44,8 @@ def test_a_recurrent_layer(make, compiler):
     cuts = lines[lines.index("  not fused:") + 1 :]
     assert len(set(cuts)) == len(cuts) < len(report.cuts)
     assert any("  × " in line for line in cuts)
+    assert "0 library calls, 2 loops, " in lines[0] and "  loop  " in "".join(lines)
+    assert any("a loop leaves its result in memory" in line for line in cuts)
     states = net.begin_state(2)
     assert len(net(x, states)) == 2 and net.explain(x, states).kernels
 
@@ -148,4 +150,24 @@ def test_operators_in_a_loop_are_named(draws):
     net.hybridize()
     x = nd.ones((3, 4))
     net(x)
-    assert "hybridlambda0_inner" in {name for kernel in net.explain(x).kernels for name in kernel.operators}
+    report = net.explain(x)
+    assert "hybridlambda0_inner" in {name for kernel in report.kernels for name in kernel.operators}
+    assert [k.note for k in report.kernels if "hybridlambda0_inner" in k.operators] == [
+        "at every step of hybridlambda0__foreach0"
+    ]
+
+
+def test_reads_in_different_orders_name_what_is_read(compiler):
+    def products(F, x):
+        def heads(y):
+            y = F.transpose(F.reshape(y, (0, 0, 2, -1)), (0, 2, 1, 3))
+            return F.reshape(y, (-3, 0, 0))
+
+        return F.batch_dot(*map(heads, F.split(x, 2, axis=-1)), transpose_b=True)
+
+    net = nn.HybridSequential(prefix="net_")
+    net.add(nn.Dense(12, flatten=False, in_units=4, prefix="net_dense0_"), nn.HybridLambda(products))
+    net.initialize()
+    net.hybridize()
+    cuts = map(str, net.explain(nd.ones((3, 5, 4))).cuts)
+    assert any(line.endswith(" read FullyConnected net_dense0_fwd in different orders") for line in cuts)

@@ -395,11 +395,11 @@ def program(tmp_path, **env):
 
 LEVELS = {
     "0": ([], ["hybridgpu:"]),
-    "1": (["dumped", "kernel", "module compiled", "first call"], ["MB", "graph dumped", "#include"]),
-    "2": (["moves", "MB", "are needed"], ["graph dumped", "#include"]),
+    "1": (["dumped", "kernel", "module compiled", "first call"], ["moves", "graph dumped", "#include"]),
+    "2": (["moves", " B", "are needed"], ["0.000", "graph dumped", "#include"]),
     "3": (["graph dumped"], ["#include"]),
     "4": (["graph dumped", "#include"], []),
-    "yes": (["module compiled"], ["MB"]),
+    "yes": (["module compiled"], ["moves"]),
 }
 
 
@@ -424,6 +424,16 @@ def test_dump(tmp_path):
     graph = json.loads((folder / "00_symbol.json").read_text())
     assert [n["name"] for n in graph["nodes"] if n["op"] != "null"][0] == "dumped_dense0_fwd"
     assert "dot" in (folder / "01_lowered.txt").read_text()
+
+
+def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HYBRIDGPU_DUMP", str(tmp_path / "file"))
+    net = mx.gluon.nn.Dense(2)
+    net.initialize()
+    net.hybridize()
+    with pytest.raises(mx.MXNetError, match=r"^HYBRIDGPU_DUMP=.*file: Not a directory. Name a folder"):
+        net(mx.nd.ones((1, 3)))
 
 
 @pytest.mark.parametrize("rows", [2, 4, 8, 16])

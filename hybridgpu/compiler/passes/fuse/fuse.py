@@ -73,7 +73,7 @@ def _place(state: State, node: Node) -> None:
     if lift(state, node, consumers):
         consumers = state.resolve(node)
     if not _is_member(state, node):
-        reason = f"{node.prim.name} is a library call, which leaves its result in memory"
+        reason = _as_a_whole(node, "leaves its result in memory")
         words = state.why_left(node) if consumers else ""
         _say_why(state, node, consumers, "library", f"{reason}: {words}" if words else reason)
         group = state.open(level)
@@ -180,6 +180,11 @@ def _reduced_vars(group: Group, node: Node) -> list[Var]:
 # -- joining a group
 
 
+def _as_a_whole(node: Node, does: str) -> str:
+    """What a node does that no kernel contains."""
+    return f"a loop {does}" if node.prim.family == "loop" else f"{node.prim.name} is a library call, which {does}"
+
+
 def _no_room(state: State, group: Group, node: Node) -> Cut | None:
     """Why ``group`` cannot take ``node``, whatever it is."""
 
@@ -187,7 +192,7 @@ def _no_room(state: State, group: Group, node: Node) -> Cut | None:
         return Cut(node, group.anchor, rule, reason)
 
     if group.library is not None:
-        return refuse("library", f"{group.library.prim.name} is a library call, which takes its operands from memory")
+        return refuse("library", _as_a_whole(group.library, "takes its operands from memory"))
     if node in group.memory:
         how = "many times" if group.contract is not None else "at positions known only at run time"
         how = "as a whole, before it writes rows of it anew" if group.scatter is not None else how

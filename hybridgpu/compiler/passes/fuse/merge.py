@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ...ir.graph import Node
 from ...schedule.indexing import Expr, Var, all_vars, of_var, substitute
 from .beside import beside, fits
-from .group import Cut, Group, align, bijective, describe_two
+from .group import Cut, Group, align, bijective, describe, describe_two
 from .rows import has_rows
 from .state import State, merged
 
@@ -50,7 +50,7 @@ def merge(state: State, a: Group, b: Group, shared: Node, levels: bool = False) 
             return refuse("beside", f"sums are taken on the way over rows, {too_many}")
     if table is None:
         one, other = describe_two(a.anchor, b.anchor)
-        return refuse("domain", f"{one} and {other} run over {shared.prim.name} differently")
+        return refuse("domain", f"{one} and {other} read {describe(shared)} in different orders")
     b.replace({v: of_var(w) for v, w in table.items()})
     if found:
         a.reduced = found.reduced

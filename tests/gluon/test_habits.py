@@ -46,6 +46,24 @@ WRITTEN = {
         "module 'hybridgpu.ndarray' has no attribute 'matmul'",
         "Write nd.dot(a, b)",
     ),
+    "a mask": (
+        lambda: nd.masked_softmax(nd.ones((2, 2)), nd.ones((2, 2))),
+        AttributeError,
+        "module 'hybridgpu.ndarray' has no attribute 'masked_softmax'",
+        "Write nd.softmax(nd.broadcast_add(x, (mask - 1) * 1e4)), or nd.softmax(x, length=lengths, use_length=True).",
+    ),
+    "a method of arrays that changes nothing": (
+        lambda: nd.ones((2, 2)).contiguous(),
+        AttributeError,
+        "'NDArray' object has no attribute 'contiguous'",
+        "Write x alone: arrays are always contiguous.",
+    ),
+    "a method of arrays that is an attribute": (
+        lambda: nd.ones((2, 2)).t(),
+        AttributeError,
+        "'NDArray' object has no attribute 't'",
+        "Write x.T.",
+    ),
     "symbol": (
         lambda: mx.sym.cat(mx.sym.var("a")),
         AttributeError,

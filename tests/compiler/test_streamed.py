@@ -67,6 +67,8 @@ SHAPES = {
     "softmax of rows that do not begin with a line": (softmax, ["f32[6,1000]"], False),
     "rows and sums over them": (beside, ["f32[70,128]", "f32[70,128]"], True),
     "two results of rows": (two_of_rows, ["f32[9,192]"], True),
+    "steps of examples": (normalised, ["f32[5,7,128]", "f32[5,1,128]"], True),
+    "softmax of steps": (lambda b, x, y: softmax(b, b.mul(x, y)), ["f32[5,7,128]", "f32[5,1,128]"], True),
     "gathered": (lambda b, x, i: b.take(x, i, axis=0), ["f32[4000]", "i32[4000]"], False),
     "turned": (lambda b, x: b.transpose(x, perm=(1, 0)), ["f32[64,64]"], False),
 }

@@ -167,6 +167,53 @@ def test_texts_stay_in_registers(arch):
         assert not need.spills and need.registers * found[name].launch["threads"] <= 65536, (name, need)
 
 
+# -- the length of an inner axis: time, where the batch comes first, or the batch, where time does
+
+
+def numbered(b, words):
+    """Numbers below 30."""
+    return b.cast(b.max(b.min(words * 10.0 + 15.0, 29.0), 0.0), i32)
+
+
+def of_each_example(b, t):
+    """A value of each example, one of each step and one of each feature."""
+    x, g, m, f = (b.input(tensor_type(s, f32)) for s in ((6, t, 20), (6, 1, 1), (1, t, 1), (20,)))
+    return b.tanh(x + f) * g + m
+
+
+def steps_of_words(b, t):
+    """Rows of a table, in another order than the words that they stand for."""
+    words, table = b.input(tensor_type((6, t), f32)), b.input(tensor_type((30, 8), f32))
+    return b.transpose(b.take(table, numbered(b, words), axis=0), (1, 0, 2)) * 2.0
+
+
+def mean_of_examples(b, t):
+    """How many elements a mean is of is told, too."""
+    x, f = b.input(tensor_type((6, t, 20), f32)), b.input(tensor_type((20,), f32))
+    return b.mean((x + f) * (x + f), (1, 2))
+
+
+def softmax_of_steps(b, t):
+    x, g, m = (b.input(tensor_type(s, f32)) for s in ((6, t, 64), (6, 1, 1), (1, t, 1)))
+    e = b.exp(x - b.reduce("amax", x, (2,), keepdims=True))
+    return e / b.sum(e, (2,), keepdims=True) * g + m
+
+
+def product_in_another_order(b, t):
+    """Results of steps, written where the batch comes first."""
+    x, w = b.input(tensor_type((6 * t, 12), f32)), b.input(tensor_type((12, 20), f32))
+    return b.transpose(b.reshape(b.dot(x, w), (6, t, 20)), (1, 0, 2)) * 2.0
+
+
+def slopes_of_words(b, t):
+    """Sums over the words of a table's rows, whose gradients lie in another order."""
+    words, g = b.input(tensor_type((6, t), f32)), b.input(tensor_type((t, 6, 8), f32))
+    return b.scatter_add(b.transpose(g, (1, 0, 2)), numbered(b, words), axis=0, extent=30)
+
+
+INNER = [of_each_example, steps_of_words, mean_of_examples, softmax_of_steps, product_in_another_order, slopes_of_words]
+
+
 # -- slices, pads and joins of an outer axis
 
 
@@ -285,6 +332,11 @@ def test_a_parameter_is_of_one_number_and_one_use():
 @pytest.mark.parametrize("make", [*SLICED, *MOVED, steps_first], ids=lambda f: f.__name__)
 def test_where_a_part_begins_is_in_no_text(make, compiler):
     assert len(texts_and_values(make, (16, 17, 40), CPU, cpu_backend().load)) == 1
+
+
+@pytest.mark.parametrize("make", INNER, ids=lambda f: f.__name__)
+def test_how_long_an_inner_axis_is_is_in_no_text(make, compiler):
+    assert len(texts_and_values(make, (6, 7, 9, 35), CPU, cpu_backend().load)) == 1
 
 
 @pytest.mark.parametrize("make", [*SLICED, *MOVED], ids=lambda f: f.__name__)

@@ -102,6 +102,23 @@ class Layer(nn.HybridBlock):
         return self.out(F.squeeze(last, axis=self.axis))
 
 
+class Words(nn.HybridBlock):
+    """Sentences, read by a recurrent layer: a result for each of their words, or for the last one."""
+
+    def __init__(self, kind, layout, steps, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.words, self.layer = nn.Embedding(40, 8), kind(16, layout=layout, input_size=8)
+            self.out = nn.Dense(40, in_units=16, flatten=False)
+        self.axis, self.steps = layout.index("T"), steps
+
+    def hybrid_forward(self, F, x):
+        y = self.layer(self.words(x))
+        if self.steps == "last":
+            y = F.squeeze(F.slice_axis(y, axis=self.axis, begin=-1, end=None), axis=self.axis)
+        return self.out(y)
+
+
 def served():
     return chain(nn.Embedding(30, 8), nn.HybridLambda(lambda F, x: F.mean(x, axis=1)), nn.Dense(5))
 
@@ -141,9 +158,9 @@ def texts(name: str, batch: int, target) -> set[str]:
     return step(name, make, known, target)
 
 
-def step(name: str, make, known: dict[str, tuple[int, ...]], target) -> set[str]:
+def step(name: str, make, known: dict[str, tuple[int, ...]], target, loss=None) -> set[str]:
     """The kernels of a training step of a net with data and labels of the shapes ``known``."""
-    loss = gluon.loss.L2Loss()(make()(sym.var("data")), sym.var("label"))
+    loss = (loss or gluon.loss.L2Loss())(make()(sym.var("data")), sym.var("label"))
     arguments, _, states = loss.infer_shape(**known)
     names = [*loss.list_arguments(), *loss.list_auxiliary_states()]
     types = {n: tensor_type(tuple(s), f32) for n, s in zip(names, [*arguments, *states], strict=True)}
@@ -207,6 +224,24 @@ def test_recurrent_layers_in_training(kind, layout, target):
     known = recurrent(kind, layout, 16, 6, target)
     for batch, steps in ((17, 6), (24, 7), (16, 9), (17, 12)):
         assert not recurrent(kind, layout, batch, steps, target) - known, (batch, steps)
+
+
+def read(kind, layout: str, steps: str, batch: int, length: int, target) -> set[str]:
+    """The kernels of a training step of a net that reads words."""
+    data = (length, batch) if layout == "TNC" else (batch, length)
+    known = {"data": data, "label": (*data, 40) if steps == "all" else (batch, 40)}
+    loss = gluon.loss.L2Loss(batch_axis=layout.index("N") if steps == "all" else 0)
+    return step(kind.__name__, lambda: Words(kind, layout, steps), known, target, loss)
+
+
+@pytest.mark.parametrize("steps", ["last", "all"])
+@pytest.mark.parametrize("layout", ["TNC", "NTC"])
+@pytest.mark.parametrize("kind", [rnn.LSTM, rnn.GRU], ids=lambda k: k.__name__)
+def test_readers_of_words_in_training(kind, layout, steps):
+    """Time and batch are exchanged on the way: the extents of both are told."""
+    known = read(kind, layout, steps, 16, 7, CPU)
+    for batch, length in ((17, 7), (24, 7), (16, 9), (17, 12)):
+        assert not read(kind, layout, steps, batch, length, CPU) - known, (batch, length)
 
 
 @pytest.fixture

@@ -73,9 +73,9 @@ HG_KERNEL sum_mul_00caec63(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, c
 #endif
 #include "cpu.h"
 #include "reduce.h"
-HG_KERNEL amax_558d57fe(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL amax_511a8989(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index i0_stride0, const Index i0_stride1, const Index i2_stride2, const Index n_i1) {
   for (Index i0 = begin; i0 < end; ++i0) {
-  for (Index i1 = 0; i1 < 5; ++i1) {
+  for (Index i1 = 0; i1 < n_i1; ++i1) {
     hg::Lanes<hg::Max<float>, float, 6> a0;
     a0.start(0);
     for (Index i2 = 0; i2 < 4; ++i2)
@@ -85,12 +85,12 @@ HG_KERNEL amax_558d57fe(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, cons
       HG_SIMD
       for (Index j = 0; j < count; ++j) {
         const Index i3 = at + j;
-        const float v0 = x0[i0 * 120 + i2 * 30 + i1 * 6 + i3];
+        const float v0 = x0[i0 * i0_stride1 + i2 * i2_stride2 + i1 * 6 + i3];
         a0.add(j, v0, 0);
       }
     }
     const float v1 = a0.fold(0);
-    y0[i0 * 5 + i1] = v1;
+    y0[i0 * i0_stride0 + i1] = v1;
   }
   }
 }
@@ -127,7 +127,7 @@ HG_KERNEL sum_a9d8181f(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
 HG_KERNEL sum_mul_00caec63(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index share0, const Index n_i0);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0, char* output1, char* output2, char* output3) {
   sum_a9d8181f((float*)input0, (float*)output0, 0, e[0]);
-  amax_558d57fe((float*)input0, (float*)output1, 0, e[1]);
-  sum_mul_00caec63((float*)input0, (float*)output2, 0, e[2], e[3], e[4]);
-  amin_01a9b98a((float*)input0, (float*)output3, 0, e[5], e[6]);
+  amax_511a8989((float*)input0, (float*)output1, 0, e[1], e[2], e[3], e[4], e[5]);
+  sum_mul_00caec63((float*)input0, (float*)output2, 0, e[6], e[7], e[8]);
+  amin_01a9b98a((float*)input0, (float*)output3, 0, e[9], e[10]);
 }

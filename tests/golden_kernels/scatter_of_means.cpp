@@ -9,13 +9,13 @@
 #pragma GCC optimize("schedule-insns", "sched-pressure")
 #endif
 #include "cpu.h"
-HG_KERNEL mul_min_scatter_add_eb114475(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end, const Index size) {
+HG_KERNEL mul_min_scatter_add_d741d9ec(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end, const Index size, const Index i0_stride0, const Index n_i1) {
   for (Index t = 0; t < size; ++t) {
     y0[t] = 0.0f;
   }
   for (Index i0 = begin; i0 < end; ++i0) {
-    for (Index i1 = 0; i1 < 9; ++i1) {
-      const int v0 = x0[i0 * 9 + i1];
+    for (Index i1 = 0; i1 < n_i1; ++i1) {
+      const int v0 = x0[i0 * i0_stride0 + i1];
       const int v1 = hg::minimum(v0, 11);
       const int v2 = hg::maximum(v1, 0);
       HG_SIMD
@@ -28,5 +28,5 @@ HG_KERNEL mul_min_scatter_add_eb114475(const int* HG_RESTRICT x0, const float* H
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
-  mul_min_scatter_add_eb114475((int*)input1, (float*)input0, (float*)output0, 0, e[0], e[1]);
+  mul_min_scatter_add_d741d9ec((int*)input1, (float*)input0, (float*)output0, 0, e[0], e[1], e[2], e[3]);
 }

@@ -375,8 +375,8 @@ class Builder:
         count = x.size // max(total.size, 1) if x.size else 0
         if x.dtype.is_integer:
             return total / count
-        outer = axes is None or any(a % x.ndim == 0 for a in axes)
-        return total * share(count, outer and x.ndim > 0 and x.shape[0] > 1)
+        taken = range(x.ndim) if axes is None else [a % x.ndim for a in axes]
+        return total * share(count, any(x.shape[a] > 1 and (a == 0 or a < x.ndim - 1) for a in taken))
 
     def finish(self, outputs: Sequence[Node], name: str = "graph") -> Graph:
         """The graph of everything recorded that ``outputs`` need."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One over a number of elements, as a constant that knows the number.
 
-Means over the batch multiply by such a share. Kernels take the number as an argument, so that their text is the same
-for every batch size.
+Means over the batch, or over other axes before the last one, multiply by such a share. Kernels take the number as an
+argument, so that their text is the same for every batch size and every number of steps.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Share(float):
 
 
 def share(count: int, outer: bool) -> float:
-    """``1 / count``, NaN of no elements; ``outer``: an array's first axis is among those that are counted."""
+    """``1 / count``, NaN of no elements; ``outer``: an axis is counted that may be the batch's or that of time."""
     if not count:
         return float("nan")
     return Share(count) if outer and count > 1 else 1.0 / count

@@ -176,7 +176,8 @@ class Writer:
     tells: bool = False  #: the kernel can be told numbers besides its extents: those of the CPU, and some of CUDA
 
     cut: Var | None = None  #: the outermost variable, at whose values, which the kernel is told, something else begins
-    exchanged: frozenset[str] = frozenset()  #: variables of a map along which strides and extents are told
+    told: frozenset[str] = frozenset()  #: variables whose extents the kernel is told, and with them strides
+    inner: Var | None = None  #: the innermost one then
     apart: tuple[Var, ...] = ()  #: count rows of several axes, by extents that the kernel is told
 
     def __post_init__(self) -> None:
@@ -227,12 +228,14 @@ class Writer:
     def expr(self, e: Expr) -> str:
         """C text of an index expression."""
         parts: list[str] = []
+        along = {self.inner.name, "at"} & {v.name for v in e.vars} if self.told and self.inner else None
+        row = self.inner.extent if along and self.inner else 1  # elements that neighbours in such rows are apart
         near = min((c for atom, c in e.terms if self.taken_apart(atom)), default=0)
         for k, (atom, c) in enumerate(sorted(e.terms, key=lambda t: -abs(t[1]))):
             text = self.atom(atom)
             far = near and (c > near or (k == 0 and self.taken_apart(atom)))
-            if c >= FEWEST and (far or (isinstance(atom, Var) and atom.name in self.exchanged)):
-                text = f"{text} * {self.numbers.stride(c)}"
+            if c >= FEWEST and (far or (isinstance(atom, Var) and atom.name in self.told and c != row)):
+                text = f"{text} * {self.numbers.stride(c, text if isinstance(atom, Var) else '')}"
             elif c == -1:
                 text = f"-{text}"
             elif c != 1:
@@ -254,6 +257,10 @@ class Writer:
             return self.expr(e)
         start = self.numbers.start(e.const)
         return f"{self.expr(Expr(e.terms))} + {start}" if e.terms else start
+
+    def extent(self, v: Var) -> str:
+        """C text of the extent of ``v``."""
+        return self.numbers.extent(v) if v.name in self.told and v.extent >= FEWEST else str(v.extent)
 
     def turn(self, value: int) -> str:
         """C text of a value of the outermost variable at which something else begins."""

@@ -12,6 +12,7 @@ from .in_place import at_points
 from .indexing import Var
 from .kernel import Kernel, Writer, headers, summary, touched, traffic
 from .map_cpu import nests
+from .numbers import told_axes
 from .pieces import cut, only_moved
 from .scalar import ScalarProgram
 from .streamed import streamed
@@ -28,7 +29,7 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
     writer.moved = only_moved(program)
     writer.cut = cut(program)
     if target.name == "cpu":
-        writer.exchanged = _exchanged(program)
+        writer.inner, writer.told = program.vars[-1], told_axes(program, program.vars[-1])
     outputs = [s.node for s in program.stores]
     pointers = writer.pointer_list(outputs)
     read, written = traffic(program)
@@ -64,16 +65,3 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
         touched=touched(program),
         in_place=in_place,
     )
-
-
-def _exchanged(program: ScalarProgram) -> frozenset[str]:
-    """The variables but the innermost, if rows of an operand lie in another order than those of the result.
-
-    So do the steps of a recurrent layer whose batches come first: strides along both are extents of inner axes.
-    """
-    *outer, inner = program.vars
-    offsets = [e for e in program.expressions() if e.vars]
-    if any(s.conditions for s in program.scalars) or not all(e.affine and e.coefficient(inner) == 1 for e in offsets):
-        return frozenset()
-    steps = [[e.coefficient(v) for v in outer] for e in offsets]
-    return frozenset(v.name for v in outer) if any(s != sorted(s, reverse=True) for s in steps) else frozenset()

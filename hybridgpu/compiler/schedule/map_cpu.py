@@ -14,7 +14,7 @@ from math import prod
 from ...dataclass import dataclass, field
 from ...dtypes import DType
 from ..ir.graph import Node
-from .indexing import FEWEST, SHORT, Expr, Var, of_var
+from .indexing import SHORT, Expr, Var, of_var
 from .kernel import Statement, Writer, address
 from .pieces import only_moved, restrict, turns
 from .scalar import Scalar, ScalarProgram, combines
@@ -255,8 +255,7 @@ class _Nests:
     def limits(self, v: Var) -> tuple[str, str]:
         """Where the loop over ``v`` begins and ends; the first variable runs as the kernel is told."""
         if self.first is None or v.name != self.first.name:
-            told = v.name in self.writer.exchanged and v.extent >= FEWEST
-            return str(v.low), self.writer.numbers.extent(v) if told else str(v.high + 1)
+            return str(v.low), self.writer.extent(v) if v.low == 0 else str(v.high + 1)
         turn = self.writer.turn
         begin = "begin" if v.low == self.first.low else f"hg::maximum<Index>(begin, {turn(v.low)})"
         end = "end" if v.high == self.first.high else f"hg::minimum<Index>(end, {turn(v.high + 1)})"

@@ -15,10 +15,10 @@ import numpy as np
 from ...dataclass import dataclass, field
 from ...dtypes import DType
 from ..ir.share import Share
-from .indexing import FEWEST, Expr, Var
+from .indexing import FEWEST, Expr, Quotient, Remainder, Var
 from .scalar import ScalarProgram
 
-__all__ = ["Numbers", "adds_over_the_batch", "leads", "length_class", "outer_sum", "ranks", "sums_outside"]
+__all__ = ["Numbers", "adds_over_the_batch", "leads", "length_class", "outer_sum", "ranks", "sums_outside", "told_axes"]
 
 
 @dataclass
@@ -62,9 +62,9 @@ class Numbers:
         self.values[name] = value
         return name
 
-    def stride(self, step: int) -> str:
-        """The parameter that holds a stride: of the outer part of such a position, or of rows in another order."""
-        return self._named("stride", step)
+    def stride(self, step: int, var: str = "") -> str:
+        """The parameter that holds a stride: along the variable ``var``, or of the outer part of such a position."""
+        return self._named(f"{var}_stride" if var else "stride", step)
 
     def _named(self, what: str, value: int) -> str:
         found = next((name for name, n in self.values.items() if name.startswith(what) and n == value), None)
@@ -113,6 +113,20 @@ def outer_sum(program: ScalarProgram, rows: list[Var], columns: bool) -> Var | N
     if not columns and len(program.reduced) == 1:  # elements of one row are an array as a whole, or one of many rows
         return first if prod(v.extent for v in rows) == 1 else None
     return first if leads(program, first) else None
+
+
+def told_axes(program: ScalarProgram, inner: Var) -> frozenset[str]:
+    """The variables around the loop over ``inner``, if their extents and the strides that follow from them may be told.
+
+    A recurrent layer's batch or time is such an inner axis, or the length of a sentence: rows of features follow each
+    other in any order, and only these have a length that is worth a literal.
+    """
+    if inner.extent < FEWEST or len(program.vars) < 3 or any(s.conditions for s in program.scalars):
+        return frozenset()
+    for e in program.expressions():
+        if e.coefficient(inner) not in (0, 1) or any(isinstance(a, (Quotient, Remainder)) for a, _ in e.terms):
+            return frozenset()
+    return frozenset(v.name for v in program.vars if v is not inner)
 
 
 def adds_over_the_batch(program: ScalarProgram) -> bool:

@@ -18,7 +18,7 @@ from .indexing import FEWEST, Expr, Var
 from .kernel import Kernel, Writer, headers, summary, traffic
 from .map import schedule_map
 from .map_cpu import TooLong
-from .numbers import leads, outer_sum, ranks
+from .numbers import leads, outer_sum, ranks, told_axes
 from .passes import Plan
 from .rows_cpu import fill_columns, fill_inner, keeps_near, kept_at, tile_rows, together
 from .scalar import ScalarProgram
@@ -58,6 +58,8 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     columns = columns or turned is not None or (width == 1 and not program.sums)
     lanes = rows[-1] if tile else None if columns else program.reduced[-1]
     told = None if tile or program.sums else outer_sum(program, rows, columns)
+    if not columns and not program.sums and (len(program.reduced) == 1 or _walked_once(program)):
+        writer.inner, writer.told = program.reduced[-1], told_axes(program, program.reduced[-1])
     near = not columns and told is None and keeps_near(program)  # (a buffer's length is in the text)
     kept = kept_at(program, tile, together(program) if near else 0)
     lanes = None if near else lanes
@@ -106,6 +108,12 @@ def _written_out(program: ScalarProgram, target: Target, members: list[Node]) ->
         bytes_read=read,
         bytes_written=written,
     )
+
+
+def _walked_once(program: ScalarProgram) -> bool:
+    """True if nothing of a row is kept or written: its length may be told."""
+    reduced = set(program.reduced)
+    return len(program.reductions) == 1 and not any((s.value.vars | s.offset.vars) & reduced for s in program.stores)
 
 
 def _is_columns(program: ScalarProgram, rows: list[Var]) -> bool:

@@ -87,7 +87,7 @@ def fill_inner(
     if part:
         begin, end = "part", f"{extent} - part < {part} ? {extent} : part + {part}"
     fields = {
-        "rows": [(v.name, v.extent) for v in rows],
+        "rows": [(v.name, plan.writer.extent(v) if k else v.extent) for k, v in enumerate(rows)],
         "reduced": [(v.name, n) for v, n in zip(outer, extents, strict=False)],
         "tile": last.name,
         "tile_begin": begin,
@@ -121,7 +121,7 @@ def _group(program: ScalarProgram, plan: Plan) -> int:
 
 def _extents(program: ScalarProgram, plan: Plan, told: Var | None) -> list[str]:
     """C text of the extents of what is reduced."""
-    return [plan.writer.numbers.extent(v) if v is told else str(v.extent) for v in program.reduced]
+    return [plan.writer.numbers.extent(v) if v is told else plan.writer.extent(v) for v in program.reduced]
 
 
 def fill_columns(

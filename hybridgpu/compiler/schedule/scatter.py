@@ -18,6 +18,7 @@ from .axes import normalize
 from .indexing import Var
 from .kernel import Kernel, Launch, Writer, headers, literal, summary, touched, traffic
 from .map_cpu import nests
+from .numbers import told_axes
 from .pieces import only_moved
 from .scalar import ScalarProgram
 from .scatter_ending import Ending
@@ -65,6 +66,8 @@ def schedule_scatter(
         program.vars.append(Var("i0", 1))
     writer = Writer(target, program, tells=True)
     writer.moved = only_moved(program)
+    if target.name == "cpu":
+        writer.inner, writer.told = program.vars[-1], told_axes(program, program.vars[-1])
     outputs = [s.node for s in (after or program).stores]
     before: Node | None = None
     fill = literal(0, scatter.dtype)

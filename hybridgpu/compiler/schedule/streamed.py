@@ -83,7 +83,9 @@ def past(program: ScalarProgram, writer: Writer, first: Var, stores: Sequence[St
     """C text of whether a kernel that runs over ``first`` from ``begin`` to ``end`` streams ``stores``."""
     start = "begin" if any(s.offset.coefficient(first) * s.node.dtype.size % _LINE for s in stores) else "0"
     lines = [f"hg::aligned({address(f'{writer.results}{program.stores.index(s)}', start)})" for s in stores]
-    return " && ".join([f"hg::streams((end - begin) * {sum(_moving(program, first).values())})", *lines])
+    each = sum(_moving(program, first).values())
+    text = writer.numbers.told("bytes", each) if writer.told else str(each)
+    return " && ".join([f"hg::streams((end - begin) * {text})", *lines])
 
 
 def put(writer: Writer, k: int, store: Store, inner: Var, size: int) -> str:

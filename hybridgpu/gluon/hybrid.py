@@ -50,7 +50,12 @@ class HybridBlock(Block):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if isinstance(value, HybridBlock) or name == "forward":
+        if isinstance(value, HybridBlock) or name in ("forward", "hybrid_forward"):
+            self._clear_cached_op()
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        if name in ("forward", "hybrid_forward"):
             self._clear_cached_op()
 
     def register_child(self, block: Block, name: str | None = None) -> None:

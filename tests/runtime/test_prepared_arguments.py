@@ -322,6 +322,42 @@ def imported():
     return Twice(x + 1, [x])
 
 
+class Added(HybridBlock):
+    def hybrid_forward(self, F, x):
+        return x + 1
+
+
+def _of_instance(net, name, function):
+    setattr(net, name, types.MethodType(function, net))
+
+
+def _of_class_and_hybridized(net, name, function):
+    setattr(type(net), name, function)
+    net.hybridize()
+
+
+@pytest.mark.parametrize("assign", [_of_instance, _of_class_and_hybridized], ids=lambda f: f.__name__[1:])
+@pytest.mark.parametrize("name", ["forward", "hybrid_forward"])
+def test_a_function_assigned_after_calls_runs_at_the_next(name, assign, compiler):
+    """And what it stood for, when it is deleted."""
+
+    class Net(Added):
+        """With attributes of its own."""
+
+    others = {"forward": lambda self, x: x * 3, "hybrid_forward": lambda self, F, x: x * 3}
+    net, x = Net(), nd.array(X)
+    net.hybridize()
+    for _ in range(3):
+        np.testing.assert_allclose(net(x).asnumpy(), X + 1)
+    assign(net, name, others[name])
+    for _ in range(3):
+        np.testing.assert_allclose(net(x).asnumpy(), X * 3)
+    if assign is _of_instance:
+        delattr(net, name)
+        for _ in range(3):
+            np.testing.assert_allclose(net(x).asnumpy(), X + 1)
+
+
 @pytest.mark.parametrize("make", [Doubled, Called, Last, assigned, imported], ids=lambda f: f.__name__)
 def test_a_forward_of_ones_own_runs_at_every_call(make, compiler):
     net = make()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -267,7 +268,7 @@ class Shape(Param):
 
 @dataclass(frozen=True)
 class Floats(Param):
-    """A tuple of floats, none too large for single precision if that keeps them; one number means a tuple of one."""
+    """A tuple of finite floats, none too large for single precision if that keeps them; one number means a tuple of one."""
 
     single: bool = True
     expects: str = field(default="tuple of <float>", init=False)
@@ -275,7 +276,8 @@ class Floats(Param):
     def convert(self, value: Any) -> tuple[float, ...]:
         value = _literal(value)
         numbers = (float(value),) if isinstance(value, (int, float, np.generic)) else tuple(float(v) for v in value)
-        if self.single and any(_GREATEST < abs(v) < math.inf for v in numbers):
+        most = _GREATEST if self.single else sys.float_info.max
+        if not all(abs(v) <= most for v in numbers):  # NaN among them
             raise ValueError
         return numbers
 

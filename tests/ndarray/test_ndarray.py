@@ -418,6 +418,8 @@ CALLS = [
     (lambda x: nd.hard_sigmoid(x, alpha=-1e-39), MXNetError, "Out of range value for alpha, value='-1e-39'"),
     (lambda x: nd.sgd_update(x, x, lr=1e-46), MXNetError, "Out of range value for lr, value='1e-46'"),
     (lambda x: nd.contrib.MultiBoxPrior(x, sizes=(1e39,)), MXNetError, "Invalid Parameter format for sizes expect tuple of <float> but value='(1e+39,)'"),
+    (lambda x: nd.contrib.MultiBoxPrior(x, ratios=(1, np.inf)), MXNetError, "Invalid Parameter format for ratios expect tuple of <float> but value='(1, inf)'"),
+    (lambda x: nd.histogram(x, bins=2, range=(np.nan, 1)), MXNetError, "Invalid Parameter format for range expect tuple of <float> but value='(nan, 1)'"),
     (lambda x: nd.contrib.BilinearResize2D(x, scale_width=1e39), MXNetError, "Invalid Parameter format for scale_width expect float but value='1e+39'"),
     (lambda x: nd.FullyConnected(x, x, x), MXNetError, 'Required parameter num_hidden of int is not presented, in operator FullyConnected(name="")'),
     (lambda x: nd.Activation(x, act_type="zz"), MXNetError, "Invalid Input: 'zz', valid values are: {'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'}, in operator Activation("),

@@ -7,9 +7,9 @@ import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..arguments import unexpected
+from ..arguments import taken_by, unexpected
 from ..initializer import Uniform
 from ..ndarray import load as load_arrays
 from ..ndarray import save as save_arrays
@@ -21,6 +21,8 @@ from .scope import BlockScope
 
 __all__ = ["Block", "HookHandle"]
 
+Made = TypeVar("Made", bound="Block")
+_PACKAGE = __name__.partition(".")[0]
 _BlockScope = BlockScope  #: the name that programs which make block names of their own know
 
 
@@ -63,6 +65,15 @@ class Block:
 
     _transparent = False  #: True for containers, which ``summary`` leaves out
     _fast: Callable[..., Any] | None = None  #: a prepared call that ``__call__`` may use instead of everything else
+
+    def __new__(cls: type[Made], *args: Any, **given: Any) -> Made:
+        foreign = ARGUMENTS.keys() & given.keys()
+        # a layer of ours: Python would say that ``units`` is missing, not that it is here as ``out_features``
+        if foreign and cls.__init__.__module__.startswith(f"{_PACKAGE}."):
+            for name in given:
+                if name in foreign and name not in taken_by(cls):
+                    raise unexpected(cls, name, ARGUMENTS)
+        return super().__new__(cls)
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None, **others: Any) -> None:
         if others:

@@ -449,3 +449,27 @@ def test_zeros_around_the_operand_become_pads():
     outputs = [np.empty(shape, "f") for shape, _ in program.outputs]
     cpu_backend().load(program)(arrays, outputs)
     np.testing.assert_allclose(outputs[0], evaluate(graph, arrays)[0], 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize("channels", [1, 4])
+def test_gradients_of_few_channels_on_cuda(channels, groups, cuda_driver):
+    """Of one channel there is no way to the next: kernels that read what they need where it lies do not look for one."""
+    count = max(channels, groups)
+    data, weight = np.random.randn(16, 4, 5, 7), np.random.randn(count, 4 // groups, 3, 3)
+
+    def gradients(ctx):
+        net = mx.gluon.nn.HybridLambda(
+            lambda F, x, w: F.Convolution(x, w, kernel=(3, 3), num_filter=count, num_group=groups, no_bias=True)
+        )
+        net.hybridize(ctx != mx.cpu())
+        arrays = [mx.nd.array(a, ctx=ctx) for a in (data, weight)]
+        for a in arrays:
+            a.attach_grad()
+        with mx.autograd.record():
+            y = net(*arrays)
+        y.backward(mx.nd.array(np.random.default_rng(0).normal(size=y.shape), ctx=ctx))
+        return [a.grad.asnumpy() for a in arrays]
+
+    for got, want in zip(gradients(mx.gpu(0)), gradients(mx.cpu()), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)

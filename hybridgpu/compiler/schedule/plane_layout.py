@@ -40,7 +40,10 @@ def once_copied(operand: Node, groups: int, moved: bool) -> PlaneLayout:
     first, second, *spatial = operand.shape
     plane = prod(spatial)
     group = second // groups * first if moved else first // groups
-    return PlaneLayout(operand, first * plane, group * plane if groups > 1 else 0, plane, (False,) * len(spatial))
+    samples, channels = (second // groups, first) if moved else (second, first // groups)
+    # (as planes_of has it, there is no way to the next of one)
+    sample, channel = first * plane if samples > 1 else 0, plane if channels > 1 else 0
+    return PlaneLayout(operand, sample, group * plane if groups > 1 else 0, channel, (False,) * len(spatial))
 
 
 def planes_of(operand: Node, groups: int, moved: bool) -> PlaneLayout | None:

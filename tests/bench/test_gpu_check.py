@@ -189,7 +189,8 @@ def test_convolutions_are_computed_in_every_way(emulated, monkeypatch, tmp_path,
         def __init__(self, emulate, pool):
             super().__init__(emulate, pool)
             if cudnn:
-                self.device.convolutions._finder = fake.find
+                convolutions = self.device.convolutions  # which may have looked for the library
+                convolutions._finder, convolutions._found = fake.find, None
 
     monkeypatch.setattr(gpu_ways, "Device", Device)
     file = tmp_path / "convolutions.json"

@@ -164,7 +164,7 @@ def _with_sums_shared_out(graph: Graph, target: Target) -> Graph:
 def _with_scatters_joined(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
     if all(g.scatter is None for g in plan.groups):
         return plan
-    from .schedule.scatter_epilogue import join_scatters
+    from .schedule.absorb_scatters import join_scatters
 
     return join_scatters(plan, outputs, target)
 

@@ -21,7 +21,7 @@ from .map_cpu import nests
 from .numbers import told_axes
 from .pieces import only_moved
 from .scalar import ScalarProgram
-from .scatter_ending import Ending
+from .scatter_epilogue import Epilogue
 from .scatter_work import choose, library_seconds, work_of
 
 __all__ = ["schedule_scatter", "wants_scatter_kernel", "why_no_scatter_kernel"]
@@ -79,32 +79,32 @@ def schedule_scatter(
             before = base(table)
             writer.pointers.setdefault(before, f"x{len(writer.pointers)}")
     whole = [before] if before else []
-    ending = Ending(after, writer, scatter) if after else None
-    also = [ending.touched] if ending else []
+    epilogue = Epilogue(after, writer, scatter) if after else None
+    also = [epilogue.touched] if epilogue else []
     read, written = traffic(program, whole, also)
     if after:
         written = sum(s.node.type.nbytes for s in after.stores)
     does = "replaces rows" if scatter.prim.name == "scatter_set" else "adds rows up"
-    why = f"{does} in the order of the updates{', then computes with the table' if ending else ''}"
+    why = f"{does} in the order of the updates{', then computes with the table' if epilogue else ''}"
     launch: Launch | None = None
     more: tuple[str, ...] = ()
     if target.name == "cpu":
         statements, loops, _ = nests(program, writer)
         fields: dict[str, Any] = {
-            "table": f"y{0 if ending else outputs.index(scatter)}",
+            "table": f"y{0 if epilogue else outputs.index(scatter)}",
             "fill": f"{writer.pointers[before]}[t]" if before else fill,
             "before": statements,
             "loops": loops,
-            "after": ending.loops() if ending else None,
+            "after": epilogue.loops() if epilogue else None,
         }
         extents: tuple[int, ...] = (program.vars[0].extent, scatter.size)
-        if ending:
-            extents = (*extents, ending.program.vars[0].extent)
+        if epilogue:
+            extents = (*extents, epilogue.program.vars[0].extent)
         choice: dict[str, Any] = {"why": why}
     else:
         from .scatter_cuda import cuda_fields
 
-        fields, launch, extents, choice = cuda_fields(program, writer, scatter, before, fill, ending)
+        fields, launch, extents, choice = cuda_fields(program, writer, scatter, before, fill, epilogue)
         choice["why"] = f"{why}: {choice['why']}"
         read += choice.get("scanned", 0)
         more = ("scatter_cuda.h",)
@@ -124,5 +124,5 @@ def schedule_scatter(
         bytes_read=read,
         bytes_written=written,
         touched=touched(program, whole, also),
-        in_place=ending.in_place([*whole, *(s.node for s in program.scalars if s.node)]) if ending else (),
+        in_place=epilogue.in_place([*whole, *(s.node for s in program.scalars if s.node)]) if epilogue else (),
     )

@@ -24,7 +24,7 @@ from .kernel import Launch, Statement, Writer, address, coordinates, mentioned
 from .map_cuda import contiguous, fits_int, step_body
 from .pieces import live
 from .scalar import Scalar, ScalarProgram, Store
-from .scatter_ending import Ending
+from .scatter_epilogue import Epilogue
 from .scatter_work import THREADS, Form, Work, choose
 from .tiles import unit_stride
 
@@ -81,13 +81,13 @@ def _axes(program: ScalarProgram, store: Store) -> _Axes:
 
 
 def cuda_fields(
-    program: ScalarProgram, writer: Writer, scatter: Node, table: Node | None, fill: str, ending: Ending | None
+    program: ScalarProgram, writer: Writer, scatter: Node, table: Node | None, fill: str, epilogue: Epilogue | None
 ) -> tuple[dict[str, Any], Launch, tuple[int, int], dict[str, Any]]:
     """Fields of the template, the launch, the extents it is told, and what was chosen and why.
 
     Args:
         table: what is there before, in memory; None if that is ``fill`` everywhere.
-        ending: what is made of the table's elements and stored instead of them.
+        epilogue: what is made of the table's elements and stored instead of them.
     """
     (number,) = (k for k, s in enumerate(program.stores) if s.scattered)
     store, first = program.stores[number], program.vars[0]
@@ -99,7 +99,7 @@ def cuda_fields(
         lead=prod(v.extent for v in axes.lead),
         updates=prod(v.extent for v in axes.walked),
         columns=prod(v.extent for v in axes.columns),
-        vector=_vector(program, store, inner, ending),
+        vector=_vector(program, store, inner, epilogue),
         held=2 if as_bits else 4 if scatter.dtype.is_half else scatter.dtype.size,
         size=scatter.dtype.size,
     )
@@ -121,9 +121,11 @@ def cuda_fields(
     inner_var = inner.name if inner.name in body.inside else ""
     at = _place(writer, axes, store, {inner: base})
     used = body.used | mentioned([at]) | ({base} if inner_var else set())
-    after = ending.part(_value(element, scatter.dtype, as_bits), at, work.vector) if ending else None
+    after = epilogue.part(_value(element, scatter.dtype, as_bits), at, work.vector) if epilogue else None
     fields: dict[str, Any] = {
-        "index_type": "int" if all(map(fits_int, [program, *([ending.program] if ending else [])])) else "long long",
+        "index_type": "int"
+        if all(map(fits_int, [program, *([epilogue.program] if epilogue else [])]))
+        else "long long",
         "held": "unsigned short" if as_bits else scatter.dtype.compute,
         "held_count": 0 if form.shared(work) else form.most * form.lanes * work.vector,
         "stand": _stand(writer, axes, work, form, first, used),
@@ -159,13 +161,13 @@ def cuda_fields(
     )
 
 
-def _vector(program: ScalarProgram, store: Store, inner: Var, ending: Ending | None) -> int:
+def _vector(program: ScalarProgram, store: Store, inner: Var, epilogue: Epilogue | None) -> int:
     """Elements of a row that travel in one access of 16 bytes at most."""
     if not unit_stride(store.offset, inner):
         return 1
     sizes = [store.node.dtype.size, *(s.dtype.size for s in program.scalars if contiguous(s, inner))]
-    vector = max(1, 16 // max(sizes + (ending.sizes() if ending else [])))
-    while ending and not ending.takes(vector):
+    vector = max(1, 16 // max(sizes + (epilogue.sizes() if epilogue else [])))
+    while epilogue and not epilogue.takes(vector):
         vector //= 2
     others = [c for a, c in store.offset.terms if a is not inner]
     while inner.extent % vector or any(c % vector for c in others):

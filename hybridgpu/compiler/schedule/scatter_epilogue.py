@@ -1,85 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let a kernel that scatters compute what follows it, element by element of its table, instead of storing the table.
-
-Fusion leaves a table in memory, since it is complete only behind the last update. Then the kernel itself can go over
-its elements once more, or over those of them that a block owns, and store what an elementwise kernel would make of them:
-a gradient plus another one, scaled, or clipped.
-"""
+"""What a kernel that scatters computes of the elements of its table, once these are complete."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection
+from typing import Any
 
 from ..ir.graph import Node
-from ..passes.fuse import FusionPlan, Group
-from ..passes.fuse.group import bijective, describe, describe_two
-from ..target import Target
-from .indexing import linearize
+from .axes import normalize
+from .in_place import Pair, at_points
+from .indexing import Var, of_var
+from .kernel import Statement, Writer, coordinates, touched
+from .map_cpu import nests
+from .scalar import Scalar, ScalarProgram
 
-__all__ = ["join_scatters"]
+__all__ = ["Epilogue"]
 
 
-def join_scatters(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
-    """``plan`` with what follows scatters in their kernels, where that is elementwise over their tables.
+class Epilogue:
+    """The elementwise program over a table, with the names that the kernel's other part gives to arrays.
 
     Args:
-        outputs: the results of the graph, which stay in memory.
+        program: its first variables are those of the outermost axis; it loads the table at the place that it stores to.
+        writer: of the kernel's other part; gets a pointer for every array that is read.
+        table: the scatter.
+
+    Attributes:
+        element: the scalar that is the table's element.
+        touched: elements of each array that are read, the table's not counted.
     """
-    readers: dict[Node, list[Group]] = {}
-    for g in plan.groups:
-        for node in g.pending:
-            readers.setdefault(node, []).append(g)
-    joined: dict[Node, Group] = {}
-    refused: dict[Node, str] = {}
-    for producer in plan.groups:
-        if producer.scatter is None or not readers.get(producer.scatter):
-            continue
-        node, reader = producer.scatter, readers[producer.scatter][0]
-        why = _refused(producer, node, readers, outputs, target)
-        if why:
-            refused[node] = why
-            continue
-        reader.updates = producer
-        del reader.pending[node]
-        reader.memory.pop(node, None)
-        for read, wanted in producer.pending.items():
-            reader.pending.setdefault(read, []).extend(wanted)
-            readers[read] = list(dict.fromkeys(reader if g is producer else g for g in readers[read]))
-        joined[node] = reader
-    cuts = []
-    for c in plan.cuts:
-        if c.rule != "scatter" or c.producer not in {**joined, **refused}:
-            cuts.append(c)
-        elif c.producer in refused:
-            cuts.append(replace(c, reason=f"{c.reason}: {refused[c.producer]}"))
-    gone = {g.updates for g in joined.values()}
-    return FusionPlan([g for g in plan.groups if g not in gone], cuts)
 
+    def __init__(self, program: ScalarProgram, writer: Writer, table: Node) -> None:
+        normalize(program)
+        if not program.vars:
+            program.vars.append(Var("i0", 1))
+        names = {v: Var(f"t{v.name[1:]}", v.extent) for v in program.vars}
+        program.replace({v: of_var(w) for v, w in names.items()})
+        program.vars = [names[v] for v in program.vars]
+        self.program, self._table = program, table
+        self.element: Scalar = next(s for s in program.scalars if s.op == "load" and s.node is table)
+        for s in program.scalars:
+            if s.op == "load" and s.node is not None and s.node is not table:
+                writer.pointers.setdefault(s.node, f"x{len(writer.pointers)}")
+        pointers = {**writer.pointers, table: "y0"}
+        self.writer = Writer(writer.target, program, pointers=pointers, numbers=writer.numbers, tells=True)
+        self.touched = {n: count for n, count in touched(program).items() if n is not table}
 
-def _refused(
-    producer: Group, node: Node, readers: dict[Node, list[Group]], outputs: frozenset[Node], target: Target
-) -> str:
-    """Why what reads ``node`` is not computed by the kernel that scatters it, in words; '' if it is."""
-    reader, *others = readers[node]
-    if node in outputs:
-        return "it is a result, and in memory anyway"
-    if others:
-        return "several kernels read it"
-    if any(n is not node and (n in outputs or n in readers) for n in producer.at):
-        return "its updates are wanted in memory, too"
-    if reader.updates:
-        return f"its reader's kernel adds up {describe(reader.updates.anchor)}"
-    if reader.library or reader.contract or reader.reduced or reader.scatter:
-        return f"its kernel takes elementwise work on the table only, not {describe(reader.anchor)}"
-    offset = reader.refine(node)
-    order = bijective(offset, node.size) if offset is not None else None
-    if offset is None or order is None or set(order) != set(reader.vars):
-        return f"{describe_two(reader.anchor, node)[0]} does not read each of its elements once"
-    stored = [n for n in reader.at if n in outputs or n in readers]
-    if any(linearize(reader.at[n], n.shape) != offset for n in stored):
-        return f"results of {describe(reader.anchor)} lie in another order"
-    if target.name == "cpu" and all(n.dtype is not node.dtype for n in stored):
-        return "no result has its type, so it would need memory of its own"
-    if len({**producer.pending, **reader.pending}) > target.max_arguments:
-        return f"together the kernels would read more than {target.max_arguments} arrays"
-    return ""
+    def in_place(self, others: Collection[Node]) -> list[Pair]:
+        """Operands that results may be written over.
+
+        Args:
+            others: arrays that the kernel's other part reads.
+        """
+        pairs = at_points(self.program, [*others, self._table])
+        held = self.program.stores[0].node if self.writer.target.name == "cpu" else None  # has the sums before
+        return [(x, y) for x, y in pairs if y is not held]
+
+    def loops(self) -> dict[str, Any]:
+        """Fields of the CPU's template: the table lies where the first result does."""
+        once, loops, _ = nests(self.program, self.writer)
+        return {"once": once, "loops": loops}
+
+    # -- CUDA: a thread has some neighbours of a row
+
+    @property
+    def _inner(self) -> Var:
+        return self.program.vars[-1]
+
+    def sizes(self) -> list[int]:
+        """Bytes of the elements that travel in vectors."""
+        from .map_cuda import contiguous
+
+        loads = [s.dtype.size for s in self.program.scalars if contiguous(s, self._inner)]
+        return loads + [store.node.dtype.size for store in self.program.stores]
+
+    def takes(self, vector: int) -> bool:
+        """True if so many neighbours of the table never differ but in the innermost variable."""
+        return self._inner.extent % vector == 0
+
+    def part(self, element: str, at: str, vector: int) -> dict[str, Any]:
+        """Fields of what a thread does with ``vector`` neighbours.
+
+        Args:
+            element: C text of element ``j`` of them, on chip.
+            at: C text of the place of the first one in the table.
+        """
+        from .map_cuda import step_body
+
+        writer, inner = self.writer, self._inner
+        first = f"{inner.name}_0"
+        writer.tiled[self.element] = element
+        writer.forget()
+        writer.name(self.program.scalars)
+        body = step_body(self.program, writer, inner, first, vector, {})
+        inner_var = inner.name if inner.name in body.inside else ""
+        used = body.used | ({first} if inner_var else set())
+        walked = coordinates([*self.program.vars[:-1], Var(first, inner.extent)], "at")
+        steps = [s for s in walked if s.name in used]
+        begin = [Statement("Index", "at", at)] if steps else []
+        return {"begin": begin + steps, "body": body, "inner_var": inner_var, "tile": True}

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Let a kernel that scatters compute what follows it, element by element of its table, instead of storing the table.
+
+Fusion leaves a table in memory, since it is complete only behind the last update. Then the kernel itself can go over
+its elements once more, or over those of them that a block owns, and store what an elementwise kernel would make of them:
+a gradient plus another one, scaled, or clipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir.graph import Node
+from ..passes.fuse import FusionPlan, Group
+from ..passes.fuse.group import bijective, describe, describe_two
+from ..target import Target
+from .indexing import linearize
+
+__all__ = ["join_scatters"]
+
+
+def join_scatters(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
+    """``plan`` with what follows scatters in their kernels, where that is elementwise over their tables.
+
+    Args:
+        outputs: the results of the graph, which stay in memory.
+    """
+    readers: dict[Node, list[Group]] = {}
+    for g in plan.groups:
+        for node in g.pending:
+            readers.setdefault(node, []).append(g)
+    joined: dict[Node, Group] = {}
+    refused: dict[Node, str] = {}
+    for producer in plan.groups:
+        if producer.scatter is None or not readers.get(producer.scatter):
+            continue
+        node, reader = producer.scatter, readers[producer.scatter][0]
+        why = _refused(producer, node, readers, outputs, target)
+        if why:
+            refused[node] = why
+            continue
+        reader.updates = producer
+        del reader.pending[node]
+        reader.memory.pop(node, None)
+        for read, wanted in producer.pending.items():
+            reader.pending.setdefault(read, []).extend(wanted)
+            readers[read] = list(dict.fromkeys(reader if g is producer else g for g in readers[read]))
+        joined[node] = reader
+    cuts = []
+    for c in plan.cuts:
+        if c.rule != "scatter" or c.producer not in {**joined, **refused}:
+            cuts.append(c)
+        elif c.producer in refused:
+            cuts.append(replace(c, reason=f"{c.reason}: {refused[c.producer]}"))
+    gone = {g.updates for g in joined.values()}
+    return FusionPlan([g for g in plan.groups if g not in gone], cuts)
+
+
+def _refused(
+    producer: Group, node: Node, readers: dict[Node, list[Group]], outputs: frozenset[Node], target: Target
+) -> str:
+    """Why what reads ``node`` is not computed by the kernel that scatters it, in words; '' if it is."""
+    reader, *others = readers[node]
+    if node in outputs:
+        return "it is a result, and in memory anyway"
+    if others:
+        return "several kernels read it"
+    if any(n is not node and (n in outputs or n in readers) for n in producer.at):
+        return "its updates are wanted in memory, too"
+    if reader.updates:
+        return f"its reader's kernel adds up {describe(reader.updates.anchor)}"
+    if reader.library or reader.contract or reader.reduced or reader.scatter:
+        return f"its kernel takes elementwise work on the table only, not {describe(reader.anchor)}"
+    offset = reader.refine(node)
+    order = bijective(offset, node.size) if offset is not None else None
+    if offset is None or order is None or set(order) != set(reader.vars):
+        return f"{describe_two(reader.anchor, node)[0]} does not read each of its elements once"
+    stored = [n for n in reader.at if n in outputs or n in readers]
+    if any(linearize(reader.at[n], n.shape) != offset for n in stored):
+        return f"results of {describe(reader.anchor)} lie in another order"
+    if target.name == "cpu" and all(n.dtype is not node.dtype for n in stored):
+        return "no result has its type, so it would need memory of its own"
+    if len({**producer.pending, **reader.pending}) > target.max_arguments:
+        return f"together the kernels would read more than {target.max_arguments} arrays"
+    return ""

@@ -11,6 +11,7 @@ from .codegen.program import cpu_source
 from .codegen.render import kernel_text
 from .copies import copying_program
 from .ir.graph import Graph, Node
+from .ir.indexing import all_vars
 from .ir.types import TensorType
 from .ir.verify import verify
 from .passes.epilogues import join_epilogues
@@ -34,7 +35,6 @@ from .program import Buffer, HostStep, KernelInfo, KernelStep, Program
 from .schedule.absorb import join_prologues
 from .schedule.axes import normalize
 from .schedule.in_place import overwrite
-from .schedule.indexing import all_vars
 from .schedule.kernel import Kernel
 from .schedule.map import schedule_map
 from .schedule.matmul import schedule_matmul, wants_kernel

@@ -20,11 +20,11 @@ from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.compiler.ir import tensor_type
+from hybridgpu.compiler.ir.indexing import ZERO, Condition, Expr, Var, of_var
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.schedule.indexing import ZERO, Condition, Expr, Var, of_var
 from hybridgpu.compiler.schedule.map_cuda import fits_int
 from hybridgpu.compiler.schedule.pieces import turns
 from hybridgpu.compiler.schedule.scalar import Scalar, ScalarProgram, Store

@@ -17,12 +17,12 @@ import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.ir import tensor_type
+from hybridgpu.compiler.passes.scatter_work import Form, Work, choose, seconds
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import HostStep, KernelStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule import scatter_cuda
-from hybridgpu.compiler.schedule.scatter_work import Form, Work, choose, seconds
 from hybridgpu.compiler.target import CPU, CUDA, cuda_target
 from hybridgpu.dtypes import bf16, bool_, f16, f32, f64, i8, i32, i64, u8
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 from ...dataclass import dataclass
 from ..ir.graph import Builder, Graph, Node
+from ..ir.indexing import Expr, Var, linearize, of_var, operands
 from ..ir.types import TensorType
 from ..primitives import TABLE
-from ..schedule.indexing import Expr, Var, linearize, of_var, operands
 
 __all__ = [
     "ARRANGED",

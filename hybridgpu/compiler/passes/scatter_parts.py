@@ -13,10 +13,10 @@ from math import prod
 
 from ...dtypes import f32
 from ..ir.graph import Builder, Graph, Node
-from ..schedule.scatter_work import choose, work_of
 from ..target import Target
 from .parts import Parts, cut, taken_apart
 from .rewrite import rewritten
+from .scatter_work import choose, work_of
 
 __all__ = ["scatter_in_parts"]
 

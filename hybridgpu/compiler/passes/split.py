@@ -16,7 +16,7 @@ import numpy as np
 
 from ...dtypes import DType, f32
 from ..ir.graph import Builder, Graph, Node
-from ..schedule.indexing import Var
+from ..ir.indexing import Var
 from ..target import Target
 from .fuse.beside import fits
 from .parts import SIDE_BY_SIDE, Parts, cut, lined_up, met_nearby, normalises, rate, taken_apart, wanted_parts

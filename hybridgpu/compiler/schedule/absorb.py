@@ -14,11 +14,11 @@ from dataclasses import replace
 
 from ...dataclass import dataclass
 from ..ir.graph import Node
+from ..ir.indexing import Var
 from ..passes.fuse import Cut, FusionPlan, Group
 from ..passes.fuse.group import describe, describe_two, source
 from ..passes.materialize import strided
 from ..target import Target
-from .indexing import Var
 from .matmul import contiguous_along_the_sum
 from .numbers import sums_outside
 from .prologue import Made, apart_in_rows, made, panel_columns, panel_rows, scattered

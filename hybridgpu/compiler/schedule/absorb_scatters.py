@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir.graph import Node
+from ..ir.indexing import linearize
 from ..passes.fuse import FusionPlan, Group
 from ..passes.fuse.group import bijective, describe, describe_two
 from ..target import Target
-from .indexing import linearize
 
 __all__ = ["join_scatters"]
 

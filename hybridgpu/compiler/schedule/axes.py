@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from math import prod
 
+from ..ir.indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
 from ..passes.fuse.group import splittable
-from .indexing import SHORT, Expr, Quotient, Remainder, Var, divide, modulo, of_var
+from ..sizes import SHORT
 from .pieces import MOST_TESTS
 from .scalar import Scalar, ScalarProgram
 

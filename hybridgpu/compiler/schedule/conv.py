@@ -16,12 +16,13 @@ from typing import Any
 
 from ...dataclass import dataclass
 from ..ir.graph import Node
+from ..ir.indexing import Expr, Index, Var
 from ..passes.fuse.group import Group, describe, source
 from ..passes.materialize import base
+from ..sizes import FEWEST
 from ..target import Target
 from .conv_pooled import windows_of
 from .in_place import at_points
-from .indexing import FEWEST, Expr, Index, Var
 from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, summary, touched, traffic
 from .plane_layout import PlaneLayout, once_copied, planes_of
 from .prologue import planes

@@ -10,8 +10,8 @@ from __future__ import annotations
 from math import prod
 
 from ...dataclass import dataclass
+from ..ir.indexing import Index, Var
 from ..passes.fuse.pooled import lanes_of
-from .indexing import Index, Var
 from .kernel import COMBINE, Statement, Writer, coordinates
 from .passes import Accumulator
 from .scalar import ScalarProgram

@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from ...dataclass import dataclass, field
 from ..passes.fuse.beside import MOST_SUMS
+from ..sizes import alike
 from ..target import Target
 from .cuda_spans import kept_size
-from .indexing import alike
 from .passes import Plan
 from .scalar import Scalar
 

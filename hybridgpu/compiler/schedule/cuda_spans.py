@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...dataclass import dataclass, field
-from .indexing import ZERO, Expr, Opaque, Quotient, Remainder, Var
+from ..ir.indexing import ZERO, Expr, Opaque, Quotient, Remainder, Var
 from .kernel import Statement, Writer, address
 from .passes import Pass, Plan
 from .scalar import Scalar, ScalarProgram, Store

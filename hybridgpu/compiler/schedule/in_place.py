@@ -16,8 +16,8 @@ from dataclasses import replace
 from math import prod
 
 from ..ir.graph import Node
+from ..ir.indexing import Expr
 from ..passes.fuse.group import bijective
-from .indexing import Expr
 from .kernel import Kernel
 from .passes import Plan
 from .scalar import ScalarProgram

@@ -18,10 +18,11 @@ import numpy as np
 from ...dataclass import dataclass, field
 from ...dtypes import DType
 from ..ir.graph import Node
+from ..ir.indexing import Expr, Opaque, Quotient, Remainder, Var, of_var
 from ..ir.share import Share
 from ..primitives import TABLE
+from ..sizes import FEWEST
 from ..target import Target
-from .indexing import FEWEST, Expr, Opaque, Quotient, Remainder, Var, of_var
 from .numbers import Numbers
 from .scalar import Scalar, ScalarProgram, Store, combines
 

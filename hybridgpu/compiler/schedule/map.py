@@ -7,9 +7,9 @@ Here is what both targets share; ``map_cpu`` writes nests of loops, ``map_cuda``
 from __future__ import annotations
 
 from ..ir.graph import Node
+from ..ir.indexing import Var
 from ..target import Target
 from .in_place import at_points
-from .indexing import Var
 from .kernel import Kernel, Writer, headers, summary, touched, traffic
 from .map_cpu import nests
 from .numbers import told_axes

@@ -14,7 +14,8 @@ from math import prod
 from ...dataclass import dataclass, field
 from ...dtypes import DType
 from ..ir.graph import Node
-from .indexing import SHORT, Expr, Var, of_var
+from ..ir.indexing import Expr, Var, of_var
+from ..sizes import SHORT
 from .kernel import Statement, Writer, address
 from .pieces import only_moved, restrict, turns
 from .scalar import Scalar, ScalarProgram, combines

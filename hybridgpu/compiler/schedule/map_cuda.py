@@ -15,7 +15,7 @@ from math import prod
 
 from ...dataclass import dataclass, field
 from ..ir.graph import Node
-from .indexing import Expr, Opaque, Var, linearize, of_var
+from ..ir.indexing import Expr, Opaque, Var, linearize, of_var
 from .kernel import Launch, Statement, Writer, address, mentioned
 from .pieces import only_moved, restrict, turns
 from .scalar import Scalar, ScalarProgram

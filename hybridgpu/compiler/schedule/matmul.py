@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...dataclass import dataclass
 from ..ir.graph import Node
+from ..ir.indexing import Expr, Var, of_var, substitute
 from ..passes.fuse.group import Group, describe, source
 from ..passes.materialize import blas_layout, strided
 from ..passes.pack import DEEPEST, PANELS
 from ..target import Target
 from .in_place import at_points
-from .indexing import Expr, Var, of_var, substitute
 from .kernel import (
     Kernel,
     Launch,

@@ -19,8 +19,9 @@ from ...dataclass import dataclass
 from ...dtypes import DType
 from ..ir.graph import Node
 from ..passes.materialize import strided
+from ..sizes import length_class
 from ..target import Target
-from .numbers import length_class, sums_outside
+from .numbers import sums_outside
 
 __all__ = ["Dot", "Form", "along_the_sum", "choose", "dot_of", "forms", "library_seconds", "loads"]
 

@@ -14,11 +14,12 @@ import numpy as np
 
 from ...dataclass import dataclass, field
 from ...dtypes import DType
+from ..ir.indexing import Expr, Quotient, Remainder, Var
 from ..ir.share import Share
-from .indexing import FEWEST, Expr, Quotient, Remainder, Var
+from ..sizes import FEWEST
 from .scalar import ScalarProgram
 
-__all__ = ["Numbers", "adds_over_the_batch", "leads", "length_class", "outer_sum", "ranks", "sums_outside", "told_axes"]
+__all__ = ["Numbers", "adds_over_the_batch", "leads", "outer_sum", "ranks", "sums_outside", "told_axes"]
 
 
 @dataclass
@@ -143,15 +144,6 @@ def sums_outside(left: tuple[int, int], right: tuple[int, int], terms: int) -> b
     ``left`` and ``right`` are their strides in memory, row and column.
     """
     return left[0] <= left[1] != 1 and right[1] < right[0] and terms >= FEWEST
-
-
-def length_class(terms: int, least: int = 64) -> int:
-    """The length that forms for sums of so many terms are chosen by: a power of four from ``least`` on.
-
-    Each stands for lengths up to one and a half times as many, so that a power of two and a little more are of one class.
-    """
-    bits = max(-(-2 * terms // 3) - 1, least - 1).bit_length()
-    return 1 << (bits + bits % 2)
 
 
 def ranks(extent: int) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from math import prod
 
 from ...dataclass import dataclass, field
-from .indexing import Expr, Opaque, Quotient, Remainder, Var, of_var
+from ..ir.indexing import Expr, Opaque, Quotient, Remainder, Var, of_var
 from .kernel import COMBINE, Statement, Writer
 from .scalar import Reduction, Scalar, ScalarProgram, Store
 

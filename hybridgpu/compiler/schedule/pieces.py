@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..ir.graph import Node
-from .indexing import Condition, Expr, Opaque, Var, const, substitute
+from ..ir.indexing import Condition, Expr, Opaque, Var, const, substitute
 from .scalar import Scalar, ScalarProgram, Store, combines
 
 __all__ = ["MOST_TESTS", "cut", "live", "only_moved", "restrict", "turns"]

@@ -10,8 +10,8 @@ from math import prod
 
 from ...dataclass import dataclass
 from ..ir.graph import Node
+from ..ir.indexing import Var, linearize, of_var, operands
 from ..passes.materialize import ARRANGED
-from .indexing import Var, linearize, of_var, operands
 
 __all__ = ["PlaneLayout", "once_copied", "planes_of"]
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...dataclass import dataclass
 from ..ir.graph import Node
+from ..ir.indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
 from ..passes.fuse.group import Group
 from .axes import as_one
-from .indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
 from .kernel import Statement, Writer, headers, mentioned, touched
 from .map_cpu import nests
 from .pieces import only_moved

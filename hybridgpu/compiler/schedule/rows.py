@@ -12,9 +12,10 @@ from dataclasses import replace
 from math import prod
 
 from ..ir.graph import Node
+from ..ir.indexing import Expr, Var
+from ..sizes import FEWEST
 from ..target import Target
 from .in_place import in_passes
-from .indexing import FEWEST, Expr, Var
 from .kernel import Kernel, Writer, headers, summary, traffic
 from .map import schedule_map
 from .map_cpu import TooLong

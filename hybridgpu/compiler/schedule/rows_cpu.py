@@ -7,7 +7,8 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from .indexing import Expr, Var, alike, of_var
+from ..ir.indexing import Expr, Var, of_var
+from ..sizes import alike
 from .kernel import Writer, address, mentioned
 from .passes import Accumulator, Plan
 from .scalar import Scalar, ScalarProgram, Store

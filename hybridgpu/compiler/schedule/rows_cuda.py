@@ -10,13 +10,14 @@ from typing import Any
 from ...dataclass import dataclass, field
 from ...dtypes import f32
 from ..ir.graph import Node
+from ..ir.indexing import Expr, Var
 from ..ir.types import tensor_type
+from ..sizes import length_class
 from .cuda_choice import Form, Work, choose_columns, choose_rows, choose_rows_with_sums, kept_values
 from .cuda_spans import Block, Spans, choose_vector, kept_type
 from .in_place import in_passes
-from .indexing import Expr, Var
 from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, mentioned, summary, touched, traffic
-from .numbers import adds_over_the_batch, length_class, ranks
+from .numbers import adds_over_the_batch, ranks
 from .passes import Accumulator, Plan, Sum
 from .scalar import Reduction, Scalar, ScalarProgram
 

@@ -14,9 +14,7 @@ from typing import Any
 from ...dataclass import dataclass, field
 from ...dtypes import DType, bool_, i64, u32
 from ..ir.graph import Node
-from ..passes.fuse.group import CONTRACTIONS, Group, destination, positions, reduced_index
-from ..passes.materialize import SCATTERS
-from .indexing import (
+from ..ir.indexing import (
     ZERO,
     Condition,
     Expr,
@@ -30,6 +28,8 @@ from .indexing import (
     operands,
     substitute,
 )
+from ..passes.fuse.group import CONTRACTIONS, Group, destination, positions, reduced_index
+from ..passes.materialize import SCATTERS
 
 __all__ = ["Reduction", "Scalar", "ScalarProgram", "Store", "combines", "operand_program", "scalar_program"]
 

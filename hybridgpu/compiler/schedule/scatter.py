@@ -12,17 +12,17 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.graph import Node
+from ..ir.indexing import Var
 from ..passes.materialize import base
+from ..passes.scatter_work import choose, library_seconds, work_of
 from ..target import Target
 from .axes import normalize
-from .indexing import Var
 from .kernel import Kernel, Launch, Writer, headers, literal, summary, touched, traffic
 from .map_cpu import nests
 from .numbers import told_axes
 from .pieces import only_moved
 from .scalar import ScalarProgram
 from .scatter_epilogue import Epilogue
-from .scatter_work import choose, library_seconds, work_of
 
 __all__ = ["schedule_scatter", "wants_scatter_kernel", "why_no_scatter_kernel"]
 

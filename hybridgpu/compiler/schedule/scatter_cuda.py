@@ -18,14 +18,15 @@ import numpy as np
 from ...dataclass import dataclass
 from ...dtypes import DType, f32
 from ..ir.graph import Node
+from ..ir.indexing import ZERO, Expr, Opaque, Var, delinearize, linearize, of_var
+from ..passes.scatter_work import THREADS, Form, Work, choose
 from ..primitives import TABLE
-from .indexing import ZERO, Expr, Opaque, Var, alike, delinearize, linearize, of_var
+from ..sizes import alike
 from .kernel import Launch, Statement, Writer, address, coordinates, mentioned
 from .map_cuda import contiguous, fits_int, step_body
 from .pieces import live
 from .scalar import Scalar, ScalarProgram, Store
 from .scatter_epilogue import Epilogue
-from .scatter_work import THREADS, Form, Work, choose
 from .tiles import unit_stride
 
 __all__ = ["cuda_fields"]

@@ -7,9 +7,9 @@ from collections.abc import Collection
 from typing import Any
 
 from ..ir.graph import Node
+from ..ir.indexing import Var, of_var
 from .axes import normalize
 from .in_place import Pair, at_points
-from .indexing import Var, of_var
 from .kernel import Statement, Writer, coordinates, touched
 from .map_cpu import nests
 from .scalar import Scalar, ScalarProgram

@@ -18,7 +18,7 @@ from math import prod
 
 from ...dataclass import dataclass
 from ..ir.graph import Node
-from .indexing import Var, of_var
+from ..ir.indexing import Var, of_var
 from .kernel import Statement, Writer, address
 from .map_cpu import AHEAD, BUSY, Buffer, Call, Loop, operations, walked
 from .scalar import ScalarProgram, Store

@@ -13,9 +13,9 @@ from dataclasses import replace
 from math import prod
 
 from ..ir.graph import Node
+from ..ir.indexing import ZERO, Var, linearize, of_var
 from ..target import Target
 from .axes import normalize
-from .indexing import ZERO, Var, linearize, of_var
 from .kernel import Kernel, Writer
 from .passes import needed_by
 from .rows_cuda import cuda_kernel

@@ -11,7 +11,8 @@ from __future__ import annotations
 from math import gcd, prod
 
 from ...dataclass import dataclass
-from .indexing import Expr, Var, alike
+from ..ir.indexing import Expr, Var
+from ..sizes import alike
 from .scalar import Scalar, ScalarProgram
 
 __all__ = ["SHORTEST", "Tiling", "between", "counted", "tiling", "unit_stride"]

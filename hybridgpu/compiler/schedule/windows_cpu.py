@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from .indexing import ZERO, Expr, Var, delinearize, linearize, of_var, substitute
+from ..ir.indexing import ZERO, Expr, Var, delinearize, linearize, of_var, substitute
 from .kernel import Writer, address
 from .scalar import Scalar, ScalarProgram, Store
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from .indexing import ZERO, Expr, Var
+from ..ir.indexing import ZERO, Expr, Var
 from .pieces import restrict
 from .scalar import Scalar, ScalarProgram, Store
 

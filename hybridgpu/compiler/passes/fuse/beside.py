@@ -14,7 +14,7 @@ from math import prod
 
 from ....dataclass import dataclass
 from ...ir.graph import Node
-from ...schedule.indexing import Var, all_vars
+from ...ir.indexing import Var, all_vars
 from ...target import Target
 from .group import Cut, Group, align, bijective, describe_two
 

@@ -17,7 +17,7 @@ from ....dataclass import dataclass
 from ....dtypes import f32
 from ...ir.graph import Node
 from ...primitives.views import PLAIN_VIEWS
-from ...schedule.indexing import enlarged
+from ...sizes import enlarged
 from ...target import Target
 from .group import Group
 

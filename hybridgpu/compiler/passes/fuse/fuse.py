@@ -17,7 +17,8 @@ from math import prod
 
 from ....dataclass import dataclass
 from ...ir.graph import Graph, Node
-from ...schedule.indexing import Expr, Index, Var, alike, all_vars, enlarged, linearize, of_var
+from ...ir.indexing import Expr, Index, Var, all_vars, linearize, of_var
+from ...sizes import alike, enlarged
 from ...target import Target
 from ..joins import APART, TOGETHER, WHY_APART
 from ..materialize import PRODUCTS, SCATTERS, base, reads_views

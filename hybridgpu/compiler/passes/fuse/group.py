@@ -13,7 +13,7 @@ from math import prod
 
 from ....dataclass import dataclass, field
 from ...ir.graph import Node
-from ...schedule.indexing import (
+from ...ir.indexing import (
     ZERO,
     Expr,
     Index,

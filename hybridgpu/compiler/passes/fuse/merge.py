@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.graph import Node
-from ...schedule.indexing import Expr, Var, all_vars, of_var, substitute
+from ...ir.indexing import Expr, Var, all_vars, of_var, substitute
 from .beside import beside, fits
 from .group import Cut, Group, align, bijective, describe, describe_two
 from .rows import has_rows

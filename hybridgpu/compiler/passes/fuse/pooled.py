@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import prod
 
 from ...ir.graph import Node
-from ...schedule.indexing import Expr, Index, Var, all_vars
+from ...ir.indexing import Expr, Index, Var, all_vars
 from .group import Group, bijective, describe
 
 __all__ = ["lanes_of", "why_not_pooled"]

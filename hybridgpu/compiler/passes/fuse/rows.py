@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from ...ir.graph import Node
-from ...schedule.indexing import Var
+from ...ir.indexing import Var
 from .group import Group
 
 __all__ = ["has_rows", "reduces"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ....dataclass import dataclass, field
 from ...ir.graph import Graph, Node
-from ...schedule.indexing import Index
+from ...ir.indexing import Index
 from ...target import Target
 from .group import Cut, Group
 

@@ -15,31 +15,22 @@ from math import gcd, prod
 from typing import Any, NamedTuple
 
 from ...dataclass import dataclass
-from ..ir.graph import Node
+from .graph import Node
 
 __all__ = [
-    "FEWEST",
-    "SHORT",
     "ZERO",
     "Condition",
     "Expr",
     "Opaque",
     "Var",
-    "alike",
     "const",
     "delinearize",
     "divide",
-    "enlarged",
     "linearize",
     "modulo",
     "operands",
     "substitute",
 ]
-
-FEWEST = 5  #: turns of a loop whose number is better an argument: compilers write shorter loops out
-SHORT = 32  #: turns of an inner loop that is not cut into pieces if all of them are shorter
-_BATCH = 32  #: turns of an outermost loop that decide at least …
-_COARSE = 8  #: … and the factor from one such number to the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,28 +51,6 @@ class Var:
 
     def __repr__(self) -> str:
         return self.name
-
-
-def alike(turns: int) -> int:
-    """The turns of an outermost loop that decide for ``turns``: those of one of few sizes of a batch.
-
-    So batches of most sizes, and what is left over at the end of an epoch, have the same kernels. A power of two and
-    a little more are alike.
-    """
-    if turns < FEWEST:
-        return turns
-    counted = _BATCH
-    while counted * 3 // 2 < turns:
-        counted *= _COARSE
-    return counted
-
-
-def enlarged(shape: Sequence[int]) -> float:
-    """How many times larger than an array of this shape the one is that decides; see :func:`alike`.
-
-    Vectors decide as they are: mostly they hold a number for each feature, not for each example of a batch.
-    """
-    return alike(shape[0]) / shape[0] if len(shape) > 1 and shape[0] else 1.0
 
 
 @dataclass(frozen=True)

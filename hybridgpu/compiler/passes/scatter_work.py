@@ -12,9 +12,8 @@ from math import prod
 
 from ...dataclass import dataclass
 from ..ir.graph import Node
+from ..sizes import alike, length_class
 from ..target import Target
-from .indexing import alike
-from .numbers import length_class
 
 __all__ = ["THREADS", "Form", "Work", "choose", "library_seconds", "seconds", "work_of"]
 

@@ -19,7 +19,7 @@ from .passes.extremes import compare_in_memory
 from .passes.fuse import FusionPlan, Group, fuse
 from .passes.fuse.group import told_apart
 from .passes.joins import join_in_steps
-from .passes.materialize import PRODUCTS, SCATTERS, base, blas_layout, materialize, strided
+from .passes.materialize import PRODUCTS, SCATTERS, blas_layout, materialize, strided
 from .passes.memory import lay_out
 from .passes.moments import merge_moments
 from .passes.order import Uses, order
@@ -31,6 +31,7 @@ from .passes.simplify import simplify
 from .passes.split import split_reductions
 from .passes.updates import updated
 from .passes.window_gradients import write_out_gradients
+from .primitives.views import RESHAPES, behind
 from .program import Buffer, HostStep, KernelInfo, KernelStep, Program
 from .schedule.absorb import join_prologues
 from .schedule.axes import normalize
@@ -390,7 +391,7 @@ def _label(node: Node) -> str:
 def _library_operands(node: Node) -> list[tuple[Node, tuple[int, ...], bool]]:
     """For each operand of a library call: the node in memory, its shape there, and if it is transposed."""
     if node.prim.name not in PRODUCTS:
-        return [(base(i), i.shape, False) for i in node.inputs]
+        return [(behind(i, RESHAPES), i.shape, False) for i in node.inputs]
     found = []
     for operand in node.inputs[:2]:
         view = strided(operand)
@@ -398,7 +399,7 @@ def _library_operands(node: Node) -> list[tuple[Node, tuple[int, ...], bool]]:
         transposed = bool(blas_layout(operand, view))
         shape = operand.shape
         found.append((view[0], (*shape[:-2], shape[-1], shape[-2]) if transposed else shape, transposed))
-    return found + [(base(i), i.shape, False) for i in node.inputs[2:]]
+    return found + [(behind(i, RESHAPES), i.shape, False) for i in node.inputs[2:]]
 
 
 def _library_nodes(group: Group) -> tuple[list[Node], list[Node]]:

@@ -21,11 +21,12 @@ from hybridgpu.compiler.ir import Graph, Node
 from hybridgpu.compiler.ir.text import parse_graph
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes.fuse import FusionPlan, fuse
-from hybridgpu.compiler.passes.materialize import SCATTERS, base, materialize
+from hybridgpu.compiler.passes.materialize import SCATTERS, materialize
 from hybridgpu.compiler.passes.plan import ALIGNMENT, least, place
 from hybridgpu.compiler.passes.simplify import simplify
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
+from hybridgpu.compiler.primitives.views import RESHAPES, behind
 from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule.matmul import wants_kernel
@@ -64,7 +65,7 @@ def certify(graph: Graph, plan: FusionPlan, target: Any) -> None:
     explained = {cut.producer for cut in plan.cuts}
     for k, g in enumerate(plan.groups):
         for read in g.pending:
-            node = base(read)
+            node = behind(read, RESHAPES)
             if node.prim.family in ("leaf", "view"):
                 continue
             assert node in home, f"{node!r} is read and never computed"

@@ -15,9 +15,10 @@ from ...dataclass import dataclass
 from ..ir.graph import Builder, Graph, Node, constant_nodes
 from ..primitives import TABLE
 from ..primitives.conv import is_forward
+from ..primitives.views import RESHAPES, behind
 from ..target import Target
 from .epilogues import Uses, is_zero, only_reader, repeated_along, taken_from_memory
-from .materialize import base, reads_views
+from .materialize import reads_views
 from .rewrite import rewritten
 
 __all__ = ["join_convolutions", "why_not_joined"]
@@ -142,7 +143,7 @@ def _match(
             shift = channels
         elif residual is not None or not _in_memory_anyway(other, uses, outputs, wants_kernel):
             break
-        elif base(other) is base(conv.inputs[0]):
+        elif behind(other, RESHAPES) is behind(conv.inputs[0], RESHAPES):
             return "cuDNN adds no array that is the operand, too"
         else:
             residual = other
@@ -164,7 +165,7 @@ def _in_memory_anyway(node: Node, uses: Uses, outputs: frozenset[Node], wants_ke
             return not wants_kernel(n)
         return n.prim.family not in ("view", "leaf") and not reads_views(n)
 
-    held = base(node)
+    held = behind(node, RESHAPES)
     if held.prim.family in ("view", "leaf"):
         return held.prim.name == "input"
     return held in outputs or library(held) or any(library(n) for n in uses.get(held, ()))

@@ -14,7 +14,8 @@ from math import prod
 from ...dataclass import dataclass
 from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, constant_nodes, reachable
 from ..primitives import TABLE
-from .extremes import EXTREMES, behind, changes, compared
+from ..primitives.views import behind
+from .extremes import EXTREMES, changes, compared
 
 __all__ = ["Derivative", "differentiate", "residuals"]
 

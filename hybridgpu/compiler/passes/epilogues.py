@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ...dataclass import dataclass
 from ..ir.graph import Builder, Graph, Node
 from ..primitives import TABLE
-from ..primitives.views import PLAIN_VIEWS
+from ..primitives.views import PLAIN_VIEWS, behind
 from ..target import Target
 from .materialize import reads_views, strided
 from .rewrite import rewritten
@@ -106,8 +106,7 @@ def repeated_along(node: Node, axis: int) -> Node | None:
 
 def is_zero(node: Node) -> bool:
     """True for a constant 0 of any shape; not for a 0 that is padded or joined with something else."""
-    while node.prim.name in PLAIN_VIEWS:
-        node = node.inputs[0]
+    node = behind(node, PLAIN_VIEWS)
     return node.prim.name == "full" and node.params["value"] == 0
 
 

@@ -17,6 +17,7 @@ from math import inf
 
 from ...dataclass import dataclass
 from ..ir.graph import Builder, Graph, Node
+from ..primitives.views import RESHAPES, behind
 from ..target import Target
 from .parts import Parts, lined_up, normalises, parts_on_chip, taken_apart
 from .rewrite import rewritten
@@ -71,8 +72,7 @@ def _about(node: Node) -> Node | None:
     axes, about = node.params["axes"], spread.inputs[0]
     if about.shape != tuple(1 if k in axes else d for k, d in enumerate(x.shape)):
         return None
-    while about.prim.name == "reshape":
-        about = about.inputs[0]
+    about = behind(about, RESHAPES)
     same = about.prim.name == "amax" and about.inputs[0] is x and about.params["axes"] == axes
     return about if same else None
 

@@ -13,11 +13,12 @@ from collections.abc import Callable
 
 from ..ir.graph import Builder, Graph, Node, reachable
 from ..primitives import TABLE
+from ..primitives.views import behind
 from ..target import Target
 from .joins import APART
 from .rewrite import rewritten
 
-__all__ = ["EXTREMES", "behind", "changes", "compare_in_memory", "compared"]
+__all__ = ["EXTREMES", "changes", "compare_in_memory", "compared"]
 
 EXTREMES = ("amax", "amin")
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
@@ -64,13 +65,6 @@ def compared(graph: Graph) -> dict[Node, list[Node]]:
             found.setdefault(a, []).append(b)
             found.setdefault(b, []).append(a)
     return found
-
-
-def behind(node: Node) -> Node:
-    """What ``node`` is a view of."""
-    while node.prim.family == "view" and len(node.inputs) == 1:
-        node = node.inputs[0]
-    return node
 
 
 def compare_in_memory(graph: Graph, target: Target) -> Graph:

@@ -15,13 +15,12 @@ from ..ir.graph import Builder, Graph, Node
 from ..ir.indexing import Expr, Var, linearize, of_var, operands
 from ..ir.types import TensorType
 from ..primitives import TABLE
+from ..primitives.views import ARRANGED, RESHAPES, behind
 
 __all__ = [
-    "ARRANGED",
     "PRODUCTS",
     "SCATTERS",
     "Materialized",
-    "base",
     "in_place",
     "materialize",
     "reads_views",
@@ -31,7 +30,6 @@ __all__ = [
 PRODUCTS = ("dot", "affine")  #: primitives that take their first two operands strided
 #: primitives that write at computed positions; their last operands are what is written, and where
 SCATTERS = ("scatter_add", "scatter_along", "scatter_set")
-ARRANGED = ("reshape", "transpose", "reverse")  #: views that arrange all elements of the array behind them anew
 
 
 @dataclass(frozen=True)
@@ -41,13 +39,6 @@ class Materialized:
     graph: Graph
     types: tuple[TensorType, ...]
     generated_dots: frozenset[Node]
-
-
-def base(node: Node) -> Node:
-    """The node whose memory a chain of reshapes shares."""
-    while node.prim.name == "reshape":
-        node = node.inputs[0]
-    return node
 
 
 def reads_views(node: Node) -> bool:
@@ -63,8 +54,10 @@ def strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
     variables = [Var(f"d{k}", d) for k, d in enumerate(node.shape)]
     index = tuple(map(of_var, variables))
     while node.prim.family == "view":
-        if node.prim.name == "reshape" and base(node).prim.family != "view":  # positions in memory are the same
-            offset, node = linearize(index, node.shape), base(node)
+        if (
+            node.prim.name == "reshape" and behind(node, RESHAPES).prim.family != "view"
+        ):  # positions in memory are the same
+            offset, node = linearize(index, node.shape), behind(node, RESHAPES)
             break
         parts = operands(node, index)
         if len(parts) != 1 or parts[0].conditions:
@@ -131,7 +124,7 @@ def materialize(
         new[node] = b.apply(node.prim, inputs, node.params)
     outputs: list[Node] = []
     for o in graph.outputs:
-        node = base(new[o])
+        node = behind(new[o], RESHAPES)
         b.prov = new[o].prov
         if node.prim.family in ("view", "leaf") or node in outputs:
             node = _copy(b, new[o], again=node in outputs)
@@ -153,7 +146,7 @@ def in_place(node: Node, k: int, operand: Node, generated: bool = False) -> bool
     """
     if node.prim.name in PRODUCTS and k < 2:
         return _acceptable(operand, generated)
-    return _in_memory(base(operand))
+    return _in_memory(behind(operand, RESHAPES))
 
 
 def _in_memory(node: Node) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection
 from ...dataclass import dataclass
 from ..ir.graph import Builder, Graph, Node, constant_nodes
 from ..primitives import TABLE
-from ..primitives.views import PLAIN_VIEWS
+from ..primitives.views import PLAIN_VIEWS, RESHAPES, behind
 from ..target import Target
 from .materialize import in_place, reads_views, strided
 
@@ -86,26 +86,19 @@ def _uses(graph: Graph, constant: set[Node], wants_kernel: Callable[[Node], bool
                 continue
             stored = not reads_views(node) or (k == 0 and node.prim.name in ("take", "take_along"))
             if node.prim.family == "view":  # of several operands
-                stored, memory = False, _memory(operand)
+                stored, memory = False, behind(operand, PLAIN_VIEWS)
             elif reads_views(node):
-                memory = _memory(operand)
+                memory = behind(operand, PLAIN_VIEWS)
             elif in_place(node, k, operand, generated):
                 view = strided(operand)
-                memory = view[0] if view is not None else _memory(operand, ("reshape",))
+                memory = view[0] if view is not None else behind(operand, RESHAPES)
             else:
                 memory = operand
             found[memory] = found.get(memory, False) or stored
     for node in graph.outputs:
         if node in constant:
-            found.setdefault(_memory(node), False)
+            found.setdefault(behind(node, PLAIN_VIEWS), False)
     return [_Use(n, found[n]) for n in sorted(found, key=lambda n: n.index)]
-
-
-def _memory(node: Node, views: Collection[str] = PLAIN_VIEWS) -> Node:
-    """The node behind views."""
-    while node.prim.name in views:
-        node = node.inputs[0]
-    return node
 
 
 @dataclass

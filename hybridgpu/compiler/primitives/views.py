@@ -1,23 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leaves and views: primitives that move no arithmetic.
 
-In a fused kernel a view is only an index expression (``schedule/indexing``); it costs memory
+In a fused kernel a view is only an index expression (``ir/indexing``); it costs memory
 traffic solely where something outside a kernel needs its elements side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 from typing import Any
 
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
-__all__ = ["PLAIN_VIEWS", "ROWS"]
+__all__ = ["ARRANGED", "PLAIN_VIEWS", "RESHAPES", "ROWS", "behind"]
 
 #: views that arrange, repeat or leave out elements of one array, without overlaps as those of windows
 PLAIN_VIEWS = ("reshape", "broadcast", "transpose", "slice", "reverse")
+ARRANGED = ("reshape", "transpose", "reverse")  #: views that arrange all elements of the array behind them anew
+RESHAPES = ("reshape",)  #: views that share memory with the array behind them, in the same order
+
+
+def behind(node: Node, views: Collection[str] | None = None) -> Node:
+    """The node that ``node`` is a view of: the first one behind it that is none of ``views`` (of any of one array)."""
+    while node.prim.family == "view" and (len(node.inputs) == 1 if views is None else node.prim.name in views):
+        node = node.inputs[0]
+    return node
 
 
 def _infer_leaf(types: Sequence[TensorType], params: Params) -> TensorType:

@@ -16,8 +16,9 @@ from ...dataclass import dataclass
 from ..ir.graph import Node
 from ..ir.indexing import Var
 from ..passes.fuse import Cut, FusionPlan, Group
-from ..passes.fuse.group import describe, describe_two, source
+from ..passes.fuse.group import describe, describe_two
 from ..passes.materialize import strided
+from ..primitives.views import behind
 from ..target import Target
 from .matmul import contiguous_along_the_sum
 from .numbers import sums_outside
@@ -84,7 +85,7 @@ def _uses(reader: Group, node: Node, target: Target) -> Iterator[_Use]:
     product = reader.contract
     if product is None:
         return
-    positions = [k for k, operand in enumerate(product.inputs) if source(operand) is node]
+    positions = [k for k, operand in enumerate(product.inputs) if behind(operand) is node]
     if product.prim.name == "conv":
         from .conv_weights import wants_weights_kernel
 

@@ -17,8 +17,8 @@ from typing import Any
 from ...dataclass import dataclass
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Index, Var
-from ..passes.fuse.group import Group, describe, source
-from ..passes.materialize import base
+from ..passes.fuse.group import Group, describe
+from ..primitives.views import RESHAPES, behind
 from ..sizes import FEWEST
 from ..target import Target
 from .conv_pooled import windows_of
@@ -299,10 +299,10 @@ def schedule_conv(
     """
     shape = shape_of(conv)
     assert shape is not None and program.result is not None
-    x, w = (base(i) for i in conv.inputs)
+    x, w = (behind(i, RESHAPES) for i in conv.inputs)
     batched = _exchanged(conv) if target.name != "cpu" else None
     if batched:
-        x, w = (source(i) for i in conv.inputs)
+        x, w = (behind(i) for i in conv.inputs)
     writer = Writer(target, program, tells=True)
     outputs = [s.node for s in program.stores]
     image = None

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...dataclass import dataclass
 from ..ir.graph import Node
-from ..passes.materialize import base
+from ..primitives.views import RESHAPES, behind
 from ..target import Target
 from .conv import BAND, LANES, LINE, MOST, Shape, epilogue, shape_of
 from .in_place import at_points
@@ -96,7 +96,7 @@ def schedule_conv_spread(program: ScalarProgram, conv: Node, target: Target, mem
     assert shape is not None and program.result is not None
     phases = _phases(shape, conv.dtype.size)
     assert phases is not None
-    x, w = (base(i) for i in conv.inputs)
+    x, w = (behind(i, RESHAPES) for i in conv.inputs)
     writer = Writer(target, program)
     outputs = [s.node for s in program.stores]
     for node in (x, w):

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from ...dataclass import dataclass
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Var, of_var, substitute
-from ..passes.fuse.group import Group, describe, source
+from ..passes.fuse.group import Group, describe
 from ..passes.materialize import blas_layout, strided
 from ..passes.pack import DEEPEST, PANELS
+from ..primitives.views import behind
 from ..target import Target
 from .in_place import at_points
 from .kernel import (
@@ -304,7 +305,7 @@ def schedule_matmul(
 
 def _constant(operand: Node) -> Any:
     """What every element of ``operand`` is, a view of what is computed; None if they differ."""
-    node = source(operand)
+    node = behind(operand)
     filled = node.inputs[0] if node.prim.name == "copy" else node
     return filled.params["value"] if filled.prim.name == "full" else None
 
@@ -314,7 +315,7 @@ def _said(dot: Node, prologues: Mapping[int, Group]) -> str:
     own = describe(dot)
     found: dict[str, None] = {}
     for k in sorted(prologues):
-        operand = source(dot.inputs[k])
+        operand = behind(dot.inputs[k])
         for n in reversed(prologues[k].needed(operand)[0] or [operand]):
             name = describe(n)
             found[f"{n.prim.name} of {name}" if name == own else name] = None

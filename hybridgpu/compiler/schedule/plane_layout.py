@@ -11,7 +11,7 @@ from math import prod
 from ...dataclass import dataclass
 from ..ir.graph import Node
 from ..ir.indexing import Var, linearize, of_var, operands
-from ..passes.materialize import ARRANGED
+from ..primitives.views import ARRANGED
 
 __all__ = ["PlaneLayout", "once_copied", "planes_of"]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from ..ir.graph import Node
 from ..ir.indexing import Var
-from ..passes.materialize import base
 from ..passes.scatter_work import choose, library_seconds, work_of
+from ..primitives.views import RESHAPES, behind
 from ..target import Target
 from .axes import normalize
 from .kernel import Kernel, Launch, Writer, headers, literal, summary, touched, traffic
@@ -76,7 +76,7 @@ def schedule_scatter(
         if table.prim.name == "full":
             fill = literal(table.params["value"], scatter.dtype)
         else:
-            before = base(table)
+            before = behind(table, RESHAPES)
             writer.pointers.setdefault(before, f"x{len(writer.pointers)}")
     whole = [before] if before else []
     epilogue = Epilogue(after, writer, scatter) if after else None

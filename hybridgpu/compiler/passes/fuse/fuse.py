@@ -18,12 +18,13 @@ from math import prod
 from ....dataclass import dataclass
 from ...ir.graph import Graph, Node
 from ...ir.indexing import Expr, Index, Var, all_vars, linearize, of_var
+from ...primitives.views import RESHAPES, behind
 from ...sizes import alike, enlarged
 from ...target import Target
 from ..joins import APART, TOGETHER, WHY_APART
-from ..materialize import PRODUCTS, SCATTERS, base, reads_views
+from ..materialize import PRODUCTS, SCATTERS, reads_views
 from .duplicate import cost_of, made_of, worth_repeating
-from .group import CONTRACTIONS, Cut, Group, bijective, reexpress, source
+from .group import CONTRACTIONS, Cut, Group, bijective, reexpress
 from .group import describe as _describe
 from .group import describe_two as _describe_two
 from .merge import lift, merge, merge_beside, merge_siblings
@@ -81,7 +82,7 @@ def _place(state: State, node: Node) -> None:
         group.library = node
         state.homes[node] = group
         for i in node.inputs:
-            read = source(i) if node.prim.name in PRODUCTS else base(i)
+            read = behind(i) if node.prim.name in PRODUCTS else behind(i, RESHAPES)
             group.pending.setdefault(read, [])
             group.memory[read] = node
             state.readers.setdefault(read, {})[group] = None

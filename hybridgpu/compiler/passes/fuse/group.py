@@ -31,6 +31,7 @@ from ...ir.indexing import (
     operands,
     substitute,
 )
+from ...primitives.views import behind
 from ..materialize import SCATTERS
 
 __all__ = [
@@ -150,7 +151,7 @@ class Group:
         found |= dict.fromkeys(self.at)
         for k, producer in self.prologues.items():
             assert self.contract is not None
-            found |= dict.fromkeys(producer.needed(source(self.contract.inputs[k]))[0])
+            found |= dict.fromkeys(producer.needed(behind(self.contract.inputs[k]))[0])
         return list(found)
 
     @property
@@ -319,11 +320,11 @@ def reads(group: Group, node: Node, index: Index) -> list[Read]:
     if name == "random_bits":
         return [Read(node.inputs[0], (ZERO,), False)]
     if name in CONTRACTIONS:
-        return [Read(source(i), (), False) for i in node.inputs]
+        return [Read(behind(i), (), False) for i in node.inputs]
     if name in SCATTERS:
         *table, updates, at = node.inputs
         found = through(at, positions(node, index)) + through(updates, index)
-        return found + [Read(source(i), (), False) for i in table if i.prim.name != "full"]
+        return found + [Read(behind(i), (), False) for i in table if i.prim.name != "full"]
     raise AssertionError(f"{name} cannot be a member of a group")
 
 
@@ -388,13 +389,6 @@ def told_apart(first: Node, second: Node, name: Callable[[Node], str]) -> tuple[
         return one, other
     a, b = first.prim.name, second.prim.name
     return f"{a} of {one}", f"{'another ' * (a == b)}{b} of {one}"
-
-
-def source(node: Node) -> Node:
-    """The node in memory behind the strided views of a dot's operand."""
-    while node.prim.family == "view":
-        node = node.inputs[0]
-    return node
 
 
 def reduced_index(group: Group, node: Node, index: Index) -> Index:

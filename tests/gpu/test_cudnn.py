@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cudnn_on_cpu.test_convolutions import FORMS, FUSED, VARIANTS, Case, Fused
+from cudnn_on_cpu.cases import FORMS, FUSED, VARIANTS, Case, Fused
 
 import hybridgpu as mx
 from hybridgpu import nd

@@ -192,7 +192,9 @@ def box_encode(
     samples, matches, anchors, refs, means, stds = map(b.stop_gradient, (samples, matches, anchors, refs, means, stds))
     shape = anchors.shape
     flat = (*shape[:2], 1)
-    at = b.broadcast(b.reshape(b.cast(matches, i64), flat), shape)
+    # what matches nothing, and counts for nothing, may say any number, such as -1
+    at = b.max(b.min(b.cast(matches, i64), refs.shape[1] - 1), 0)
+    at = b.broadcast(b.reshape(at, flat), shape)
     x, y, width, height = _middle(_parts(b, b.take_along(refs, at, axis=1)))
     ax, ay, awidth, aheight = _middle(_parts(b, anchors))
     encoded = _join(b, [(x - ax) / awidth, (y - ay) / aheight, b.log(width / awidth), b.log(height / aheight)])

@@ -200,7 +200,7 @@ def deformable_psroi_pooling(b: Builder, p: Values, data: Node, rois: Node, tran
                 part_ = at[k] - lows[k]
                 weight = part_ if high else 1 - part_
                 share = weight if share is None else share * weight
-                index = index + b.min(b.cast(lows[k], i64) + high, extent - 1) * stride
+                index = index + b.max(b.min(b.cast(lows[k], i64) + high, extent - 1), 0) * stride  # of NaN, too
             assert share is not None
             value = b.take(flat, index, axis=0) * share
             total = value if total is None else total + value

@@ -6,18 +6,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...base import MXNetError
 from ...dtypes import i32, i64
 from ..ir.graph import Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "need_entries"]
+
+
+def need_entries(extent: int, positions: int) -> None:
+    """Refuse to read or write entries where there are none: no position is within bounds there."""
+    if positions and not extent:
+        raise MXNetError("Check failed: there are positions along an axis that has no entries")
 
 
 def _infer_take(types: Sequence[TensorType], params: Params) -> TensorType:
     data, at, axis = types[0], types[1], params["axis"]
     if not at.dtype.is_integer or not 0 <= axis < data.ndim:
         raise TypeError(f"take of {data!r} along {axis} by {at!r}")
-    return tensor_type((*data.shape[:axis], *at.shape, *data.shape[axis + 1 :]), data.dtype)
+    made = tensor_type((*data.shape[:axis], *at.shape, *data.shape[axis + 1 :]), data.dtype)
+    need_entries(data.shape[axis], made.size)
+    return made
 
 
 def _infer_take_along(types: Sequence[TensorType], params: Params) -> TensorType:
@@ -25,6 +34,7 @@ def _infer_take_along(types: Sequence[TensorType], params: Params) -> TensorType
     same = all(i == axis or d == e for i, (d, e) in enumerate(zip(data.shape, at.shape, strict=False)))
     if not at.dtype.is_integer or data.ndim != at.ndim or not same:
         raise TypeError(f"take_along of {data!r} along {axis} by {at!r}")
+    need_entries(data.shape[axis], at.size)
     return tensor_type(at.shape, data.dtype)
 
 
@@ -45,6 +55,7 @@ def _infer_scatter_add(types: Sequence[TensorType], params: Params) -> TensorTyp
     updates, at, axis = types[0], types[1], params["axis"]
     if updates.shape[axis : axis + at.ndim] != at.shape or not at.dtype.is_integer:
         raise TypeError(f"scatter_add of {updates!r} along {axis} by {at!r}")
+    need_entries(params["extent"], updates.size)
     return tensor_type((*updates.shape[:axis], params["extent"], *updates.shape[axis + at.ndim :]), updates.dtype)
 
 
@@ -62,6 +73,7 @@ def _infer_scatter_along(types: Sequence[TensorType], params: Params) -> TensorT
     updates, axis = types[0], params["axis"]
     if updates.shape != types[1].shape or not types[1].dtype.is_integer:
         raise TypeError(f"scatter_along of {updates!r} by {types[1]!r}")
+    need_entries(params["extent"], updates.size)
     return tensor_type((*updates.shape[:axis], params["extent"], *updates.shape[axis + 1 :]), updates.dtype)
 
 

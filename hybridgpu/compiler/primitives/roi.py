@@ -72,9 +72,9 @@ def _argmax(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> 
     y = xp.full(out.shape, -1, out.dtype.np)
     channel = xp.arange(c)
     for r, sample in enumerate(rois[:, 0]):
-        at = int(sample)
-        if not 0 <= at < n:
+        if not -1 < sample < n:  # nor is NaN
             continue
+        at = int(sample)
         for i, (top, bottom) in enumerate(zip(rows[0][r], rows[1][r], strict=True)):
             for j, (left, right) in enumerate(zip(columns[0][r], columns[1][r], strict=True)):
                 if bottom > top and right > left:
@@ -88,7 +88,9 @@ def _argmax(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> 
 
 
 def _weights(start: Any, end: Any, count: int, extent: int, params: Params) -> Any:
-    """(R, count, extent): how much each element along an axis contributes to each bin."""
+    """(R, count, extent): how much each element along an axis contributes to each bin; NaN in regions without end."""
+    known = np.isfinite(start) & np.isfinite(end)
+    start, end = (np.where(known, x, 0) for x in (start, end))
     length = end - start
     if not params["aligned"]:
         length = np.maximum(length, 1)
@@ -108,6 +110,7 @@ def _weights(start: Any, end: Any, count: int, extent: int, params: Params) -> A
     scale = live / samples[:, None, None]
     np.add.at(weights, (region, bin_, low), (1 - part) * scale)
     np.add.at(weights, (region, bin_, np.minimum(low + 1, extent - 1)), part * scale)
+    weights[~known] = np.nan
     return weights
 
 
@@ -214,6 +217,9 @@ def _turned(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> 
     y = xp.zeros(out.shape, out.dtype.np)
     for r, roi in enumerate(_on_host(xp, rois).astype(np.float64)):
         if not 0 <= roi[0] < n:
+            continue
+        if not np.isfinite(roi).all():
+            y[r] = np.nan
             continue
         corners: list[list[tuple[Any, Any]]] = []
         live: Any = True

@@ -11,6 +11,7 @@ import numpy as np
 from ...base import MXNetError
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType
+from .index import need_entries
 
 __all__ = ["ROWS"]
 
@@ -25,6 +26,7 @@ def _infer_scatter_set(types: Sequence[TensorType], params: Params) -> TensorTyp
         or updates.shape != (*at.shape, *data.shape[1:])
     ):
         raise TypeError(f"scatter_set of {updates!r} into {data!r} at {at!r}")
+    need_entries(data.shape[0], updates.size)
     return data
 
 

@@ -10,20 +10,21 @@ import numpy as np
 import pytest
 from compiler.cases import arrays, build, cuda_of
 from compiler.cases.convolutions import plain_conv
-from compiler.cases.pooled import pooled
+from compiler.cases.pooled import pooled, windows
+from compiler.cases.windows import spread_windows
 from emulated import aligned
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hybridgpu import sym
 from hybridgpu.backends.cuda.backend import CudaBackend
-from hybridgpu.compiler.ir import Graph, tensor_type
+from hybridgpu.compiler.ir import Builder, Graph, Node, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CUDA
-from hybridgpu.dtypes import f32, f64
+from hybridgpu.dtypes import f32, f64, i32
 from hybridgpu.gluon import nn
 from hybridgpu.symbol.lowering import lower_symbol
 
@@ -74,6 +75,66 @@ def test_two_kernels_and_why(name):
     program = compile_graph(build(name), cuda_of(name))
     assert [k.kind for k in program.kernels] == kinds
     assert [reason for *_, rule, reason in program.cuts if rule == "pool"] == [why]
+
+
+def shifted(b: Builder, y: Node) -> Node:
+    """The greater of each two neighbours, in windows."""
+    n, c, h, k = y.shape
+    return pooled(b, b.max(b.slice(y, (0, 0, 0, 0), (n, c, h, k - 1)), b.slice(y, (0, 0, 0, 1), y.shape)), 2, 2)
+
+
+def repeated(b: Builder, y: Node) -> Node:
+    """Windows of three copies, each of other values."""
+    cut, axes = windows(b, y, 2, 2)
+    thrice = b.broadcast(b.reshape(cut, (*cut.shape, 1)), (*cut.shape, 3))
+    return b.reduce("amax", thrice * b.broadcast(b.iota((3,), 0, f32), thrice.shape), axes)
+
+
+def over_each_other(b: Builder, y: Node) -> Node:
+    """Windows of three elements whose last ones are the next ones' first."""
+    return b.amax(spread_windows(b, y, (3,), (2,), (1,)), axes=(0,))
+
+
+def beside_sums(b: Builder, y: Node) -> list[Node]:
+    return [b.sum(y, (2,)), b.sum(y * y, (0, 1))]
+
+
+def looked_up(b: Builder, y: Node) -> Node:
+    """Windows of elements of a table, the convolution says which."""
+    table = b.input(tensor_type((64,), f32), "table")
+    return pooled(b, b.take(table, b.cast(y, i32), axis=0), 2, 2)
+
+
+_MORE = "reduces conv over more than windows of its rows and columns"
+_OVERLAP = "windows overlap, and elements of conv would be computed more than once"
+#: what is made of a convolution, the image's shape -> why it is no part of the convolution's kernel
+REFUSED = {
+    "read twice": (shifted, (10, 11), "does not read each result of the convolution once"),
+    "repeated": (repeated, (10, 10), _OVERLAP),
+    "windows with an element in common": (over_each_other, (13,), _OVERLAP),
+    "sums over all rows beside": (beside_sums, (258,), _MORE),
+    "places in a table": (looked_up, (10, 10), "needs elements at places that are computed, which no window gathers"),
+    "zeros before": (lambda b, y: pooled(b, b.pad(y, (0, 0, 0, 2), (0,) * 4, 0.0), 2, 2), (10, 10), _MORE),
+    "zeros behind": (lambda b, y: pooled(b, b.pad(y, (0,) * 4, (0, 0, 0, 2), 0.0), 2, 2), (10, 10), _MORE),
+    "a zero behind": (lambda b, y: pooled(b, b.pad(y, (0, 0, 0), (0, 0, 1), 0.0), 2), (9,), _MORE),
+    "across rows": (lambda b, y: pooled(b, b.reshape(y, (2, 4, 30)), 2), (8, 7), _MORE),
+    "diagonal": (
+        lambda b, y: b.reduce("amax", b.slice(b.reshape(y, (2, 4, 64)), (0, 0, 0), (2, 4, 64), (1, 1, 9)), (2,)),
+        (10, 10),
+        _MORE,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_window(name):
+    make, image, why = REFUSED[name]
+    b = builder()
+    x, w = (b.input(tensor_type(s, f32), n) for s, n in (((2, 3, *image), "x"), ((4, 3, *(3,) * len(image)), "w")))
+    made = make(b, plain_conv(b, x, w))
+    program = compile_graph(b.finish(made if isinstance(made, list) else [made]), CUDA)
+    assert program.kernels[0].kind == "conv" and "window" not in program.kernels[0].choice
+    assert [reason.endswith(why) for *_, rule, reason in program.cuts if rule == "pool"] == [True]
 
 
 def ran(program: Program, inputs: list[np.ndarray], driver) -> list[np.ndarray]:

@@ -8,6 +8,7 @@ conditions, and the way past an if without else.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import jinja2
@@ -37,13 +38,18 @@ class Instrumented(jinja2.Environment):
         return tree
 
     def _mark_all(self, tree: nodes.Template, name: str) -> None:
+        seen: Counter[tuple[int, str]] = Counter()
+
         def key(node: nodes.Node, which: str) -> nodes.Const:
-            branch = (name, node.lineno, which)
+            seen[node.lineno, which] += 1  # several inline conditions of a line are branches of their own
+            nth = seen[node.lineno, which]
+            branch = (name, node.lineno, which if nth == 1 else f"{which}, number {nth}")
             self.known.add(branch)
             return nodes.Const(branch, lineno=node.lineno)
 
         def mark(node: nodes.Node, which: str) -> nodes.Node:
-            return nodes.ExprStmt(wrap(key(node, which), key(node, which)), lineno=node.lineno)
+            branch = key(node, which)
+            return nodes.ExprStmt(wrap(branch, branch), lineno=node.lineno)
 
         def wrap(value: nodes.Expr, branch: nodes.Const) -> nodes.Filter:
             return nodes.Filter(value, "covered", [branch], [], None, None, lineno=branch.lineno)

@@ -26,6 +26,7 @@ import re
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -52,16 +53,26 @@ GRAPHS = "tests/compiler/test_graphs.py"
 MORE = {
     "templates/c*/map.j2": ["tests/compiler/test_map.py"],
     "templates/cpu/map.j2": ["tests/compiler/test_streamed.py"],
-    "templates/cpu/nests.j2": ["tests/compiler/test_map.py"],
+    "templates/cpu/nests.j2": ["tests/compiler/test_map.py", "tests/compiler/test_scatter.py"],
     "templates/cuda/*s.j2": ["tests/compiler/test_rows_cuda.py", "tests/compiler/test_map.py"],
+    "templates/cuda/rows.j2": [
+        "tests/compiler/test_beside_cuda.py::test_sums_stay_in_registers",
+        "tests/compiler/test_beside_cuda.py",
+    ],
+    "templates/cuda/spans.j2": ["tests/compiler/test_beside_cuda.py"],
+    "templates/cuda/elements.j2": ["tests/compiler/test_scatter_cuda.py"],
     "templates/cuda/matmul.j2": ["tests/compiler/test_matmul_cuda.py"],
     "templates/cpu/matmul.j2": ["tests/compiler/test_matmul.py"],
-    "templates/cpu/rows.j2": ["tests/compiler/test_rows.py", "tests/compiler/test_streamed.py"],
+    "templates/cpu/rows.j2": [
+        "tests/compiler/test_rows.py",
+        "tests/compiler/test_streamed.py",
+        "tests/compiler/test_beside.py",
+    ],
     "templates/cpu/columns.j2": ["tests/compiler/test_rows.py"],
     "templates/cuda/graph.j2": ["tests/compiler/test_resident.py"],
     "templates/cuda/entry.j2": ["tests/compiler/test_resident.py"],
     "templates/cpu/conv.j2": ["tests/ops/test_conv.py"],
-    "templates/cuda/conv.j2": ["tests/ops/test_conv.py::test_kernels_of_the_gpu"],
+    "templates/cuda/conv.j2": ["tests/compiler/test_conv_pooled.py", "tests/ops/test_conv.py::test_kernels_of_the_gpu"],
     "templates/cpu/conv_spread.j2": ["tests/ops/test_conv.py"],
     "templates/cpu/conv_weights.j2": ["tests/compiler/test_conv_weights.py"],
     "templates/cpu/scatter.j2": ["tests/compiler/test_scatter.py"],
@@ -96,6 +107,14 @@ def files(root: Path = ROOT) -> list[str]:
     """What is mutated."""
     found = [*root.glob("templates/**/*.j2"), *root.glob("kernels/*.h")]
     return sorted(p.relative_to(root).as_posix() for p in found)
+
+
+def changed(file: str, since: str) -> set[int]:
+    """The lines of a file that are not as they were in a commit."""
+    command = ["git", "diff", "--unified=0", since, "--", file]
+    text = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", text, re.MULTILINE)
+    return {int(first) + k for first, count in found for k in range(int(count or 1))}
 
 
 def spent() -> float:
@@ -307,6 +326,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=5, help="mutants a file; 0: all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lines", type=int, nargs=2, metavar=("FIRST", "LAST"), help="only of these lines")
+    parser.add_argument("--since", metavar="COMMIT", help="only of lines that are not as they were then")
     parser.add_argument("--seconds", type=int, default=60, help="of processor time that a mutant may take")
     parser.add_argument("--part", type=int, nargs=2, default=(0, 1), metavar=("K", "OF"), help="every OF-th from K on")
     parser.add_argument("--json", type=Path, help="results in lines; mutants found there are not tried again")
@@ -316,6 +336,9 @@ def main() -> int:
         found = mutants_of(file, (ROOT / file).read_text(encoding="utf-8"))
         if options.lines:
             found = [m for m in found if options.lines[0] <= m.line <= options.lines[1]]
+        if options.since:
+            lines_since = changed(file, options.since)
+            found = [m for m in found if m.line in lines_since]
         chosen += sample(found, options.count, options.seed)
     out = options.json and options.json.resolve()
     if out and out.is_file():  # what an earlier run left

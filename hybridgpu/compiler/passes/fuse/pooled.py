@@ -46,6 +46,8 @@ def why_not_pooled(group: Group, conv: Node, needed_elsewhere: bool) -> str | No
     window = prod(v.extent for v in group.reduced)
     if window // lanes_of(window) > _MOST_TURNS:
         return f"a window of {name} holds {window} elements, too many for the threads that would share it"
+    if any(n.prim.name in ("take", "take_along") for n in group.at):
+        return f"{describe(group.anchor)} needs elements at places that are computed, which no window gathers"
     if not _one_walk(group):
         return f"{describe(group.anchor)} reads {name} again with what a reduction of it gave"
     return None
@@ -77,8 +79,6 @@ def _one_walk(group: Group) -> bool:
     """Whether reductions are of the kind that threads exchange, and no element waits for one."""
     reduced, late = set(group.reduced), set[Node]()
     for node in sorted(group.at, key=lambda n: n.index):
-        if node.prim.name in ("take", "take_along"):
-            return False
         inputs = list(node.inputs)
         while inputs:
             i = inputs.pop()

@@ -112,6 +112,14 @@ def _hint(name: str) -> str:
         from .provenance import advice
 
         return "\n" + advice(f"Write {ROOT[name]}.")
+    from importlib.util import find_spec
+
+    if find_spec(f"{__name__}.{name}"):  # a module that is being imported
+        return ""
+    if hasattr(importlib.import_module(".ndarray", __name__), name):
+        from .provenance import advice
+
+        return "\n" + advice(f"Write mx.nd.{name}.")
     import difflib
 
     near = difflib.get_close_matches(name, [*_MODULES, *_NAMES, *__all__], 1, 0.75)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-__all__ = ["AUTOGRAD", "OPERATORS", "ROOT"]
+__all__ = ["AUTOGRAD", "OPERATORS", "OPTIMIZERS", "ROOT"]
 
 _PAUSE = "autograd.pause(), though nothing is recorded outside autograd.record()"
 
@@ -27,6 +27,11 @@ AUTOGRAD = {
     "enable_grad": "autograd.record()",
     "set_grad_enabled": "autograd.set_recording(flag)",
     "GradientTape": "autograd.record()",
+}
+
+#: names of optimizers
+OPTIMIZERS = {
+    "adamw": "'adam', whose decay is part of the gradient; one apart from it is nd.contrib.adamw_update in an Optimizer of yours",
 }
 
 #: beside operators; the name of their module comes in

@@ -11,18 +11,23 @@ HYBRIDGPU_GRAPH_KERNELS never, auto or always: whether small kernels on a GPU be
 HYBRIDGPU_FUSED_UPDATES never, auto or always: whether a Trainer compiles its updates (docs/how-it-works.md)
 HYBRIDGPU_VERIFY 1 checks the graph after every pass
 
+A variable of this prefix that is none of these is said once, when the first setting is read.
+
 What is on or off may be written as 1 or 0, true or false, yes or no, on or off; an empty text is the default.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 
 from .base import MXNetError
+from .provenance import user_frame
 
 __all__ = [
     "GRAPH_KERNELS",
     "NUMERIC_MODES",
+    "VARIABLES",
     "debug_level",
     "dump_folder",
     "flag",
@@ -30,6 +35,7 @@ __all__ = [
     "graph_kernels",
     "lasting_cache",
     "numeric_mode",
+    "text_of",
     "use_cublaslt",
     "use_cudnn",
     "verifying",
@@ -41,7 +47,38 @@ NUMERIC_MODES = ("strict", "fast")
 GRAPH_KERNELS = ("never", "auto", "always")
 
 
+#: all that there are
+VARIABLES = frozenset({
+    "HYBRIDGPU_CACHE", "HYBRIDGPU_CACHE_DIR", "HYBRIDGPU_CACHE_SIZE", "HYBRIDGPU_CUBLASLT", "HYBRIDGPU_CUDNN",
+    "HYBRIDGPU_CXX", "HYBRIDGPU_DEBUG", "HYBRIDGPU_DUMP", "HYBRIDGPU_FUSED_UPDATES", "HYBRIDGPU_GRAPH_KERNELS",
+    "HYBRIDGPU_NUMERIC", "HYBRIDGPU_VERIFY",
+})  # fmt: skip
+_looked = False
+
 _WORDS = {"0": False, "false": False, "no": False, "off": False, "1": True, "true": True, "yes": True, "on": True}
+
+
+def text_of(name: str) -> str:
+    """The text of one of VARIABLES without white space around it, '' if it is not set.
+
+    The first call warns of variables that look like settings and are none.
+    """
+    assert name in VARIABLES, name
+    if not _looked:
+        _look()
+    return os.environ.get(name, "").strip()
+
+
+def _look() -> None:
+    global _looked
+    _looked = True
+    for name in sorted(os.environ):
+        if name.startswith("HYBRIDGPU_") and name not in VARIABLES:
+            import difflib
+
+            near = difflib.get_close_matches(name, VARIABLES, 1, 0.8)
+            instead = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(VARIABLES))}"
+            warnings.warn(f"hybridgpu: there is no setting {name}; {instead}", stacklevel=user_frame())
 
 
 def flag(name: str, default: bool) -> bool:
@@ -50,7 +87,7 @@ def flag(name: str, default: bool) -> bool:
     Raises:
         MXNetError: its text says neither.
     """
-    text = os.environ.get(name, "").strip()
+    text = text_of(name)
     found = _WORDS.get(text.lower()) if text else default
     if found is None:
         raise MXNetError(f"Invalid Input: '{text}', valid values are: {{'0', '1'}}, in {name}")
@@ -59,13 +96,13 @@ def flag(name: str, default: bool) -> bool:
 
 def debug_level() -> int:
     """How much to print, 0 … 4; a word counts as 1."""
-    value = os.environ.get("HYBRIDGPU_DEBUG", "0").strip()
+    value = text_of("HYBRIDGPU_DEBUG")
     return int(value) if value.isdecimal() else 1 if value else 0
 
 
 def dump_folder() -> str:
     """Where to write every stage, '' for nowhere."""
-    return os.environ.get("HYBRIDGPU_DUMP", "")
+    return text_of("HYBRIDGPU_DUMP")
 
 
 def use_cudnn() -> bool:
@@ -103,7 +140,7 @@ def fused_updates() -> str:
 
 def _choice(name: str, choices: tuple[str, ...]) -> str:
     """The word that a variable of the environment holds, 'auto' if it is not set."""
-    value = os.environ.get(name, "").strip() or "auto"
+    value = text_of(name) or "auto"
     if value not in choices:
         valid = ", ".join(map(repr, sorted(choices)))
         raise MXNetError(f"Invalid Input: '{value}', valid values are: {{{valid}}}, in {name}")
@@ -116,7 +153,7 @@ def numeric_mode(given: object = None) -> str:
     Raises:
         MXNetError: a word that is none of NUMERIC_MODES.
     """
-    value = os.environ.get("HYBRIDGPU_NUMERIC", "").strip() or NUMERIC_MODES[0] if given is None else given
+    value = text_of("HYBRIDGPU_NUMERIC") or NUMERIC_MODES[0] if given is None else given
     if value not in NUMERIC_MODES:
         where = "HYBRIDGPU_NUMERIC" if given is None else "numeric"
         valid = ", ".join(map(repr, sorted(NUMERIC_MODES)))

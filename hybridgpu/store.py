@@ -28,7 +28,7 @@ from typing import Any
 from .dataclass import dataclass
 from .locks import Lock
 from .provenance import user_frame
-from .settings import lasting_cache
+from .settings import lasting_cache, text_of
 
 __all__ = ["Store", "Usage", "default_store", "reset_default_store"]
 
@@ -288,7 +288,7 @@ def default_store() -> Store:
 
 
 def _default_folder() -> Path:
-    named = os.environ.get("HYBRIDGPU_CACHE_DIR")
+    named = text_of("HYBRIDGPU_CACHE_DIR")
     if not lasting_cache():
         try:
             folder = Path(tempfile.mkdtemp(prefix="hybridgpu-"))
@@ -313,7 +313,7 @@ def _default_folder() -> Path:
 
 def _limit() -> int:
     """Bytes that the folder may hold."""
-    text = os.environ.get("HYBRIDGPU_CACHE_SIZE", "")
+    text = text_of("HYBRIDGPU_CACHE_SIZE")
     try:
         return max(int(text), 0) if text else _DEFAULT_SIZE
     except ValueError:

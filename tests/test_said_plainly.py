@@ -155,12 +155,33 @@ def test_a_flag_that_is_not_there(name, hint):
         ("np", r"has no attribute 'np'\n.*write mx.nd, or mx.sym and F in hybrid_forward"),
         ("npx", "write mx.nd"),
         ("gluom", "has no attribute 'gluom'; did you mean gluon?"),
+        ("relu", r"^module 'hybridgpu' has no attribute 'relu'\nWrite mx.nd.relu. \(test_said_plainly.py:"),
+        ("array", "Write mx.nd.array"),
         ("nothing_like_it", "has no attribute 'nothing_like_it'$"),
     ],
 )
 def test_names_that_are_not_there(name, text):
     with pytest.raises(AttributeError, match=text):
         getattr(mx, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("HYBRIDGPU_NUMERICS", "did you mean HYBRIDGPU_NUMERIC?"),
+        ("HYBRIDGPU_CACHEDIR", "did you mean HYBRIDGPU_CACHE_DIR?"),
+        ("HYBRIDGPU_FOO", "there are HYBRIDGPU_CACHE, HYBRIDGPU_CACHE_DIR,"),
+    ],
+)
+def test_variables_that_are_no_settings_are_said_once(monkeypatch, name, hint):
+    monkeypatch.setattr(settings, "_looked", False)
+    monkeypatch.setenv(name, "1")
+    with pytest.warns(UserWarning) as said:
+        for _ in range(2):
+            settings.verifying()
+            settings.debug_level()
+    assert [f"{w.message}".startswith(f"hybridgpu: there is no setting {name}; {hint}") for w in said] == [True]
+    assert said[0].filename == __file__
 
 
 # -- files

@@ -93,12 +93,12 @@ def test_speed():
 
 
 def test_environment_is_restored(monkeypatch):
-    monkeypatch.setenv("HYBRIDGPU_TEST_VARIABLE", "old")
-    with tu.environment("HYBRIDGPU_TEST_VARIABLE", "new"):
-        assert os.environ["HYBRIDGPU_TEST_VARIABLE"] == "new"
-    with tu.environment({"HYBRIDGPU_TEST_VARIABLE": None}):
-        assert "HYBRIDGPU_TEST_VARIABLE" not in os.environ
-    assert os.environ["HYBRIDGPU_TEST_VARIABLE"] == "old"
+    monkeypatch.setenv("TEST_VARIABLE", "old")
+    with tu.environment("TEST_VARIABLE", "new"):
+        assert os.environ["TEST_VARIABLE"] == "new"
+    with tu.environment({"TEST_VARIABLE": None}):
+        assert "TEST_VARIABLE" not in os.environ
+    assert os.environ["TEST_VARIABLE"] == "old"
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import asdict
 
 import click
 
 from ..base import MXNetError
-from ..settings import lasting_cache
+from ..settings import lasting_cache, text_of
 from ..store import Store, default_store
 from .text import byte_text
 
@@ -28,7 +27,7 @@ def open_store() -> Store:
         try:
             return default_store()
         except RuntimeWarning:
-            size = os.environ.get("HYBRIDGPU_CACHE_SIZE", "")
+            size = text_of("HYBRIDGPU_CACHE_SIZE")
             raise click.ClickException(f"HYBRIDGPU_CACHE_SIZE must be a number of bytes, not {size!r}") from None
         except MXNetError as e:
             raise click.ClickException(str(e)) from None
@@ -43,7 +42,7 @@ def store_lines(store: Store) -> list[tuple[str, str]]:
         ("size", f"{byte_text(usage.nbytes)} of at most {byte_text(usage.limit)}"),
     ]
     if not lasting_cache():
-        off = f"HYBRIDGPU_CACHE={os.environ['HYBRIDGPU_CACHE']}"
+        off = f"HYBRIDGPU_CACHE={text_of('HYBRIDGPU_CACHE')}"
         lines.append(("lasting", f"no: {off}, every process compiles into a folder of its own"))
     return lines
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
+from ..settings import text_of
 from ..store import Store
 
 __all__ = ["compiler", "cpu", "cuda", "environment", "gpu_search", "machine", "versions"]
@@ -83,7 +84,7 @@ def compiler(store: Store) -> dict[str, Any]:
 
     found = find_toolchain(store)
     if found is None:
-        if os.environ.get("HYBRIDGPU_CXX") == "none":
+        if text_of("HYBRIDGPU_CXX") == "none":
             return {"found": False, "reason": "HYBRIDGPU_CXX=none: NumPy runs hybridized graphs"}
         return {
             "found": False,

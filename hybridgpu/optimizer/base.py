@@ -12,6 +12,7 @@ import numpy as np
 
 from ..arguments import meant, taken_by
 from ..dtypes import dtype_of
+from ..elsewhere import OPTIMIZERS
 from ..ndarray import NDArray, clip
 from ..ndarray.placing import zeros_on
 from ..provenance import advice, user_frame
@@ -124,8 +125,9 @@ class Optimizer:
         klass = Optimizer.opt_registry.get(name.lower())
         if klass is None:
             known = sorted(Optimizer.opt_registry)
-            near = difflib.get_close_matches(name.lower(), known, 1, 0.7)
-            instead = f"Write '{near[0]}'." if near else f"There are {', '.join(known)}."
+            near = difflib.get_close_matches(name.lower(), known, 3, 0.7)
+            found = OPTIMIZERS.get(name.lower()) or " or ".join(map(repr, near))
+            instead = f"Write {found}." if found else f"There are {', '.join(known)}."
             raise ValueError(f"Cannot find optimizer {name}\n{advice(instead)}")
         try:
             return klass(**kwargs)

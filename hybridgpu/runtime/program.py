@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +30,7 @@ from ..locks import Lock
 from ..ndarray.array import NDArray, wrap
 from ..provenance import user_frame
 from ..resources import sources_hash
-from ..settings import dump_folder, numeric_mode
+from ..settings import dump_folder, numeric_mode, text_of
 from ..store import default_store
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
@@ -265,7 +264,7 @@ def _stored(data: Any, lines: Sequence[str]) -> Program | None:
 
 def _no_compiler() -> str:
     """Why there is none; '' if that is what was asked for."""
-    chosen = os.environ.get("HYBRIDGPU_CXX", "").strip()
+    chosen = text_of("HYBRIDGPU_CXX")
     if chosen == "none":
         return ""
     if chosen:

@@ -92,7 +92,19 @@ WRITTEN = {
         lambda: gluon.Trainer(net().collect_params(), "sgdd"),
         ValueError,
         "Cannot find optimizer sgdd",
-        "Write 'sgd'.",
+        "Write 'sgd' or 'sgld'.",
+    ),
+    "optimizers nearby": (
+        lambda: gluon.Trainer(net().collect_params(), "adamax2"),
+        ValueError,
+        "Cannot find optimizer adamax2",
+        "Write 'adamax'",
+    ),
+    "AdamW": (
+        lambda: gluon.Trainer(net().collect_params(), "AdamW"),
+        ValueError,
+        "Cannot find optimizer AdamW",
+        "Write 'adam', whose decay is part of the gradient; one apart from it is nd.contrib.adamw_update",
     ),
     "initializer": (
         lambda: mx.init.create("xavierr"),

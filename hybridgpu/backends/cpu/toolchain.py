@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...compiler.program import END_OF_UNIT
 from ...dataclass import dataclass
 from ...resources import kernels_folder, kernels_hash
+from ...settings import text_of
 from ...store import Store
 from ..base import NotBuiltError
 
@@ -254,7 +255,8 @@ def cpu_features() -> str:
 
 
 def _candidates() -> list[tuple[str, ...]]:
-    named = [(name, v) for name in ("HYBRIDGPU_CXX", "CXX") if (v := os.environ.get(name, "").strip())]
+    named = [("HYBRIDGPU_CXX", text_of("HYBRIDGPU_CXX")), ("CXX", os.environ.get("CXX", "").strip())]
+    named = [(name, v) for name, v in named if v]
     found = [_words(v) for _, v in named]
     if named and named[0][0] == "HYBRIDGPU_CXX":
         return found[:1]

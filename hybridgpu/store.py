@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from . import scratch
 from .dataclass import dataclass
 from .locks import Lock
 from .provenance import user_frame
@@ -56,7 +57,7 @@ class Store:
 
     def __init__(self, folder: Path, limit: int = _DEFAULT_SIZE) -> None:
         self.folder, self.limit = folder, limit
-        self._fallback: tempfile.TemporaryDirectory[str] | None = None
+        self._fallback: str | None = None
         self._checked = False
         self._written = 0  #: bytes since the bounds were last looked after
         self._room = 0  #: entries that may be written before they are again
@@ -208,7 +209,7 @@ class Store:
             problem = self._problem()
             if problem:
                 self._use_fallback(problem)
-        return Path(self._fallback.name) if self._fallback is not None else self.folder
+        return self.folder if self._fallback is None else Path(self._fallback)
 
     def _problem(self) -> str:
         """Why the folder cannot be trusted or used, or ''."""
@@ -232,7 +233,7 @@ class Store:
                 stacklevel=user_frame(),
             )
             try:
-                self._fallback = tempfile.TemporaryDirectory(prefix="hybridgpu-")
+                self._fallback = scratch.make()
             except OSError:
                 self._fallback = None
 
@@ -291,14 +292,9 @@ def _default_folder() -> Path:
     named = text_of("HYBRIDGPU_CACHE_DIR")
     if not lasting_cache():
         try:
-            folder = Path(tempfile.mkdtemp(prefix="hybridgpu-"))
+            return Path(scratch.make())
         except OSError:
             return Path(os.devnull, "hybridgpu")  # nothing can be written: the store finds out, and says so
-        import atexit
-        import shutil
-
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        return folder
     if named:
         folder = Path(named)
         with contextlib.suppress(RuntimeError):  # ~ of nobody: a name like others

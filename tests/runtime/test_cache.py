@@ -254,6 +254,26 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 """
 
 
+DELETES = """
+from hybridgpu import store
+original = store.Store.put
+
+def put(self, kind, key, data):
+    made = original(self, kind, key, data)
+    if kind == "so":
+        self.forget(kind, key)
+    return made
+
+store.Store.put = put
+"""
+
+
+def test_an_entry_that_another_process_deletes_at_once(tmp_path, cold):
+    """One that keeps a smaller bound, or clears the folder."""
+    again = run(tmp_path / "c", DELETES)
+    assert again["values"] == cold[1]["values"] and again["targets"] == ["cpu"] and again["warnings"] == []
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of file sizes as Linux has them")
 def test_a_process_that_may_only_write_tiny_files(tmp_path, cold):
     """Neither the compiler nor the cache can write: NumPy runs the graph, and it is said."""

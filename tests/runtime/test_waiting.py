@@ -12,6 +12,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -114,6 +115,81 @@ def test_nothing_is_left_of_one_that_was_not_wanted(toolchain):
         time.sleep(0.01)
     assert not group(pid) and not folder.exists()
     assert waiting._process.returncode == -signal.SIGKILL
+
+
+def test_ctrl_c_while_it_compiles_reaches_the_caller(toolchain):
+    with pytest.raises(KeyboardInterrupt), toolchain.start("strict") as waiting:
+        waiting._process.stdin.close()  # as ``finish`` has by the time that it waits
+        raise KeyboardInterrupt
+    assert waiting._process.returncode is not None and not waiting.object.parent.exists()
+
+
+def test_ctrl_c_waits_for_the_compilers_beside():
+    """They would write into a folder that is gone."""
+    begun, done = threading.Event(), []
+
+    def interrupted():
+        begun.wait(60)
+        raise KeyboardInterrupt
+
+    def beside():
+        begun.set()
+        time.sleep(0.2)
+        done.append(1)
+
+    def job():
+        (interrupted if threading.current_thread() is threading.main_thread() else beside)()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "cpu_count", lambda: 2)
+        with pytest.raises(KeyboardInterrupt):
+            module._side_by_side([job] * 2)
+    assert done == [1]
+
+
+ENDS = """
+import sys, threading, time
+from hybridgpu.backends.cpu.toolchain import find_toolchain
+from hybridgpu.store import default_store
+
+toolchain, ready = find_toolchain(default_store()), threading.Event()
+
+def compiles():
+    with toolchain.start("strict") as waiting:
+        print(waiting._process.pid, waiting.object.parent, flush=True)
+        ready.set()
+        time.sleep(600)
+
+threading.Thread(target=compiles, daemon=True).start()
+ready.wait()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_nothing_is_left_of_a_process_that_ends_while_a_thread_compiles(toolchain):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    run = subprocess.run([sys.executable, "-c", ENDS], env=env, capture_output=True, text=True, timeout=120, check=True)
+    pid, folder = run.stdout.split()
+    assert not group(int(pid)) and not Path(folder).exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
+def test_a_child_that_ends_takes_no_folder_of_its_parent_away():
+    program = """
+import os, sys
+from hybridgpu.scratch import scratch
+
+with scratch() as folder:
+    child = os.fork()
+    if not child:
+        sys.exit()  # with all that a process does at its end
+    assert os.waitpid(child, 0)[1] == 0
+    print(folder.is_dir())
+print(folder.is_dir())
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    run = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60)
+    assert run.stdout.split() == ["True", "False"], run.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")

@@ -25,6 +25,7 @@ from ...compiler.target import CPU
 from ...dtypes import from_short
 from ...locks import Lock
 from ...resources import kernels_hash
+from ...scratch import scratch
 from ...store import Store, default_store
 from ..base import BuildInfo, Mode, NotBuiltError
 from ..library import run_host_step
@@ -258,12 +259,25 @@ class CpuBackend:
                 with _Beside(self, program.prelude) as beside:
                     code = self.toolchain.compile(program.source, program.numeric, self.store, waiting)
                 compiled = 1 + beside.compiled
-                path = self.store.put("so", key, code)
-                if path is None:
-                    raise NotBuiltError("compiled code cannot be written to any folder")
-                held = ctypes.CDLL(str(path))
+                held = self._kept_and_opened(key, code)
             self._loaded[key] = held
         return held, compiled
+
+    def _kept_and_opened(self, key: str, code: bytes) -> ctypes.CDLL:
+        """A new library, from its entry; from a file of its own where another process has deleted that since, or where
+        nothing in the store's folder may be executed."""
+        path = self.store.put("so", key, code)
+        if path is None:
+            raise NotBuiltError("compiled code cannot be written to any folder")
+        with suppress(OSError):
+            return ctypes.CDLL(str(path))
+        try:
+            with scratch() as folder:
+                file = folder / "unit.so"
+                file.write_bytes(code)
+                return ctypes.CDLL(str(file))
+        except OSError as e:
+            raise NotBuiltError(f"compiled code cannot be loaded: {e}") from None
 
     def load(self, program: Program, foreseen: Waiting | None = None) -> CpuProgram:
         made = self._load(program, foreseen)

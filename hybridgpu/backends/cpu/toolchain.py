@@ -9,7 +9,6 @@ import os
 import platform
 import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...compiler.program import END_OF_UNIT
 from ...dataclass import dataclass
 from ...resources import kernels_folder, kernels_hash
+from ...scratch import scratch
 from ...settings import text_of
 from ...store import Store
 from ..base import NotBuiltError
@@ -142,10 +142,10 @@ class Toolchain:
         if len(units) == 2 and cpu_count() == 1:
             units = [source]
         try:
-            with tempfile.TemporaryDirectory(prefix="hybridgpu-") as folder:
-                out = Path(folder, "unit.so")
+            with scratch() as folder:
+                out = folder / "unit.so"
                 start = [*self.command, *self.mode_flags(numeric), f"-I{kernels_folder()}"]
-                objects = [Path(folder, f"{k}.o") for k in range(len(units))]
+                objects = [folder / f"{k}.o" for k in range(len(units))]
                 keys = [_hash(self.key, numeric, unit) for unit in units[:-1]] if len(units) > 2 else []
                 missing = [k for k, o in enumerate(objects) if k >= len(keys) or not _fetched(store, keys[k], o)]
                 if waiting is not None:  # there is an entry to compile at least
@@ -228,9 +228,13 @@ def _side_by_side(
     threads = [threading.Thread(target=work) for _ in range(min(cpu_count(), len(jobs)) - 1)]
     for thread in threads:
         thread.start()
-    work()
-    for thread in threads:
-        thread.join()
+    try:
+        work()
+    finally:  # Ctrl-C, too, leaves no compiler behind that writes into a folder that is gone
+        for _ in todo:
+            pass
+        for thread in threads:
+            thread.join()
     if failures:
         raise failures[0]
     return results
@@ -335,8 +339,8 @@ def _probe(command: tuple[str, ...]) -> Probed | None:
 
     def works(flags: tuple[str, ...], text: Sequence[str] = ("-x", "c++", "-"), named: bytes = b"") -> bool:
         try:
-            with tempfile.TemporaryDirectory(prefix="hybridgpu-") as folder:
-                made = Path(folder, "probe.so")
+            with scratch() as folder:
+                made = folder / "probe.so"
                 libraries = _LIBRARIES if "-nostdlib" in flags else ()
                 run = _run([*command, *flags, "-Werror", *text, "-o", str(made), *libraries], _PROBE)
                 code = made.read_bytes() if run.returncode == 0 else b""

@@ -8,14 +8,15 @@ text, which ``kernels/waiting.h`` takes from the standard input.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
-import shutil
 import signal
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
+
+from ... import scratch
 
 if TYPE_CHECKING:
     import subprocess
@@ -36,7 +37,7 @@ class Waiting:
         """``command``: all but the file to write. Raises OSError if it cannot be started."""
         import subprocess
 
-        self._folder = tempfile.mkdtemp(prefix="hybridgpu-")
+        self._folder = scratch.make()
         self.object = Path(self._folder, "unit.o")
         self._command = [*command, "-o", str(self.object)]
         try:
@@ -46,7 +47,7 @@ class Waiting:
                 self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, close_fds=False, start_new_session=True
             )
         except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            scratch.remove(self._folder)
             raise
         _all.add(self)
 
@@ -69,17 +70,33 @@ class Waiting:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            with contextlib.suppress(OSError):  # of what was still to be written
+                if stream is not None:
+                    stream.close()
+
+    def end(self) -> None:
+        """End the compiler and delete what it made."""
         _all.discard(self)
         if self._process.returncode is None:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.communicate()
-        shutil.rmtree(self._folder, ignore_errors=True)
+            self._process.wait()
+        scratch.remove(self._folder)
 
 
 def _forget_all() -> None:
     for waiting in list(_all):
         waiting.forget()
+    _all.clear()
+
+
+@atexit.register
+def _end_all() -> None:
+    """Those of a thread that goes on compiling when the process ends."""
+    for waiting in list(_all):
+        waiting.end()
 
 
 if hasattr(os, "register_at_fork"):

@@ -132,6 +132,28 @@ def test_what_is_written_over_an_operand_is_not_streamed(rows, over, compiler):
     assert ("hg::streams(" in program.kernels[step.kernel].text) is not over
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "u8", "i64"])
+def test_sizes_and_places_around_lines_and_vectors(dtype, compiler):
+    """Results that begin at every place within two lines or so, and end one before, at, and one behind a border."""
+    for n in (2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 1023, 1025):
+        graph = made(lambda b, x, y: [b.add(b.mul(x, x), y), b.gt(x, y)], [f"{dtype}[{n}]"] * 2)
+        inputs, plain = arrays(graph, n), compile_graph(graph, CPU)
+        assert "hg::streams(" in plain.source
+        want = run(graph, plain, inputs, True)
+        load = cpu_backend().load(streaming(compile_graph(graph, CPU)))
+        for begin in (0, 1, 3, 8, 15, 31):
+            outputs, memories = [], []
+            for w in want:
+                memory = np.full(w.nbytes + 512, 0xA5, np.uint8)
+                at = -memory.__array_interface__["data"][0] % 64 + 64 + begin * w.itemsize
+                outputs.append(memory[at : at + w.nbytes].view(w.dtype))
+                memories.append((memory, at, at + w.nbytes))
+            load(inputs, outputs)
+            for got, w, (memory, first, last) in zip(outputs, want, memories):
+                assert got.tobytes() == w.tobytes(), (n, begin)
+                assert (memory[:first] == 0xA5).all() and (memory[last:] == 0xA5).all(), (n, begin)
+
+
 @pytest.mark.parametrize("elements", [1_250_000, 1_200_001])
 def test_large_arrays(elements, compiler):
     """Of three arrays, 15 and 14.4 MB: as many bytes as are streamed, and fewer."""

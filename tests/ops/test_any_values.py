@@ -111,6 +111,16 @@ def test_regions_that_lie_nowhere_leave_the_others_alone(call, width, value):
             np.testing.assert_allclose(f(x, rois).asnumpy()[1:], want, rtol=1e-5, atol=1e-6)
 
 
+def test_regions_beyond_all_bounds():
+    """Their samples within the data are few; all of them would not fit into any memory."""
+    x = nd.array(np.random.default_rng(0).normal(size=(1, 1, 5, 5)))
+    rois = nd.array([[0, -1e9, -1e9, 1e9, 1e9], [0, 1, 1, 4, 4], [0, 0, 0, 1e30, 3]])
+    y = nd.contrib.ROIAlign(x, rois, pooled_size=(2, 2), spatial_scale=1.0).asnumpy()
+    alone = nd.contrib.ROIAlign(x, rois[1:2], pooled_size=(2, 2), spatial_scale=1.0).asnumpy()
+    np.testing.assert_array_equal(y[1:2], alone)
+    assert np.abs(y[[0, 2]]).max() < 1e-6
+
+
 EMPTY = {
     "take": (lambda F, a, i: F.take(a, i), (0, 3), (2,)),
     "take, wrapped": (lambda F, a, i: F.take(a, i, mode="wrap"), (0, 3), (2,)),

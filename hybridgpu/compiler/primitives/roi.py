@@ -94,20 +94,22 @@ def _weights(start: Any, end: Any, count: int, extent: int, params: Params) -> A
     length = end - start
     if not params["aligned"]:
         length = np.maximum(length, 1)
-    size = length / count
-    samples = np.full(len(start), params["ratio"]) if params["ratio"] > 0 else np.ceil(size)
-    samples = np.maximum(samples, 1).astype(int)
-    most = int(samples.max(initial=1))
-    k = np.arange(most)
-    inner = np.arange(count)[:, None] + (k + 0.5) / samples[:, None, None]
-    at = start[:, None, None] + size[:, None, None] * inner
-    live = (k < samples[:, None, None]) & (at >= -1) & (at <= extent)
+    size = (length / count)[:, None, None]
+    samples = np.full_like(size, params["ratio"]) if params["ratio"] > 0 else np.maximum(np.ceil(size), 1)
+    start, bins = start[:, None, None], np.arange(count)[:, None]
+    # where there are many they lie half an element apart or more, and only those within the borders are looked at: a
+    # region as large as a diverging net proposes has more than there is memory for
+    most = int(samples.max(initial=1)) if params["ratio"] > 0 else int(min(samples.max(initial=1), 2 * extent + 8))
+    first = np.where(samples > most, np.floor(((-1 - start) / size - bins) * samples) - 2, 0)
+    k = np.maximum(first, 0) + np.arange(most)
+    at = start + size * (bins + (k + 0.5) / samples)
+    live = (k < samples) & (at >= -1) & (at <= extent)
     at = np.clip(at, 0, extent - 1)
     low = np.floor(at).astype(int)
     part = at - low
     weights = np.zeros((len(start), count, extent))
     region, bin_ = np.indices(low.shape)[:2]
-    scale = live / samples[:, None, None]
+    scale = live / samples
     np.add.at(weights, (region, bin_, low), (1 - part) * scale)
     np.add.at(weights, (region, bin_, np.minimum(low + 1, extent - 1)), part * scale)
     weights[~known] = np.nan

@@ -81,6 +81,10 @@ class Backend(Protocol):
     def xp(self) -> Any:
         """The array module."""
 
+    @property
+    def beside(self) -> bool:
+        """Whether several threads that load programs at a time are done earlier than one after the other."""
+
     def foresee(self, numeric: str) -> AbstractContextManager[Any]:
         """Begin with what compiling a new program of a numeric mode takes whatever the program is.
 

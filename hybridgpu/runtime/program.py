@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from ..backends.base import Mode, NotBuiltError
+from ..backends.base import Backend, Mode, NotBuiltError
 from ..backends.devices import Device, device_of
 from ..backends.memory import empty
 from ..backends.writes import assign
@@ -40,7 +41,7 @@ from .reports import CompileEvent, Dumper, record
 if TYPE_CHECKING:
     from ..symbol.lowering import Structure
 
-__all__ = ["Compiled", "build", "compiled", "interpret", "store_key"]
+__all__ = ["Build", "Compiled", "build", "compiled", "interpret", "store_key"]
 
 
 class Compiled:
@@ -194,53 +195,171 @@ def build(
     over: Mapping[int, int] | None = None,
     lines: Sequence[str] = (),
 ) -> Compiled:
-    """The program of a graph: from the store, or made from ``lower(dumper)``.
+    """The program of a graph: from the store, or made from ``lower(dumper)``. Arguments: as for :class:`Build`."""
+    with Build(lower, types, device, fixed, name, reason, identity, numeric, constant, over, lines) as job:
+        return job.finish()
+
+
+class Build:
+    """A program that is being made. Entering the ``with`` finds it in the store or plans it, :meth:`finish` gives it.
 
     Args:
+        lower: makes the graph.
+        types: of the arguments.
+        name, reason: for the report.
         identity: everything that the graph depends on, as text.
         numeric: the numeric mode.
         constant: as for ``compiled``.
         over: results that are to replace inputs, see ``compile_graph``; without a compiler there are none.
         lines: of the user's that the graph names, on which ``identity`` does not depend, in its order.
-    """
-    start = time.perf_counter()
-    backend = device.backend()
-    if backend is None:
-        made = _reference(lower(Dumper(name)), types, device, _no_compiler(), constant)
-    else:
-        store = default_store()
-        key = store_key(identity)
-        program = None if dump_folder() else _stored(store.get_json("program", key), lines)  # a dump needs the stages
-        cached = program is not None
-        try:
-            with nullcontext() if cached else backend.foresee(numeric) as foreseen:
-                if program is None:
-                    from ..compiler.pipeline import compile_graph
 
-                    dumper = Dumper(name)
-                    target = backend.target.with_numeric(numeric)
-                    seen = dumper if dumper.folder else None
-                    program = compile_graph(lower(dumper), target, fixed, seen, constant, over)
-                    store.put_json("program", key, {"lines": list(lines), **program.to_json()})
-                loaded = backend.load(program, foreseen)
-            prelude = backend.load(program.prelude) if program.prelude else None
-        except NotBuiltError as e:
-            why = f"{e}. {e.advice}"
-            made = _reference(lower(Dumper(name)), types, device, why, constant)
-        else:
-            made = _loaded(program, loaded, device, len(types))
-            if program.prelude is not None:
-                before = _loaded(program.prelude, prelude, device, len(program.takes))
-                made.prelude = Prelude(before, tuple(program.takes), program.prelude.graph)
-            made.cache = "disk" if cached else "none"
-    made.seconds = time.perf_counter() - start
-    _record(made, name, types, reason)
-    return made
+    Attributes:
+        outputs: types of the results, known once it is planned.
+    """
+
+    def __init__(
+        self,
+        lower: Callable[[Dumper], Graph],
+        types: Sequence[TensorType],
+        device: Device,
+        fixed: frozenset[int],
+        name: str,
+        reason: str,
+        identity: str,
+        numeric: str,
+        constant: frozenset[int] = frozenset(),
+        over: Mapping[int, int] | None = None,
+        lines: Sequence[str] = (),
+    ) -> None:
+        self._lower, self._types, self._device, self._fixed = lower, types, device, fixed
+        self._name, self._reason, self._identity, self._numeric = name, reason, identity, numeric
+        self._constant, self._over, self._lines = constant, over, lines
+        self._backend = device.backend()
+        self._program: Program | None = None
+        self._made: Compiled | None = None
+        self._cached = False
+        self._foreseen: Any = None
+        self._beside: _Beside | None = None
+        self._left = ExitStack()
+        self._seconds = 0.0
+        self.outputs: list[TensorType] = []
+
+    def __enter__(self) -> Build:
+        start = time.perf_counter()
+        try:
+            if self._backend is None:
+                self._made = self._interpreted(_no_compiler())
+            else:
+                try:
+                    self._plan(self._backend)
+                except NotBuiltError as e:
+                    self._made = self._interpreted(f"{e}. {e.advice}")
+        except BaseException:
+            self._left.close()
+            raise
+        self.outputs = _outputs(self._program) if self._program is not None else self._result().outputs
+        self._seconds = time.perf_counter() - start
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if self._beside is not None:
+                self._beside.join()
+        finally:
+            self._left.close()
+
+    def _plan(self, backend: Backend) -> None:
+        store = default_store()
+        key = store_key(self._identity)
+        if not dump_folder():  # a dump needs the stages
+            self._program = _stored(store.get_json("program", key), self._lines)
+        self._cached = self._program is not None
+        if self._program is None:
+            self._foreseen = self._left.enter_context(backend.foresee(self._numeric))
+            from ..compiler.pipeline import compile_graph
+
+            dumper = Dumper(self._name)
+            target = backend.target.with_numeric(self._numeric)
+            seen = dumper if dumper.folder else None
+            graph = self._lower(dumper)
+            program = compile_graph(graph, target, self._fixed, seen, self._constant, self._over)
+            store.put_json("program", key, {"lines": list(self._lines), **program.to_json()})
+            self._program = program
+
+    def start(self) -> None:
+        """Begin to compile what is planned, beside what this thread does until it calls :meth:`finish`."""
+        backend, program = self._backend, self._program
+        if backend is not None and program is not None and backend.beside and not self._cached:
+            self._beside = _Beside(lambda: backend.load(program, self._foreseen))
+
+    def finish(self) -> Compiled:
+        """Compile and load it; where that cannot be done, operators run one by one."""
+        start = time.perf_counter()
+        if self._made is None:
+            try:
+                self._made = self._load()
+            except NotBuiltError as e:
+                self._made = self._interpreted(f"{e}. {e.advice}")
+        made = self._made
+        spent = time.perf_counter() - start if self._beside is None else self._beside.seconds
+        made.seconds = self._seconds + spent
+        _record(made, self._name, self._types, self._reason)
+        return made
+
+    def _load(self) -> Compiled:
+        backend, program = self._backend, self._program
+        assert backend is not None and program is not None
+        loaded = backend.load(program, self._foreseen) if self._beside is None else self._beside.result()
+        made = _loaded(program, loaded, self._device, len(self._types))
+        if program.prelude is not None:
+            before = _loaded(program.prelude, backend.load(program.prelude), self._device, len(program.takes))
+            made.prelude = Prelude(before, tuple(program.takes), program.prelude.graph)
+        made.cache = "disk" if self._cached else "none"
+        return made
+
+    def _interpreted(self, why: str) -> Compiled:
+        return _reference(self._lower(Dumper(self._name)), self._types, self._device, why, self._constant)
+
+    def _result(self) -> Compiled:
+        assert self._made is not None
+        return self._made
+
+
+class _Beside:
+    """A call that another thread makes."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call, self._found, self.seconds = call, None, 0.0
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="hybridgpu compilation")
+        self._thread.start()
+
+    def _run(self) -> None:
+        start = time.perf_counter()
+        try:
+            self._found = self._call()
+        except BaseException as e:
+            self._error = e
+        self.seconds = time.perf_counter() - start
+
+    def join(self) -> None:
+        """Wait for its end."""
+        self._thread.join()
+
+    def result(self) -> Any:
+        """What the call gave or raised."""
+        self.join()
+        if self._error is not None:
+            raise self._error
+        return self._found
 
 
 def _loaded(program: Program, loaded: Any, device: Device, arguments: int) -> Compiled:
-    outputs = [tensor_type(tuple(shape), from_short(short)) for shape, short in program.outputs]
-    return Compiled(device, outputs, len(program.inputs) - len(program.kept) > arguments, program, loaded)
+    return Compiled(device, _outputs(program), len(program.inputs) - len(program.kept) > arguments, program, loaded)
+
+
+def _outputs(program: Program) -> list[TensorType]:
+    return [tensor_type(tuple(shape), from_short(short)) for shape, short in program.outputs]
 
 
 def store_key(identity: str) -> str:

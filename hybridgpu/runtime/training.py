@@ -29,7 +29,7 @@ from ..symbol.lowering import Structure, lower_symbol, mutations
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
 from .prepared_backward import Origin, sweep
-from .program import LIMIT, Compiled, build, interpret, store_key
+from .program import LIMIT, Build, Compiled, interpret, store_key
 from .reports import Dumper
 
 __all__ = ["Training", "TrainingCall", "training_program"]
@@ -99,7 +99,7 @@ class Training:
         self._follow(self._plan(derivative))
         self.forward = interpret(self._forward_graph(name, derivative), self.types, device, name, reason)
         if any(g is not None for g in self.gives):
-            types = self._backward_types()
+            types = self._backward_types(self.forward.outputs)
             self.backward = interpret(derivative[0].graph, types, device, f"{name}_backward", reason)
 
     def make(
@@ -132,13 +132,15 @@ class Training:
             made = derivative[0].graph
             return Graph(f"{name}_backward", made.inputs, made.outputs)
 
-        self.forward = build(
-            forward, self.types, device, fixed, name, reason, f"{identity} forward", numeric, lines=lines
-        )
-        if any(g is not None for g in self.gives):
-            self.backward = build(
+        first = Build(forward, self.types, device, fixed, name, reason, f"{identity} forward", numeric, lines=lines)
+        with first:
+            if all(g is None for g in self.gives):
+                self.forward = first.finish()
+                return
+            first.start()  # while the other one is planned
+            second = Build(
                 backward,
-                self._backward_types(),
+                self._backward_types(first.outputs),
                 device,
                 frozenset(i for i, k in enumerate(self.takes) if k in fixed),
                 f"{name}_backward",
@@ -147,6 +149,9 @@ class Training:
                 numeric,
                 lines=lines,
             )
+            with second:
+                second.start()
+                self.forward, self.backward = first.finish(), second.finish()
 
     def _follow(self, plan: dict[str, Any]) -> None:
         self.kept, self.takes, self.gives = list(plan["kept"]), tuple(plan["takes"]), tuple(plan["gives"])
@@ -157,8 +162,7 @@ class Training:
         extra = [n for n in self._kept_nodes if n not in graph.outputs]
         return Graph(name, graph.inputs, (*graph.outputs, *extra))
 
-    def _backward_types(self) -> list[TensorType]:
-        outputs = self.forward.outputs
+    def _backward_types(self, outputs: Sequence[TensorType]) -> list[TensorType]:
         arguments = [*self.types, *(outputs[k] for k in self.kept), *outputs[: self.heads]]
         return [arguments[k] for k in self.takes]
 

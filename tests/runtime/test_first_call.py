@@ -168,7 +168,9 @@ def test_the_hash_covers_what_makes_programs(monkeypatch):
     monkeypatch.setattr(resources, "_hash", lambda found, notes: str(places.extend(found)))
     resources.sources_hash()
     folder = Path(resources.__file__).parent
-    makers = [p for p in (folder / "runtime").glob("*.py") if re.search(r"[ =]build\(", p.read_text(encoding="utf-8"))]
+    makers = [
+        p for p in (folder / "runtime").glob("*.py") if re.search(r"[ =][Bb]uild\(", p.read_text(encoding="utf-8"))
+    ]
     assert {p.name for p in makers} >= {"program.py", "training.py", "updates.py"}
     assert set(makers) <= {place for place, _ in places}
     assert {folder / name for name in ("ops", "compiler", "symbol")} <= {place for place, _ in places}

@@ -223,6 +223,7 @@ class CpuBackend:
     """Compiles programs with the host's C++ compiler."""
 
     xp = np
+    beside = True  # compilers are processes of their own
 
     def __init__(self, toolchain: Toolchain, store: Store) -> None:
         self.toolchain, self.store = toolchain, store

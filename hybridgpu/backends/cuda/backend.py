@@ -263,6 +263,8 @@ class CudaBackend:
         library: computes some library steps; None leaves all to ``xp``.
     """
 
+    beside = False  # threads do not help NVRTC
+
     def __init__(self, driver: Driver, xp: Any, address: Callable[[Any], int], library: Library | None = None) -> None:
         self.target = cuda_target(driver.arch, driver.multiprocessors)
         if library is not None:

@@ -150,19 +150,25 @@ HG_DEVICE void dots_block(const T* a, const T* b, T (&totals)[MR][NR]) {
   const int lanes = vector_of<T>::lanes;
   const int whole = K / lanes * lanes, part = part_of<whole, 64 * lanes>();
   V sum[MR][NR] = {};
-  for (int from = 0; from < whole; from += part) {
-    const int to = whole - from < part ? whole : from + part;
-    V some[MR][NR] = {};
-    for (int k = from; k < to; k += lanes) {
+  const auto add = [&](V (&to)[MR][NR], const int begin, const int end) __attribute__((always_inline)) {
+    for (int k = begin; k < end; k += lanes) {
       V left[MR];
       for (int i = 0; i < MR; ++i) left[i] = *(const L*)(a + i * AM + k);
       for (int j = 0; j < NR; ++j) {
         const V right = *(const L*)(b + j * BN + k);
-        for (int i = 0; i < MR; ++i) some[i][j] = multiply_add(left[i], right, some[i][j]);
+        for (int i = 0; i < MR; ++i) to[i][j] = multiply_add(left[i], right, to[i][j]);
       }
     }
-    for (int i = 0; i < MR; ++i)
-      for (int j = 0; j < NR; ++j) sum[i][j] += some[i][j];
+  };
+  if constexpr (part >= whole) {
+    add(sum, 0, whole);
+  } else {
+    for (int from = 0; from < whole; from += part) {
+      V some[MR][NR] = {};
+      add(some, from, whole - from < part ? whole : from + part);
+      for (int i = 0; i < MR; ++i)
+        for (int j = 0; j < NR; ++j) sum[i][j] += some[i][j];
+    }
   }
   if constexpr (whole < K)
     for (int j = 0; j < NR; ++j) {
@@ -172,15 +178,15 @@ HG_DEVICE void dots_block(const T* a, const T* b, T (&totals)[MR][NR]) {
   lane_sums<MR * NR>(&sum[0][0], &totals[0][0]);
 }
 
-// NR columns of all rows, into lines WIDTH elements apart, from `column` on; the first `skip` of them are there already.
+// NR columns of all rows, into lines WIDTH elements apart, from `column` on. Whole tiles are copied: picked element by
+// element, they took half the time of short sums.
 template <int MR, int NR, int K, Index AM, Index BN, int WIDTH, typename T>
-HG_DEVICE void dots_columns(const T* a, const T* b, const int rows, const int skip, T* lines, const int column) {
+HG_DEVICE void dots_columns(const T* a, const T* b, const int rows, T* lines, const int column) {
   for (int at = 0; at < rows;) {
     const int m = MR == 1 || at + MR <= rows ? at : rows - MR;  // the last tile overlaps the one before
     T totals[MR][NR];
     dots_block<MR, NR, K, AM, BN>(a + m * AM, b, totals);
-    for (int i = 0; i < MR; ++i)
-      for (int j = skip; j < NR; ++j) lines[(m + i) * WIDTH + column + j - skip] = totals[i][j];
+    for (int i = 0; i < MR; ++i) __builtin_memcpy(lines + (m + i) * WIDTH + column, totals[i], sizeof totals[i]);
     at = m + MR;
   }
 }
@@ -200,7 +206,7 @@ template <int MR, int NR, int GROUP, int N, int K, Index AM, Index BN, bool LINE
 HG_DEVICE void dots_rows(const T* a, const T* b, const Index m, const int rows, F out) {
   const int width = N < GROUP * NR ? N : GROUP * NR, most = MR == 1 ? 1 : 64;
   const int lanes = vector_of<T>::lanes, pitch = (K + lanes - 1) / lanes * lanes;
-  T lines[most][width] __attribute__((aligned(64)));
+  T lines[most][NR + width] __attribute__((aligned(64)));  // in front: what the last tile computes once more
   T left[LINED ? most * pitch : 1] __attribute__((aligned(64))), right[LINED ? NR * pitch : 1] __attribute__((aligned(64)));
   if constexpr (LINED) line_up<K, pitch>(left, a, AM, rows);
   for (int first = 0; first < N; first += width) {
@@ -210,14 +216,14 @@ HG_DEVICE void dots_rows(const T* a, const T* b, const Index m, const int rows, 
       const T* columns = b + (n - skip) * BN;
       if constexpr (LINED) {
         line_up<K, pitch>(right, columns, BN, NR);
-        dots_columns<MR, NR, pitch, pitch, pitch, width>(left, right, rows, skip, &lines[0][0], n - first);
+        dots_columns<MR, NR, pitch, pitch, pitch, NR + width>(left, right, rows, &lines[0][0], NR + n - skip - first);
       } else {
-        dots_columns<MR, NR, K, AM, BN, width>(a, columns, rows, skip, &lines[0][0], n - first);
+        dots_columns<MR, NR, K, AM, BN, NR + width>(a, columns, rows, &lines[0][0], NR + n - skip - first);
       }
     }
     for (int i = 0; i < rows; ++i) {
       HG_SIMD
-      for (int n = first; n < last; ++n) out(m + i, n, lines[i][n - first]);
+      for (int n = first; n < last; ++n) out(m + i, n, lines[i][NR + n - first]);
     }
   }
 }

@@ -10,7 +10,6 @@
 #define HG_UNITS
 #include "cpu.h"
 #include "conv_weights_cpu.h"
-#include "stream_cpu.h"
 namespace conv_mul_add_bc148180_ {
 struct S {
   static constexpr int G = 1, MC = 4, SC = 8;
@@ -38,28 +37,6 @@ HG_KERNEL conv_mul_add_bc148180(const float* HG_RESTRICT x0, const float* HG_RES
       y0[i1 * 36 + i0 * 9 + i2 * 3 + i3] = v3;
     }
   });
-}
-HG_KERNEL mul_81eb964b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
-  const bool past = hg::streams((end - begin) * 8) && hg::aligned(y0 + begin);
-  for (Index at = begin; at < end - 63; at += 64) {
-    alignas(64) float o0[64];
-    if (past) hg::ahead<true>(x0 + (at + 4096), 64);
-    HG_SIMD
-    for (Index j = 0; j < 64; ++j) {
-      const Index i0 = at + j;
-      const float v0 = x0[i0];
-      const float v1 = v0 * 2.0f;
-      o0[j] = v1;
-    }
-    hg::put<64>(y0 + at, o0, past);
-  }
-  HG_SIMD
-  for (Index i0 = end - (end - begin) % 64; i0 < end; ++i0) {
-    const float v0 = x0[i0];
-    const float v1 = v0 * 2.0f;
-    y0[i0] = v1;
-  }
-  if (past) hg::streamed();
 }
 
 #define HG_UNITS
@@ -91,8 +68,29 @@ HG_KERNEL max_611c5e77(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const
   }
   if (past) hg::streamed();
 }
+HG_KERNEL mul_81eb964b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  const bool past = hg::streams((end - begin) * 8) && hg::aligned(y0 + begin);
+  for (Index at = begin; at < end - 63; at += 64) {
+    alignas(64) float o0[64];
+    if (past) hg::ahead<true>(x0 + (at + 4096), 64);
+    HG_SIMD
+    for (Index j = 0; j < 64; ++j) {
+      const Index i0 = at + j;
+      const float v0 = x0[i0];
+      const float v1 = v0 * 2.0f;
+      o0[j] = v1;
+    }
+    hg::put<64>(y0 + at, o0, past);
+  }
+  HG_SIMD
+  for (Index i0 = end - (end - begin) % 64; i0 < end; ++i0) {
+    const float v0 = x0[i0];
+    const float v1 = v0 * 2.0f;
+    y0[i0] = v1;
+  }
+  if (past) hg::streamed();
+}
 HG_KERNEL conv_mul_add_bc148180(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const Index begin, const Index end);
-HG_KERNEL mul_81eb964b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0) {
   max_611c5e77((float*)input0, (float*)(arena + e[0]), 0, e[1]);
   mul_81eb964b((float*)input1, (float*)(arena + e[2]), 0, e[3]);

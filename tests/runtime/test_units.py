@@ -143,6 +143,19 @@ def test_a_kernel_alone_and_light_ones_are_one_unit():
     assert len(units_of(light(4))[1]) == 2
 
 
+def test_what_takes_long_to_compile_is_shared_out():
+    """Three products of several rows and three maps: whoever has one product has the maps."""
+    b = builder()
+    x = b.input(tensor_type((8, 128), f32), "x")
+    weights = [b.input(tensor_type((64 + k, 128), f32)) for k in range(3)]
+    inputs = [b.input(tensor_type((1000 + 7 * n,), f32)) for n in range(3)]
+    products = [b.dot(x, b.transpose(w, (1, 0))) for w in weights]
+    graph = b.finish([*products, *(multiplied(y, n + 1) for n, y in enumerate(inputs))], "mixed")
+    program, units = units_of(graph)
+    kinds = [sorted(k.kind for k in program.kernels if k.text in u) for u in units]
+    assert sorted(kinds) == [["map", "map", "map", "matmul"], ["matmul", "matmul"]]
+
+
 def light(count):
     """Maps of shapes that do not go together."""
     b = builder()

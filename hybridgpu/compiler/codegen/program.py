@@ -30,8 +30,10 @@ _TYPES = ("half.h",)  #: headers of element types, which declarations spell
 #: Headers of products, whose tiles fill the registers. In other kernels GCC may order instructions before it allots
 #: registers: the polynomials of several vectors, each a long chain, then run side by side (5 to 12 % of the time).
 _PRODUCTS = ("matmul_", "conv_")
-_LIGHT = "map"  #: the kind of kernels that a compiler is done with in half the time of others
-_WORTH_TWO = 4  #: four of these, or two others
+#: How long a compiler takes for a kernel of a kind, in fiftieths of a second; two for others.
+_WEIGHTS = {"map": 1, "conv": 3}
+_TILES = 5  #: the same for products of several rows whose operands lie along the sum
+_WORTH_TWO = 2  #: of what another run of the compiler takes over
 
 
 def cpu_source(program: Program) -> None:
@@ -87,13 +89,21 @@ def cpu_source(program: Program) -> None:
 def _halves(kernels: Sequence[KernelInfo]) -> tuple[list[KernelInfo], list[KernelInfo]]:
     """The kernels of two units that take about as long, the first none where one unit is better.
 
-    Neighbours are alike, more often than not: they are dealt out in turn, the light ones last.
+    Each kernel, those that take longest first, goes where less is to be done.
     """
-    weights = {k.name: 1 if k.kind == _LIGHT else 2 for k in kernels}
-    if len(kernels) < 2 or sum(weights.values()) < _WORTH_TWO:
-        return [], list(kernels)
-    ordered = sorted(kernels, key=lambda k: -weights[k.name])
-    return ordered[::2], ordered[1::2]
+    halves: tuple[list[KernelInfo], list[KernelInfo]] = [], []
+    weights = [0, 0]
+    for kernel in sorted(kernels, key=lambda k: -_weight(k)):
+        less = int(weights[1] < weights[0])
+        halves[less].append(kernel)
+        weights[less] += _weight(kernel)
+    return halves if min(weights) >= _WORTH_TWO else ([], list(kernels))
+
+
+def _weight(kernel: KernelInfo) -> int:
+    if "hg::matmul_dots<false" in kernel.text:
+        return _TILES
+    return _WEIGHTS.get(kernel.kind, 2)
 
 
 def _dealt(kernels: Sequence[KernelInfo]) -> list[list[KernelInfo]]:

@@ -292,10 +292,18 @@ APART = {
     ),
     "a result": (lambda b, g, i: [y := summed(b, g, i), y * 2], {}, "it is a result"),
     "its updates are a result": (lambda b, g, i: [u := g * 2, summed(b, u, i) * 2], {}, "its updates are wanted"),
+    "its updates are read by a library": (
+        lambda b, g, i: [b.cumsum(u := g * 2, axis=0), summed(b, u, i) * 2], {}, "its updates are wanted",
+    ),
     "turned": (
         lambda b, g, i: b.transpose(summed(b, g, i), (1, 0)) * 2, {}, "lie in another order",
     ),
     "a part of it": (lambda b, g, i: b.slice(summed(b, g, i), (1, 0), (5, 24)) * 2, {}, "does not read each"),
+    "repeated": (
+        lambda b, g, i: b.broadcast(b.reshape(summed(b, g, i), (9, 24, 1)), (9, 24, 3)) * b.iota((9, 24, 3), 2, f32),
+        {}, "does not read each",
+    ),
+    "a library's": (lambda b, g, i: b.cumsum(summed(b, g, i), axis=0), {}, "on the table only, not cumsum"),
     "rows summed": (lambda b, g, i: b.sum(summed(b, g, i) * 2, (1,)), {}, "takes elementwise work on the table only"),
     "two tables": (lambda b, g, i: summed(b, g, i) + summed(b, g * 2, i), {}, "its reader's kernel adds up scatter_add"),
     "another type": (lambda b, g, i: b.cast(summed(b, g, i), i32), {"cuda": ""}, "no result has its type"),

@@ -416,6 +416,23 @@ def test_what_follows_in_every_way_of_sharing_out(case, cuda_driver):
     assert launch.read + launch.written + choice(program).get("scanned", 0) == program.bytes_moved
 
 
+@pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
+def test_updates_and_positions_of_another_kernel(target, cuda_driver):
+    """Each row less its maximum, added to the row of the table that the maximum's place names."""
+    b = builder()
+    g, r = (b.input(tensor_type(s, i32), n) for s, n in (((40, 9), "g"), ((9, 9), "r")))
+    at = b.cast(b.reduce("argmax", g, (1,)), i32)
+    less = g - b.reduce("amax", g, (1,), keepdims=True)
+    graph = b.finish([b.scatter_add(less, at, axis=0, extent=9) * 2 + r, b.sum(less, (1,))])
+    program = compile_graph(graph, target)
+    assert kinds(program) == ["reduce", "scatter"]
+    rng = np.random.default_rng(6)
+    arrays = [rng.integers(-9, 9, n.shape, np.int32) for n in (g, r)]
+    got = run_program(program, arrays, cuda_driver, exact=False)
+    for a, want in zip(got, evaluate(graph, arrays), strict=True):
+        np.testing.assert_array_equal(a, want)
+
+
 def test_the_text_does_not_depend_on_the_number_of_rows():
     def text(rows, count):
         graph = graph_of(

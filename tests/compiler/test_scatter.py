@@ -304,6 +304,9 @@ APART = {
         {}, "does not read each",
     ),
     "a library's": (lambda b, g, i: b.cumsum(summed(b, g, i), axis=0), {}, "on the table only, not cumsum"),
+    "a single element": (
+        lambda b, g, i: b.scatter_add(b.sum(g, (1,)), i * 0, axis=0, extent=1) * 2, {}, "is a single element",
+    ),
     "rows summed": (lambda b, g, i: b.sum(summed(b, g, i) * 2, (1,)), {}, "takes elementwise work on the table only"),
     "two tables": (lambda b, g, i: summed(b, g, i) + summed(b, g * 2, i), {}, "its reader's kernel adds up scatter_add"),
     "another type": (lambda b, g, i: b.cast(summed(b, g, i), i32), {"cuda": ""}, "no result has its type"),

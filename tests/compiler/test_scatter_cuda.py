@@ -366,6 +366,21 @@ def test_what_follows_is_computed_by_the_blocks_that_own_the_rows(name, dtype, c
     assert launch.read == program.steps[0].bytes_read - scanned
 
 
+@pytest.mark.parametrize("table", [(1,), (1, 1), (9,), (3, 1)], ids=str)
+def test_what_follows_small_tables(table, cuda_driver):
+    b = builder()
+    g, r = (b.input(tensor_type(s, f32), n) for s, n in (((7, *table[1:]), "g"), (table, "r")))
+    i = b.input(tensor_type((7,), i32), "i")
+    y = b.scatter_add(g, i, axis=0, extent=table[0])
+    graph = b.finish([y * 2 + r, b.gt(y, 1.0)])
+    rng = np.random.default_rng(6)
+    arrays = [rng.integers(-5, 5, n.shape).astype(np.float32) for n in (g, r)]
+    arrays.append(rng.integers(0, table[0], 7, np.int32))
+    got = run_program(compile_graph(graph, CUDA), arrays, cuda_driver, exact=False)
+    for a, want in zip(got, evaluate(graph, arrays), strict=True):
+        np.testing.assert_array_equal(a, want)
+
+
 @pytest.mark.parametrize("dtype", [f16, bf16, bool_], ids=lambda t: t.short)
 def test_rows_replaced_are_computed_with(dtype, cuda_driver):
     """Bits that were only moved are numbers then."""

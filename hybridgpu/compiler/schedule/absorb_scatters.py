@@ -61,6 +61,8 @@ def _refused(
 ) -> str:
     """Why what reads ``node`` is not computed by the kernel that scatters it, in words; '' if it is."""
     reader, *others = readers[node]
+    if node.size == 1:
+        return "its table is a single element, which no thread walks along"
     if node in outputs:
         return "it is a result, and in memory anyway"
     if others:

@@ -21,7 +21,8 @@ class Epilogue:
     """The elementwise program over a table, with the names that the kernel's other part gives to arrays.
 
     Args:
-        program: its first variables are those of the outermost axis; it loads the table at the place that it stores to.
+        program: its first variables are those of the outermost axis; it loads the table, which has several elements, at
+            the place that it stores to.
         writer: of the kernel's other part; gets a pointer for every array that is read.
         table: the scatter.
 
@@ -32,8 +33,6 @@ class Epilogue:
 
     def __init__(self, program: ScalarProgram, writer: Writer, table: Node) -> None:
         normalize(program)
-        if not program.vars:
-            program.vars.append(Var("i0", 1))
         names = {v: Var(f"t{v.name[1:]}", v.extent) for v in program.vars}
         program.replace({v: of_var(w) for v, w in names.items()})
         program.vars = [names[v] for v in program.vars]

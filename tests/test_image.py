@@ -43,6 +43,37 @@ def test_bicubic(size):
     np.testing.assert_allclose(layer(x).asnumpy()[..., 0], BICUBIC[size], atol=2e-3)
 
 
+BYTES = {
+    (3, 2): [[64, 176, 78], [107, 93, 121]],
+    (7, 6): [
+        [0, 38, 86, 134, 182, 122, 17],
+        [42, 80, 128, 176, 134, 92, 59],
+        [98, 136, 172, 190, 88, 77, 115],
+        [154, 192, 180, 79, 97, 133, 171],
+        [85, 123, 135, 93, 141, 135, 102],
+        [1, 39, 87, 135, 183, 123, 18],
+    ],
+    (5, 3): [[14, 81, 148, 173, 31], [126, 193, 135, 76, 143], [29, 96, 121, 188, 46]],
+    (9, 4): [
+        [0, 22, 60, 97, 134, 171, 181, 78, 17],
+        [84, 106, 144, 181, 218, 116, 41, 79, 101],
+        [168, 190, 228, 153, 51, 88, 125, 163, 185],
+        [1, 23, 61, 98, 135, 172, 182, 79, 18],
+    ],
+}
+
+
+@pytest.mark.parametrize("size", BYTES)
+def test_bilinear_of_bytes_is_opencvs_to_the_last_bit(size):
+    x = nd.array(np.arange(20).reshape(4, 5, 1) * 67 % 251, dtype="uint8")
+    layer = gluon.data.vision.transforms.Resize(size)
+    for hybridized in (False, True):
+        layer.hybridize(hybridized)
+        for found in (layer(x), layer(nd.stack(x, x))[1], image.imresize(x, *size)):
+            assert found.dtype is np.uint8
+            assert found.asnumpy()[..., 0].tolist() == BYTES[size]
+
+
 def test_bicubic_of_bytes():
     x = nd.array(np.arange(20).reshape(4, 5, 1) * 97 % 256, dtype="uint8")
     found = image.imresize(x, 3, 2, 2)

@@ -8,7 +8,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import broadcast_shapes
-from ..dtypes import DType, f32, f64, i64
+from ..dtypes import DType, f32, f64, i32, i64, u8
 from .create import _uniform01
 from .params import REQUIRED, Bool, Float, Floats, Int, Param, Shape, Values
 from .record import operator, sample, shape_text
@@ -130,7 +130,7 @@ def crop(b: Builder, p: Values, data: Node) -> Node:
     ),
 )
 def resize(b: Builder, p: Values, data: Node) -> Node:
-    """Another size, by nearest pixels, bilinearly or bicubically (pixel centres at halves, as OpenCV)."""
+    """Another size, by nearest pixels, bilinearly or bicubically (pixel centres at halves, as OpenCV; bytes bilinearly to the last bit)."""
     _need_image(data)
     height, width = data.shape[-3], data.shape[-2]
     if len(p.size) not in (1, 2) or min(p.size) < 1:
@@ -145,6 +145,8 @@ def resize(b: Builder, p: Values, data: Node) -> Node:
         new_width, new_height = int(width * p.size[0] / height), p.size[0]
     if p.interp not in (0, 1, 2):
         raise MXNetError(f"Check failed: interp must be 0 (nearest), 1 (bilinear) or 2 (bicubic), not {p.interp}")
+    if data.dtype is u8 and p.interp == 1 and (new_height, new_width) != (height, width):
+        return _bilinear_bytes(b, data, new_height, new_width)
     x = _work(b, data)
     for axis, new in ((data.ndim - 3, new_height), (data.ndim - 2, new_width)):
         x = _resampled(b, x, axis, new, p.interp)
@@ -175,6 +177,33 @@ def _resampled(b: Builder, x: Node, axis: int, new: int, interp: int) -> Node:
     weight = b.reshape(place - low, shape)
     first, second = _taken(b, x, low, axis), _taken(b, x, b.min(low + 1, old - 1), axis)
     return first + (second - first) * weight
+
+
+def _bilinear_bytes(b: Builder, data: Node, height: int, width: int) -> Node:
+    """Pictures of bytes as OpenCV resizes them, to the last bit: weights have 11 bits, and sums of a row lose four."""
+    rows, columns = data.ndim - 3, data.ndim - 2
+    parts = []
+    for y, down in _byte_taps(b, data, rows, height, False):
+        line = _taken(b, data, y, rows)
+        a, c = (b.cast(_taken(b, line, x, columns), i32) * w for x, w in _byte_taps(b, data, columns, width, True))
+        parts.append(b.div(b.div(a + c, 1 << 4) * down, 1 << 16))
+    return b.cast(b.div(parts[0] + parts[1] + 2, 4), u8)
+
+
+def _byte_taps(b: Builder, data: Node, axis: int, new: int, ends: bool) -> list[tuple[Node, Node]]:
+    """The two places along ``axis`` that each new one lies between, and their weights times 2048.
+
+    ``ends``: where one of them is outside, the other has all the weight; otherwise the last place counts twice.
+    """
+    old = data.shape[axis]
+    place = b.cast((b.iota((new,), 0, f64) + 0.5) * (1 / (new / old)) - 0.5, f32)
+    low = b.floor(place)
+    part = place - low
+    if ends:
+        part = b.select(b.ge(low, 0), b.select(b.lt(low, old - 1), part, 0), 0)
+    shape = tuple(new if k == axis else 1 for k in range(data.ndim))
+    taps = ((low, 1 - part), (low + 1, part))
+    return [(b.min(b.max(at, 0), old - 1), b.reshape(b.cast(b.rint(w * 2048), i32), shape)) for at, w in taps]
 
 
 def _cubic(t: Node) -> list[Node]:

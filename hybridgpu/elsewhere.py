@@ -46,6 +46,7 @@ OPERATORS = {
     "hstack": "{0}.concat(a, b, dim=1)",
     "vstack": "{0}.concat(a, b, dim=0)",
     "tensor": "mx.nd.array(values)",
+    "sparse": "{0} without it: all arrays are dense",
     "from_numpy": "mx.nd.array(values)",
     "unsqueeze": "{0}.expand_dims(x, axis)",
     "permute": "{0}.transpose(x, axes)",

@@ -47,16 +47,17 @@ class HybridBlock(Block):
         self._in_format: Any = None
         self._out_format: Any = None
         self._callback: tuple[Callable[..., None], bool] | None = None
+        self._first = "first call"
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if isinstance(value, HybridBlock) or name in ("forward", "hybrid_forward"):
-            self._clear_cached_op()
+            self._clear_cached_op(f"{name} was assigned")
 
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
         if name in ("forward", "hybrid_forward"):
-            self._clear_cached_op()
+            self._clear_cached_op(f"{name} was deleted")
 
     def register_child(self, block: Block, name: str | None = None) -> None:
         """Add a child, which must be a HybridBlock.
@@ -70,15 +71,21 @@ class HybridBlock(Block):
                 "If you are using Sequential, please try HybridSequential instead."
             )
         super().register_child(block, name)
-        self._clear_cached_op()
+        self._clear_cached_op("register_child()")
 
     def _changed(self) -> None:
         super()._changed()
         self.__dict__.pop("_inner", None)
 
-    def _clear_cached_op(self) -> None:
-        self._cached_graph = self._cached_op = None
+    def _clear_cached_op(self, why: str) -> None:
+        self._drop_cached_op(why)
+        self._cached_graph = None
         self._changed()
+
+    def _drop_cached_op(self, why: str) -> None:
+        if self._cached_op is not None:
+            self._first = f"first call since {why}"
+        self._cached_op = None
 
     def hybridize(
         self,
@@ -132,9 +139,9 @@ class HybridBlock(Block):
         check_flags(flags)
         self._active, self._flags = active, flags
         if clear:
-            self._clear_cached_op()
+            self._clear_cached_op("hybridize()")
         elif self._flags != before:
-            self._cached_op = None  # the trace stays; calls are as the new flags say
+            self._drop_cached_op("hybridize()")  # the trace stays; calls are as the new flags say
         if active and (self._forward_hooks or self._forward_pre_hooks):
             import warnings
 
@@ -157,7 +164,7 @@ class HybridBlock(Block):
 
     def cast(self, dtype: Any) -> None:
         """Convert all parameters; the graph is traced again."""
-        self._clear_cached_op()
+        self._clear_cached_op("cast()")
         super().cast(dtype)
 
     # -- running
@@ -253,7 +260,7 @@ class HybridBlock(Block):
                 "self.weight = self.params.get('weight', ...), and name them as arguments of hybrid_forward. "
                 f"(block {self.name})"
             )
-        self._cached_op = CachedOp(out, data, params, self.name, *manner_of(self._flags))  # type: ignore[arg-type]
+        self._cached_op = CachedOp(out, data, params, self.name, *manner_of(self._flags), first=self._first)  # type: ignore
 
     def _position(self, name: str) -> str:
         number = int(name[4:] or 0)

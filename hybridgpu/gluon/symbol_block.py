@@ -127,9 +127,9 @@ class SymbolBlock(HybridBlock):
         composed = out(**{str(i.name): s for i, s in zip(inputs, flat, strict=True)})
         return regroup([composed] if self._out_format == 0 else list(composed), self._out_format)
 
-    def _clear_cached_op(self) -> None:
+    def _clear_cached_op(self, why: str) -> None:
         graph = self.__dict__.get("_cached_graph")
-        super()._clear_cached_op()
+        super()._clear_cached_op(why)
         self._cached_graph = graph
 
     def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:

@@ -62,6 +62,7 @@ class CachedOp:
         mode: how calls are repeated on a GPU; this and the others as ``flags.manner_of`` gives them.
         numeric: the numeric mode, the environment's for None.
         background: programs are made in another thread, and operators run one by one until they are there.
+        first: why there are programs of it at all, for reports.
     """
 
     def __init__(
@@ -73,7 +74,9 @@ class CachedOp:
         mode: Mode = Mode.FRESH,
         numeric: str | None = None,
         background: bool = False,
+        first: str = "first call",
     ) -> None:
+        self._first = first
         self.symbol, self.name, self.mode, self.numeric = symbol, name, mode, numeric_mode(numeric)
         self.background = background
         self._later: dict[Any, tuple[Later[Any], Any]] = {}  #: what is being made, and what answers meanwhile
@@ -234,7 +237,7 @@ class CachedOp:
         """Why a new program is needed, in words; warns once about a dimension that keeps changing."""
         self._count += 1
         if self._last is None:
-            return "first call"
+            return self._first
         old, old_training = self._last
         names = self.symbol.list_inputs()
         parts = []

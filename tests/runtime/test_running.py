@@ -365,6 +365,30 @@ def test_compile_report_says_what_changed():
     assert "signatures" in text and "reported" in text
 
 
+def test_compile_report_says_since_when_a_call_is_the_first():
+    net = nn.HybridSequential(prefix="again_")
+    net.add(nn.HybridLambda("tanh"))
+    x = nd.ones((2, 3))
+    net.hybridize()
+    for change in (
+        lambda: None,
+        lambda: net.hybridize(static_alloc=True),
+        lambda: net.hybridize(static_alloc=True, static_shape=True, clear=False),
+        lambda: net.cast("float64"),
+        lambda: net.add(nn.HybridLambda("sin")),
+        lambda: setattr(net, "head", nn.HybridLambda("cos")),
+        lambda: (net.hybridize(), net.hybridize()),
+    ):
+        change()
+        net(x)
+    assert [e.reason for e in mx.compile_report().events if e.name.startswith("again")] == [
+        "first call",
+        *(f"first call since {w}" for w in ("hybridize()", "hybridize()", "cast()", "register_child()")),
+        "first call since head was assigned",
+        "first call since hybridize()",
+    ]
+
+
 @pytest.mark.parametrize("mode", [mx.autograd.pause, mx.autograd.record])
 def test_a_dimension_that_keeps_changing_is_named_once_where_the_net_is_called(mode):
     net = nn.HybridLambda(lambda F, x: x * 3, prefix="grown_")

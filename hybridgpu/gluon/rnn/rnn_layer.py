@@ -157,7 +157,8 @@ class _RNNLayer(HybridBlock):
         skip = states is None
         if skip is not self.skip_states:
             if self._cached_graph is not None:
-                self._clear_cached_op()  # the traced graph gives the other kind of result
+                # the traced graph gives the other kind of result
+                self._clear_cached_op(f"states were {'left out' if skip else 'given'}")
             self.skip_states = skip
         if states is None:
             states = self._initial(inputs) if isinstance(inputs, NDArray) else self.begin_state(0, func=symbol.zeros)

@@ -71,7 +71,7 @@ class HybridBlock(Block):
                 "If you are using Sequential, please try HybridSequential instead."
             )
         super().register_child(block, name)
-        self._clear_cached_op("register_child()")
+        self._clear_cached_op("a child was added")
 
     def _changed(self) -> None:
         super()._changed()

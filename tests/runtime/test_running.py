@@ -368,23 +368,23 @@ def test_compile_report_says_what_changed():
 def test_compile_report_says_since_when_a_call_is_the_first():
     net = nn.HybridSequential(prefix="again_")
     net.add(nn.HybridLambda("tanh"))
-    x = nd.ones((2, 3))
     net.hybridize()
-    for change in (
-        lambda: None,
-        lambda: net.hybridize(static_alloc=True),
-        lambda: net.hybridize(static_alloc=True, static_shape=True, clear=False),
-        lambda: net.cast("float64"),
-        lambda: net.add(nn.HybridLambda("sin")),
-        lambda: setattr(net, "head", nn.HybridLambda("cos")),
-        lambda: (net.hybridize(), net.hybridize()),
+    for change, dtype in (
+        (lambda: None, "float32"),
+        (lambda: net.hybridize(numeric="fast"), "float32"),
+        (lambda: net.add(nn.HybridLambda("sin")), "float32"),
+        (lambda: net.cast("float64"), "float64"),
+        (lambda: setattr(net, "hybrid_forward", lambda F, x: F.exp(x)), "float64"),
+        (lambda: net.hybridize(static_alloc=True, numeric="strict", clear=False), "float32"),
     ):
         change()
-        net(x)
+        net(nd.ones((2, 3), dtype=dtype))
     assert [e.reason for e in mx.compile_report().events if e.name.startswith("again")] == [
         "first call",
-        *(f"first call since {w}" for w in ("hybridize()", "hybridize()", "cast()", "register_child()")),
-        "first call since head was assigned",
+        "first call since hybridize()",
+        "first call since a child was added",
+        "first call since cast()",
+        "first call since hybrid_forward was assigned",
         "first call since hybridize()",
     ]
 

@@ -1,22 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that only a GPU can show, in one run: bench/gpu_check.sh starts this.
 
-    python bench/gpu_check.py [--steps tests,kernels,…] [--peers PYTHON …] [--out FOLDER] [--full] [--emulate]
+    python bench/gpu_check.py [tests] [sanitizer] [bench] [--steps tests,kernels,…] [--peers PYTHON …]
+                              [--out FOLDER] [--budget SECONDS] [--full] [--emulate]
 
-Steps: ``tests`` (pytest -m gpu), ``kernels`` (every kind of kernel against the reference, and its bandwidth),
+Parts: ``tests`` (steps tests, kernels, convolutions, products), ``sanitizer``, ``bench`` (bench, peers); all of them
+where none is named. Steps: ``tests`` (pytest -m gpu), ``kernels`` (every kind of kernel against the reference, and its bandwidth),
 ``convolutions`` (direct kernels, cuDNN and unfolding: results and times of each),
 ``products`` (matrix products: forms of the generated kernel, cuBLASLt and CuPy, likewise),
 ``memcheck``, ``racecheck``, ``initcheck``, ``synccheck`` (compute-sanitizer over the same kernels), ``bench``
 (hybridgpu bench) and ``peers`` (bench/peers.py). A step that fails is recorded and the rest goes on.
 
-Writes check.json and check.log into bench/results/DATE-GPU, or into FOLDER. Exits with 0 if every step that
-could run passed, 1 if one failed, 2 if there is no GPU. ``--emulate`` rehearses the run without a GPU: kernels are
+Writes check.json and check.log into bench/results/DATE-GPU, or into FOLDER; a folder that has them already gets the steps
+of this call in place of earlier ones of the same name. So a check may be made in several calls, each of which
+``--budget`` keeps within its time: a step that is out of it is ended, one for which none is left is not started.
+Exits with 0 if every step that could run passed, 1 if one failed, 2 if there is no GPU or a package is missing that
+all steps need. ``--emulate`` rehearses the run without a GPU: kernels are
 executed on the CPU, the benchmark measures the CPU, and the document says so.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import queue
@@ -39,7 +45,12 @@ sys.path.insert(0, str(ROOT))
 
 SCHEMA = "hybridgpu-gpu-check/1"
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-STEPS = ("tests", "kernels", "convolutions", "products", *TOOLS, "bench", "peers")
+PARTS = {"tests": ("tests", "kernels", "convolutions", "products"), "sanitizer": TOOLS, "bench": ("bench", "peers")}
+STEPS = tuple(step for steps in PARTS.values() for step in steps)
+PACKAGES = ("numpy", "ml_dtypes", "jinja2", "click", "rich", "cupy")  #: what every step imports
+OF_TESTS = ("pytest", "hypothesis")  #: … and the steps that use tests/ as well
+LEAST = 5.0  #: seconds without which no step is started
+_REFUSED = re.compile(r"Device not supported|Failed to initialize|Unable to find injection library", re.I)
 SANITIZER_FOUND = 86  #: exit code of compute-sanitizer where it reports something
 
 
@@ -48,7 +59,7 @@ class Result:
     """One step.
 
     Attributes:
-        status: passed, failed or missing (a tool that is not here).
+        status: passed, failed, missing (a tool or package that is not here), or waiting (no time was left for it).
         detail: a sentence: why it failed, what is missing.
         data: what the step measured.
     """
@@ -124,16 +135,28 @@ class Check:
         emulate: a rehearsal without a GPU.
         peers: further interpreters for bench/peers.py.
         seconds: what a step may take.
+        budget: seconds that all of them may take from now on.
     """
 
-    def __init__(self, log: Log, folder: Path, full: bool, emulate: bool, peers: Sequence[str], seconds: float) -> None:
+    def __init__(
+        self,
+        log: Log,
+        folder: Path,
+        full: bool,
+        emulate: bool,
+        peers: Sequence[str],
+        seconds: float,
+        budget: float = float("inf"),
+    ) -> None:
         self.log, self.folder, self.full, self.emulate = log, folder, full, emulate
-        self.peers, self.seconds = list(peers), seconds
+        self.peers, self.seconds, self._end = list(peers), seconds, time.monotonic() + budget
 
     def step(self, name: str) -> Result:
         """Run a step; whatever goes wrong becomes its result."""
         self.log.write(f"\n== {name}\n")
         start = time.monotonic()
+        if self._end - start < LEAST:
+            return Result(name, "waiting", detail=f"no time was left for it; run it with --steps {name}")
         method: Callable[[str], Result] = self._sanitizer if name in TOOLS else getattr(self, f"_{name}")
         try:
             result = method(name)
@@ -144,17 +167,21 @@ class Check:
         return result
 
     def _run(self, name: str, command: Sequence[str], **more: str) -> tuple[Result, str]:
-        code, output = run(command, self.log, self.seconds, **more)
+        seconds = min(self.seconds, self._end - time.monotonic())
+        code, output = run(command, self.log, seconds, **more)
         shown = public(" ".join("python" if c == sys.executable else c for c in command))
         result = Result(name, "failed" if code else "passed", shown, code)
         if code:
             last = [line for line in output.splitlines() if line.strip()]
             result.detail = public(last[-1])[:300] if last else f"it ended with code {code}"
             if code == 124:
-                result.detail = f"it took longer than {self.seconds:.0f} s"
+                result.detail = f"it took longer than {seconds:.0f} s"
         return result, output
 
     def _tests(self, name: str) -> Result:
+        lacking = absent(OF_TESTS)
+        if lacking:
+            return Result(name, "missing", detail=f"this Python has no {', '.join(lacking)}")
         file = self.folder / "tests.xml"
         chosen = ["-k", "emulated"] if self.emulate else ["-m", "gpu"]
         command = [
@@ -168,7 +195,8 @@ class Check:
             "--tb=short",
             f"--junitxml={file}",
         ]
-        result, _ = self._run(name, command)
+        # plugins of other packages that happen to be installed are none of ours, and our warnings are errors
+        result, _ = self._run(name, command, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
         result.data = junit(file)
         if not result.data["passed"] and result.status == "passed":
             result.status, result.detail = "failed", "no test ran"
@@ -207,6 +235,13 @@ class Check:
         result, output = self._run(name, command)
         result.command = result.command.replace(binary, "compute-sanitizer")
         result.data = sanitizer_summary(output)
+        refused = next((line.strip("= ") for line in output.splitlines() if _REFUSED.search(line)), "")
+        if refused:
+            result.status, result.detail = (
+                "missing",
+                f"compute-sanitizer is here, but cannot check this device: {refused}",
+            )
+            return result
         if "errors" not in result.data and result.status == "passed":
             result.status, result.detail = "failed", "compute-sanitizer printed no summary"
         return result
@@ -228,6 +263,11 @@ class Check:
         result.data = read(files[0]) if files else {}
         result.command = public(result.command)
         return result
+
+
+def absent(packages: Sequence[str]) -> list[str]:
+    """Those that this Python does not have."""
+    return [p for p in packages if importlib.util.find_spec(p) is None]
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -279,16 +319,24 @@ def summary(results: Sequence[Result]) -> str:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", default=",".join(STEPS), help="some of %(default)s")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; all without any")
+    parser.add_argument("--steps", default="", help=f"instead: some of {','.join(STEPS)}")
     parser.add_argument("--peers", nargs="*", default=[], metavar="PYTHON", help="interpreters that have torch, jax, …")
     parser.add_argument("--out", type=Path, metavar="FOLDER")
     parser.add_argument("--full", action="store_true", help="all sizes and rounds of the benchmarks")
     parser.add_argument(
         "--timeout", type=float, default=1800, metavar="SECONDS", help="that a step may take (default: %(default)s)"
     )
+    parser.add_argument(
+        "--budget", type=float, default=float("inf"), metavar="SECONDS", help="that the whole call may take"
+    )
     parser.add_argument("--emulate", action="store_true", help="rehearse without a GPU; needs --out")
     options = parser.parse_args(arguments)
-    options.steps = [s for s in options.steps.split(",") if s]
+    strange = [p for p in options.parts if p not in PARTS]
+    if strange:
+        parser.error(f"no such part: {', '.join(strange)}; there are {', '.join(PARTS)}")
+    of_parts = [s for p in PARTS for s in PARTS[p] if p in (options.parts or PARTS)]
+    options.steps = [s for s in options.steps.split(",") if s] or of_parts
     unknown = [s for s in options.steps if s not in STEPS]
     if unknown:
         parser.error(f"no such step: {', '.join(unknown)}; there are {', '.join(STEPS)}")
@@ -298,7 +346,30 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    start = time.monotonic()
     options = parse(arguments)
+    lacking = absent([p for p in PACKAGES if p != "cupy" or not options.emulate])
+    if lacking:
+        print(
+            f"error: this Python has no {', '.join(lacking)}. Without a network, bring their wheels and put what they "
+            "hold on PYTHONPATH.",
+            file=sys.stderr,
+        )
+        return 2
+    with tempfile.TemporaryDirectory(prefix="hybridgpu-check-") as work:
+        if absent(["platformdirs"]) and not os.environ.get("HYBRIDGPU_CACHE_DIR"):
+            print("platformdirs is not installed: kernels are cached in a folder of this call")
+            os.environ["HYBRIDGPU_CACHE_DIR"] = str(Path(work, "cache"))
+        return check_all(options, Path(work), start)
+
+
+def check_all(options: argparse.Namespace, work: Path, start: float) -> int:
+    """Run the steps and write what they found; returns the exit code.
+
+    Args:
+        work: a folder for what steps write.
+        start: when this call began.
+    """
     from hybridgpu.cli.cache import open_store
     from hybridgpu.cli.machine import gpu_search, machine
 
@@ -312,21 +383,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = re.sub(r"[^a-z0-9]+", "-", gpus[0]["name"].lower()).strip("-") if gpus else "emulated"
     folder = options.out or ROOT / "bench" / "results" / f"{date:%Y-%m-%d}-{name}"
     folder.mkdir(parents=True, exist_ok=True)
+    before = read(folder / "check.json")
+    if before and (before["emulated"], before["machine"]["cuda"]["gpus"]) != (options.emulate, gpus):
+        print(f"error: {folder} has a check of another machine; name another folder with --out", file=sys.stderr)
+        return 2
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "date": date.isoformat(timespec="seconds"),
         "emulated": options.emulate,
         "machine": facts,
-        "steps": [],
+        "steps": [s for s in before.get("steps", []) if s["name"] not in options.steps],
     }
     results: list[Result] = []
-    with (folder / "check.log").open("w", encoding="utf-8") as file, tempfile.TemporaryDirectory() as work:
+    with (folder / "check.log").open("a", encoding="utf-8") as file:
         log = Log(file)
-        check = Check(log, Path(work), options.full, options.emulate, options.peers, options.timeout)
+        log.write(
+            f"\n{document['date']} {', '.join(g['name'] for g in gpus) or 'emulated'}: {', '.join(options.steps)}\n"
+        )
+        budget = options.budget - (time.monotonic() - start)
+        check = Check(log, work, options.full, options.emulate, options.peers, options.timeout, budget)
         for step in options.steps:
             results.append(check.step(step))
-            document["steps"] = [asdict(r) for r in results]  # written every time: a machine may be taken away
-            (folder / "check.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            document["steps"].append(asdict(results[-1]))
+            document["steps"].sort(key=lambda s: STEPS.index(s["name"]))
+            # written every time, and whole: a machine may be taken away
+            new = folder / "check.json.new"
+            new.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            new.replace(folder / "check.json")
         log.write("\n" + summary(results))
     print(f"wrote check.json and check.log into {folder}")
     return 1 if any(r.status == "failed" for r in results) else 0

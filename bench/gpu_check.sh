@@ -1,14 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Everything that only a GPU can show: bench/gpu_check.sh [--installed] [options of bench/gpu_check.py]
+# Everything that only a GPU can show:
 #
-# Tests on the device, compute-sanitizer, bandwidth of every kind of kernel, the benchmark, and other libraries
-# beside it. Writes check.json and check.log into bench/results/DATE-GPU; exits with 0 if all passed, 1 if a step
-# failed, 2 if there is no GPU.
+#   bench/gpu_check.sh [--installed] [tests] [sanitizer] [bench] [options of bench/gpu_check.py]
 #
-# Needs Python 3.10 or later ($PYTHON, default python3); makes .venv-gpu at the first run. With --installed it
-# uses $PYTHON as it is, which then must have CuPy, NVRTC, Jinja2, platformdirs, click, rich, pytest and hypothesis
-# (a machine without a network).
+# Tests on the device with the bandwidth of every kind of kernel, compute-sanitizer, the benchmark and other libraries
+# beside it; without a name all three. Writes check.json and check.log into bench/results/DATE-GPU; exits with 0 if all
+# passed, 1 if a step failed, 2 if there is no GPU.
+#
+# Needs Python 3.10 or later ($PYTHON, default python3); makes .venv-gpu at the first run, which takes a network. With
+# --installed it uses $PYTHON as it is, which then must have CuPy, NVRTC, ml_dtypes, Jinja2, click and rich, and pytest
+# and hypothesis for the tests; what is missing is named. Of other libraries (torch, jax, …) those are measured that
+# $PYTHON has. Where a command may take ten minutes and nothing can be installed, three calls make one document:
+#
+#   bench/gpu_check.sh --installed tests --budget 560 --out FOLDER    # then sanitizer, and then bench
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=bench/environment.sh
@@ -19,6 +24,7 @@ if [ "${1:-}" = --installed ]; then
   interpreter
   python=$base
 else
+  [ -x "$root/.venv-gpu/bin/python" ] || echo "making .venv-gpu, which takes a network; without one: --installed"
   cuda=$(cuda_extra) || true
   prepare "test,bench${cuda:+,${cuda/cuda/cudnn}}" "${cuda:+.venv-gpu}"
 fi

@@ -80,6 +80,61 @@ def test_a_failed_step_is_recorded_and_the_rest_goes_on(tmp_path, monkeypatch):
     assert bench["status"] == "passed"
 
 
+def passing(self, name):
+    return gpu_check.Result(name, "passed")
+
+
+def test_calls_for_parts_make_one_document(tmp_path, monkeypatch):
+    for step in ("_tests", "_kernels", "_convolutions", "_products", "_sanitizer", "_bench", "_peers"):
+        monkeypatch.setattr(gpu_check.Check, step, passing)
+    for part in ("bench", "tests", "sanitizer"):
+        assert gpu_check.main(["--emulate", part, "--out", str(tmp_path)]) == 0
+    monkeypatch.setattr(gpu_check.Check, "_kernels", lambda self, name: gpu_check.Result(name, "failed"))
+    assert (
+        gpu_check.main(["--emulate", "--steps", "kernels", "--out", str(tmp_path)]) == 1
+    )  # in place of the earlier one
+    document = json.loads((tmp_path / "check.json").read_text())
+    assert [s["name"] for s in document["steps"]] == list(gpu_check.STEPS)
+    assert [s["name"] for s in document["steps"] if s["status"] != "passed"] == ["kernels"]
+    assert (tmp_path / "check.log").read_text().count("== bench: passed") == 1  # the log goes on, too
+
+
+def test_results_of_another_machine_stay(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(gpu_check.Check, "_bench", passing)
+    assert gpu_check.main(["--emulate", "--steps", "bench", "--out", str(tmp_path)]) == 0
+    file = tmp_path / "check.json"
+    document = json.loads(file.read_text())
+    document["machine"]["cuda"]["gpus"] = [{"name": "another"}]
+    file.write_text(json.dumps(document))
+    assert gpu_check.main(["--emulate", "--steps", "bench", "--out", str(tmp_path)]) == 2
+    assert "a check of another machine" in capsys.readouterr().err and json.loads(file.read_text()) == document
+
+
+def test_what_has_no_time_waits(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu_check, "LEAST", 1.0)
+    script = "import time; time.sleep(60)"
+    monkeypatch.setattr(gpu_check.Check, "_kernels", lambda self, n: self._run(n, [sys.executable, "-c", script])[0])
+    check = gpu_check.Check(gpu_check.Log(io.StringIO()), tmp_path, False, True, [], seconds=60, budget=2)
+    kernels, bench = check.step("kernels"), check.step("bench")
+    assert kernels.status == "failed" and "it took longer than" in kernels.detail
+    assert (bench.status, bench.detail) == ("waiting", "no time was left for it; run it with --steps bench")
+
+
+def test_packages_that_are_missing_are_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(gpu_check, "PACKAGES", ("numpy", "no_such_package", "nor_this"))
+    assert gpu_check.main(["--emulate", "--out", str(tmp_path)]) == 2
+    assert "this Python has no no_such_package, nor_this." in capsys.readouterr().err
+    monkeypatch.setattr(gpu_check, "OF_TESTS", ("pytest", "no_such_package"))
+    log = gpu_check.Log(io.StringIO())
+    result = gpu_check.Check(log, tmp_path, False, True, [], 60).step("tests")
+    assert result.status == "missing" and result.detail == "this Python has no no_such_package"
+
+
+def test_every_step_belongs_to_a_part():
+    assert sorted(gpu_check.STEPS) == sorted(s for steps in gpu_check.PARTS.values() for s in steps)
+    assert gpu_check.parse(["bench", "tests"]).steps == [*gpu_check.PARTS["tests"], *gpu_check.PARTS["bench"]]
+
+
 @pytest.mark.parametrize(
     ("script", "status", "detail"),
     [
@@ -114,6 +169,20 @@ def test_a_sanitizer_that_says_nothing_is_a_failure(check, monkeypatch):
     assert (result.status, result.detail) == ("failed", "compute-sanitizer printed no summary")
 
 
+def test_a_device_that_the_sanitizer_refuses(check, monkeypatch, tmp_path):
+    tool = tmp_path / "compute-sanitizer"
+    tool.write_text(
+        "#!/bin/sh\necho '========= COMPUTE-SANITIZER'\necho '========= Error: Device not supported'\nexit 1\n"
+    )
+    tool.chmod(0o755)
+    check.emulate = False
+    monkeypatch.setattr(gpu_check, "find_sanitizer", lambda: str(tool))
+    result = check._sanitizer("racecheck")
+    assert result.status == "missing" and result.detail.endswith(
+        "cannot check this device: Error: Device not supported"
+    )
+
+
 def test_failures_of_pytest_are_listed(tmp_path, check):
     test = tmp_path / "test_planted.py"
     test.write_text("def test_a():\n    assert 1 == 2\ndef test_b():\n    pass\n")
@@ -139,7 +208,9 @@ def test_folders_of_this_machine_are_not_written():
     assert text == "./bench/x TMP/tmpabc PYTHON/bin/python"
 
 
-@pytest.mark.parametrize("arguments", [["--steps", "tests,nonsense"], ["--emulate"]], ids=["step", "no folder"])
+@pytest.mark.parametrize(
+    "arguments", [["--steps", "tests,nonsense"], ["nonsense"], ["--emulate"]], ids=["step", "part", "no folder"]
+)
 def test_usage_errors(arguments, capsys):
     with pytest.raises(SystemExit) as e:
         gpu_check.main(arguments)

@@ -60,7 +60,7 @@ def test_a_rehearsal_writes_one_document(tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["check.json", "check.log"]
     document = json.loads((tmp_path / "check.json").read_text())
     assert document["schema"] == gpu_check.SCHEMA and document["emulated"] is True
-    memcheck, tests = document["steps"]
+    tests, memcheck = document["steps"]  # in the order of all
     assert memcheck["status"] == "missing" and "compute-sanitizer is not here" in memcheck["detail"]
     assert tests["status"] == "passed" and tests["data"]["passed"] > 20 and tests["data"]["failures"] == []
     for file in tmp_path.iterdir():

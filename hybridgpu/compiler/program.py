@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compiled graph as plain data: kernels with their texts, steps, buffers. It can be stored as JSON.
+"""A compiled graph as plain data: kernels with their texts, steps, buffers. It can be stored as bytes.
 
 The runtime turns a Program into something that runs; nothing in it depends on the process that
 made it.
@@ -7,9 +7,10 @@ made it.
 
 from __future__ import annotations
 
+import marshal
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from ..dataclass import dataclass, field
@@ -18,7 +19,7 @@ __all__ = ["END_OF_UNIT", "Buffer", "HostStep", "KernelInfo", "KernelStep", "Pro
 
 _MOST = 512  #: pointers that an entry takes one by one; foreign calls have a limit
 END_OF_UNIT = "\f\n"  #: between translation units; a blank of C++, so that the whole text is a unit as well
-VERSION = 1  #: of the stored form; part of every cache key
+VERSION = 2  #: of the stored form; part of every cache key
 
 
 @dataclass
@@ -108,6 +109,7 @@ class Program:
         resident: CUDA: which kernels became one and which did not, and why, in words.
         kept: for each of the further inputs what computes it, why that is not done at every call, and its bytes.
         updates: (number of the result, position of the input) of what is written over inputs: no outputs of the program.
+        lines: of the user's that may have made nodes, where the program is stored: provenance ends with them.
     """
 
     name: str
@@ -132,6 +134,7 @@ class Program:
     kept: list[tuple[str, str, int]] = field(default_factory=list)
     resident: list[str] = field(default_factory=list)
     updates: list[tuple[int, int]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
     @property
     def kept_bytes(self) -> int:
@@ -174,6 +177,7 @@ class Program:
 
     def relocate(self, lines: Mapping[str, str]) -> None:
         """Name other lines of the user's in provenance, which ends with them: ``lines`` are old -> new."""
+        self.lines = [lines.get(line, line) for line in self.lines]
         ends = re.compile(rf"(?<!\S)(?:{'|'.join(map(re.escape, lines))})$", re.MULTILINE)
         self._relocate(lambda text: ends.sub(lambda found: lines[found[0]], text))
 
@@ -191,48 +195,18 @@ class Program:
         if self.prelude is not None:
             self.prelude._relocate(rename)
 
-    def to_json(self) -> dict[str, Any]:
-        """A form that ``json`` can write; :meth:`from_json` reads it back."""
-        data = asdict(self)
-        data["prelude"] = None if self.prelude is None else self.prelude.to_json()
-        for step, source in zip(data["steps"], self.steps, strict=True):
-            step["host"] = isinstance(source, HostStep)
-            if isinstance(source, HostStep) and source.body is not None:
-                step["body"] = source.body.to_json()
-        return data
+    def to_bytes(self) -> bytes:
+        """A form that :meth:`from_bytes` reads back, and that depends on the values alone.
+
+        Raises:
+            TypeError: a value that is neither a number, text, None, nor a tuple, list or dict of such.
+        """
+        return marshal.dumps(_data(self), 0)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Program:
-        """The program of :meth:`to_json`'s form; KeyError or TypeError if it is none."""
-        steps: list[KernelStep | HostStep] = []
-        for raw in data["steps"]:
-            raw = dict(raw)
-            if raw.pop("host"):
-                raw["params"] = {k: _tuples(v) for k, v in raw["params"].items()}
-                body = raw.pop("body")
-                fields = {k: _tuples(v) if k != "params" else v for k, v in raw.items()}
-                steps.append(HostStep(**fields, body=None if body is None else cls.from_json(body)))
-            else:
-                steps.append(KernelStep(**{k: _tuples(v) for k, v in raw.items()}))
-        return cls(
-            **{
-                **data,
-                "inputs": _tuples_in(data["inputs"]),
-                "outputs": _tuples_in(data["outputs"]),
-                "buffers": [Buffer(**{**b, "shape": tuple(b["shape"])}) for b in data["buffers"]],
-                "kernels": [
-                    KernelInfo(**{**k, "headers": tuple(k["headers"]), "operators": _tuples_in(k["operators"])})
-                    for k in data["kernels"]
-                ],
-                "steps": steps,
-                "segments": _tuples_in(data["segments"]),
-                "table": _tuples_in(data["table"]),
-                "cuts": _tuples_in(data["cuts"]),
-                "prelude": None if data["prelude"] is None else cls.from_json(data["prelude"]),
-                "kept": _tuples_in(data["kept"]),
-                "updates": _tuples_in(data["updates"]),
-            }
-        )
+    def from_bytes(cls, data: bytes) -> Program:
+        """The program of :meth:`to_bytes`' form; EOFError, TypeError or ValueError if it is none."""
+        return _program(marshal.loads(data))
 
 
 def _in_last(triple: tuple[str, str, str], rename: Callable[[str], str]) -> tuple[str, str, str]:
@@ -240,9 +214,46 @@ def _in_last(triple: tuple[str, str, str], rename: Callable[[str], str]) -> tupl
     return operator, name, rename(place)
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
+_FIELDS = {cls: [f.name for f in fields(cls)] for cls in (Buffer, KernelInfo, KernelStep, HostStep, Program)}
 
 
-def _tuples_in(values: list[Any]) -> list[Any]:
-    return [_tuples(v) for v in values]
+def _data(x: Any) -> Any:
+    """A value as :func:`_program` and ``marshal`` take it, which tells exact types from each other alone."""
+    cls = type(x)
+    if x is None or cls in (bool, int, float, str):
+        return x
+    if cls in _FIELDS:
+        return (
+            *([cls is HostStep] if cls in (KernelStep, HostStep) else []),
+            *(_data(getattr(x, n)) for n in _FIELDS[cls]),
+        )
+    if isinstance(x, (list, tuple)):
+        return (list if isinstance(x, list) else tuple)(map(_data, x))
+    if isinstance(x, dict):
+        return {_data(k): _data(v) for k, v in x.items()}
+    for plain in (int, float, str):
+        if isinstance(x, plain):
+            return plain(x)
+    raise TypeError(f"a program cannot be stored with {x!r}")
+
+
+_PLACES = {name: k for k, name in enumerate(_FIELDS[Program])}
+_BODY = _FIELDS[HostStep].index("body")
+
+
+def _program(data: Any) -> Program:
+    values = list(data)
+    if len(values) != len(_FIELDS[Program]):
+        raise ValueError("no program")
+    for name, cls in (("buffers", Buffer), ("kernels", KernelInfo)):
+        values[_PLACES[name]] = [cls(*x) for x in values[_PLACES[name]]]
+    values[_PLACES["steps"]] = [_host_step(x) if host else KernelStep(*x) for host, *x in values[_PLACES["steps"]]]
+    prelude = values[_PLACES["prelude"]]
+    values[_PLACES["prelude"]] = None if prelude is None else _program(prelude)
+    return Program(*values)
+
+
+def _host_step(values: list[Any]) -> HostStep:
+    body = values[_BODY]
+    values[_BODY] = None if body is None else _program(body)
+    return HostStep(*values)

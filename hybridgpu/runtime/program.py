@@ -272,7 +272,7 @@ class Build:
         store = default_store()
         key = store_key(self._identity)
         if not dump_folder():  # a dump needs the stages
-            self._program = _stored(store.get_json("program", key), self._lines)
+            self._program = _stored(store.get("program", key), self._lines)
         self._cached = self._program is not None
         if self._program is None:
             self._foreseen = self._left.enter_context(backend.foresee(self._numeric))
@@ -283,7 +283,8 @@ class Build:
             seen = dumper if dumper.folder else None
             graph = self._lower(dumper)
             program = compile_graph(graph, target, self._fixed, seen, self._constant, self._over)
-            store.put_json("program", key, {"lines": list(self._lines), **program.to_json()})
+            program.lines = list(self._lines)
+            store.put("program", key, program.to_bytes())
             self._program = program
 
     def start(self) -> None:
@@ -367,17 +368,17 @@ def store_key(identity: str) -> str:
     return hashlib.sha256(f"{VERSION} {sources_hash(default_store())} {identity}".encode()).hexdigest()
 
 
-def _stored(data: Any, lines: Sequence[str]) -> Program | None:
+def _stored(data: bytes | None, lines: Sequence[str]) -> Program | None:
     """The program of a stored form, which says where its nodes are made now; None (a miss) if it is not one."""
     if data is None:
         return None
     try:
-        moved = {old: new for old, new in zip(data.pop("lines"), lines, strict=True) if old != new}
-        program = Program.from_json(data)
+        program = Program.from_bytes(data)
+        moved = {old: new for old, new in zip(program.lines, lines, strict=True) if old != new}
         if moved:
             program.relocate(moved)
         return program
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (AttributeError, EOFError, LookupError, TypeError, ValueError):
         return None
 
 

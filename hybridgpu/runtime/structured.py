@@ -7,11 +7,10 @@ A format is that of ``nested``: 0 for an array, -1 for None, a list of formats f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from itertools import count
-from types import CodeType
 from typing import Any
 
+from ..backends.texts import code_of
 from ..nested import regroup
 
 __all__ = ["Call", "count_of", "finish_of", "function", "listed", "prepared_for", "refusal", "together", "unpacking"]
@@ -82,15 +81,10 @@ def function(head: str, lines: Iterable[str], names: dict[str, Any]) -> Call:
     Args:
         names: what it names; they are its own from then on.
     """
-    exec(_code(f"def {head}:\n" + "".join(f"    {line}\n" for line in lines)), names)
+    text = f"def {head}:\n" + "".join(f"    {line}\n" for line in lines)
+    exec(code_of(text, f"{__file__}, prepared call"), names)  # a file of ours, so that messages name the user's line
     made: Call = names.pop(head.partition("(")[0])  # it holds the names: no cycle
     return made
-
-
-@lru_cache(maxsize=256)
-def _code(text: str) -> CodeType:
-    # a file of ours, so that messages name the user's line
-    return compile(text, f"{__file__}, prepared call", "exec")
 
 
 def finish_of(form: Any) -> Callable[[list[Any]], Any] | None:

@@ -145,7 +145,7 @@ def available(recipe: Recipe, ctx: Context, on_disk: bool) -> bool:
         return False
     if _key(recipe, device) in _memory:
         return True
-    return on_disk and default_store().get_json("program", store_key(recipe._identity(backend))) is not None
+    return on_disk and default_store().get("program", store_key(recipe._identity(backend))) is not None
 
 
 def update_program(recipe: Recipe, ctx: Context, reason: str) -> UpdateProgram | None:

@@ -306,7 +306,7 @@ def test_explanations_say_why():
 
 def test_why_others_are_unfolded():
     program = compile_graph(slope_graph((1, 2, 3, 3, 3, 3), (2,) * 6, completed((1,) * 6, {}), f32), CPU)
-    stored = type(program).from_json(program.to_json())
+    stored = type(program).from_bytes(program.to_bytes())
     for p in (program, stored):
         notes = [s.note for s in p.steps if isinstance(s, HostStep)]
         assert notes == ["unfolded for BLAS: more than three spatial axes"]

@@ -52,14 +52,14 @@ def test_nothing_is_stored_that_is_not_compared():
 
 
 _COMPILE_ALL = """
-import hashlib, json
+import hashlib
 from compiler.cases import CASES, build, cuda_of
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.target import CPU, CUDA
 for name in CASES:
     for target in (CPU, CUDA):
         program = compile_graph(build(name), target)
-        print(name, target.name, hashlib.sha256(json.dumps(program.to_json()).encode()).hexdigest())
+        print(name, target.name, hashlib.sha256(program.to_bytes()).hexdigest())
 """
 
 _RUN_NET = """

@@ -153,16 +153,14 @@ def on_device(a: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", NAMES)
 def test_same_graph_same_bytes(name):
     first, second = compile_graph(build(name), CPU), compile_graph(build(name), CPU)
-    assert first.source == second.source and first.to_json() == second.to_json()
+    assert first.source == second.source and first.to_bytes() == second.to_bytes()
 
 
 @pytest.mark.parametrize("name", ["chain", "softmax", "dense", "batched", "several_outputs"])
 def test_program_survives_its_stored_form(name):
-    import json
-
     for target in (CPU, CUDA):
         program = compile_graph(build(name), target)
-        again = Program.from_json(json.loads(json.dumps(program.to_json())))
+        again = Program.from_bytes(program.to_bytes())
         assert again == program
 
 
@@ -182,3 +180,33 @@ def test_batch_size_does_not_change_the_text():
         texts = [[k.text for k in compile_graph(net(n), target).kernels] for n in (2, 3, 17)]
         assert texts[0] == texts[1] == texts[2]
     assert compile_graph(net(2), CPU).source == compile_graph(net(17), CPU).source
+
+
+class Short(str):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [(np.float64(0.1), 0.1), (Short("a"), "a"), ([(1, [2.5, None])], [(1, [2.5, None])]), (-0.0, -0.0), (True, True)],
+    ids=repr,
+)
+def test_values_are_stored_as_what_they_are(value, found):
+    """Bytes that depend on the value alone, and exact types, which are all that is told apart in them."""
+    program = compile_graph(build("chain"), CPU)
+    program.resident = [value]
+    (again,) = Program.from_bytes(program.to_bytes()).resident
+    assert repr(again) == repr(found) and type(again) is type(found)
+
+
+def test_a_value_that_cannot_be_stored_is_refused():
+    program = compile_graph(build("chain"), CPU)
+    program.resident = [object()]
+    with pytest.raises(TypeError, match="cannot be stored"):
+        program.to_bytes()
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"N", b"(\x00\x00\x00\x00", b"(\x01\x00\x00\x00N"], ids=repr)
+def test_bytes_that_are_no_program(data):
+    with pytest.raises((EOFError, TypeError, ValueError)):
+        Program.from_bytes(data)

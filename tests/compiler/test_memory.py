@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -416,7 +415,7 @@ def test_programs(request, name, manner, target):
         assert program.hosted > 0 or target.name not in hosted.split()
     inputs = arrays(graph, 3)
     Oracle(graph, inputs).check(run(program, inputs, driver, Mode.GRAPH), target.name)
-    again = Program.from_json(json.loads(json.dumps(program.to_json())))
+    again = Program.from_bytes(program.to_bytes())
     assert (again.overwritten, again.hosted, again.steps) == (program.overwritten, program.hosted, program.steps)
 
 

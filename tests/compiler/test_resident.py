@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections import defaultdict
@@ -363,7 +362,7 @@ def test_a_batch_of_another_size_has_the_same_text():
 @pytest.mark.parametrize("name", CASES)
 def test_the_stored_form(name):
     program = program_of(name)
-    assert Program.from_json(json.loads(json.dumps(program.to_json()))) == program
+    assert Program.from_bytes(program.to_bytes()) == program
 
 
 def test_one_step_is_no_graph():

@@ -71,7 +71,7 @@ def test_where_it_is_done(name, target, request):
     program = compile_graph(graph, target, frozenset(range(len(graph.inputs))), over=over)
     assert done is None or dict(program.updates) == done
     assert set(program.updates) <= set(over.items())
-    assert Program.from_json(program.to_json()) == program
+    assert Program.from_bytes(program.to_bytes()) == program
     assert len(program.outputs) + len(program.updates) == len(graph.outputs)
     inputs = [copied(a) for a in arrays(graph)]
     before = [a.copy() for a in inputs]

@@ -92,7 +92,7 @@ def test_a_cold_process_compiles(cold):
     folder, first = cold
     assert first["compiled"] == 1 and first["caches"] == ["none"] and first["warnings"] == []
     kinds = {Path(e).suffix for e in entries(folder)}
-    assert kinds - {".hash"} == {".program", ".so", ".flags", ".sum"}, "(.hash: only of files that lie still)"
+    assert kinds - {".hash"} == {".program", ".so", ".code", ".flags", ".sum"}, "(.hash: only of files that lie still)"
     assert not [p for p in folder.glob("*/*") if p.stat().st_mode & 0o077], "others may read or write"
 
 
@@ -155,8 +155,9 @@ def test_damaged_entries_are_rebuilt(how, copy, cold):
 
 def test_entries_of_another_program_do_not_pass(copy, cold):
     """A checked entry under the wrong name, as a careless copy of a cache would leave it."""
-    for kind in ("program", "so"):
+    for kind in ("program", "so", "code"):
         files = sorted(copy.glob(f"*/*.{kind}"))
+        assert files
         for f in files:
             with_sum(f, b"{}" if kind == "program" else b"")
     assert run(copy)["values"] == cold[1]["values"]

@@ -11,9 +11,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
-from types import CodeType
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from ..texts import code_of
 
 if TYPE_CHECKING:
     from .backend import CpuProgram
@@ -77,7 +78,8 @@ class Bound:
         if not self.whole:
             return None
         names = self.names
-        exec(_code("def call(addresses):\n" + "".join(f"    {line}\n" for line in self.lines("*addresses"))), names)
+        text = "def call(addresses):\n" + "".join(f"    {line}\n" for line in self.lines("*addresses"))
+        exec(code_of(text, "<call of a program>"), names)
         call: Callable[[list[int]], None] = names.pop("call")  # it holds the names: no cycle
         return call
 
@@ -95,8 +97,3 @@ class Bound:
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Run on arrays; ``inputs``: all of them, of which the fixed ones are where they were."""
         self._program(inputs, outputs, self._pointers)
-
-
-@lru_cache(maxsize=4)
-def _code(text: str) -> CodeType:
-    return compile(text, "<call of a program>", "exec")

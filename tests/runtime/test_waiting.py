@@ -212,6 +212,30 @@ def test_a_child_that_lives_on_keeps_no_compiler_waiting(toolchain, store, tmp_p
             os.waitpid(child, 0)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
+def test_a_child_that_lives_on_keeps_no_compiler_reading():
+    """The same of one that has its text at once, but has not read it when the child comes."""
+    slow = [sys.executable, "-c", "import sys, time; time.sleep(1); print(len(sys.stdin.read()))"]
+    said = []
+    thread = threading.Thread(target=lambda: said.append(module._run(slow, "x" * 200_000).stdout))
+    thread.start()  # which writes until the pipe is full
+    time.sleep(0.3)
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(write)
+        os.read(read, 1)  # until the parent is done
+        os._exit(0)
+    os.close(read)
+    try:
+        thread.join(30)
+        assert said == ["200000\n"]
+    finally:
+        os.close(write)
+        os.waitpid(child, 0)
+        thread.join()
+
+
 def test_one_processor_has_other_things_to_do(toolchain, monkeypatch):
     monkeypatch.setattr(module, "cpu_count", lambda: 1)
     with toolchain.start("strict") as waiting:

@@ -23,6 +23,7 @@ from ...scratch import scratch
 from ...settings import text_of
 from ...store import Store
 from ..base import NotBuiltError
+from .process import run as _run
 
 if TYPE_CHECKING:
     import subprocess
@@ -238,12 +239,6 @@ def _side_by_side(
     if failures:
         raise failures[0]
     return results
-
-
-def _run(command: list[str], source: str) -> subprocess.CompletedProcess[str]:
-    import subprocess  # 3 ms, and nothing that is in the cache needs it
-
-    return subprocess.run(command, input=source, capture_output=True, text=True, check=False, close_fds=False)
 
 
 @lru_cache

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from ... import scratch
+from .process import start
 
 if TYPE_CHECKING:
     import subprocess
@@ -35,17 +36,12 @@ class Waiting:
 
     def __init__(self, command: list[str]) -> None:
         """``command``: all but the file to write. Raises OSError if it cannot be started."""
-        import subprocess
-
         self._folder = scratch.make()
         self.object = Path(self._folder, "unit.o")
         self._command = [*command, "-o", str(self.object)]
         try:
-            pipe = subprocess.PIPE
             # a group of its own, to be ended together: the driver starts compiler and assembler
-            self._process = subprocess.Popen(
-                self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, close_fds=False, start_new_session=True
-            )
+            self._process = start(self._command, own_group=True)
         except BaseException:
             scratch.remove(self._folder)
             raise
@@ -57,14 +53,6 @@ class Waiting:
 
         out, said = self._process.communicate(text)
         return subprocess.CompletedProcess(self._command, self._process.returncode, out, said)
-
-    def forget(self) -> None:
-        """In a child process: the compiler is the parent's, and reads until nobody can write to it any more."""
-        stream = self._process.stdin
-        if stream is not None and not stream.closed:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream.fileno(), inheritable=False)
-            os.close(nowhere)
 
     def __enter__(self) -> Waiting:
         return self
@@ -86,12 +74,6 @@ class Waiting:
         scratch.remove(self._folder)
 
 
-def _forget_all() -> None:
-    for waiting in list(_all):
-        waiting.forget()
-    _all.clear()
-
-
 @atexit.register
 def _end_all() -> None:
     """Those of a thread that goes on compiling when the process ends."""
@@ -100,4 +82,4 @@ def _end_all() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+    os.register_at_fork(after_in_child=_all.clear)  # they are the parent's

@@ -222,7 +222,7 @@ class Explanation:
             lines += [f"    {line}" for line in _kept(self.kept)]
         if self.cuts:
             lines.append("  not fused:")
-            lines += [f"    {line}" for line in _folded(map(str, self.cuts))]
+            lines += [f"    {line}" for line in _folded(self.cuts)]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -290,16 +290,32 @@ def _times(number: int) -> str:
     return f"  × {number}" if number > 1 else ""
 
 
-def _folded(lines: Iterable[str]) -> list[str]:
-    """Equal lines as one with their number, and those that differ in the numbers of names (of steps, layers) alone."""
-    alike: dict[str, list[str]] = {}
-    for line in lines:
-        alike.setdefault(_NUMBERED.sub(lambda m: re.sub(r"\d+", "#", m[0]), line), []).append(line)
-    found = []
+def _folded(cuts: Iterable[Cut]) -> list[str]:
+    """A line for each reason, with the first few pairs; of many reasons that differ in names alone the first one's."""
+    alike: dict[str, list[Cut]] = {}
+    for cut in cuts:
+        alike.setdefault(_NUMBERED.sub("#", cut.reason), []).append(cut)
+    lines = []
     for group in alike.values():
-        named = ", the names with other numbers" if len(set(group)) > 1 else ""
-        found.append(f"{group[0]}{_times(len(group))}{named}")
-    return found
+        reasons: dict[str, list[Cut]] = {}
+        for cut in group:
+            reasons.setdefault(cut.reason, []).append(cut)
+        if len(reasons) > _NAMED:
+            lines.append(f"{group[0]}{_times(len(group))}, with other names")
+        else:
+            lines += map(_for_one_reason, reasons.values())
+    return lines
+
+
+def _for_one_reason(cuts: Sequence[Cut]) -> str:
+    pairs: dict[str, list[str]] = {}  # those that differ in the numbers of names (of steps, layers) are one
+    for c in cuts:
+        pair = f"{c.producer} | {c.consumer}"
+        pairs.setdefault(_NUMBERED.sub(lambda m: re.sub(r"\d+", "#", m[0]), pair), []).append(pair)
+    first = list(pairs.values())[:_NAMED]
+    named = [f"{p[0]}{_times(len(p))}{', with other numbers' if len(set(p)) > 1 else ''}" for p in first]
+    more = len(cuts) - sum(map(len, first))
+    return f"{'; '.join(named)}{f' and {more} more' if more else ''}: {cuts[0].reason}"
 
 
 def _kept(values: Sequence[KeptValue]) -> list[str]:

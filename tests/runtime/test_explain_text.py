@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How reports are printed: equal lines once, and words for where a program came from."""
+"""How reports are printed: equal reasons once, and words for where a program came from."""
 
 from __future__ import annotations
 
 import pytest
 
 from hybridgpu import nd
-from hybridgpu.explain import Explanation, _folded
+from hybridgpu.explain import Cut, Explanation, _folded
 from hybridgpu.gluon import nn, rnn
 from hybridgpu.runtime import program
 from hybridgpu.runtime.reports import CompileEvent, CompileReport
@@ -18,16 +18,24 @@ from hybridgpu.store import reset_default_store
     [
         ([], []),
         (["a | b: x"], ["a | b: x"]),
-        (["a | b: x"] * 3, ["a | b: x  × 3"]),
-        (["a | b: x", "c | d: x", "a | b: x"], ["a | b: x  × 2", "c | d: x"]),
-        (["t0_out | t1: x", "t1_out | t2: x"], ["t0_out | t1: x  × 2, the names with other numbers"]),
+        (["a | b: x"] * 3, ["a | b  × 3: x"]),
+        (["a | b: x", "c | d: y", "a | b: x"], ["a | b  × 2: x", "c | d: y"]),
+        (["a | b: x", "c | d: y", "e | f: x"], ["a | b; e | f: x", "c | d: y"]),
+        ([f"{k} | b: x" for k in "acdefg"], ["a | b; c | b; d | b; e | b and 2 more: x"]),
+        (["t0_out | t1: x", "a | b: x", "t1_out | t2: x"], ["t0_out | t1  × 2, with other numbers; a | b: x"]),
         (["a | b: 5 times", "a | b: 6 times"], ["a | b: 5 times", "a | b: 6 times"]),
-        (["conv1 | b: 2e3 times", "conv2 | b: 2e3 times"], ["conv1 | b: 2e3 times  × 2, the names with other numbers"]),
+        (["a | b: sum of conv1", "c | d: sum of pool2"], ["a | b: sum of conv1", "c | d: sum of pool2"]),
+        (
+            [f"a | b: sum of x{k}" for k in "11234"],
+            [f"{'a | b  × 2' if k == 1 else 'a | b'}: sum of x{k}" for k in (1, 2, 3, 4)],
+        ),
+        ([f"{k} | b: sum of x{k}" for k in range(5)], ["0 | b: sum of x0  × 5, with other names"]),
     ],
-    ids=["none", "one", "equal", "between", "names", "numbers", "both"],
+    ids=["none", "one", "equal", "between", "reason", "many", "names", "numbers", "two", "few", "others"],
 )
-def test_equal_lines_are_one(lines, folded):
-    assert _folded(lines) == folded
+def test_equal_reasons_are_one_line(lines, folded):
+    cuts = [Cut(*pair.split(" | "), "rule", reason) for pair, reason in (line.split(": ") for line in lines)]
+    assert _folded(cuts) == folded
 
 
 @pytest.mark.parametrize("make", [rnn.LSTM, rnn.GRU, rnn.RNN])

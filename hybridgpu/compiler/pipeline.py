@@ -6,20 +6,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
+from ..dataclass import dataclass
 from ..settings import verifying
 from .codegen.program import cpu_source
 from .codegen.render import kernel_text
 from .copies import copying_program
 from .ir.graph import Graph, Node
 from .ir.indexing import all_vars
-from .ir.types import TensorType
 from .ir.verify import verify
 from .passes.epilogues import join_epilogues
 from .passes.extremes import compare_in_memory
 from .passes.fuse import FusionPlan, Group, fuse
 from .passes.fuse.group import told_apart
 from .passes.joins import join_in_steps
-from .passes.materialize import PRODUCTS, SCATTERS, blas_layout, materialize, strided
+from .passes.materialize import PRODUCTS, SCATTERS, Materialized, blas_layout, materialize, strided
 from .passes.memory import lay_out
 from .passes.moments import merge_moments
 from .passes.order import Uses, order
@@ -87,6 +87,44 @@ def compile_graph(
             verify(graph)
         seen("02_prelude", folding.prelude)
         seen("02_without_prelude", graph)
+    fused = _fused(graph, target, seen)
+    scheduled = fused.scheduled
+    said: list[str] = []
+    if target.name == "cuda":
+        from .schedule.foreach import together
+        from .schedule.resident import resident
+
+        scheduled, said = resident(together(scheduled, target), target, _body)
+    seen("05_kernels", [k for _, k in scheduled if k])
+    program = _assemble(fused, scheduled, target, fixed, over or {})
+    program.resident = said
+    if folding is not None:
+        program.prelude = copying_program(folding.prelude, target) or compile_graph(folding.prelude, target)
+        program.takes, program.kept = list(folding.takes), list(folding.kept)
+    seen("06_program", program)
+    return program
+
+
+@dataclass(frozen=True)
+class _Fused:
+    """A graph on its way to a program.
+
+    Attributes:
+        source: before copies were put where views need memory.
+        ready: behind.
+        plan: its groups.
+        scheduled: their kernels in an order in which they can run, None for a library call.
+    """
+
+    source: Graph
+    ready: Materialized
+    plan: FusionPlan
+    scheduled: list[tuple[Group, Kernel | None]]
+
+
+def _fused(graph: Graph, target: Target, seen: Observer) -> _Fused:
+    """The second half of the way: from a simplified graph to kernels."""
+    checking = verifying()
     graph = compare_in_memory(graph, target)
     graph = _with_window_rows_apart(write_out_gradients(graph, target), target)
     graph = _with_rows_summed_first(graph)
@@ -114,20 +152,14 @@ def compile_graph(
     groups = [g for g in plan.groups if g.library or any(n.size for n in g.at)]
     readers = _readers(plan)
     scheduled = [(g, k) for g in groups for k in _schedule(g, _stored(g, wanted, readers), target)]
-    said: list[str] = []
-    if target.name == "cuda":
-        from .schedule.foreach import together
-        from .schedule.resident import resident
+    return _Fused(graph, ready, plan, scheduled)
 
-        scheduled, said = resident(together(scheduled, target), target)
-    seen("05_kernels", [k for _, k in scheduled if k])
-    program = _assemble(graph, ready.graph, ready.types, plan, scheduled, target, fixed, over or {})
-    program.resident = said
-    if folding is not None:
-        program.prelude = copying_program(folding.prelude, target) or compile_graph(folding.prelude, target)
-        program.takes, program.kept = list(folding.takes), list(folding.kept)
-    seen("06_program", program)
-    return program
+
+def _body(graph: Graph, target: Target) -> tuple[Graph, list[Kernel | None]]:
+    """What a turn of a loop is made of: the body's graph as kernels see it, and these, None for a library call."""
+    graph = transpose_operands(simplify(graph), target)
+    found = _fused(graph, target, lambda stage, value: None)
+    return found.ready.graph, [kernel for _, kernel in found.scheduled]
 
 
 # What few graphs have is imported where it is met: with the rest it would double what the first program waits for.
@@ -292,15 +324,13 @@ def _origin(node: Node) -> tuple[str, str, str]:
 
 
 def _assemble(
-    source: Graph,
-    graph: Graph,
-    types: Sequence[TensorType],
-    plan: FusionPlan,
+    fused: _Fused,
     scheduled: list[tuple[Group, Kernel | None]],
     target: Target,
     fixed: frozenset[int],
     over: Mapping[int, int],
 ) -> Program:
+    source, graph, types, plan = fused.source, fused.ready.graph, fused.ready.types, fused.plan
     buffers: list[Buffer] = []
     where: dict[Node, int] = {}
 

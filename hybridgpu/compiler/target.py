@@ -36,6 +36,7 @@ class Target:
         part_elements: CUDA: fewest elements of a part of a row whose parts are reduced on their own.
         cluster_blocks: CUDA: most blocks that may read each other's shared memory, 1 where there are no clusters.
         async_copies: CUDA: threads may copy into shared memory without waiting for it.
+        library_products: CUDA: a library computes products of floats where that is faster.
         library_epilogues: a library's products may add a row to every row of the result, at no cost.
         library_convolutions: a library's convolutions may add a bias and an array of the result's shape, at no cost.
         resident: CUDA: whether small kernels become steps of one, which needs cooperative launches: one of
@@ -62,6 +63,7 @@ class Target:
     part_elements: int = 4096
     cluster_blocks: int = 1
     async_copies: bool = False
+    library_products: bool = True
     library_epilogues: bool = False
     library_convolutions: bool = False
     resident: str = "never"

@@ -24,7 +24,8 @@ from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import dtype_of, from_short
 
 NAMES = list(CASES)
-#: cases whose loads are masked or gathered: their plan's traffic is a bound, not exact
+#: cases whose loads are masked or gathered, or which read again what a loop of theirs reads, too: their plan's traffic is
+#: a bound, not exact
 BOUNDED = {
     "joins",
     "slices",
@@ -38,6 +39,10 @@ BOUNDED = {
     "product_of_rows",
     "wide_pad",
     "slope_uneven",
+    "looped",
+    "looped_halves",
+    "looped_slopes",
+    "looped_wide",
 }
 TOLERANCE = {"bfloat16": 3e-2, "float16": 4e-3, "float32": 3e-5, "float64": 1e-9}
 

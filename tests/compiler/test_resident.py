@@ -15,6 +15,7 @@ import emulated
 import numpy as np
 import pytest
 from compiler.cases import arrays, build, cuda_of
+from compiler.cases.loops import lstm
 from cuda_on_cpu import KernelFault, Race, UninitialisedRead
 from cuda_on_cpu.static_checks import has_nvrtc
 from emulated import EmulatedDriver, aligned
@@ -76,10 +77,89 @@ def test_what_becomes_a_step(name):
     assert said.startswith(f"{len(kinds)} kernels are one: ")
 
 
+#: case -> (kinds of its steps, how often each runs, barriers)
+LOOPS = {
+    "looped": (["matmul", "matmul", "map", "matmul", "rows"], [1, 5, 5, 1, 1], 12),
+    "looped_both_ways": (["matmul", "map", "matmul", "map", "foreach"], [5, 5, 5, 5, 1], 10),
+    "looped_last": (["matmul", "map", "map", "foreach"], [4, 4, 4, 1], 4),
+    "looped_twice": (["matmul", "map", "map", "foreach"], [2, 2, 2, 1], 2),
+    "looped_once": (["matmul", "map", "map", "foreach"], [1, 1, 1, 1], 1),
+    "looped_halves": (["map", "matmul", "map", "map"], [1, 3, 3, 1], 7),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_is_a_step(name, cuda_driver):
+    """The grid waits for each phase of each turn, and the host starts one kernel."""
+    kinds, turns, barriers = LOOPS[name]
+    program = program_of(name)
+    (kernel,), (_,) = program.kernels, program.steps
+    assert kernel.choice["steps"] == kinds and kernel.choice["turns"] == turns
+    assert kernel.choice["barriers"] == barriers
+    assert re.match(rf"a loop of {max(turns)} turns is one kernel: ", program.resident[0])
+    run(program, cuda_driver)
+    (launch,) = cuda_driver.launches
+    assert launch.report.atomics == barriers * launch.report.threads / kernel.launch["threads"]
+
+
+def test_a_recurrent_layer_and_its_gradients():
+    """What goes through time forward, what goes back, and what stands between, are one kernel.
+
+    The gradient of the weight is none of its steps: it has blocks of 512 threads, for which a step of the second loop
+    holds too much.
+    """
+    program = program_of("looped_slopes")
+    assert [k.kind for k in program.kernels] == ["graph", "matmul"]
+    assert [k.launch["threads"] for k in program.kernels] == [256, 512]
+    assert program.kernels[0].choice["turns"].count(4) == 8
+
+
+def recurrent(length: int, batch: int, size: int = 16, how: str = "always") -> Program:
+    b = builder()
+    shapes = {"z": (length, batch, 4 * size), "h": (batch, size), "c": (batch, size), "w": (4 * size, size)}
+    states, _ = lstm(b, *(b.input(tensor_type(s, f32), n) for n, s in shapes.items()))
+    return compile_graph(b.finish([b.tanh(states)], "recurrent"), replace(CUDA, resident=how))
+
+
+def test_loops_of_another_length_and_batch_have_the_same_text():
+    texts = {recurrent(length, batch).kernels[0].text for length, batch in ((2, 8), (7, 8), (60, 16))}
+    assert len(texts) == 1
+
+
+LOOP_CHOICES = {
+    "small": (
+        20,
+        20,
+        200,
+        1,
+        r"a loop of 20 turns is one kernel: one launch instead of 40, and 20 turns of the host fewer, save",
+    ),
+    "what a library is faster at": (20, 32, 512, 1, r"a loop of 20 turns is one kernel: "),
+    "large": (20, 128, 1024, 2, r"1 loop is no step of a kernel: one launch instead of 40, .* cost about [\d.]+ us$"),
+}
+
+
+@pytest.mark.parametrize("what", LOOP_CHOICES)
+def test_which_loops_are_kernels(what):
+    length, batch, size, steps, words = LOOP_CHOICES[what]
+    program = recurrent(length, batch, size, "auto")
+    assert len(program.steps) == steps and re.match(words, program.resident[0])
+
+
+def test_a_loop_that_is_no_kernel_says_why():
+    program = program_of("looped_out_of_step")
+    assert [s.primitive for s in program.steps] == ["loop"]
+    assert program.resident == ["1 loop is no step of a kernel: slices of its arrays are no multiples of 16 bytes"]
+
+
 # -- barriers
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if n not in ("steps_narrow", "steps_halves")])  # one block
+#: whose steps are more than a block
+SEVERAL = [*(n for n in CASES if n not in ("steps_narrow", "steps_halves")), "looped_wide"]
+
+
+@pytest.mark.parametrize("name", SEVERAL)
 def test_every_barrier_is_needed(name):
     program = program_of(name)
     (kernel,) = program.kernels

@@ -14,7 +14,16 @@ from hybridgpu.backends.base import Mode
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.dtypes import from_short
 
-NAMES = ["steps_mlp", "steps_lstm", "steps_lenet", "steps_bare", "steps_narrow", "steps_apart"]
+NAMES = [
+    "steps_mlp",
+    "steps_lstm",
+    "steps_lenet",
+    "steps_bare",
+    "steps_narrow",
+    "steps_apart",
+    "looped",
+    "looped_both_ways",
+]
 CALLS = 2000  #: on a GPU, one after the other: a barrier that can be missed is missed before long
 
 

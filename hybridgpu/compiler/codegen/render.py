@@ -77,8 +77,22 @@ def _graph_fields(kernel: Kernel) -> dict[str, Any]:
         "functions": [text.replace(_STEP_NAME, name) for text, name in names.items()],
         "pools": list(dict.fromkeys(f"sizeof({s.function}_::Pool)" for s in steps if s.pool)),
         "staged": [s for s in steps if s.staged],
-        "phases": [[s for s in steps if s.phase == k] for k in range(1 + max(s.phase for s in steps))],
+        "sections": _sections(kernel, steps),
     }
+
+
+def _sections(kernel: Kernel, steps: Sequence[Any]) -> list[dict[str, Any]]:
+    """The phases of a kernel with steps, each the steps in it, those of loops apart from those around them."""
+    found: list[dict[str, Any]] = []
+    end = -1  # of the loop that a phase is in
+    for at in range(1 + max(s.phase for s in steps)):
+        turns = kernel.fields["turns"].get(at)
+        if turns is not None or at >= end:
+            if turns is not None or not found or at == end:
+                found.append({"turns": turns, "first": at, "phases": []})
+            end = at + turns.depth if turns is not None else -1
+        found[-1]["phases"].append([s for s in steps if s.phase == at])
+    return found
 
 
 def includes(headers: Iterable[Sequence[str]]) -> list[str]:

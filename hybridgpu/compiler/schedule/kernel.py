@@ -92,7 +92,7 @@ class Kernel:
     """A kernel before its text is written: the numbers and statements that a template fills in.
 
     Attributes:
-        kind: map, foreach, reduce, rows, matmul, conv, scatter or graph.
+        kind: map, foreach, reduce, rows, matmul, conv, scatter or graph; loop before it is part of a graph.
         template: file in ``templates/``, without its ending.
         summary: short name made of the operators.
         fields: what the template sees as ``k``, besides its name and what codegen/render.py adds.
@@ -107,6 +107,7 @@ class Kernel:
         in_place: the operands and results that may share memory (see ``in_place``).
         touched: elements that one run reads of each input (CUDA).
         steps: what a kernel of kind graph consists of (schedule/resident.py).
+        turns: what one of kind loop runs again and again (schedule/looped.py).
     """
 
     kind: str
@@ -125,6 +126,7 @@ class Kernel:
     in_place: Sequence[tuple[Node, Node]] = ()
     touched: dict[Node, int] = field(default_factory=dict)
     steps: Sequence[Any] = ()
+    turns: Any = None
     numbers: Numbers = field(default_factory=Numbers)
 
     @property

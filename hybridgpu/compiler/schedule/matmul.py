@@ -46,7 +46,7 @@ from .scalar import ScalarProgram
 if TYPE_CHECKING:
     from .matmul_cuda import Form
 
-__all__ = ["contiguous_along_the_sum", "schedule_matmul", "wants_kernel"]
+__all__ = ["beyond_library", "contiguous_along_the_sum", "schedule_matmul", "wants_kernel"]
 
 _TILED = 1 << 24  #: multiplications
 _MADE = ("left", "right")  #: names of operands that are computed as they are loaded
@@ -66,7 +66,7 @@ def wants_kernel(target: Target, node: Node) -> bool:
     if not node.dtype.is_float:
         return True
     if target.name != "cpu":
-        return _form_on_gpu(target, node).seconds <= _library(target, node)
+        return not target.library_products or beyond_library(target, node) <= 0
     if m <= 4 or work <= 1 << 19:
         return True
     if node.dtype.is_half or work > _TILED:
@@ -79,6 +79,11 @@ def wants_kernel(target: Target, node: Node) -> bool:
     if target.panels and across[1] == 1 and across[0] * node.dtype.size in PANELS and k <= DEEPEST:
         return True  # axpy, on whole vectors side by side
     return m >= 16 and k * node.dtype.size <= _STRIP
+
+
+def beyond_library(target: Target, node: Node) -> float:
+    """CUDA: seconds that a generated kernel takes longer than a library's call for the dot ``node``."""
+    return _form_on_gpu(target, node).seconds - _library(target, node)
 
 
 def _form_on_gpu(target: Target, node: Node) -> Form:

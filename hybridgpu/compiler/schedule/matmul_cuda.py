@@ -23,7 +23,7 @@ from ..sizes import length_class
 from ..target import Target
 from .numbers import sums_outside
 
-__all__ = ["Dot", "Form", "along_the_sum", "choose", "dot_of", "forms", "library_seconds", "loads"]
+__all__ = ["Dot", "Form", "along_the_sum", "axpy_words", "choose", "dot_of", "forms", "library_seconds", "loads"]
 
 _UNDER_WAY = 32 * 1024  #: bytes that must be under way on a multiprocessor to keep memory busy
 _ROUND = 6e-7  #: seconds from asking memory to the answer
@@ -358,7 +358,7 @@ def _axpy(target: Target, dot: Dot) -> Iterator[Form]:
     vector = max(1, min(vector, _SUMS // (rows * size)))
     widest = min(32, _above(-(-dot.n // least)))
     asked = vector * deep * dot.dtype.size
-    unrolled = 1 if rows > 8 else 4 if asked <= 16 else 2 if asked <= 64 else 1
+    unrolled = _unrolled(rows, asked)
     read = dot.batch * down * dot.n * dot.k
     cycles = max(read * rows / (_rate(dot.dtype) * 0.6), read / vector * (1 + rows / deep) / _LOADS)
     for lanes in (widest >> k for k in range(widest.bit_length())):
@@ -378,6 +378,17 @@ def _axpy(target: Target, dot: Dot) -> Iterator[Form]:
             arguments = (rows, lanes, warps, vector, deep, *dot.left, *dot.right)
             order = deep, lanes, warps
             yield Form("axpy", rows, columns, 32 * warps, warps, words, arguments, (deep, vector), seconds, order)
+
+
+def _unrolled(rows: int, asked: int) -> int:
+    """Steps of an axpy that are under way together, each of which asks for so many bytes of the right operand."""
+    return 1 if rows > 8 else 4 if asked <= 16 else 2 if asked <= 64 else 1
+
+
+def axpy_words(rows: int, deep: int, vector: int, dtype: DType) -> int:
+    """Words that a thread of an axpy holds: sums, and what it has asked for of both operands."""
+    asked = _unrolled(rows, vector * deep * dtype.size) * deep * (vector + rows)
+    return (rows * vector + asked) * max(1, dtype.size // 4)
 
 
 def _tiles(target: Target, dot: Dot, side: int, part: int, groups: int, depth: int, efficiency: float) -> Form:

@@ -8,11 +8,14 @@ wrote stays in the second-level cache, as do the weights from call to call if th
 A step keeps its template and its numbers: its text becomes a function that plays one block of its grid, called for
 every block by turns. So sums are taken in the same order, and results are the same to the last bit. Blocks have one
 size, that of the largest step. Threads that a step has no use for skip it, and its barriers are for the others.
+
+A loop is a step of several phases, which it goes through again at every turn (looped.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 
 from ...dataclass import dataclass
@@ -22,6 +25,8 @@ from ..passes.fuse.group import Group
 from ..target import Target
 from .ahead import Staged, fetch_ahead
 from .kernel import Kernel, Launch, summary, touched_by_all
+from .looped import Body, Loop, Turns, as_kernel, why_no_kernel
+from .matmul import beyond_library
 
 __all__ = ["Parameter", "Step", "Weighed", "resident"]
 
@@ -30,9 +35,14 @@ _BARRIER = 1.1e-6  #: seconds from the last arrival to the first read behind
 _ARRIVAL = 6e-10  #: seconds more for each block: all count on one word
 _COOPERATIVE = 5e-7  #: seconds that starting a cooperative kernel takes beyond another one
 
+#: seconds of the host for a turn of a loop, besides starting kernels: 13.1 us were measured for an LSTM, with NumPy's
+#: arrays and a driver that starts nothing
+_TURN = 1.3e-5
 _LARGE = 4  #: launches that a step may take as long as
 _MOST_STEPS = 32  #: of a kernel: compilers take more than twice as long for twice the text
 _MOST_PARAMETERS = 250  #: of eight bytes each: a kernel may have 4 KiB of them, but every launch copies them
+_GREEDY = 96  #: words that a thread of a product holds, from which on blocks may not leave threads 128 registers each
+_WIDE = 256  #: threads of a block with such a step, at most
 _REGISTERS = 96  #: that a thread is thought to hold: as many as the greediest step
 _WARP = 32  #: threads: those that exchange values are all there
 _USUAL = 256  #: threads of a block where every step takes any number
@@ -61,7 +71,7 @@ class Step:
 
     Attributes:
         kernel: what it would be by itself.
-        phase: the barriers before it.
+        phase: the phases before it; of those of a loop each counts once.
         arguments: C text of its arguments.
         blocks: C text of the number of its blocks.
         walks: it is called once, with the blocks that there are, and takes what is left in a loop of its own.
@@ -96,48 +106,126 @@ class Step:
 
 @dataclass(frozen=True)
 class Weighed:
-    """What one kernel would save and cost in seconds."""
+    """What one kernel would save and cost in seconds; ``turns`` of a loop that the host need not go through."""
 
     steps: int
     barriers: int
     saved: float
     cost: float
+    turns: int = 0
 
     @property
     def wins(self) -> bool:
         return self.saved > self.cost
 
+    @property
+    def reason(self) -> str:
+        """Why it is one kernel, if it is."""
+        return str(self) if self.wins else f"asked for, although {self}"
+
     def __str__(self) -> str:
-        many = f"one launch instead of {self.steps} saves about {self.saved * 1e6:.1f} us"
-        barriers = f"{self.barriers} barrier{'' if self.barriers == 1 else 's'} of the grid"
+        host = f", and {self.turns} turns of the host fewer," if self.turns else ""
+        many = f"one launch instead of {self.steps}{host} {'save' if self.turns else 'saves'} about {self.saved * 1e6:.1f} us"
+        barriers = f"{abs(self.barriers)} barrier{'' if abs(self.barriers) == 1 else 's'} of the grid"
+        if self.barriers < 0:
+            return f"{many}; there are {barriers} fewer, as loops run side by side"
         return f"{many}; {barriers} and a smaller grid cost about {self.cost * 1e6:.1f} us"
 
 
-def resident(scheduled: Scheduled, target: Target) -> tuple[Scheduled, list[str]]:
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A kernel of a run, or of a turn of a loop in it, and its phase."""
+
+    kernel: Kernel
+    phase: int
+    loop: Loop | None = None
+
+    @property
+    def times(self) -> int:
+        """How often it runs."""
+        return self.loop.length if self.loop else 1
+
+
+def resident(scheduled: Scheduled, target: Target, body: Body) -> tuple[Scheduled, list[str]]:
     """``scheduled`` with runs of kernels put together where that pays (or wherever it can be, as the target says).
+
+    Args:
+        body: computes the kernels of a turn of a loop.
 
     Returns:
         The kernels, and what was decided for each run and why, in words.
     """
     if target.name != "cuda" or target.resident == "never":
         return scheduled, []
-    said = _why_no_steps(scheduled, target)
+    scheduled, loops = _with_loops(scheduled, target, body)
+    said = [f"a loop of {k.turns.length} turns is one kernel: {_why(k, target)}" for _, k in scheduled if k and k.turns]
+    said += _why_no_steps(scheduled, target, loops)
     if not any(k is not None and _is_large(k, target) for _, k in scheduled):  # (others decide over what lives when)
         scheduled = _side_by_side(scheduled, target)
     out: list[tuple[Group, Kernel | None] | None] = list(scheduled)
     for run in _runs(scheduled, target):
         kernels = [k for at in run if (k := scheduled[at][1])]
-        phases = _phases(kernels)
-        found = _weigh(kernels, phases, target)
-        if not found.wins and target.resident != "always":
+        placed = _in_phases(kernels)
+        found = _weigh(placed, len(kernels), target, [_weighed(k, target) for k in kernels if k.turns])
+        if len(run) > 1 and not found.wins and target.resident != "always":
             said.append(f"{len(run)} kernels stay apart: {found}")
+            for at, kernel in zip(run, kernels, strict=True):
+                if kernel.turns is not None:
+                    out[at] = (scheduled[at][0], _loop_alone(kernel, target))
             continue
-        why = str(found) if found.wins else f"asked for, although {found}"
+        if len(run) == 1:
+            out[run[0]] = (scheduled[run[0]][0], _loop_alone(kernels[0], target))
+            continue
+        why = found.reason
         said.append(f"{len(run)} kernels are one: {why}")
-        out[run[0]] = (scheduled[run[0]][0], _graph(kernels, phases, target, why))
+        out[run[0]] = (scheduled[run[0]][0], _graph(kernels, placed, target, why))
         for at in run[1:]:
             out[at] = None
     return [s for s in out if s], said
+
+
+def _with_loops(scheduled: Scheduled, target: Target, body: Body) -> tuple[Scheduled, dict[Node, str]]:
+    """``scheduled`` with loops that are kernels, and of the other loops why they are none."""
+    found: Scheduled = []
+    reasons: dict[Node, str] = {}
+    for group, kernel in scheduled:
+        node = group.library
+        if kernel is not None or node is None or "body" not in node.params:
+            found.append((group, kernel))
+            continue
+        graph, steps = body(node.params["body"], target)
+        if None in steps:  # what a library computes faster may cost less without the host
+            graph, steps = body(node.params["body"], replace(target, library_products=False))
+        why = why_no_kernel(node, graph, steps)
+        kernels = [k for k in steps if k is not None]
+        why = why or next(filter(None, (_why_no_part(k, target) for k in kernels)), "")
+        if not why and (len(kernels) > _MOST_STEPS or _block(kernels) is None):
+            why = "more or other kernels in a turn than one can hold"
+        loop = None if why else as_kernel(node, graph, kernels)
+        if loop is not None and target.resident != "always":
+            weighed = _weighed(loop, target)
+            why = "" if weighed.wins else str(weighed)
+        if why:
+            reasons[node] = why
+        found.append((group, None if why else loop))
+    return found, reasons
+
+
+def _weighed(loop: Kernel, target: Target) -> Weighed:
+    """What one kernel would save against starting a loop's kernels one by one."""
+    length, kernels = loop.turns.length, loop.turns.kernels
+    found = _weigh(_in_phases([loop]), length * len(kernels), target)
+    products = [x for k in kernels for x in k.members if x.prim.name == "dot"]
+    slower = sum(max(0.0, beyond_library(target, x)) for x in products)
+    return replace(found, saved=found.saved + length * _TURN, cost=found.cost + length * slower, turns=length)
+
+
+def _loop_alone(loop: Kernel, target: Target) -> Kernel:
+    return _graph([loop], _in_phases([loop]), target, _why(loop, target))
+
+
+def _why(loop: Kernel, target: Target) -> str:
+    return _weighed(loop, target).reason
 
 
 # -- which kernels may be steps
@@ -145,10 +233,15 @@ def resident(scheduled: Scheduled, target: Target) -> tuple[Scheduled, list[str]
 
 def _why_no_step(kernel: Kernel, target: Target) -> str:
     """Why a kernel may not be a step of another, '' if it may."""
+    if kernel.turns is not None:
+        return ""
+    return "far longer than starting one" if _is_large(kernel, target) else _why_no_part(kernel, target)
+
+
+def _why_no_part(kernel: Kernel, target: Target) -> str:
+    """Why a kernel may not be part of another whatever it takes, '' if it may."""
     launch, f = kernel.launch, kernel.fields
     assert launch is not None
-    if _is_large(kernel, target):
-        return "far longer than starting one"
     if f.get("cluster", 1) > 1:
         return "rows that several blocks share"
     if kernel.kind == "scatter":
@@ -160,19 +253,23 @@ def _why_no_step(kernel: Kernel, target: Target) -> str:
     return ""
 
 
-def _why_no_steps(scheduled: Scheduled, target: Target) -> list[str]:
-    """What is no step of a kernel, if there are several that could be some: how many of what, and why."""
+def _why_no_steps(scheduled: Scheduled, target: Target, of_loops: dict[Node, str]) -> list[str]:
+    """What is no step of a kernel, if there are several that could be some: how many of what, and why.
+
+    Args:
+        of_loops: loops that are none, and why.
+    """
     reasons: dict[tuple[str, str], int] = {}
     for group, kernel in scheduled:
         if kernel is not None:
             what = "kernel", _why_no_step(kernel, target)
         else:
             assert group.library is not None
-            loops = "body" in group.library.params
-            what = ("loop", "it starts kernels of its own for each turn") if loops else ("library call", "")
+            why = of_loops.get(group.library)
+            what = ("loop", why) if why else ("library call", "")
         if what != ("kernel", ""):
             reasons[what] = reasons.get(what, 0) + 1
-    if sum(k is not None for _, k in scheduled) < 2:
+    if sum(k is not None for _, k in scheduled) < 2 and not of_loops:
         return []
     return [
         f"{n} {what}{' is' if n == 1 else 's are'} no step of a kernel{why and f': {why}'}"
@@ -212,29 +309,42 @@ def _side_by_side(scheduled: Scheduled, target: Target) -> Scheduled:
 
 
 def _runs(scheduled: Scheduled, target: Target) -> Iterator[list[int]]:
-    """Neighbours that fit into one kernel, two or more."""
+    """Neighbours that fit into one kernel: two or more, or a loop."""
     run: list[int] = []
-    sizes: list[tuple[str, int]] = []
+    held: list[Kernel] = []
     used = 0
+
+    def whole() -> bool:
+        return len(run) > 1 or any(k is not None and k.turns is not None for _, k in (scheduled[at] for at in run))
+
     for at, (_, kernel) in enumerate(scheduled):
-        size = None if kernel is None or _why_no_step(kernel, target) else _size(kernel)
+        parts = [] if kernel is None or _why_no_step(kernel, target) else _parts(kernel)
         wanted = 0 if kernel is None else 2 * len(kernel.inputs) + len(kernel.outputs) + len(kernel.arguments)
-        full = len(run) >= _MOST_STEPS or used + wanted + 2 > _MOST_PARAMETERS
-        if size is None or full or _threads([*sizes, size]) is None:
-            if len(run) > 1:
+        if kernel is not None and kernel.turns is not None:  # and where slices begin
+            wanted += sum(len(k.arguments) for k in parts) + 2 * len(kernel.inputs) + 2 * len(kernel.outputs)
+        full = len(held) + len(parts) > _MOST_STEPS or used + wanted + 2 > _MOST_PARAMETERS
+        if not parts or full or _block([*held, *parts]) is None:
+            if whole():
                 yield run
-            run, sizes, used = [], [], 0
-        if size is not None:
+            run, held, used = [], [], 0
+        if parts:
             run.append(at)
-            sizes.append(size)
+            held += parts
             used += wanted
-    if len(run) > 1:
+    if whole():
         yield run
+
+
+def _parts(kernel: Kernel) -> list[Kernel]:
+    """A kernel, or those of a turn of a loop."""
+    return [kernel] if kernel.turns is None else list(kernel.turns.kernels)
 
 
 def _is_large(kernel: Kernel, target: Target) -> bool:
     """Whether a kernel would lose more by a smaller grid than a launch costs, unless that is asked for."""
-    return target.resident == "auto" and _seconds(kernel, target) > _LARGE * target.launch_seconds
+    if target.resident != "auto" or kernel.turns is not None:
+        return False
+    return _seconds(kernel, target) > _LARGE * target.launch_seconds
 
 
 def _size(kernel: Kernel) -> tuple[str, int]:
@@ -260,8 +370,28 @@ def _size(kernel: Kernel) -> tuple[str, int]:
     return "own", threads
 
 
-def _threads(sizes: Sequence[tuple[str, int]]) -> int | None:
+def _greedy(kernel: Kernel) -> bool:
+    """Whether a step's threads hold so much that there may not be many."""
+    if kernel.kind != "matmul" or kernel.fields["form"] != "axpy":
+        return False
+    from .matmul_cuda import axpy_words
+
+    deep, vector = kernel.choice["vectors"]
+    dot = next(n for n in kernel.members if n.prim.name == "dot")
+    return axpy_words(kernel.choice["rows"], deep, vector, dot.dtype) >= _GREEDY
+
+
+def _block(kernels: Sequence[Kernel]) -> int | None:
     """The size of the blocks of a kernel with such steps, if there is one."""
+    threads = _threads([_size(k) for k in kernels])
+    if threads is None or threads <= _WIDE:
+        return threads
+    # (a product whose own blocks are as large was chosen with that in view)
+    return None if any(k.launch and k.launch.threads < threads and _greedy(k) for k in kernels) else threads
+
+
+def _threads(sizes: Sequence[tuple[str, int]]) -> int | None:
+    """The size of the blocks of a kernel with steps of such sizes, if there is one."""
     exact = {n for how, n in sizes if how == "exact"}
     least = max((n for how, n in sizes if how == "own"), default=0)
     if len(exact) > 1 or (exact and least > max(exact)):
@@ -280,15 +410,43 @@ def _pooled(kernel: Kernel) -> bool:
 # -- the choice
 
 
-def _phases(kernels: Sequence[Kernel]) -> list[int]:
-    """For each kernel how many barriers have to come before it."""
+def _in_phases(kernels: Sequence[Kernel]) -> list[Placed]:
+    """The kernels of a run and those of its loops, phase by phase; loops share phases with other loops alone."""
     ready: dict[Node, int] = {}  # what is written here -> the first phase that may read it
-    found = []
-    for k in kernels:
-        phase = max((ready.get(n, 0) for n in k.inputs), default=0)
-        found.append(phase)
-        ready.update((n, phase + 1) for n in k.outputs)
+    found: list[Placed] = []
+    floor = 0  # the phase behind the last loop
+    waiting = list(kernels)
+    while waiting:
+        behind: set[Node] = set()  # what loops compute that have not run, and what follows from it
+        left: list[Kernel] = []
+        loops: list[Kernel] = []
+        for k in waiting:
+            if k.turns is None and not behind.intersection(k.inputs):
+                phase = max((ready.get(n, 0) for n in k.inputs), default=0)
+                found.append(Placed(k, max(floor, phase)))
+                ready.update((n, found[-1].phase + 1) for n in k.outputs)
+                continue
+            together = k.turns is not None and not behind.intersection(k.inputs)
+            if together and all(k.turns.length == other.turns.length for other in loops):
+                loops.append(k)
+            else:
+                left.append(k)
+            behind.update(k.outputs)
+        waiting = left
+        if loops:
+            floor = max((p.phase + 1 for p in found), default=0)
+            for k in loops:
+                pairs = zip(k.turns.kernels, k.turns.phases, strict=True)
+                found += [Placed(inner, floor + phase, k.turns) for inner, phase in pairs]
+            floor += max(k.turns.depth for k in loops)
+            ready.update((n, floor) for k in loops for n in k.outputs)
     return found
+
+
+def _barriers(placed: Sequence[Placed]) -> int:
+    """How often the grid waits."""
+    times = {p.phase: p.times for p in placed}
+    return sum(times.values()) - 1
 
 
 def _blocks(kernel: Kernel, how: str, threads: int) -> int:
@@ -299,11 +457,11 @@ def _blocks(kernel: Kernel, how: str, threads: int) -> int:
     return -(-kernel.extents[launch.extent] * launch.scale // each)
 
 
-def _at_once(kernels: Sequence[Kernel], phases: Sequence[int], sizes: Sequence[tuple[str, int]], threads: int) -> int:
+def _at_once(placed: Sequence[Placed], sizes: Sequence[tuple[str, int]], threads: int) -> int:
     """Blocks that the largest phase has."""
-    found = [0] * (1 + max(phases))
-    for k, phase, (how, _) in zip(kernels, phases, sizes, strict=True):
-        found[phase] += _blocks(k, how, threads)
+    found = [0] * (1 + max(p.phase for p in placed))
+    for p, (how, _) in zip(placed, sizes, strict=True):
+        found[p.phase] += _blocks(p.kernel, how, threads)
     return max(found)
 
 
@@ -312,23 +470,29 @@ def _held(threads: int, target: Target) -> int:
     return max(1, min(target.resident_threads // threads, target.registers // (_REGISTERS * threads)))
 
 
-def _weigh(kernels: Sequence[Kernel], phases: Sequence[int], target: Target) -> Weighed:
-    """Launches that are saved against barriers, and against threads that the grid has not."""
-    sizes = [_size(k) for k in kernels]
+def _weigh(placed: Sequence[Placed], launches: int, target: Target, loops: Sequence[Weighed] = ()) -> Weighed:
+    """Launches that are saved, of so many, against barriers, and against threads that the grid has not.
+
+    Args:
+        loops: what loops among them cost in any case.
+    """
+    sizes = [_size(p.kernel) for p in placed]
     threads = _threads(sizes)
     assert threads is not None
-    barriers = max(phases)
-    grid = min(_at_once(kernels, phases, sizes, threads), _held(threads, target) * target.multiprocessors)
+    barriers = _barriers(placed)
+    grid = min(_at_once(placed, sizes, threads), _held(threads, target) * target.multiprocessors)
     cost = _COOPERATIVE + barriers * (_BARRIER + grid * _ARRIVAL)
     everywhere = target.resident_threads * target.multiprocessors
-    for k, (how, _) in zip(kernels, sizes, strict=True):
-        launch = k.launch
+    for p, (how, _) in zip(placed, sizes, strict=True):
+        launch = p.kernel.launch
         assert launch is not None
         # threads that would be at work
-        alone = min(_blocks(k, how, threads) * (threads if how == "flat" else launch.threads), everywhere)
+        alone = min(_blocks(p.kernel, how, threads) * (threads if how == "flat" else launch.threads), everywhere)
         here = min(alone, grid * (min(threads, launch.threads) if how == "own" else threads))
-        cost += _seconds(k, target) * (alone / here - 1)
-    return Weighed(len(kernels), barriers, (len(kernels) - 1) * target.launch_seconds, cost)
+        cost += p.times * _seconds(p.kernel, target) * (alone / here - 1)
+    barriers -= sum(found.barriers for found in loops)
+    cost = max(cost - sum(found.cost for found in loops), 0.0)
+    return Weighed(launches, barriers, (launches - 1) * target.launch_seconds, cost)
 
 
 def _seconds(kernel: Kernel, target: Target) -> float:
@@ -354,8 +518,8 @@ def _operations(kernel: Kernel) -> int:
 # -- the kernel
 
 
-def _graph(kernels: Sequence[Kernel], phases: Sequence[int], target: Target, why: str) -> Kernel:
-    sizes = [_size(k) for k in kernels]
+def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, why: str) -> Kernel:
+    sizes = [_size(p.kernel) for p in placed]
     threads = _threads(sizes)
     assert threads is not None
     outputs = list(dict.fromkeys(n for k in kernels for n in k.outputs))
@@ -364,16 +528,30 @@ def _graph(kernels: Sequence[Kernel], phases: Sequence[int], target: Target, why
     pointers = [Parameter(f"p{j}", n.dtype, n in written) for j, n in enumerate((*inputs, *outputs))]
     name = {n: p.name for n, p in zip((*inputs, *outputs), pointers, strict=True)}
     held = _held(threads, target)
-    grid = min(_at_once(kernels, phases, sizes, threads), held * target.multiprocessors)
-    ahead = fetch_ahead(kernels, phases, [_seconds(k, target) for k in kernels], held, grid, target)
+    grid = min(_at_once(placed, sizes, threads), held * target.multiprocessors)
+    first = {k: next(p.phase for p in placed if p.kernel is k or (p.loop and p.loop is k.turns)) for k in kernels}
+    seconds = [sum(p.times * _seconds(p.kernel, target) for p in placed if p.kernel in _parts(k)) for k in kernels]
+    ahead = fetch_ahead(kernels, [first[k] for k in kernels], seconds, held, grid, target)
+    near = {kernels[k]: staged for k, staged in ahead.near.items()}
     steps: list[Step] = []
     extents: list[int] = []
-    for k, phase, (how, own) in zip(kernels, phases, sizes, strict=True):
-        launch = k.launch
+
+    def number(value: int) -> str:
+        extents.append(value)
+        return f"n{len(extents) - 1}"
+
+    turns: dict[int, Turns] = {}  # by the first of their phases
+    where: dict[Loop | None, dict[Node, str]] = {None: name}
+    for loop in dict.fromkeys(p.loop for p in placed if p.loop):
+        begin = min(p.phase for p in placed if p.loop is loop)
+        if begin not in turns:
+            turns[begin] = Turns(number(loop.length))
+        where[loop] = turns[begin].add(loop, name, number)
+    for p, (how, own) in zip(placed, sizes, strict=True):
+        k, launch = p.kernel, p.kernel.launch
         assert launch is not None
-        numbers = [f"n{len(extents) + j}" for j in range(len(k.arguments))]
-        extents += k.arguments
-        arguments = [*(name[n] for n in (*k.inputs, *k.outputs)), *numbers]
+        numbers = [number(n) for n in k.arguments]
+        arguments = [*(where[p.loop][n] for n in (*k.inputs, *k.outputs)), *numbers]
         count = numbers[launch.extent] + (f" * {launch.scale}" if launch.scale > 1 else "")
         each = threads if how == "flat" else launch.per_block
         if each > 1:
@@ -382,7 +560,7 @@ def _graph(kernels: Sequence[Kernel], phases: Sequence[int], target: Target, why
         steps.append(
             Step(
                 kernel=k,
-                phase=phase,
+                phase=p.phase,
                 arguments=", ".join(arguments),
                 blocks=f"(unsigned int)({count})",
                 walks=bool(launch.limit),
@@ -391,11 +569,10 @@ def _graph(kernels: Sequence[Kernel], phases: Sequence[int], target: Target, why
                 spare=how == "own" and own < threads,
                 flat=how == "flat",
                 threads=threads if how == "flat" else own,
-                staged=ahead.near.get(len(steps)),
+                staged=near.get(k),
             )
         )
-    far = [(name[n], f"n{len(extents) + k}") for k, n in enumerate(ahead.far)]
-    extents += [n.type.nbytes for n in ahead.far]  # (numbers, so that texts do not depend on the batch)
+    far = [(name[n], number(n.type.nbytes)) for n in ahead.far]  # (numbers, so that texts do not depend on the batch)
     read = touched_by_all(kernels)
     members = [m for k in kernels for m in k.members]
     return Kernel(
@@ -407,10 +584,11 @@ def _graph(kernels: Sequence[Kernel], phases: Sequence[int], target: Target, why
             "threads": threads,
             "numbers": [f"n{j}" for j in range(len(extents))],
             "far": far,
+            "turns": turns,
         },
         inputs=inputs,
         outputs=outputs,
-        extents=(*extents, _at_once(kernels, phases, sizes, threads)),
+        extents=(*extents, _at_once(placed, sizes, threads)),
         headers=tuple(dict.fromkeys([h for k in kernels for h in k.headers] + ["grid.h"])),
         members=members,
         launch=Launch(
@@ -424,8 +602,9 @@ def _graph(kernels: Sequence[Kernel], phases: Sequence[int], target: Target, why
         ),
         choice={
             "threads": threads,
-            "steps": [k.kind for k in kernels],
-            "barriers": max(phases),
+            "steps": [p.kernel.kind for p in placed],
+            **({"turns": [p.times for p in placed]} if turns else {}),
+            "barriers": _barriers(placed),
             **({"ahead": ahead.numbers} if ahead.numbers else {}),
             "why": f"{why}; {ahead} are fetched while the first phase runs" if ahead.numbers else why,
         },

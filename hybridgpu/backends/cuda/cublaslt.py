@@ -16,9 +16,9 @@ from typing import Any
 
 from ...settings import use_cublaslt
 from .foreign import ForeignBinding, ForeignError, Opaque
-from .wheels import library_folders
+from .wheels import files, library_folders, places
 
-__all__ = ["Binding", "CublasLtError", "Descriptor", "Heuristic", "find"]
+__all__ = ["Binding", "CublasLtError", "Descriptor", "Heuristic", "find", "installed"]
 
 MAJORS = (12, 13)  #: versions whose functions are these
 
@@ -117,10 +117,13 @@ def _wheel(cuda: int) -> list[str]:
 
 
 def candidates(cuda: int) -> list[str]:
-    """Where the library may be: wherever the system's loader looks (and what is loaded already), then in the wheel."""
-    name = _name(cuda)
-    files = [os.path.join(folder, name) for folder in _wheel(cuda)]
-    return [name, *(f for f in files if os.path.exists(f))]
+    """Where the library may be, the best place first."""
+    return places([_name(cuda)], _wheel(cuda))
+
+
+def installed(cuda: int) -> bool:
+    """Whether there is a wheel with the library; nothing is loaded."""
+    return use_cublaslt() and cuda in MAJORS and bool(files([_name(cuda)], _wheel(cuda)))
 
 
 def find(cuda: int) -> Binding | str:

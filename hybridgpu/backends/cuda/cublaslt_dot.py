@@ -22,7 +22,7 @@ from ...compiler.ir.types import TensorType
 from ...locks import Lock
 from ..library import Declined, Prepared
 from . import cublaslt
-from .cublaslt import Binding, CublasLtError, Descriptor, Heuristic, find
+from .cublaslt import Binding, CublasLtError, Descriptor, Heuristic, find, installed
 from .foreign import SUCCESS, Held, Place
 
 __all__ = ["ProductLibrary"]
@@ -85,11 +85,11 @@ class ProductLibrary(Held[Binding]):
     """
 
     def __init__(self, place: Place, finder: Callable[[int], Binding | str] = find) -> None:
-        super().__init__(place, finder, "cublasLtCreate")
+        super().__init__(place, finder, "cublasLtCreate", installed if finder is find else None)
 
     def offers(self, primitive: str) -> bool:
         """See :class:`~..library.Library`."""
-        return primitive == "affine" and not isinstance(self.binding, str)
+        return primitive == "affine" and self.expected()
 
     def prepare(
         self, primitive: str, inputs: Sequence[TensorType], params: Mapping[str, Any], out: TensorType, operator: str

@@ -16,9 +16,9 @@ from typing import Any
 
 from ...settings import use_cudnn
 from .foreign import ForeignBinding, ForeignError, Opaque
-from .wheels import library_folders
+from .wheels import files, library_folders, places
 
-__all__ = ["Binding", "CudnnError", "Descriptor", "Performance", "find"]
+__all__ = ["Binding", "CudnnError", "Descriptor", "Performance", "find", "installed"]
 
 MAJORS = (9, 8)  #: versions whose functions are these, the one that is preferred first
 
@@ -148,11 +148,18 @@ def _wheel() -> list[str]:
     return library_folders("nvidia.cudnn")
 
 
+def _all_names() -> list[str]:
+    return [n for major in MAJORS for n in _names(major)]
+
+
 def candidates() -> list[str]:
-    """Where the library may be: in NVIDIA's wheel, then wherever the system's loader looks."""
-    names = [n for major in MAJORS for n in _names(major)]
-    files = [os.path.join(folder, n) for folder in _wheel() for n in names]
-    return [*(f for f in files if os.path.exists(f)), *names]
+    """Where the library may be, the best place first."""
+    return places(_all_names(), _wheel())
+
+
+def installed(cuda: int) -> bool:
+    """Whether there is a wheel with the library, which may be of another CUDA; nothing is loaded."""
+    return use_cudnn() and bool(files(_all_names(), _wheel()))
 
 
 def find(cuda: int) -> Binding | str:

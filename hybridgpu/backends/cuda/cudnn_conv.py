@@ -29,7 +29,7 @@ from ...compiler.ir.types import TensorType
 from ...compiler.primitives.conv import finished
 from ..library import Declined, Prepared
 from . import cudnn
-from .cudnn import Binding, CudnnError, Descriptor, Performance, find, ints
+from .cudnn import Binding, CudnnError, Descriptor, Performance, find, installed, ints
 from .cudnn_forms import Form, form_of
 from .foreign import SUCCESS, Held, Place
 
@@ -82,7 +82,7 @@ class ConvolutionLibrary(Held[Binding]):
     """
 
     def __init__(self, place: Place, finder: Callable[[int], Binding | str] = find) -> None:
-        super().__init__(place, finder, "cudnnCreate")
+        super().__init__(place, finder, "cudnnCreate", installed if finder is find else None)
 
     def prepare(
         self, primitive: str, inputs: Sequence[TensorType], params: Mapping[str, Any], out: TensorType, operator: str
@@ -115,7 +115,7 @@ class ConvolutionLibrary(Held[Binding]):
 
     def offers(self, primitive: str) -> bool:
         """See :class:`~..library.Library`."""
-        return primitive == "affine_conv" and not isinstance(self.binding, str)
+        return primitive == "affine_conv" and self.expected()
 
     def run(self, binding: Binding, name: str, *arguments: Any) -> None:
         """Call a function whose first argument is the handle, on the current stream of the device."""

@@ -146,13 +146,20 @@ class Held(Generic[B]):
         place: the device.
         finder: CUDA's major version -> the binding, or why there is none.
         create: name of the function that makes the handle.
+        installed: CUDA's major version -> whether the library's wheel is there.
 
     Attributes:
         lock: over both.
     """
 
-    def __init__(self, place: Place, finder: Callable[[int], B | str], create: str) -> None:
-        self.place, self._finder, self._create = place, finder, create
+    def __init__(
+        self,
+        place: Place,
+        finder: Callable[[int], B | str],
+        create: str,
+        installed: Callable[[int], bool] | None = None,
+    ) -> None:
+        self.place, self._finder, self._create, self._installed = place, finder, create, installed
         self.lock = Lock()
         self._found: B | str | None = None
         self._handle: c_void_p | None = None
@@ -164,6 +171,16 @@ class Held(Generic[B]):
             if self._found is None:
                 self._found = self._finder(self.place.cuda_version())
             return self._found
+
+    def expected(self) -> bool:
+        """Whether the library can be used, as far as is known without loading what an installed wheel has.
+
+        Loading one takes longer than the first call of a small program, which may have no use for it. If it then does
+        not load after all, the array module computes what it was wanted for.
+        """
+        if self._found is None and self._installed is not None and self._installed(self.place.cuda_version()):
+            return True
+        return not isinstance(self.binding, str)
 
     def handle(self, binding: B) -> c_void_p:
         """The device's, which has to be the current one."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from enum import Enum
@@ -11,7 +12,20 @@ from typing import Any, Protocol
 from ..compiler.program import HostStep, Program
 from ..compiler.target import Target
 
-__all__ = ["Backend", "BuildInfo", "Loaded", "Mode", "NotBuiltError"]
+__all__ = ["Backend", "BuildInfo", "Loaded", "Mode", "NotBuiltError", "this_thread"]
+
+
+class _Manner(threading.local):
+    """How a thread compiles.
+
+    Attributes:
+        background: while another thread computes, to which compilers leave a processor where there are several.
+    """
+
+    background = False
+
+
+this_thread = _Manner()
 
 
 class Mode(Enum):

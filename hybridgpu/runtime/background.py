@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from .. import compiler
+from ..backends.base import this_thread
 from ..locks import Lock
 from ..util import is_np_shape, np_shape
 
@@ -99,6 +100,7 @@ def _enqueue(later: Later[Any]) -> threading.Thread:
 
 
 def _work(queue: SimpleQueue[Later[Any]]) -> None:
+    this_thread.background = True
     with _importing:
         modules = [m.name for m in pkgutil.walk_packages(compiler.__path__, f"{compiler.__name__}.")]
         for name in (*modules, *_MORE):

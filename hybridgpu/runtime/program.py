@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from ..backends.base import Backend, Mode, NotBuiltError
+from ..backends.base import Backend, Mode, NotBuiltError, this_thread
 from ..backends.devices import Device, device_of
 from ..backends.memory import empty
 from ..backends.writes import assign
@@ -290,7 +290,8 @@ class Build:
     def start(self) -> None:
         """Begin to compile what is planned, beside what this thread does until it calls :meth:`finish`."""
         backend, program = self._backend, self._program
-        if backend is not None and program is not None and backend.beside and not self._cached:
+        alone = self._cached or this_thread.background
+        if backend is not None and program is not None and backend.beside and not alone:
             self._beside = _Beside(lambda: backend.load(program, self._foreseen))
 
     def finish(self) -> Compiled:

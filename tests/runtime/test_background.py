@@ -12,8 +12,11 @@ import pytest
 
 import hybridgpu as mx
 from hybridgpu import autograd, nd
+from hybridgpu.backends.base import this_thread
+from hybridgpu.backends.cpu import toolchain
 from hybridgpu.backends.cpu.toolchain import CompileError, Toolchain
 from hybridgpu.gluon import nn
+from hybridgpu.runtime import program
 from hybridgpu.runtime.background import Later
 from hybridgpu.runtime.cached_op import CachedOp
 from hybridgpu.runtime.reports import compile_report
@@ -216,3 +219,42 @@ def test_another_thread_calls_before_a_call_is_prepared(monkeypatch):
         np.testing.assert_allclose(y.asnumpy(), want, rtol=1e-5)
         np.testing.assert_allclose(data[k].grad.asnumpy(), 2 - want * want / 2, rtol=1e-4, atol=1e-6)
     assert not between
+
+
+# -- compilers leave the caller a processor
+
+
+def test_only_the_thread_that_makes_programs_is_in_the_background():
+    assert Later(lambda: this_thread.background).result(wait=True) is True
+    assert this_thread.background is False
+
+
+@pytest.mark.parametrize(
+    ("processors", "background", "most"), [(2, False, 2), (2, True, 1), (3, True, 2), (1, True, 1)]
+)
+def test_compilers_at_a_time(monkeypatch, processors, background, most):
+    monkeypatch.setattr(toolchain, "cpu_count", lambda: processors)
+    monkeypatch.setattr(this_thread, "background", background)
+    threads = set()
+    meet = threading.Barrier(most, timeout=60)  # so that each has its thread
+
+    def job():
+        threads.add(threading.get_ident())
+        meet.wait()
+
+    toolchain._side_by_side([job] * most * 2)
+    assert len(threads) == most
+
+
+def test_recorded_calls_compile_one_program_after_the_other(gate, monkeypatch):
+    monkeypatch.setattr(program, "_Beside", lambda call: pytest.fail("another thread"))
+    net, x = network(13), nd.random.normal(shape=(4, 6))
+    x.attach_grad()
+    net.hybridize(background=True)
+    gate.set()
+    for _ in range(2):
+        with autograd.record():
+            y = net(x)
+        y.backward()
+        settle(net)  # what went wrong is raised by the next call
+    assert [(e.name.endswith("_backward"), e.cache) for e in events(net)][-2:] == [(False, "none"), (True, "none")]

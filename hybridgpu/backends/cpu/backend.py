@@ -27,7 +27,7 @@ from ...locks import Lock
 from ...resources import kernels_hash
 from ...scratch import scratch
 from ...store import Store, default_store
-from ..base import BuildInfo, Mode, NotBuiltError
+from ..base import BuildInfo, Mode, NotBuiltError, this_thread
 from ..library import run_host_step
 from ..memory import lasting, lodger
 from .bound import Bound
@@ -202,7 +202,8 @@ class _Beside:
     def __init__(self, backend: CpuBackend, prelude: Program | None) -> None:
         self.compiled = 0
         self._backend, self._prelude = backend, prelude
-        self._thread = threading.Thread(target=self._run) if prelude is not None and prelude.segments else None
+        wanted = prelude is not None and prelude.segments and not this_thread.background
+        self._thread = threading.Thread(target=self._run) if wanted else None
 
     def _run(self) -> None:
         assert self._prelude is not None

@@ -22,7 +22,7 @@ from ...resources import kernels_folder, kernels_hash
 from ...scratch import scratch
 from ...settings import text_of
 from ...store import Store
-from ..base import NotBuiltError
+from ..base import NotBuiltError, this_thread
 from .process import run as _run
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def cpu_count() -> int:
 def _side_by_side(
     jobs: Sequence[Callable[[], subprocess.CompletedProcess[str]]],
 ) -> list[subprocess.CompletedProcess[str]]:
-    """What compilers say, as many at a time as there are processors."""
+    """What compilers say, as many at a time as there are processors; in the background one less."""
     results: list[Any] = [None] * len(jobs)
     todo = iter(enumerate(jobs))
     failures: list[Exception] = []
@@ -226,7 +226,8 @@ def _side_by_side(
         except Exception as e:  # of any thread: the caller's to handle
             failures.append(e)
 
-    threads = [threading.Thread(target=work) for _ in range(min(cpu_count(), len(jobs)) - 1)]
+    most = max(1, cpu_count() - this_thread.background)
+    threads = [threading.Thread(target=work) for _ in range(min(most, len(jobs)) - 1)]
     for thread in threads:
         thread.start()
     try:

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strict numbers: an example has the same bits in every batch, wherever it stands in it and in memory, as docs/numbers.md
+says, up to the products that it says a library computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridgpu as mx
+from hybridgpu import gluon, nd
+from hybridgpu.gluon import nn, rnn
+
+pytestmark = [pytest.mark.as_shipped, pytest.mark.usefixtures("compiler")]
+
+SIZES = (1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 33, 55)
+
+
+class Recurrent(gluon.HybridBlock):
+    """Examples first."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def hybrid_forward(self, F, x):
+        return self.layer(x.transpose((1, 0, 2))).transpose((1, 0, 2))
+
+
+def elementwise(F, x):
+    return F.exp(x) * F.tanh(x) + F.erf(x) - F.sigmoid(x) * F.log(F.abs(x) + 1) + F.sin(x)
+
+
+#: what makes the net, the shape of an example, element types
+NETS = {
+    "elements": (lambda: nn.HybridLambda(elementwise), (37,), ["float32", "bfloat16"]),
+    "softmax": (lambda: nn.HybridLambda(lambda F, x: F.softmax(x)), (37,), ["float32", "float16"]),
+    "LayerNorm": (nn.LayerNorm, (130,), ["float32", "bfloat16", "float64"]),
+    "Dense": (lambda: nn.Dense(1000, activation="relu"), (300,), ["float32"]),
+    "Dense of few units": (lambda: nn.Dense(3), (64,), ["float32", "float16", "bfloat16", "float64"]),
+    "Conv2D": (lambda: nn.Conv2D(16, 3, padding=1, activation="relu"), (3, 11, 11), ["float32", "float16"]),
+    "LSTM": (lambda: Recurrent(rnn.LSTM(9, input_size=5)), (4, 5), ["float32"]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*keeps changing")
+@pytest.mark.parametrize(("name", "dtype"), [(n, d) for n, (_, _, dtypes) in NETS.items() for d in dtypes])
+def test_an_example_has_the_same_bits_in_every_batch(name, dtype):
+    make, shape, _ = NETS[name]
+    net, rng = make(), np.random.default_rng(1)
+    net.initialize(mx.init.Normal(0.3))
+    net(nd.zeros((1, *shape)))
+    net.cast(dtype)
+    net.hybridize()
+    row = rng.normal(size=shape)
+    want = None
+    for n in SIZES:
+        for at in {0, n // 2, n - 1}:
+            batch = rng.normal(size=(n + 1, *shape))
+            batch[at] = batch[at + 1] = row
+            for begin in (0, 1):  # of the memory: 1 is off alignment
+                found = net(nd.array(batch, dtype=dtype)[begin : begin + n])[at].asnumpy().tobytes()
+                want = found if want is None else want
+                assert found == want, (n, at, begin)
+
+
+@pytest.mark.parametrize(("dtype", "inside", "outside"), [("float32", 55, 56), ("float16", 4, 5)])
+def test_which_products_are_a_library_s(dtype, inside, outside):
+    """More than 2^24 multiplications, of halves more than 2^19, of more than four rows."""
+    net = nn.Dense(1000, in_units=300)
+    net.initialize()
+    net.cast(dtype)
+    net.hybridize()
+    for rows, library in ((inside, False), (outside, True)):
+        kinds = [line.split()[0] for line in str(net.explain(nd.zeros((rows, 300), dtype=dtype))).splitlines()]
+        assert ("library" in kinds) is library

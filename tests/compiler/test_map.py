@@ -15,6 +15,7 @@ import pytest
 from compiler.cases import arrays, build, parse
 from compiler.test_graphs import close, fresh, on_device
 from cuda_on_cpu import Buffer, Module
+from emulated import run_program
 
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
@@ -298,6 +299,27 @@ def test_the_choice_of_a_tile_is_told(target):
     (kernel,) = compile_graph(build("tiled"), target).kernels
     assert re.fullmatch(r"\d+x\d+", kernel.choice["tile"])
     assert "across the innermost axis" in kernel.choice["why"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "arrays", "tile"), [("f16", 4, "64x64"), ("f16", 12, "32x32"), ("f64", 4, "32x32"), ("f64", 5, None)]
+)
+def test_tiles_fit_the_shared_memory(dtype, arrays, tile, cuda_driver):
+    """As many arrays that are read across the innermost axis as others: with too many, tiles are smaller, or none."""
+    b = builder()
+    straight, turned = (
+        [b.input(parse(f"{dtype}[{shape}]"), f"{name}{k}") for k in range(arrays)]
+        for name, shape in (("x", "64,96"), ("y", "96,64"))
+    )
+    out = straight[0]
+    for x, y in zip(straight, turned):
+        out = b.max(b.min(out, x), b.transpose(y, (1, 0)))
+    graph = b.finish([out], "turned")
+    program = compile_graph(graph, CUDA)
+    assert [k.choice.get("tile") for k in program.kernels] == [tile]
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(-8, 8, n.shape).astype(n.dtype.np) for n in graph.inputs]
+    np.testing.assert_array_equal(*run_program(program, inputs, cuda_driver), *evaluate(graph, inputs))
 
 
 @pytest.mark.parametrize("name", ["wide_joins", "joined_rows", "wide_pad", "stacked"])

@@ -2,7 +2,8 @@
 """Arrays of one of several emulated GPUs: everything that starts work checks that their device is the current one.
 
 As CuPy has it: making an array, arithmetic, copies and reductions happen on the current device, which has to be that
-of all operands; views and reads by the host may happen anywhere. NumPy's arrays are no operands.
+of all operands; views and reads by the host may happen anywhere. NumPy's arrays are no operands. Positions out of range
+are wrapped, and types that CuPy adds atomically are all that ``add.at`` takes.
 """
 
 from __future__ import annotations
@@ -54,6 +55,10 @@ class DeviceArray(np.ndarray):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
         out = kwargs.get("out")
+        if method == "at" and self.dtype.name not in _ATOMIC:
+            raise TypeError(
+                f"cupy.{ufunc.__name__}.at only supports {', '.join(_ATOMIC)} as data type, not {self.dtype}"
+            )
         result = self._run(getattr(ufunc, method), args, kwargs)
         return out[0] if out else result
 
@@ -64,13 +69,28 @@ class DeviceArray(np.ndarray):
         return self._run(function, args, kwargs)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._run(np.ndarray.__setitem__, (self, key, value), {})
+        self._run(np.ndarray.__setitem__, (self, self._wrapped(key), value), {})
+
+    def _wrapped(self, key: Any) -> Any:
+        """A key whose arrays are on their axes; keys with None or ... are taken as they are."""
+        parts = key if isinstance(key, tuple) else (key,)
+        if any(k is None or k is Ellipsis for k in parts):
+            return key
+        wrapped = tuple(
+            k % extent if isinstance(k, np.ndarray) and k.dtype.kind in "iu" and extent else k
+            for k, extent in zip(parts, self.shape, strict=False)
+        )
+        return wrapped if isinstance(key, tuple) else wrapped[0] if wrapped else key
 
     def __getitem__(self, key: Any) -> Any:
         parts = key if isinstance(key, tuple) else (key,)
         if all(k is None or k is Ellipsis or isinstance(k, (slice, int)) for k in parts):
             return self.device.place(super().__getitem__(key), self)  # a view
-        return self._run(np.ndarray.__getitem__, (self, key), {})
+        return self._run(np.ndarray.__getitem__, (self, self._wrapped(key)), {})
+
+
+#: what CuPy's ``add.at`` takes
+_ATOMIC = ("int32", "int64", "float16", "float32", "float64", "uint32", "uint64")
 
 
 #: functions that only look at shapes

@@ -17,6 +17,7 @@ from .. import recording
 from ..backends.devices import device_of
 from ..backends.writes import written
 from ..base import MXNetError, is_integer, numeric_types
+from ..compiler.primitives.index import add_at
 from ..dtypes import holds_numbers
 from .array import NDArray, wrap
 from .placing import on_its_device
@@ -44,7 +45,7 @@ def _spread(g: NDArray, key: Any, like: NDArray) -> NDArray:
         if _is_basic(_as_tuple(index)):
             y[index] = values
         else:
-            xp.add.at(y, index, values)  # arrays may name an element twice
+            add_at(xp, y, index, values)  # arrays may name an element twice
         return [wrap(y, a.context)]
 
     return record_call(forward, lambda h: [get_item(h, key)], [g])[0]
@@ -158,10 +159,16 @@ def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 
 def normalize(x: NDArray, key: Any) -> Any:
-    """The key in NumPy's terms: arrays on the right device, integers instead of truth values."""
+    """The key in NumPy's terms: arrays on the right device, integers instead of truth values.
+
+    Raises:
+        IndexError: more keys than axes, or a list or NumPy array with a position out of range, which CuPy would wrap.
+            Positions that an NDArray holds are not looked at: that would wait for the device.
+    """
     parts = key if isinstance(key, tuple) else (key,)
     xp = device_of(x.context).xp
     out: list[Any] = []
+    checked: list[tuple[int, np.ndarray]] = []  #: places in the key, and what is known of the positions there
     axes = 0
     for k in parts:
         if k is None or k is Ellipsis or isinstance(k, slice):
@@ -177,12 +184,28 @@ def normalize(x: NDArray, key: Any) -> Any:
             host = np.asarray(k.asnumpy() if isinstance(k, NDArray) else k)
             if not holds_numbers(host.dtype):
                 raise _unsupported(key)
-            out.append(_integers(xp.asarray(host), xp))
+            host = _integers(host, np)
+            checked.append((len(out), host))
+            out.append(xp.asarray(host))
         else:
             raise _unsupported(key)
     if axes > x.ndim:
         raise IndexError(f"too many indices ({axes}) for array with {x.ndim} dimensions")
+    for place, host in checked:
+        _check_range(x, parts, place, host)
     return tuple(out) if isinstance(key, tuple) else out[0]
+
+
+def _check_range(x: NDArray, parts: tuple[Any, ...], place: int, positions: np.ndarray) -> None:
+    """Raise IndexError if the positions at a place of a key are not all on their axis."""
+    behind = [k is Ellipsis for k in parts[:place]]
+    around = parts[place:] if any(behind) else parts[:place]
+    count = sum(k is not None for k in around)
+    axis = x.ndim - count if any(behind) else count
+    extent = x.shape[axis]
+    for position in (positions.min(), positions.max()) if positions.size else ():
+        if not -extent <= position < extent:
+            raise IndexError(f"index {position} is out of bounds for axis {axis} with size {extent}")
 
 
 def _integers(a: Any, xp: Any) -> Any:

@@ -219,3 +219,39 @@ def test_a_symbol_bound_to_the_second():
     assert y.context == TWO
     np.testing.assert_allclose(y.asnumpy(), np.repeat(X.sum(1, keepdims=True), 3, 1))
     np.testing.assert_allclose(executor.grad_dict["x"].asnumpy(), np.full(X.shape, 3))
+
+
+def test_positions_out_of_range_are_refused_where_the_array_module_wraps_them():
+    x = nd.array(X, ctx=TWO)
+    before = x.asnumpy()
+    for wrong in (lambda: x[[0, len(X)]], lambda: x.__setitem__([-len(X) - 1], 1), lambda: x[:, [99]]):
+        with pytest.raises(IndexError, match="is out of bounds for axis"):
+            wrong()
+    np.testing.assert_array_equal(x.asnumpy(), before)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+def test_gradients_of_rows_that_are_named_twice(dtype):
+    x = nd.array(X, ctx=TWO, dtype="float32").astype(dtype)
+    x.attach_grad()
+    with autograd.record():
+        y = x[[0, 1, 0]]
+    y.backward()
+    want = np.zeros(X.shape, np.float32)
+    want[0], want[1] = 2, 1
+    np.testing.assert_array_equal(x.grad.astype("float32").asnumpy(), want)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "float16", "float32", "bfloat16"])
+def test_sums_at_positions_by_the_array_module(dtype):
+    from hybridgpu.compiler.primitives.index import add_at
+    from hybridgpu.dtypes import dtype_of
+
+    device, held = device_of(TWO), dtype_of(dtype).np
+    with device.current():
+        y = device.from_host(np.array([100, 2, 3], np.int64).astype(held))
+        add_at(
+            device.xp, y, device.from_host(np.array([0, 2, 0])), device.from_host(np.array([100, 1, 1]).astype(held))
+        )
+    want = np.array([201, 2, 4])
+    assert device.to_host(y).astype(np.float32).tolist() == want.astype(held).astype(np.float32).tolist()

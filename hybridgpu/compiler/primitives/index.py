@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ...base import MXNetError
 from ...dtypes import i32, i64
 from ..ir.graph import Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
-__all__ = ["ROWS", "need_entries"]
+__all__ = ["ROWS", "add_at", "need_entries"]
 
 
 def need_entries(extent: int, positions: int) -> None:
@@ -59,13 +61,28 @@ def _infer_scatter_add(types: Sequence[TensorType], params: Params) -> TensorTyp
     return tensor_type((*updates.shape[:axis], params["extent"], *updates.shape[axis + at.ndim :]), updates.dtype)
 
 
+#: types that CuPy's atomic additions lack -> those that hold their sums
+_WIDER = {"bfloat16": np.float32, "int8": np.int32, "uint8": np.int32, "int16": np.int32, "uint16": np.int32}
+
+
+def add_at(xp: Any, y: Any, index: Any, values: Any) -> None:
+    """``y[index] += values``, where positions may repeat."""
+    wide = None if xp is np else _WIDER.get(y.dtype.name)
+    if wide is None:
+        xp.add.at(y, index, values)
+        return
+    sums = y.astype(wide)
+    xp.add.at(sums, index, values.astype(wide))
+    y[...] = sums.astype(y.dtype)
+
+
 def _evaluate_scatter_add(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
     updates, at = inputs
     axis = params["axis"]
     y = xp.zeros(out.shape, out.dtype.np)
     before = out.shape[:axis]
     flat = updates.reshape((*before, at.size, *out.shape[axis + 1 :]))
-    xp.add.at(xp.moveaxis(y, axis, 0), at.reshape(-1), xp.moveaxis(flat, axis, 0))
+    add_at(xp, xp.moveaxis(y, axis, 0), at.reshape(-1), xp.moveaxis(flat, axis, 0))
     return y
 
 
@@ -82,7 +99,7 @@ def _evaluate_scatter_along(xp: Any, inputs: Sequence[Any], params: Params, out:
     y = xp.zeros(out.shape, out.dtype.np)
     grid = list(xp.meshgrid(*[xp.arange(d) for d in at.shape], indexing="ij", sparse=True))
     grid[params["axis"]] = at
-    xp.add.at(y, tuple(grid), updates)
+    add_at(xp, y, tuple(grid), updates)
     return y
 
 

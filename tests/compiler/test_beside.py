@@ -69,6 +69,20 @@ def rows_as_results(b: Builder, x: Node, dy: Node, g: Node) -> Made:
     return n * dy, scale, b.sum(n * dy * g, outer(x))
 
 
+def softmaxes(count: int) -> Callable[..., Made]:
+    """Several of multiples of one array, each with a sum over all rows of its own."""
+
+    def make(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+        made: list[Node] = []
+        for k in range(count):
+            e = b.exp((x - b.reduce("amax", x, (-1,), keepdims=True)) * (k + 1.0))
+            y = e / b.sum(e, (-1,), keepdims=True)
+            made += [y, b.sum(y * dy, outer(x))]
+        return tuple(made)
+
+    return make
+
+
 MAKERS = {f.__name__: f for f in (norm_slopes, slopes_first, softmax_bias, scaled_slopes, rows_as_results)}
 SHAPES = [(6, 64), (200, 100), (65, 257), (3, 70, 96), (2, 1500)]
 
@@ -107,6 +121,16 @@ def test_one_kernel_reads_everything_once(make, shape, compiler):
     program = check(graph_of(MAKERS[make], shape))
     assert len(program.steps) == 1 and program.bytes_moved == program.bytes_min
     assert program.kernels[0].choice["sums_beside_rows"] == {"softmax_bias": 1, "rows_as_results": 1}.get(make, 2)
+
+
+TOGETHER = "sums are taken on the way over rows, "
+
+
+@pytest.mark.parametrize(("count", "width", "sums"), [(2, 128, [2]), (4, 3072, [4]), (4, 4096, [0, 1, 3])])
+def test_walks_with_sums_become_one_as_far_as_these_fit(count, width, sums, compiler):
+    program = check(graph_of(softmaxes(count), (20, width)))
+    assert sorted(k.choice.get("sums_beside_rows", 0) for k in program.kernels) == sums  # 0: the maximum, for two
+    assert any(why.startswith(TOGETHER) for *_, why in program.cuts) is (len(sums) > 1)
 
 
 def test_a_lone_row_has_no_sums(compiler):

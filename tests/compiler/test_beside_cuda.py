@@ -9,7 +9,19 @@ from operator import add
 
 import pytest
 from compiler.cases import parse
-from compiler.test_beside import MAKERS, SHAPES, Made, extremes, graph_of, in_turn, mixture, norm_slopes, scaled_slopes
+from compiler.test_beside import (
+    MAKERS,
+    SHAPES,
+    TOGETHER,
+    Made,
+    extremes,
+    graph_of,
+    in_turn,
+    mixture,
+    norm_slopes,
+    scaled_slopes,
+    softmaxes,
+)
 from compiler.test_rows_cuda import check
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
 
@@ -103,6 +115,13 @@ def test_as_many_sums_as_there_are_registers_for(cuda_driver):
     assert [c["sums_beside_rows"] for c in beside(program)] == [2]
     reason = "for which a thread would need 48 registers"
     assert any(rule == "beside" and reason in why for _, _, rule, why in program.cuts), program.cuts
+
+
+@pytest.mark.parametrize(("count", "width", "sums"), [(2, 128, [2]), (3, 5000, [3]), (3, 6000, [1, 2])])
+def test_walks_with_sums_become_one_as_far_as_these_fit(count, width, sums, cuda_driver):
+    program = check(cuda_driver, graph_of(softmaxes(count), (7, width)), FEW)
+    assert sorted(c["sums_beside_rows"] for c in beside(program)) == sums
+    assert any(why.startswith(TOGETHER) for *_, why in program.cuts) is (len(sums) > 1)
 
 
 def of_many(dtype: str, width: int, arrays: int, sums: int) -> Graph:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures layers, losses, optimizers, metrics and training with MXNet or hybridgpu.
+"""Measures layers, losses, optimizers, metrics, training and tutorials with MXNet or hybridgpu.
 
     python record.py mxnet            # writes numbers.json beside this file
     python record.py hybridgpu NAME   # prints
@@ -17,7 +17,7 @@ import sys
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FAMILIES = ("layers", "losses", "metrics", "optimizers", "training")
+FAMILIES = ("layers", "losses", "metrics", "optimizers", "training", "tutorials")
 
 
 def draw(shape, seed, low=-1, high=1):

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs as MXNet's tutorials write them give what they give there."""
+
+from __future__ import annotations
+
+import pytest
+from recorded import tutorials
+from recorded.record import recorded, same
+
+import hybridgpu as mx
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize("name", tutorials.CASES)
+def test_a_tutorial(name, hybridized):
+    found, expected = tutorials.measure(mx, name, hybridized), recorded("tutorials")[name]
+    assert same(found, expected), (found, expected)

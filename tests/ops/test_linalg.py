@@ -329,3 +329,26 @@ def test_library_steps_are_explained():
     x = mx.nd.array(positive())
     net(x)
     assert "cholesky" in str(net.explain(x))
+
+
+class WithoutSolver:
+    """CuPy where cuSOLVER is not installed."""
+
+    class Solver:
+        def __getattr__(self, name):
+            raise ImportError('Failure finding "libcusolver.so.11": No such file: libcusolver.so.11')
+
+    def __getattr__(self, name):
+        return WithoutSolver.Solver() if name == "linalg" else getattr(np, name)
+
+
+@pytest.mark.parametrize("name", ["cholesky", "inverse", "inverse_or_zero", "det", "slogdet", "lq", "eigh"])
+def test_a_gpu_without_cusolver(name):
+    from hybridgpu.compiler.ir.types import tensor_type
+    from hybridgpu.compiler.primitives import TABLE
+    from hybridgpu.dtypes import f32
+
+    prim, square = TABLE[name], tensor_type((3, 3), f32)
+    with pytest.raises(MXNetError, match=r'cuSOLVER.*Failure finding "libcusolver.so.11"') as caught:
+        prim.evaluate(WithoutSolver(), [np.eye(3, dtype=np.float32)], {}, prim.infer([square], {}))
+    assert "pip install nvidia-cusolver-cu12" in str(caught.value)

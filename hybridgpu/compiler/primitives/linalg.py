@@ -7,7 +7,8 @@ that they are computed once; lowerings take them apart with slices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from ..ir.graph import Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
 __all__ = ["ROWS", "eye", "swap", "triangle"]
+
+Evaluate = Callable[[Any, Sequence[Any], Params, TensorType], Any]
 
 _LEAF = 32  #: triangular systems of this size are solved row by row
 
@@ -95,6 +98,24 @@ def _infer_eigh(types: Sequence[TensorType], params: Params) -> TensorType:
 # -- evaluation
 
 
+def _by_solver(evaluate: Evaluate) -> Evaluate:
+    """``evaluate``, with words for a GPU without cuSOLVER, which CuPy loads when it is first asked for."""
+
+    @wraps(evaluate)
+    def run(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+        try:
+            return evaluate(xp, inputs, params, out)
+        except ImportError as e:
+            raise MXNetError(
+                "Factorisations, inverses and determinants on a GPU are cuSOLVER's, which CuPy does not find: "
+                f"{(str(e).splitlines() or [''])[0]}\n"
+                "pip install nvidia-cusolver-cu12 (for CUDA 13: nvidia-cusolver), or compute them on mx.cpu()."
+            ) from e
+
+    return run
+
+
+@_by_solver
 def _cholesky(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
     lower = xp.tril(inputs[0])
     whole = lower + xp.swapaxes(xp.tril(inputs[0], -1), -1, -2)  # only the lower triangle counts
@@ -131,6 +152,7 @@ def _solve(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> A
     return xp.flip(y, -2)
 
 
+@_by_solver
 def _inverse(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
     try:
         return xp.linalg.inv(inputs[0]).astype(out.dtype.np, copy=False)
@@ -138,6 +160,7 @@ def _inverse(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) ->
         raise MXNetError("Check failed: ret == 0: the input matrix is non-convertible") from None
 
 
+@_by_solver
 def _inverse_or_zero(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
     """Inverses, zeros for matrices that have none."""
     a = inputs[0]
@@ -146,20 +169,24 @@ def _inverse_or_zero(xp: Any, inputs: Sequence[Any], params: Params, out: Tensor
     return xp.where(regular[..., None, None], xp.linalg.inv(safe), 0).astype(out.dtype.np, copy=False)
 
 
+@_by_solver
 def _det(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
     return xp.asarray(xp.linalg.det(inputs[0]), out.dtype.np)
 
 
+@_by_solver
 def _slogdet(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
     sign, log = xp.linalg.slogdet(inputs[0])
     return xp.stack([xp.asarray(sign), xp.asarray(log)], axis=-1).astype(out.dtype.np, copy=False)
 
 
+@_by_solver
 def _lq(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
     q, r = xp.linalg.qr(xp.swapaxes(inputs[0], -1, -2))
     return xp.concatenate([xp.swapaxes(q, -1, -2), xp.swapaxes(r, -1, -2)], axis=-1)
 
 
+@_by_solver
 def _eigh(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
     try:
         values, columns = xp.linalg.eigh(inputs[0], UPLO="L")

@@ -2,6 +2,9 @@
 //   %2 = dot(x0, x1)  f32[2,3,4,6]
 //   %3 = transpose(%2) perm=(0, 2, 1, 3)  f32[2,4,3,6]
 //   %4 = mul(%3, 2.0)  f32[2,4,3,6]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-dominator-opts")
+#endif
 #include "cpu.h"
 #include "matmul_cpu.h"
 HG_KERNEL dot_mul_b99b039c(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {

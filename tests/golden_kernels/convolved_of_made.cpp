@@ -8,6 +8,9 @@
 //   %10 = max(%9, 0.0)  f32[2,4,12,16]
 //   %11 = conv(%10, x3) base_dilate=(1, 1) dilate=(1, 1) groups=1 high=(0, 0) low=(0, 0) stride=(1, 1)  f32[2,8,10,14]
 //   %12 = mul(%11, 0.5)  f32[2,8,10,14]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-dominator-opts")
+#endif
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "conv_cpu.h"

@@ -6,6 +6,9 @@
 //   %7 = broadcast(%6) shape=(3, 256)  f32[3,256]
 //   %8 = add(%5, %7)  f32[3,256]
 //   %9 = max(%8, 0.0)  f32[3,256]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-dominator-opts")
+#endif
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "matmul_cpu.h"

@@ -9,6 +9,9 @@
 //   %11 = reshape(x3) shape=(1, 24)  f32[1,24]
 //   %12 = broadcast(%11) shape=(7, 24)  f32[7,24]
 //   %13 = add(%10, %12)  f32[7,24]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-dominator-opts")
+#endif
 #include "cpu.h"
 #include "half.h"
 #include "math_cpu_basic.h"

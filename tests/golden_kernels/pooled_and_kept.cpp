@@ -7,6 +7,9 @@
 //   %8 = reshape(%7) shape=(2, 4, 4, 2, 4, 2)  f32[2,4,4,2,4,2]
 //   %9 = amax(%8) axes=(3, 5)  f32[2,4,4,4]
 #define HG_UNITS
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-dominator-opts")
+#endif
 #include "cpu.h"
 #include "conv_cpu.h"
 namespace conv_79b84f57_ {

@@ -8,6 +8,9 @@
 //   %9 = mul(x2, 0.01)  f32[8,4,3,3]
 //   %10 = add(%8, %9)  f32[8,4,3,3]
 #define HG_UNITS
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-dominator-opts")
+#endif
 #include "cpu.h"
 #include "conv_weights_cpu.h"
 namespace conv_mul_add_bc148180_ {

@@ -4,6 +4,9 @@
 //   %5 = broadcast(%4) shape=(2, 8, 7, 17)  f32[2,8,7,17]
 //   %6 = add(%3, %5)  f32[2,8,7,17]
 //   %7 = max(%6, 0.0)  f32[2,8,7,17]
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-dominator-opts")
+#endif
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "conv_spread_cpu.h"

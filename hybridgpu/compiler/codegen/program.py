@@ -27,9 +27,14 @@ __all__ = ["cpu_source"]
 
 _TOGETHER = 12  #: kernels of a unit: parsing the headers again costs as much as compiling one
 _TYPES = ("half.h",)  #: headers of element types, which declarations spell
-#: Headers of products, whose tiles fill the registers. In other kernels GCC may order instructions before it allots
-#: registers: the polynomials of several vectors, each a long chain, then run side by side (5 to 12 % of the time).
+#: Headers of products, whose tiles fill the registers.
 _PRODUCTS = ("matmul_", "conv_")
+#: GCC orders their instructions after it has allotted registers. Its dominator optimisations take a twentieth of the
+#: time for them, and make small convolutions slower (LeNet by an eighth).
+_OF_PRODUCTS = '"no-tree-dominator-opts"'
+#: In other kernels it may order them before: the polynomials of several vectors, each a long chain, then run side by
+#: side (5 to 12 % of the time).
+_OF_OTHERS = '"schedule-insns", "sched-pressure"'
 #: How long a compiler takes for a kernel of a kind, in fiftieths of a second; two for others.
 _WEIGHTS = {"map": 1, "conv": 3}
 _TILES = 5  #: the same for products of several rows whose operands lie along the sum
@@ -70,7 +75,7 @@ def cpu_source(program: Program) -> None:
             parameters=parameters,
             entries=entries,
             shared=shared,
-            interleaved=bool(texts) and not any(h.startswith(_PRODUCTS) for h in needed),
+            options=_options(needed) if texts else "",
         )
 
     if len(program.kernels) <= _TOGETHER:
@@ -84,6 +89,11 @@ def cpu_source(program: Program) -> None:
     units = [unit(kernels, (), (), True) for kernels in _dealt(program.kernels)]
     units.append(unit((), [_declaration(k) for k in program.kernels], entries, True))
     program.source = END_OF_UNIT.join(units)
+
+
+def _options(headers: set[str]) -> str:
+    """What GCC is told for a unit that includes these."""
+    return _OF_PRODUCTS if any(h.startswith(_PRODUCTS) for h in headers) else _OF_OTHERS
 
 
 def _halves(kernels: Sequence[KernelInfo]) -> tuple[list[KernelInfo], list[KernelInfo]]:

@@ -119,6 +119,8 @@ def test_regions_beyond_all_bounds():
     alone = nd.contrib.ROIAlign(x, rois[1:2], pooled_size=(2, 2), spatial_scale=1.0).asnumpy()
     np.testing.assert_array_equal(y[1:2], alone)
     assert np.abs(y[[0, 2]]).max() < 1e-6
+    with pytest.raises(MXNetError, match="region of 1e\\+09 elements is too large for 2 bins"):
+        nd.contrib.RROIAlign(x, nd.array([[0, 2, 2, 1e9, 3, 30]]), pooled_size=(2, 2), spatial_scale=1.0)
 
 
 EMPTY = {

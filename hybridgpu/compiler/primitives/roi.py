@@ -195,12 +195,17 @@ def _infer_turned(types: Sequence[TensorType], params: Params) -> TensorType:
     return tensor_type((rois.shape[0], data.shape[1], *params["pooled"]), data.dtype)
 
 
+_MOST_SAMPLES = 1 << 12  #: of a bin along an axis: the square of it, for each channel, is held in memory
+
+
 def _places(roi: Any, params: Params) -> tuple[Any, Any]:
     """x and y of the samples of a region, both (PH, PW, samples)."""
     centre, (width, height) = roi[1:3] * params["scale"], np.maximum(roi[3:5] * params["scale"], 1)
     lines = []
     for length, count in zip((height, width), params["pooled"], strict=True):
         samples = params["ratio"] if params["ratio"] > 0 else int(np.ceil(length / count))
+        if samples > _MOST_SAMPLES:
+            raise MXNetError(f"Check failed: a region of {length:g} elements is too large for {count} bins")
         inner = np.arange(count)[:, None] + (np.arange(samples) + 0.5) / samples
         lines.append(inner * (length / count) - length / 2)
     (rows, down), (columns, across) = lines[0].shape, lines[1].shape

@@ -4,12 +4,27 @@
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hybridgpu.compiler.ir.indexing import ZERO, Quotient, Remainder, Var, const, divide, modulo, of_var, substitute
+from hybridgpu.compiler.ir.indexing import (
+    ZERO,
+    Condition,
+    Quotient,
+    Remainder,
+    Var,
+    const,
+    delinearize,
+    divide,
+    linearize,
+    modulo,
+    of_var,
+    substitute,
+)
 
 VARIABLES = (Var("a", 3), Var("b", 4), Var("c", 6), Var("d", 2, start=5))
 POINTS = [dict(zip(VARIABLES, at)) for at in product(*(range(v.low, v.high + 1) for v in VARIABLES))]
@@ -67,6 +82,64 @@ def test_simplified_positions_are_the_same_numbers(pair):
 
 
 A, B, C, D = map(of_var, VARIABLES)
+
+#: sums whose low part carries, or is negative, and what they are
+CARRIES = [
+    (divide(C * 5 + A + B, 20), lambda a, b, c: (5 * c + a + b) // 20),
+    (modulo(C * 5 + A + B, 20), lambda a, b, c: (5 * c + a + b) % 20),
+    (divide(A * 12 + B * 6 + C * -1, 12), lambda a, b, c: (12 * a + 6 * b - c) // 12),
+    (modulo(A * 12 + B * 6 + C * -1, 12), lambda a, b, c: (12 * a + 6 * b - c) % 12),
+    (divide(B * -6 + C, 12), lambda a, b, c: (c - 6 * b) // 12),
+    (modulo(B * -6 + C, 12), lambda a, b, c: (c - 6 * b) % 12),
+]
+
+
+@pytest.mark.parametrize("k", range(len(CARRIES)))
+def test_low_parts_that_carry(k):
+    e, wanted = CARRIES[k]
+    assert [value(e, at) for at in POINTS] == [wanted(*(at[v] for v in VARIABLES[:3])) for at in POINTS]
+
+
+#: what is compared, with what, and the same with fewer terms
+CONDITIONS = [
+    (A * 12 + C * 2 + -9, 24, "12*a + 2*c + -9", 24),
+    (divide(A * 7 + C, 5), 3, "7*a + c", 15),
+    (divide(A * 7 + C, 5) + -2, 1, "7*a + c + -10", 5),
+    (divide(A * 7 + C, 5) * 2, 3, "2*(7*a + c)//5", 3),
+    (modulo(A * 7 + C, 5), 3, "(7*a + c)%5", 3),
+    (A * 7 + C, 14, "a", 2),
+    (A * 5 + C, 14, "5*a + c", 14),
+]
+
+
+@pytest.mark.parametrize("k", range(len(CONDITIONS)))
+def test_plain_conditions_hold_at_the_same_points(k):
+    e, bound, text, limit = CONDITIONS[k]
+    found = Condition(e, bound).plain()
+    assert (repr(found.expr), found.bound) == (text, limit)
+    wanted = [0 <= value(e, at) < bound for at in POINTS]
+    assert [0 <= value(found.expr, at) < limit for at in POINTS] == wanted
+
+
+@pytest.mark.parametrize(
+    ("e", "always", "never"),
+    [(C, True, False), (C + 1, False, False), (C + -1, False, False), (C + -6, False, True), (C + 6, False, True),
+     (C + -5, False, False), (C + 5, False, False), (C * 0, True, False)],
+    ids=str,
+)  # fmt: skip
+def test_conditions_that_always_hold_or_never(e, always, never):
+    assert (Condition(e, 6).always, Condition(e, 6).never) == (always, never)
+
+
+@pytest.mark.parametrize("shape", [(12,), (3, 4), (2, 1, 6), (1, 12), (2, 3, 2), (1,)], ids=str)
+def test_positions_and_indices(shape):
+    size = prod(shape)
+    at = Var("at", size)
+    index = delinearize(of_var(at), shape)
+    assert len(index) == len(shape)
+    for k in range(size):
+        assert tuple(value(e, {at: k}) for e in index) == np.unravel_index(k, shape)
+        assert value(linearize(index, shape), {at: k}) == k
 
 
 @pytest.mark.parametrize(

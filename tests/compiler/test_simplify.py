@@ -164,6 +164,13 @@ rows(
      "concat(x0, x1) axis=0\nslice(%2) begin=(1,) end=(3,) step=(1,)"),
     ("pad by nothing", (F,), lambda b, x: b.pad(x, low=(0, 0), high=(0, 0), value=1.0), ""),
     ("reversed axis of 1", ("f32[1,5]",), lambda b, x: b.reverse(x, axes=(0,)), ""),
+    # what is held in float32
+    ("a sum of halves, widened", ("f16[4,9]",), lambda b, x: b.cast(b.sum(x, (1,)), f32), "sum(x0) axes=(1,)"),
+    ("a half widened and narrowed", ("f16[4]", "f16[4]"), lambda b, x, y: b.apply(b._table["narrow"], (b.cast(x, f32),), {"dtype": f16}) * y,
+     "mul(x0, x1)"),
+    ("a view of a sum of halves", ("f16[4,9]",), lambda b, x: b.slice(b.sum(x, (1,)), (1,), (3,)),
+     "sum(x0) axes=(1,)\nslice(%1) begin=(1,) end=(3,) step=(1,)\nnarrow(%2)"),
+    ("sum of halves over 1", ("f16[4,1]",), lambda b, x: b.sum(x, (1,)) * 3.0, "reshape(x0) shape=(4,)\nmul(%1, 3.0)"),
     # reductions over axes of 1
     ("sum over 1", ("f32[4,1]",), lambda b, x: b.sum(x, (1,)), "reshape(x0) shape=(4,)"),
     ("argmax over 1", ("f32[4,1]",), lambda b, x: b.argmax(x, axes=(1,)), "full() value=0"),

@@ -1,13 +1,14 @@
-// graph bfloat16 (x0: bf16[65], x1: bf16[65]) -> (%4, %6, %7, %9, %10)
+// graph bfloat16 (x0: bf16[65], x1: bf16[65]) -> (%4, %6, %8, %10, %11)
 //   %2 = cast(x0)  f16[65]
 //   %3 = mul(x0, x1)  bf16[65]
 //   %4 = add(%3, 1.0)  bf16[65]
 //   %5 = exp(x0)  bf16[65]
 //   %6 = cast(%5)  f32[65]
-//   %7 = sum(x0) axes=(0,)  bf16[]
-//   %8 = mul(%2, 0.5)  f16[65]
-//   %9 = cast(%8)  bf16[65]
-//   %10 = amax(x1) axes=(0,)  bf16[]
+//   %7 = sum(x0) axes=(0,)  f32[]
+//   %8 = narrow(%7)  bf16[]
+//   %9 = mul(%2, 0.5)  f16[65]
+//   %10 = cast(%9)  bf16[65]
+//   %11 = amax(x1) axes=(0,)  bf16[]
 #define HG_UNITS
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("schedule-insns", "sched-pressure")
@@ -17,14 +18,12 @@
 #include "math_cpu_exp.h"
 #include "reduce.h"
 #include "stream_cpu.h"
-HG_KERNEL sum_b74a2b61(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
+HG_KERNEL amax_48c49540(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
-    hg::Lanes<hg::Sum<float>, float, 64> a0;
+    hg::Lanes<hg::Max<float>, float, 64> a0;
     a0.start(0);
     for (Index part = 0; part < n_i0; part += 4096) {
       const Index stop = n_i0 - part < 4096 ? n_i0 : part + 4096;
-      hg::Lanes<hg::Sum<float>, float, 64> part_a0;
-      part_a0.start(0);
     for (Index at = part; at < stop; at += 64) {
       HG_BLOCK
       const Index count = n_i0 - at < 64 ? n_i0 - at : 64;
@@ -32,10 +31,9 @@ HG_KERNEL sum_b74a2b61(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_REST
       for (Index j = 0; j < count; ++j) {
         const Index i0 = at + j;
         const float v0 = x0[i0];
-        part_a0.add(j, v0, 0);
+        a0.add(j, v0, 0);
       }
     }
-      a0.merge(part_a0);
     }
     const float v1 = a0.fold(0, n_i0);
     y0[0] = v1;
@@ -94,12 +92,14 @@ HG_KERNEL cast_mul_exp_431a3f89(const hg::bfloat16* HG_RESTRICT x0, const hg::bf
 #include "cpu.h"
 #include "half.h"
 #include "reduce.h"
-HG_KERNEL amax_48c49540(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
+HG_KERNEL sum_copy_b74a2b61(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
-    hg::Lanes<hg::Max<float>, float, 64> a0;
+    hg::Lanes<hg::Sum<float>, float, 64> a0;
     a0.start(0);
     for (Index part = 0; part < n_i0; part += 4096) {
       const Index stop = n_i0 - part < 4096 ? n_i0 : part + 4096;
+      hg::Lanes<hg::Sum<float>, float, 64> part_a0;
+      part_a0.start(0);
     for (Index at = part; at < stop; at += 64) {
       HG_BLOCK
       const Index count = n_i0 - at < 64 ? n_i0 - at : 64;
@@ -107,18 +107,19 @@ HG_KERNEL amax_48c49540(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RES
       for (Index j = 0; j < count; ++j) {
         const Index i0 = at + j;
         const float v0 = x0[i0];
-        a0.add(j, v0, 0);
+        part_a0.add(j, v0, 0);
       }
     }
+      a0.merge(part_a0);
     }
     const float v1 = a0.fold(0, n_i0);
     y0[0] = v1;
   }
 }
-HG_KERNEL sum_b74a2b61(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0);
+HG_KERNEL amax_48c49540(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0);
 HG_KERNEL cast_mul_exp_431a3f89(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index begin, const Index end);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2, char* output3, char* output4) {
   cast_mul_exp_431a3f89((hg::bfloat16*)input0, (hg::bfloat16*)input1, (hg::bfloat16*)output0, (float*)output1, (hg::bfloat16*)output3, 0, e[0]);
-  sum_b74a2b61((hg::bfloat16*)input0, (hg::bfloat16*)output2, 0, e[1], e[2]);
-  amax_48c49540((hg::bfloat16*)input1, (hg::bfloat16*)output4, 0, e[3], e[4]);
+  amax_48c49540((hg::bfloat16*)input1, (hg::bfloat16*)output4, 0, e[1], e[2]);
+  sum_copy_b74a2b61((hg::bfloat16*)input0, (hg::bfloat16*)output2, 0, e[3], e[4]);
 }

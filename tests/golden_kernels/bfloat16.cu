@@ -1,13 +1,14 @@
-// graph bfloat16 (x0: bf16[65], x1: bf16[65]) -> (%4, %6, %7, %9, %10)
+// graph bfloat16 (x0: bf16[65], x1: bf16[65]) -> (%4, %6, %8, %10, %11)
 //   %2 = cast(x0)  f16[65]
 //   %3 = mul(x0, x1)  bf16[65]
 //   %4 = add(%3, 1.0)  bf16[65]
 //   %5 = exp(x0)  bf16[65]
 //   %6 = cast(%5)  f32[65]
-//   %7 = sum(x0) axes=(0,)  bf16[]
-//   %8 = mul(%2, 0.5)  f16[65]
-//   %9 = cast(%8)  bf16[65]
-//   %10 = amax(x1) axes=(0,)  bf16[]
+//   %7 = sum(x0) axes=(0,)  f32[]
+//   %8 = narrow(%7)  bf16[]
+//   %9 = mul(%2, 0.5)  f16[65]
+//   %10 = cast(%9)  bf16[65]
+//   %11 = amax(x1) axes=(0,)  bf16[]
 namespace cast_mul_exp_feac0870_ {
 typedef int Index;
 template <int W>
@@ -46,33 +47,6 @@ extern "C" __global__ void HG_BOUNDS(256) cast_mul_exp_feac0870(const hg::bfloat
   HG_GRID(t, n - n_whole * 4) cast_mul_exp_feac0870_::step<1>(x0, x1, y0, y1, y2, n_whole * 4 + t);
 }
 
-extern "C" __global__ void HG_BOUNDS(128) sum_b08dc6d9(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const long long n0, const long long n_i0) {
-  typedef int Index;
-  const Index rows = (Index)n0;
-  const int lane = threadIdx.x % 16;
-  for (Index block = (Index)blockIdx.x * 8; block < rows; block += (Index)gridDim.x * 8) {
-    const Index wanted = block + (Index)threadIdx.x / 16;
-    const bool live = wanted < rows;
-    hg::Sum<float>::State a0 = hg::Sum<float>::start();
-    #pragma unroll 4
-    for (Index step = 0; step < ((Index)n_i0 + 15) / 16; ++step) {
-      const Index i0_0 = step * 16 + lane;
-      if (i0_0 >= (Index)n_i0) continue;
-      const hg::span<hg::bfloat16, 1> p0 = hg::read<1>(x0 + i0_0);
-      HG_UNROLL
-      for (int j = 0; j < 1; ++j) {
-        const float v0 = p0.v[j];
-        a0 = hg::Sum<float>::add(a0, v0, 0);
-      }
-    }
-    a0 = hg::lanes_merge<hg::Sum<float>, 16>(a0);
-    const float v1 = hg::Sum<float>::result(a0);
-    if (live && lane == 0) {
-      y0[0] = v1;
-    }
-  }
-}
-
 extern "C" __global__ void HG_BOUNDS(128) amax_033b86eb(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const long long n0, const long long n_i0) {
   typedef int Index;
   const Index rows = (Index)n0;
@@ -94,6 +68,33 @@ extern "C" __global__ void HG_BOUNDS(128) amax_033b86eb(const hg::bfloat16* HG_R
     }
     a0 = hg::lanes_merge<hg::Max<float>, 16>(a0);
     const float v1 = hg::Max<float>::result(a0);
+    if (live && lane == 0) {
+      y0[0] = v1;
+    }
+  }
+}
+
+extern "C" __global__ void HG_BOUNDS(128) sum_copy_b08dc6d9(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const long long n0, const long long n_i0) {
+  typedef int Index;
+  const Index rows = (Index)n0;
+  const int lane = threadIdx.x % 16;
+  for (Index block = (Index)blockIdx.x * 8; block < rows; block += (Index)gridDim.x * 8) {
+    const Index wanted = block + (Index)threadIdx.x / 16;
+    const bool live = wanted < rows;
+    hg::Sum<float>::State a0 = hg::Sum<float>::start();
+    #pragma unroll 4
+    for (Index step = 0; step < ((Index)n_i0 + 15) / 16; ++step) {
+      const Index i0_0 = step * 16 + lane;
+      if (i0_0 >= (Index)n_i0) continue;
+      const hg::span<hg::bfloat16, 1> p0 = hg::read<1>(x0 + i0_0);
+      HG_UNROLL
+      for (int j = 0; j < 1; ++j) {
+        const float v0 = p0.v[j];
+        a0 = hg::Sum<float>::add(a0, v0, 0);
+      }
+    }
+    a0 = hg::lanes_merge<hg::Sum<float>, 16>(a0);
+    const float v1 = hg::Sum<float>::result(a0);
     if (live && lane == 0) {
       y0[0] = v1;
     }

@@ -1,9 +1,10 @@
-// graph half (x0: f16[65], x1: f16[65]) -> (%3, %5, %6)
+// graph half (x0: f16[65], x1: f16[65]) -> (%3, %5, %7)
 //   %2 = mul(x0, x1)  f16[65]
 //   %3 = add(%2, 1.0)  f16[65]
 //   %4 = exp(x0)  f16[65]
 //   %5 = cast(%4)  f32[65]
-//   %6 = sum(x0) axes=(0,)  f16[]
+//   %6 = sum(x0) axes=(0,)  f32[]
+//   %7 = narrow(%6)  f16[]
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("schedule-insns", "sched-pressure")
 #endif
@@ -47,7 +48,7 @@ HG_KERNEL mul_add_cast_5e23ae78(const hg::half* HG_RESTRICT x0, const hg::half* 
   }
   if (past) hg::streamed();
 }
-HG_KERNEL sum_146d382e(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
+HG_KERNEL sum_copy_146d382e(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const Index begin, const Index end, const Index n_i0) {
   for (Index r0 = begin; r0 < end; ++r0) {
     hg::Lanes<hg::Sum<float>, float, 64> a0;
     a0.start(0);
@@ -73,5 +74,5 @@ HG_KERNEL sum_146d382e(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0,
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0, char* output1, char* output2) {
   mul_add_cast_5e23ae78((hg::half*)input0, (hg::half*)input1, (hg::half*)output0, (float*)output1, 0, e[0]);
-  sum_146d382e((hg::half*)input0, (hg::half*)output2, 0, e[1], e[2]);
+  sum_copy_146d382e((hg::half*)input0, (hg::half*)output2, 0, e[1], e[2]);
 }

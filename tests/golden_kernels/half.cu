@@ -1,9 +1,10 @@
-// graph half (x0: f16[65], x1: f16[65]) -> (%3, %5, %6)
+// graph half (x0: f16[65], x1: f16[65]) -> (%3, %5, %7)
 //   %2 = mul(x0, x1)  f16[65]
 //   %3 = add(%2, 1.0)  f16[65]
 //   %4 = exp(x0)  f16[65]
 //   %5 = cast(%4)  f32[65]
-//   %6 = sum(x0) axes=(0,)  f16[]
+//   %6 = sum(x0) axes=(0,)  f32[]
+//   %7 = narrow(%6)  f16[]
 namespace mul_add_cast_82f01fec_ {
 typedef int Index;
 template <int W>
@@ -36,7 +37,7 @@ extern "C" __global__ void HG_BOUNDS(256) mul_add_cast_82f01fec(const hg::half* 
   HG_GRID(t, n - n_whole * 4) mul_add_cast_82f01fec_::step<1>(x0, x1, y0, y1, n_whole * 4 + t);
 }
 
-extern "C" __global__ void HG_BOUNDS(128) sum_4fbaa4cd(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const long long n0, const long long n_i0) {
+extern "C" __global__ void HG_BOUNDS(128) sum_copy_4fbaa4cd(const hg::half* HG_RESTRICT x0, hg::half* HG_RESTRICT y0, const long long n0, const long long n_i0) {
   typedef int Index;
   const Index rows = (Index)n0;
   const int lane = threadIdx.x % 16;

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, NamedTuple
 
 from ...dataclass import dataclass, field
-from ...dtypes import DType, u32
+from ...dtypes import DType, f32, u32
 from .share import Share, share
 from .types import TensorType, tensor_type
 
@@ -330,7 +330,15 @@ class Builder:
         """Convert the elements; floats are cut towards zero, narrower integers wrap."""
         if x.dtype is dtype:
             return x
+        if x.prim.name == "narrow" and dtype is x.inputs[0].dtype:
+            return x.inputs[0]
         return self.apply(self._table["cast"], (x,), {"dtype": dtype})
+
+    def narrow(self, x: Node, dtype: DType) -> Node:
+        """Float32 as a float of two bytes, rounded only where it is stored: kernels compute in float32 anyway."""
+        if x.prim.name == "cast" and x.inputs[0].dtype is dtype:
+            return x.inputs[0]
+        return self.apply(self._table["narrow"], (x,), {"dtype": dtype})
 
     def slice(self, x: Node, begin: Sequence[int], end: Sequence[int], step: Sequence[int] | None = None) -> Node:
         """Strided slice with non-negative bounds and positive steps, one entry an axis."""
@@ -359,24 +367,31 @@ class Builder:
     # -- reductions: primitives drop the axes; this keeps them as 1 on request
 
     def reduce(self, kind: str, x: Node, axes: Sequence[int] | None = None, keepdims: bool = False) -> Node:
-        """``kind`` is sum, prod, amax or amin; axes None means all, negative ones count from the end."""
+        """``kind`` is sum, prod, amax or amin; axes None means all, negative ones count from the end.
+
+        Sums and products of float16 and bfloat16 are float32, and narrowed: what is made of them may be within a
+        range that they leave themselves.
+        """
         axes = tuple(range(x.ndim)) if axes is None else tuple(sorted(a % x.ndim for a in axes))
-        y = x if not axes else self.apply(self._table[kind], (x,), {"axes": axes})
+        if not axes:
+            return x
+        y = self.apply(self._table[kind], (x,), {"axes": axes})
         if keepdims:
             y = self.reshape(y, tuple(1 if i in axes else d for i, d in enumerate(x.shape)))
-        return y
+        return self.narrow(y, x.dtype) if kind in ("sum", "prod") and x.dtype.is_half else y
 
     def sum(self, x: Node, axes: Sequence[int] | None = None, keepdims: bool = False) -> Node:
         return self.reduce("sum", x, axes, keepdims)
 
     def mean(self, x: Node, axes: Sequence[int] | None = None, keepdims: bool = False) -> Node:
-        """Sum divided by the count; integers are cut towards zero."""
+        """Sum divided by the count, of float16 and bfloat16 in float32; integers are cut towards zero."""
         total = self.sum(x, axes, keepdims)
         count = x.size // max(total.size, 1) if x.size else 0
         if x.dtype.is_integer:
             return total / count
         taken = range(x.ndim) if axes is None else [a % x.ndim for a in axes]
-        return total * share(count, any(x.shape[a] > 1 and (a == 0 or a < x.ndim - 1) for a in taken))
+        part = share(count, any(x.shape[a] > 1 and (a == 0 or a < x.ndim - 1) for a in taken))
+        return self.narrow(self.cast(total, f32) * part, x.dtype) if x.dtype.is_half else total * part
 
     def finish(self, outputs: Sequence[Node], name: str = "graph") -> Graph:
         """The graph of everything recorded that ``outputs`` need."""

@@ -346,6 +346,8 @@ def operands(view: Node, index: Index) -> list[Operand]:
     name, params = view.prim.name, view.params
     if name == "reshape":
         return [Operand(x, reshaped(index, view.shape, x.shape))]
+    if name == "narrow":
+        return [Operand(x, index)]
     if name == "broadcast":
         return [Operand(x, tuple(ZERO if d == 1 else e for e, d in zip(index, x.shape, strict=True)))]
     if name == "transpose":

@@ -164,10 +164,9 @@ def residuals(graph: Graph, given: Sequence[bool], wanted: Sequence[bool], exact
     Args:
         graph, given, wanted, exact: as for :func:`differentiate`.
     """
-    functions = _functions_of_half_sums(graph)
     again = _gathered_again(graph)
-    worth = {n for n in graph.nodes if n.prim.family in _EXPENSIVE and n not in functions and n not in again}
-    worth = worth.union(graph.outputs, *functions.values())
+    worth = {n for n in graph.nodes if n.prim.family in _EXPENSIVE and n not in again}
+    worth.update(graph.outputs)
     candidates = [n for n in graph.nodes if n in worth]
     derivative = differentiate(graph, candidates, given, wanted, exact)
     first = sum(n.params["name"] != RANDOM_STATE for n in graph.inputs)
@@ -206,36 +205,3 @@ def _read_by_kernels(node: Node, readers: Mapping[Node, Sequence[Node]]) -> bool
             elif reader.prim.family not in ("elementwise", "reduce"):
                 return False
     return True
-
-
-def _functions_of_half_sums(graph: Graph) -> dict[Node, set[Node]]:
-    """Sums and products of halves of which nothing but functions is used -> the functions of each.
-
-    A kernel holds the sum of a mean or of a norm in float32. Rounded to float16 to be kept it may be infinite where what
-    is made of it is not: so that is kept, and a derivative that needs the sum itself computes it again.
-    """
-    sums = [n for n in graph.nodes if n.dtype.is_half and n.prim.name in ("sum", "prod")]
-    if not sums:
-        return {}
-    readers, constant = graph.uses(), constant_nodes(graph, ())
-
-    def made(of: Node, names: Collection[str] | None) -> set[Node]:
-        """``of``, and what functions of its elements (these, or all) and views make of it alone."""
-        seen, rest = {of}, [of]
-        while rest:
-            x = rest.pop()
-            for n in readers[x]:
-                moved = n.prim.name in ("reshape", "transpose")
-                function = n.prim.family == "elementwise" and all(i is x or i in constant for i in n.inputs)
-                if n not in seen and (moved or (function and (names is None or n.prim.name in names))):
-                    seen.add(n)
-                    rest.append(n)
-        return seen
-
-    found: dict[Node, set[Node]] = {}
-    for node in sums:
-        every, as_large = made(node, None), made(node, ("add", "sub"))
-        used = {n for x in as_large for n in readers[x]}
-        if used <= every and as_large.isdisjoint(graph.outputs):
-            found[node] = {n for n in every - as_large if n.prim.family == "elementwise"}
-    return found

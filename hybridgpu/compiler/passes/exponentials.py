@@ -61,9 +61,9 @@ def merge_exponentials(graph: Graph, target: Target) -> Graph:
 
 def _about(node: Node) -> Node | None:
     """The maximum of x if ``node`` is the sum of exp(x - maximum) over the same axes."""
-    if node.prim.name != "sum" or not node.dtype.is_float or node.dtype.is_half or not node.size:
+    power = node.inputs[0] if node.inputs else node
+    if node.prim.name != "sum" or not node.dtype.is_float or power.dtype is not node.dtype or not node.size:
         return None
-    power = node.inputs[0]
     if power.prim.name != "exp" or power.inputs[0].prim.name != "sub":
         return None
     x, spread = power.inputs[0].inputs

@@ -49,7 +49,7 @@ def reads_views(node: Node) -> bool:
 def strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
     """A view as strides over memory: the node in memory, one variable an axis, the element offset.
 
-    None if the view's positions are no sum of its index times strides (or it is padded or joined).
+    None if the view's positions are no sum of its index times strides (or it is padded, joined or narrowed).
     """
     variables = [Var(f"d{k}", d) for k, d in enumerate(node.shape)]
     index = tuple(map(of_var, variables))
@@ -60,7 +60,7 @@ def strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
             offset, node = linearize(index, node.shape), behind(node, RESHAPES)
             break
         parts = operands(node, index)
-        if len(parts) != 1 or parts[0].conditions:
+        if node.prim.name == "narrow" or len(parts) != 1 or parts[0].conditions:
             return None
         node, index = parts[0].node, parts[0].index
     else:

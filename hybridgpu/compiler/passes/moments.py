@@ -66,9 +66,9 @@ def merge_moments(graph: Graph, target: Target) -> Graph:
 
 def _deviations(node: Node) -> tuple[Node, Node] | None:
     """(sum(x), what it is about) if ``node`` sums (x - about)**2 over the same axes, and that depends on the sum."""
-    if node.prim.name != "sum" or not node.dtype.is_float or node.dtype.is_half or not node.size:
-        return None  # (sums of so many halves are beyond what a half holds, which one kernel does not mind)
-    square = node.inputs[0]
+    square = node.inputs[0] if node.inputs else node
+    if node.prim.name != "sum" or not node.dtype.is_float or square.dtype is not node.dtype or not node.size:
+        return None  # (of halves such sums would be taken in halves)
     if square.prim.name != "mul" or square.inputs[0] is not square.inputs[1]:
         return None
     centred = square.inputs[0]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from math import prod
 
-from ...dtypes import f32
 from ..ir.graph import Builder, Graph, Node
 from .parts import met_nearby, normalises
 from .rewrite import rewritten
@@ -63,7 +62,6 @@ def _rows_reduced(node: Node, along: tuple[int, ...], uses: dict[Node, list[Node
 
 
 def _in_two(b: Builder, node: Node, x: Node, along: tuple[int, ...]) -> Node:
-    if node.dtype.is_half:
-        x = b.cast(x, f32)
+    x = b.cast(x, node.dtype)
     total: Node = b.sum(b.sum(x, along), tuple(a for a in node.params["axes"] if a not in along))
-    return b.cast(total, node.dtype) if node.dtype.is_half else total
+    return total

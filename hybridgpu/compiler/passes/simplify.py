@@ -261,6 +261,16 @@ def _copy(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
 # -- views
 
 
+@rule("reshape", "broadcast", "transpose", "slice", "reverse")
+def _behind_narrow(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    """What narrows comes last, so that other rules see views of what it narrows."""
+    x = inputs[0]
+    if x.prim.name != "narrow":
+        return None
+    view = b.apply(node.prim, x.inputs, node.params)
+    return b.narrow(_rewrite(b, view, view.inputs), node.dtype)
+
+
 @rule("reshape")
 def _reshape(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     x = inputs[0]
@@ -346,6 +356,11 @@ def _pad(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     return inputs[0] if node.shape == inputs[0].shape else None
 
 
+@rule("narrow")
+def _narrow(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    return b.narrow(inputs[0], node.dtype)
+
+
 @rule("reverse")
 def _reverse(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     return inputs[0] if all(node.shape[a] <= 1 for a in node.params["axes"]) else None
@@ -381,6 +396,6 @@ def _reduce(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     if not kept:
         if node.prim.name in ("argmax", "argmin"):
             return b.full(node.shape, 0, node.dtype)
-        return b.reshape(x, node.shape)
+        return b.cast(b.reshape(x, node.shape), node.dtype)
     y = b.apply(node.prim, (x,), {**node.params, "axes": kept})
     return b.reshape(y, node.shape)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import DType, f32
+from ...dtypes import DType
 from ..ir.graph import Builder, Graph, Node
 from ..ir.indexing import Var
 from ..target import Target
@@ -80,15 +80,13 @@ def _beside_rows(node: Node, uses: dict[Node, list[Node]], target: Target) -> bo
 def _in_parts(b: Builder, node: Node, x: Node, parts: Parts) -> Node:
     """The reduction in two."""
     name, axes = node.prim.name, node.params["axes"]
-    wide = x.dtype.is_half and name in ("sum", "prod")
-    if wide:
-        x = b.cast(x, f32)
+    x = b.cast(x, node.dtype) if name in ("sum", "prod") else x
     value = {"argmax": "amax", "argmin": "amin"}.get(name, name)
     lead = sum(a not in axes for a in range(axes[0]))  # axes of rows before those of the parts
     values = _results(b, value, x, axes, parts, lead)
     best = b.reduce(name, values, (lead,))
     if name == value:
-        return b.cast(best, node.dtype) if wide else best
+        return best
     inside = _results(b, name, x, axes, parts, lead)
     at = b.reshape(best, tuple(1 if k == lead else d for k, d in enumerate(values.shape)))
     size = prod(x.shape[a] for a in axes if a not in parts.kept and (parts.axis is None or a > parts.axis))

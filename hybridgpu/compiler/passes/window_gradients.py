@@ -123,7 +123,7 @@ def _summed(b: Builder, node: Node, x: Node, begin: Sequence[int], shape: Sequen
 
     def tooth(rest: tuple[int, ...]) -> Node:
         """The sum for elements at ``rest`` modulo the stride."""
-        total = b.full((*(c.stop - c.start for c in lead), *count), 0, node.dtype)
+        total = b.full((*(c.stop - c.start for c in lead), *count), 0, x.dtype)
         for k in product(*map(range, kernel)):
             at = [r + c - i * d for r, c, i, d in zip(rest, first, k, dilate, strict=True)]
             if any(a % s for a, s in zip(at, stride, strict=True)):
@@ -143,10 +143,10 @@ def _summed(b: Builder, node: Node, x: Node, begin: Sequence[int], shape: Sequen
         return total
 
     whole = _combed(b, tooth, stride, len(lead), ())
-    if whole.shape == tuple(shape):
-        return whole
-    whole = b.apply(TABLE["copy"], (whole,), {APART: "rest"})
-    return b.slice(whole, (0,) * whole.ndim, tuple(shape))
+    if whole.shape != tuple(shape):
+        whole = b.apply(TABLE["copy"], (whole,), {APART: "rest"})
+        whole = b.slice(whole, (0,) * whole.ndim, tuple(shape))
+    return b.cast(whole, node.dtype)
 
 
 def _combed(

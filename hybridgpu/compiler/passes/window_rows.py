@@ -39,7 +39,7 @@ def separate_rows(graph: Graph) -> Graph:
 def _separable(node: Node) -> bool:
     if node.prim.name not in ("amax", "amin", "sum") or node.inputs[0].prim.name != "windows" or not node.size:
         return False
-    if node.prim.name == "sum" and node.dtype.is_half:
+    if node.prim.name == "sum" and node.inputs[0].dtype.is_half:
         return False
     x = node.inputs[0]
     kernel = x.shape[: len(x.params["extent"])]

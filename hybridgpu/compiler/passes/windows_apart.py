@@ -43,4 +43,5 @@ def gathered(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     if any(rest):
         y = b.pad(y, low=(0,) * y.ndim, high=(*(0,) * len(lead), *rest), value=0)
     y = b.reshape(y, node.shape)
-    return b.add(y, 0.0) if node.dtype.is_float else y  # a sum that began with zero is no negative one
+    y = b.add(y, 0.0) if node.dtype.is_float else y  # a sum that began with zero is no negative one
+    return b.cast(y, node.dtype)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...dtypes import DType, bool_
+from ...dtypes import DType, bool_, f32
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 from . import special
@@ -356,7 +356,9 @@ def _evaluate_cast(xp: Any, inputs: Sequence[Any], params: Params, out: TensorTy
 
 
 def _vjp_cast(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
-    return [b.cast(g, inputs[0].dtype)]
+    x = inputs[0]
+    # what was only held in a wider type is not rounded on its way back
+    return [b.narrow(g, x.dtype) if x.dtype.is_half and g.dtype is f32 else b.cast(g, x.dtype)]
 
 
 ROWS.append(

@@ -563,7 +563,10 @@ class _Reverse:
         if prim == "sum" and x.inputs[0].size <= 4 * x.size * max(1, self.length):
             operand = self._factor(x.inputs[0])
             axes = tuple(a + 1 for a in x.params["axes"])
-            return lambda stacks: b.sum(operand(stacks), (0, *axes))
+            return lambda stacks: b.cast(b.sum(operand(stacks), (0, *axes)), x.dtype)
+        if prim == "narrow":
+            wide = self._defer(x.inputs[0])
+            return None if wide is None else lambda stacks: b.narrow(wide(stacks), x.dtype)
         return None
 
     def _factor(self, x: Node) -> Callable[..., Node]:

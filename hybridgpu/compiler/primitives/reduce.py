@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions: the named axes disappear. Half precision accumulates in float."""
+"""Reductions: the named axes disappear. Sums and products of float16 and bfloat16 are float32."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import i64
+from ...dtypes import f32, i64
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
@@ -21,6 +21,11 @@ def _infer(types: Sequence[TensorType], params: Params) -> TensorType:
     if list(axes) != sorted(set(axes)) or not axes or not 0 <= axes[0] <= axes[-1] < types[0].ndim:
         raise TypeError(f"reduction over axes {axes} of {types[0]!r}")
     return tensor_type(tuple(d for i, d in enumerate(types[0].shape) if i not in axes), types[0].dtype)
+
+
+def _infer_total(types: Sequence[TensorType], params: Params) -> TensorType:
+    found = _infer(types, params)
+    return tensor_type(found.shape, f32) if found.dtype.is_half else found
 
 
 def _infer_arg(types: Sequence[TensorType], params: Params) -> TensorType:
@@ -47,7 +52,7 @@ def _few_planes(x: Any, axes: Sequence[int]) -> bool:
 def _by_planes(xp: Any, function: str, x: Any, axes: int, out: TensorType) -> Any:
     planes = [x[k] for k in np.ndindex(x.shape[:axes])]
     combine = getattr(xp, _UFUNC[function])
-    total = combine(*planes[:2], dtype=xp.float32 if out.dtype.short == "f16" and function in ("sum", "prod") else None)
+    total = combine(*planes[:2], dtype=out.dtype.np if function in ("sum", "prod") else None)
     for plane in planes[2:]:
         combine(total, plane, out=total)
     return total.astype(out.dtype.np, copy=False)
@@ -90,10 +95,9 @@ def _evaluate(function: str) -> Any:
         if _few_planes(x, params["axes"]):
             return _by_planes(xp, function, x, len(params["axes"]), out)
         if function in ("sum", "prod"):
-            wide = xp.float32 if out.dtype.short == "f16" else out.dtype.np
             if function == "sum" and xp is np and out.dtype.is_float and _many_rows(x, params["axes"]):
-                return _sum_by_blocks(x, len(params["axes"]), wide).astype(out.dtype.np, copy=False)
-            return getattr(xp, function)(x, axis=params["axes"], dtype=wide).astype(out.dtype.np, copy=False)
+                return _sum_by_blocks(x, len(params["axes"]), out.dtype.np)
+            return getattr(xp, function)(x, axis=params["axes"], dtype=out.dtype.np)
         if x.size == 0:
             # the identity: -inf for a maximum of nothing
             lowest = function == "max"
@@ -122,13 +126,18 @@ def _evaluate_arg(function: str) -> Any:
     return run
 
 
+def _narrowed(b: Builder, g: Node, x: Node) -> Node:
+    """``g`` in the type of ``x``."""
+    return g if g.dtype is x.dtype else b.narrow(g, x.dtype)
+
+
 def _vjp_sum(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
-    return [_keep(b, inputs[0], g, params["axes"])]
+    return [_keep(b, inputs[0], _narrowed(b, g, inputs[0]), params["axes"])]
 
 
 def _vjp_prod(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
     x = inputs[0]
-    return [_keep(b, x, g * y, params["axes"]) / x]
+    return [_keep(b, x, _narrowed(b, g * y, x), params["axes"]) / x]
 
 
 def _vjp_extreme(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
@@ -138,8 +147,8 @@ def _vjp_extreme(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: P
 
 
 ROWS = [
-    Primitive("sum", "reduce", _infer, _evaluate("sum"), _vjp_sum, doc="sum over axes"),
-    Primitive("prod", "reduce", _infer, _evaluate("prod"), _vjp_prod, doc="product over axes"),
+    Primitive("sum", "reduce", _infer_total, _evaluate("sum"), _vjp_sum, doc="sum over axes"),
+    Primitive("prod", "reduce", _infer_total, _evaluate("prod"), _vjp_prod, doc="product over axes"),
     Primitive("amax", "reduce", _infer, _evaluate("max"), _vjp_extreme, doc="maximum over axes; NaN wins"),
     Primitive("amin", "reduce", _infer, _evaluate("min"), _vjp_extreme, doc="minimum over axes; NaN wins"),
     Primitive("argmax", "reduce", _infer_arg, _evaluate_arg("argmax"), NO_DERIVATIVE, doc="index of the first maximum"),

@@ -11,13 +11,14 @@ from collections.abc import Collection, Sequence
 from math import prod
 from typing import Any
 
+from ...dtypes import f32
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
 __all__ = ["ARRANGED", "PLAIN_VIEWS", "RESHAPES", "ROWS", "behind"]
 
-#: views that arrange, repeat or leave out elements of one array, without overlaps as those of windows
-PLAIN_VIEWS = ("reshape", "broadcast", "transpose", "slice", "reverse")
+#: views that arrange, repeat, leave out or narrow elements of one array, without overlaps as those of windows
+PLAIN_VIEWS = ("reshape", "broadcast", "transpose", "slice", "reverse", "narrow")
 ARRANGED = ("reshape", "transpose", "reverse")  #: views that arrange all elements of the array behind them anew
 RESHAPES = ("reshape",)  #: views that share memory with the array behind them, in the same order
 
@@ -80,6 +81,15 @@ def _vjp_transpose(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params:
 
 def _evaluate_reverse(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
     return xp.flip(inputs[0], params["axes"])
+
+
+# -- narrow
+
+
+def _infer_narrow(types: Sequence[TensorType], params: Params) -> TensorType:
+    if types[0].dtype is not f32 or not params["dtype"].is_half:
+        raise TypeError(f"cannot narrow {types[0]!r} to {params['dtype']}")
+    return tensor_type(types[0].shape, params["dtype"])
 
 
 # -- slice, pad, concat
@@ -214,5 +224,13 @@ ROWS = [
         lambda xp, inputs, params, out: xp.concatenate(inputs, params["axis"]),
         _vjp_concat,
         doc="join along an axis",
+    ),
+    Primitive(
+        "narrow",
+        "view",
+        _infer_narrow,
+        lambda xp, inputs, params, out: inputs[0].astype(out.dtype.np),
+        lambda b, g, y, inputs, params: [b.cast(g, f32)],
+        doc="float32 as a type of two bytes, rounded where it is stored (a cast rounds at once)",
     ),
 ]

@@ -130,6 +130,7 @@ def _fused(graph: Graph, target: Target, seen: Observer) -> _Fused:
     graph = _with_rows_summed_first(graph)
     graph = _with_exponentials_merged(merge_moments(graph, target), target)
     graph = join_in_steps(split_reductions(_with_sums_shared_out(graph, target), target), target)
+    graph = _with_few_wide(graph)
     if checking:
         verify(graph)
     graph = join_epilogues(graph, target, lambda node: _wants_kernel(target, node))
@@ -171,6 +172,14 @@ def _with_rows_summed_first(graph: Graph) -> Graph:
     from .passes.row_sums import sum_rows_first
 
     return sum_rows_first(graph)
+
+
+def _with_few_wide(graph: Graph) -> Graph:
+    if all(n.prim.name != "narrow" for n in graph.nodes):
+        return graph
+    from .passes.few import keep_few_wide
+
+    return keep_few_wide(graph)
 
 
 def _with_exponentials_merged(graph: Graph, target: Target) -> Graph:

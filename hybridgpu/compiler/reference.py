@@ -128,7 +128,8 @@ class Interpreter:
         for k, copy, rounded in zip(self._outputs, self._copy, self._rounded, strict=True):
             y = env[k]
             if rounded is not None:
-                y = xp.asarray(y).astype(rounded, order="C")
+                with np.errstate(over="ignore"):
+                    y = xp.asarray(y).astype(rounded, order="C")
             elif copy:
                 y = xp.array(y, order="C")
             elif not isinstance(y, xp.ndarray):  # NumPy returns scalars for shape ()
@@ -191,7 +192,9 @@ def _chained(graph: Graph) -> bool:
     for node in graph.nodes:
         if node.dtype is f16 and node.prim.name != "cast":  # a cast asks for the rounding
             follows = not computed.isdisjoint(node.inputs)
-            if not _computes(node):
+            if node.prim.name == "narrow":  # a sum, say
+                computed.add(node)
+            elif not _computes(node):
                 computed.update([node] if follows else [])
             elif follows:
                 return True

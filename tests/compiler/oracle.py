@@ -39,7 +39,10 @@ _MOVES = {
     "take_along",
 }
 #: correctly rounded on every target: exact operands with an exact result leave nothing to disturb
-_EXACT = {"add", "sub", "mul", "div", "sqrt", "floor", "ceil", "trunc", "rint", "round_away", "sign", "mod", "cast"}
+_EXACT = {
+    *("add", "sub", "mul", "div", "sqrt", "floor", "ceil", "trunc", "rint", "round_away", "sign", "mod"),
+    *("cast", "narrow"),
+}
 
 
 class Oracle:
@@ -118,7 +121,7 @@ def _run(graph: Graph, arrays: Sequence[np.ndarray], rng: Any, rounded: bool) ->
 
 def _disturb(node: Node, value: Any, inputs: Sequence[Any], rng: Any, rounded: bool) -> Any:
     name = node.prim.name
-    if node.prim.family in ("leaf", "view") or name in _MOVES:
+    if (node.prim.family in ("leaf", "view") and name != "narrow") or name in _MOVES:
         return value
     dtype = node.dtype.np
     eps = float(node.dtype.finfo.eps)
@@ -134,7 +137,7 @@ def _disturb(node: Node, value: Any, inputs: Sequence[Any], rng: Any, rounded: b
     elif name in _EXACT:
         error = np.abs(value) * eps
         for a in floats:
-            keep = keep & _held(a, dtype if name != "cast" else node.inputs[0].dtype.np)
+            keep = keep & _held(a, dtype if name not in ("cast", "narrow") else node.inputs[0].dtype.np)
     elif name in ("sum", "dot", "conv", "scatter_add", "scatter_along"):  # any order of summation
         absolute = [np.abs(a) if i.dtype.is_float else a for a, i in zip(inputs, node.inputs)]
         size = node.prim.evaluate(np, absolute, node.params, tensor_type(node.shape, f64))

@@ -309,7 +309,7 @@ def join(s: Steps) -> Node | None:
     return s.b.concat(parts, axis) if total <= s.limit else None
 
 
-@step("sum", "prod", "amax", "amin")
+@step("sum", "prod", "amax", "amin", "narrow")  # sums of halves are narrowed
 def reduction(s: Steps) -> Node | None:
     x = s.find(lambda n: n.ndim > 0 and n.dtype is not u32)
     if x is None:

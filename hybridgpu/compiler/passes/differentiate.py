@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
 from ...dataclass import dataclass
-from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, constant_nodes, reachable
+from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, reachable
 from ..primitives import TABLE
 from ..primitives.views import behind
 from .extremes import EXTREMES, changes, compared

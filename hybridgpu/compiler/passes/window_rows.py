@@ -7,7 +7,7 @@ comparisons was measured to take two to twenty times as long; for 3 x 3 it depen
 
 Maxima have the same bits: of equal elements (0 and -0) the first stays, of several NaNs the last, row by row or not.
 Sums are added in another order, as any sum that is split; whether they are depends on a window and its image, never
-on how many images there are. Sums of halves are left alone: those of rows would be rounded in memory.
+on how many images there are. Sums of halves are left alone: those of rows would take four bytes.
 """
 
 from __future__ import annotations

@@ -290,6 +290,29 @@ def test_sums_beyond_halves_are_not_kept_as_halves(function, scale, dtype, bound
     np.testing.assert_allclose(gradient(dtype), want, atol=bound * abs(want).max())
 
 
+@pytest.mark.parametrize("dtype, bound", [("float16", 2e-3), ("bfloat16", 1e-2)])
+def test_what_is_reduced_before_it_is_rounded_is_computed_again(dtype, bound):
+    """At 60 neighbours are a 32nd apart as float16: of the sum of exponentials, exponentials of others are no parts."""
+    net = nn.HybridLambda(lambda F, x, w: [F.broadcast_add(x, w), F.softmax(F.broadcast_add(x, w)) * 40])
+    values, shifts = (
+        np.random.default_rng(1).uniform(20, 60, (129, 40)),
+        np.random.default_rng(2).uniform(0, 1, (1, 40)),
+    )
+    heads = np.random.default_rng(3).uniform(0.5, 1, (129, 40))
+
+    def gradient(computed, hybridized):
+        net.hybridize(hybridized)
+        x, w, head = (nd.array(a, dtype="float64").astype(dtype).astype(computed) for a in (values, shifts, heads))
+        w.attach_grad()
+        with autograd.record():
+            y = net(x, w)
+        autograd.backward(y, [nd.zeros_like(y[0]), head])
+        return w.grad.astype("float64").asnumpy()
+
+    want = gradient("float64", False)
+    np.testing.assert_allclose(gradient(dtype, True), want, atol=bound * abs(want).max())
+
+
 OPERANDS = {  # function of a (5, 7) and b (7, 3) that computes their product, and shapes of the matrices that it takes
     "plain": (lambda F, a, b: F.dot(a, b), (5, 7), (7, 3)),
     "the left transposed": (lambda F, a, b: F.dot(a, b, transpose_a=True), (7, 5), (7, 3)),

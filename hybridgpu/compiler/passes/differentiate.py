@@ -8,7 +8,7 @@ forward values, except those that the caller keeps.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 
 from ...dataclass import dataclass
@@ -164,13 +164,38 @@ def residuals(graph: Graph, given: Sequence[bool], wanted: Sequence[bool], exact
     Args:
         graph, given, wanted, exact: as for :func:`differentiate`.
     """
-    again = _gathered_again(graph)
+    again, readers = _gathered_again(graph), graph.uses()
     worth = {n for n in graph.nodes if n.prim.family in _EXPENSIVE and n not in again}
-    worth.update(graph.outputs)
+    worth.update(n for n in graph.outputs if not (n.dtype.is_half and _reduced_unrounded(n, readers)))
     candidates = [n for n in graph.nodes if n in worth]
     derivative = differentiate(graph, candidates, given, wanted, exact)
     first = sum(n.params["name"] != RANDOM_STATE for n in graph.inputs)
     return [candidates[k - first] for k in derivative.takes if first <= k < first + len(candidates)]
+
+
+def _reduced_unrounded(output: Node, readers: Mapping[Node, Sequence[Node]]) -> bool:
+    """True if a reduction over ``output``, a half, is taken before that is rounded, in the kernel that computes it.
+
+    A softmax of what is stored has another maximum and another sum, so the backward pass must not take these together.
+    """
+    if output.prim.family != "elementwise":
+        return False
+    behind = [n for n in _through(output, lambda n: n.inputs) if n.prim.family not in ("elementwise", "view", "leaf")]
+    if any(n.prim.family not in ("reduce", "random") for n in behind):
+        return False  # which is a kernel of its own, and stores it
+    return any(n.prim.family == "reduce" for n in _through(output, lambda n: readers.get(n, ())))
+
+
+def _through(start: Node, following: Callable[[Node], Sequence[Node]]) -> list[Node]:
+    """What follows ``start`` element by element, and where that ends."""
+    found, frontier = {start: None}, [start]
+    while frontier:
+        n = frontier.pop()
+        if n is start or n.prim.family in ("elementwise", "view"):
+            new = [m for m in following(n) if m not in found]
+            found.update(dict.fromkeys(new))
+            frontier += new
+    return list(found)
 
 
 def _gathered_again(graph: Graph) -> set[Node]:

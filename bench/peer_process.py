@@ -44,8 +44,11 @@ class Worker:
         dropped = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
         environment = {k: v for k, v in os.environ.items() if k not in dropped}
         environment.update(ONE_THREAD, **more)
-        if library == OURS:
-            environment["PYTHONPATH"] = str(HERE.parent)
+        # packages that were put on the path are those of this interpreter, not of another one
+        own = os.environ.get("PYTHONPATH", "") if python == sys.executable else ""
+        path = [*([str(HERE.parent)] if library == OURS else []), *([own] if own else [])]
+        if path:
+            environment["PYTHONPATH"] = os.pathsep.join(path)
         if device == "cpu":
             environment.update(JAX_PLATFORMS="cpu", CUDA_VISIBLE_DEVICES="")
         else:

@@ -213,3 +213,24 @@ def test_worker(compiler):
     assert timed["us"] > 0 and timed["cpu"] > 0
     assert first["first_ms"] > 0 and first["first_cpu_ms"] > 0
     assert unknown == {"error": "ValueError: there is no workload none"}
+
+
+@pytest.mark.parametrize(
+    ("python", "library", "kept"),
+    [(sys.executable, "torch", True), (sys.executable, peers.OURS, True), ("another-python", "torch", False)],
+)
+def test_packages_on_the_path_are_those_of_this_interpreter(monkeypatch, python, library, kept):
+    """Where nothing can be installed, they are brought along there."""
+    given = {}
+
+    class Process:
+        stdout = ()
+
+        def __init__(self, command, env, **more):
+            given.update(env)
+
+    monkeypatch.setattr(peers.Worker.__init__.__globals__["subprocess"], "Popen", Process)
+    monkeypatch.setenv("PYTHONPATH", "carried")
+    peers.Worker(library, python, library, "gpu", {}, 1.0)
+    path = given.get("PYTHONPATH", "").split(os.pathsep)
+    assert ("carried" in path) is kept and (str(BENCH.parent) in path) is (library == peers.OURS)

@@ -31,7 +31,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.target import CUDA, cuda_target
-from hybridgpu.dtypes import f64, i64
+from hybridgpu.dtypes import DType, f64, from_short
 from hybridgpu.resources import kernels_folder
 
 FEW = replace(CUDA, multiprocessors=2)  #: blocks have several rows, and those of some a row less
@@ -146,19 +146,36 @@ def test_sums_of_many_arrays(dtype, width, arrays, sums, words, cuda_driver):
     assert [why.endswith(f"for which a thread would need {words} registers") for why in refused] == [True] * bool(words)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "width", "reason"), [(i64, 600, "sums of i64 are not"), (f64, 8192, "would need 48 registers")], ids=str
-)
-def test_sums_of_two_types(dtype, width, reason, cuda_driver):
-    """The second one has other limits than the first."""
+def two_types(dtype: DType, width: int, rows: int = 5) -> Graph:
     b = builder()
-    x = b.input(parse(f"f32[5,{width}]"), "x")
+    x = b.input(parse(f"f32[{rows},{width}]"), "x")
     y = b.exp(x - b.reduce("amax", x, (-1,), keepdims=True))
     y = y / b.sum(y, (-1,), keepdims=True)
-    sums = [b.sum(b.cast(x, dtype), (0,)), b.sum(x * 2.0, (0,))]
-    program = check(cuda_driver, b.finish([y, *sums], "two_types"))
+    return b.finish([y, b.sum(b.cast(x, dtype), (0,)), b.sum(x * 2.0, (0,))], "two_types")
+
+
+def test_sums_of_two_types(cuda_driver):
+    """The second one has other limits than the first."""
+    program = check(cuda_driver, two_types(f64, 8192))
     assert not beside(program)
+    reason = "would need 48 registers"
     assert any(rule == "beside" and reason in why for _, _, rule, why in program.cuts), program.cuts
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i32", "i64"])
+@pytest.mark.parametrize("width", [90, 512])
+def test_sums_of_integers(dtype, width, cuda_driver):
+    """They are exact, in whatever order."""
+    assert beside(check(cuda_driver, two_types(from_short(dtype), width, 70), FEW))
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i32", "i64"])
+def test_rows_of_integers(dtype, cuda_driver):
+    """The largest of each row, how far elements are from it, and sums over all rows, which wrap."""
+    b = builder()
+    x = b.input(parse(f"{dtype}[70,160]"), "x")
+    far = b.reduce("amax", x, (-1,), keepdims=True) - x
+    assert beside(check(cuda_driver, b.finish([far, b.sum(x, (0,)), b.sum(far * x, (0,))], "integers"), FEW))
 
 
 @pytest.mark.parametrize("seed", range(100, 106))
@@ -179,6 +196,7 @@ def test_sums_stay_in_registers(arch):
     shapes = [(4096, w) for w in (64, 100, 257, 768, 1024, 1500, 2048, 4096, 8192)]
     graphs = [graph_of(norm_slopes, s, d) for s in shapes for d in ("f16", "f32", "f64") if d != "f64" or s[1] <= 4096]
     graphs += [graph_of(MAKERS[m], (4096, w)) for m in ("softmax_bias", "rows_as_results") for w in (1024, 8192)]
+    graphs += [two_types(from_short(d), w, 4096) for d in ("i32", "i64") for w in (1024, 4096)]
     found = {k.name: k for g in graphs for k in compile_graph(g, cuda_target(arch, 132)).kernels}
     assert sum("sums_beside_rows" in k.choice for k in found.values()) >= len(graphs) - 1
     report = compile_report(module_source(list(found.values())), arch, ["-default-device"], [kernels_folder()])

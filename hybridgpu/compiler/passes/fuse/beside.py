@@ -89,9 +89,6 @@ def fits(sums: Collection[Node], reduced: Sequence[Var], target: Target) -> str:
     if width < _ROW:
         return f"whose {width} elements are too few to be walked one by one"
     if target.name == "cuda":
-        other = next((n.dtype for n in sums if not n.dtype.is_float), None)
-        if other is not None:
-            return f"but sums of {other} are not taken on the way"
         if width > _CUDA_ROW:
             return f"whose {width} elements are more than a block has registers for"
         words = -(-width // _CUDA_THREADS) * nbytes // 4

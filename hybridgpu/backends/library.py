@@ -103,12 +103,24 @@ def prepare_step(library: Library | None, step: HostStep, program: Program) -> P
     if library is None or step.body is not None:
         return None
     inputs = [
-        tensor_type((*shape[:-2], shape[-1], shape[-2]) if transposed else shape, from_short(program.buffers[b].dtype))
+        tensor_type(_swapped(step, shape) if transposed else shape, from_short(program.buffers[b].dtype))
         for b, shape, transposed in zip(step.inputs, step.input_shapes, step.transposed, strict=True)
     ]
     out = program.buffers[step.output]
     type = tensor_type(out.shape, from_short(out.dtype))
     return library.prepare(step.primitive, inputs, step.params, type, step.operator[1] or step.operator[0])
+
+
+def _axes(step: HostStep) -> tuple[int, int]:
+    """The axes that are swapped in memory, where two are."""
+    return (0, 1) if step.primitive == "conv" else (-1, -2)
+
+
+def _swapped(step: HostStep, shape: tuple[int, ...]) -> tuple[int, ...]:
+    found = list(shape)
+    a, b = _axes(step)
+    found[a], found[b] = found[b], found[a]
+    return tuple(found)
 
 
 def run_host_step(
@@ -132,7 +144,7 @@ def run_host_step(
     operands = []
     for index, shape, transposed in zip(step.inputs, step.input_shapes, step.transposed, strict=True):
         x = array(index, shape)
-        operands.append(x.swapaxes(-1, -2) if transposed else x)
+        operands.append(x.swapaxes(*_axes(step)) if transposed else x)
     if prepared is not None and prepared(operands, out):
         return
     with np.errstate(all="ignore"):

@@ -19,7 +19,7 @@ from .passes.extremes import compare_in_memory
 from .passes.fuse import FusionPlan, Group, fuse
 from .passes.fuse.group import told_apart
 from .passes.joins import join_in_steps
-from .passes.materialize import PRODUCTS, SCATTERS, Materialized, blas_layout, materialize, strided
+from .passes.materialize import PRODUCTS, SCATTERS, Materialized, blas_layout, exchanged, materialize, strided
 from .passes.memory import lay_out
 from .passes.moments import merge_moments
 from .passes.order import Uses, order
@@ -140,6 +140,7 @@ def _fused(graph: Graph, target: Target, seen: Observer) -> _Fused:
         graph,
         lambda node: _wants_kernel(target, node),
         lambda node: _reads_planes(target, node),
+        exchanges=target.name == "cuda",
     )
     if checking:
         verify(ready.graph)
@@ -428,9 +429,13 @@ def _label(node: Node) -> str:
 
 
 def _library_operands(node: Node) -> list[tuple[Node, tuple[int, ...], bool]]:
-    """For each operand of a library call: the node in memory, its shape there, and if it is transposed."""
+    """For each operand of a library call: the node in memory, its shape there, and if two axes are exchanged."""
     if node.prim.name not in PRODUCTS:
-        return [(behind(i, RESHAPES), i.shape, False) for i in node.inputs]
+        turned = [exchanged(node, i) for i in node.inputs]
+        return [
+            (behind(i, RESHAPES), i.shape, False) if x is None else (x, (i.shape[1], i.shape[0], *i.shape[2:]), True)
+            for i, x in zip(node.inputs, turned, strict=True)
+        ]
     found = []
     for operand in node.inputs[:2]:
         view = strided(operand)

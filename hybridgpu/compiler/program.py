@@ -78,7 +78,8 @@ class HostStep:
     params: dict[str, Any]
     inputs: tuple[int, ...]
     input_shapes: tuple[tuple[int, ...], ...]
-    transposed: tuple[bool, ...]  #: operands of a matrix product whose last two axes are swapped in memory
+    #: operands of a matrix product whose last two axes are swapped in memory, of a convolution the first two
+    transposed: tuple[bool, ...]
     output: int
     operator: tuple[str, str, str]
     body: Program | None = None  #: what a loop runs at every step

@@ -9,18 +9,21 @@ whatever computes the elements.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from ...dataclass import dataclass
 from ..ir.graph import Builder, Graph, Node
 from ..ir.indexing import Expr, Var, linearize, of_var, operands
 from ..ir.types import TensorType
 from ..primitives import TABLE
+from ..primitives.conv import is_forward
 from ..primitives.views import ARRANGED, RESHAPES, behind
 
 __all__ = [
     "PRODUCTS",
     "SCATTERS",
     "Materialized",
+    "exchanged",
     "in_place",
     "materialize",
     "reads_views",
@@ -70,10 +73,30 @@ def strided(node: Node) -> tuple[Node, list[Var], Expr] | None:
     return node, variables, offset
 
 
+def exchanged(conv: Node, operand: Node) -> Node | None:
+    """The node in memory of which an operand of a library's convolution is a view with the first two axes exchanged.
+
+    Gradients of weights are convolutions of such views, and libraries take what is behind them: channels of samples
+    change places with samples of channels, so that copies of both operands would be turned back. None for other
+    operands, and for what a layer computes, whose operand a library wants as it is.
+    """
+    if conv.prim.name != "conv" or is_forward(conv.inputs[1].shape, conv.shape, conv.params) or operand.ndim < 3:
+        return None
+    found = None if in_place(conv, 0, operand) else strided(operand)
+    if found is None or found[0].size != operand.size or found[2].const:
+        return None
+    node, variables, offset = found
+    inner = [prod(operand.shape[k + 1 :]) for k in range(operand.ndim)]
+    strides = [inner[1], operand.shape[0] * inner[1], *inner[2:]]
+    fits = all(offset.coefficient(v) == s or v.extent == 1 for v, s in zip(variables, strides, strict=True))
+    return node if fits else None
+
+
 def materialize(
     graph: Graph,
     wants_kernel: Callable[[Node], bool],
     reads_planes: Callable[[Node], tuple[bool, bool] | None] = lambda node: None,
+    exchanges: bool = False,
 ) -> Materialized:
     """Insert copies for outputs and library operands.
 
@@ -82,6 +105,7 @@ def materialize(
             takes strided operands); otherwise a library takes them.
         reads_planes: function (conv node) -> if its kernel reads whole planes through arranging views, for both
             operands whether they are copied with batch and channels exchanged; else None.
+        exchanges: a library's convolution takes operands whose first two axes are exchanged.
     """
     b = Builder(TABLE)
     new: dict[Node, Node] = {}
@@ -120,7 +144,8 @@ def materialize(
             continue
         # what kernels compute reads views through index expressions; a library needs memory
         if node.prim.family not in ("view", "leaf") and not reads_views(node):
-            inputs = [i if in_place(node, k, i) else _copy(b, i) for k, i in enumerate(inputs)]
+            taken = [in_place(node, k, i) or (exchanges and exchanged(node, i)) for k, i in enumerate(inputs)]
+            inputs = [i if as_it_is else _copy(b, i) for i, as_it_is in zip(inputs, taken, strict=True)]
         new[node] = b.apply(node.prim, inputs, node.params)
     outputs: list[Node] = []
     for o in graph.outputs:

@@ -22,7 +22,7 @@ from ...primitives.views import RESHAPES, behind
 from ...sizes import alike, enlarged
 from ...target import Target
 from ..joins import APART, TOGETHER, WHY_APART
-from ..materialize import PRODUCTS, SCATTERS, reads_views
+from ..materialize import PRODUCTS, SCATTERS, exchanged, reads_views
 from .duplicate import cost_of, made_of, worth_repeating
 from .group import CONTRACTIONS, Cut, Group, bijective, reexpress
 from .group import describe as _describe
@@ -82,7 +82,7 @@ def _place(state: State, node: Node) -> None:
         group.library = node
         state.homes[node] = group
         for i in node.inputs:
-            read = behind(i) if node.prim.name in PRODUCTS else behind(i, RESHAPES)
+            read = exchanged(node, i) or (behind(i) if node.prim.name in PRODUCTS else behind(i, RESHAPES))
             group.pending.setdefault(read, [])
             group.memory[read] = node
             state.readers.setdefault(read, {})[group] = None

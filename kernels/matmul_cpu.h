@@ -5,7 +5,8 @@
 // along rows and sum, BK and BN those of the right one along sum and columns, in elements. They are
 // template arguments so that what a shape does not need is never compiled. ONE: there is one row.
 // `out(m, n, sum)` receives every element once. K is 0 where the length is an argument, `terms`: that of a gradient of a
-// weight is the batch. The order of summation is the same.
+// weight is the batch. N is 0 where the number of columns is one, as in attention's products, whose extents are the length
+// of a sentence; the strides that follow from what is told are TOLD. The order of summation is the same.
 #pragma once
 
 #if defined(__AVX512F__)
@@ -143,8 +144,8 @@ HG_DEVICE typename vector_of<T>::type some_lanes(const T* from) {
 
 // MR x NR elements at once, both operands contiguous along the sum. Every element is summed in the same order whatever
 // the tile, and whether zeros stand behind the K elements or not.
-template <int MR, int NR, int K, Index AM, Index BN, typename T>
-HG_DEVICE void dots_block(const T* a, const T* b, T (&totals)[MR][NR]) {
+template <int MR, int NR, int K, typename T>
+HG_DEVICE void dots_block(const T* a, const T* b, const Index am, const Index bn, T (&totals)[MR][NR]) {
   typedef typename vector_of<T>::type V;
   typedef typename vector_of<T>::loose L;
   const int lanes = vector_of<T>::lanes;
@@ -153,9 +154,9 @@ HG_DEVICE void dots_block(const T* a, const T* b, T (&totals)[MR][NR]) {
   const auto add = [&](V (&to)[MR][NR], const int begin, const int end) __attribute__((always_inline)) {
     for (int k = begin; k < end; k += lanes) {
       V left[MR];
-      for (int i = 0; i < MR; ++i) left[i] = *(const L*)(a + i * AM + k);
+      for (int i = 0; i < MR; ++i) left[i] = *(const L*)(a + i * am + k);
       for (int j = 0; j < NR; ++j) {
-        const V right = *(const L*)(b + j * BN + k);
+        const V right = *(const L*)(b + j * bn + k);
         for (int i = 0; i < MR; ++i) to[i][j] = multiply_add(left[i], right, to[i][j]);
       }
     }
@@ -172,20 +173,21 @@ HG_DEVICE void dots_block(const T* a, const T* b, T (&totals)[MR][NR]) {
   }
   if constexpr (whole < K)
     for (int j = 0; j < NR; ++j) {
-      const V right = some_lanes<K - whole>(b + j * BN + whole);
-      for (int i = 0; i < MR; ++i) sum[i][j] = multiply_add(some_lanes<K - whole>(a + i * AM + whole), right, sum[i][j]);
+      const V right = some_lanes<K - whole>(b + j * bn + whole);
+      for (int i = 0; i < MR; ++i) sum[i][j] = multiply_add(some_lanes<K - whole>(a + i * am + whole), right, sum[i][j]);
     }
   lane_sums<MR * NR>(&sum[0][0], &totals[0][0]);
 }
 
 // NR columns of all rows, into lines WIDTH elements apart, from `column` on. Whole tiles are copied: picked element by
 // element, they took half the time of short sums.
-template <int MR, int NR, int K, Index AM, Index BN, int WIDTH, typename T>
-HG_DEVICE void dots_columns(const T* a, const T* b, const int rows, T* lines, const int column) {
+template <int MR, int NR, int K, int WIDTH, typename T>
+HG_DEVICE void dots_columns(const T* a, const T* b, const Index am, const Index bn, const int rows, T* lines,
+                            const int column) {
   for (int at = 0; at < rows;) {
     const int m = MR == 1 || at + MR <= rows ? at : rows - MR;  // the last tile overlaps the one before
     T totals[MR][NR];
-    dots_block<MR, NR, K, AM, BN>(a + m * AM, b, totals);
+    dots_block<MR, NR, K>(a + m * am, b, am, bn, totals);
     for (int i = 0; i < MR; ++i) __builtin_memcpy(lines + (m + i) * WIDTH + column, totals[i], sizeof totals[i]);
     at = m + MR;
   }
@@ -201,25 +203,33 @@ HG_DEVICE void line_up(T* to, const T* from, const Index stride, const int rows)
 }
 
 // One row, or up to 64. Tiles of MR x NR run down the rows, so that NR rows of b stay in the first-level cache; `out`
-// gets rows of GROUP tiles, which the compiler can make vectors of.
-template <int MR, int NR, int GROUP, int N, int K, Index AM, Index BN, bool LINED, typename T, typename F>
-HG_DEVICE void dots_rows(const T* a, const T* b, const Index m, const int rows, F out) {
-  const int width = N < GROUP * NR ? N : GROUP * NR, most = MR == 1 ? 1 : 64;
+// gets rows of GROUP tiles, which the compiler can make vectors of. There are NR columns at least.
+template <int MR, int NR, int GROUP, int N, int K, bool LINED, typename T, typename F>
+HG_DEVICE void dots_rows(const T* a, const T* b, const Index am, const Index bn, const Index m, const int rows,
+                         const int columns, F out) {
+  const int width = 0 < N && N < GROUP * NR ? N : GROUP * NR, most = MR == 1 ? 1 : 64;
   const int lanes = vector_of<T>::lanes, pitch = (K + lanes - 1) / lanes * lanes;
   T lines[most][NR + width] __attribute__((aligned(64)));  // in front: what the last tile computes once more
   T left[LINED ? most * pitch : 1] __attribute__((aligned(64))), right[LINED ? NR * pitch : 1] __attribute__((aligned(64)));
-  if constexpr (LINED) line_up<K, pitch>(left, a, AM, rows);
-  for (int first = 0; first < N; first += width) {
-    const int last = N - first < width ? N : first + width;
+  if constexpr (LINED) line_up<K, pitch>(left, a, am, rows);
+  for (int first = 0; first < columns; first += width) {
+    const int last = columns - first < width ? columns : first + width;
     for (int n = first; n < last; n += NR) {
-      const int skip = n + NR <= N ? 0 : n + NR - N;  // the last tile overlaps the one before
-      const T* columns = b + (n - skip) * BN;
+      const int skip = n + NR <= columns ? 0 : n + NR - columns;  // the last tile overlaps the one before
+      const T* part = b + (n - skip) * bn;
       if constexpr (LINED) {
-        line_up<K, pitch>(right, columns, BN, NR);
-        dots_columns<MR, NR, pitch, pitch, pitch, NR + width>(left, right, rows, &lines[0][0], NR + n - skip - first);
+        line_up<K, pitch>(right, part, bn, NR);
+        dots_columns<MR, NR, pitch, NR + width>(left, right, pitch, pitch, rows, &lines[0][0], NR + n - skip - first);
       } else {
-        dots_columns<MR, NR, K, AM, BN, NR + width>(a, columns, rows, &lines[0][0], NR + n - skip - first);
+        dots_columns<MR, NR, K, NR + width>(a, part, am, bn, rows, &lines[0][0], NR + n - skip - first);
       }
+    }
+    if (N == 0 && last - first == width) {  // no rest
+      for (int i = 0; i < rows; ++i) {
+        HG_SIMD
+        for (int j = 0; j < width; ++j) out(m + i, first + j, lines[i][NR + j]);
+      }
+      continue;
     }
     for (int i = 0; i < rows; ++i) {
       HG_SIMD
@@ -230,15 +240,16 @@ HG_DEVICE void dots_rows(const T* a, const T* b, const Index m, const int rows, 
 
 // sum over k of a[m * AM + k] * b[n * BN + k], for rows begin … end - 1. Where rows are no multiple of a vector long,
 // most loads of theirs would touch two cache lines: beside several rows of the other operand a copy is worth it.
-template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
-HG_DEVICE void matmul_dots(const T* a, const T* b, const Index begin, const Index end, F out) {
-  const int MR = HG_TILE_ROWS, NR = N < HG_TILE_COLUMNS ? N : HG_TILE_COLUMNS, lanes = vector_of<T>::lanes;
+template <bool ONE, int N, int K, typename T, typename F>
+HG_DEVICE void matmul_dots(const T* a, const T* b, const Index begin, const Index end, const int columns, const Index am,
+                           const Index bn, F out) {
+  const int MR = HG_TILE_ROWS, NR = 0 < N && N < HG_TILE_COLUMNS ? N : HG_TILE_COLUMNS, lanes = vector_of<T>::lanes;
   if constexpr (ONE) {
-    const int NR = N < 8 ? N : 8;
-    for (Index n = 0; n < N; n += NR) {
-      const Index skip = n + NR <= N ? 0 : n + NR - N;
+    const int NR = 0 < N && N < 8 ? N : 8;
+    for (Index n = 0; n < columns; n += NR) {
+      const Index skip = n + NR <= columns ? 0 : n + NR - columns;
       T totals[1][NR];
-      dots_block<1, NR, K, AM, BN>(a, b + (n - skip) * BN, totals);
+      dots_block<1, NR, K>(a, b + (n - skip) * bn, am, bn, totals);
       for (Index j = skip; j < NR; ++j) out(0, n - skip + j, totals[0][j]);
     }
   } else {
@@ -246,29 +257,34 @@ HG_DEVICE void matmul_dots(const T* a, const T* b, const Index begin, const Inde
     Index m = begin;
     while (end - m >= MR) {
       const int rows = end - m < 64 ? (int)(end - m) : 64;
-      dots_rows<MR, NR, 8, N, K, AM, BN, lined>(a + m * AM, b, m, rows, out);
+      dots_rows<MR, NR, 8, N, K, lined>(a + m * am, b, am, bn, m, rows, columns, out);
       m += rows;
     }
-    for (; m < end; ++m) dots_rows<1, NR, 8, N, K, AM, BN, false>(a + m * AM, b, m, 1, out);
+    for (; m < end; ++m) dots_rows<1, NR, 8, N, K, false>(a + m * am, b, am, bn, m, 1, columns, out);
   }
 }
+template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
+HG_DEVICE void matmul_dots(const T* a, const T* b, const Index begin, const Index end, F out) {
+  matmul_dots<ONE, N, K>(a, b, begin, end, N, AM, BN, out);
+}
 
-// MR rows and COUNT columns (NV vectors) at once; the right operand is contiguous along the columns.
-template <int MR, int NV, int COUNT, int K, Index AM, Index AK, Index BK, typename T, typename F>
-HG_DEVICE void axpy_block(const T* a, const T* b, const Index m, const Index n, const int terms, F out) {
+// MR rows and COUNT columns (of NV vectors) at once, or `count` where COUNT is 0; the right operand is contiguous along
+// the columns. (What is given as an argument may be known: everything here is inlined.)
+template <int MR, int NV, int COUNT, typename T, typename F>
+HG_DEVICE void axpy_block(const T* a, const T* b, const Index m, const Index n, const int count, const int terms,
+                          const int part, const Index am, const Index ak, const Index bk, F out) {
   typedef typename vector_of<T>::type V;
   typedef typename vector_of<T>::loose L;
   const int lanes = vector_of<T>::lanes;
-  const int length = K > 0 ? K : terms, part = part_of<K, 256>(terms);
   V sum[MR][NV] = {};
-  for (int from = 0; from < length; from += part) {
-    const int to = length - from < part ? length : from + part;
+  for (int from = 0; from < terms; from += part) {
+    const int to = terms - from < part ? terms : from + part;
     V some[MR][NV] = {};
     for (int k = from; k < to; ++k) {
       V right[NV];
-      for (int j = 0; j < NV; ++j) right[j] = *(const L*)(b + k * BK + j * lanes);
+      for (int j = 0; j < NV; ++j) right[j] = *(const L*)(b + k * bk + j * lanes);
       for (int i = 0; i < MR; ++i) {
-        const T left = a[i * AM + k * AK];
+        const T left = a[i * am + k * ak];
         for (int j = 0; j < NV; ++j) some[i][j] = multiply_add(left, right[j], some[i][j]);
       }
     }
@@ -279,43 +295,50 @@ HG_DEVICE void axpy_block(const T* a, const T* b, const Index m, const Index n, 
   __builtin_memcpy(line, sum, sizeof line);
   for (int i = 0; i < MR; ++i) {
     HG_SIMD
-    for (int j = 0; j < COUNT; ++j) out(m + i, n + j, line[i][j]);
+    for (int j = 0; j < (COUNT > 0 ? COUNT : NV * lanes); ++j)
+      if (COUNT > 0 || j < count) out(m + i, n + j, line[i][j]);  // (lanes of a mask)
   }
 }
 
-template <bool ONE, int NV, int COUNT, int K, Index AM, Index AK, Index BK, typename T, typename F>
-HG_DEVICE void axpy_columns(const T* a, const T* b, const Index begin, const Index end, const Index n, const int terms,
-                            F out) {
+template <bool ONE, int NV, int COUNT, typename T, typename F>
+HG_DEVICE void axpy_columns(const T* a, const T* b, const Index begin, const Index end, const Index n, const int count,
+                            const int terms, const int part, const Index am, const Index ak, const Index bk, F out) {
   const int MR = ONE ? 1 : 4;
   Index m = begin;
-  for (; m + MR <= end; m += MR) axpy_block<MR, NV, COUNT, K, AM, AK, BK>(a + m * AM, b, m, n, terms, out);
+  for (; m + MR <= end; m += MR) axpy_block<MR, NV, COUNT>(a + m * am, b, m, n, count, terms, part, am, ak, bk, out);
   if constexpr (!ONE)
-    for (; m < end; ++m) axpy_block<1, NV, COUNT, K, AM, AK, BK>(a + m * AM, b, m, n, terms, out);
+    for (; m < end; ++m) axpy_block<1, NV, COUNT>(a + m * am, b, m, n, count, terms, part, am, ak, bk, out);
 }
 
-// COUNT columns of b one behind the other, aligned, zeros behind them.
-template <int NV, int COUNT, int K, Index BK, Index BN, typename T>
-HG_DEVICE void gather_columns(T* to, const T* b, const int terms) {
-  const int width = NV * vector_of<T>::lanes, length = K > 0 ? K : terms;
-  for (int k = 0; k < length; ++k) {
-    for (int j = 0; j < COUNT; ++j) to[k * width + j] = b[k * BK + j * BN];
-    for (int j = COUNT; j < width; ++j) to[k * width + j] = 0;
+// COUNT columns of b one behind the other, or `count` where COUNT is 0, aligned, zeros behind them.
+template <int NV, int COUNT, typename T>
+HG_DEVICE void gather_columns(T* to, const T* b, const int count, const int terms, const Index bk, const Index bn) {
+  const int width = NV * vector_of<T>::lanes;
+  for (int k = 0; k < terms; ++k) {
+    if constexpr (COUNT > 0) {
+      for (int j = 0; j < COUNT; ++j) to[k * width + j] = b[k * bk + j * bn];
+      for (int j = COUNT; j < width; ++j) to[k * width + j] = 0;
+    } else {
+      HG_SIMD
+      for (int j = 0; j < width; ++j) to[k * width + j] = j < count ? b[k * bk + j * bn] : T(0);
+    }
   }
 }
 
 // A few columns, element by element.
-template <int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
+template <typename T, typename F>
 HG_DEVICE void strip(const T* a, const T* b, const Index begin, const Index end, const Index n, const int width,
-                     const int terms, F out) {
-  const int most = vector_of<T>::lanes, length = K > 0 ? K : terms, part = part_of<K, 256>(terms);
+                     const int terms, const int part, const Index am, const Index ak, const Index bk, const Index bn,
+                     F out) {
+  const int most = vector_of<T>::lanes;
   for (Index m = begin; m < end; ++m) {
     T sum[most] = {};
-    for (int from = 0; from < length; from += part) {
-      const int to = length - from < part ? length : from + part;
+    for (int from = 0; from < terms; from += part) {
+      const int to = terms - from < part ? terms : from + part;
       T some[most] = {};
       for (int k = from; k < to; ++k) {
-        const T left = a[m * AM + k * AK];
-        for (int j = 0; j < width; ++j) some[j] = fma(left, b[k * BK + (n + j) * BN], some[j]);
+        const T left = a[m * am + k * ak];
+        for (int j = 0; j < width; ++j) some[j] = fma(left, b[k * bk + (n + j) * bn], some[j]);
       }
       for (int j = 0; j < width; ++j) sum[j] += some[j];
     }
@@ -323,56 +346,135 @@ HG_DEVICE void strip(const T* a, const T* b, const Index begin, const Index end,
   }
 }
 
-// sum over k of a[m * AM + k * AK] * b[k * BK + n * BN], columns four vectors at a time. A copy of these columns is made
+// sum over k of a[m * am + k * ak] * b[k * bk + n * bn], columns four vectors at a time. A copy of these columns is made
 // beside many rows where they are no whole aligned vectors, or so far apart that they meet in a few sets of the cache.
-template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
-HG_DEVICE void matmul_axpy(const T* a, const T* b, const Index begin, const Index end, const int terms, F out) {
+template <bool ONE, int N, int K, typename T, typename F>
+HG_DEVICE void axpy_known(const T* a, const T* b, const Index begin, const Index end, const int terms, const Index am,
+                          const Index ak, const Index bk, const Index bn, F out) {
   const int NV = 4, lanes = vector_of<T>::lanes, width = NV * lanes, rest = N % width, some = (rest + lanes - 1) / lanes;
   const int most = HG_LINED_UP / (sizeof(T) * width);  // rows of these columns that a copy may have
-  const bool fits = K <= most;
-  const bool awkward = BN != 1 || BK % lanes != 0 || BK * sizeof(T) >= 2048;
+  const int length = K > 0 ? K : terms, part = part_of<K, 256>(terms), whole = rest / lanes;
+  const bool awkward = bn != 1 || bk % lanes != 0 || bk * (Index)sizeof(T) >= 2048;
   Index n = 0;
-  if constexpr (fits && awkward && !ONE) {
-    if (end - begin >= 16 && (K > 0 || terms <= most)) {
+  if constexpr (K <= most && !ONE) {
+    if (awkward && end - begin >= 16 && length <= most) {
       T columns[(K > 0 ? K : most) * width] __attribute__((aligned(64)));
       for (; n + width <= N; n += width) {
-        gather_columns<NV, width, K, BK, BN>(columns, b + n * BN, terms);
-        axpy_columns<ONE, NV, width, K, AM, AK, width>(a, columns, begin, end, n, terms, out);
+        gather_columns<NV, width>(columns, b + n * bn, width, length, bk, bn);
+        axpy_columns<ONE, NV, width>(a, columns, begin, end, n, width, length, part, am, ak, width, out);
       }
       if constexpr (rest != 0) {
-        gather_columns<some, rest, K, BK, BN>(columns, b + n * BN, terms);
-        axpy_columns<ONE, some, rest, K, AM, AK, some * lanes>(a, columns, begin, end, n, terms, out);
+        gather_columns<some, rest>(columns, b + n * bn, rest, length, bk, bn);
+        axpy_columns<ONE, some, rest>(a, columns, begin, end, n, rest, length, part, am, ak, some * lanes, out);
       }
       return;
     }
   }
-  if constexpr (BN == 1) {
+  if (bn == 1) {
     const bool twice = ONE && N >= 2 * width;
     if constexpr (twice)  // one row alone would wait for the sums of fewer vectors
       for (; n + 2 * width <= N; n += 2 * width)
-        axpy_columns<ONE, 2 * NV, 2 * width, K, AM, AK, BK>(a, b + n, begin, end, n, terms, out);
+        axpy_columns<ONE, 2 * NV, 2 * width>(a, b + n, begin, end, n, 2 * width, length, part, am, ak, bk, out);
     if constexpr (twice ? N % (2 * width) >= width : N >= width)
-      for (; n + width <= N; n += width) axpy_columns<ONE, NV, width, K, AM, AK, BK>(a, b + n, begin, end, n, terms, out);
-    if constexpr (rest >= lanes)
-      for (; n + lanes <= N; n += lanes) axpy_columns<ONE, 1, lanes, K, AM, AK, BK>(a, b + n, begin, end, n, terms, out);
+      for (; n + width <= N; n += width)
+        axpy_columns<ONE, NV, width>(a, b + n, begin, end, n, width, length, part, am, ak, bk, out);
+    const int at_once = 0 < K && K < lanes ? 1 : whole;  // (short sums are written out: there registers are short)
+    if constexpr (whole > 0)
+      for (; n + at_once * lanes <= N; n += at_once * lanes)
+        axpy_columns<ONE, at_once, at_once * lanes>(a, b + n, begin, end, n, at_once * lanes, length, part, am, ak, bk, out);
   }
-  if constexpr (BN != 1 || N % lanes != 0)
-    for (; n < N; n += lanes) strip<K, AM, AK, BK, BN>(a, b, begin, end, n, N - n < lanes ? (int)(N - n) : lanes, terms, out);
+  for (; n < N; n += lanes)
+    strip(a, b, begin, end, n, N - n < lanes ? (int)(N - n) : lanes, length, part, am, ak, bk, bn, out);
+}
+
+// NV vectors of columns, or the rest of them, where their number is an argument; `copy` has room for them.
+template <bool ONE, int NV, int COUNT, typename T, typename F>
+HG_DEVICE void axpy_told(const T* a, const T* b, T* copy, const bool copied, const Index begin, const Index end,
+                         const Index n, const int count, const int terms, const int part, const Index am, const Index ak,
+                         const Index bk, const Index bn, F out) {
+  if (copied) gather_columns<NV, COUNT>(copy, b + n * bn, count, terms, bk, bn);
+  const Index step = copied ? NV * vector_of<T>::lanes : bk;
+  axpy_columns<ONE, NV, COUNT>(a, copied ? copy : b + n * bn, begin, end, n, count, terms, part, am, ak, step, out);
+}
+
+// The same where the number of columns is an argument. A rest of them is always copied: vectors reach beyond.
+template <bool ONE, int K, typename T, typename F>
+HG_DEVICE void axpy_of_told(const T* a, const T* b, const Index begin, const Index end, const int columns, const int terms,
+                            const Index am, const Index ak, const Index bk, const Index bn, F out) {
+  const int NV = 4, lanes = vector_of<T>::lanes, width = NV * lanes, most = HG_LINED_UP / (sizeof(T) * width);
+  const int length = K > 0 ? K : terms, part = part_of<K, 256>(terms);
+  const bool awkward = bn != 1 || bk % lanes != 0 || bk * (Index)sizeof(T) >= 2048, fits = length <= most;
+  const bool copied = fits && awkward && (end - begin >= 16 || bn != 1);
+  T copy[(0 < K && K < most ? K : most) * width] __attribute__((aligned(64)));
+  int n = 0;
+  if constexpr (ONE)  // would wait for the sums of fewer vectors
+    if (bn == 1)
+      for (; n + 2 * width <= columns; n += 2 * width)
+        axpy_columns<ONE, 2 * NV, 2 * width>(a, b + n, begin, end, n, 2 * width, length, part, am, ak, bk, out);
+  if (copied || bn == 1)
+    for (; n + width <= columns; n += width)
+      axpy_told<ONE, NV, width>(a, b, copy, copied, begin, end, n, width, length, part, am, ak, bk, bn, out);
+  const int rest = columns - n;
+  if (!fits)
+    for (; n < columns; n += lanes)
+      strip(a, b, begin, end, n, columns - n < lanes ? columns - n : lanes, length, part, am, ak, bk, bn, out);
+  else if (rest > 3 * lanes)
+    axpy_told<ONE, 4, 0>(a, b, copy, true, begin, end, n, rest, length, part, am, ak, bk, bn, out);
+  else if (rest > 2 * lanes)
+    axpy_told<ONE, 3, 0>(a, b, copy, true, begin, end, n, rest, length, part, am, ak, bk, bn, out);
+  else if (rest > lanes)
+    axpy_told<ONE, 2, 0>(a, b, copy, true, begin, end, n, rest, length, part, am, ak, bk, bn, out);
+  else if (rest > 0)
+    axpy_told<ONE, 1, 0>(a, b, copy, true, begin, end, n, rest, length, part, am, ak, bk, bn, out);
+}
+
+// What an argument says in the place of a number of the text.
+const Index TOLD = -1;
+struct Shape {
+  Index columns, terms, am, ak, bk, bn;
+};
+template <Index KNOWN>
+HG_DEVICE Index of_shape(const Index told) {
+  return KNOWN == TOLD ? told : KNOWN;
+}
+
+template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
+HG_DEVICE void matmul_axpy(const T* a, const T* b, const Index begin, const Index end, const Shape s, F out) {
+  const Index am = of_shape<AM>(s.am), ak = of_shape<AK>(s.ak), bk = of_shape<BK>(s.bk), bn = of_shape<BN>(s.bn);
+  if constexpr (N > 0)
+    axpy_known<ONE, N, K>(a, b, begin, end, (int)s.terms, am, ak, bk, bn, out);
+  else
+    axpy_of_told<ONE, K>(a, b, begin, end, (int)s.columns, (int)s.terms, am, ak, bk, bn, out);
+}
+template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
+HG_DEVICE void matmul_axpy(const T* a, const T* b, const Index begin, const Index end, const int terms, F out) {
+  matmul_axpy<ONE, N, K, AM, AK, BK, BN>(a, b, begin, end, Shape{N, terms, AM, AK, BK, BN}, out);
 }
 template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
 HG_DEVICE void matmul_axpy(const T* a, const T* b, const Index begin, const Index end, F out) {
   matmul_axpy<ONE, N, K, AM, AK, BK, BN>(a, b, begin, end, K, out);
 }
 
+template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
+HG_DEVICE void matmul_dots(const T* a, const T* b, const Index begin, const Index end, const Shape s, F out) {
+  matmul_dots<ONE, N, K>(a, b, begin, end, N > 0 ? N : (int)s.columns, of_shape<AM>(s.am), of_shape<BN>(s.bn), out);
+}
+
 // Types that vectors do not hold: products and sums in C, element by element.
 template <typename C, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
-HG_DEVICE void matmul_plain(const T* a, const T* b, const Index begin, const Index end, F out) {
+HG_DEVICE void matmul_plain(const T* a, const T* b, const Index begin, const Index end, const Shape s, F out) {
+  const Index am = of_shape<AM>(s.am), ak = of_shape<AK>(s.ak), bk = of_shape<BK>(s.bk), bn = of_shape<BN>(s.bn);
+  const int columns = N > 0 ? N : (int)s.columns, terms = K > 0 ? K : (int)s.terms;
   for (Index m = begin; m < end; ++m)
-    for (int n = 0; n < N; ++n) {
+    for (int n = 0; n < columns; ++n) {
       C sum = 0;
-      for (int k = 0; k < K; ++k) sum = plus_product(sum, (C)a[m * AM + k * AK], (C)b[k * BK + n * BN]);
+      for (int k = 0; k < terms; ++k) sum = plus_product(sum, (C)a[m * am + k * ak], (C)b[k * bk + n * bn]);
       out(m, n, sum);
     }
+}
+template <typename C, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>
+HG_DEVICE void matmul_plain(const T* a, const T* b, const Index begin, const Index end, F out) {
+  matmul_plain<C, N, K, AM, AK, BK, BN>(a, b, begin, end, Shape{N, K, AM, AK, BK, BN}, out);
 }
 
 }  // namespace hg

@@ -34,6 +34,7 @@ from .kept import Kept
 from .prepared import prepare, reads_all
 from .prepared_recorded import prepare_recorded
 from .program import Compiled, compiled
+from .reports import modules_compiled
 from .stages import Stages, ends_program
 from .training import Training, training_program
 
@@ -43,7 +44,8 @@ _SETS = 32  #: sets of values computed from parameters that a block keeps: devic
 _LIMIT = 256  #: signatures that a block remembers; others are looked up among those of all blocks
 _keeping = Lock()
 _parameters: WeakSet[Any] = WeakSet()  #: of all graphs
-_WARN_AFTER = 16  #: signatures of one block after which the dimension that keeps changing is named
+_WARN_AFTER = 16  #: signatures of one block after which the dimension that keeps changing is named, …
+_COMPILED = 8  #: … if at least so many of them called for a compiler
 
 
 def is_compiled(parameter: Any) -> bool:
@@ -99,6 +101,7 @@ class CachedOp:
         self._last: tuple[list[ArrayType], bool] | None = None
         self._changes: dict[str, int] = {}
         self._count = 0
+        self._modules = self._compiled = 0
         self._seen: dict[Any, Compiled] = {}
         self._latest: tuple[list[ArrayType], bool, Compiled] | None = None  #: what the last call ran
         self._trained: dict[Any, Training] = {}
@@ -236,8 +239,10 @@ class CachedOp:
     def _reason(self, types: list[ArrayType], training: bool) -> str:
         """Why a new program is needed, in words; warns once about a dimension that keeps changing."""
         self._count += 1
+        before, self._modules = self._modules, modules_compiled()
         if self._last is None:
             return self._first
+        self._compiled += self._modules > before  # (for the signature before, its backward pass included)
         old, old_training = self._last
         names = self.symbol.list_inputs()
         parts = []
@@ -253,11 +258,14 @@ class CachedOp:
                 parts.append(f"{n}: {a!r} -> {b!r}")
         if training != old_training:
             parts.append(f"training: {old_training} -> {training}")
-        if self._count == _WARN_AFTER and self._changes:
+        if self._count >= _WARN_AFTER and self._compiled >= _COMPILED and self._changes:
+            self._compiled = -(1 << 62)  # once
             worst = max(self._changes, key=lambda k: self._changes[k])
             warnings.warn(
-                f"block {self.name} has been prepared for {self._count} signatures; {worst} keeps changing. Kernels that do not depend on it "
-                "are reused, but padding it to a few sizes saves preparation time.",
+                f"block {self.name} has been prepared for {self._count} signatures, and the compiler ran for most of them; "
+                f"{worst} keeps changing. Kernels that do not depend on it are reused; the others are compiled for every "
+                "new size. Pad it to a few sizes (buckets) with a mask, or sort examples into batches of one size; "
+                "mx.compile_report() lists what was compiled and why.",
                 stacklevel=user_frame(),
             )
         return "; ".join(parts) or "another signature in between"

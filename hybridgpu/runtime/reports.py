@@ -19,7 +19,7 @@ from ..explain import annotated, counted, size
 from ..locks import Lock
 from ..settings import debug_level, dump_folder
 
-__all__ = ["CompileEvent", "CompileReport", "Dumper", "compile_report", "record"]
+__all__ = ["CompileEvent", "CompileReport", "Dumper", "compile_report", "modules_compiled", "record"]
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ def _from(event: CompileEvent) -> str:
 
 
 _lock = Lock()
+_modules = [0]
 
 
 def compile_report() -> CompileReport:
@@ -116,10 +117,16 @@ def compile_report() -> CompileReport:
         return CompileReport(list(_report.events))
 
 
+def modules_compiled() -> int:
+    """How often a compiler has run so far in this process."""
+    return _modules[0]
+
+
 def record(event: CompileEvent, program: Program | None) -> None:
     """Note an event and print it as HYBRIDGPU_DEBUG asks for."""
     with _lock:
         _report.events.append(event)
+        _modules[0] += event.compiled_modules
     level = debug_level()
     if level < 1:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from compiler.told import texts_and_values
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
 from emulated import aligned
 
@@ -300,25 +301,6 @@ def added_to_the_last(b, n):
 
 SLICED = [busy_map, softmax_of_rows, turned_map, short_rows, windows_apart, sums_of_columns]
 MOVED = [added_to_the_last, moved, slope_of_the_last, joined, padded_on_both_sides, neighbouring_steps]
-
-
-def texts_and_values(make, sizes, target, load):
-    """The texts of programs of several sizes, whose results are right."""
-    texts, rng = set(), np.random.default_rng(1)
-    for n in sizes:
-        b = builder()
-        graph = b.finish([make(b, n)])
-        program = compile_graph(graph, target)
-        texts.add(tuple(k.text for k in program.kernels))
-        inputs = [aligned(node.shape, np.float32) for node in graph.inputs]
-        for a in inputs:
-            a[...] = rng.standard_normal(a.shape)
-        ((shape, _),) = program.outputs
-        out = aligned(shape, np.float32)
-        load(program)(inputs, [out])
-        (want,) = evaluate(graph, inputs, wide=True)
-        np.testing.assert_allclose(out, want, 2e-5, 2e-5)
-    return texts
 
 
 def test_a_parameter_is_of_one_number_and_one_use():

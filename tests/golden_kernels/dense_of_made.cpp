@@ -16,7 +16,7 @@
 #include "half.h"
 #include "math_cpu_basic.h"
 #include "matmul_cpu.h"
-HG_KERNEL mul_max_add_f5240cff(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, const hg::half* HG_RESTRICT x3, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL mul_max_add_e2fc6b03(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, const hg::half* HG_RESTRICT x3, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index from = begin; from < end; from += 192) {
     const Index to = hg::minimum<Index>(from + 192, end);
     alignas(64) float left[13440];
@@ -40,7 +40,7 @@ HG_KERNEL mul_max_add_f5240cff(const float* HG_RESTRICT x0, const float* HG_REST
         for (Index e = begin; e < end; ++e) {
           const float v0 = x3[e];
           const float v1 = (float)v0;
-          row0[-column * 70 + e] = v1;
+          row0[e - begin] = v1;
         }
       }
       hg::matmul_dots<false, 24, 70, 70, 1, 1, 70>(
@@ -56,5 +56,5 @@ HG_KERNEL mul_max_add_f5240cff(const float* HG_RESTRICT x0, const float* HG_REST
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* input3, char* output0) {
-  mul_max_add_f5240cff((float*)input3, (float*)input0, (float*)input1, (hg::half*)input2, (float*)output0, 0, e[0]);
+  mul_max_add_e2fc6b03((float*)input3, (float*)input0, (float*)input1, (hg::half*)input2, (float*)output0, 0, e[0]);
 }

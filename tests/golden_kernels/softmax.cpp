@@ -14,17 +14,18 @@
 #include "cpu.h"
 #include "math_cpu_exp.h"
 #include "reduce.h"
-HG_KERNEL amax_sub_div_da38a31d(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+#include "tile_cpu.h"
+HG_KERNEL amax_sub_div_2d393be9(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index at_stride0, const Index n_i1) {
     for (Index at = begin; at < end; at += 64) {
       const Index count = end - at < 64 ? end - at : 64;
-      float t0[2560] __attribute__((aligned(64)));
-      hg::tile_in<40, 64>(t0, x0 + (at * 40), count);
-      float o0[2560] __attribute__((aligned(64)));
+      float t0[4096] __attribute__((aligned(64)));
+      hg::transpose(x0 + (at * at_stride0), n_i1, t0, 64, count, n_i1);
+      float o0[4096] __attribute__((aligned(64)));
       float r_v1[64] __attribute__((aligned(64)));
       float r_v4[64] __attribute__((aligned(64)));
       hg::Lanes<hg::Max<float>, float, 64> a0;
       a0.start(0);
-      for (Index i1 = 0; i1 < 40; ++i1) {
+      for (Index i1 = 0; i1 < n_i1; ++i1) {
       HG_SIMD
       for (Index j = 0; j < 64; ++j) {
         const float v0 = t0[(i1) * 64 + j];
@@ -37,7 +38,7 @@ HG_KERNEL amax_sub_div_da38a31d(const float* HG_RESTRICT x0, float* HG_RESTRICT 
       }
       hg::Lanes<hg::Sum<float>, float, 64> a1;
       a1.start(0);
-      for (Index i1 = 0; i1 < 40; ++i1) {
+      for (Index i1 = 0; i1 < n_i1; ++i1) {
       HG_BLOCK
       HG_SIMD
       for (Index j = 0; j < 64; ++j) {
@@ -53,7 +54,7 @@ HG_KERNEL amax_sub_div_da38a31d(const float* HG_RESTRICT x0, float* HG_RESTRICT 
       for (Index j = 0; j < 64; ++j) {
         r_v4[j] = a1.result(j);
       }
-      for (Index i1 = 0; i1 < 40; ++i1) {
+      for (Index i1 = 0; i1 < n_i1; ++i1) {
       HG_SIMD
       for (Index j = 0; j < 64; ++j) {
         const float v4 = r_v4[j];
@@ -62,9 +63,9 @@ HG_KERNEL amax_sub_div_da38a31d(const float* HG_RESTRICT x0, float* HG_RESTRICT 
         o0[(i1) * 64 + j] = v5;
       }
       }
-      hg::tile_out<40, 64>(y0 + (at * 40), o0, count);
+      hg::transpose(o0, 64, y0 + (at * at_stride0), n_i1, n_i1, count);
     }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
-  amax_sub_div_da38a31d((float*)input0, (float*)output0, 0, e[0]);
+  amax_sub_div_2d393be9((float*)input0, (float*)output0, 0, e[0], e[1], e[2]);
 }

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import hybridgpu as mx
+from hybridgpu.store import reset_default_store
 
 nd, nn = mx.nd, mx.gluon.nn
 pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.as_shipped]
@@ -390,17 +391,33 @@ def test_compile_report_says_since_when_a_call_is_the_first():
 
 
 @pytest.mark.parametrize("mode", [mx.autograd.pause, mx.autograd.record])
-def test_a_dimension_that_keeps_changing_is_named_once_where_the_net_is_called(mode):
-    net = nn.HybridLambda(lambda F, x: x * 3, prefix="grown_")
+def test_a_dimension_that_keeps_changing_is_named_once_where_the_net_is_called(mode, tmp_path, monkeypatch, compiler):
+    """… and what to do, if each size calls for a compiler: here how long rows of few features are."""
+    monkeypatch.setenv("HYBRIDGPU_CACHE_DIR", str(tmp_path))
+    reset_default_store()
+    net = nn.HybridLambda(lambda F, x: F.softmax(x * 3), prefix="grown_")
     net.hybridize()
-    with mode(), pytest.warns(UserWarning, match="axis 0 of data keeps changing") as caught:
-        for n in range(1, 40):
-            net(nd.ones(n))
+    with mode(), pytest.warns(UserWarning, match=r"axis 1 of data keeps changing.* Pad it to a few sizes") as caught:
+        for n in range(2, 26):
+            net(nd.ones((20, n)))
+    reset_default_store()
     assert [w.filename for w in caught] == [__file__]
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_word_of_a_dimension_that_costs_no_compiler():
+    """A batch of any size, and rows of any length, have the kernels of the first."""
+    net = nn.HybridLambda(lambda F, x: F.softmax(x * 3), prefix="served_")
+    net.hybridize()
+    for n in range(1, 40):
+        net(nd.ones((n, 8)))
+    for n in range(65, 110):
+        net(nd.ones((8, n if n % 16 else 65)))
 
 
 PROGRAM = """
 import hybridgpu as mx
+from hybridgpu.store import reset_default_store
 net = mx.gluon.nn.HybridSequential(prefix="dumped_")
 with net.name_scope():
     net.add(mx.gluon.nn.Dense(4, activation="relu", in_units=3), mx.gluon.nn.HybridLambda("softmax"))
@@ -500,7 +517,9 @@ def test_numbers_that_integers_do_not_hold(source, target):
 FORKS = """
 import os, signal, sys, threading
 import hybridgpu as mx
+from hybridgpu.store import reset_default_store
 from hybridgpu import generator, store
+from hybridgpu.store import reset_default_store
 from hybridgpu.gluon import hybrid
 from hybridgpu.runtime import program, reports, training
 

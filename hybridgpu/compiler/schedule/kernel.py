@@ -181,6 +181,7 @@ class Writer:
     cut: Var | None = None  #: the outermost variable, at whose values, which the kernel is told, something else begins
     told: frozenset[str] = frozenset()  #: variables whose extents the kernel is told, and with them strides
     inner: Var | None = None  #: the innermost one then
+    fixed: frozenset[str] = frozenset()  #: those of them whose extents are literals all the same
     apart: tuple[Var, ...] = ()  #: count rows of several axes, by extents that the kernel is told
 
     def __post_init__(self) -> None:
@@ -233,19 +234,23 @@ class Writer:
         parts: list[str] = []
         along = {self.inner.name, "at"} & {v.name for v in e.vars} if self.told and self.inner else None
         row = self.inner.extent if along and self.inner else 1  # elements that neighbours in such rows are apart
+        rest = e.const
         near = min((c for atom, c in e.terms if self.taken_apart(atom)), default=0)
         for k, (atom, c) in enumerate(sorted(e.terms, key=lambda t: -abs(t[1]))):
             text = self.atom(atom)
+            if rest and c >= FEWEST and isinstance(atom, Var) and atom.name in self.told & self.fixed and rest % c == 0:
+                text, rest = f"({text} {'-' if rest < 0 else '+'} {abs(rest) // c})", 0  # where a part begins
             far = near and (c > near or (k == 0 and self.taken_apart(atom)))
-            if c >= FEWEST and (far or (isinstance(atom, Var) and atom.name in self.told and c != row)):
-                text = f"{text} * {self.numbers.stride(c, text if isinstance(atom, Var) else '')}"
+            if c >= FEWEST and (far or (self.steps(atom) and c != row)):
+                name = self.atom(atom) if isinstance(atom, Var) else ""
+                text = f"{text} * {self.numbers.stride(c, name)}"
             elif c == -1:
                 text = f"-{text}"
             elif c != 1:
                 text = f"{text} * {c}" if c > 0 else f"-{text} * {-c}"
             parts.append(text)
-        if e.const or not parts:
-            parts.append(str(e.const))
+        if rest or not parts:
+            parts.append(str(rest))
         return " + ".join(parts).replace("+ -", "- ")
 
     def place_of(self, e: Expr, matrix: bool = False) -> str:
@@ -263,11 +268,18 @@ class Writer:
 
     def extent(self, v: Var) -> str:
         """C text of the extent of ``v``."""
-        return self.numbers.extent(v) if v.name in self.told and v.extent >= FEWEST else str(v.extent)
+        told = v.name in self.told and v.name not in self.fixed and v.extent >= FEWEST
+        return self.numbers.extent(v) if told else str(v.extent)
 
     def turn(self, value: int) -> str:
         """C text of a value of the outermost variable at which something else begins."""
         return str(value) if self.cut is None or value < FEWEST else self.numbers.turn(value)
+
+    def steps(self, atom: Any) -> bool:
+        """True for a variable whose extent the kernel is told, and for a part of one."""
+        if isinstance(atom, (Quotient, Remainder)):
+            return bool(self.told) and all(v.name in self.told for v in atom.expr.vars)
+        return isinstance(atom, Var) and atom.name in self.told
 
     def taken_apart(self, atom: Any) -> bool:
         """True for a part of the position of a row, by an extent that the kernel is told."""

@@ -11,11 +11,12 @@ from ..ir.indexing import Var
 from ..target import Target
 from .in_place import at_points
 from .kernel import Kernel, Writer, headers, summary, touched, traffic
-from .map_cpu import nests
-from .numbers import told_axes
+from .map_cpu import moves, nests
+from .numbers import told_axes, told_in_tiles
 from .pieces import cut, only_moved
 from .scalar import ScalarProgram
 from .streamed import streamed
+from .tiles import tiling
 
 __all__ = ["schedule_map"]
 
@@ -28,8 +29,15 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
     writer = Writer(target, program, tells=True)
     writer.moved = only_moved(program)
     writer.cut = cut(program)
-    if target.name == "cpu":
-        writer.inner, writer.told = program.vars[-1], told_axes(program, program.vars[-1])
+    tiles = tiling(program, conditions=True, cached=True) if target.name == "cpu" else None
+    if tiles:
+        moved = moves(program, tiles)
+        writer.told = told_in_tiles(program, tiles.across, tiles.along, moved)
+        writer.fixed = frozenset() if moved else writer.told & {tiles.along.name}
+    elif target.name == "cpu":
+        tested = frozenset(v for s in program.scalars for c in s.conditions for v in c.expr.vars)
+        writer.inner, writer.told = program.vars[-1], told_axes(program, program.vars[-1], tested)
+        writer.fixed = frozenset(v.name for v in tested)
     outputs = [s.node for s in program.stores]
     pointers = writer.pointer_list(outputs)
     read, written = traffic(program)

@@ -21,10 +21,11 @@ from .pieces import only_moved, restrict, turns
 from .scalar import Scalar, ScalarProgram, combines
 from .tiles import Tiling, between, tiling
 
-__all__ = ["AHEAD", "BUSY", "Buffer", "Call", "Loop", "TooLong", "Turn", "nests", "operations", "walked"]
+__all__ = ["AHEAD", "BUSY", "Buffer", "Call", "Loop", "TooLong", "Turn", "moves", "nests", "operations", "walked"]
 
 _TILE_BYTES = 24 * 1024  #: of all operands' tiles together: half of a first-level cache
 _TILES = ((64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))  #: across, along: larger first
+_MEETS = 1024  #: bytes between lines that meet in a few sets of the first-level cache
 _WINDOW = 4  #: loads of an array that make a window
 _UNROLLED = 4  #: an innermost loop as short as that is written out
 _FEW = 256  #: points of a kernel that is not worth cutting
@@ -137,6 +138,18 @@ def walked(program: ScalarProgram, v: Var) -> list[Scalar]:
         if s.offset.coefficient(v) == 1 and program.vars[0] in s.offset.vars:
             found.setdefault(s.node, s)
     return list(found.values())
+
+
+def moves(program: ScalarProgram, tiles: Tiling) -> bool:
+    """True if elements are moved from one order into another one and nothing else, so that they need no tile between."""
+    if [s.op for s in program.scalars] != ["load"] or len(program.stores) != 1 or program.scalars[0].conditions:
+        return False
+    (s,), (store,) = program.scalars, program.stores
+    assert s.node is not None and s.offset is not None
+    lies = len(tiles.loads) + len(tiles.stores) == 1 and s.node.dtype is store.node.dtype and not store.scattered
+    along, v = (store.offset, tiles.across) if tiles.loads else (s.offset, tiles.along)
+    meets = store.offset.coefficient(v) * s.node.dtype.size % _MEETS == 0
+    return lies and along.coefficient(tiles.along) == 1 and not meets
 
 
 @dataclass
@@ -300,7 +313,10 @@ class _Nests:
         stored = [program.stores[k].node for k in tiles.stores]
         width = sum(n.dtype.size for n in (*(s.node for s in tiles.loads if s.node), *stored))
         wide, long = next(((a, b) for a, b in _TILES if a * b * width <= _TILE_BYTES), _TILES[-1])
-        wide, long = min(wide, across.extent + -across.extent % 16), min(long, along.extent + -along.extent % 16)
+        wide, long = (
+            size if v.name in writer.told - writer.fixed else min(size, v.extent + -v.extent % 16)
+            for v, size in ((across, wide), (along, long))
+        )
         self.choice |= {"tile": f"{wide}x{long}", "why": tiles.why}
         name = {v: f"b{v.name[1:]}" for v in (across, along)}
         stop = {v: f"e{v.name[1:]}" for v in (across, along)}
@@ -324,6 +340,11 @@ class _Nests:
             writer.renamed = {}
             return text
 
+        def apart(offset: Expr, v: Var) -> str:
+            """How far neighbours along ``v`` are apart."""
+            step = offset.coefficient(v)
+            return writer.numbers.stride(step, v.name) if v.name in writer.told else str(step)
+
         def buffer(dtype: DType) -> str:
             made = Buffer(dtype.storage, f"s{self.buffers}", wide * long)
             self.buffers += 1
@@ -331,10 +352,19 @@ class _Nests:
             return made.name
 
         writer.name(program.scalars)
+        if writer.told and moves(program, tiles):
+            (s,), (store,) = program.scalars, program.stores
+            assert s.node is not None and s.offset is not None
+            source, target = start(s.offset, writer.pointers[s.node]), start(store.offset, f"{writer.results}0")
+            far, near = (along, across) if tiles.loads else (across, along)  # the load's axes
+            turn = Turn(source, apart(s.offset, far), target, apart(store.offset, near), size[far], size[near])
+            inner.before.append(turn)
+            inner.ordered = True  # (its body is a call)
+            return outer
         in_tile: dict[Scalar, str] = {}
         for s in tiles.loads:
             assert s.node is not None and s.offset is not None
-            source, step = start(s.offset, writer.pointers[s.node]), str(s.offset.coefficient(along))
+            source, step = start(s.offset, writer.pointers[s.node]), apart(s.offset, along)
             in_tile[s] = buffer(s.node.dtype)
             inner.before.append(Turn(source, step, in_tile[s], str(long), size[along], size[across]))
         once: list[Statement] = []
@@ -350,7 +380,7 @@ class _Nests:
         for k, store in enumerate(program.stores):
             target = writer.destination(k, store)
             if k in tiles.stores:
-                held, step = buffer(store.node.dtype), str(store.offset.coefficient(along))
+                held, step = buffer(store.node.dtype), apart(store.offset, along)
                 inner.after.append(
                     Turn(held, str(long), start(store.offset, f"{writer.results}{k}"), step, size[across], size[along])
                 )

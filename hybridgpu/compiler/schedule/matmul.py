@@ -38,9 +38,9 @@ from .kernel import (
     touched,
     traffic,
 )
-from .numbers import sums_outside
+from .numbers import sums_outside, told_lengths
 from .pieces import cut
-from .prologue import Made, Panel, loader, made, panel, panel_columns, panel_rows
+from .prologue import PANEL, Made, Panel, loader, made, panel, panel_columns, panel_rows
 from .scalar import ScalarProgram
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ __all__ = ["beyond_library", "contiguous_along_the_sum", "schedule_matmul", "wan
 
 _TILED = 1 << 24  #: multiplications
 _MADE = ("left", "right")  #: names of operands that are computed as they are loaded
+_TOLD = "hg::TOLD"  #: in the place of a number that a product's function is told
 _STRIP = 2 << 10  #: bytes of a column of the right operand of which some dozens may be copied; see matmul_cpu.h
 
 
@@ -121,16 +122,33 @@ def _strides(operand: Node) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class Matrix:
-    """An operand: its pointer, the offset of the batch, and strides along its two axes, in elements."""
+    """An operand: its pointer, the offset of the batch, strides along its two axes, in elements, and which are told."""
 
     pointer: str
     place: str
     first: int
     second: int
+    told: tuple[bool, bool] = (False, False)
 
     @property
     def address(self) -> str:
         return address(self.pointer, self.place)
+
+    @property
+    def strides(self) -> tuple[str, str]:
+        """C text of both strides in a function's name."""
+        first, second = (
+            _TOLD if told else str(n) for told, n in zip(self.told, (self.first, self.second), strict=True)
+        )
+        return first, second
+
+    def with_told(self, along: bool, across: bool) -> Matrix:
+        """The same whose stride is told that steps over an axis of a told extent.
+
+        Args:
+            along, across: whether the extents of its first and second axis are told.
+        """
+        return replace(self, told=(self.second == 1 != self.first and across, self.first == 1 != self.second and along))
 
 
 @dataclass(frozen=True)
@@ -178,6 +196,13 @@ def schedule_matmul(
     axes = [axis_of.get(f"i{k}", Var(f"i{k}", 1)) for k in range(len(shape))]
     batch, m, n = axes[:-2], axes[-2], axes[-1]
     depth = dot.inputs[0].shape[-1]
+    depth_var = Var("k", depth)
+    panels = target.name == "cpu" and _packed(dot)
+    lengths = (
+        _lengths(dot, m, n, depth_var, prologues) if target.name == "cpu" and batch and not panels else frozenset()
+    )
+    if lengths:
+        writer.told = frozenset(v.name for v in (*lengths, m, *batch))
     operands = []
     starts: list[str] = []  # where an element's row and column begin
     form_on_gpu = None
@@ -193,8 +218,6 @@ def schedule_matmul(
         found = strided(operand)
         assert found is not None
         node, variables, offset = found
-        if position == 0:  # one left operand for all matrices: panels of a weight, see passes/pack.py
-            panels = target.name == "cpu" and bool(batch) and not {a for a, _ in offset.terms} & {*variables[:-2]}
         made_here = (
             target.name == "cpu" and position == 0 and position in prologues and dot.dtype.short in ("f32", "f64")
         )
@@ -206,7 +229,8 @@ def schedule_matmul(
             continue
         if position in prologues:
             starts.append(_MADE[position])
-            operands.append(Matrix(starts[-1], "0", *(offset.coefficient(v) for v in variables[-2:])))
+            along, across = (offset.coefficient(v) for v in variables[-2:])
+            operands.append(Matrix(starts[-1], "0", along, across))
             continue
         pointer = writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
         table = {v: of_var(b) for v, b in zip(variables[:-2], batch, strict=True)}
@@ -216,6 +240,11 @@ def schedule_matmul(
         starts.append(address(pointer, writer.place_of(start, matrix=True)))
         operands.append(Matrix(pointer, writer.place_of(place, matrix=True), along, across))
         memory.append(node)
+    if lengths:
+        operands = [
+            o.with_told(a in lengths, b in lengths)
+            for o, (a, b) in zip(operands, ((m, depth_var), (depth_var, n)), strict=True)
+        ]
     left, right = operands
     form = "dots" if right.first == 1 and (left.second == 1 or depth == 1) else "axpy"
     first = "true" if m.extent == 1 else "false"
@@ -240,7 +269,6 @@ def schedule_matmul(
         along = sum_along == (position == 0)
         return made(prologues[position], dot.inputs[position], batch, rows, columns, along)
 
-    depth_var = Var("k", depth)
     loaded = [make(position, True) for position in prologues]
     fields: dict[str, Any] = {
         "left": left,
@@ -253,7 +281,7 @@ def schedule_matmul(
         "rest": [(v.name, v.extent) for v in rest],
         "m": (m.name, m.extent),
         "n": (n.name, n.extent),
-        "depth": 0 if told else depth,
+        "depth": 0 if told or depth_var in lengths else depth,
         "terms": writer.numbers.depth(depth) if told else "",
         "statements": statements,
         "product": (dot.dtype.compute, writer.names[program.result]),
@@ -266,10 +294,13 @@ def schedule_matmul(
     extents: tuple[int, ...] = (outer.extent,)
     choice: dict[str, Any] = {"form": form}
     if form_on_gpu is None:
-        lines = ("0", "lines" if panels else str(m.extent)) if batch else ("begin", "end")
+        lines = ("0", "lines" if panels else writer.extent(m)) if batch else ("begin", "end")
         if panels:
             extents = (*extents, m.extent)
         fields |= _on_host(make, prologues, writer, dot, lines, m, n, fields)
+        if lengths:
+            fields["spans"] = [replace(s, columns=0) if n in lengths else s for s in fields["spans"]]
+            fields["terms"] = _shape(writer, fields["left"], fields["spans"][0].right, n, depth_var, lengths)
         if fields["turns"]:
             needed["tile_cpu.h"] = None
     else:
@@ -306,6 +337,41 @@ def schedule_matmul(
         touched=touched(program, memory, [m.touched for m in loaded]),
         in_place=at_points(program, (*memory, *(x for m in loaded for x in m.touched))),
     )
+
+
+def _packed(dot: Node) -> bool:
+    """True for a batch of products with one left operand for all: panels of a weight, see passes/pack.py."""
+    found = strided(dot.inputs[0])
+    assert found is not None
+    _, variables, offset = found
+    return dot.ndim > 2 and not {a for a, _ in offset.terms} & {*variables[:-2]}
+
+
+def _lengths(dot: Node, m: Var, n: Var, depth: Var, prologues: Mapping[int, Group]) -> frozenset[Var]:
+    """The axes of a batch of products on the CPU whose extents are told; see :func:`.told_lengths`.
+
+    Not those of a panel of columns, which is as wide as its text says, and not the sum of dots, whose blocks are vectors.
+    """
+    found = {v for v in (m, n, depth) if v.extent in told_lengths(m.extent, n.extent, depth.extent)}
+    size = dot.dtype.size
+    if contiguous_along_the_sum(dot) and dot.dtype.short in ("f32", "f64"):
+        found.discard(depth)
+    if 1 in prologues:
+        along = contiguous_along_the_sum(dot)
+        found.discard(n)
+        if panel_columns(n.extent, depth.extent, size, along) < n.extent or depth.extent * n.extent * size > PANEL:
+            found.discard(depth)
+    return frozenset(found)
+
+
+def _shape(writer: Writer, left: Matrix, right: Matrix, n: Var, depth: Var, lengths: frozenset[Var]) -> str:
+    """C text of the numbers that a product's function is told, in its order."""
+    told, parts = writer.numbers.told, [writer.extent(n) if n in lengths else "0"]
+    parts.append(writer.numbers.depth(depth.extent) if depth in lengths else "0")
+    for name, matrix in (("left", left), ("right", right)):
+        strides = zip(matrix.told, (matrix.first, matrix.second), strict=True)
+        parts += [told(f"{name}_step", stride) if known else "0" for known, stride in strides]
+    return f"hg::Shape{{{', '.join(parts)}}}"
 
 
 def _constant(operand: Node) -> Any:
@@ -345,8 +411,10 @@ def _on_host(
     if 0 in prologues:
         count = panel_rows(m.extent, depth, size)
         left, turns = panel(make(0, True), "left", writer, "from", "to", count)
-        found |= {"rows": (*lines, count), "left_panel": left, "range": "0, to - from", "turns": turns}
-        found["left"] = Matrix("left", "0", depth, 1)
+        told = "k" in writer.told
+        each = writer.numbers.told("panel", count) if told and count > 1 else count
+        found |= {"rows": (*lines, each), "left_panel": left, "range": "0, to - from", "turns": turns}
+        found["left"] = Matrix("left", "0", depth, 1, (told, False))
         row, places = "r", [Statement("Index", m.name, "from + r")]
     spans = [Span(0, n.extent, n.extent, fields["right"], None, (row, n.name), places)]
     if 1 in prologues:
@@ -364,7 +432,7 @@ def _on_host(
                 matrix = Matrix("right", "0", 1, depth)
             else:
                 part = ("column", width) if width < n.extent else None
-                right, turns = panel(make(1, False), "right", writer, "0", str(depth), depth, part)
+                right, turns = panel(make(1, False), "right", writer, "0", writer.extent(Var("k", depth)), depth, part)
                 matrix = Matrix("right", "0", width, 1)
             found["turns"] |= turns
             spans.append(Span(begin, end, width, matrix, right, (row, "c"), places))

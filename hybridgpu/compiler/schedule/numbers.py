@@ -19,7 +19,23 @@ from ..ir.share import Share
 from ..sizes import FEWEST
 from .scalar import ScalarProgram
 
-__all__ = ["Numbers", "adds_over_the_batch", "leads", "outer_sum", "ranks", "sums_outside", "told_axes"]
+__all__ = [
+    "Numbers",
+    "adds_over_the_batch",
+    "leads",
+    "outer_sum",
+    "ragged",
+    "ranks",
+    "sums_outside",
+    "told_axes",
+    "told_columns",
+    "told_in_tiles",
+    "told_lengths",
+    "told_row",
+]
+
+_SHORT = 8  #: an extent that may be a length up to which it is a literal, …
+_VECTORS = 16  #: … and what the others are multiples of that may be: features are, mostly
 
 
 @dataclass
@@ -116,18 +132,80 @@ def outer_sum(program: ScalarProgram, rows: list[Var], columns: bool) -> Var | N
     return first if leads(program, first) else None
 
 
-def told_axes(program: ScalarProgram, inner: Var) -> frozenset[str]:
+def told_axes(program: ScalarProgram, inner: Var, tested: frozenset[Var] = frozenset()) -> frozenset[str]:
     """The variables around the loop over ``inner``, if their extents and the strides that follow from them may be told.
 
     A recurrent layer's batch or time is such an inner axis, or the length of a sentence: rows of features follow each
-    other in any order, and only these have a length that is worth a literal.
+    other in any order, and only these have a length that is worth a literal. Where parts of a join or pad begin along a
+    variable that is ``tested`` is a literal.
     """
-    if inner.extent < FEWEST or len(program.vars) < 3 or any(s.conditions for s in program.scalars):
+    tests = {c.expr.terms for s in program.scalars for c in s.conditions}
+    if inner.extent < FEWEST or len(program.vars) < 3 or not tests <= {((v, 1),) for v in tested if v is not inner}:
         return frozenset()
     for e in program.expressions():
         if e.coefficient(inner) not in (0, 1) or any(isinstance(a, (Quotient, Remainder)) for a, _ in e.terms):
             return frozenset()
     return frozenset(v.name for v in program.vars if v is not inner)
+
+
+def told_in_tiles(program: ScalarProgram, across: Var, along: Var, moved: bool) -> frozenset[str]:
+    """The variables of a kernel on the CPU that walks two of its axes in tiles, if extents and strides may be told.
+
+    Where something is computed in a tile, its innermost loop is one of whole vectors whose number is a literal. Where
+    elements are ``moved`` and nothing else, there is no such loop.
+    """
+    if any(s.conditions for s in program.scalars) or not all(e.affine for e in program.expressions()):
+        return frozenset()
+    fits = ragged(across.extent) and not ragged(along.extent)
+    any_of_both = moved and (ragged(across.extent) or ragged(along.extent))
+    return frozenset(v.name for v in program.vars) if fits or any_of_both else frozenset()
+
+
+def told_row(program: ScalarProgram) -> Var | None:
+    """What rows on the CPU are walked along, if how long they are is told; None if that is better a literal.
+
+    The scores of attention are as long as a sentence. Rows of whole vectors, most of which are features, are walked in
+    whole blocks; of others nothing is lost, and all of them have one text.
+    """
+    if program.sums or len(program.reduced) != 1 or any(s.conditions for s in program.scalars):
+        return None
+    row = program.reduced[0]
+    if row.extent < _VECTORS or not ragged(row.extent):
+        return None
+    for e in program.expressions():
+        if e.coefficient(row) not in (0, 1) or any(isinstance(a, (Quotient, Remainder)) for a, _ in e.terms):
+            return None
+    return row
+
+
+def told_columns(program: ScalarProgram, lane: Var) -> frozenset[str]:
+    """The variables around ``lane``, along which neighbours are reduced side by side, if their extents may be told.
+
+    Means over the words of a sentence are such reductions. Those of few elements, as of windows, are written out.
+    """
+    if program.reduced[0].extent <= _SHORT or any(s.conditions for s in program.scalars):
+        return frozenset()
+    for e in program.expressions():
+        if e.coefficient(lane) not in (0, 1) or any(isinstance(a, (Quotient, Remainder)) for a, _ in e.terms):
+            return frozenset()
+        if any(lane in e.vars and 0 < e.coefficient(v) < lane.extent for v in program.reduced):  # windows overlap
+            return frozenset()
+    return frozenset(v.name for v in program.vars if v is not lane)
+
+
+def told_lengths(rows: int, columns: int, terms: int) -> set[int]:
+    """Those extents of a batch of products on the CPU that are arguments, although loops walk along them.
+
+    They may be the length of a sentence, as in attention: an extent that occurs twice is one where every word sees every
+    word. Loops over whole vectors of a head's features are better written out, and so are those of a few turns.
+    """
+    extents = [rows, columns, terms]
+    return {e for e in extents if ragged(e) or (e > _VECTORS and (e == rows or extents.count(e) > 1))}
+
+
+def ragged(extent: int) -> bool:
+    """True if an extent may be the length of a sentence rather than a number of features: it is of no whole vectors."""
+    return extent > _SHORT and extent % _VECTORS != 0
 
 
 def adds_over_the_batch(program: ScalarProgram) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .map_cuda import Pack
 
 __all__ = [
+    "PANEL",
     "Loader",
     "Made",
     "Panel",
@@ -39,7 +40,7 @@ __all__ = [
     "scattered",
 ]
 
-_PANEL = 128 << 10  #: bytes of a panel: with the other operand it stays in the second-level cache, …
+PANEL = 128 << 10  #: bytes of a panel: with the other operand it stays in the second-level cache, …
 _MOST = 256 << 10  #: … and at the very most
 _ROWS = (192, 64, 32, 16, 8, 4)  #: of a panel of a left operand
 _COLUMNS = (480, 192, 96, 48, 24, 8)  #: of one of a right operand that is contiguous along the sum, …
@@ -178,7 +179,7 @@ def panel_columns(columns: int, depth: int, itemsize: int, along: bool) -> int:
 
 
 def _fitting(counts: tuple[int, ...], line: int) -> int:
-    return next((c for c in counts if c * line <= _PANEL), counts[-1] if counts[-1] * line <= _MOST else 0)
+    return next((c for c in counts if c * line <= PANEL), counts[-1] if counts[-1] * line <= _MOST else 0)
 
 
 def panel(
@@ -188,8 +189,8 @@ def panel(
 
     Args:
         writer: that of the product, which knows the pointers.
-        begin, end: C text of where its lines are.
-        lines: how many there are, at the most.
+        begin, end: C text of where its lines are (how long they are may be among what the product is told).
+        lines: how many there are, at the most; if that, or how long they are, is told: as many as there is room for.
         first: where its elements begin along the inner variable (a name), and how many they are; all of them, if None.
     """
     program, inner = what.program, what.inner
@@ -199,7 +200,7 @@ def panel(
     if flat is not None:
         store.offset = of_var(flat)
         if begin != "0":
-            store.offset += of_var(Var(begin, flat.extent)) * -width
+            store.offset += of_var(Var("begin", flat.extent)) * -1
         inner = flat
     if first is not None:
         origin, inner = Var(first[0], what.inner.extent), Var("c", first[1])
@@ -209,16 +210,19 @@ def panel(
     for s in program.scalars:  # the others are known where the loops begin
         s.vars &= set(program.vars)
     mine = Writer(writer.target, program, pointers=writer.pointers, results="row", numbers=writer.numbers)
-    mine.apart = (what.outer,)
+    mine.apart, mine.told = (what.outer,), writer.told
     mine.moved = only_moved(program)
     once, loops, choice = nests(program, mine, runs=flat is not None)
     line = what.outer.name if begin == "0" else f"({what.outer.name} - {begin})"
-    start = f"{name} + {line} * {width}"
+    length = writer.extent(what.inner) if first is None else str(width)
+    start = f"{name} + {line} * {length}"
     if flat is not None:
-        begin, end = (f"({t}) * {width}" if " " in t else f"{t} * {width}" for t in (begin, end))
+        begin, end = (f"({t}) * {length}" if " " in t else f"{t} * {length}" for t in (begin, end))
         start = name
     outer, held = what.outer.name, store.node.dtype.storage
-    return Panel(name, held, lines * width, flat is not None, outer, begin, end, start, once, loops), "tile" in choice
+    told = {what.outer.name, what.inner.name} & writer.told
+    count = PANEL // store.node.dtype.size if told and lines > 1 else lines * width
+    return Panel(name, held, count, flat is not None, outer, begin, end, start, once, loops), "tile" in choice
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from .in_place import in_passes
 from .kernel import Kernel, Writer, headers, summary, traffic
 from .map import schedule_map
 from .map_cpu import TooLong
-from .numbers import leads, outer_sum, ranks, told_axes
+from .numbers import leads, outer_sum, ranks, told_axes, told_columns, told_row
 from .passes import Plan
-from .rows_cpu import fill_columns, fill_inner, keeps_near, kept_at, tile_rows, together
+from .rows_cpu import SHORT_ROW, fill_columns, fill_inner, keeps_near, kept_at, room, tile_rows, together
 from .scalar import ScalarProgram
 from .windows_cpu import tile_windows
 from .written_out import wants_written_out, write_out
@@ -55,24 +55,38 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         with suppress(TooLong):
             return _written_out(program, target, members)
     tile = turned["tile_rows"] if turned else 0
+    ragged = bool(turned and not turned["tile_run"])  # rows of a tile, how long they are is told
     fits = width * 4 <= target.register_row
     columns = columns or turned is not None or (width == 1 and not program.sums)
     lanes = rows[-1] if tile else None if columns else program.reduced[-1]
     told = None if tile or program.sums else outer_sum(program, rows, columns)
-    if not columns and not program.sums and (len(program.reduced) == 1 or _walked_once(program)):
+    length = told_row(program) if not columns and told is None else None
+    if length:
+        writer.told = frozenset(v.name for v in program.vars) | {"at"}
+    elif not columns and not program.sums and (len(program.reduced) == 1 or _walked_once(program)):
         writer.inner, writer.told = program.reduced[-1], told_axes(program, program.reduced[-1])
+    elif columns and not tile and not program.sums and told is None:
+        writer.inner, writer.told = rows[-1], told_columns(program, rows[-1])
     near = not columns and told is None and keeps_near(program)  # (a buffer's length is in the text)
-    kept = kept_at(program, tile, together(program) if near else 0)
+    kept = kept_at(program, tile, together(program, length) if near else 0, writer.extent)
     lanes = None if near else lanes
     plan = Plan(program, writer, tile > 0 or (fits and not columns), kept, in_results=lanes)
-    fields, choice = fill_columns(program, rows, plan, tile, told) if columns else fill_inner(program, rows, plan, told)
+    if columns:
+        fields, choice = fill_columns(program, rows, plan, tile, told)
+    else:
+        fields, choice = fill_inner(program, rows, plan, told, length)
     fields |= turned or {"tile_in": [], "tile_out": []}  # (templates read no other field then)
     read, written = traffic(program)
+    more = ["stream_cpu.h"] if fields.get("past") else ["tile_cpu.h"] if ragged else []
     full = any(plan.is_full_store(s.value, s.offset.vars) for s in program.stores)
     fields |= {
         "pointers": writer.pointer_list(outputs),
-        "width": ranks(width) if told else width,
-        "kept": ranks(width) if told else width * max(1, fields.get("group", 0)),
+        "width": SHORT_ROW + 1 if ragged else ranks(width) if told else width,
+        "kept": room(program, length, near)
+        if length
+        else ranks(width)
+        if told
+        else width * max(1, fields.get("group", 0)),
         "passes": plan.passes[:-1],
         "last": plan.passes[-1],
         "caches": plan.caches,
@@ -88,7 +102,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         inputs=writer.inputs,
         outputs=outputs,
         extents=(rows[0].extent,),
-        headers=(*headers(program), "reduce.h", *(["stream_cpu.h"] if fields.get("past") else [])),
+        headers=(*headers(program), "reduce.h", *more),
         members=members,
         choice={"form": "columns" if columns else "inner", "width": width, "kept": len(plan.caches), **choice},
         bytes_read=read,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -10,15 +11,16 @@ from typing import Any
 from ..ir.indexing import Expr, Var, of_var
 from ..sizes import alike
 from .kernel import Writer, address, mentioned
+from .numbers import ranks, told_row
 from .passes import Accumulator, Plan
 from .scalar import Scalar, ScalarProgram, Store
 from .streamed import past, put, walks_lines
 
-__all__ = ["TILE", "fill_columns", "fill_inner", "keeps_near", "kept_at", "tile_rows", "together"]
+__all__ = ["SHORT_ROW", "TILE", "fill_columns", "fill_inner", "keeps_near", "kept_at", "tile_rows", "together"]
 
 TILE = 64  #: rows of a tile
 _VECTOR = 16  #: rows of up to so many elements are turned, a tile of them at a time, to lie side by side, …
-_SHORT = 63  #: … and of up to so many that are no multiple: vectors would be filled in part
+SHORT_ROW = 63  #: … and of up to so many that are no multiple: vectors would be filled in part
 _LANES = 64  #: states of one reduction: four vectors hide the latency of an addition
 _MOST_LANES = 128  #: … or so many, where they divide a row and 64 do not
 _CHEAP = 8  #: operations of an element up to which GCC may take two rows of columns at once: states are read once
@@ -33,16 +35,20 @@ _RESULTS = 4  #: that are stored in blocks
 _OWN = 16 * 1024  #: bytes of a row that are kept in a buffer of their own
 
 
-def kept_at(program: ScalarProgram, tile: int, rows: int = 0) -> str:
+def kept_at(
+    program: ScalarProgram, tile: int, rows: int = 0, extent: Callable[[Var], str] = lambda v: str(v.extent)
+) -> str:
     """Where a row's cache holds the element of the loop variables; in a tile of rows, that of row ``j``.
 
     Args:
         rows: how many rows are walked together.
+        extent: C text of how many elements there are along a variable.
     """
     at = linear(program.reduced)
     if rows:
         row = next(v for v in reversed(program.vars) if v not in program.reduced)
-        return f"({row.name} - from) * {prod(v.extent for v in program.reduced)} + {at}"
+        one = len(program.reduced) == 1
+        return f"({row.name} - from) * {extent(program.reduced[0]) if one else prod(v.extent for v in program.reduced)} + {at}"
     return f"({at}) * {tile} + j" if tile else at
 
 
@@ -54,10 +60,15 @@ def keeps_near(program: ScalarProgram) -> bool:
     return _row_bytes(program) <= _OWN
 
 
-def together(program: ScalarProgram) -> int:
-    """How many rows may be walked together, 0 for one after the other."""
+def together(program: ScalarProgram, length: Var | None = None) -> int:
+    """How many rows may be walked together, 0 for one after the other, but not if their ``length`` is told."""
     count = min(_MOST_ROWS, _GROUPED // _row_bytes(program))
-    return count if count > 1 else 0
+    return max(count, 1) if length else count if count > 1 else 0
+
+
+def room(program: ScalarProgram, length: Var, near: bool) -> int:
+    """How many elements there is room for where the ``length`` of rows is told: of some that are walked together."""
+    return _OWN // max(s.dtype.size for s in program.scalars) if near else ranks(length.extent)
 
 
 def _row_bytes(program: ScalarProgram) -> int:
@@ -65,23 +76,29 @@ def _row_bytes(program: ScalarProgram) -> int:
 
 
 def fill_inner(
-    program: ScalarProgram, rows: list[Var], plan: Plan, told: Var | None
+    program: ScalarProgram, rows: list[Var], plan: Plan, told: Var | None, length: Var | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Fields and choice of the form whose lanes share a row; ``told``: the variable whose extent is an argument."""
+    """Fields and choice of the form whose lanes share a row.
+
+    Args:
+        told: the outermost variable that is reduced, if its extent is an argument.
+        length: the variable of rows whose length is told.
+    """
     last = program.reduced[-1]
     alone = told is last
     # (a row alone is added up as it is among others)
-    size = _LANES if alone and last.extent < _LANES else _lanes(last.extent)
+    size = _LANES if (alone or length) and last.extent < _LANES else _lanes(last.extent)
     outer = program.reduced[:-1]
     blocks = -(-last.extent // size)
     # a sum of sums: within a part, and of the parts
     part = size * _PART if alone or blocks > _PART or (blocks > 1 and prod(v.extent for v in outer) > 1) else 0
     _note_lanes(program, plan, size, part)
-    group = 0 if told is not None else _group(program, plan)
+    count = _group(program, plan, length) if told is None else 0
+    group, step = (_MOST_ROWS, plan.writer.numbers.told("together", count)) if length and count else (count, str(count))
     for w in plan.passes:  # what a row's own statements read or compute is there already
         there = {name for _, name in w.row_in} | {s.name for s in w.row}
         w.each_in = [entry for entry in w.each_in if entry[1] not in there]
-    _fetch_ahead(program, rows, plan, told, max(1, group))
+    _fetch_ahead(program, rows, plan, told, max(1, count), length)
     extents = _extents(program, plan, told)
     extent = extents[-1]
     begin, end = "0", extent
@@ -93,11 +110,14 @@ def fill_inner(
         "tile": last.name,
         "tile_begin": begin,
         "tile_end": end,
+        "tile_stop": "stop" if part else extent,
         "tile_size": size,
+        "ragged": _VECTOR if length else 0,
         "group": group,
+        "group_step": step,
         "part": part,
         "extent": extent,
-        "elements": extent if alone else "",
+        "elements": extent if alone or (length and last.extent < size) else "",
         # (blocks of one length are worth a text of their own: their states stay in registers)
         "count": str(size) if last.extent % size == 0 else f"{extent} - at < {size} ? {extent} - at : {size}",
         "sums": plan.sums,
@@ -107,17 +127,18 @@ def fill_inner(
         "after_stores": plan.after_stores,
         "past": _stream(program, rows, plan, told, size),
     }
-    choice = {"tile": size, "group": group, "sums_beside_rows": len(plan.sums)}
+    choice = {"tile": size, "group": count if count > 1 else 0, "sums_beside_rows": len(plan.sums)}
     return fields, {what: n for what, n in choice.items() if n}
 
 
-def _group(program: ScalarProgram, plan: Plan) -> int:
+def _group(program: ScalarProgram, plan: Plan, length: Var | None) -> int:
     """How many rows are walked together, 0 for one after the other.
 
     Every walk but the first needs a row's reduced values, which come out of a chain of dependent instructions that
     takes as long as some hundred elements.
     """
-    return together(program) if len(plan.passes) >= 3 else 0
+    wide = length is not None and not keeps_near(program)
+    return together(program, length) if len(plan.passes) >= 3 and not wide else 0
 
 
 def _extents(program: ScalarProgram, plan: Plan, told: Var | None) -> list[str]:
@@ -137,7 +158,8 @@ def fill_columns(
     last = rows[-1]
     runtime = len(rows) == 1
     size = tile or _columns(last, len(plan.passes) - 1, runtime)
-    end = "end" if runtime else str(last.extent)
+    end = "end" if runtime else plan.writer.extent(last)
+    known = not runtime and end == str(last.extent)
     first = program.reduced[0]
     # a sum of sums, as above; the outermost loop is taken in parts
     part = _PART if told is first or first.extent > _PART else 0
@@ -149,7 +171,7 @@ def fill_columns(
         w.row_tile = last.name in mentioned([*w.row, *stores])
         w.each_tile = last.name in mentioned([*w.each, *w.stores, *w.keep, *(a.position for a in w.accumulators)])
     fields = {
-        "rows": [(v.name, v.extent) for v in rows[:-1]],
+        "rows": [(v.name, plan.writer.extent(v)) for v in rows[:-1]],
         "first": first.name,
         "first_extent": extents[0],
         "part": part,
@@ -158,7 +180,7 @@ def fill_columns(
         "tile_begin": "begin" if runtime else "0",
         "tile_end": end,
         "tile_size": size,
-        "count": str(size) if not runtime and last.extent % size == 0 else f"{end} - at < {size} ? {end} - at : {size}",
+        "count": str(size) if known and last.extent % size == 0 else f"{end} - at < {size} ? {end} - at : {size}",
     }
     return fields, {"tile": size}
 
@@ -172,13 +194,12 @@ def tile_rows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dict[s
     """
     width, row = prod(v.extent for v in program.reduced), rows[-1] if rows else None
     loads = [s for s in program.scalars if s.op == "load" and s.vars & set(program.reduced)]
-    if row is None or not loads or width < 2 or width > (_SHORT if width % _VECTOR else _VECTOR):
+    if row is None or not loads or width < 2 or width > (SHORT_ROW if width % _VECTOR else _VECTOR):
         return None
     if len(rows) > 1 and row.extent < TILE // 4:  # (how many there are of the outermost is an argument)
         return None
-    into: dict[tuple[str, str], str] = {}
+    starts: list[tuple[Scalar, Expr]] = []
     found: dict[Scalar | Store, str] = {}
-    turned = False
     at = of_var(Var("at", row.extent)) * width
     element = f"[{kept_at(program, TILE)}]"
     for s in loads:
@@ -190,26 +211,36 @@ def tile_rows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dict[s
         start = _start(program, s.offset, row, width)
         if start is None or s.conditions:
             return None
-        key = (s.node.dtype.storage, address(writer.pointers[s.node], writer.place_of(start + at)))
-        found[s] = into.setdefault(key, f"t{len(into)}") + element
-        turned = True
-    out = []
+        starts.append((s, start + at))
+    results: list[tuple[int, Store, Expr]] = []
     for k, store in enumerate(program.stores):
         if not store.offset.vars & set(program.reduced) or store.offset.coefficient(row) == 1:
             continue
         start = _start(program, store.offset, row, width)
         if start is None:
             return None
-        out.append((store.node.dtype.storage, f"o{k}", f"o{k}", address(f"y{k}", writer.expr(start + at))))
-        found[store] = f"o{k}{element}"
-    if not turned:
+        results.append((k, store, start + at))
+    if not starts:
         return None
+    length = told_row(program)
+    if length:
+        writer.told = frozenset(v.name for v in program.vars) | {"at"}
+    into: dict[tuple[str, str], str] = {}
+    for s, start in starts:
+        assert s.node is not None
+        key = (s.node.dtype.storage, address(writer.pointers[s.node], writer.place_of(start)))
+        found[s] = into.setdefault(key, f"t{len(into)}") + element
+    out = []
+    for k, store, start in results:
+        out.append((store.node.dtype.storage, f"o{k}", f"o{k}", address(f"y{k}", writer.expr(start))))
+        found[store] = f"o{k}{element}"
     writer.tiled |= found
     return {
         "tile_in": [(t, name, name, at) for (t, at), name in into.items()],
         "tile_out": out,
         "tile_loops": [],
-        "tile_run": width,
+        "tile_run": 0 if length else width,
+        "tile_length": writer.extent(length) if length else "",
         "tile_count": "count",
         "tile_rows": TILE,
     }
@@ -256,7 +287,9 @@ def _lane_type(a: Accumulator, size: int, total: int) -> str:
     return f"hg::ArgLanes<{a.type}, {position}, {flags}, {size}>"
 
 
-def _fetch_ahead(program: ScalarProgram, rows: list[Var], plan: Plan, told: Var | None, group: int) -> None:
+def _fetch_ahead(
+    program: ScalarProgram, rows: list[Var], plan: Plan, told: Var | None, group: int, length: Var | None
+) -> None:
     """Let the walk that computes most fetch what comes next; a single walk is served well by the hardware."""
     walks = plan.passes[:-1]
     if len(walks) < 2:
@@ -272,7 +305,9 @@ def _fetch_ahead(program: ScalarProgram, rows: list[Var], plan: Plan, told: Var 
         step = s.offset.coefficient(row)
         if s.offset.coefficient(last) != 1 or step <= 0 or nbytes > _FAR:
             continue
-        distance = step * max(group, _AHEAD // nbytes)
+        distance: int | str = step * max(group, _AHEAD // nbytes)
+        if length:
+            distance = plan.writer.numbers.told(f"ahead{len(busiest.ahead)}", int(distance))
         begin = plan.writer.place_of(s.offset + of_var(last) * -1 + at)
         place = address(plan.writer.pointers[s.node], f"{begin} + {distance}")
         busiest.ahead.append(f"hg::ahead<{'true' if nbytes <= _NEAR else 'false'}>({place}, count);")

@@ -13,6 +13,7 @@ from math import gcd, prod
 from ...dataclass import dataclass
 from ..ir.indexing import Expr, Var
 from ..sizes import alike
+from .numbers import ragged
 from .scalar import Scalar, ScalarProgram
 
 __all__ = ["SHORTEST", "Tiling", "between", "counted", "tiling", "unit_stride"]
@@ -21,6 +22,7 @@ SHORTEST = 8  #: an axis below is no axis to walk along
 _FEWEST = 2048  #: points of a kernel that is worth it
 _STREAMS = 128  #: lines that a core follows at once
 _LARGE = 8 << 20  #: bytes of an array that comes from memory, where following lines pays more than turning them
+_MORE = 1.5  #: what innermost loops over whole vectors may cost: a result is turned in place of an operand, or both are
 _IN_ORDER, _IN_CACHE, _THROUGH_TILE, _SCATTERED = 4, 5, 6, 64  #: cost of a byte, in quarters
 
 
@@ -65,7 +67,12 @@ def tiling(program: ScalarProgram, conditions: bool = False, cached: bool = Fals
     for other in program.vars[:-1]:
         for along, across in ((inner, other), (other, inner)):
             found = between(program, across, along, conditions)
-            if found and (cost := _cost(program, along, found, cached)) < least:
+            cost = _cost(program, along, found, cached) if found else least
+            # (a host is told how long a sentence is, and has its innermost loops over features)
+            steadier = (
+                best and cached and cost < _MORE * least and ragged(best.along.extent) and not ragged(along.extent)
+            )
+            if found and (cost < least or steadier):
                 best, least = found, cost
     return best
 

@@ -29,6 +29,12 @@ HG_DEVICE bool streams(const Index bytes) {
 // Whether lines of memory begin at p.
 HG_DEVICE bool aligned(const void* const p) { return (unsigned long long)p % 64 == 0; }
 
+// Elements from p to where a line begins, if the lines from there on are stored past the caches; p lies on an element.
+template <typename T>
+HG_DEVICE Index head(const T* const p, const bool past) {
+  return past ? (Index)(-(unsigned long long)p % 64 / sizeof(T)) : 0;
+}
+
 // to[i] = from[i] for i < N, whole lines of aligned arrays; past the caches if `past`. Both ways read `from` by vectors,
 // so that compilers need no memory for it.
 template <int N, typename T>

@@ -380,7 +380,11 @@ def busy_rows(b, x, bias, y):
         (graph_of(busy, "f64[3,300]", "f64[3,300]"), ["x0", "x1"], []),
         (graph_of(busy, "f16[513]", "f16[513]"), ["x0", "x1"], []),
         (graph_of(busy_rows, "f32[3,256]", "f32[1,256]", "f32[3,256]"), ["x0", "x2"], []),  # the bias stays in a cache
-        (graph_of(busy_rows, "f32[3,255]", "f32[1,255]", "f32[3,255]"), [], []),  # rows in which no block has its place
+        (
+            graph_of(busy_rows, "f32[3,255]", "f32[1,255]", "f32[3,255]"),
+            ["x0", "x2"],
+            [],
+        ),  # behind the first line of a row
         (
             graph_of(lambda b, x, y: x * 0.5 + y, "f32[1000]", "f32[1000]"),
             [],

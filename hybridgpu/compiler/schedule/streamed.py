@@ -18,7 +18,7 @@ from math import prod
 
 from ...dataclass import dataclass
 from ..ir.graph import Node
-from ..ir.indexing import Var, of_var
+from ..ir.indexing import ZERO, Var, of_var
 from .kernel import Statement, Writer, address
 from .map_cpu import AHEAD, BUSY, Buffer, Call, Loop, operations, walked
 from .scalar import ScalarProgram, Store
@@ -49,8 +49,13 @@ def streamed(program: ScalarProgram, writer: Writer, loops: Sequence[Loop]) -> S
         return None
     innermost, first = walk[-1], program.vars[0]
     inner = next((v for v in program.vars if v.name == innermost.var), None)
-    if inner is None or innermost.ordered or not all(walks_lines(s, inner) for s in program.stores):
+    if inner is None or innermost.ordered or not all(_walks(s, inner) for s in program.stores):
         return None
+    lines = all(walks_lines(s, inner) for s in program.stores)
+    if not lines and (inner is first or not _side_by_side(program.stores)):
+        return None
+    if sum(isinstance(t, Statement) and not t.type for t in innermost.body) != len(program.stores):
+        return None  # a short loop inside is written out
     busy, moved = operations(program, inner), sum(n.dtype.size for n in _moving(program, first))
     if busy > _MOST_OPERATIONS * moved or not _in_order(program):
         return None
@@ -69,39 +74,58 @@ def streamed(program: ScalarProgram, writer: Writer, loops: Sequence[Loop]) -> S
         out.append(Call("", "", put(writer, k, store, inner, size)))
     within = Loop("j", "0", str(size), body=[Statement("Index", inner.name, "at + j"), *body])
     begin, end = innermost.begin, innermost.end
-    whole = inner is not first and inner.extent % size == 0
+    made: list[Loop] = []
+    if not lines:  # what comes before the first line that a row has for itself
+        head = f"hg::head({_place(writer, 0, program.stores[0], inner, begin)}, past)"
+        made.append(replace(innermost, end=head if begin == "0" else f"{begin} + {head}"))
+        begin = made[0].end
+    whole = lines and inner is not first and inner.extent % size == 0
     stop = end if whole else f"{end} - {size - 1}"
-    made = [Loop("at", begin, stop, size, buffers=buffers, body=fetched, inner=[within], last=out)]
+    made.append(Loop("at", begin, stop, size, buffers=buffers, body=fetched, inner=[within], last=out))
     if not whole:  # what is left over
         made.append(replace(innermost, begin=f"{end} - ({end} - {begin}) % {size}"))
     for loop in reversed(walk[:-1]):
         made = [replace(loop, inner=made)]
-    return Streamed(past(program, writer, first, program.stores), made)
+    return Streamed(past(program, writer, first, program.stores, lines), made)
 
 
-def past(program: ScalarProgram, writer: Writer, first: Var, stores: Sequence[Store]) -> str:
-    """C text of whether a kernel that runs over ``first`` from ``begin`` to ``end`` streams ``stores``."""
-    start = "begin" if any(s.offset.coefficient(first) * s.node.dtype.size % _LINE for s in stores) else "0"
-    lines = [f"hg::aligned({address(f'{writer.results}{program.stores.index(s)}', start)})" for s in stores]
+def past(program: ScalarProgram, writer: Writer, first: Var, stores: Sequence[Store], lines: bool = True) -> str:
+    """C text of whether a kernel that runs over ``first`` from ``begin`` to ``end`` streams ``stores``.
+
+    ``lines``: whether each row begins with a line, or finds its first one.
+    """
+    start = "begin" if lines and any(s.offset.coefficient(first) * s.node.dtype.size % _LINE for s in stores) else "0"
+    starts = [f"hg::aligned({address(f'{writer.results}{program.stores.index(s)}', start)})" for s in stores]
     each = sum(_moving(program, first).values())
     text = writer.numbers.told("bytes", each) if writer.told else str(each)
-    return " && ".join([f"hg::streams((end - begin) * {text})", *lines])
+    return " && ".join([f"hg::streams((end - begin) * {text})", *starts])
 
 
 def put(writer: Writer, k: int, store: Store, inner: Var, size: int) -> str:
     """C text of storing a block of the ``k``-th result, whose elements along ``inner`` begin ``at``."""
-    at = of_var(Var("at", max(2, inner.extent)))
-    target = address(f"{writer.results}{k}", writer.expr(store.offset + of_var(inner) * -1 + at))
-    return f"hg::put<{size}>({target}, o{k}, past)"
+    return f"hg::put<{size}>({_place(writer, k, store, inner, 'at')}, o{k}, past)"
+
+
+def _place(writer: Writer, k: int, store: Store, inner: Var, at: str) -> str:
+    """C text of where the element of the ``k``-th result lies whose place along ``inner`` is ``at``."""
+    start = ZERO if at == "0" else of_var(Var(at, max(2, inner.extent)))
+    return address(f"{writer.results}{k}", writer.expr(store.offset + of_var(inner) * -1 + start))
 
 
 def walks_lines(store: Store, inner: Var) -> bool:
     """Whether a result is walked along ``inner``, each row from the beginning of a line."""
     size = store.node.dtype.size
-    if store.scattered or not store.offset.affine or store.offset.coefficient(inner) != 1:
-        return False
     others = [c for v, c in store.offset.terms if v is not inner]
-    return not any(c * size % _LINE for c in (*others, store.offset.const))
+    return _walks(store, inner) and not any(c * size % _LINE for c in (*others, store.offset.const))
+
+
+def _walks(store: Store, inner: Var) -> bool:
+    return not store.scattered and store.offset.affine and store.offset.coefficient(inner) == 1
+
+
+def _side_by_side(stores: Sequence[Store]) -> bool:
+    """Whether lines of all results begin at the same places of a row, if those of the results do."""
+    return all(s.offset == stores[0].offset and s.node.dtype.size == stores[0].node.dtype.size for s in stores)
 
 
 def _single(loops: Sequence[Loop]) -> list[Loop] | None:

@@ -42,9 +42,12 @@ _LEAST_THREADS = 128  #: of a block
 _STEP_CYCLES = 40  #: of a loop that is not taken apart
 _SHARED = 128  #: bytes of shared memory that are read or written in a cycle
 _SUM_OWN = 4  #: registers that sums over all rows take besides their words
-_SUM_BLOCKS = 2  #: blocks of a multiprocessor that take such sums, at most: each leaves a row of them in memory
+# Each block leaves a row of such sums in memory, which is written and read again: with R rows for each block the parts
+# are 2 / R of the bytes of an array, so few blocks with many rows move least. One block leaves a multiprocessor idle
+# behind its barriers. Both figures follow from that and were not measured, there was no GPU.
+_SUM_BLOCKS = 2  #: blocks of a multiprocessor that take such sums, at most
 _SUM_BYTES = 32 * 1024  #: of shared memory, in which the teams of a block put their sums together
-_SUM_ROWS = 4  #: rows of a team, at least
+_SUM_ROWS = 4  #: rows of a team, at least: its part is then at most half an array's bytes
 _SECTOR = 32  #: bytes that memory moves at least, …
 _LINE = 128  #: … and that one access looks up
 

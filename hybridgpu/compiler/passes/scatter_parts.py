@@ -97,4 +97,4 @@ def _in_parts(b: Builder, node: Node, updates: Node, at: Node, parts: Parts) -> 
         at = b.broadcast(b.reshape(at, (*(1 for _ in before), *at.shape, *(1 for _ in behind))), updates.shape)
     tables = b.scatter_along(updates, at, axis=axis + 1, extent=node.params["extent"])
     total: Node = b.sum(tables, (axis,))
-    return b.narrow(total, node.dtype) if wide else total
+    return b.cast(total, node.dtype) if wide else total

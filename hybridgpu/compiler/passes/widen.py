@@ -21,7 +21,7 @@ def sum_in_float(graph: Graph) -> Graph:
         if not _adds_halves(node):
             return None
         updates, at = (new[i] for i in node.inputs)
-        return b.narrow(b.apply(node.prim, (b.cast(updates, f32), at), node.params), node.dtype)
+        return b.cast(b.apply(node.prim, (b.cast(updates, f32), at), node.params), node.dtype)
 
     return rewritten(graph, rule)
 

@@ -290,22 +290,43 @@ def test_sums_beyond_halves_are_not_kept_as_halves(function, scale, dtype, bound
     np.testing.assert_allclose(gradient(dtype), want, atol=bound * abs(want).max())
 
 
+LOGITS = {  # function of x (129, 40), w (1, 40) and, for products, the unit matrix
+    "of arguments": lambda F, x, w: F.broadcast_add(x, w),
+    "looked up": lambda F, x, w: F.broadcast_add(F.take(x, F.arange(129)), w),
+    "of a product": lambda F, x, w, unit: F.broadcast_add(F.dot(x, unit), w),
+    "turned": lambda F, x, w, unit: F.transpose(F.broadcast_add(F.dot(x, unit), w)),
+    "of sums along rows": lambda F, x, w: F.broadcast_add(F.cumsum(x * 0.02, axis=1), w),
+}
+
+
 @pytest.mark.parametrize("dtype, bound", [("float16", 2e-3), ("bfloat16", 1e-2)])
-def test_what_is_reduced_before_it_is_rounded_is_computed_again(dtype, bound):
-    """At 60 neighbours are a 32nd apart as float16: of the sum of exponentials, exponentials of others are no parts."""
-    net = nn.HybridLambda(lambda F, x, w: [F.broadcast_add(x, w), F.softmax(F.broadcast_add(x, w)) * 40])
+@pytest.mark.parametrize("name", LOGITS)
+def test_a_softmax_beside_its_logits(name, dtype, bound):
+    """At 60 neighbours are a 32nd apart as float16, and logits are rounded behind the softmax: of the sum of
+    exponentials, exponentials of others are no parts. Logits of arguments are computed again; of those that are kept
+    as they were rounded, sums are taken again, which is as good as logits that are rounded first."""
+    axis = 0 if name == "turned" else 1
+    bound *= 1 if name == "of arguments" else 10
+
+    def both(F, *arrays):
+        z = LOGITS[name](F, *arrays)
+        return [z, F.softmax(z, axis=axis) * 40]
+
+    net = nn.HybridLambda(both)
     values, shifts = (
         np.random.default_rng(1).uniform(20, 60, (129, 40)),
         np.random.default_rng(2).uniform(0, 1, (1, 40)),
     )
     heads = np.random.default_rng(3).uniform(0.5, 1, (129, 40))
+    heads = heads.T if name == "turned" else heads
 
     def gradient(computed, hybridized):
         net.hybridize(hybridized)
-        x, w, head = (nd.array(a, dtype="float64").astype(dtype).astype(computed) for a in (values, shifts, heads))
+        given = (heads, values, shifts, *([np.eye(40)] if name in ("of a product", "turned") else []))
+        head, x, w, *unit = (nd.array(a, dtype="float64").astype(dtype).astype(computed) for a in given)
         w.attach_grad()
         with autograd.record():
-            y = net(x, w)
+            y = net(x, w, *unit)
         autograd.backward(y, [nd.zeros_like(y[0]), head])
         return w.grad.astype("float64").asnumpy()
 

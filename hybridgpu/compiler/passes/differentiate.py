@@ -166,32 +166,43 @@ def residuals(graph: Graph, given: Sequence[bool], wanted: Sequence[bool], exact
     """
     again, readers = _gathered_again(graph), graph.uses()
     worth = {n for n in graph.nodes if n.prim.family in _EXPENSIVE and n not in again}
-    worth.update(n for n in graph.outputs if not (n.dtype.is_half and _reduced_unrounded(n, readers)))
+    reduced = {n: _reduced(n, readers) for n in graph.outputs if n.dtype.is_half and behind(n).prim.family != "leaf"}
+    worth.update(n for n in graph.outputs if not (reduced.get(n) and _of_arguments_alone(n)))
+    for output, following in reduced.items():
+        if output in worth:
+            worth.difference_update(following)
     candidates = [n for n in graph.nodes if n in worth]
     derivative = differentiate(graph, candidates, given, wanted, exact)
     first = sum(n.params["name"] != RANDOM_STATE for n in graph.inputs)
     return [candidates[k - first] for k in derivative.takes if first <= k < first + len(candidates)]
 
 
-def _reduced_unrounded(output: Node, readers: Mapping[Node, Sequence[Node]]) -> bool:
-    """True if a reduction over ``output``, a half, is taken before that is rounded, in the kernel that computes it.
+def _reduced(output: Node, readers: Mapping[Node, Sequence[Node]]) -> set[Node]:
+    """Reductions over ``output``, a half, and what follows from them element by element.
 
-    A softmax of what is stored has another maximum and another sum, so the backward pass must not take these together.
+    They may be taken before it is rounded, in the kernel that computes it. A softmax of what is stored has another
+    maximum and another sum, so the backward pass must not take these together: it computes either from the other.
     """
-    if output.prim.family != "elementwise":
-        return False
-    behind = [n for n in _through(output, lambda n: n.inputs) if n.prim.family not in ("elementwise", "view", "leaf")]
-    if any(n.prim.family not in ("reduce", "random") for n in behind):
-        return False  # which is a kernel of its own, and stores it
-    return any(n.prim.family == "reduce" for n in _through(output, lambda n: readers.get(n, ())))
+    families = ("elementwise", "view", "reduce")
+    first = [n for n in _through(output, lambda n: readers.get(n, ())) if n.prim.family == "reduce"]
+    found = {m for n in first for m in _through(n, lambda n: readers.get(n, ()), families)}
+    return {n for n in found if n.prim.family in families}
 
 
-def _through(start: Node, following: Callable[[Node], Sequence[Node]]) -> list[Node]:
-    """What follows ``start`` element by element, and where that ends."""
+def _of_arguments_alone(output: Node) -> bool:
+    """Whether ``output`` is computed again from arguments and from what is reduced of them."""
+    ends = [n for n in _through(output, lambda n: n.inputs) if n.prim.family not in ("elementwise", "view", "leaf")]
+    return all(n.prim.family in ("reduce", "random") for n in ends)
+
+
+def _through(
+    start: Node, following: Callable[[Node], Sequence[Node]], families: Collection[str] = ("elementwise", "view")
+) -> list[Node]:
+    """What follows ``start`` through nodes of some families, and where that ends."""
     found, frontier = {start: None}, [start]
     while frontier:
         n = frontier.pop()
-        if n is start or n.prim.family in ("elementwise", "view"):
+        if n is start or n.prim.family in families:
             new = [m for m in following(n) if m not in found]
             found.update(dict.fromkeys(new))
             frontier += new

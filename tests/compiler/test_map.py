@@ -409,3 +409,23 @@ def test_what_is_fetched_ahead(graph, always, streaming, compiler):
     cpu_backend().load(program)(inputs, outputs)
     for got, want in zip(outputs, evaluate(graph, inputs, wide=True), strict=True):
         close(got, want, inputs, str(graph))
+
+
+@pytest.mark.parametrize("perm", [(1, 2, 0), (2, 1, 0), (2, 0, 1), (0, 2, 1)], ids=str)
+@pytest.mark.parametrize("shape", [(16, 4, 73), (9, 16, 73), (9, 73, 16), (16, 73, 9), (4, 44, 9)], ids=str)
+def test_results_in_two_orders(shape, perm, compiler):
+    """Two axes are walked in tiles, in whatever order: the kernel is told the extent of the loop that it runs."""
+
+    def both(b, x):
+        y = b.exp(x)
+        return y, b.copy(b.transpose(y, perm))
+
+    graph = graph_of(both, f"f32[{','.join(map(str, shape))}]")
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    program = compile_graph(graph, CPU)
+    outs = fresh(program)
+    for out in outs:
+        out[...] = np.nan
+    cpu_backend().load(program)([x], outs)
+    for out, want in zip(outs, evaluate(graph, [x], wide=True), strict=True):
+        np.testing.assert_allclose(out, want, 1e-5)

@@ -8,6 +8,7 @@ two of them run in tiles where operands lie across (``tiles``).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
@@ -168,6 +169,7 @@ class _Nests:
 
     def build(self, program: ScalarProgram) -> _Level:
         self.writer.forget()  # names are given as statements are written
+        program = replace(program, vars=[*program.vars])  # the order of loops is this nest's: another one has its own
         if any(s.scattered for s in program.stores):  # in order
             return self.level(program, 0, frozenset())
         wanted = tiling(program, conditions=self.cut, cached=True)

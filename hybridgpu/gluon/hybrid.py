@@ -278,6 +278,8 @@ class HybridBlock(Block):
             raise ValueError(
                 f"The argument structure of HybridBlock does not match the cached version. Stored format = {form}, input format = {self._in_format}\n"
                 + advice(
+                    # (MXNet's words call this call's format the stored one)
+                    f"The net was traced with {self._in_format}, this call has {form}: 0 is an array, -1 is None, brackets are a list. "
                     "Pass arguments of the same structure at each call, or call hybridize() again before another one."
                 )
             )

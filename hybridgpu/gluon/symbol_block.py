@@ -160,7 +160,7 @@ def _unsaved(variables: list[str], param_file: str) -> list[str]:
 def _inputs_in_words(variables: list[str], param_file: str | None) -> str:
     if param_file is None:
         return f"its variables are {_some(variables)}"
-    return f"{param_file} has no values of {_some(_unsaved(variables, param_file))}, which are its inputs"
+    return f"its inputs are those that {param_file} has no values of: {_some(_unsaved(variables, param_file))}"
 
 
 def _some(names: list[str]) -> str:

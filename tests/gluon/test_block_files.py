@@ -142,7 +142,7 @@ IMPORT_ERRORS = [
         ["zz"],
         "m-0000.params",
         ValueError,
-        "no input 'zz'; m-0000.params has no values of data, which are its inputs$",
+        "no input 'zz'; its inputs are those that m-0000.params has no values of: data$",
     ),
     (
         "m-symbol.json",

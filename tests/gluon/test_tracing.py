@@ -413,6 +413,7 @@ def test_the_argument_structure_is_fixed_by_the_first_trace():
     assert words == (
         "The argument structure of HybridBlock does not match the cached version. Stored format = [0, 0], input format = [0]"
     )
+    assert advice.startswith("The net was traced with [0], this call has [0, 0]: ")
     assert "call hybridize() again" in advice
     net(a(3), None)  # trailing None may be added
 

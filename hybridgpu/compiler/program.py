@@ -19,7 +19,7 @@ __all__ = ["END_OF_UNIT", "Buffer", "HostStep", "KernelInfo", "KernelStep", "Pro
 
 _MOST = 512  #: pointers that an entry takes one by one; foreign calls have a limit
 END_OF_UNIT = "\f\n"  #: between translation units; a blank of C++, so that the whole text is a unit as well
-VERSION = 2  #: of the stored form; part of every cache key
+VERSION = 2  #: of the stored form; part of every program's key
 
 
 @dataclass

@@ -71,7 +71,7 @@ def softmax(b, n):
 
 def masked_softmax(b, n):
     """A mask for all words of a sentence."""
-    x, m = inputs(b, (5, 4, n, n), (5, 1, 1, n))
+    x, m = inputs(b, (3, 2, n, n), (3, 1, 1, n))
     x = x * 0.25 + (m - 1.0) * 100.0
     e = b.exp(x - b.reduce("amax", x, (3,), keepdims=True))
     return e / b.sum(e, (3,), keepdims=True)

@@ -52,14 +52,16 @@ def run(command: list[str], source: str) -> subprocess.CompletedProcess[str]:
 
 
 def _after_in_child() -> None:
-    for process in list(_fed):
-        stream = process.stdin
-        if stream is not None and not stream.closed:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream.fileno(), inheritable=False)
-            os.close(nowhere)
-    _fed.clear()
-    _starting.release()
+    try:
+        for process in list(_fed):
+            stream = process.stdin
+            if stream is not None and not stream.closed:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream.fileno(), inheritable=False)
+                os.close(nowhere)
+        _fed.clear()
+    finally:  # even where no file can be opened: compilers of the child start
+        _starting.release()
 
 
 if hasattr(os, "register_at_fork"):

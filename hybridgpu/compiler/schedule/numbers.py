@@ -142,9 +142,8 @@ def told_axes(program: ScalarProgram, inner: Var, tested: frozenset[Var] = froze
     tests = {c.expr.terms for s in program.scalars for c in s.conditions}
     if inner.extent < FEWEST or len(program.vars) < 3 or not tests <= {((v, 1),) for v in tested if v is not inner}:
         return frozenset()
-    for e in program.expressions():
-        if e.coefficient(inner) not in (0, 1) or any(isinstance(a, (Quotient, Remainder)) for a, _ in e.terms):
-            return frozenset()
+    if not _neighbours(program, inner):
+        return frozenset()
     return frozenset(v.name for v in program.vars if v is not inner)
 
 
@@ -172,10 +171,7 @@ def told_row(program: ScalarProgram) -> Var | None:
     row = program.reduced[0]
     if row.extent < _VECTORS or not ragged(row.extent):
         return None
-    for e in program.expressions():
-        if e.coefficient(row) not in (0, 1) or any(isinstance(a, (Quotient, Remainder)) for a, _ in e.terms):
-            return None
-    return row
+    return row if _neighbours(program, row) else None
 
 
 def told_columns(program: ScalarProgram, lane: Var) -> frozenset[str]:
@@ -185,19 +181,28 @@ def told_columns(program: ScalarProgram, lane: Var) -> frozenset[str]:
     """
     if program.reduced[0].extent <= _SHORT or any(s.conditions for s in program.scalars):
         return frozenset()
+    if not _neighbours(program, lane):
+        return frozenset()
     for e in program.expressions():
-        if e.coefficient(lane) not in (0, 1) or any(isinstance(a, (Quotient, Remainder)) for a, _ in e.terms):
-            return frozenset()
         if any(lane in e.vars and 0 < e.coefficient(v) < lane.extent for v in program.reduced):  # windows overlap
             return frozenset()
     return frozenset(v.name for v in program.vars if v is not lane)
+
+
+def _neighbours(program: ScalarProgram, v: Var) -> bool:
+    """True if what follows each other along ``v`` lies side by side or in one place, and no position is taken apart."""
+    return all(
+        e.coefficient(v) in (0, 1) and not any(isinstance(a, (Quotient, Remainder)) for a, _ in e.terms)
+        for e in program.expressions()
+    )
 
 
 def told_lengths(rows: int, columns: int, terms: int) -> set[int]:
     """Those extents of a batch of products on the CPU that are arguments, although loops walk along them.
 
     They may be the length of a sentence, as in attention: an extent that occurs twice is one where every word sees every
-    word. Loops over whole vectors of a head's features are better written out, and so are those of a few turns.
+    word, and there is a row for each. Loops over whole vectors of a head's features are better written out, and so are
+    those of a few turns.
     """
     extents = [rows, columns, terms]
     return {e for e in extents if ragged(e) or (e > _VECTORS and (e == rows or extents.count(e) > 1))}

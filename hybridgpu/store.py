@@ -58,6 +58,7 @@ class Store:
     def __init__(self, folder: Path, limit: int = _DEFAULT_SIZE) -> None:
         self.folder, self.limit = folder, limit
         self._fallback: str | None = None
+        self._falling = Lock()
         self._checked = False
         self._written = 0  #: bytes since the bounds were last looked after
         self._room = 0  #: entries that may be written before they are again
@@ -112,7 +113,7 @@ class Store:
                 self._replace(file, data)
                 self._replace(file.with_suffix(file.suffix + ".sum"), hashlib.sha256(data).hexdigest().encode())
             except OSError as e:
-                if self._fallback is not None:
+                if self._fallback is not None and root == Path(self._fallback):
                     return None
                 self._use_fallback(f"cannot write to {root}: {e.strerror or e}")
                 continue
@@ -225,7 +226,9 @@ class Store:
         return ""
 
     def _use_fallback(self, problem: str) -> None:
-        if self._fallback is None:
+        with self._falling:
+            if self._fallback is not None:  # another thread was here
+                return
             warnings.warn(
                 f"hybridgpu: {problem}; compiled kernels are kept for this process only. "
                 "Set HYBRIDGPU_CACHE_DIR to a private folder to keep them.",

@@ -227,6 +227,24 @@ Store._replace = staticmethod(replace)
 """
 
 
+def test_a_folder_that_fills_up_while_two_threads_write(tmp_path, monkeypatch):
+    """Programs are compiled beside each other: the second one to find out is served by the temporary folder, too."""
+    store, replace = Store(tmp_path / "cache"), Store._replace
+    others = ["other"]
+
+    def full(file, data):
+        if file.is_relative_to(store.folder):
+            if others:  # that thread finds out first
+                assert store.put("so", "cd34", others.pop().encode())
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(file, data)
+
+    monkeypatch.setattr(Store, "_replace", staticmethod(full))
+    with pytest.warns(RuntimeWarning, match="cannot write"):
+        assert store.put("so", "ab12", b"code")
+    assert (store.get("so", "ab12"), store.get("so", "cd34")) == (b"code", b"other")
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT], ids=errno.errorcode.get)
 def test_writes_that_fail(number, tmp_path, cold):
     got = run(tmp_path / "c", before=FULL.format(number=number))

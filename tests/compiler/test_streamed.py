@@ -38,6 +38,11 @@ def two_of_rows(b, x):
     return [softmax(b, x), x - b.reduce("amax", x, (-1,), keepdims=True)]
 
 
+def two_of_walk(b, x):
+    y = x - b.sum(x, (-1,), keepdims=True)
+    return [y, y * y]
+
+
 def beside(b, x, g):
     return [x * b.sum(x * g, (-1,), keepdims=True), b.sum(x * g, (0,))]
 
@@ -87,7 +92,19 @@ SHAPES = {
     "softmax that waits in its result": (softmax, ["f32[3,16384]"], False),
     "long rows": (lambda b, x: x * b.sum(x * x, (-1,), keepdims=True), ["f32[3,16384]"], True),
     "softmax of bfloat16": (softmax, ["bf16[3,1024]"], True),
-    "softmax of rows that do not begin with a line": (softmax, ["f32[6,1000]"], False),
+    "softmax of rows that do not begin with a line": (softmax, ["f32[6,1000]"], True),
+    "rows of lengths that are told": (softmax, ["f32[9,1001]"], True),
+    "a row one longer than those streamed from its first line on": (softmax, ["f32[7,385]"], True),
+    "rows of doubles that do not begin with a line": (softmax, ["f64[5,417]"], True),
+    "rows of halves, which are computed for longer": (softmax, ["f16[5,1001]"], False),
+    "rows longer than a buffer": (lambda b, x: x * b.sum(x * x, (-1,), keepdims=True), ["f32[3,5001]"], False),
+    "two results of rows whose length is told": (two_of_rows, ["f32[9,401]"], True),
+    "two results of one walk": (two_of_walk, ["f32[9,403]"], True),
+    "steps of rows whose length is told": (
+        lambda b, x, y: softmax(b, b.mul(x, y)),
+        ["f32[4,5,401]", "f32[4,1,401]"],
+        True,
+    ),
     "rows and sums over them": (beside, ["f32[70,128]", "f32[70,128]"], True),
     "two results of rows": (two_of_rows, ["f32[9,192]"], True),
     "steps of examples": (normalised, ["f32[5,7,128]", "f32[5,1,128]"], True),
@@ -175,6 +192,23 @@ def test_sizes_and_places_around_lines_and_vectors(dtype, compiler):
             for got, w, (memory, first, last) in zip(outputs, want, memories):
                 assert got.tobytes() == w.tobytes(), (n, begin)
                 assert (memory[:first] == 0xA5).all() and (memory[last:] == 0xA5).all(), (n, begin)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_rows_of_lengths_around_lines_and_blocks(dtype, compiler):
+    """Rows that begin at every place in a line, of one text for all lengths; 16 of them end with a line and a page."""
+    texts = set()
+    for n in (65, 383, 385, 399, 401, 447, 449, 511, 513, 527, 1001, 1023, 1025):
+        graph = made(lambda b, x: two_of_walk(b, softmax(b, x)), [f"{dtype}[16,{n}]"])
+        inputs, plain = arrays(graph, n), compile_graph(graph, CPU)
+        text = plain.kernels[0].text
+        texts.add(text)
+        assert "hg::head(" in text
+        want = run(graph, plain, inputs, True)
+        for aligned in (True, False):
+            for got, w in zip(run(graph, streaming(compile_graph(graph, CPU)), inputs, aligned), want):
+                assert got.tobytes() == w.tobytes(), (n, aligned)
+    assert len(texts) == 1
 
 
 @pytest.mark.parametrize("elements", [1_250_000, 1_200_001])

@@ -85,6 +85,7 @@ class Pass:
         ahead: CPU: statements that fetch what later rows read.
         blocks, into_blocks: CPU: the results that may be stored past the caches, as (type, name of a block, statement
             that stores it), and ``stores`` where these go to blocks first.
+        head: CPU: how many elements of a row come before the first of these blocks, '' if none do.
         row_in, row_out, each_in: row values that are read from and written to arrays, as (type, name), by the columns
             form, and where rows are walked together.
         row_scalars, scalars, reductions, targets: what the statements were made of: scalars of the row and of every
@@ -104,6 +105,7 @@ class Pass:
     ahead: list[str] = field(default_factory=list)
     blocks: list[tuple[str, str, str]] = field(default_factory=list)
     into_blocks: list[Statement] = field(default_factory=list)
+    head: str = ""
     row_tile: bool = False  #: the columns form's row statements, and those of every element,
     each_tile: bool = False  #: mention the tile's variable
     column: bool = False  #: CUDA: its position along the row is needed

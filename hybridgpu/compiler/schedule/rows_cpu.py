@@ -14,7 +14,7 @@ from .kernel import Writer, address, mentioned
 from .numbers import ranks, told_row
 from .passes import Accumulator, Plan
 from .scalar import Scalar, ScalarProgram, Store
-from .streamed import past, put, walks_lines
+from .streamed import head, past, put, side_by_side, walks, walks_lines
 
 __all__ = ["SHORT_ROW", "TILE", "fill_columns", "fill_inner", "keeps_near", "kept_at", "tile_rows", "together"]
 
@@ -32,6 +32,8 @@ _AHEAD = 4096  #: bytes between a row in work and the one fetched ahead
 _GROUPED = 8192  #: bytes of rows that are walked together: they stay in the first-level cache, …
 _MOST_ROWS = 4  #: … and their number
 _RESULTS = 4  #: that are stored in blocks
+_WIDE = 4  #: bytes of an element from which rows that begin anywhere are streamed (halves are computed for longer), …
+_FROM = 384  #: … and elements of a row: whole lines are few in shorter ones
 _OWN = 16 * 1024  #: bytes of a row that are kept in a buffer of their own
 
 
@@ -125,7 +127,7 @@ def fill_inner(
         "element": linear(program.reduced),
         "after": plan.after,
         "after_stores": plan.after_stores,
-        "past": _stream(program, rows, plan, told, size),
+        "past": _stream(program, rows, plan, told, length, size),
     }
     choice = {"tile": size, "group": count if count > 1 else 0, "sums_beside_rows": len(plan.sums)}
     return fields, {what: n for what, n in choice.items() if n}
@@ -313,23 +315,37 @@ def _fetch_ahead(
         busiest.ahead.append(f"hg::ahead<{'true' if nbytes <= _NEAR else 'false'}>({place}, count);")
 
 
-def _stream(program: ScalarProgram, rows: list[Var], plan: Plan, told: Var | None, size: int) -> str:
-    """Let walks store blocks of ``size`` elements past the caches where they may: C text of when they do, or ''."""
-    last, first = program.reduced[-1], rows[0]
-    if told is last or last.extent % size:
+def _stream(
+    program: ScalarProgram, rows: list[Var], plan: Plan, told: Var | None, length: Var | None, size: int
+) -> str:
+    """Let walks store blocks of ``size`` elements past the caches where they may: C text of when they do, or ''.
+
+    Rows whose ``length`` is told begin anywhere: a walk that adds up nothing takes blocks from a row's first line on.
+    """
+    last, first, writer = program.reduced[-1], rows[0], plan.writer
+    if told is last or (last.extent % size and not length) or (length and not keeps_near(program)):
         return ""
     waiting = {place for w in plan.passes for place, _ in w.keep}
     found: list[Store] = []
     for w in plan.passes:
         for k, text in zip(w.targets, w.stores, strict=True):
             store = program.stores[k]
-            lines = walks_lines(store, last) and size * store.node.dtype.size % 64 == 0
+            if length:
+                wide = store.node.dtype.size >= _WIDE
+                lines = wide and not w.accumulators and walks(store, last) and side_by_side([store, *found])
+            else:
+                lines = walks_lines(store, last)
+            lines = lines and size * store.node.dtype.size % 64 == 0
             if lines and text.name not in waiting and len(found) < _RESULTS:
                 found.append(store)
-                w.blocks.append((store.node.dtype.storage, f"o{k}", f"{put(plan.writer, k, store, last, size)};"))
+                w.blocks.append((store.node.dtype.storage, f"o{k}", f"{put(writer, k, store, last, size)};"))
                 text = replace(text, name=f"o{k}[j]")
+                if length:
+                    w.head = head(writer, k, store, last, "0")
             w.into_blocks.append(text)
-    return past(program, plan.writer, first, found) if found else ""
+    if not found:
+        return ""
+    return (f"{writer.extent(last)} >= {_FROM} && " if length else "") + past(program, writer, first, found, not length)
 
 
 def linear(variables: list[Var]) -> str:

@@ -23,7 +23,7 @@ from .kernel import Statement, Writer, address
 from .map_cpu import AHEAD, BUSY, Buffer, Call, Loop, operations, walked
 from .scalar import ScalarProgram, Store
 
-__all__ = ["Streamed", "past", "put", "streamed", "walks_lines"]
+__all__ = ["Streamed", "head", "past", "put", "side_by_side", "streamed", "walks", "walks_lines"]
 
 _BLOCK = 256  #: bytes of a result that are stored together: four of the widest vectors
 _RESULTS = 4  #: whose blocks stay in registers
@@ -49,10 +49,10 @@ def streamed(program: ScalarProgram, writer: Writer, loops: Sequence[Loop]) -> S
         return None
     innermost, first = walk[-1], program.vars[0]
     inner = next((v for v in program.vars if v.name == innermost.var), None)
-    if inner is None or innermost.ordered or not all(_walks(s, inner) for s in program.stores):
+    if inner is None or innermost.ordered or not all(walks(s, inner) for s in program.stores):
         return None
     lines = all(walks_lines(s, inner) for s in program.stores)
-    if not lines and (inner is first or not _side_by_side(program.stores)):
+    if not lines and (inner is first or not side_by_side(program.stores)):
         return None
     if sum(isinstance(t, Statement) and not t.type for t in innermost.body) != len(program.stores):
         return None  # a short loop inside is written out
@@ -76,8 +76,8 @@ def streamed(program: ScalarProgram, writer: Writer, loops: Sequence[Loop]) -> S
     begin, end = innermost.begin, innermost.end
     made: list[Loop] = []
     if not lines:  # what comes before the first line that a row has for itself
-        head = f"hg::head({_place(writer, 0, program.stores[0], inner, begin)}, past)"
-        made.append(replace(innermost, end=head if begin == "0" else f"{begin} + {head}"))
+        first_line = head(writer, 0, program.stores[0], inner, begin)
+        made.append(replace(innermost, end=first_line if begin == "0" else f"{begin} + {first_line}"))
         begin = made[0].end
     whole = lines and inner is not first and inner.extent % size == 0
     stop = end if whole else f"{end} - {size - 1}"
@@ -106,6 +106,11 @@ def put(writer: Writer, k: int, store: Store, inner: Var, size: int) -> str:
     return f"hg::put<{size}>({_place(writer, k, store, inner, 'at')}, o{k}, past)"
 
 
+def head(writer: Writer, k: int, store: Store, inner: Var, begin: str) -> str:
+    """C text of how many elements of a row of the ``k``-th result come before its first line, from ``begin`` on."""
+    return f"hg::head({_place(writer, k, store, inner, begin)}, past)"
+
+
 def _place(writer: Writer, k: int, store: Store, inner: Var, at: str) -> str:
     """C text of where the element of the ``k``-th result lies whose place along ``inner`` is ``at``."""
     start = ZERO if at == "0" else of_var(Var(at, max(2, inner.extent)))
@@ -116,14 +121,15 @@ def walks_lines(store: Store, inner: Var) -> bool:
     """Whether a result is walked along ``inner``, each row from the beginning of a line."""
     size = store.node.dtype.size
     others = [c for v, c in store.offset.terms if v is not inner]
-    return _walks(store, inner) and not any(c * size % _LINE for c in (*others, store.offset.const))
+    return walks(store, inner) and not any(c * size % _LINE for c in (*others, store.offset.const))
 
 
-def _walks(store: Store, inner: Var) -> bool:
+def walks(store: Store, inner: Var) -> bool:
+    """Whether the elements of a result follow each other along ``inner``."""
     return not store.scattered and store.offset.affine and store.offset.coefficient(inner) == 1
 
 
-def _side_by_side(stores: Sequence[Store]) -> bool:
+def side_by_side(stores: Sequence[Store]) -> bool:
     """Whether lines of all results begin at the same places of a row, if those of the results do."""
     return all(s.offset == stores[0].offset and s.node.dtype.size == stores[0].node.dtype.size for s in stores)
 

@@ -17,7 +17,7 @@ def flatten(args: Any, what: str) -> tuple[list[Any], Any]:
     """(arrays or Symbols in order, format), see ``hybridgpu.nested``.
 
     Raises:
-        ValueError: something that is neither, in MXNet's words with ``what`` ('input' or 'output').
+        ValueError: something that is neither, in MXNet's words with ``what`` ('input' or 'output'); of an input with a way out.
     """
 
     def format_of(value: Any) -> int | None:
@@ -28,8 +28,9 @@ def flatten(args: Any, what: str) -> tuple[list[Any], Any]:
         if value is None:
             return -1
         if not isinstance(value, (list, tuple)):
+            hint = "\nMake arrays of numbers and NumPy's arrays: nd.array(x)." if what == "input" else ""
             raise ValueError(
-                f"When hybridized, the input of HybridBlock {what} must be (nested) list of Symbol or NDArray, but got {value} of type {type(value)}"
+                f"When hybridized, the input of HybridBlock {what} must be (nested) list of Symbol or NDArray, but got {value} of type {type(value)}{hint}"
             )
         return None
 

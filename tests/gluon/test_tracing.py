@@ -387,7 +387,7 @@ a = nd.ones
         ((None,), ValueError, "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\nMake arrays of numbers, lists and NumPy's arrays: nd.array(x)."),
         ((np.ones(3),), ValueError, "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\nMake arrays of numbers, lists and NumPy's arrays: nd.array(x)."),
         ((a(3), mx.sym.var("s")), ValueError, "In HybridBlock, we do not support mixed NDArrays and Symbols types for the input. Please check the type of the args.\n"),
-        ((a(3), 3.0), ValueError, "When hybridized, the input of HybridBlock input must be (nested) list of Symbol or NDArray, but got 3.0 of type <class 'float'>"),
+        ((a(3), 3.0), ValueError, "When hybridized, the input of HybridBlock input must be (nested) list of Symbol or NDArray, but got 3.0 of type <class 'float'>\nMake arrays of numbers and NumPy's arrays: nd.array(x)."),
     ],
     ids=["number", "None", "NumPy", "mixed", "a number beside an array"],
 )  # fmt: skip

@@ -130,7 +130,7 @@ def _fused(graph: Graph, target: Target, seen: Observer) -> _Fused:
     graph = _with_rows_summed_first(graph)
     graph = _with_exponentials_merged(merge_moments(graph, target), target)
     graph = join_in_steps(split_reductions(_with_sums_shared_out(graph, target), target), target)
-    graph = _with_few_wide(graph)
+    graph = _with_convolutions_widened(_with_few_wide(graph), target)
     if checking:
         verify(graph)
     graph = join_epilogues(graph, target, lambda node: _wants_kernel(target, node))
@@ -181,6 +181,14 @@ def _with_few_wide(graph: Graph) -> Graph:
     from .passes.few import keep_few_wide
 
     return keep_few_wide(graph)
+
+
+def _with_convolutions_widened(graph: Graph, target: Target) -> Graph:
+    if target.name != "cpu" or all(n.prim.name != "conv" or not n.dtype.is_half for n in graph.nodes):
+        return graph
+    from .passes.widen import convolve_in_float
+
+    return convolve_in_float(graph, lambda node: _wants_kernel(target, node))
 
 
 def _with_exponentials_merged(graph: Graph, target: Target) -> Graph:

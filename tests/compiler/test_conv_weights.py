@@ -310,10 +310,3 @@ def test_why_others_are_unfolded():
     for p in (program, stored):
         notes = [s.note for s in p.steps if isinstance(s, HostStep)]
         assert notes == ["unfolded for BLAS: more than three spatial axes"]
-
-
-def test_a_convolution_in_half_precision_is_unfolded():
-    b = builder()
-    x, w = b.input(tensor_type((1, 3, 8, 8), f16)), b.input(tensor_type((4, 3, 3, 3), f16))
-    program = compile_graph(b.finish([b.conv(x, w, **completed(x.shape, {}))]), CPU)
-    assert [s.note for s in program.steps if isinstance(s, HostStep)] == ["unfolded for BLAS: in half precision"]

@@ -204,7 +204,7 @@ def wants_conv_kernel(target: Target, node: Node) -> bool:
     if target.name != "cpu":
         return shape.work <= _DIRECT
     if node.dtype.is_half:
-        return False
+        return False  # bands are read as they lie: passes.widen asks again with float32
     found = band_of(shape, node.dtype.size)
     if found is None:
         return False

@@ -19,7 +19,7 @@ from math import prod
 from typing import Any
 
 from ...dataclass import dataclass
-from ...dtypes import DType
+from ...dtypes import DType, f32
 from ..ir.graph import Node, Params
 from ..target import Target
 from .conv import band_of, epilogue, shape_of
@@ -185,13 +185,11 @@ def why_unfolded(target: Target, node: Node) -> str:
     if prod(w.shape[2:]) > node.size // max(1, prod(node.shape[:2])):
         form = weights_of(x.shape, w.shape, node.shape, node.params, (False,) * (node.ndim - 2))
         reason = form if isinstance(form, str) else _refused(form, node.dtype)
-    band = None if shape is None else band_of(shape, node.dtype.size)
+    band = None if shape is None else band_of(shape, max(node.dtype.size, f32.size))  # halves would be widened
     if reason:
         pass
     elif shape is None:
         reason = "more than three spatial axes"
-    elif node.dtype.is_half:
-        reason = "in half precision"
     elif band is None:
         reason = "no band of rows fits the cache"
     else:

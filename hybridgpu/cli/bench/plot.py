@@ -86,7 +86,7 @@ def _bars(panel: Any, suite: SuiteResult) -> None:
     panel.set_ylabel("microseconds a call")
     panel.set_ylim(0, top * 1.1)
     panel.yaxis.grid(True, color=_GRID)
-    panel.legend(frameon=False, fontsize=8.5, ncols=2)
+    panel.legend(loc="upper left", frameon=False, fontsize=8.5, ncols=2)
 
 
 def _lines(panel: Any, suite: SuiteResult) -> None:
@@ -106,7 +106,7 @@ def _lines(panel: Any, suite: SuiteResult) -> None:
     panel.grid(True, color=_GRID)
     panel.minorticks_off()
     panel.tick_params(length=0)
-    panel.legend(frameon=False, fontsize=8.5)
+    panel.legend(loc="upper right", frameon=False, fontsize=8.5)
 
 
 def _caption(document: Document) -> str:

@@ -27,7 +27,7 @@ from .duplicate import cost_of, made_of, worth_repeating
 from .group import CONTRACTIONS, Cut, Group, bijective, reexpress
 from .group import describe as _describe
 from .group import describe_two as _describe_two
-from .merge import lift, merge, merge_beside, merge_siblings
+from .merge import lift, merge, merge_beside, merge_siblings, round_where_made
 from .pooled import why_not_pooled
 from .rows import reduces
 from .state import State, Why
@@ -64,6 +64,7 @@ def fuse(
         _place(state, node)
     merge_siblings(state)
     merge_beside(state)
+    round_where_made(state)
     groups = [g for g in state.groups if g.merged_into is None]
     groups.sort(key=lambda g: (-g.level, -g.serial))
     return FusionPlan(groups, state.cuts)

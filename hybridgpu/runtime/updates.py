@@ -29,7 +29,7 @@ from ..ndarray.array import NDArray
 from ..ops import OPERATORS
 from ..ops.late import LateNumbers, Slot
 from ..store import default_store
-from .program import LIMIT, Compiled, build, store_key
+from .program import LIMIT, Build, Compiled, store_key
 
 __all__ = ["Recipe", "Update", "UpdateProgram", "available", "update_program"]
 
@@ -166,7 +166,10 @@ def update_program(recipe: Recipe, ctx: Context, reason: str) -> UpdateProgram |
             graph, slots, over = _lower(recipe)
             types = [n.type for n in graph.inputs]
             fixed = frozenset(range(len(types)))
-            made = build(lambda _: graph, types, device, fixed, recipe.name, reason, identity, "strict", over=over)
+            with Build(
+                lambda _: graph, types, device, fixed, recipe.name, reason, identity, "strict", over=over
+            ) as job:
+                made = job.finish()
             if made.program is None:
                 return None
             found = UpdateProgram(recipe, made, slots, over)

@@ -19,22 +19,36 @@ _ALL = 7  #: read, write, execute
 
 
 class NullCuda:
-    """The library; ``started`` gives the names of the kernels since the last call."""
+    """The library."""
 
     def __init__(self, path: str, devices: int) -> None:
         self._library = ctypes.CDLL(path)
         self._library.null_devices(devices)
-        self._library.null_started.restype = ctypes.c_longlong
+        for name in ("null_started", "null_refused"):
+            getattr(self._library, name).restype = ctypes.c_longlong
         import cupy_backends.cuda.api.runtime as runtime  # alone: nothing has asked for devices yet
 
         spec = importlib.util.find_spec(runtime.__name__)
         assert spec is not None and spec.origin is not None
         self.replaced = self._replace(spec.origin)
 
+    def launches(self) -> list[list[str]]:
+        """Names of the kernels that were started since the last call, each with its arguments."""
+        return [line.split() for line in self._text("null_started")]
+
     def started(self) -> list[str]:
-        room = ctypes.create_string_buffer(1 << 20)
-        self._library.null_started(room, ctypes.c_longlong(len(room)))
-        return room.value.decode().split()
+        """Their names alone."""
+        return [name for name, *_ in self.launches()]
+
+    def refused(self) -> list[str]:
+        """What was refused since the last call."""
+        return self._text("null_refused")
+
+    def _text(self, name: str) -> list[str]:
+        room = ctypes.create_string_buffer(1 << 22)
+        length = getattr(self._library, name)(room, ctypes.c_longlong(len(room)))
+        assert length < len(room), "ask more often"
+        return room.value.decode().splitlines()
 
     def _replace(self, path: str) -> int:
         libc = ctypes.CDLL(None)

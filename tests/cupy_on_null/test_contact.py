@@ -17,15 +17,22 @@ from cuda_on_cpu.toolchain import compiler as cxx
 HERE = Path(__file__).parent
 
 
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """The null device's library, under the name by which CuPy finds CUDA's driver loaded."""
+    made = tmp_path_factory.mktemp("null") / "libcuda.so.1"
+    command = [cxx(), "-std=c++17", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", str(HERE / "null_cuda.cpp")]
+    subprocess.run([*command, "-o", str(made)], check=True)
+    return made
+
+
 @pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64" or importlib.util.find_spec("cupy") is None,
     reason="CuPy of an x86-64 Linux is what is patched",
 )
-def test_first_contact(tmp_path):
-    library = tmp_path / "libcuda.so.1"
-    command = [cxx(), "-std=c++17", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", str(HERE / "null_cuda.cpp")]
-    subprocess.run([*command, "-o", str(library)], check=True)
-    arguments = [str(HERE / "contact.py"), str(library), str(HERE.parent), str(HERE.parents[1])]
+@pytest.mark.parametrize("program", ["contact", "calls"])
+def test_first_contact(library, program):
+    arguments = [str(HERE / f"{program}.py"), str(library), str(HERE.parent), str(HERE.parents[1])]
     kept = os.path.join(tempfile.gettempdir(), f"hybridgpu-tests-cupy-{os.getuid()}")  # kernels of CuPy's own
     environment = {**os.environ, "CUPY_CACHE_DIR": kept}
     command = [sys.executable, "-W", "error", *arguments]

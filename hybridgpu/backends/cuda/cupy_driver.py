@@ -40,12 +40,19 @@ class CupyDriver:
         self.compiled = 0
         self._functions: dict[str, Any] = {}
         self._modules: dict[str, Any] = {}
+        self._allowed: dict[int, int] = {}  #: bytes of dynamic shared memory that functions may take, beyond _SHARED
 
     def load(self, kernels: Sequence[KernelInfo]) -> dict[str, Any]:
         keys = {k.name: self._key(k) for k in kernels}
-        missing = [k for k in kernels if keys[k.name] not in self._functions and not self._from_store(k, keys[k.name])]
+        missing = [k for k in kernels if keys[k.name] not in self._functions]
         if missing:
-            self._compile(missing, keys)
+            self.attach()
+            with self._device:
+                missing = [k for k in missing if not self._from_store(k, keys[k.name])]
+                if missing:
+                    self._compile(missing, keys)
+        for kernel in kernels:
+            self._allow(self._functions[keys[kernel.name]], kernel)
         return {name: self._functions[key] for name, key in keys.items()}
 
     def _key(self, kernel: KernelInfo) -> str:
@@ -68,7 +75,7 @@ class CupyDriver:
                 self._store.forget("cubin", entry)
                 return False
             self._modules[entry] = module
-        self._functions[key] = self._function(module, kernel)
+        self._functions[key] = module.get_function(kernel.name)
         return True
 
     def _compile(self, kernels: list[KernelInfo], keys: dict[str, str]) -> None:
@@ -81,32 +88,34 @@ class CupyDriver:
         self._store.put("cubin", entry, code)
         module = self._modules[entry] = self._module(code)
         for k in kernels:
-            self._functions[keys[k.name]] = self._function(module, k)
+            self._functions[keys[k.name]] = module.get_function(k.name)
             self._store.put_json("kernel", keys[k.name], entry)
 
-    def _function(self, module: Any, kernel: KernelInfo) -> Any:
-        """A kernel of a module, allowed the dynamic shared memory that its launch takes."""
-        driver, function = self._cupy.cuda.driver, module.get_function(kernel.name)
+    def _allow(self, function: Any, kernel: KernelInfo) -> None:
+        """Let a kernel take the dynamic shared memory of its launches, of which one text may have several."""
         shared = kernel.launch["shared"] if kernel.launch is not None else 0
-        if shared > _SHARED:
+        if shared > self._allowed.get(function.ptr, _SHARED):
+            driver = self._cupy.cuda.driver
+            self.attach()
             with self._device:
                 driver.funcSetAttribute(function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
-        return function
+            self._allowed[function.ptr] = shared
 
     def _module(self, code: bytes) -> Any:
         module = self._cupy.cuda.function.Module()
-        with self._device:
-            module.load(code)
+        module.load(code)
         return module
 
     def resident(self, kernel: Any, threads: int, shared: int) -> int:
+        self.attach()
         with self._device:
             return int(self._cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.ptr, threads, shared))
 
     def attach(self) -> None:
         """Make the device's primary context the calling thread's.
 
-        CuPy does so before a launch of its own, but not in :func:`launchKernel`, which wants it done.
+        The driver wants it done in every thread. CuPy does so before a launch of its own and when it loads a module, but
+        not in :func:`launchKernel` nor in what asks about functions.
         """
         with self._device:
             self._cupy.cuda.runtime.memGetInfo()

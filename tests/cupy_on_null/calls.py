@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: E402 - what stands for CUDA comes before what imports CuPy
+"""How calls reach a GPU, over the null device, which refuses what a device refuses: python calls.py LIBRARY PATH…"""
+
+from __future__ import annotations
+
+import sys
+
+sys.path[:0] = sys.argv[2:]
+
+from cupy_on_null.null_cupy import NullCuda
+
+null = NullCuda(sys.argv[1], devices=1)
+if not null.replaced:
+    print("SKIP this CuPy does not contain CUDA's run-time with its names")
+    sys.exit()
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+os.environ["HYBRIDGPU_GRAPH_KERNELS"] = "never"  # kernels stay apart, so that there are several
+
+import cupy
+
+import hybridgpu as mx
+from hybridgpu import nd
+from hybridgpu.backends.devices import device_of
+from hybridgpu.gluon import nn
+
+GPU = mx.gpu(0)
+driver = device_of(GPU).backend().driver
+
+
+def in_a_thread(work: Callable[[], Any]) -> Any:
+    """What ``work`` gives in a new thread, which has no context yet."""
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except BaseException as e:
+            found.append(e)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    return found[0]
+
+
+def net_of(*layers: Any, **flags: bool) -> Any:
+    net = nn.HybridSequential()
+    net.add(*layers)
+    net.initialize(mx.init.One(), ctx=GPU)
+    net.hybridize(**flags)
+    return net
+
+
+def layers() -> list[Any]:
+    return [nn.Dense(6, activation="relu", in_units=4), nn.LayerNorm(in_channels=6), nn.HybridLambda("softmax")]
+
+
+def ours() -> list[list[str]]:
+    return [line for line in null.launches() if not line[0].startswith("cupy_")]
+
+
+def graphs_start_the_kernels_of_calls() -> None:
+    plain, graph = net_of(*layers()), net_of(*layers(), static_alloc=True, static_shape=True)
+    x = nd.ones((5, 4), ctx=GPU)
+    graph(x), plain(x), ours()
+    kept = [graph(nd.ones((5, 4), ctx=GPU)) for _ in range(5)]
+    started = ours()
+    assert "in 1 CUDA graph" in graph.explain(x).manner, graph.explain(x).manner
+    ours(), plain(x)
+    one = [name for name, *_ in ours()]
+    assert len(one) > 1 and [name for name, *_ in started] == one * 5
+    last = [line for line in started if line[0] == one[-1]]
+    assert [str(y.address) in line for y, line in zip(kept, last, strict=True)] == [True] * 5
+
+
+def a_cooperative_kernel_in_a_graph() -> None:
+    backend = device_of(GPU).backend()
+    held, backend.target = backend.target, replace(backend.target, resident="always")
+    try:
+        dense = [nn.Dense(n, activation="relu", in_units=m) for m, n in ((200, 300), (300, 10), (10, 7))]
+        long = nn.HybridLambda(lambda F, x: F.softmax(F.tile(x, (1, 40_000))))  # rows in clusters are no steps
+        net = net_of(*dense, long, static_alloc=True, static_shape=True)
+        x = nd.ones((16, 200), ctx=GPU)
+        for _ in range(3):
+            net(x)
+        kernels = net.explain(x).program.kernels
+        assert any(k.launch["cooperative"] for k in kernels) and any("__cluster_dims__" in k.text for k in kernels)
+        assert "CUDA graph" in net.explain(x).manner
+    finally:
+        backend.target = held
+
+
+def a_program_that_another_thread_loaded() -> None:
+    net, x = net_of(nn.Dense(300, in_units=200)), nd.ones((16, 200), ctx=GPU)
+    net(x)
+    program = net.explain(x).program
+    backend = device_of(GPU).backend()
+    loaded = backend.load(program)
+    kernel = next(iter(loaded.layout.calls)).kernel
+    assert in_a_thread(lambda: driver.resident(kernel, 128, 0)) > 0
+    in_a_thread(lambda: backend.load(program))
+    in_a_thread(lambda: net(x))
+
+
+def one_text_with_more_shared_memory() -> None:
+    net, x = net_of(nn.HybridLambda("softmax")), nd.ones((300, 70), ctx=GPU)
+    net(x)
+    kernel = net.explain(x).program.kernels[0]
+    for nbytes in (60_000, 100_000, 70_000):
+        assert kernel.launch is not None
+        more = replace(kernel, launch={**kernel.launch, "shared": nbytes})
+        (function,) = in_a_thread(lambda more=more: driver.load([more])).values()
+        assert driver.resident(function, 128, nbytes) > 0, nbytes
+
+
+def a_call_that_a_user_captures() -> None:
+    """Once a call has been made on the stream, a capture of another one is its kernels with the memory that is kept."""
+    for flags in ({}, {"static_alloc": True}, {"static_alloc": True, "static_shape": True}):
+        net, x = net_of(*layers(), **flags), nd.ones((5, 4), ctx=GPU)
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            net(x)
+            ours(), net(x)
+            once = len(ours())
+            stream.begin_capture()
+            y = net(x)
+            graph = stream.end_capture()
+            assert not ours()
+            graph.launch(stream)
+            assert len(ours()) == once, flags
+            assert y.shape == (5, 6)
+
+
+CASES = [
+    graphs_start_the_kernels_of_calls,
+    a_cooperative_kernel_in_a_graph,
+    a_program_that_another_thread_loaded,
+    one_text_with_more_shared_memory,
+    a_call_that_a_user_captures,
+]
+for case in CASES:
+    case()
+    refused = null.refused()
+    assert not refused, (case.__name__, refused)
+print("DONE")

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from ..backends.base import Backend, Mode, NotBuiltError, this_thread
+from ..backends.base import Backend, Loaded, Mode, NotBuiltError, this_thread
+from ..backends.beside import Beside
 from ..backends.devices import Device, device_of
 from ..backends.memory import empty
 from ..backends.writes import assign
@@ -223,7 +223,7 @@ class Build:
         self._made: Compiled | None = None
         self._cached = False
         self._foreseen: Any = None
-        self._beside: _Beside | None = None
+        self._beside: Beside[Loaded] | None = None
         self._left = ExitStack()
         self._seconds = 0.0
         self.outputs: list[TensorType] = []
@@ -245,10 +245,10 @@ class Build:
         self._seconds = time.perf_counter() - start
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: Any) -> None:
         try:
             if self._beside is not None:
-                self._beside.join()
+                self._beside.__exit__(*error)
         finally:
             self._left.close()
 
@@ -276,7 +276,12 @@ class Build:
         backend, program = self._backend, self._program
         alone = self._cached or this_thread.background
         if backend is not None and program is not None and backend.beside and not alone:
-            self._beside = _Beside(lambda: backend.load(program, self._foreseen))
+
+            def load() -> Loaded:
+                with self._left.pop_all():  # Ctrl-C leaves the thread alone with them
+                    return backend.load(program, self._foreseen)
+
+            self._beside = Beside(load)
 
     def finish(self) -> Compiled:
         """Compile and load it; where that cannot be done, operators run one by one."""
@@ -309,35 +314,6 @@ class Build:
     def _result(self) -> Compiled:
         assert self._made is not None
         return self._made
-
-
-class _Beside:
-    """A call that another thread makes."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self._call, self._found, self.seconds = call, None, 0.0
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="hybridgpu compilation")
-        self._thread.start()
-
-    def _run(self) -> None:
-        start = time.perf_counter()
-        try:
-            self._found = self._call()
-        except BaseException as e:
-            self._error = e
-        self.seconds = time.perf_counter() - start
-
-    def join(self) -> None:
-        """Wait for its end."""
-        self._thread.join()
-
-    def result(self) -> Any:
-        """What the call gave or raised."""
-        self.join()
-        if self._error is not None:
-            raise self._error
-        return self._found
 
 
 def _loaded(program: Program, loaded: Any, device: Device, arguments: int) -> Compiled:

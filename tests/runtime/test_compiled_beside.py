@@ -12,6 +12,7 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import autograd, nd
 from hybridgpu.backends.base import NotBuiltError
+from hybridgpu.backends.cpu import waiting
 from hybridgpu.backends.cpu.backend import CpuBackend
 from hybridgpu.backends.cpu.toolchain import CompileError
 from hybridgpu.gluon import nn
@@ -80,7 +81,7 @@ def test_both_are_compiled_at_a_time(net, monkeypatch):
 def test_programs_on_disk_take_no_thread(net, monkeypatch):
     check(net)
     monkeypatch.setattr(training, "_memory", {})
-    monkeypatch.setattr(module, "_Beside", lambda call: pytest.fail("a thread"))
+    monkeypatch.setattr(module, "Beside", lambda call: pytest.fail("a thread"))
     check(net)
 
 
@@ -122,4 +123,29 @@ def test_an_error_in_planning_leaves_no_compilation_behind(net, monkeypatch):
         with pytest.raises(mx.MXNetError, match="no derivative"):
             net()
         assert len(ended) == 1 and threading.active_count() == threads
+    check(net)
+
+
+def test_ctrl_c_in_planning_waits_for_no_compilation(net, monkeypatch):
+    gate, ended, load = threading.Event(), [], CpuBackend.load
+
+    def wait(backend, program, foreseen=None):
+        assert gate.wait(60)
+        loaded = load(backend, program, foreseen)
+        ended.append(threading.current_thread())
+        return loaded
+
+    def interrupt(training, found):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as m:
+        m.setattr(CpuBackend, "load", wait)
+        m.setattr(training.Training, "_backward_types", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            net()
+        assert not ended
+        (left,) = (t for t in threading.enumerate() if t.name == "hybridgpu compilation" and t.daemon)
+        gate.set()
+        left.join(60)
+        assert ended == [left] and not waiting._all  # nor does its compiler wait on
     check(net)

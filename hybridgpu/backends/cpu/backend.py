@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +27,7 @@ from ...resources import kernels_hash
 from ...scratch import scratch
 from ...store import Store, default_store
 from ..base import BuildInfo, Mode, NotBuiltError, this_thread
+from ..beside import Beside
 from ..library import run_host_step
 from ..memory import lasting, lodger
 from .bound import Bound
@@ -196,30 +196,6 @@ def _make_room(program: CpuProgram) -> None:
             other.free.clear()
 
 
-class _Beside:
-    """Compiles a prelude in another thread, within a ``with``; what goes wrong shows when it is loaded."""
-
-    def __init__(self, backend: CpuBackend, prelude: Program | None) -> None:
-        self.compiled = 0
-        self._backend, self._prelude = backend, prelude
-        wanted = prelude is not None and prelude.segments and not this_thread.background
-        self._thread = threading.Thread(target=self._run) if wanted else None
-
-    def _run(self) -> None:
-        assert self._prelude is not None
-        with suppress(Exception):
-            _, self.compiled = self._backend._library(self._prelude)
-
-    def __enter__(self) -> _Beside:
-        if self._thread is not None:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._thread is not None:
-            self._thread.join()
-
-
 class CpuBackend:
     """Compiles programs with the host's C++ compiler."""
 
@@ -258,12 +234,24 @@ class CpuBackend:
                 except OSError:  # built for something else: rebuild it
                     self.store.forget("so", key)
             if held is None:
-                with _Beside(self, program.prelude) as beside:
+                with self._compiling(program.prelude) as prelude:
                     code = self.toolchain.compile(program.source, program.numeric, self.store, waiting)
-                compiled = 1 + beside.compiled
+                compiled = 1 + (prelude.result() if prelude is not None else 0)
                 held = self._kept_and_opened(key, code)
             self._loaded[key] = held
         return held, compiled
+
+    def _compiling(self, prelude: Program | None) -> AbstractContextManager[Beside[int] | None]:
+        """The compilation of a prelude in another thread, which gives how many modules it was."""
+        if prelude is None or not prelude.segments or this_thread.background:
+            return nullcontext()
+
+        def count() -> int:
+            with suppress(Exception):  # what goes wrong shows when it is loaded
+                return self._library(prelude)[1]
+            return 0
+
+        return Beside(count)
 
     def _kept_and_opened(self, key: str, code: bytes) -> ctypes.CDLL:
         """A new library, from its entry; from a file of its own where another process has deleted that since, or where

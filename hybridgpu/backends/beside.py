@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A call that another thread makes, beside what this one does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+__all__ = ["Beside"]
+
+T = TypeVar("T")
+
+
+class Beside(Generic[T]):
+    """A call that another thread makes. Leaving the ``with`` waits for its end, which Ctrl-C does not: then it goes on
+    alone, and a process that ends does not wait for it either.
+
+    Attributes:
+        seconds: what the call took, 0 until it has ended.
+    """
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._found: list[T] = []
+        self._error: BaseException | None = None
+        self.seconds = 0.0
+        self._thread = threading.Thread(target=self._run, name="hybridgpu compilation", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        start = time.perf_counter()
+        try:
+            self._found.append(self._call())
+        except BaseException as e:
+            self._error = e
+        self.seconds = time.perf_counter() - start
+
+    def result(self) -> T:
+        """What the call gave or raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._found[0]
+
+    def __enter__(self) -> Beside[T]:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or issubclass(kind, Exception):
+            self._thread.join()

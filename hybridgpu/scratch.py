@@ -3,21 +3,37 @@
 
 ``tempfile.TemporaryDirectory`` deletes its folder in whichever process ends first: a child that was forked while
 another thread compiled would take the compiler's folder away.
+
+A process that is killed deletes nothing. So each holds a lock on its folders, which the system takes back whatever
+ends it (a number of a process would mean another one in a container that shares the folder), and the first folder
+that a process makes is the occasion to delete those that nobody holds.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
+import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["make", "remove", "scratch"]
+try:
+    import fcntl
+except ImportError:  # Windows: folders of killed processes stay
+    fcntl = None  # type: ignore[assignment]  # a module of this platform, or none
 
-_ours: set[str] = set()
+__all__ = ["make", "ours", "remove", "scratch"]
+
+_PREFIX = "hybridgpu-held-"
+_ABANDONED_AFTER = 600  # seconds: a folder that was just made is not held yet
+
+_ours: dict[str, int] = {}  #: folder -> the open file that holds it, -1 where nothing can
+_swept = False
 
 
 def make() -> str:
@@ -26,16 +42,27 @@ def make() -> str:
     Raises:
         OSError: there is no place for it.
     """
-    folder = tempfile.mkdtemp(prefix="hybridgpu-")
-    _ours.add(folder)
+    global _swept
+    if not _swept:
+        _swept = True
+        _sweep()
+    folder = tempfile.mkdtemp(prefix=_PREFIX)
+    _ours[folder] = _held(folder)
     return folder
+
+
+def ours(folder: str) -> bool:
+    """Whether this process made it, not the one that forked this one."""
+    return folder in _ours
 
 
 def remove(folder: str) -> None:
     """Delete a folder that this process made, with all that is in it."""
-    if folder in _ours:
+    handle = _ours.pop(folder, None)
+    if handle is not None:
         shutil.rmtree(folder, ignore_errors=True)
-        _ours.discard(folder)
+        if handle >= 0:
+            os.close(handle)
 
 
 @contextmanager
@@ -48,11 +75,53 @@ def scratch() -> Iterator[Path]:
         remove(folder)
 
 
+def _held(folder: str) -> int:
+    """An open file that holds a folder of this user's; -1 if another process holds it, or nothing can."""
+    if fcntl is None:
+        return -1
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return -1
+    with contextlib.suppress(OSError):
+        if os.fstat(handle).st_uid == os.getuid():
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return handle
+    os.close(handle)
+    return -1
+
+
+def _sweep() -> None:
+    """Delete this user's folders of processes that were killed."""
+    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            if entry.name.startswith(_PREFIX):
+                _delete_if_abandoned(entry)
+
+
+def _delete_if_abandoned(entry: os.DirEntry[str]) -> None:
+    with contextlib.suppress(OSError):
+        info = entry.stat(follow_symlinks=False)
+        if not stat.S_ISDIR(info.st_mode) or time.time() - info.st_mtime < _ABANDONED_AFTER:
+            return
+        handle = _held(entry.path)
+        if handle >= 0:
+            shutil.rmtree(entry.path, ignore_errors=True)
+            os.close(handle)
+
+
 @atexit.register
 def _remove_all() -> None:
     for folder in list(_ours):
         remove(folder)
 
 
+def _after_in_child() -> None:
+    for handle in _ours.values():
+        if handle >= 0:
+            os.close(handle)  # the parent holds them still
+    _ours.clear()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_ours.clear)
+    os.register_at_fork(after_in_child=_after_in_child)

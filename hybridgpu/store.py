@@ -55,9 +55,11 @@ class Usage:
 class Store:
     """Entries of bytes under ``folder``, by kind (a file ending) and key (hex digits)."""
 
-    def __init__(self, folder: Path, limit: int = _DEFAULT_SIZE) -> None:
+    def __init__(self, folder: Path, limit: int = _DEFAULT_SIZE, temporary: bool = False) -> None:
+        """``temporary``: the folder is one of :mod:`.scratch`."""
         self.folder, self.limit = folder, limit
-        self._fallback: str | None = None
+        self._temporary = temporary
+        self._fallback: str | None = None  #: a temporary folder in place of the other one
         self._falling = Lock()
         self._checked = False
         self._written = 0  #: bytes since the bounds were last looked after
@@ -106,7 +108,10 @@ class Store:
     def put(self, kind: str, key: str, data: bytes) -> Path | None:
         """Store an entry; its file, or None where nothing can be written at all."""
         for _ in range(2):  # a second time in the temporary folder
-            root = self._root()
+            try:
+                root = self._root_to_write()
+            except OSError:
+                return None
             file = self._file(root, kind, key)
             try:
                 file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -206,11 +211,29 @@ class Store:
 
     def _root(self) -> Path:
         if not self._checked:
-            self._checked = True
             problem = self._problem()
             if problem:
                 self._use_fallback(problem)
+            self._checked = True  # not before: another thread would trust the folder
         return self.folder if self._fallback is None else Path(self._fallback)
+
+    def _root_to_write(self) -> Path:
+        """As ``_root``; a temporary folder of the process that forked this one goes with that: it is read, no more.
+
+        Raises:
+            OSError: there is no place for another one.
+        """
+        root = self._root()
+        if not self._temporary or scratch.ours(str(root)):
+            return root
+        with self._falling:
+            if not scratch.ours(str(self._root())):  # no other thread was here
+                made = scratch.make()
+                if self._fallback is None:
+                    self.folder = Path(made)
+                else:
+                    self._fallback = made
+            return self._root()
 
     def _problem(self) -> str:
         """Why the folder cannot be trusted or used, or ''."""
@@ -235,10 +258,9 @@ class Store:
                 RuntimeWarning,
                 stacklevel=user_frame(),
             )
-            try:
+            with contextlib.suppress(OSError):
                 self._fallback = scratch.make()
-            except OSError:
-                self._fallback = None
+                self._temporary = True
 
     @staticmethod
     def _replace(file: Path, data: bytes) -> None:
@@ -287,7 +309,7 @@ def default_store() -> Store:
     if _default is None:
         with _opening:
             if _default is None:
-                _default = Store(_default_folder(), _limit())
+                _default = Store(_default_folder(), _limit(), temporary=not lasting_cache())
     return _default
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -243,6 +244,26 @@ def test_a_folder_that_fills_up_while_two_threads_write(tmp_path, monkeypatch):
     with pytest.warns(RuntimeWarning, match="cannot write"):
         assert store.put("so", "ab12", b"code")
     assert (store.get("so", "ab12"), store.get("so", "cd34")) == (b"code", b"other")
+
+
+def test_a_folder_that_two_threads_look_at(tmp_path, monkeypatch):
+    """While one finds out that others may write to it, the other one does not read it."""
+    folder, look = tmp_path / "cache", Store._problem
+    Store(folder).put("so", "ab12", b"poison")
+    folder.chmod(0o777)
+    store, found = Store(folder), []
+
+    def another_meanwhile(store):
+        monkeypatch.setattr(Store, "_problem", look)
+        thread = threading.Thread(target=lambda: found.append(store.get("so", "ab12")))
+        thread.start()
+        thread.join()
+        return look(store)
+
+    monkeypatch.setattr(Store, "_problem", another_meanwhile)
+    with pytest.warns(RuntimeWarning, match="can be written by other users"):
+        found.append(store.get("so", "ab12"))
+    assert found == [None, None]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT], ids=errno.errorcode.get)

@@ -174,25 +174,6 @@ def test_nothing_is_left_of_a_process_that_ends_while_a_thread_compiles(toolchai
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
-def test_a_child_that_ends_takes_no_folder_of_its_parent_away():
-    program = """
-import os, sys
-from hybridgpu.scratch import scratch
-
-with scratch() as folder:
-    child = os.fork()
-    if not child:
-        sys.exit()  # with all that a process does at its end
-    assert os.waitpid(child, 0)[1] == 0
-    print(folder.is_dir())
-print(folder.is_dir())
-"""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    run = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60)
-    assert run.stdout.split() == ["True", "False"], run.stderr
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
 def test_a_child_that_lives_on_keeps_no_compiler_waiting(toolchain, store, tmp_path):
     """It has the pipe to the compiler, too, which ends when nobody can write to it any more."""
     with toolchain.start("strict") as waiting:

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Temporary folders: whose they are, and what becomes of those of processes that were killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+HELD = """
+import time
+from hybridgpu import scratch
+
+print(scratch.make(), flush=True)
+time.sleep(600)
+"""
+SWEEPS = "from hybridgpu import scratch; scratch.make()"
+FORKS = """
+import os, time
+from hybridgpu.store import default_store
+
+store, (read, write) = default_store(), os.pipe()
+ours = store.put("so", "ab12", b"parent").parent.parent
+if os.fork():
+    print(ours, flush=True)
+    raise SystemExit
+os.close(write)
+while ours.exists():  # the parent has not ended
+    time.sleep(0.05)
+kept = store.put("so", "cd34", b"child")
+print(kept.parent.parent, ours.exists(), store.get("so", "cd34"), store.get("so", "ab12"), sep="\\n", flush=True)
+"""
+
+
+def environment(folder, **more):
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": str(folder), **more}
+
+
+def python(program, folder, **more):
+    """What it prints, in lines."""
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=environment(folder, **more), capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout.splitlines()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks of folders")
+def test_what_a_killed_process_left_goes_when_the_next_one_makes_a_folder(tmp_path):
+    def left():
+        return {p.name for p in tmp_path.iterdir()}
+
+    def age(folder):
+        os.utime(folder, (time.time() - 3600,) * 2)
+
+    for name in ("hybridgpu-held-old", "hybridgpu-held-new", "another-ones", "others/precious"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "hybridgpu-held-link").symlink_to(tmp_path / "others")
+    (tmp_path / "hybridgpu-held-file").write_text("no folder")
+    for name in ("hybridgpu-held-old", "another-ones", "others", "hybridgpu-held-file"):
+        age(tmp_path / name)
+    before = left()
+    with subprocess.Popen([sys.executable, "-c", HELD], env=environment(tmp_path), stdout=subprocess.PIPE) as process:
+        try:
+            held = process.stdout.readline().decode().strip()
+            age(held)
+            python(SWEEPS, tmp_path)
+            assert left() == before - {"hybridgpu-held-old"} | {os.path.basename(held)}
+        finally:
+            process.kill()
+    python(SWEEPS, tmp_path)
+    assert left() == before - {"hybridgpu-held-old"} and (tmp_path / "others/precious").is_dir()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
+def test_a_child_that_ends_takes_no_folder_of_its_parent_away(tmp_path):
+    program = """
+import os, sys
+from hybridgpu.scratch import scratch
+
+with scratch() as folder:
+    child = os.fork()
+    if not child:
+        sys.exit()  # with all that a process does at its end
+    assert os.waitpid(child, 0)[1] == 0
+    print(folder.is_dir())
+print(folder.is_dir())
+"""
+    assert python(program, tmp_path) == ["True", "False"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
+def test_a_child_that_outlives_its_parent_has_a_store_of_its_own(tmp_path):
+    """Where there is no lasting one: the parent's goes with the parent, and does not come back."""
+    parents, childs, back, own, others = python(FORKS, tmp_path, HYBRIDGPU_CACHE="0")
+    assert (parents != childs, back, own, others) == (True, "False", "b'child'", "None")
+    assert not list(tmp_path.iterdir())

@@ -386,9 +386,18 @@ def _assemble(
         operators = list(dict.fromkeys(_origin(m) for m in kernel.members))
         if name not in by_name:
             by_name[name] = len(kernels)
-            launch = asdict(kernel.launch) if kernel.launch else None
             kernels.append(
-                KernelInfo(name, kernel.kind, text, kernel.headers, launch, operators, kernel.choice, target.numeric)
+                KernelInfo(
+                    name,
+                    kernel.kind,
+                    text,
+                    kernel.headers,
+                    asdict(kernel.launch) if kernel.launch else None,
+                    operators,
+                    kernel.choice,
+                    target.numeric,
+                    kernel.effort,
+                )
             )
         bound = tuple(where[n] for n in (*use.inputs, *use.outputs))
         waits = kernel.launch is not None and kernel.launch.cooperative

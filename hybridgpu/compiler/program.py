@@ -43,7 +43,12 @@ class Buffer:
 
 @dataclass
 class KernelInfo:
-    """A kernel's text and what ``explain`` tells of it."""
+    """A kernel's text and what ``explain`` tells of it.
+
+    Attributes:
+        numeric: the mode that it is compiled in.
+        effort: how long the host's compiler takes for it, in fiftieths of a second.
+    """
 
     name: str
     kind: str
@@ -52,7 +57,8 @@ class KernelInfo:
     launch: dict[str, int] | None
     operators: list[tuple[str, str, str]]
     choice: dict[str, Any]
-    numeric: str = "strict"  #: the mode that it is compiled in
+    numeric: str = "strict"
+    effort: int = 2
 
 
 @dataclass

@@ -35,10 +35,7 @@ _OF_PRODUCTS = '"no-tree-dominator-opts"'
 #: In other kernels it may order them before: the polynomials of several vectors, each a long chain, then run side by
 #: side (5 to 12 % of the time).
 _OF_OTHERS = '"schedule-insns", "sched-pressure"'
-#: How long a compiler takes for a kernel of a kind, in fiftieths of a second; two for others.
-_WEIGHTS = {"map": 1, "conv": 3}
-_TILES = 5  #: the same for products of several rows whose operands lie along the sum
-_WORTH_TWO = 2  #: of what another run of the compiler takes over
+_WORTH_TWO = 2  #: fiftieths of a second that another run of the compiler takes over
 
 
 def cpu_source(program: Program) -> None:
@@ -102,18 +99,12 @@ def _halves(kernels: Sequence[KernelInfo]) -> tuple[list[KernelInfo], list[Kerne
     Each kernel, those that take longest first, goes where less is to be done.
     """
     halves: tuple[list[KernelInfo], list[KernelInfo]] = [], []
-    weights = [0, 0]
-    for kernel in sorted(kernels, key=lambda k: -_weight(k)):
-        less = int(weights[1] < weights[0])
+    efforts = [0, 0]
+    for kernel in sorted(kernels, key=lambda k: -k.effort):
+        less = int(efforts[1] < efforts[0])
         halves[less].append(kernel)
-        weights[less] += _weight(kernel)
-    return halves if min(weights) >= _WORTH_TWO else ([], list(kernels))
-
-
-def _weight(kernel: KernelInfo) -> int:
-    if "hg::matmul_dots<false" in kernel.text:
-        return _TILES
-    return _WEIGHTS.get(kernel.kind, 2)
+        efforts[less] += kernel.effort
+    return halves if min(efforts) >= _WORTH_TWO else ([], list(kernels))
 
 
 def _dealt(kernels: Sequence[KernelInfo]) -> list[list[KernelInfo]]:

@@ -376,6 +376,7 @@ def schedule_conv(
     return Kernel(
         numbers=writer.numbers,
         kind="conv",
+        effort=3,
         template=f"{target.name}/conv.j2",
         summary=summary(members),
         fields=fields,

@@ -119,6 +119,7 @@ def schedule_conv_spread(program: ScalarProgram, conv: Node, target: Target, mem
     return Kernel(
         numbers=writer.numbers,
         kind="conv",
+        effort=3,
         template=f"{target.name}/conv_spread.j2",
         summary=summary(members),
         fields=fields,

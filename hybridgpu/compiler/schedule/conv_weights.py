@@ -227,6 +227,7 @@ def schedule_conv_weights(program: ScalarProgram, conv: Node, target: Target, me
     return Kernel(
         numbers=writer.numbers,
         kind="conv",
+        effort=3,
         template=f"{target.name}/conv_weights.j2",
         summary=summary(members),
         fields=fields,

@@ -108,6 +108,7 @@ class Kernel:
         touched: elements that one run reads of each input (CUDA).
         steps: what a kernel of kind graph consists of (schedule/resident.py).
         turns: what one of kind loop runs again and again (schedule/looped.py).
+        effort: how long the host's compiler takes for it, in fiftieths of a second.
     """
 
     kind: str
@@ -128,6 +129,7 @@ class Kernel:
     steps: Sequence[Any] = ()
     turns: Any = None
     numbers: Numbers = field(default_factory=Numbers)
+    effort: int = 2
 
     @property
     def arguments(self) -> tuple[int, ...]:

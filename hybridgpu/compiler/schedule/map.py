@@ -58,6 +58,7 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
     return Kernel(
         numbers=writer.numbers,
         kind="map",
+        effort=1,
         template=f"{target.name}/map.j2",
         summary=summary(members),
         fields=fields,

@@ -322,6 +322,7 @@ def schedule_matmul(
     return Kernel(
         numbers=writer.numbers,
         kind="matmul",
+        effort=5 if form == "dots" and m.extent > 1 else 2,  # tiles, whose sums a compiler unrolls and orders
         template=f"{target.name}/matmul.j2",
         summary=summary(members),
         fields=fields,

@@ -48,10 +48,7 @@ def join_prologues(plan: FusionPlan, outputs: frozenset[Node], target: Target) -
     Args:
         outputs: the results of the graph, which stay in memory.
     """
-    readers: dict[Node, list[Group]] = {}
-    for g in plan.groups:
-        for node in g.pending:
-            readers.setdefault(node, []).append(g)
+    readers = plan.readers()
     settled: dict[Node, list[Group]] = {}
     refused: list[Cut] = []
     gone: set[Group] = set()

@@ -25,10 +25,7 @@ def join_scatters(plan: FusionPlan, outputs: frozenset[Node], target: Target) ->
     Args:
         outputs: the results of the graph, which stay in memory.
     """
-    readers: dict[Node, list[Group]] = {}
-    for g in plan.groups:
-        for node in g.pending:
-            readers.setdefault(node, []).append(g)
+    readers = plan.readers()
     joined: dict[Node, Group] = {}
     refused: dict[Node, str] = {}
     for producer in plan.groups:

@@ -44,6 +44,14 @@ class FusionPlan:
     groups: list[Group]
     cuts: list[Cut]
 
+    def readers(self) -> dict[Node, list[Group]]:
+        """The groups that read what is in memory, in their order."""
+        readers: dict[Node, list[Group]] = {}
+        for group in self.groups:
+            for node in group.pending:
+                readers.setdefault(node, []).append(group)
+        return readers
+
 
 def fuse(
     graph: Graph, target: Target, generated_dots: frozenset[Node] = frozenset(), why_left: Why = lambda node: ""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from .base import MXNetError
+from .io.atomic import replace_file
 from .ndarray import NDArray
 from .optimizer import Optimizer, Updater, get_updater
 from .optimizer.updater import load_states
@@ -249,9 +250,7 @@ class KVStore(KVStoreBase):
             AssertionError: no optimizer was set.
         """
         assert self._updater is not None, "Cannot save states for distributed training"
-        data = self._updater.get_states(dump_optimizer)
-        with open(fname, "wb") as f:
-            f.write(data)
+        replace_file(fname, self._updater.get_states(dump_optimizer))
 
     def load_optimizer_states(self, fname: str) -> None:
         """Read what ``save_optimizer_states`` wrote.

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from ..io.atomic import replace_file
 from ..symbol import load_json
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ def save_model(block: Block, prefix: str) -> None:
     """Write a block, its children, their graphs and parameters."""
     model: dict[str, Any] = {}
     _describe(block, count(), model)
-    with open(f"{prefix}-model.json", "w") as f:
-        json.dump(model, f)
+    replace_file(f"{prefix}-model.json", json.dumps(model).encode())
     block.save_parameters(f"{prefix}-model.params")
 
 

@@ -12,6 +12,7 @@ from .. import kvstore as kvs
 from .. import optimizer as opt
 from ..arguments import unexpected
 from ..context import Context
+from ..io.atomic import replace_file
 from ..optimizer.updater import load_states
 from ..provenance import advice
 from .block import Block
@@ -295,8 +296,7 @@ class Trainer:
             self._kvstore.save_optimizer_states(fname, dump_optimizer=True)
             return
         data = self._updaters[0].get_states(dump_optimizer=True)
-        with open(fname, "wb") as f:
-            f.write(data)
+        replace_file(fname, data)
 
     def load_states(self, fname: str) -> None:
         """Read what ``save_states`` wrote (MXNet's files, too)."""

@@ -8,9 +8,7 @@ offset.
 
 from __future__ import annotations
 
-import os
 import struct
-import tempfile
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
@@ -20,6 +18,7 @@ import numpy as np
 
 from ..base import MXNetError
 from ..dtypes import dtype_of, from_flag
+from .atomic import write_atomically
 
 __all__ = ["read_params", "saved_with_np_shape", "write_params"]
 
@@ -53,29 +52,6 @@ def write_params(fname: str, arrays: Sequence[Any], names: Sequence[str], np_sha
         MXNetError: the file cannot be written.
     """
     write_atomically(fname, encode_params(arrays, names, np_shape))
-
-
-def write_atomically(fname: str, data: bytes) -> None:
-    """Write under a temporary name, then move into place.
-
-    Raises:
-        MXNetError: the folder is missing or not writable.
-    """
-    target = Path(fname)
-    try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "wb") as f:
-                f.write(data)
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(name, 0o666 & ~mask)
-            os.replace(name, target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as e:
-        raise MXNetError(f'Open "{fname}": {e.strerror}') from None
 
 
 class _Reader:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..base import MXNetError
 from ..dtypes import dtype_of
-from .params import write_atomically
+from .atomic import write_atomically
 
 __all__ = ["is_safetensors", "read_safetensors", "write_safetensors"]
 

@@ -11,6 +11,7 @@ from typing import Any
 from .. import optimizer as opt
 from ..context import Context, cpu
 from ..initializer import InitDesc, Uniform
+from ..io.atomic import replace_file
 from ..iterators import DataDesc
 from ..model import load_checkpoint
 from ..ndarray import NDArray, zeros
@@ -126,8 +127,7 @@ class Module(BaseModule):
         if self._update_on_kvstore:
             self._kvstore.save_optimizer_states(fname)
             return
-        with open(fname, "wb") as f:
-            f.write(self._updater.get_states())
+        replace_file(fname, self._updater.get_states())
 
     def load_optimizer_states(self, fname: str) -> None:
         """Read the optimizer's states; they are pickled: only from where code would be taken from."""

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from typing import Any
 
+from ..io.atomic import replace_file
 from ..locks import Lock
 
 __all__ = ["SORTS", "Statistic", "Trace"]
@@ -85,10 +85,7 @@ class Trace:
                 for place, number in self._processes.items()
             ]
             text = json.dumps({"traceEvents": [*names, *self._events], "displayTimeUnit": "ms"})
-        beside = f"{filename}.{os.getpid()}.tmp"
-        with open(beside, "w", encoding="utf-8") as f:
-            f.write(text)
-        os.replace(beside, filename)
+        replace_file(filename, text.encode())
 
     def clear_events(self) -> None:
         """Forget the events; the statistics stay."""

@@ -400,7 +400,7 @@ class Symbol:
         """
         if not isinstance(fname, str):
             raise TypeError("fname need to be string")
-        from ..io.params import write_atomically
+        from ..io.atomic import write_atomically
 
         write_atomically(fname, self.tojson(remove_amp_cast).encode())
 

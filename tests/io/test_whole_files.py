@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that cannot be written to their end, as on a full disk: the former ones stay, and nothing lies beside them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+import hybridgpu as mx
+from hybridgpu import nd, profiler
+from hybridgpu.base import MXNetError
+from hybridgpu.gluon import Trainer, nn
+
+resource = pytest.importorskip("resource")
+
+
+@pytest.fixture
+def net():
+    net = nn.HybridSequential()
+    net.add(nn.Dense(20, in_units=30))
+    net.initialize()
+    net.hybridize()
+    return net
+
+
+def stepped(net, **options):
+    trainer = Trainer(net.collect_params(), "adam", **options)
+    with mx.autograd.record():
+        loss = net(nd.ones((2, 30))).sum()
+    loss.backward()
+    trainer.step(1)
+    return trainer
+
+
+def bound():
+    out = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=20), name="softmax")
+    module = mx.mod.Module(out)
+    module.bind([("data", (2, 30))], [("softmax_label", (2,))])
+    module.init_params()
+    module.init_optimizer(optimizer="adam")
+    return module
+
+
+def profiled(file):
+    profiler.set_config(filename=file)
+    profiler.start()
+    try:
+        profiler.dump(finished=False)
+    finally:
+        profiler.set_config(filename=os.devnull)
+        profiler.dump()
+
+
+#: what writes a file whose name is given, and the error where that fails
+WRITERS = {
+    "nd.save": (lambda file, net: nd.save(file, [nd.ones((100,))]), MXNetError),
+    "symbol.save": (lambda file, net: mx.sym.var("x" * 200).save(file), MXNetError),
+    "save_parameters": (lambda file, net: net.save_parameters(file), MXNetError),
+    "safetensors": (lambda file, net: net.save_parameters(file + ".safetensors"), MXNetError),
+    "Block.save": (lambda file, net: net.save(file), OSError),
+    "Trainer": (lambda file, net: stepped(net).save_states(file), OSError),
+    "Trainer with a store": (
+        lambda file, net: stepped(net, kvstore="local", update_on_kvstore=True).save_states(file),
+        OSError,
+    ),
+    "Module": (lambda file, net: bound().save_optimizer_states(file), OSError),
+    "profiler": (lambda file, net: profiled(file), OSError),
+}
+
+
+@contextmanager
+def no_file_longer_than(nbytes):
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, old[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_former_file_stays(name, net, tmp_path, monkeypatch):
+    write, error = WRITERS[name]
+    monkeypatch.setenv("HYBRIDGPU_CACHE", "0")  # whose entries would not fit, either
+    file = str(tmp_path / "file")
+    write(file, net)
+    before = {f: f.read_bytes() for f in tmp_path.iterdir()}
+    assert any(len(data) > 3 for data in before.values())
+    with no_file_longer_than(3), pytest.raises(error, match="file") as raised:
+        write(file, net)
+    assert "too large" in str(raised.value)
+    assert {f: f.read_bytes() for f in tmp_path.iterdir()} == before
+
+
+def test_a_link_leads_to_what_was_written(tmp_path):
+    (tmp_path / "latest").symlink_to("first")
+    nd.save(str(tmp_path / "latest"), [nd.ones((3,))])
+    assert (tmp_path / "latest").is_symlink()
+    assert nd.load(str(tmp_path / "first"))[0].shape == (3,)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
+def test_a_pipe_is_written_to_and_stays(tmp_path):
+    pipe, found = str(tmp_path / "pipe"), []
+    os.mkfifo(pipe)
+
+    def read():
+        with open(pipe, "rb") as f:
+            found.append(f.read())
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    nd.save(pipe, [nd.ones((3,))])
+    reader.join(60)
+    nd.save(str(tmp_path / "same"), [nd.ones((3,))])
+    assert found == [(tmp_path / "same").read_bytes()]
+    assert stat.S_ISFIFO(os.stat(pipe).st_mode)

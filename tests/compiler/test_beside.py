@@ -230,6 +230,31 @@ def extremes(b: Builder, x: Node, dy: Node, g: Node) -> Made:
     return n, b.reduce("amax", x, outer(x))
 
 
+def turned(x: Node, b: Builder) -> Node:
+    """A value of each row as one of each column, and the other way round; a square's transpose."""
+    return b.transpose(x, (1, 0))
+
+
+def values_of_rows_along_columns(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """As the matrix of a graph is scaled by degrees from both sides: sums over rows read those of other rows."""
+    degree = b.sum(x * x, (-1,), keepdims=True)
+    return x / degree, b.sum(dy * x / turned(degree, b), (0,))
+
+
+def rows_and_their_transpose(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    e = b.exp(x)
+    y = e / b.sum(e, (-1,), keepdims=True)
+    return y, b.sum(x * turned(y, b) + y, (0,))
+
+
+TURNED = [values_of_rows_along_columns, rows_and_their_transpose]
+
+
+@pytest.mark.parametrize("make", TURNED)
+def test_of_a_square_rows_are_not_taken_for_columns(make, compiler):
+    check(graph_of(make, (72, 72)))
+
+
 REFUSED: list[tuple[Any, tuple[int, ...], str]] = [
     (between_products, (128, 256), ""),
     (awaited, (50, 100), "needs its sums over all rows before these were walked"),
@@ -267,6 +292,9 @@ def mixture(seed: int) -> Graph:
     column, row = [b.input(parse(f"f32[1,{columns}]"), "g")], [b.input(parse(f"f32[{rows},1]"), "s")]
     w = b.input(parse(f"f32[{columns},{columns}]"), "w")
     for _ in range(r.randint(5, 14)):
+        if rows == columns and r.random() < 0.3:
+            here, there = r.choice([(full, full), (row, column), (column, row)])
+            there.append(turned(r.choice(here), b))
         kind, f = r.random(), r.choice(full[-4:])
         if kind < 0.3:
             other = r.choice([r.choice(full), r.choice(column), r.choice(row)])

@@ -13,6 +13,7 @@ from compiler.test_beside import (
     MAKERS,
     SHAPES,
     TOGETHER,
+    TURNED,
     Made,
     extremes,
     graph_of,
@@ -108,6 +109,11 @@ def test_what_is_refused_and_why(make, shape, reason, cuda_driver):
     program = check(cuda_driver, graph_of(make, shape))
     assert not beside(program)
     assert any(rule == "beside" and reason in why for _, _, rule, why in program.cuts), program.cuts
+
+
+@pytest.mark.parametrize("make", TURNED)
+def test_of_a_square_rows_are_not_taken_for_columns(make, cuda_driver):
+    check(cuda_driver, graph_of(make, (72, 72)))
 
 
 def test_as_many_sums_as_there_are_registers_for(cuda_driver):

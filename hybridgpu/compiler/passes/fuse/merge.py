@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.graph import Node
-from ...ir.indexing import Expr, Var, all_vars, of_var, substitute
+from ...ir.indexing import Expr, Var, all_vars, linearize, of_var, substitute
 from .beside import beside, fits
 from .group import Cut, Group, align, bijective, describe, describe_two
 from .rows import has_rows
@@ -51,6 +51,10 @@ def merge(state: State, a: Group, b: Group, shared: Node, levels: bool = False) 
     if table is None:
         one, other = describe_two(a.anchor, b.anchor)
         return refuse("domain", f"{one} and {other} read {describe(shared)} in different orders")
+    turned = _turned(a, b, table)
+    if turned is not None:
+        one, other = describe_two(a.anchor, b.anchor)
+        return refuse("domain", f"{one} and {other} have {describe(turned)} in different orders")
     b.replace({v: of_var(w) for v, w in table.items()})
     if found:
         a.reduced = found.reduced
@@ -101,6 +105,23 @@ def _correspondence(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
     return table
 
 
+def _turned(a: Group, b: Group, table: dict[Var, Var]) -> Node | None:
+    """What a reduction of one group gives and the other has at another index where they are one.
+
+    A kernel has it at one index only. Elements of what is not reduced it computes wherever they are read.
+    """
+    places = {v: of_var(w) for v, w in table.items()}
+    for node in dict.fromkeys([*a.at, *b.at]):
+        mine = [a.at[node]] if node in a.at else a.pending.get(node, [])
+        theirs = [b.at[node]] if node in b.at else b.pending.get(node, [])
+        if mine and theirs:
+            renewed = [tuple(substitute(e, places) for e in i) for i in theirs]
+            apart = len({linearize(i, node.shape) for i in (*mine, *renewed)}) > 1
+            if apart and any(n.prim.family == "reduce" for g in (a, b) for n in g.needed(node)[0]):
+                return node
+    return None
+
+
 def _same_rows(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
     """The same if both walk all of ``shared`` by rows, and ``b`` reads of what ``a`` makes no more than values of its rows."""
     if shared not in a.pending or not (a.reduced and b.reduced) or a.points != b.points or shared.size != a.points:
@@ -108,14 +129,8 @@ def _same_rows(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
     table = _correspondence(a, b, shared)
     if table is None or a.sums or b.sums:
         return None
-    rows, places = set(a.rows), {v: of_var(w) for v, w in table.items()}
-    for node, wanted in b.pending.items():
-        if node not in a.at:
-            continue
-        place = a.at[node]
-        if not all_vars(place) <= rows or any(tuple(substitute(e, places) for e in i) != tuple(place) for i in wanted):
-            return None
-    return table
+    rows = set(a.rows)
+    return table if all(all_vars(a.at[n]) <= rows for n in b.pending if n in a.at) else None
 
 
 def merge_siblings(state: State) -> None:

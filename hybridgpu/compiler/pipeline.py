@@ -152,7 +152,7 @@ def _fused(graph: Graph, target: Target, seen: Observer) -> _Fused:
     seen("04_groups", plan)
     # what has no elements needs no kernel
     groups = [g for g in plan.groups if g.library or any(n.size for n in g.at)]
-    readers = _readers(plan)
+    readers = plan.readers()
     scheduled = [(g, k) for g in groups for k in _schedule(g, _stored(g, wanted, readers), target)]
     return _Fused(graph, ready, plan, scheduled)
 
@@ -320,15 +320,6 @@ def _early_and_late(group: Group, stored: list[Node], members: list[Node]) -> tu
     kept = [n for n in stored if all_vars(group.at[n]) & rows and not sums.intersection(group.needed(n)[0])]
     early = {m for n in (*kept, *sums) for m in group.needed(n)[0]}
     return [m for m in members if m in early], [m for m in members if m in sums or m not in early]
-
-
-def _readers(plan: FusionPlan) -> dict[Node, list[Group]]:
-    """The groups that read a node from memory."""
-    found: dict[Node, list[Group]] = {}
-    for group in plan.groups:
-        for node in group.pending:
-            found.setdefault(node, []).append(group)
-    return found
 
 
 def _stored(group: Group, outputs: frozenset[Node], readers: dict[Node, list[Group]]) -> list[Node]:

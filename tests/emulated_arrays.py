@@ -72,12 +72,12 @@ class DeviceArray(np.ndarray):
         self._run(np.ndarray.__setitem__, (self, self._wrapped(key), value), {})
 
     def _wrapped(self, key: Any) -> Any:
-        """A key whose arrays are on their axes; keys with None or ... are taken as they are."""
+        """A key whose arrays, and numbers beside arrays, are on their axes; keys with None or ... as they are."""
         parts = key if isinstance(key, tuple) else (key,)
-        if any(k is None or k is Ellipsis for k in parts):
+        if any(k is None or k is Ellipsis for k in parts) or not any(isinstance(k, np.ndarray) for k in parts):
             return key
         wrapped = tuple(
-            k % extent if isinstance(k, np.ndarray) and k.dtype.kind in "iu" and extent else k
+            k % extent if extent and (isinstance(k, int) or (isinstance(k, np.ndarray) and k.dtype.kind in "iu")) else k
             for k, extent in zip(parts, self.shape, strict=False)
         )
         return wrapped if isinstance(key, tuple) else wrapped[0] if wrapped else key

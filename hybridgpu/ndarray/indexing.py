@@ -162,13 +162,14 @@ def normalize(x: NDArray, key: Any) -> Any:
     """The key in NumPy's terms: arrays on the right device, integers instead of truth values.
 
     Raises:
-        IndexError: more keys than axes, or a list or NumPy array with a position out of range, which CuPy would wrap.
-            Positions that an NDArray holds are not looked at: that would wait for the device.
+        IndexError: more keys than axes, or a position out of range in what the host knows: a number, a list, an array
+            of NumPy or in a host's context. CuPy would wrap it. Positions that lie on a device are wrapped, since a
+            look at them would wait for it.
     """
     parts = key if isinstance(key, tuple) else (key,)
     xp = device_of(x.context).xp
     out: list[Any] = []
-    checked: list[tuple[int, np.ndarray]] = []  #: places in the key, and what is known of the positions there
+    known: list[tuple[int, int | np.ndarray]] = []  #: places in the key, and positions there that the host knows
     axes = 0
     for k in parts:
         if k is None or k is Ellipsis or isinstance(k, slice):
@@ -177,33 +178,41 @@ def normalize(x: NDArray, key: Any) -> Any:
             continue
         axes += 1
         if isinstance(k, (bool, np.bool_)) or is_integer(k):
+            known.append((len(out), int(k)))
             out.append(int(k))
         elif isinstance(k, NDArray):
+            if isinstance(k._data, np.ndarray) and xp is not np:
+                known.append((len(out), _integers(k._data, np)))
             out.append(_integers(k.as_in_context(x.context)._data, xp))
         elif isinstance(k, (list, tuple, np.ndarray, range)):
             host = np.asarray(k.asnumpy() if isinstance(k, NDArray) else k)
             if not holds_numbers(host.dtype):
                 raise _unsupported(key)
             host = _integers(host, np)
-            checked.append((len(out), host))
+            known.append((len(out), host))
             out.append(xp.asarray(host))
         else:
             raise _unsupported(key)
     if axes > x.ndim:
         raise IndexError(f"too many indices ({axes}) for array with {x.ndim} dimensions")
-    for place, host in checked:
-        _check_range(x, parts, place, host)
+    if not _is_basic(tuple(out)):  # where no key is an array, numbers are looked at by any array module
+        for place, positions in known:
+            _check_range(x, parts, place, positions)
     return tuple(out) if isinstance(key, tuple) else out[0]
 
 
-def _check_range(x: NDArray, parts: tuple[Any, ...], place: int, positions: np.ndarray) -> None:
+def _check_range(x: NDArray, parts: tuple[Any, ...], place: int, positions: int | np.ndarray) -> None:
     """Raise IndexError if the positions at a place of a key are not all on their axis."""
     behind = [k is Ellipsis for k in parts[:place]]
     around = parts[place:] if any(behind) else parts[:place]
     count = sum(k is not None for k in around)
     axis = x.ndim - count if any(behind) else count
     extent = x.shape[axis]
-    for position in (positions.min(), positions.max()) if positions.size else ():
+    if not isinstance(positions, np.ndarray):
+        ends: tuple[Any, ...] = (positions,)
+    else:
+        ends = (positions.min(), positions.max()) if positions.size else ()
+    for position in ends:
         if not -extent <= position < extent:
             raise IndexError(f"index {position} is out of bounds for axis {axis} with size {extent}")
 

@@ -52,7 +52,15 @@ for ctx in (mx.gpu(0), mx.gpu(1)):
                 y = nd.exp(x[[0, 0, 1]] * 2).sum()
             y.backward()
             assert x.grad.shape == x.shape and x.grad.dtype == x.dtype
-    for wrong in (lambda x=x: x[[2]], lambda x=x: x[5]):
+    on_host = nd.array([2], dtype="int32")
+    for wrong in (
+        lambda x=x: x[[2]],
+        lambda x=x: x[5],
+        lambda x=x: x[5, [0, 1]],
+        lambda x=x: x[[0, 1], -4],
+        lambda x=x: x[on_host],
+        lambda x=x: x.__setitem__((nd.array([0], dtype="int32"), 3), 1),
+    ):
         try:
             wrong()
         except IndexError:

@@ -224,7 +224,14 @@ def test_a_symbol_bound_to_the_second():
 def test_positions_out_of_range_are_refused_where_the_array_module_wraps_them():
     x = nd.array(X, ctx=TWO)
     before = x.asnumpy()
-    for wrong in (lambda: x[[0, len(X)]], lambda: x.__setitem__([-len(X) - 1], 1), lambda: x[:, [99]]):
+    for wrong in (
+        lambda: x[[0, len(X)]],
+        lambda: x.__setitem__([-len(X) - 1], 1),
+        lambda: x[:, [99]],
+        lambda: x[len(X), [0, 1]],
+        lambda: x.__setitem__((nd.array([0], ctx=TWO, dtype="int32"), 99), 1),
+        lambda: x[nd.array([len(X)], dtype="int32")],
+    ):
         with pytest.raises(IndexError, match="is out of bounds for axis"):
             wrong()
     np.testing.assert_array_equal(x.asnumpy(), before)

@@ -253,6 +253,9 @@ REFUSED = [
     ("contrib.Proposal", TWO, SMALL, "Sorry, multiple images each device is not implemented"),
     ("contrib.MultiProposal", TWO, {**SMALL, "ratios": (1, 2)}, r"\(2 vs. 4\)"),
     ("contrib.MultiProposal", [*TWO[:2], TWO[2] * 4], SMALL, "cells of feature_stride"),
+    ("contrib.MultiProposal", [*TWO[:2], TWO[2] * np.inf], SMALL, "has inf x inf cells of feature_stride"),
+    ("contrib.MultiProposal", [*TWO[:2], TWO[2] * -np.inf], SMALL, "has -inf x -inf cells of feature_stride"),
+    ("contrib.MultiProposal", [*TWO[:2], TWO[2] * np.nan], SMALL, "has nan x nan cells of feature_stride"),
     (
         "contrib.PSROIPooling",
         [draw(0, 1, 3, 4, 4), ROIS],
@@ -262,6 +265,8 @@ REFUSED = [
     ("contrib.RROIAlign", [draw(0, 1, 3, 4, 4), ROIS], {"spatial_scale": 1.0, "pooled_size": (2, 2)}, r"\(5 vs. 6\)"),
     ("Correlation", PAIR, {"kernel_size": 2}, "kernel size should be odd number"),
     ("Correlation", PAIR, {"max_displacement": 9}, "Neighborhood and kernel don't fit in blob"),
+    ("contrib.hawkesll", [*HAWKES[:5], HAWKES[5] + 1, *HAWKES[6:]], {}, "a point has the mark 2, and there are 2"),
+    ("contrib.hawkesll", [*HAWKES[:5], HAWKES[5] - 1, *HAWKES[6:]], {}, "a point has the mark -1, and there are 2"),
     ("contrib.DeformableConvolution", [R, R, R, R], {"kernel": (2, 2), "num_filter": 2}, "4"),
 ]
 

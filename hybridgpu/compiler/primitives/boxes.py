@@ -223,12 +223,13 @@ def _proposals(arrays: Sequence[Any], params: Params, out: TensorType) -> Any:
     anchors = (windows + np.tile(places, 2)[:, :, None, :]).reshape(-1, 4).astype(np.float32)
     y = np.zeros(out.shape, np.float32)
     for b in range(batch):
-        rows, columns = int(sizes[b, 0] / stride), int(sizes[b, 1] / stride)
-        if height < rows or width < columns:
+        cells = np.trunc(sizes[b, :2] / stride)
+        if not np.isfinite(cells).all() or (cells > (height, width)).any():
             raise MXNetError(
-                f"Check failed: the image of sample {b} has {rows} x {columns} cells of feature_stride, the scores only "
-                f"{height} x {width}"
+                f"Check failed: the image of sample {b} has {cells[0]:.0f} x {cells[1]:.0f} cells of feature_stride, "
+                f"the scores only {height} x {width}"
             )
+        rows, columns = map(int, cells)
         moved = deltas[b].reshape(count, 4, height, width).transpose(2, 3, 0, 1).reshape(-1, 4)
         boxes = anchors + moved if params["corners"] else _moved(anchors, moved)
         limit = np.tile(sizes[b, 1::-1] - 1, 2)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ...base import MXNetError
 from ..ir.graph import NO_DERIVATIVE, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
@@ -41,6 +42,9 @@ class _Process:
     Attributes:
         state: s after the last point of each mark.
         last: the time of that point.
+
+    Raises:
+        MXNetError: a point has a mark that does not exist.
     """
 
     def __init__(self, xp: Any, inputs: Sequence[Any]) -> None:
@@ -49,6 +53,10 @@ class _Process:
         self.alpha, self.beta = (xp.broadcast_to(x, self.mu.shape) for x in (alpha, beta))
         self.state = state.copy()
         self.last = xp.zeros_like(self.mu)
+        used = xp.arange(self.lags.shape[1]) < self.valid[:, None]
+        unknown = self.marks[used & ((self.marks < 0) | (self.marks >= self.mu.shape[1]))]
+        if unknown.size:
+            raise MXNetError(f"Check failed: a point has the mark {int(unknown[0])}, and there are {self.mu.shape[1]}")
 
     def points(self) -> Iterator[tuple[Any, Any, Any]]:
         """(rows and marks, time since the mark's last point, decay since then) of the points of each step."""

@@ -22,18 +22,20 @@ executed on the CPU, the benchmark measures the CPU, and the document says so.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
 import queue
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -43,14 +45,22 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from gpu_progress import LOST  # noqa: E402  (of this folder)
+
 SCHEMA = "hybridgpu-gpu-check/1"
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 PARTS = {"tests": ("tests", "kernels", "convolutions", "products"), "sanitizer": TOOLS, "bench": ("bench", "peers")}
 STEPS = tuple(step for steps in PARTS.values() for step in steps)
 PACKAGES = ("numpy", "ml_dtypes", "jinja2", "click", "rich", "cupy")  #: what every step imports
 OF_TESTS = ("pytest", "hypothesis")  #: … and the steps that use tests/ as well
+GRACE = 10.0  #: seconds in which a command that is interrupted may write what it has
 LEAST = 5.0  #: seconds without which no step is started
+PROCESSES = 5  #: that a step may use up: one whose device has failed is of no use any more
+FAILURES = 100  #: of tests, after which more of them say nothing new
+PATIENCE = 60  #: seconds that another library may take to compile a case
+WORKERS = 4  #: of pytest, where it can have several
 _REFUSED = re.compile(r"Device not supported|Failed to initialize|Unable to find injection library", re.I)
+_ERROR = re.compile(r"([A-Za-z_][\w.]*(Error|Exception)|error|Error): ")
 SANITIZER_FOUND = 86  #: exit code of compute-sanitizer where it reports something
 
 
@@ -101,7 +111,8 @@ def run(command: Sequence[str], log: Log, seconds: float, **more: str) -> tuple[
     path = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH", "")) if p)
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **more}
     process = subprocess.Popen(
-        list(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=ROOT, env=environment
+        list(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=ROOT, env=environment,
+        start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
     lines: queue.Queue[str | None] = queue.Queue()
@@ -112,19 +123,35 @@ def run(command: Sequence[str], log: Log, seconds: float, **more: str) -> tuple[
         lines.put(None)
 
     threading.Thread(target=read, args=(process.stdout,), daemon=True).start()
-    output, end = [], time.monotonic() + seconds
-    while True:
-        try:
-            line = lines.get(timeout=max(0.01, end - time.monotonic()))
-        except queue.Empty:
-            process.kill()
-            process.wait()
-            log.write(f"ended after {seconds:.0f} s\n")
-            return 124, "".join(output)
-        if line is None:
+    output: list[str] = []
+
+    def follow(seconds: float) -> bool:
+        """Show what comes; whether that ended in time."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                line = lines.get(timeout=max(0.01, end - time.monotonic()))
+            except queue.Empty:
+                return False
+            if line is None:
+                return True
+            output.append(line)
+            log.write(line)
+
+    def send(signal: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal)
+
+    try:
+        if follow(seconds):
             return process.wait(), "".join(output)
-        output.append(line)
-        log.write(line)
+        log.write(f"ended after {seconds:.0f} s\n")
+        send(signal.SIGINT)  # pytest then writes what it has
+        follow(GRACE)
+        return 124, "".join(output)
+    finally:
+        send(signal.SIGKILL)  # whatever it started must not use the device any longer
+        process.wait()
 
 
 class Check:
@@ -173,7 +200,8 @@ class Check:
         result = Result(name, "failed" if code else "passed", shown, code)
         if code:
             last = [line for line in output.splitlines() if line.strip()]
-            result.detail = public(last[-1])[:300] if last else f"it ended with code {code}"
+            errors = [line for line in last if _ERROR.match(line)]  # a message may have further lines
+            result.detail = public((errors or last)[-1])[:300] if last else f"it ended with code {code}"
             if code == 124:
                 result.detail = f"it took longer than {seconds:.0f} s"
         return result, output
@@ -193,9 +221,13 @@ class Check:
             "-p",
             "no:cacheprovider",
             "--tb=short",
+            f"--maxfail={FAILURES}",
             f"--junitxml={file}",
         ]
-        # plugins of other packages that happen to be installed are none of ours, and our warnings are errors
+        # plugins of other packages that happen to be installed are none of ours, and our warnings are errors; with xdist a
+        # process whose device has failed is replaced by another one, and kernels are compiled side by side
+        if not self.emulate and not absent(["xdist"]):
+            command += ["-p", "xdist.plugin", "-n", str(WORKERS), f"--max-worker-restart={4 * PROCESSES}"]
         result, _ = self._run(name, command, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
         result.data = junit(file)
         if not result.data["passed"] and result.status == "passed":
@@ -214,9 +246,23 @@ class Check:
     def _script(self, name: str) -> Result:
         """A step that is a program of its own, bench/gpu_NAME.py."""
         file = self.folder / f"{name}.json"
-        command = [sys.executable, f"bench/gpu_{name}.py", "--json", str(file)]
-        result, _ = self._run(name, [*command, *(["--emulate"] if self.emulate else [])])
-        result.data = read(file)
+        file.unlink(missing_ok=True)
+        command = [
+            sys.executable,
+            f"bench/gpu_{name}.py",
+            "--json",
+            str(file),
+            *(["--emulate"] if self.emulate else []),
+        ]
+        for _ in range(PROCESSES):
+            result, _ = self._run(name, command)
+            result.data = read(file)
+            if "finished" in result.data or ("running" not in result.data and result.exit_code != LOST):
+                break  # it came to its end, or not even to the first part
+            if self._end - time.monotonic() < LEAST or "took longer" in result.detail:
+                break
+        if result.status == "failed" and (problems := faults(result.data)):
+            result.detail = "; ".join(problems)[:300]
         return result
 
     def _sanitizer(self, name: str) -> Result:
@@ -231,7 +277,16 @@ class Check:
         if self.emulate:
             return Result(name, "missing", detail="compute-sanitizer needs a GPU; the emulated one has its own checks")
         options = ["--tool", name, "--error-exitcode", str(SANITIZER_FOUND), "--print-limit", "20"]
-        command = [binary, *options, sys.executable, "bench/gpu_kernels.py", "--no-timing", "--no-pool"]
+        command = [
+            binary,
+            *options,
+            sys.executable,
+            "bench/gpu_kernels.py",
+            "--no-timing",
+            "--no-pool",
+            "--patience",
+            "300",
+        ]
         result, output = self._run(name, command)
         result.command = result.command.replace(binary, "compute-sanitizer")
         result.data = sanitizer_summary(output)
@@ -247,17 +302,32 @@ class Check:
         return result
 
     def _bench(self, name: str) -> Result:
-        file = self.folder / "bench.json"
+        from hybridgpu.cli.bench.command import NAMES
+
         device = "cpu" if self.emulate else "gpu"
-        options = ["--device", device, "--full" if self.full else "--quick", "--json", str(file)]
-        result, _ = self._run(name, [sys.executable, "-m", "hybridgpu", "bench", *options])
-        result.data = read(file)
-        return result
+        whole, problems = Result(name, "passed"), []
+        for suite in NAMES:  # one after the other: what one meets does not take the others' figures along
+            if self._end - time.monotonic() < LEAST:
+                problems.append(f"{suite}: no time was left")
+                continue
+            file = self.folder / f"bench-{suite}.json"
+            options = ["--suite", suite, "--device", device, "--full" if self.full else "--quick", "--json", str(file)]
+            result, _ = self._run(name, [sys.executable, "-m", "hybridgpu", "bench", *options])
+            whole.command = whole.command or result.command
+            whole.exit_code = whole.exit_code or result.exit_code
+            if result.status == "failed":
+                problems.append(f"{suite}: {result.detail}")
+            if found := read(file):
+                whole.data = {**found, "suites": [*whole.data.get("suites", []), *found["suites"]]}
+        whole.command, whole.detail = public(whole.command), "; ".join(problems)
+        whole.status = "failed" if problems else "passed"
+        return whole
 
     def _peers(self, name: str) -> Result:
         folder = self.folder / "peers"
         device = "cpu" if self.emulate else "gpu"
-        options = ["--device", device, "--out", str(folder), *([] if self.full else ["--quick", "--rounds", "5"])]
+        options = ["--device", device, "--out", str(folder), "--timeout", str(PATIENCE)]
+        options += [] if self.full else ["--quick", "--rounds", "5"]
         result, _ = self._run(name, [sys.executable, "bench/peers.py", *self.peers, *options])
         files = sorted(folder.glob("*.json"))
         result.data = read(files[0]) if files else {}
@@ -276,6 +346,12 @@ def read(file: Path) -> dict[str, Any]:
     return found
 
 
+def faults(data: Mapping[str, Any]) -> list[str]:
+    """What the parts of a step's document say is wrong."""
+    rows = [row for found in data.values() if isinstance(found, list) for row in found if isinstance(row, dict)]
+    return [f"{row['name']}: {row['problem']}" for row in rows if row.get("problem")]
+
+
 def junit(file: Path) -> dict[str, Any]:
     """Counts of a pytest run, and the first line of every failure."""
     found: dict[str, Any] = {"passed": 0, "failed": 0, "errors": 0, "skipped": 0, "failures": []}
@@ -283,6 +359,8 @@ def junit(file: Path) -> dict[str, Any]:
         return found
     kinds = {"failure": "failed", "error": "errors", "skipped": "skipped"}
     for case in ElementTree.parse(file).iter("testcase"):
+        if not case.get("name"):  # the one that was interrupted
+            continue
         kind = next((kinds[child.tag] for child in case if child.tag in kinds), "passed")
         found[kind] += 1
         if kind in ("failed", "errors"):
@@ -416,4 +494,5 @@ def check_all(options: argparse.Namespace, work: Path, start: float) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what runs is ended, too
     sys.exit(main())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every generated kind of kernel on gpu(0): results against the reference, bandwidth against a copy.
 
-    python bench/gpu_kernels.py [--json FILE] [--no-timing] [--pool/--no-pool] [--emulate] [CASE ...]
+    python bench/gpu_kernels.py [--json FILE] [--no-timing] [--pool/--no-pool] [--emulate] [--patience SECONDS] [CASE ...]
 
-The case graphs are those of tests/compiler/cases. ``--no-pool`` takes every array from the driver, so that
+Continues what FILE has if a process before did not come to the end of it. The case graphs are those of tests/compiler/cases. ``--no-pool`` takes every array from the driver, so that
 compute-sanitizer sees where each begins and ends. ``--emulate`` executes the kernels on the CPU (tests/emulated.py),
 with small arrays; its times mean nothing. Exits with 1 if a result is wrong, 2 if there is no GPU.
 """
@@ -11,7 +11,6 @@ with small arrays; its times mean nothing. Exits with 1 if a result is wrong, 2 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import traceback
 from collections.abc import Callable
@@ -25,6 +24,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 sys.path.insert(0, str(ROOT))
 
 from compiler.cases import CASES, arrays, build, cuda_of, parse
+from gpu_progress import Progress
 
 from hybridgpu.backends.base import Mode
 from hybridgpu.backends.devices import device_of
@@ -187,24 +187,20 @@ def large(name: str, rows: int, width: int) -> Graph:
     return b.finish([function(b, *inputs)], "bandwidth")
 
 
-def bandwidth(device: Device, nbytes: int) -> list[dict[str, Any]]:
-    """GB/s of every row of BANDWIDTH and its part of the speed of a copy, timed in turns."""
+def bandwidth(device: Device, nbytes: int, name: str) -> dict[str, Any]:
+    """GB/s of a row of BANDWIDTH and its part of the speed of a copy, timed in turns."""
     rows, width = (8, 64) if device.emulate else (max(1, nbytes // 4 // WIDTH), WIDTH)
-    return [{"name": name, **measured(device, name, large(name, rows, width), nbytes)} for name in BANDWIDTH]
+    return measured(device, name, large(name, rows, width), nbytes)
 
 
-def lengths(device: Device, nbytes: int) -> list[dict[str, Any]]:
-    """The same for rows of every length, with the form that was chosen."""
-    found = []
-    for name, (function, types) in ROWS.items():
-        for width in LENGTHS[:4:3] if device.emulate else LENGTHS:
-            rows = 3 if device.emulate else max(1, nbytes // 4 // width)
-            b = builder()
-            shapes = [t.format(n=rows, w=width, m=-(-rows // 64)) for t in types]
-            inputs = [b.input(parse(t), f"x{k}") for k, t in enumerate(shapes)]
-            graph = b.finish([function(b, *inputs)], "rows")
-            found.append({"name": name, "length": width, **measured(device, f"{name} {width}", graph, nbytes)})
-    return found
+def lengths(device: Device, nbytes: int, name: str, length: int) -> dict[str, Any]:
+    """The same for rows of a length, with the form that was chosen."""
+    function, types = ROWS[name]
+    rows = 3 if device.emulate else max(1, nbytes // 4 // length)
+    b = builder()
+    shapes = [t.format(n=rows, w=length, m=-(-rows // 64)) for t in types]
+    inputs = [b.input(parse(t), f"x{k}") for k, t in enumerate(shapes)]
+    return measured(device, f"{name} {length}", b.finish([function(b, *inputs)], "rows"), nbytes)
 
 
 def measured(device: Device, name: str, graph: Graph, nbytes: int) -> dict[str, Any]:
@@ -256,6 +252,9 @@ def main() -> int:
     parser.add_argument("--timing", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--pool", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--emulate", action="store_true")
+    parser.add_argument(
+        "--patience", type=float, default=90, help="seconds that a part may take (default: %(default)s)"
+    )
     parser.add_argument("--bytes", type=int, default=1 << 28, help="of the large arrays (default: %(default)s)")
     options = parser.parse_args()
     unknown = sorted(set(options.cases) - set(CASES))
@@ -266,23 +265,27 @@ def main() -> int:
     except MXNetError as e:
         print(f"error: no GPU was found: {e}", file=sys.stderr)
         return 2
-    cases = [check(device, name) for name in options.cases or CASES]
-    for c in cases:
-        print(
-            f"{'ok   ' if c['ok'] else 'WRONG'} {c['name']:<24} {', '.join(c['kinds'])} {c['problem']}".rstrip(),
-            flush=True,
-        )
-    document = {
-        "cases": cases,
-        "kinds": sorted({k for c in cases for k in c["kinds"]}),
-        "bandwidth": bandwidth(device, options.bytes) if options.timing else [],
-        "rows": lengths(device, options.bytes) if options.timing else [],
-    }
-    if options.json:
-        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    progress = Progress(options.json, 0 if options.emulate else options.patience, device.device.synchronize)
+    document = progress.document
+    for c in progress.rows("cases", [{"name": n} for n in options.cases or CASES], lambda name: check(device, name)):
+        shown = f"{c['name']:<24} {', '.join(c.get('kinds', ()))} {c['problem']}"
+        print(f"{'ok   ' if c['ok'] else 'WRONG'} {shown}".rstrip(), flush=True)
+    cases = document["cases"]
+    document["kinds"] = sorted({k for c in cases for k in c.get("kinds", ())})
+    widths = LENGTHS[:4:3] if options.emulate else LENGTHS
+    for key, parts, measure in (
+        ("bandwidth", [{"name": n} for n in BANDWIDTH], bandwidth),
+        ("rows", [{"name": n, "length": w} for n in ROWS for w in widths], lengths),
+    ):
+        for _ in progress.rows(
+            key, parts if options.timing else [], lambda measure=measure, **part: measure(device, options.bytes, **part)
+        ):
+            pass
+    progress.finish()
     wrong = sum(not c["ok"] for c in cases)
+    untimed = sum("problem" in row for key in ("bandwidth", "rows") for row in document[key])
     print(f"{len(cases) - wrong} of {len(cases)} cases agree with the reference; kinds: {', '.join(document['kinds'])}")
-    return 1 if wrong else 0
+    return 1 if wrong or untimed else 0
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ What gpu_convolutions.py and gpu_products.py share.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import traceback
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from gpu_kernels import BATCH_SECONDS, ROUNDS, Device
+from gpu_progress import Progress
 
 from hybridgpu.base import MXNetError
 from hybridgpu.cli.bench.timing import compare, loop
@@ -140,6 +140,9 @@ def run(subject: Subject, description: str, arguments: list[str] | None = None) 
     parser.add_argument("cases", nargs="*", metavar="CASE", help="names of cases (default: all)")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--timing", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument(
+        "--patience", type=float, default=90, help="seconds that a part may take (default: %(default)s)"
+    )
     parser.add_argument("--emulate", action="store_true")
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.cases) - set(subject.cases))
@@ -150,23 +153,30 @@ def run(subject: Subject, description: str, arguments: list[str] | None = None) 
     except MXNetError as e:
         print(f"error: no GPU was found: {e}", file=sys.stderr)
         return 2
-    document = subject.library(device)
-    print("; ".join(f"{k}: {v}" for k, v in document.items()), flush=True)
+    progress = Progress(options.json, 0 if options.emulate else options.patience, device.device.synchronize)
+    document = progress.document
+    for row in progress.rows("libraries", [{"name": subject.plural}], lambda name: subject.library(device)):
+        document |= (known := {k: v for k, v in row.items() if k != "name"})
+        print("; ".join(f"{k}: {v}" for k, v in known.items()), flush=True)
     names = options.cases or list(subject.cases)
-    document |= {"cases": [check(subject, device, n) for n in names], "times": []}
-    for c in document["cases"]:
-        shown = ", ".join(f"{key} {e:.1e}" for key, e in c["errors"].items())
+    parts = [{"name": n} for n in names]
+    for c in progress.rows("cases", parts, lambda name: check(subject, device, name)):
+        shown = ", ".join(f"{key} {e:.1e}" for key, e in c.get("errors", {}).items())
         print(f"{'ok   ' if c['ok'] else 'WRONG'} {c['name']:<26} {shown} {c['problem']}".rstrip(), flush=True)
-    for name in names if options.timing else ():
+
+    def timed_alone(name: str) -> dict[str, Any]:
         row = timed(subject, device, name)
-        document["times"].append(row)
         print(f"{name:<26} {subject.line(row)}", flush=True)
         device.device.empty_cache()
-    if options.json:
-        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        return row
+
+    for _ in progress.rows("times", parts if options.timing else [], timed_alone):
+        pass
+    progress.finish()
     wrong = sum(not c["ok"] for c in document["cases"])
-    slower = [r["name"] for r in document["times"] if r["chosen"] != r["fastest"]]
+    untimed = sum("problem" in row for row in document["times"])
+    slower = [r["name"] for r in document["times"] if "us" in r and r["chosen"] != r["fastest"]]
     print(f"{len(names) - wrong} of {len(names)} {subject.plural} agree with float64 in every way")
     if slower and not options.emulate:
         print(f"another way than the chosen one is faster: {', '.join(slower)}")
-    return 1 if wrong else 0
+    return 1 if wrong or untimed else 0

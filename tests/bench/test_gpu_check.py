@@ -8,6 +8,7 @@ import io
 import json
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def load(name):
     return module
 
 
+gpu_progress = load("gpu_progress")  # which those after it import
 gpu_check, gpu_kernels, gpu_ways = load("gpu_check"), load("gpu_kernels"), load("gpu_ways")
 gpu_convolutions, gpu_products = load("gpu_convolutions"), load("gpu_products")  # which import those before
 
@@ -135,15 +137,90 @@ def test_every_step_belongs_to_a_part():
     assert gpu_check.parse(["bench", "tests"]).steps == [*gpu_check.PARTS["tests"], *gpu_check.PARTS["bench"]]
 
 
+#: a device that an illegal access ruins, and a kernel that waits for ever
+PARTS = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, "bench")
+from gpu_progress import Progress
+ruined = []
+def alive():
+    if ruined:
+        raise RuntimeError("an illegal memory access was encountered")
+def measure(name):
+    if name == "waits" and {waits}:
+        time.sleep(60)
+    if name == "wild":
+        ruined.append(name)
+    alive()
+    if name == "wrong":
+        raise ValueError("of this part alone")
+    return {{"ok": True, "problem": ""}}
+progress = Progress(Path(sys.argv[2]), {patience}, alive)
+for row in progress.rows("cases", [{{"name": n}} for n in ("one", "wrong", "wild", "two", "waits", "three")], measure):
+    print(row)
+progress.finish()
+sys.exit(any(row["problem"] for row in progress.document["cases"]))
+"""
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_parts_that_take_their_process_along(tmp_path, monkeypatch, check, waits):
+    script = tmp_path / "script.py"
+    script.write_text(PARTS.format(waits=waits, patience=5 if waits else 0))
+    run = gpu_check.Check._run
+    monkeypatch.setattr(gpu_check.Check, "_run", lambda self, n, c: run(self, n, [c[0], str(script), *c[2:]]))
+    result = check._kernels("kernels")
+    rows = {row["name"]: row["problem"] for row in result.data["cases"]}
+    assert rows == {
+        "one": "",
+        "wrong": "ValueError: of this part alone",
+        "wild": "RuntimeError: an illegal memory access was encountered",
+        "two": "",
+        "waits": "the process did not outlive it" if waits else "",
+        "three": "",
+    }
+    assert result.data["finished"] and result.status == "failed"
+    assert result.detail.startswith("wrong: ValueError: of this part alone; wild: RuntimeError: an illegal")
+
+
+def test_what_a_step_started_ends_with_it(check, tmp_path):
+    """Or it would use the device while the next step is measured."""
+    check.seconds, beat = 2, tmp_path / "beat"
+    child = f"import time\nwhile True:\n    open({str(beat)!r}, 'a').write('x')\n    time.sleep(0.05)"
+    script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    result, _ = check._run("x", [sys.executable, "-c", script])
+    assert result.status == "failed" and beat.exists()
+    time.sleep(0.3)
+    size = beat.stat().st_size
+    time.sleep(0.3)
+    assert beat.stat().st_size == size
+
+
+def test_a_suite_that_fails_leaves_the_others_figures(check, monkeypatch):
+    def run(self, name, command):
+        suite, file = command[command.index("--suite") + 1], Path(command[-1])
+        if suite == "rows":
+            return gpu_check.Result(name, "failed", "hybridgpu bench", 1, detail="Error: wrong results"), ""
+        file.write_text(json.dumps({"schema": "x", "suites": [{"name": suite}]}))
+        return gpu_check.Result(name, "passed", "hybridgpu bench", 0), ""
+
+    monkeypatch.setattr(gpu_check.Check, "_run", run)
+    result = check.step("bench")
+    assert (result.status, result.detail, result.exit_code) == ("failed", "rows: Error: wrong results", 1)
+    assert [s["name"] for s in result.data["suites"]] == ["mlp", "chain", "broadcast", "lenet", "resnet"]
+
+
 @pytest.mark.parametrize(
     ("script", "status", "detail"),
     [
         ("print('fine')", "passed", ""),
         ("import sys; print('it broke'); sys.exit(3)", "failed", "it broke"),
         ("import sys; sys.exit(3)", "failed", "it ended with code 3"),
+        ("raise OSError('no library:\\n  looked in x')", "failed", "OSError: no library:"),
         ("import time; time.sleep(60)", "failed", "it took longer than 1 s"),
     ],
-    ids=["passes", "says why", "says nothing", "hangs"],
+    ids=["passes", "says why", "says nothing", "an error of several lines", "hangs"],
 )
 def test_commands(check, script, status, detail):
     check.seconds = 1 if "sleep" in script else 60
@@ -215,6 +292,15 @@ def test_usage_errors(arguments, capsys):
     with pytest.raises(SystemExit) as e:
         gpu_check.main(arguments)
     assert e.value.code == 2 and "error:" in capsys.readouterr().err
+
+
+def test_tests_that_are_out_of_time_are_counted(tmp_path, check):
+    test = tmp_path / "test_planted.py"
+    test.write_text("import time\ndef test_a():\n    pass\ndef test_b():\n    time.sleep(60)\n")
+    check.seconds, file = 8, tmp_path / "x.xml"
+    options = ["-c", "/dev/null", "-p", "no:cacheprovider", str(test), f"--junitxml={file}"]
+    result, _ = check._run("tests", [sys.executable, "-m", "pytest", *options])
+    assert result.detail == "it took longer than 8 s" and gpu_check.junit(file)["passed"] == 1
 
 
 @pytest.fixture

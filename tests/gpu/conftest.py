@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +16,8 @@ from emulated import install
 import hybridgpu as mx
 from hybridgpu.backends import devices
 from hybridgpu.cli.machine import gpu_search
+
+PATIENCE = 120  #: seconds that a test on a GPU may take before a kernel is taken to wait for ever
 
 
 class Gpu:
@@ -66,9 +71,27 @@ def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         if not mx.num_gpus():
             looked = "; ".join(f"{what}: {found}" for what, found in gpu_search())
             pytest.fail(f"no GPU was found ({looked})", pytrace=False)
-    yield Gpu(request.param == "real")
+    found = Gpu(request.param == "real")
+    if found.real:
+        faulthandler.dump_traceback_later(PATIENCE, exit=True, file=sys.__stderr__)
+    yield found
+    if found.real:
+        faulthandler.cancel_dump_traceback_later()
+        leave_if_lost(found)
     if devices._gpu_factory is not held:
         devices.use_gpu_devices(held)
+
+
+def leave_if_lost(gpu: Gpu) -> None:
+    """End a process whose device fails whatever it is asked, as after an illegal access: pytest-xdist starts another one."""
+    try:
+        gpu.device.synchronize()
+    except Exception as e:
+        words = f"the device has failed: {type(e).__name__}: {e}"
+        if "PYTEST_XDIST_WORKER" not in os.environ:
+            pytest.exit(f"{words}; with pytest -n 1 the other tests run in another process", returncode=3)
+        print(words, file=sys.__stderr__, flush=True)
+        os._exit(3)
 
 
 class Counted:

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 
 from hybridgpu.backends.cuda import device as module
 from hybridgpu.backends.cuda.device import CupyDevice
 from hybridgpu.backends.devices import HostDevice
+from hybridgpu.base import MXNetError
 
 
 class FakeCupy:
@@ -120,3 +124,22 @@ def test_copies_between_gpus_are_ordered_on_both_streams(cupy):
 def test_copies_from_the_host(cupy):
     assert CupyDevice(cupy, 0).receive("x", type("Host", (HostDevice,), {"to_host": lambda self, a: a})()) == "x"
     assert HostDevice().receive("x", CupyDevice(cupy, 0)) == "x on the host"
+
+
+@pytest.mark.parametrize(
+    ("version", "driver", "words"),
+    [
+        ("13.6.0", 12090, "CuPy 13.6.0 is too old, which has no bfloat16; install hybridgpu"),
+        ("14.2.0", 12090, "CUDA finds no driver or no device"),
+        ("14.2.0", 11040, "the NVIDIA driver is one of CUDA 11, CuPy is built for CUDA 12: update the driver"),
+        ("14.2.0", 0, "CUDA finds no driver or no device"),
+    ],
+    ids=["old CuPy", "no device", "old driver", "no driver"],
+)
+def test_why_a_gpu_cannot_be_used(monkeypatch, version, driver, words):
+    runtime = SimpleNamespace(driverGetVersion=lambda: driver, runtimeGetVersion=lambda: 12090)
+    cuda = SimpleNamespace(is_available=lambda: False, runtime=runtime)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(__version__=version, cuda=cuda))
+    with pytest.raises(MXNetError, match=r"gpu\(0\) cannot be used: ") as e:
+        module.open_device(0)
+    assert words in str(e.value)

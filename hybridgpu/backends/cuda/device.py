@@ -21,12 +21,20 @@ from .cudnn_conv import ConvolutionLibrary
 __all__ = ["CupyDevice", "count", "cublaslt", "cudnn", "open_device"]
 
 
+_CUPY = 14  #: the first major version with bfloat16
+
+
 def _cupy() -> tuple[Any, str]:
     """CuPy, or None with the reason why not."""
     try:
         import cupy  # type: ignore[import-untyped,import-not-found,unused-ignore]
     except ImportError as e:
         return None, f"CuPy is not installed ({e}); install hybridgpu[cuda12] or hybridgpu[cuda13]"
+    if int(cupy.__version__.partition(".")[0]) < _CUPY:
+        return (
+            None,
+            f"CuPy {cupy.__version__} is too old, which has no bfloat16; install hybridgpu[cuda12] or hybridgpu[cuda13]",
+        )
     return cupy, ""
 
 
@@ -54,6 +62,16 @@ def _cuda_version(cupy: Any) -> int:
     return int(cupy.cuda.runtime.runtimeGetVersion()) // 1000
 
 
+def _no_device(runtime: Any) -> str:
+    """Why CUDA finds no device."""
+    driver, wanted = (
+        int(f()) // 1000 for f in (runtime.driverGetVersion, runtime.runtimeGetVersion)
+    )  # 0 without a driver
+    if 0 < driver < wanted:
+        return f"the NVIDIA driver is one of CUDA {driver}, CuPy is built for CUDA {wanted}: update the driver"
+    return "CuPy is installed, but CUDA finds no driver or no device"
+
+
 def open_device(device_id: int) -> CupyDevice:
     """The device number ``device_id``.
 
@@ -68,7 +86,7 @@ def open_device(device_id: int) -> CupyDevice:
         if found:
             reason = f"CUDA sees {found} device{'s' if found > 1 else ''}, numbered from 0"
         else:
-            reason = "CuPy is installed, but CUDA finds no driver or no device"
+            reason = _no_device(cupy.cuda.runtime)
     raise MXNetError(
         f"{gpu(device_id)} cannot be used: {reason}\n"
         "Make the arrays on mx.cpu(); mx.num_gpus() tells how many GPUs there are and `hybridgpu info` what was found."

@@ -54,12 +54,14 @@ constexpr int conv_block_cost(int channels, int vectors) {
   return vectors / width * conv_tile_cost(channels, width) + (rest ? conv_tile_cost(channels, rest) : 0);
 }
 
-// The number of output channels a tile computes at once.
+// The number of output channels a tile computes at once. What is left over is another kind of tile, which takes the
+// compiler as long as the first: worth it for more than a few hundredths.
 constexpr int conv_channels(int all, int vectors) {
   int best = 1, least = 1 << 30;
   for (int n = 1; n <= 8 && n <= all; ++n) {
     const int rest = all % n;
-    const int cost = all / n * conv_block_cost(n, vectors) + (rest ? conv_block_cost(rest, vectors) : 0);
+    int cost = all / n * conv_block_cost(n, vectors);
+    if (rest) cost += conv_block_cost(rest, vectors) + cost / 32 + 1;
     if (cost <= least) best = n, least = cost;
   }
   return best;

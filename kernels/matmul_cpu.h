@@ -142,10 +142,10 @@ HG_DEVICE typename vector_of<T>::type some_lanes(const T* from) {
   return v;
 }
 
-// MR x NR elements at once, both operands contiguous along the sum. Every element is summed in the same order whatever
-// the tile, and whether zeros stand behind the K elements or not.
+// MR x NR elements at once, of the rows that `a` points to and of rows of b, both contiguous along the sum. Every element
+// is summed in the same order whatever the tile, and whether zeros stand behind the K elements or not.
 template <int MR, int NR, int K, typename T>
-HG_DEVICE void dots_block(const T* a, const T* b, const Index am, const Index bn, T (&totals)[MR][NR]) {
+HG_DEVICE void dots_block(const T* const (&a)[MR], const T* b, const Index bn, T (&totals)[MR][NR]) {
   typedef typename vector_of<T>::type V;
   typedef typename vector_of<T>::loose L;
   const int lanes = vector_of<T>::lanes;
@@ -154,7 +154,7 @@ HG_DEVICE void dots_block(const T* a, const T* b, const Index am, const Index bn
   const auto add = [&](V (&to)[MR][NR], const int begin, const int end) __attribute__((always_inline)) {
     for (int k = begin; k < end; k += lanes) {
       V left[MR];
-      for (int i = 0; i < MR; ++i) left[i] = *(const L*)(a + i * am + k);
+      for (int i = 0; i < MR; ++i) left[i] = *(const L*)(a[i] + k);
       for (int j = 0; j < NR; ++j) {
         const V right = *(const L*)(b + j * bn + k);
         for (int i = 0; i < MR; ++i) to[i][j] = multiply_add(left[i], right, to[i][j]);
@@ -174,20 +174,25 @@ HG_DEVICE void dots_block(const T* a, const T* b, const Index am, const Index bn
   if constexpr (whole < K)
     for (int j = 0; j < NR; ++j) {
       const V right = some_lanes<K - whole>(b + j * bn + whole);
-      for (int i = 0; i < MR; ++i) sum[i][j] = multiply_add(some_lanes<K - whole>(a + i * am + whole), right, sum[i][j]);
+      for (int i = 0; i < MR; ++i) sum[i][j] = multiply_add(some_lanes<K - whole>(a[i] + whole), right, sum[i][j]);
     }
   lane_sums<MR * NR>(&sum[0][0], &totals[0][0]);
 }
 
 // NR columns of all rows, into lines WIDTH elements apart, from `column` on. Whole tiles are copied: picked element by
-// element, they took half the time of short sums.
+// element, they took half the time of short sums. Of fewer rows than a tile has the last one fills it: a tile of one row
+// for them would take the compiler as long as this one.
 template <int MR, int NR, int K, int WIDTH, typename T>
 HG_DEVICE void dots_columns(const T* a, const T* b, const Index am, const Index bn, const int rows, T* lines,
                             const int column) {
+  Index row[MR];
+  for (int i = 0; i < MR; ++i) row[i] = (i < rows ? i : rows - 1) * am;
   for (int at = 0; at < rows;) {
-    const int m = MR == 1 || at + MR <= rows ? at : rows - MR;  // the last tile overlaps the one before
+    const int m = at + MR <= rows || rows < MR ? at : rows - MR;  // the last tile overlaps the one before
+    const T* tile[MR];
+    for (int i = 0; i < MR; ++i) tile[i] = a + m * am + row[i];
     T totals[MR][NR];
-    dots_block<MR, NR, K>(a + m * am, b, am, bn, totals);
+    dots_block<MR, NR, K>(tile, b, bn, totals);
     for (int i = 0; i < MR; ++i) __builtin_memcpy(lines + (m + i) * WIDTH + column, totals[i], sizeof totals[i]);
     at = m + MR;
   }
@@ -202,15 +207,15 @@ HG_DEVICE void line_up(T* to, const T* from, const Index stride, const int rows)
   }
 }
 
-// One row, or up to 64. Tiles of MR x NR run down the rows, so that NR rows of b stay in the first-level cache; `out`
+// Up to ROWS rows. Tiles of MR x NR run down the rows, so that NR rows of b stay in the first-level cache; `out`
 // gets rows of GROUP tiles, which the compiler can make vectors of. There are NR columns at least.
-template <int MR, int NR, int GROUP, int N, int K, bool LINED, typename T, typename F>
+template <int ROWS, int MR, int NR, int GROUP, int N, int K, bool LINED, typename T, typename F>
 HG_DEVICE void dots_rows(const T* a, const T* b, const Index am, const Index bn, const Index m, const int rows,
                          const int columns, F out) {
-  const int width = 0 < N && N < GROUP * NR ? N : GROUP * NR, most = MR == 1 ? 1 : 64;
+  const int width = 0 < N && N < GROUP * NR ? N : GROUP * NR;
   const int lanes = vector_of<T>::lanes, pitch = (K + lanes - 1) / lanes * lanes;
-  T lines[most][NR + width] __attribute__((aligned(64)));  // in front: what the last tile computes once more
-  T left[LINED ? most * pitch : 1] __attribute__((aligned(64))), right[LINED ? NR * pitch : 1] __attribute__((aligned(64)));
+  T lines[ROWS][NR + width] __attribute__((aligned(64)));  // in front: what the last tile computes once more
+  T left[LINED ? ROWS * pitch : 1] __attribute__((aligned(64))), right[LINED ? NR * pitch : 1] __attribute__((aligned(64)));
   if constexpr (LINED) line_up<K, pitch>(left, a, am, rows);
   for (int first = 0; first < columns; first += width) {
     const int last = columns - first < width ? columns : first + width;
@@ -249,18 +254,17 @@ HG_DEVICE void matmul_dots(const T* a, const T* b, const Index begin, const Inde
     for (Index n = 0; n < columns; n += NR) {
       const Index skip = n + NR <= columns ? 0 : n + NR - columns;
       T totals[1][NR];
-      dots_block<1, NR, K>(a, b + (n - skip) * bn, am, bn, totals);
+      dots_block<1, NR, K>({a}, b + (n - skip) * bn, bn, totals);
       for (Index j = skip; j < NR; ++j) out(0, n - skip + j, totals[0][j]);
     }
   } else {
     const bool lined = K % lanes != 0 && K >= 2 * lanes && sizeof(T) * 64 * (K + lanes) <= HG_LINED_UP;
-    Index m = begin;
-    while (end - m >= MR) {
-      const int rows = end - m < 64 ? (int)(end - m) : 64;
-      dots_rows<MR, NR, 8, N, K, lined>(a + m * am, b, am, bn, m, rows, columns, out);
+    const int some = 64, most = some + MR - 1;  // no rest is less than a tile
+    for (Index m = begin; m < end;) {
+      const int rows = end - m <= most ? (int)(end - m) : some;
+      dots_rows<most, MR, NR, 8, N, K, lined>(a + m * am, b, am, bn, m, rows, columns, out);
       m += rows;
     }
-    for (; m < end; ++m) dots_rows<1, NR, 8, N, K, false>(a + m * am, b, am, bn, m, 1, columns, out);
   }
 }
 template <bool ONE, int N, int K, Index AM, Index AK, Index BK, Index BN, typename T, typename F>

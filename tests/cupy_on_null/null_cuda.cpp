@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -282,7 +283,9 @@ int null_cudaDriverGetVersion(int *v) {
 int null_cudaGetLastError() { return fault; }
 int null_cudaPeekAtLastError() { return fault; }
 const char *null_cudaGetErrorName(int e) {
-    return e == OUT_OF_MEMORY ? "cudaErrorMemoryAllocation" : "cudaErrorOfTheNullDevice";
+    return e == OUT_OF_MEMORY     ? "cudaErrorMemoryAllocation"
+           : e == ILLEGAL_ADDRESS ? "cudaErrorIllegalAddress"
+                                  : "cudaErrorOfTheNullDevice";
 }
 const char *null_cudaGetErrorString(int) { return "said by the null device"; }
 int null_cudaDeviceGetAttribute(int *v, int attribute, int) {
@@ -300,10 +303,10 @@ int null_cudaDeviceGetAttribute(int *v, int attribute, int) {
 }
 int null_cudaGetDeviceProperties_v2(char *properties, int) {  // what stands at the same place in CUDA 12 and 13
     const size_t memory = 1ull << 33;
-    const int processors = MULTIPROCESSORS, major = 9;
+    const int processors = MULTIPROCESSORS, major = 9, warp = 32;
     std::memset(properties, 0, 900);
     std::strcpy(properties, "null device");
-    std::memcpy(properties + 288, &memory, 8), std::memcpy(properties + 360, &major, 4);
+    std::memcpy(properties + 288, &memory, 8), std::memcpy(properties + 308, &warp, 4), std::memcpy(properties + 360, &major, 4);
     return std::memcpy(properties + 388, &processors, 4), 0;
 }
 int null_cudaGetDeviceProperties(char *properties, int d) { return null_cudaGetDeviceProperties_v2(properties, d); }
@@ -399,14 +402,20 @@ int null_cudaGraphLaunch(Graph *graph, handle s) { return bound() ? fault : laun
 int null_cudaGraphUpload(Graph *, handle) { return fault; }
 int null_cudaGraphDestroy(Graph *graph) { return delete graph, 0; }
 int null_cudaGraphExecDestroy(Graph *graph) { return delete graph, 0; }
-int null_cudaEventCreateWithFlags(handle *e, unsigned) { return *e = std::malloc(8), bound(); }
-int null_cudaEventCreate(handle *e) { return *e = std::malloc(8), bound(); }
-int null_cudaEventDestroy(handle e) { return std::free(e), fault; }
-int null_cudaEventRecord(handle, handle s) { return bound() ? fault : used(s, "cudaEventRecord"); }
-int null_cudaEventQuery(handle) { return bound() ? fault : unsafe("cudaEventQuery"); }
-int null_cudaEventSynchronize(handle) { return bound() ? fault : unsafe("cudaEventSynchronize"); }
-int null_cudaEventElapsedTime(float *ms, handle, handle) { return *ms = 1, fault; }
-int null_cudaEventElapsedTime_v2(float *ms, handle, handle) { return *ms = 1, fault; }
+int null_cudaEventCreateWithFlags(double **e, unsigned) { return *e = new double(), bound(); }
+int null_cudaEventCreate(double **e) { return *e = new double(), bound(); }
+int null_cudaEventDestroy(double *e) { return delete e, fault; }
+int null_cudaEventRecord(double *e, handle s) {
+    if (int status = bound() ? fault : used(s, "cudaEventRecord")) return status;
+    auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return *e = std::chrono::duration<double, std::milli>(now).count(), 0;
+}
+int null_cudaEventQuery(double *) { return bound() ? fault : unsafe("cudaEventQuery"); }
+int null_cudaEventSynchronize(double *) { return bound() ? fault : unsafe("cudaEventSynchronize"); }
+int null_cudaEventElapsedTime(float *ms, const double *from, const double *to) { return *ms = float(*to - *from), fault; }
+int null_cudaEventElapsedTime_v2(float *ms, const double *from, const double *to) {
+    return null_cudaEventElapsedTime(ms, from, to);
+}
 
 int cuInit(unsigned) { return NO_DEVICE; }  // asked by NVRTC alone, which then leaves the driver's cache alone
 int cuGetErrorName(int e, const char **text) {

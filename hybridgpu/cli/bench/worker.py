@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import traceback
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -212,6 +213,10 @@ def main() -> None:
             )
         except (MXNetError, WrongResult) as e:
             report({"error": str(e).strip().splitlines()[0]})
+            sys.exit(1)
+        except Exception as e:  # a library that fails: the sentence goes on, the rest is for those who mend it
+            traceback.print_exc()
+            report({"error": f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}"})
             sys.exit(1)
         report({"result": result})
 

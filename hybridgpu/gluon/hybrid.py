@@ -59,6 +59,15 @@ class HybridBlock(Block):
         if name in ("forward", "hybrid_forward"):
             self._clear_cached_op(f"{name} was deleted")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles hold: no programs, which are found again (or compiled) at their first call."""
+        state = self.__dict__ | {"_cached_op": None}
+        for name in ("_fast", "_inner"):
+            state.pop(name, None)
+        if self._cached_op is not None:
+            state["_first"] = "first call of a copy"
+        return state
+
     def register_child(self, block: Block, name: str | None = None) -> None:
         """Add a child, which must be a HybridBlock.
 

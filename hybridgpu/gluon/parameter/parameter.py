@@ -101,6 +101,15 @@ class Parameter:
             )
         self._stype, self._grad_stype = stype, grad_stype
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_trainer": None}  # which does not step copies
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy has gradients of its own where there are gradients."""
+        self.__dict__.update(state)
+        if self._data is not None and self._grad is not None:
+            recording.mark_variables(self._data, self._grad, self.grad_req)
+
     def __repr__(self) -> str:
         return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
 

@@ -33,6 +33,7 @@ BOUNDED = {
     "take_middle",
     "take_along",
     "cross_entropy",
+    "extremes_of_gathered_rows",
     "random_mask",
     "padded_operand",
     "thinned_of_made",

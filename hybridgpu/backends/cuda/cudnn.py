@@ -23,7 +23,7 @@ __all__ = ["Binding", "CudnnError", "Descriptor", "Performance", "find", "instal
 MAJORS = (9, 8)  #: versions whose functions are these, the one that is preferred first
 
 FLOAT, DOUBLE, HALF, BFLOAT16 = 0, 1, 2, 9  # cudnnDataType_t
-DEFAULT_MATH, TENSOR_OP_MATH, TENSOR_OP_CONVERTED, FMA_MATH = 0, 1, 2, 3  # cudnnMathType_t
+DEFAULT_MATH, TENSOR_OP_MATH, FMA_MATH = 0, 1, 3  # cudnnMathType_t
 NCHW = 0  # cudnnTensorFormat_t
 CROSS_CORRELATION = 1  # cudnnConvolutionMode_t: the kernel is not reversed
 DETERMINISTIC = 1  # cudnnDeterminism_t

@@ -203,7 +203,7 @@ def choose_vector(program: ScalarProgram, var: Var, ragged: bool) -> tuple[int, 
     if even == vector or not ragged or var.extent < _PEELED * vector:
         return even, None
     anchor = _row_part(max(main, key=lambda p: p[1].size)[0], var)
-    if not anchor.affine or anchor.vars & reduced:
+    if _read_positions(anchor):  # the head of a row, where its span is found, comes before
         return even, None
     if all(_multiple(_row_part(e, var) + anchor * -1, vector) for e, _ in main):
         return vector, anchor

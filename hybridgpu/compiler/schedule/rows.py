@@ -43,9 +43,6 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     if not rows:
         rows = [Var("r0", 1)]
         program.vars.insert(0, rows[0])
-    if not program.reduced:
-        program.reduced.append(Var("c0", 1))
-        program.vars.append(program.reduced[0])
     if target.name == "cuda":
         from .rows_cuda import cuda_kernel
 

@@ -50,6 +50,14 @@ def joins(b: Builder, x: Node, y: Node) -> Any:
     )
 
 
+@case("f32[2,6,4]")
+def joins_of_joins(b: Builder, x: Node) -> Node:
+    """Taken apart across both: a quotient of a remainder is found inside others."""
+    y = b.reshape(x, (4, 2, 1, 6))
+    y = b.concat([y, y * y], 2)
+    return b.reshape(b.concat([y, y * y], 0), (4, 1, 12, 4))
+
+
 @case("f32[5,6,7]")
 def slices(b: Builder, x: Node) -> Any:
     y = b.slice(x, (1, 0, 2), (5, 6, 7), (2, 1, 3))

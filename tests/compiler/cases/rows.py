@@ -8,7 +8,7 @@ from typing import Any
 from compiler.cases.table import case
 
 from hybridgpu.compiler.ir import Builder, Node
-from hybridgpu.dtypes import from_short
+from hybridgpu.dtypes import f64, from_short
 
 
 @case("f32[30,40]")
@@ -268,6 +268,25 @@ def extremes_of_turned(b: Builder, x: Node) -> Any:
 def extremes_of_types(b: Builder, i: Node, u: Node, long: Node, d: Node, t: Node) -> Any:
     found = [b.argmax(i, axes=(1,)), b.argmin(u, axes=(1,)), b.argmax(long, axes=(0,)), b.argmin(long, axes=(1,))]
     return [*found, b.argmax(d, axes=(1,)), b.argmax(t, axes=(1,)), b.reduce("amin", i, (1,)), b.amax(d, axes=(1,))]
+
+
+@case("i8[4,160]")
+def places_as_doubles(b: Builder, x: Node) -> Node:
+    """A span of bytes would be one of 128 bytes of the result."""
+    return b.cast(b.argmax(x, axes=(0,)), f64)
+
+
+@case("f32[6,523]")
+def extremes_of_rows_met_twice(b: Builder, x: Node) -> Node:
+    """Rows that begin anywhere, at a place that is no plain multiple of the result's."""
+    twice = b.reshape(b.broadcast(b.reshape(x, (6, 1, 523)), (6, 2, 523)), (12, 523))
+    return b.amax(b.slice(twice, (1, 0), (11, 523), (1, 1)), axes=(1,))
+
+
+@case("f32[9,523]", "i32[6]")
+def extremes_of_gathered_rows(b: Builder, x: Node, at: Node) -> Node:
+    """Where such a row begins is read."""
+    return b.amax(b.take(x, b.mod(at, 9), axis=0), axes=(1,))
 
 
 @case("f32[12,16]")

@@ -72,11 +72,6 @@ def merge(state: State, a: Group, b: Group, shared: Node, levels: bool = False) 
         mine.extend(i for i in wanted if i not in mine)
     a.memory.update(b.memory)
     b.merged_into = a
-    for node in b.pending:
-        readers = state.readers.get(node)
-        if readers is not None:
-            readers.pop(b, None)
-            readers[a] = None
     return None
 
 

@@ -395,8 +395,11 @@ def run_program(
 _drivers: list[EmulatedDriver] = []
 
 
-def install(count: int = 1) -> EmulatedDriver:
+def install(count: int = 1, **finds: Callable[[int], Any]) -> EmulatedDriver:
     """Put emulated devices behind ``mx.gpu(0)`` and so on; compiled kernels are kept for the process.
+
+    Args:
+        finds: ``find`` and ``find_products``, as for EmulatedDevice.
 
     Returns:
         The driver of gpu(0); ``drivers()`` has all.
@@ -407,7 +410,7 @@ def install(count: int = 1) -> EmulatedDriver:
 
     def factory(device_id: int) -> EmulatedDevice:
         assert device_id < count, f"there are {count} emulated GPUs"
-        return EmulatedDevice(device_id, _drivers[device_id], several=count > 1)
+        return EmulatedDevice(device_id, _drivers[device_id], several=count > 1, **finds)
 
     factory.count = count  # type: ignore[attr-defined]
     use_gpu_devices(factory)

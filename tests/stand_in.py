@@ -61,6 +61,13 @@ class StandIn:
         self.library.fake_plant.argtypes = (ctypes.c_char_p, ctypes.c_long)
         self.finds = 0
 
+    def in_wheel(self, folder: Path, file: str) -> str:
+        """The folder of libraries of a wheel of NVIDIA's, with this one in it under the name ``file``."""
+        place = folder / "lib"
+        place.mkdir()
+        (place / file).write_bytes(Path(self.path).read_bytes())
+        return str(place)
+
     def find(self, cuda: int) -> Any:
         """In place of the binding module's ``find``."""
         self.finds += 1

@@ -32,12 +32,8 @@ def test_none():
 
 def wheel(monkeypatch, tmp_path, *options, cuda=12):
     """NVIDIA's wheel with the stand-in in it."""
-    fake = FakeProducts(tmp_path, *options)
-    folder = tmp_path / "lib"
-    folder.mkdir()
-    (folder / f"libcublasLt-of-nobody.so.{cuda}").write_bytes(open(fake.path, "rb").read())
-    monkeypatch.setattr(cublaslt, "_wheel", lambda cuda: [str(folder)])
-    return fake
+    folder = FakeProducts(tmp_path, *options).in_wheel(tmp_path, f"libcublasLt-of-nobody.so.{cuda}")
+    monkeypatch.setattr(cublaslt, "_wheel", lambda cuda: [folder])
 
 
 @pytest.mark.parametrize(

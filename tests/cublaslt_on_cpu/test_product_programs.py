@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from compiler.cases import parse
 from cublaslt_on_cpu.support import FakeProducts
-from emulated import EmulatedDevice, aligned, install, no_cudnn, uninstall
+from emulated import aligned, install, uninstall
 
 import hybridgpu as mx
 from hybridgpu import autograd, nd
-from hybridgpu.backends.devices import device_of, use_gpu_devices
+from hybridgpu.backends.devices import device_of
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import HostStep
@@ -23,13 +23,7 @@ from hybridgpu.gluon import nn
 
 def behind_gpu(find):
     """An emulated device that finds cuBLASLt by ``find``, behind mx.gpu(0)."""
-    driver = install()
-
-    def factory(number):
-        return EmulatedDevice(number, driver, no_cudnn, find_products=find)
-
-    factory.count = 1
-    use_gpu_devices(factory)
+    install(find_products=find)
     return device_of(mx.gpu(0))
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from compiler.cases import parse
 from cudnn_on_cpu.support import Fake
-from emulated import EmulatedDevice, aligned, install, uninstall
+from emulated import aligned, install, uninstall
 
 import hybridgpu as mx
 from hybridgpu import autograd, nd
-from hybridgpu.backends.devices import device_of, use_gpu_devices
+from hybridgpu.backends.devices import device_of
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.passes.differentiate import differentiate
 from hybridgpu.compiler.pipeline import compile_graph
@@ -26,13 +26,7 @@ from hybridgpu.gluon import nn
 
 def behind_gpu(find):
     """An emulated device that finds cuDNN by ``find``, behind mx.gpu(0)."""
-    driver = install()
-
-    def factory(number):
-        return EmulatedDevice(number, driver, find)
-
-    factory.count = 1
-    use_gpu_devices(factory)
+    install(find=find)
     return device_of(mx.gpu(0))
 
 

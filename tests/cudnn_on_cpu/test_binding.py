@@ -31,12 +31,8 @@ def test_none():
 
 def wheel(monkeypatch, tmp_path, *options):
     """NVIDIA's wheel with the stand-in in it."""
-    fake = Fake(tmp_path, *options)
-    folder = tmp_path / "lib"
-    folder.mkdir()
-    (folder / "libcudnn-of-nobody.so.9").write_bytes(open(fake.path, "rb").read())
-    monkeypatch.setattr(cudnn, "_wheel", lambda: [str(folder)])
-    return fake
+    folder = Fake(tmp_path, *options).in_wheel(tmp_path, "libcudnn-of-nobody.so.9")
+    monkeypatch.setattr(cudnn, "_wheel", lambda: [folder])
 
 
 @pytest.mark.parametrize(

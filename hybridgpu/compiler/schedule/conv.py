@@ -46,6 +46,7 @@ LINE = 4 << 10  #: pixels of a band: results of a tile stay in the first-level c
 LANES = 16  #: floats of the widest vector
 _TAPS = 4096
 _DIRECT = 1 << 24  #: multiplications up to which a GPU computes a convolution directly
+_THREADS = 128  #: of a block
 _FEW = 16  #: channels of which windows make products too thin for BLAS: zeros between elements cost less
 _MANY = 128  #: channels whose number may be an argument: fewer are faster as a loop of known length
 
@@ -336,41 +337,17 @@ def schedule_conv(
         "each": each,
         "product": (conv.dtype.compute, writer.names[program.result]),
     }
-    choice: dict[str, object] = {}
-    extents: tuple[int, ...] = (axes[0].extent,)
-    launch = None
-    once_each = True
     if target.name == "cpu":
-        band = band_of(shape, conv.dtype.size, made=image is not None)
-        assert band is not None
-        # a last band that reaches back over the one before computes elements again
-        once_each = shape.result[1] % band.rows == 0 and shape.result[2] % band.columns == 0
-        fields["band"] = band
-        fields["pixels"] = shape.pixels and band.direct  # one kernel whatever the number of inputs
-        if fields["pixels"]:
-            extents = (*extents, shape.inputs)
-        choice = {"rows": band.rows, "columns": band.columns, "copies": not band.direct, "use": round(band.use, 2)}
+        loops = _bands(shape, conv.dtype.size, axes, made=image is not None)
+    elif windows:
+        loops = _threads(conv, shape, writer, batched, windows.samples, windows.count * windows.lanes)
+        loops.fields |= {"coordinates": [], "windows": windows}
+        loops.choice |= {"window": windows.lanes * windows.turns, "lanes": windows.lanes}
+        loops.once_each = False
     else:
-        per_sample = windows.count * windows.lanes if windows else conv.size // max(conv.shape[0], 1)
-        size, taps = prod(shape.size), prod(shape.kernel)
-        told = batched is not None and shape.inputs >= FEWEST
-        fields |= {
-            "per_sample": per_sample,
-            "channels": f"(int){writer.numbers.depth(shape.inputs)}" if told else str(shape.inputs),
-            # from sample to sample and from channel to channel, and so in the kernel
-            "sample": batched[0].channel if batched else size * shape.inputs * shape.groups,
-            "apart": batched[0].sample if batched else size,
-            "results": batched[1].channel if batched else taps * shape.inputs,
-            "weights": batched[1].sample if batched else taps,
-            "coordinates": [] if windows else coordinates(axes, "e"),
-            "windows": windows,
-        }
-        fields["threads"] = 128
-        launch = Launch(threads=128, extent=0, scale=per_sample, per_block=128)
-        choice = {"multiplications": shape.work, "direct_up_to": _DIRECT}
-        if windows:
-            choice |= {"window": windows.lanes * windows.turns, "lanes": windows.lanes}
-            extents, once_each = (windows.samples,), False
+        loops = _threads(conv, shape, writer, batched, axes[0].extent, conv.size // max(conv.shape[0], 1))
+        loops.fields |= {"coordinates": coordinates(axes, "e"), "windows": None}
+    choice = loops.choice
     if image:
         choice["prologue"] = f"computes {describe(x)} as it loads it"
     return Kernel(
@@ -379,23 +356,77 @@ def schedule_conv(
         effort=3,
         template=f"{target.name}/conv.j2",
         summary=summary(members),
-        fields=fields,
+        fields=fields | loops.fields,
         inputs=writer.inputs,
         outputs=outputs,
-        extents=extents,
+        extents=loops.extents,
         headers=(
             *dict.fromkeys((*headers(program), *(image.headers if image else ()))),
             *(("reduce.h",) if windows else ()),
             f"conv_{target.name}.h",
         ),
         members=members,
-        launch=launch,
+        launch=loops.launch,
         choice=choice,
         bytes_read=read,
         bytes_written=written,
         touched=touched(program, *counted),
-        in_place=at_points(program, (*whole, *(image.touched if image else ()))) if once_each else [],
+        in_place=at_points(program, (*whole, *(image.touched if image else ()))) if loops.once_each else [],
     )
+
+
+@dataclass
+class _Loops:
+    """What a target's template needs besides: see :class:`Kernel`; ``once_each``: no element is computed twice."""
+
+    fields: dict[str, Any]
+    choice: dict[str, Any]
+    extents: tuple[int, ...]
+    launch: Launch | None = None
+    once_each: bool = True
+
+
+def _bands(shape: Shape, size: int, axes: Sequence[Var], made: bool) -> _Loops:
+    """On the CPU: bands of the result, tile after tile; ``size`` of an element, ``made``: the operand is computed."""
+    band = band_of(shape, size, made)
+    assert band is not None
+    pixels = shape.pixels and band.direct  # one kernel whatever the number of inputs
+    return _Loops(
+        {"band": band, "pixels": pixels},
+        {"rows": band.rows, "columns": band.columns, "copies": not band.direct, "use": round(band.use, 2)},
+        (axes[0].extent, shape.inputs) if pixels else (axes[0].extent,),
+        # a last band that reaches back over the one before computes elements again
+        once_each=shape.result[1] % band.rows == 0 and shape.result[2] % band.columns == 0,
+    )
+
+
+def _threads(
+    conv: Node,
+    shape: Shape,
+    writer: Writer,
+    batched: tuple[PlaneLayout, PlaneLayout] | None,
+    samples: int,
+    per_sample: int,
+) -> _Loops:
+    """On a GPU: a thread an element, ``per_sample`` of them for each of the ``samples``.
+
+    Args:
+        batched: how both operands lie whose batch and channels change places.
+    """
+    size, taps = prod(shape.size), prod(shape.kernel)
+    told = batched is not None and shape.inputs >= FEWEST
+    fields = {
+        "per_sample": per_sample,
+        "channels": f"(int){writer.numbers.depth(shape.inputs)}" if told else str(shape.inputs),
+        # from sample to sample and from channel to channel, and so in the kernel
+        "sample": batched[0].channel if batched else size * shape.inputs * shape.groups,
+        "apart": batched[0].sample if batched else size,
+        "results": batched[1].channel if batched else taps * shape.inputs,
+        "weights": batched[1].sample if batched else taps,
+        "threads": _THREADS,
+    }
+    launch = Launch(threads=_THREADS, extent=0, scale=per_sample, per_block=_THREADS)
+    return _Loops(fields, {"multiplications": shape.work, "direct_up_to": _DIRECT}, (samples,), launch)
 
 
 def _elements_read(conv: Node, index: Sequence[Expr]) -> tuple[int, int]:

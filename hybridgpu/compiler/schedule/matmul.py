@@ -10,7 +10,7 @@ are chosen in ``matmul_cuda``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -173,6 +173,37 @@ class Span:
     places: list[Statement]
 
 
+@dataclass
+class _Product:
+    """A product whose kernel is being made.
+
+    Attributes:
+        batch, m, n, k: its axes: those of the batch, rows, columns, and the sum.
+        prologues: position of an operand -> the group that says how to compute it.
+        operands: how each lies.
+        starts: C text of where a row of the left one and a column of the right one begin.
+        memory: arrays that it reads.
+    """
+
+    program: ScalarProgram
+    dot: Node
+    writer: Writer
+    batch: list[Var]
+    m: Var
+    n: Var
+    k: Var
+    prologues: dict[int, Group]
+    operands: list[Matrix]
+    starts: list[str]
+    memory: list[Node]
+
+    def made(self, position: int, sum_along: bool) -> Made:
+        """How an operand is computed, neighbours along the sum being next to each other or not."""
+        rows, columns = (self.m, self.k) if position == 0 else (self.k, self.n)
+        operand, along = self.dot.inputs[position], sum_along == (position == 0)
+        return made(self.prologues[position], operand, self.batch, rows, columns, along)
+
+
 def schedule_matmul(
     program: ScalarProgram,
     dot: Node,
@@ -185,159 +216,100 @@ def schedule_matmul(
     Args:
         prologues: position of an operand -> the group that says how to compute it.
     """
-    prologues = dict(prologues or {})
     writer = Writer(target, program, tells=True)
     writer.cut = cut(program)
     if len(dot.shape) == 2:
         writer.apart = tuple(v for v in program.vars if v.name == "i0")
-    outputs = [s.node for s in program.stores]
-    shape = dot.shape
     axis_of = {v.name: v for v in program.vars}
-    axes = [axis_of.get(f"i{k}", Var(f"i{k}", 1)) for k in range(len(shape))]
-    batch, m, n = axes[:-2], axes[-2], axes[-1]
-    depth = dot.inputs[0].shape[-1]
-    depth_var = Var("k", depth)
-    panels = target.name == "cpu" and _packed(dot)
-    lengths = (
-        _lengths(dot, m, n, depth_var, prologues) if target.name == "cpu" and batch and not panels else frozenset()
-    )
-    if lengths:
-        writer.told = frozenset(v.name for v in (*lengths, m, *batch))
-    operands = []
-    starts: list[str] = []  # where an element's row and column begin
-    form_on_gpu = None
-    if target.name == "cuda":
-        from .matmul_cuda import along_the_sum, dot_of
-
-        form_on_gpu = _form_on_gpu(target, dot)
-    row, column = (
-        (m, n) if form_on_gpu is None or not form_on_gpu.rows else (Var("line", m.extent), Var("column", n.extent))
-    )
-    memory = []
-    for position, operand in enumerate(dot.inputs):
-        found = strided(operand)
-        assert found is not None
-        node, variables, offset = found
-        made_here = (
-            target.name == "cpu" and position == 0 and position in prologues and dot.dtype.short in ("f32", "f64")
-        )
-        value = _constant(operand) if made_here else None
-        if value is not None:  # as the first state of a recurrent cell: one element for all
-            operands.append(Matrix(writer.numbers.held("left", literal(value, dot.dtype), dot.dtype), "0", 0, 0))
-            starts.append("left")
-            del prologues[position]
-            continue
-        if position in prologues:
-            starts.append(_MADE[position])
-            along, across = (offset.coefficient(v) for v in variables[-2:])
-            operands.append(Matrix(starts[-1], "0", along, across))
-            continue
-        pointer = writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
-        table = {v: of_var(b) for v, b in zip(variables[:-2], batch, strict=True)}
-        place = substitute(Expr(tuple((a, c) for a, c in offset.terms if a in variables[:-2]), offset.const), table)
-        along, across = (offset.coefficient(v) for v in variables[-2:])
-        start = place + (of_var(row) * along if not starts else of_var(column) * across)
-        starts.append(address(pointer, writer.place_of(start, matrix=True)))
-        operands.append(Matrix(pointer, writer.place_of(place, matrix=True), along, across))
-        memory.append(node)
-    if lengths:
-        operands = [
-            o.with_told(a in lengths, b in lengths)
-            for o, (a, b) in zip(operands, ((m, depth_var), (depth_var, n)), strict=True)
-        ]
-    left, right = operands
-    form = "dots" if right.first == 1 and (left.second == 1 or depth == 1) else "axpy"
-    first = "true" if m.extent == 1 else "false"
-    if target.name == "cpu" and dot.dtype.short not in ("f32", "f64"):
-        form, first = "plain", dot.dtype.compute
-    if form_on_gpu is None:
-        outermost = not batch and sums_outside((left.first, left.second), (right.first, right.second), depth)
-        told = outermost and not prologues and form == "axpy"
-    else:
-        told = dot_of(dot).told
-    statements = [st for s in program.scalars if (st := writer.statement(s))]
-    statements += [
-        Statement("", f"y{k}[{writer.place_of(s.offset)}]", writer.names[s.value]) for k, s in enumerate(program.stores)
-    ]
+    *batch, m, n = (axis_of.get(f"i{k}", Var(f"i{k}", 1)) for k in range(dot.ndim))
+    k = Var("k", dot.inputs[0].shape[-1])
+    product = _Product(program, dot, writer, batch, m, n, k, dict(prologues or {}), [], [], [])
+    outputs = [s.node for s in program.stores]
+    loops = _on_host(product) if target.name == "cpu" else _on_gpu(product, target, outputs)
+    loaded = [product.made(position, True) for position in product.prologues]
+    read, written = traffic(program, product.memory, [x.touched for x in loaded])
+    needed = dict.fromkeys(h for p in (program, *(x.program for x in loaded)) for h in headers(p))
+    needed |= dict.fromkeys(loops.headers)
+    if product.prologues:
+        loops.choice["prologue"] = _said(dot, product.prologues)
     assert program.result is not None
-    outer = batch[0] if batch else m
-    rest = batch[1:]
-    per_outer = prod(v.extent for v in rest) * (m.extent if batch else 1) * n.extent
-
-    def make(position: int, sum_along: bool) -> Made:
-        rows, columns = (m, depth_var) if position == 0 else (depth_var, n)
-        along = sum_along == (position == 0)
-        return made(prologues[position], dot.inputs[position], batch, rows, columns, along)
-
-    loaded = [make(position, True) for position in prologues]
-    fields: dict[str, Any] = {
-        "left": left,
-        "right": right,
-        "form": form,
-        "first": first,
-        "starts": starts,
-        "batched": bool(batch),
-        "batch": [(v.name, v.extent) for v in batch],
-        "rest": [(v.name, v.extent) for v in rest],
-        "m": (m.name, m.extent),
-        "n": (n.name, n.extent),
-        "depth": 0 if told or depth_var in lengths else depth,
-        "terms": writer.numbers.depth(depth) if told else "",
-        "statements": statements,
-        "product": (dot.dtype.compute, writer.names[program.result]),
-        "per_outer": per_outer,
-        "panels": panels,
-    }
-    read, written = traffic(program, memory, [m.touched for m in loaded])
-    needed = dict.fromkeys(h for p in (program, *(m.program for m in loaded)) for h in headers(p))
-    launch: Launch | None = None
-    extents: tuple[int, ...] = (outer.extent,)
-    choice: dict[str, Any] = {"form": form}
-    if form_on_gpu is None:
-        lines = ("0", "lines" if panels else writer.extent(m)) if batch else ("begin", "end")
-        if panels:
-            extents = (*extents, m.extent)
-        fields |= _on_host(make, prologues, writer, dot, lines, m, n, fields)
-        if lengths:
-            fields["spans"] = [replace(s, columns=0) if n in lengths else s for s in fields["spans"]]
-            fields["terms"] = _shape(writer, fields["left"], fields["spans"][0].right, n, depth_var, lengths)
-        if fields["turns"]:
-            needed["tile_cpu.h"] = None
-    else:
-        sums = along_the_sum(form_on_gpu)
-        places = ("line", "column") if form_on_gpu.rows else (None, None)
-        fields["loaders"] = [
-            loader(make(p, sums[p]), _MADE[p], writer, form_on_gpu.vectors[p], (m, n)[p], places[p], told)
-            for p in prologues
-        ]
-        library = _library(target, dot) if dot.dtype.is_float else None
-        sizes = [node.size for node in (*writer.inputs, *outputs, dot)]
-        several = [v for v in batch if v.extent > 1]
-        fields |= _on_gpu(form_on_gpu, dot.dtype.compute, several, m, n, fields)
-        fields["right_type"] = dot.inputs[1].dtype.storage
-        fields["index_type"] = "int" if 2 * max(sizes) < 1 << 31 else "long long"
-        extents, launch = _grid(form_on_gpu, several, m, n)
-        choice = _chosen(form_on_gpu, library)
-    fields["pointers"] = writer.pointer_list(outputs)
     return Kernel(
         numbers=writer.numbers,
         kind="matmul",
-        effort=5 if form == "dots" and m.extent > 1 else 2,  # tiles, whose sums a compiler unrolls and orders
+        effort=loops.effort,
         template=f"{target.name}/matmul.j2",
         summary=summary(members),
-        fields=fields,
+        fields=loops.fields
+        | {"product": (dot.dtype.compute, writer.names[program.result]), "pointers": writer.pointer_list(outputs)},
         inputs=writer.inputs,
         outputs=outputs,
-        extents=extents,
+        extents=loops.extents,
         headers=(*needed, f"matmul_{target.name}.h"),
         members=members,
-        launch=launch,
-        choice=choice | ({"prologue": _said(dot, prologues)} if prologues else {}),
+        launch=loops.launch,
+        choice=loops.choice,
         bytes_read=read,
         bytes_written=written,
-        touched=touched(program, memory, [m.touched for m in loaded]),
-        in_place=at_points(program, (*memory, *(x for m in loaded for x in m.touched))),
+        touched=touched(program, product.memory, [x.touched for x in loaded]),
+        in_place=at_points(program, (*product.memory, *(x for made in loaded for x in made.touched))),
     )
+
+
+@dataclass
+class _Loops:
+    """What the template of a target needs; see :class:`Kernel`."""
+
+    fields: dict[str, Any]
+    choice: dict[str, Any]
+    extents: tuple[int, ...]
+    launch: Launch | None = None
+    headers: tuple[str, ...] = ()
+    effort: int = 2
+
+
+def _lay(p: _Product, row: Var, column: Var, constants: bool) -> None:
+    """Fill in how the operands of ``p`` lie.
+
+    Args:
+        row, column: what counts rows and columns in ``starts``.
+        constants: a left operand that is one value everywhere is that value, not computed.
+    """
+    writer = p.writer
+    for position, operand in enumerate(p.dot.inputs):
+        found = strided(operand)
+        assert found is not None
+        node, variables, offset = found
+        value = _constant(operand) if constants and position == 0 and position in p.prologues else None
+        if value is not None:  # as the first state of a recurrent cell: one element for all
+            held = writer.numbers.held("left", literal(value, p.dot.dtype), p.dot.dtype)
+            p.operands.append(Matrix(held, "0", 0, 0))
+            p.starts.append("left")
+            del p.prologues[position]
+            continue
+        along, across = (offset.coefficient(v) for v in variables[-2:])
+        if position in p.prologues:
+            p.starts.append(_MADE[position])
+            p.operands.append(Matrix(_MADE[position], "0", along, across))
+            continue
+        pointer = writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
+        table = {v: of_var(b) for v, b in zip(variables[:-2], p.batch, strict=True)}
+        place = substitute(Expr(tuple((a, c) for a, c in offset.terms if a in variables[:-2]), offset.const), table)
+        start = place + (of_var(row) * along if position == 0 else of_var(column) * across)
+        p.starts.append(address(pointer, writer.place_of(start, matrix=True)))
+        p.operands.append(Matrix(pointer, writer.place_of(place, matrix=True), along, across))
+        p.memory.append(node)
+
+
+def _statements(p: _Product) -> list[Statement]:
+    """The epilogue of an element."""
+    writer = p.writer
+    return [
+        *(st for s in p.program.scalars if (st := writer.statement(s))),
+        *(
+            Statement("", f"y{k}[{writer.place_of(s.offset)}]", writer.names[s.value])
+            for k, s in enumerate(p.program.stores)
+        ),
+    ]
 
 
 def _packed(dot: Node) -> bool:
@@ -394,30 +366,66 @@ def _said(dot: Node, prologues: Mapping[int, Group]) -> str:
     return f"computes {' and '.join(found)} as it loads {'them' if len(prologues) > 1 else 'it'}"
 
 
-def _on_host(
-    make: Callable[[int, bool], Made],
-    prologues: Mapping[int, Group],
-    writer: Writer,
-    dot: Node,
-    lines: tuple[str, str],
-    m: Var,
-    n: Var,
-    fields: dict[str, Any],
-) -> dict[str, Any]:
-    """What the template for the CPU needs besides: panels of the operands that are made, and the calls between."""
-    depth, size = dot.inputs[0].shape[-1], dot.dtype.size
-    used = mentioned(fields["statements"])
+def _on_host(p: _Product) -> _Loops:
+    """Panels of the operands that are made, and the calls between."""
+    writer, dot, batch, m, n = p.writer, p.dot, p.batch, p.m, p.n
+    depth, floats = p.k.extent, dot.dtype.short in ("f32", "f64")
+    panels = _packed(dot)
+    lengths = _lengths(dot, m, n, p.k, p.prologues) if batch and not panels else frozenset()
+    if lengths:
+        writer.told = frozenset(v.name for v in (*lengths, m, *batch))
+    _lay(p, m, n, constants=floats)
+    if lengths:
+        axes = zip(p.operands, ((m, p.k), (p.k, n)), strict=True)
+        p.operands = [o.with_told(a in lengths, b in lengths) for o, (a, b) in axes]
+    left, right = p.operands
+    form = "dots" if right.first == 1 and (left.second == 1 or depth == 1) else "axpy"
+    first = "true" if m.extent == 1 else "false"
+    if not floats:
+        form, first = "plain", dot.dtype.compute
+    outermost = not batch and sums_outside((left.first, left.second), (right.first, right.second), depth)
+    told = outermost and not p.prologues and form == "axpy"
+    statements = _statements(p)
+    fields: dict[str, Any] = {
+        "left": left,
+        "form": form,
+        "first": first,
+        "batch": [(v.name, v.extent) for v in batch],
+        "depth": 0 if told or p.k in lengths else depth,
+        "terms": writer.numbers.depth(depth) if told else "",
+        "statements": statements,
+        "panels": panels,
+    }
+    lines = ("0", "lines" if panels else writer.extent(m)) if batch else ("begin", "end")
+    fields |= _panels(p, lines, statements)
+    if lengths:
+        fields["spans"] = [replace(s, columns=0) if n in lengths else s for s in fields["spans"]]
+        fields["terms"] = _shape(writer, fields["left"], fields["spans"][0].right, n, p.k, lengths)
+    return _Loops(
+        fields,
+        {"form": form},
+        (batch[0].extent, *([m.extent] if panels else [])) if batch else (m.extent,),
+        headers=("tile_cpu.h",) if fields["turns"] else (),
+        effort=5 if form == "dots" and m.extent > 1 else 2,  # tiles, whose sums a compiler unrolls and orders
+    )
+
+
+def _panels(p: _Product, lines: tuple[str, str], statements: list[Statement]) -> dict[str, Any]:
+    """Panels of the operands that are made, and the calls between them; ``lines``: the rows to compute."""
+    writer, prologues, dot, m, n = p.writer, p.prologues, p.dot, p.m, p.n
+    depth, size = p.k.extent, dot.dtype.size
+    used = mentioned(statements)
     found: dict[str, Any] = {"rows": None, "range": ", ".join(lines), "turns": False}
     row, places = m.name, []
     if 0 in prologues:
         count = panel_rows(m.extent, depth, size)
-        left, turns = panel(make(0, True), "left", writer, "from", "to", count)
+        left, turns = panel(p.made(0, True), "left", writer, "from", "to", count)
         told = "k" in writer.told
         each = writer.numbers.told("panel", count) if told and count > 1 else count
         found |= {"rows": (*lines, each), "left_panel": left, "range": "0, to - from", "turns": turns}
         found["left"] = Matrix("left", "0", depth, 1, (told, False))
         row, places = "r", [Statement("Index", m.name, "from + r")]
-    spans = [Span(0, n.extent, n.extent, fields["right"], None, (row, n.name), places)]
+    spans = [Span(0, n.extent, n.extent, p.operands[1], None, (row, n.name), places)]
     if 1 in prologues:
         along = contiguous_along_the_sum(dot)
         count = panel_columns(n.extent, depth, size, along)
@@ -429,11 +437,11 @@ def _on_host(
             if not width:
                 continue
             if along:
-                right, turns = panel(make(1, True), "right", writer, "column", f"column + {width}", width)
+                right, turns = panel(p.made(1, True), "right", writer, "column", f"column + {width}", width)
                 matrix = Matrix("right", "0", 1, depth)
             else:
                 part = ("column", width) if width < n.extent else None
-                right, turns = panel(make(1, False), "right", writer, "0", writer.extent(Var("k", depth)), depth, part)
+                right, turns = panel(p.made(1, False), "right", writer, "0", writer.extent(p.k), depth, part)
                 matrix = Matrix("right", "0", width, 1)
             found["turns"] |= turns
             spans.append(Span(begin, end, width, matrix, right, (row, "c"), places))
@@ -442,35 +450,75 @@ def _on_host(
     return found | {"spans": spans}
 
 
-def _on_gpu(form: Form, compute: str, batch: list[Var], m: Var, n: Var, fields: dict[str, Any]) -> dict[str, Any]:
-    """What the template for a GPU needs besides."""
-    used = mentioned([*fields["starts"], *fields["statements"]]).union(*(x.used for x in fields["loaders"]))
-    arguments = [str(a).lower() for a in form.arguments]
-    found = {
+def _on_gpu(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
+    """The chosen form, and loaders of the operands that are made."""
+    from .matmul_cuda import along_the_sum, dot_of
+
+    writer, dot, m, n = p.writer, p.dot, p.m, p.n
+    form = _form_on_gpu(target, dot)
+    row, column = (Var("line", m.extent), Var("column", n.extent)) if form.rows else (m, n)
+    _lay(p, row, column, constants=False)
+    told = dot_of(dot).told
+    sums = along_the_sum(form)
+    places = ("line", "column") if form.rows else (None, None)
+    batch = [v for v in p.batch if v.extent > 1]
+    fields: dict[str, Any] = {
+        "right": p.operands[1],
         "form": form.name,
+        "starts": p.starts,
+        "batched": bool(batch),
+        "n": (n.name, n.extent),
+        "statements": _statements(p),
+        "depth": 0 if told else p.k.extent,
+        "terms": writer.numbers.depth(p.k.extent) if told else "",
         "threads": form.threads,
         "layers": form.layers,
         "words": form.words,
-        "batched": bool(batch),
     }
-    if not form.rows:
-        found |= {
-            "patch": None,
-            "per_outer": prod(v.extent for v in (*batch, m, n)[1:]),
-            "arguments": [compute, *arguments],
-            "coordinates": [s for s in coordinates([*batch, m, n], "e") if s.name in used],
-        }
-        return found
+    fields["loaders"] = [
+        loader(p.made(k, sums[k]), _MADE[k], writer, form.vectors[k], (m, n)[k], places[k], told) for k in p.prologues
+    ]
+    sizes = [node.size for node in (*writer.inputs, *outputs, dot)]
+    fields |= _elements(p, form, batch, fields) if not form.rows else _patches(p, form, batch, fields)
+    fields["right_type"] = dot.inputs[1].dtype.storage
+    fields["index_type"] = "int" if 2 * max(sizes) < 1 << 31 else "long long"
+    extents, launch = _grid(form, batch, m, n)
+    return _Loops(fields, _chosen(form, _library(target, dot) if dot.dtype.is_float else None), extents, launch)
+
+
+def _used(fields: dict[str, Any]) -> frozenset[str]:
+    """The variables that the statements of a form name."""
+    return mentioned([*fields["starts"], *fields["statements"]]).union(*(x.used for x in fields["loaders"]))
+
+
+def _elements(p: _Product, form: Form, batch: list[Var], fields: dict[str, Any]) -> dict[str, Any]:
+    """What the template needs where a thread computes an element."""
+    used, axes = _used(fields), [*batch, p.m, p.n]
+    return {
+        "patch": None,
+        "per_outer": prod(v.extent for v in axes[1:]),
+        "arguments": [p.dot.dtype.compute, *_arguments(form)],
+        "coordinates": [s for s in coordinates(axes, "e") if s.name in used],
+    }
+
+
+def _patches(p: _Product, form: Form, batch: list[Var], fields: dict[str, Any]) -> dict[str, Any]:
+    """What the template needs where a block computes rows and columns."""
+    used, m, n = _used(fields), p.m, p.n
     places = (("line", m, f"e / {form.columns}"), ("column", n, f"e % {form.columns}"))
-    return found | {
+    return {
         "patch": (form.rows, form.columns),
         "unroll": max(1, min(4, form.rows * form.columns // form.threads)),
-        "arguments": [*arguments, compute],
+        "arguments": [*_arguments(form), p.dot.dtype.compute],
         "blocks": (-(-m.extent // form.rows), -(-n.extent // form.columns)),
         "lines": m.extent if batch else "n0",
         "coordinates": [s for s in coordinates(batch, "batch") if s.name in used],
         "place": [Statement("Index", v.name, f"{first} + {text}") for first, v, text in places if v.name in used],
     }
+
+
+def _arguments(form: Form) -> list[str]:
+    return [str(a).lower() for a in form.arguments]
 
 
 def _grid(form: Form, batch: list[Var], m: Var, n: Var) -> tuple[tuple[int, ...], Launch]:

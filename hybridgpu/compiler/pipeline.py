@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 
 from ..dataclass import dataclass
 from ..settings import verifying
-from .codegen.program import cpu_source
-from .codegen.render import kernel_text
+from .assemble import assemble
 from .copies import copying_program
 from .ir.graph import Graph, Node
 from .ir.indexing import all_vars
@@ -17,25 +15,18 @@ from .ir.verify import verify
 from .passes.epilogues import join_epilogues
 from .passes.extremes import compare_in_memory
 from .passes.fuse import FusionPlan, Group, fuse
-from .passes.fuse.group import told_apart
 from .passes.joins import join_in_steps
-from .passes.materialize import PRODUCTS, SCATTERS, Materialized, blas_layout, exchanged, materialize, strided
-from .passes.memory import lay_out
+from .passes.materialize import SCATTERS, Materialized, materialize
 from .passes.moments import merge_moments
-from .passes.order import Uses, order
 from .passes.pack import pack_weights
 from .passes.prelude import split_prelude
 from .passes.products import transpose_operands
-from .passes.reuse import LARGE
 from .passes.simplify import simplify
 from .passes.split import split_reductions
-from .passes.updates import updated
 from .passes.window_gradients import write_out_gradients
-from .primitives.views import RESHAPES, behind
-from .program import Buffer, HostStep, KernelInfo, KernelStep, Program
+from .program import Program
 from .schedule.absorb import join_prologues
 from .schedule.axes import normalize
-from .schedule.in_place import overwrite
 from .schedule.kernel import Kernel
 from .schedule.map import schedule_map
 from .schedule.matmul import schedule_matmul, wants_kernel
@@ -96,7 +87,16 @@ def compile_graph(
 
         scheduled, said = resident(together(scheduled, target), target, _body)
     seen("05_kernels", [k for _, k in scheduled if k])
-    program = _assemble(fused, scheduled, target, fixed, over or {})
+    program = assemble(
+        fused.source,
+        fused.ready,
+        fused.plan,
+        scheduled,
+        target,
+        fixed,
+        over or {},
+        lambda body: compile_graph(body, target),
+    )
     program.resident = said
     if folding is not None:
         program.prelude = copying_program(folding.prelude, target) or compile_graph(folding.prelude, target)
@@ -326,166 +326,3 @@ def _stored(group: Group, outputs: frozenset[Node], readers: dict[Node, list[Gro
     """Members that are results, or that another group reads."""
     wanted = [n for n in group.at if n in outputs or any(g is not group for g in readers.get(n, ()))]
     return sorted(wanted, key=lambda n: n.index)
-
-
-def _origin(node: Node) -> tuple[str, str, str]:
-    return tuple(node.prov) if node.prov else (node.prim.name, "", "")  # type: ignore[return-value]
-
-
-def _assemble(
-    fused: _Fused,
-    scheduled: list[tuple[Group, Kernel | None]],
-    target: Target,
-    fixed: frozenset[int],
-    over: Mapping[int, int],
-) -> Program:
-    source, graph, types, plan = fused.source, fused.ready.graph, fused.ready.types, fused.plan
-    buffers: list[Buffer] = []
-    where: dict[Node, int] = {}
-
-    def declare(node: Node, location: str, index: int) -> None:
-        where[node] = len(buffers)
-        buffers.append(Buffer(location, index, node.shape, node.dtype.short, node.type.nbytes))
-
-    for k, node in enumerate(graph.inputs):
-        declare(node, "input", k)
-    kernels: list[KernelInfo] = []
-    by_name: dict[str, int] = {}
-    steps: list[KernelStep | HostStep] = []
-    uses = [
-        Uses(k.inputs, k.outputs, k.in_place) if k else Uses(*_library_nodes(g), library=True) for g, k in scheduled
-    ]
-    steps_in_order = order(uses, frozenset((*graph.inputs, *graph.outputs)))
-    scheduled, uses = [scheduled[k] for k in steps_in_order], [uses[k] for k in steps_in_order]
-    updates = updated(graph, uses, over)
-    results = [k for k, n in enumerate(graph.outputs) if n not in updates]
-    for k, number in enumerate(results):
-        declare(graph.outputs[number], "output", k)
-    where.update({n: where[argument] for n, argument in updates.items()})
-    remaining = [graph.outputs[k] for k in results]
-    memory = lay_out((*graph.inputs, *updates), remaining, uses, LARGE if target.name == "cpu" else None)
-    for (group, kernel), use, pairs in zip(scheduled, uses, memory.in_place, strict=True):
-        for node in use.outputs:
-            if node not in where:
-                declare(node, *memory.places[node])
-        if kernel is None:
-            steps.append(_host_step(group, where, target))
-            continue
-        pairs = [*pairs, *((updates[y], y) for y in use.outputs if updates.get(y) in use.inputs)]
-        overwrite(kernel, pairs)
-        name, text = kernel_text(kernel, target.numeric)
-        operators = list(dict.fromkeys(_origin(m) for m in kernel.members))
-        if name not in by_name:
-            by_name[name] = len(kernels)
-            kernels.append(
-                KernelInfo(
-                    name,
-                    kernel.kind,
-                    text,
-                    kernel.headers,
-                    asdict(kernel.launch) if kernel.launch else None,
-                    operators,
-                    kernel.choice,
-                    target.numeric,
-                    kernel.effort,
-                )
-            )
-        bound = tuple(where[n] for n in (*use.inputs, *use.outputs))
-        waits = kernel.launch is not None and kernel.launch.cooperative
-        if waits:
-            bound = (*bound, _barrier(buffers))
-        traffic = kernel.bytes_read, kernel.bytes_written
-        shared = tuple((where[x], where[y]) for x, y in pairs)
-        written = len(use.outputs) + waits
-        first = kernels[by_name[name]]
-        other = () if operators == first.operators else tuple(operators)
-        choice = None if kernel.choice == first.choice else kernel.choice
-        steps.append(KernelStep(by_name[name], bound, kernel.arguments, written, *traffic, shared, other, choice))
-    program = Program(
-        name=source.name,
-        target=target.name,
-        inputs=[(n.shape, n.dtype.short) for n in graph.inputs],
-        outputs=[(types[k].shape, types[k].dtype.short) for k in results],
-        output_buffers=[where[n] for n in remaining],
-        buffers=buffers,
-        kernels=kernels,
-        steps=steps,
-        arena_bytes=memory.arena,
-        arena_least=memory.least,
-        cuts=[(*told_apart(c.producer, c.consumer, _label), c.rule, c.reason) for c in plan.cuts],
-        graph=str(source),
-        fixed=sorted(fixed),
-        numeric=target.numeric,
-        updates=[(k, where[updates[n]]) for k, n in enumerate(graph.outputs) if n in updates],
-    )
-    if target.name == "cpu":
-        cpu_source(program)
-    return program
-
-
-def _barrier(buffers: list[Buffer]) -> int:
-    """The buffer on which blocks of kernels wait for each other: one for all, since these run one after the other."""
-    for k, b in enumerate(buffers):
-        if b.place == "barrier":
-            return k
-    buffers.append(Buffer("barrier", 0, (1,), "u32", 4))
-    return len(buffers) - 1
-
-
-def _label(node: Node) -> str:
-    return node.prov.name or node.prov.op if node.prov else node.prim.name
-
-
-def _library_operands(node: Node) -> list[tuple[Node, tuple[int, ...], bool]]:
-    """For each operand of a library call: the node in memory, its shape there, and if two axes are exchanged."""
-    if node.prim.name not in PRODUCTS:
-        turned = [exchanged(node, i) for i in node.inputs]
-        return [
-            (behind(i, RESHAPES), i.shape, False) if x is None else (x, (i.shape[1], i.shape[0], *i.shape[2:]), True)
-            for i, x in zip(node.inputs, turned, strict=True)
-        ]
-    found = []
-    for operand in node.inputs[:2]:
-        view = strided(operand)
-        assert view is not None
-        transposed = bool(blas_layout(operand, view))
-        shape = operand.shape
-        found.append((view[0], (*shape[:-2], shape[-1], shape[-2]) if transposed else shape, transposed))
-    return found + [(behind(i, RESHAPES), i.shape, False) for i in node.inputs[2:]]
-
-
-def _library_nodes(group: Group) -> tuple[list[Node], list[Node]]:
-    assert group.library is not None
-    return [node for node, _, _ in _library_operands(group.library)], [group.library]
-
-
-def _why_unfolded(target: Target, node: Node) -> str:
-    """Why a library computes what a kernel could, '' if none could."""
-    if node.prim.name in SCATTERS:
-        from .schedule.scatter import why_no_scatter_kernel
-
-        return why_no_scatter_kernel(target, node)
-    if node.prim.name != "conv":
-        return ""
-    from .schedule.conv_weights import why_unfolded
-
-    return why_unfolded(target, node)
-
-
-def _host_step(group: Group, where: dict[Node, int], target: Target) -> HostStep:
-    node = group.library
-    assert node is not None
-    params = dict(node.params)
-    body = params.pop("body", None)  # of a loop: a program of its own
-    operands = _library_operands(node)
-    return HostStep(
-        primitive=node.prim.name,
-        params=params,
-        inputs=tuple(where[n] for n, _, _ in operands),
-        input_shapes=tuple(shape for _, shape, _ in operands),
-        transposed=tuple(flag for _, _, flag in operands),
-        output=where[node],
-        operator=_origin(node),
-        body=None if body is None else compile_graph(body, target),
-        note=_why_unfolded(target, node),
-    )

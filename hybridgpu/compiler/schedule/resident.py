@@ -375,6 +375,63 @@ def _in_phases(kernels: Sequence[Kernel]) -> list[Placed]:
 # -- the kernel
 
 
+class _Numbers:
+    """What a kernel is told besides its arrays. Calling it tells one more number, and gives the parameter's name."""
+
+    def __init__(self) -> None:
+        self.values: list[int] = []
+
+    def __call__(self, value: int) -> str:
+        self.values.append(value)
+        return f"n{len(self.values) - 1}"
+
+
+def _turns(
+    placed: Sequence[Placed], name: dict[Node, str], number: _Numbers
+) -> tuple[dict[int, Turns], dict[Loop | None, dict[Node, str]]]:
+    """The turns by the first of their phases, and what arrays are called in each loop and outside."""
+    turns: dict[int, Turns] = {}
+    where: dict[Loop | None, dict[Node, str]] = {None: name}
+    for loop in dict.fromkeys(p.loop for p in placed if p.loop):
+        begin = min(p.phase for p in placed if p.loop is loop)
+        if begin not in turns:
+            turns[begin] = Turns(number(loop.length))
+        where[loop] = turns[begin].add(loop, name, number)
+    return turns, where
+
+
+def _step(
+    placed: Placed,
+    size: tuple[str, int],
+    threads: int,
+    name: dict[Node, str],
+    number: _Numbers,
+    staged: Staged | None,
+) -> Step:
+    """A kernel as a step of one whose blocks have ``threads``; ``size``: how it takes them, and its own blocks'."""
+    kernel, launch, (how, own) = placed.kernel, placed.kernel.launch, size
+    assert launch is not None
+    numbers = [number(n) for n in kernel.arguments]
+    count = numbers[launch.extent] + (f" * {launch.scale}" if launch.scale > 1 else "")
+    each = threads if how == "flat" else launch.per_block
+    if each > 1:
+        count = f"({count} + {each - 1}) / {each}"
+    pool = _pooled(kernel)
+    return Step(
+        kernel=kernel,
+        phase=placed.phase,
+        arguments=", ".join([*(name[n] for n in (*kernel.inputs, *kernel.outputs)), *numbers]),
+        blocks=f"(unsigned int)({count})",
+        walks=bool(launch.limit),
+        pool=pool,
+        syncs=pool or bool(launch.shared),
+        spare=how == "own" and own < threads,
+        flat=how == "flat",
+        threads=threads if how == "flat" else own,
+        staged=staged,
+    )
+
+
 def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, why: str) -> Kernel:
     sizes = [size_of(p.kernel) for p in placed]
     threads = block_threads(sizes)
@@ -390,45 +447,12 @@ def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, 
     seconds = [sum(p.times * seconds_alone(p.kernel, target) for p in placed if p.kernel in _parts(k)) for k in kernels]
     ahead = fetch_ahead(kernels, [first[k] for k in kernels], seconds, held, grid, target)
     near = {kernels[k]: staged for k, staged in ahead.near.items()}
-    steps: list[Step] = []
-    extents: list[int] = []
-
-    def number(value: int) -> str:
-        extents.append(value)
-        return f"n{len(extents) - 1}"
-
-    turns: dict[int, Turns] = {}  # by the first of their phases
-    where: dict[Loop | None, dict[Node, str]] = {None: name}
-    for loop in dict.fromkeys(p.loop for p in placed if p.loop):
-        begin = min(p.phase for p in placed if p.loop is loop)
-        if begin not in turns:
-            turns[begin] = Turns(number(loop.length))
-        where[loop] = turns[begin].add(loop, name, number)
-    for p, (how, own) in zip(placed, sizes, strict=True):
-        k, launch = p.kernel, p.kernel.launch
-        assert launch is not None
-        numbers = [number(n) for n in k.arguments]
-        arguments = [*(where[p.loop][n] for n in (*k.inputs, *k.outputs)), *numbers]
-        count = numbers[launch.extent] + (f" * {launch.scale}" if launch.scale > 1 else "")
-        each = threads if how == "flat" else launch.per_block
-        if each > 1:
-            count = f"({count} + {each - 1}) / {each}"
-        pool = _pooled(k)
-        steps.append(
-            Step(
-                kernel=k,
-                phase=p.phase,
-                arguments=", ".join(arguments),
-                blocks=f"(unsigned int)({count})",
-                walks=bool(launch.limit),
-                pool=pool,
-                syncs=pool or bool(launch.shared),
-                spare=how == "own" and own < threads,
-                flat=how == "flat",
-                threads=threads if how == "flat" else own,
-                staged=near.get(k),
-            )
-        )
+    number = _Numbers()
+    turns, where = _turns(placed, name, number)
+    steps = [
+        _step(p, size, threads, where[p.loop], number, near.get(p.kernel))
+        for p, size in zip(placed, sizes, strict=True)
+    ]
     far = [(name[n], number(n.type.nbytes)) for n in ahead.far]  # (numbers, so that texts do not depend on the batch)
     read = touched_by_all(kernels)
     members = [m for k in kernels for m in k.members]
@@ -439,18 +463,18 @@ def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, 
         fields={
             "pointers": pointers,
             "threads": threads,
-            "numbers": [f"n{j}" for j in range(len(extents))],
+            "numbers": [f"n{j}" for j in range(len(number.values))],
             "far": far,
             "turns": turns,
         },
         inputs=inputs,
         outputs=outputs,
-        extents=(*extents, at_once(placed, sizes, threads)),
+        extents=(*number.values, at_once(placed, sizes, threads)),
         headers=tuple(dict.fromkeys([h for k in kernels for h in k.headers] + ["grid.h"])),
         members=members,
         launch=Launch(
             threads,
-            extent=len(extents),
+            extent=len(number.values),
             scale=1,
             per_block=1,
             limit=target.resident_threads // threads,

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make a Program of scheduled kernels and library calls: their order, their buffers, their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+
+from .codegen.program import cpu_source
+from .codegen.render import kernel_text
+from .ir.graph import Graph, Node
+from .passes.fuse import FusionPlan, Group
+from .passes.fuse.group import told_apart
+from .passes.materialize import PRODUCTS, SCATTERS, Materialized, blas_layout, exchanged, strided
+from .passes.memory import lay_out
+from .passes.order import Uses, order
+from .passes.reuse import LARGE
+from .passes.updates import updated
+from .primitives.views import RESHAPES, behind
+from .program import Buffer, HostStep, KernelInfo, KernelStep, Program
+from .schedule.in_place import overwrite
+from .schedule.kernel import Kernel
+from .target import Target
+
+__all__ = ["assemble"]
+
+
+def assemble(
+    source: Graph,
+    ready: Materialized,
+    plan: FusionPlan,
+    scheduled: Sequence[tuple[Group, Kernel | None]],
+    target: Target,
+    fixed: frozenset[int],
+    over: Mapping[int, int],
+    body: Callable[[Graph], Program],
+) -> Program:
+    """The program of what ``plan`` has scheduled.
+
+    Args:
+        source, ready: the simplified graph, and the same with everything in memory that a library takes.
+        scheduled: each group with its kernel, or None for a library's call.
+        fixed, over: as for ``compile_graph``.
+        body: compiles what a loop runs.
+    """
+    graph = ready.graph
+    uses = [
+        Uses(k.inputs, k.outputs, k.in_place) if k else Uses(*_library_nodes(g), library=True) for g, k in scheduled
+    ]
+    steps_in_order = order(uses, frozenset((*graph.inputs, *graph.outputs)))
+    scheduled, uses = [scheduled[k] for k in steps_in_order], [uses[k] for k in steps_in_order]
+    updates = updated(graph, uses, over)
+    results = [k for k, n in enumerate(graph.outputs) if n not in updates]
+    remaining = [graph.outputs[k] for k in results]
+    parts = _Parts(target)
+    for k, node in enumerate(graph.inputs):
+        parts.declare(node, "input", k)
+    for k, node in enumerate(remaining):
+        parts.declare(node, "output", k)
+    parts.where.update({n: parts.where[argument] for n, argument in updates.items()})
+    memory = lay_out((*graph.inputs, *updates), remaining, uses, LARGE if target.name == "cpu" else None)
+    for (group, kernel), use, pairs in zip(scheduled, uses, memory.in_place, strict=True):
+        for node in use.outputs:
+            if node not in parts.where:
+                parts.declare(node, *memory.places[node])
+        if kernel is None:
+            parts.call(group, body)
+        else:
+            parts.start(kernel, use, [*pairs, *((updates[y], y) for y in use.outputs if updates.get(y) in use.inputs)])
+    program = Program(
+        name=source.name,
+        target=target.name,
+        inputs=[(n.shape, n.dtype.short) for n in graph.inputs],
+        outputs=[(ready.types[k].shape, ready.types[k].dtype.short) for k in results],
+        output_buffers=[parts.where[n] for n in remaining],
+        buffers=parts.buffers,
+        kernels=parts.kernels,
+        steps=parts.steps,
+        arena_bytes=memory.arena,
+        arena_least=memory.least,
+        cuts=[(*told_apart(c.producer, c.consumer, _label), c.rule, c.reason) for c in plan.cuts],
+        graph=str(source),
+        fixed=sorted(fixed),
+        numeric=target.numeric,
+        updates=[(k, parts.where[updates[n]]) for k, n in enumerate(graph.outputs) if n in updates],
+    )
+    if target.name == "cpu":
+        cpu_source(program)
+    return program
+
+
+class _Parts:
+    """The buffers, kernels and steps of a program, as they are added.
+
+    Attributes:
+        where: the buffer of each node in memory.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self.buffers: list[Buffer] = []
+        self.where: dict[Node, int] = {}
+        self.kernels: list[KernelInfo] = []
+        self._by_name: dict[str, int] = {}
+        self.steps: list[KernelStep | HostStep] = []
+
+    def declare(self, node: Node, place: str, index: int) -> None:
+        """Add the buffer of a node; ``place``, ``index``: as for Buffer."""
+        self.where[node] = len(self.buffers)
+        self.buffers.append(Buffer(place, index, node.shape, node.dtype.short, node.type.nbytes))
+
+    def start(self, kernel: Kernel, use: Uses, pairs: Sequence[tuple[Node, Node]]) -> None:
+        """Add the start of a kernel; ``pairs``: operands and the results that are written over them."""
+        overwrite(kernel, pairs)
+        operators = list(dict.fromkeys(_origin(m) for m in kernel.members))
+        number = self._number(kernel, operators)
+        first = self.kernels[number]
+        bound = [self.where[n] for n in (*use.inputs, *use.outputs)]
+        waits = kernel.launch is not None and kernel.launch.cooperative
+        if waits:
+            bound.append(self._barrier())
+        self.steps.append(
+            KernelStep(
+                kernel=number,
+                buffers=tuple(bound),
+                extents=kernel.arguments,
+                outputs=len(use.outputs) + waits,
+                bytes_read=kernel.bytes_read,
+                bytes_written=kernel.bytes_written,
+                in_place=tuple((self.where[x], self.where[y]) for x, y in pairs),
+                operators=() if operators == first.operators else tuple(operators),
+                choice=None if kernel.choice == first.choice else kernel.choice,
+            )
+        )
+
+    def _number(self, kernel: Kernel, operators: list[tuple[str, str, str]]) -> int:
+        """That of the kernel's text, which several starts may share."""
+        name, text = kernel_text(kernel, self._target.numeric)
+        if name not in self._by_name:
+            self._by_name[name] = len(self.kernels)
+            self.kernels.append(
+                KernelInfo(
+                    name=name,
+                    kind=kernel.kind,
+                    text=text,
+                    headers=kernel.headers,
+                    launch=asdict(kernel.launch) if kernel.launch else None,
+                    operators=operators,
+                    choice=kernel.choice,
+                    numeric=self._target.numeric,
+                    effort=kernel.effort,
+                )
+            )
+        return self._by_name[name]
+
+    def _barrier(self) -> int:
+        """The buffer on which blocks of kernels wait for each other: one for all, since these run one after another."""
+        for k, b in enumerate(self.buffers):
+            if b.place == "barrier":
+                return k
+        self.buffers.append(Buffer("barrier", 0, (1,), "u32", 4))
+        return len(self.buffers) - 1
+
+    def call(self, group: Group, body: Callable[[Graph], Program]) -> None:
+        """Add a library's call."""
+        node = group.library
+        assert node is not None
+        params = dict(node.params)
+        inner = params.pop("body", None)  # of a loop: a program of its own
+        operands = _library_operands(node)
+        self.steps.append(
+            HostStep(
+                primitive=node.prim.name,
+                params=params,
+                inputs=tuple(self.where[n] for n, _, _ in operands),
+                input_shapes=tuple(shape for _, shape, _ in operands),
+                transposed=tuple(flag for _, _, flag in operands),
+                output=self.where[node],
+                operator=_origin(node),
+                body=None if inner is None else body(inner),
+                note=_why_unfolded(self._target, node),
+            )
+        )
+
+
+def _origin(node: Node) -> tuple[str, str, str]:
+    return tuple(node.prov) if node.prov else (node.prim.name, "", "")  # type: ignore[return-value]
+
+
+def _label(node: Node) -> str:
+    return node.prov.name or node.prov.op if node.prov else node.prim.name
+
+
+def _library_operands(node: Node) -> list[tuple[Node, tuple[int, ...], bool]]:
+    """For each operand of a library call: the node in memory, its shape there, and if two axes are exchanged."""
+    if node.prim.name not in PRODUCTS:
+        turned = [exchanged(node, i) for i in node.inputs]
+        return [
+            (behind(i, RESHAPES), i.shape, False) if x is None else (x, (i.shape[1], i.shape[0], *i.shape[2:]), True)
+            for i, x in zip(node.inputs, turned, strict=True)
+        ]
+    found = []
+    for operand in node.inputs[:2]:
+        view = strided(operand)
+        assert view is not None
+        transposed = bool(blas_layout(operand, view))
+        shape = operand.shape
+        found.append((view[0], (*shape[:-2], shape[-1], shape[-2]) if transposed else shape, transposed))
+    return found + [(behind(i, RESHAPES), i.shape, False) for i in node.inputs[2:]]
+
+
+def _library_nodes(group: Group) -> tuple[list[Node], list[Node]]:
+    assert group.library is not None
+    return [node for node, _, _ in _library_operands(group.library)], [group.library]
+
+
+def _why_unfolded(target: Target, node: Node) -> str:
+    """Why a library computes what a kernel could, '' if none could."""
+    if node.prim.name in SCATTERS:
+        from .schedule.scatter import why_no_scatter_kernel
+
+        return why_no_scatter_kernel(target, node)
+    if node.prim.name != "conv":
+        return ""
+    from .schedule.conv_weights import why_unfolded
+
+    return why_unfolded(target, node)

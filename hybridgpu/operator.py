@@ -178,7 +178,7 @@ def _property(values: Values) -> CustomOpProp:
                 f"Register it first, with @mx.operator.register({values.op_type!r})."
             )
         found = values.__dict__["_property"] = maker(**dict(values.extra))
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _shapes(prop: CustomOpProp, shapes: Sequence[tuple[int, ...]]) -> tuple[list[Any], list[Any], list[Any]]:

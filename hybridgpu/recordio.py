@@ -45,7 +45,7 @@ class MXRecordIO:
             raise ValueError(f"Invalid flag {self.flag}")
         self.writable = self.flag == "w"
         try:
-            self._file: BinaryIO = open(self.uri, "wb" if self.writable else "rb")  # noqa: SIM115
+            self._file: BinaryIO = open(self.uri, "wb" if self.writable else "rb")
         except OSError as e:
             raise MXNetError(f'Open "{self.uri}": {e.strerror}') from None
         self._size = 0 if self.writable else os.fstat(self._file.fileno()).st_size
@@ -129,7 +129,7 @@ class MXIndexedRecordIO(MXRecordIO):
         self.idx: dict[Any, int] = {}
         self.keys: list[Any] = []
         try:
-            self.fidx = open(self.idx_path, "w" if self.writable else "r", encoding="utf-8")  # noqa: SIM115
+            self.fidx = open(self.idx_path, "w" if self.writable else "r", encoding="utf-8")
         except OSError as e:
             self.close()
             raise MXNetError(f'Open "{self.idx_path}": {e.strerror}') from None

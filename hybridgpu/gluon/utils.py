@@ -41,7 +41,7 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
     starts = [0, *ends[:-1]]
     if batch_axis == 0:
         return [data[a:b] for a, b in zip(starts, ends, strict=True)]
-    return [data.slice_axis(axis=batch_axis, begin=a, end=b) for a, b in zip(starts, ends, strict=True)]  # type: ignore[attr-defined]
+    return [data.slice_axis(axis=batch_axis, begin=a, end=b) for a, b in zip(starts, ends, strict=True)]
 
 
 def split_and_load(

@@ -3,13 +3,13 @@
 
 from . import detection as det
 from . import image
-from .augment import *  # noqa: F403
+from .augment import *
 from .augment import __all__ as _augment
-from .detection import *  # noqa: F403
+from .detection import *
 from .detection import __all__ as _detection
-from .image import *  # noqa: F403
+from .image import *
 from .image import __all__ as _image
-from .iterator import *  # noqa: F403
+from .iterator import *
 from .iterator import __all__ as _iterator
 
 __all__ = [*_image, *_augment, *_iterator, *_detection, "det", "image"]

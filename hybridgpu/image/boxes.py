@@ -117,7 +117,7 @@ def _areas(boxes: Any) -> Any:
 
 
 def _pair(value: Any) -> tuple[float, float]:
-    return (value, value) if isinstance(value, Number) else tuple(value)  # type: ignore[return-value]
+    return (value, value) if isinstance(value, Number) else tuple(value)
 
 
 class DetRandomCropAug(DetAugmenter):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything about pictures with boxes, in one module as MXNet has it."""
 
-from .boxes import *  # noqa: F403
+from .boxes import *
 from .boxes import __all__ as _boxes
-from .detection_iterator import *  # noqa: F403
+from .detection_iterator import *
 from .detection_iterator import __all__ as _iterator
 
 __all__ = [*_boxes, *_iterator]

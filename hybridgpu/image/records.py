@@ -40,7 +40,7 @@ class _Records:
 
     def __init__(self, path: str, part_index: int, num_parts: int) -> None:
         try:
-            self._file = open(path, "rb")  # noqa: SIM115
+            self._file = open(path, "rb")
         except OSError as e:
             raise MXNetError(f'Open "{path}": {e.strerror}') from None
         self._path, self._size = path, os.fstat(self._file.fileno()).st_size

@@ -49,7 +49,7 @@ class IndexedRecordReader:
 
     def __getitem__(self, k: int) -> bytes:
         if self._file is None:
-            self._file = open(self.filename, "rb")  # noqa: SIM115
+            self._file = open(self.filename, "rb")
         return read_record(self._file, self._offsets[k], self._size, self.filename)
 
 

@@ -6,9 +6,9 @@ A metric sums over the batches that ``update(labels, preds)`` sees, twice: since
 """
 
 from .base import CompositeEvalMetric, CustomMetric, EvalMetric, alias, check_label_shapes, create, np, register
-from .classification import *  # noqa: F403
+from .classification import *
 from .classification import __all__ as _classification
-from .values import *  # noqa: F403
+from .values import *
 from .values import __all__ as _values
 
 __all__ = [

@@ -175,7 +175,7 @@ class CompositeEvalMetric(EvalMetric):
         except IndexError:
             return ValueError(f"Metric index {index} is out of range 0 and {len(self.metrics)}")
 
-    def update_dict(self, labels: dict[str, NDArray], preds: dict[str, NDArray]) -> None:  # type: ignore[override]
+    def update_dict(self, labels: dict[str, NDArray], preds: dict[str, NDArray]) -> None:
         """Each metric's ``update_dict``."""
         if self.label_names is not None:
             labels = {k: v for k, v in labels.items() if k in self.label_names}

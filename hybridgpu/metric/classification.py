@@ -196,11 +196,11 @@ class PCC(EvalMetric):
         self.lcm = numpy.zeros((self.k, self.k))
 
     @property
-    def sum_metric(self) -> float:  # type: ignore[override]
+    def sum_metric(self) -> float:
         return self._coefficient(self.lcm) * float(self.num_inst)
 
     @property
-    def global_sum_metric(self) -> float:  # type: ignore[override]
+    def global_sum_metric(self) -> float:
         return self._coefficient(self.gcm) * float(self.global_num_inst)
 
 

@@ -104,7 +104,7 @@ class BaseModule:
             call_all(batch_end_callback, BatchEndParam(epoch, nbatch, measure, locals()))
             seen += 1
         call_all(score_end_callback, BatchEndParam(epoch, seen, measure, locals()))
-        return measure.get_name_value()  # type: ignore[no-any-return]
+        return measure.get_name_value()
 
     def iter_predict(
         self, eval_data: Iterable[Any], num_batch: int | None = None, reset: bool = True, sparse_row_id_fn: Any = None
@@ -171,7 +171,7 @@ class BaseModule:
         optimizer_params: Any = SGD_RATE,
         eval_end_callback: Any = None,
         eval_batch_end_callback: Any = None,
-        initializer: Any = Uniform(0.01),  # noqa: B008
+        initializer: Any = Uniform(0.01),
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
@@ -312,7 +312,7 @@ class BaseModule:
 
     def init_params(
         self,
-        initializer: Any = Uniform(0.01),  # noqa: B008
+        initializer: Any = Uniform(0.01),
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,

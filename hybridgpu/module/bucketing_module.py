@@ -86,7 +86,7 @@ class BucketingModule(BaseModule):
 
     def _module(self, key: Any) -> Module:
         symbol, data_names, label_names = self._generated(key)
-        return Module(symbol, data_names, label_names, **self._options)  # type: ignore[arg-type]
+        return Module(symbol, data_names, label_names, **self._options)
 
     def _bound(self) -> Module:
         assert self.binded, "call bind first"
@@ -138,7 +138,7 @@ class BucketingModule(BaseModule):
 
     def init_params(
         self,
-        initializer: Any = Uniform(0.01),  # noqa: B008
+        initializer: Any = Uniform(0.01),
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,

@@ -191,7 +191,7 @@ class Module(BaseModule):
 
     def init_params(
         self,
-        initializer: Any = Uniform(0.01),  # noqa: B008
+        initializer: Any = Uniform(0.01),
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,

@@ -92,7 +92,7 @@ class SequentialModule(BaseModule):
 
     def init_params(
         self,
-        initializer: Any = Uniform(0.01),  # noqa: B008
+        initializer: Any = Uniform(0.01),
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,

@@ -14,7 +14,7 @@ from ..ops.samplers import make_zipfian
 from . import control_flow, random, updates
 from .apply import apply_function
 from .array import NDArray
-from .creation import *  # noqa: F403
+from .creation import *
 from .creation import __all__ as _creation
 from .serialization import load, load_frombuffer, save
 

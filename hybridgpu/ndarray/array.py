@@ -227,7 +227,7 @@ class NDArray:
     @property
     def grad(self) -> NDArray | None:
         """The gradient buffer of ``attach_grad``, None without one."""
-        return None if self._autograd is None else self._autograd.grad  # type: ignore[no-any-return]
+        return None if self._autograd is None else self._autograd.grad
 
     @property
     def _fresh_grad(self) -> bool:

@@ -123,7 +123,7 @@ def cond(pred: Any, then_func: Any, else_func: Any, name: str = "cond") -> Any:
 
 def isnan(data: Any) -> Any:
     """1 where an element is NaN, else 0."""
-    return data != data  # noqa: PLR0124
+    return data != data  # noqa: PLR0124 - of NaN alone
 
 
 def isinf(data: Any) -> Any:

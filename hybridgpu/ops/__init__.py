@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operator table. Importing this package declares every operator."""
 
-from . import (  # noqa: F401
+from . import (
     attention,
     boxes,
     control_flow,

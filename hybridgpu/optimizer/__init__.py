@@ -2,7 +2,7 @@
 """Optimizers (``mx.optimizer``)."""
 
 from . import contrib
-from .adaptive import *  # noqa: F403
+from .adaptive import *
 from .adaptive import __all__ as _adaptive
 from .base import Optimizer, create, register
 from .contrib import GroupAdaGrad

@@ -4,13 +4,13 @@
 from . import io
 from .buckets import BucketSentenceIter
 from .checkpoints import do_rnn_checkpoint, load_rnn_checkpoint, save_rnn_checkpoint
-from .combined import *  # noqa: F403
+from .combined import *
 from .combined import __all__ as _combined
-from .conv import *  # noqa: F403
+from .conv import *
 from .conv import __all__ as _conv
-from .io import *  # noqa: F403
+from .io import *
 from .io import __all__ as _io
-from .rnn_cell import *  # noqa: F403
+from .rnn_cell import *
 from .rnn_cell import __all__ as _cells
 
 __all__ = [

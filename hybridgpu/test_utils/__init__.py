@@ -5,29 +5,29 @@ Programs rely on ``from mxnet.test_utils import *`` for a few modules and classe
 imported here are part of the interface and there is no ``__all__``.
 """
 
-import json  # noqa: F401
-import logging  # noqa: F401
-import numbers  # noqa: F401
-import os  # noqa: F401
-import random as rnd  # noqa: F401
-import sys  # noqa: F401
-import time  # noqa: F401
-from collections import OrderedDict  # noqa: F401
-from contextlib import contextmanager  # noqa: F401
+import json
+import logging
+import numbers
+import os
+import random as rnd
+import sys
+import time
+from collections import OrderedDict
+from contextlib import contextmanager
 
-import numpy as np  # noqa: F401
-import numpy.testing as npt  # noqa: F401
+import numpy as np
+import numpy.testing as npt
 
-import hybridgpu as mx  # noqa: F401
+import hybridgpu as mx
 
-from ..context import Context, current_context  # noqa: F401
-from ..ndarray import NDArray, array  # noqa: F401
-from ..symbol import Symbol  # noqa: F401
-from ..util import get_cuda_compute_capability, getenv, setenv  # noqa: F401
-from .compare import *  # noqa: F403
-from .data import *  # noqa: F403
-from .datasets import *  # noqa: F403
-from .environment import *  # noqa: F403
-from .files import *  # noqa: F403
-from .gradients import *  # noqa: F403
-from .statistics import *  # noqa: F403
+from ..context import Context, current_context
+from ..ndarray import NDArray, array
+from ..symbol import Symbol
+from ..util import get_cuda_compute_capability, getenv, setenv
+from .compare import *
+from .data import *
+from .datasets import *
+from .environment import *
+from .files import *
+from .gradients import *
+from .statistics import *

@@ -131,8 +131,8 @@ def _part(e: Expr, variables: list[Var]) -> tuple[Var, int] | None:
             continue
         if len(atom.expr.terms) == 1 and atom.expr.const == 0:
             v, c = atom.expr.terms[0]
-            if v in variables and c == 1 and v.extent % atom.by == 0 and atom.by < v.extent:  # type: ignore[union-attr]
-                return v, atom.by  # type: ignore[return-value]
+            if v in variables and c == 1 and v.extent % atom.by == 0 and atom.by < v.extent:
+                return v, atom.by
         found = _part(atom.expr, variables)
         if found:
             return found

@@ -7,15 +7,15 @@ from ..block import Block
 from ..habits import LAYERS, LOSSES, missing
 from ..hybrid import HybridBlock
 from ..symbol_block import SymbolBlock
-from .activations import *  # noqa: F403
+from .activations import *
 from .activations import __all__ as _activations
-from .basic import *  # noqa: F403
+from .basic import *
 from .basic import __all__ as _basic
-from .conv import *  # noqa: F403
+from .conv import *
 from .conv import __all__ as _conv
-from .normalization import *  # noqa: F403
+from .normalization import *
 from .normalization import __all__ as _normalization
-from .pooling import *  # noqa: F403
+from .pooling import *
 from .pooling import __all__ as _pooling
 
 __all__ = [

@@ -148,7 +148,7 @@ class _RNNLayer(HybridBlock):
     ) -> Any:
         return super().__call__(*self._arguments(inputs, states, sequence_length), **kwargs)
 
-    def explain(self, inputs: Any, states: Any = None, sequence_length: Any = None) -> Any:  # type: ignore[override]
+    def explain(self, inputs: Any, states: Any = None, sequence_length: Any = None) -> Any:
         """See HybridBlock.explain; states that are left out are zeros, as in a call."""
         return super().explain(*self._arguments(inputs, states, sequence_length))
 

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """``gluon.contrib.cnn``: convolutions whose windows learn their shape."""
 
-from .conv_layers import *  # noqa: F403
+from .conv_layers import *

@@ -209,9 +209,9 @@ class Estimator:
                     handler.batch_begin(self, batch=batch)
                 _, label, pred, loss = self.batch_processor.fit_batch(self, batch, batch_axis)
                 # every handler is called before any of them may end the epoch
-                if any([h.batch_end(self, batch=batch, pred=pred, label=label, loss=loss) for h in batch_end]):  # noqa: C419
+                if any([h.batch_end(self, batch=batch, pred=pred, label=label, loss=loss) for h in batch_end]):  # noqa: C419 - so a list
                     break
-            finished = any([handler.epoch_end(self) for handler in epoch_end])  # noqa: C419
+            finished = any([handler.epoch_end(self) for handler in epoch_end])  # noqa: C419 - likewise
         for handler in train_end:
             handler.train_end(self)
 

@@ -25,7 +25,7 @@ class Concurrent(Sequential):
         super().__init__(prefix=prefix, params=params)
         self.axis = axis
 
-    def forward(self, x: Any) -> Any:  # type: ignore[override]
+    def forward(self, x: Any) -> Any:
         return nd_module.concat(*[block(x) for block in self._children.values()], dim=self.axis)
 
 
@@ -36,7 +36,7 @@ class HybridConcurrent(HybridSequential):
         super().__init__(prefix=prefix, params=params)
         self.axis = axis
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
         return F.concat(*[block(x) for block in self._children.values()], dim=self.axis)
 
 
@@ -63,7 +63,7 @@ class SparseEmbedding(Block):
         self._kwargs = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype, "sparse_grad": True}
         self.weight = self.params.get("weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype)
 
-    def forward(self, x: Any) -> Any:  # type: ignore[override]
+    def forward(self, x: Any) -> Any:
         return nd_module.Embedding(x, self.weight.data(x.context), name="fwd", **self._kwargs)
 
     def __repr__(self) -> str:

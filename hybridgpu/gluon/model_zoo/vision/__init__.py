@@ -5,19 +5,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from .alexnet import *  # noqa: F403
+from .alexnet import *
 from .alexnet import __all__ as _alexnet
-from .densenet import *  # noqa: F403
+from .densenet import *
 from .densenet import __all__ as _densenet
-from .inception import *  # noqa: F403
+from .inception import *
 from .inception import __all__ as _inception
-from .mobilenet import *  # noqa: F403
+from .mobilenet import *
 from .mobilenet import __all__ as _mobilenet
-from .resnet import *  # noqa: F403
+from .resnet import *
 from .resnet import __all__ as _resnet
-from .squeezenet import *  # noqa: F403
+from .squeezenet import *
 from .squeezenet import __all__ as _squeezenet
-from .vgg import *  # noqa: F403
+from .vgg import *
 from .vgg import __all__ as _vgg
 
 __all__ = [*_alexnet, *_densenet, *_inception, *_mobilenet, *_resnet, *_squeezenet, *_vgg, "get_model"]

@@ -39,4 +39,4 @@ class AlexNet(Classifier):
 def alexnet(pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any) -> AlexNet:
     """AlexNet; with ``pretrained`` parameters of MXNet's model zoo from ``root``."""
     net = AlexNet(**kwargs)
-    return load_pretrained(net, "alexnet", ctx, root) if pretrained else net  # type: ignore[no-any-return]
+    return load_pretrained(net, "alexnet", ctx, root) if pretrained else net

@@ -96,7 +96,7 @@ def get_densenet(
 ) -> DenseNet:
     """DenseNet of 121, 161, 169 or 201 layers; with ``pretrained`` parameters of MXNet's model zoo from ``root``."""
     net = DenseNet(*densenet_spec[num_layers], **kwargs)
-    return load_pretrained(net, f"densenet{num_layers}", ctx, root) if pretrained else net  # type: ignore[no-any-return]
+    return load_pretrained(net, f"densenet{num_layers}", ctx, root) if pretrained else net
 
 
 def densenet121(**kwargs: Any) -> DenseNet:

@@ -119,4 +119,4 @@ class Inception3(Classifier):
 def inception_v3(pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any) -> Inception3:
     """Inception v3; with ``pretrained`` parameters of MXNet's model zoo from ``root``."""
     net = Inception3(**kwargs)
-    return load_pretrained(net, "inceptionv3", ctx, root) if pretrained else net  # type: ignore[no-any-return]
+    return load_pretrained(net, "inceptionv3", ctx, root) if pretrained else net

@@ -132,7 +132,7 @@ def get_mobilenet(
 ) -> MobileNet:
     """MobileNet v1; with ``pretrained`` parameters of MXNet's model zoo from ``root``."""
     net = MobileNet(multiplier, **kwargs)
-    return load_pretrained(net, f"mobilenet{_version(multiplier)}", ctx, root) if pretrained else net  # type: ignore[no-any-return]
+    return load_pretrained(net, f"mobilenet{_version(multiplier)}", ctx, root) if pretrained else net
 
 
 def get_mobilenet_v2(
@@ -140,7 +140,7 @@ def get_mobilenet_v2(
 ) -> MobileNetV2:
     """MobileNet v2; with ``pretrained`` parameters of MXNet's model zoo from ``root``."""
     net = MobileNetV2(multiplier, **kwargs)
-    return load_pretrained(net, f"mobilenetv2_{_version(multiplier)}", ctx, root) if pretrained else net  # type: ignore[no-any-return]
+    return load_pretrained(net, f"mobilenetv2_{_version(multiplier)}", ctx, root) if pretrained else net
 
 
 def mobilenet1_0(**kwargs: Any) -> MobileNet:

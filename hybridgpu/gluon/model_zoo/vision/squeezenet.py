@@ -64,7 +64,7 @@ def get_squeezenet(
 ) -> SqueezeNet:
     """SqueezeNet 1.0 or 1.1; with ``pretrained`` parameters of MXNet's model zoo from ``root``."""
     net = SqueezeNet(version, **kwargs)
-    return load_pretrained(net, f"squeezenet{version}", ctx, root) if pretrained else net  # type: ignore[no-any-return]
+    return load_pretrained(net, f"squeezenet{version}", ctx, root) if pretrained else net
 
 
 def squeezenet1_0(**kwargs: Any) -> SqueezeNet:

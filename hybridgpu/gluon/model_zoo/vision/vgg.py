@@ -61,7 +61,7 @@ def get_vgg(num_layers: int, pretrained: bool = False, ctx: Any = None, root: st
     """VGG of 11, 13, 16 or 19 layers; with ``pretrained`` parameters of MXNet's model zoo from ``root``."""
     net = VGG(*vgg_spec[num_layers], **kwargs)
     name = f"vgg{num_layers}{'_bn' if kwargs.get('batch_norm') else ''}"
-    return load_pretrained(net, name, ctx, root) if pretrained else net  # type: ignore[no-any-return]
+    return load_pretrained(net, name, ctx, root) if pretrained else net
 
 
 def vgg11(**kwargs: Any) -> VGG:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,6 +42,7 @@ class NullDriver:
     arch, multiprocessors, identity, compiled = "sm_90", 132, "null", 0
     ptr = 0  #: of its stream, which it is itself
     cooperative = False  # so that every kernel is a start of its own: what is measured is Python's share in them
+    limits: Mapping[str, int] = MappingProxyType({})
 
     def load(self, kernels: Sequence[Any]) -> dict[str, Any]:
         return {k.name: k.name for k in kernels}

@@ -15,8 +15,9 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,7 @@ class EmulatedDriver:
     arch = "sm_90"
     identity = "cuda_on_cpu sm_90"
     cooperative = False  #: tests that want small kernels put together say so
+    limits: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self, multiprocessors: int = 2, checked: bool = True, device: int = 0) -> None:
         # few multiprocessors: grids are smaller than the work, so that grid loops really loop

@@ -112,6 +112,14 @@ def a_program_that_another_thread_loaded() -> None:
     in_a_thread(lambda: net(x))
 
 
+def a_device_is_what_its_architecture_says() -> None:
+    backend = device_of(GPU).backend()
+    of_h200 = replace(
+        backend.target, resident_threads=2048, shared_bytes=227 << 10, shared_total=228 << 10, cluster_blocks=8
+    )
+    assert backend.target == of_h200 and backend.target.multiprocessors == 132
+
+
 def one_text_with_more_shared_memory() -> None:
     net, x = net_of(nn.HybridLambda("softmax")), nd.ones((300, 70), ctx=GPU)
     net(x)
@@ -170,6 +178,7 @@ CASES = [
     graphs_start_the_kernels_of_calls,
     a_cooperative_kernel_in_a_graph,
     a_program_that_another_thread_loaded,
+    a_device_is_what_its_architecture_says,
     one_text_with_more_shared_memory,
     calls_wait_for_nothing,
     training_steps_wait_for_nothing,

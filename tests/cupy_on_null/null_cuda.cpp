@@ -293,10 +293,13 @@ int null_cudaDeviceGetAttribute(int *v, int attribute, int) {
         case 1: *v = 1024; break;     // threads of a block
         case 10: *v = 32; break;      // threads of a warp
         case 16: *v = MULTIPROCESSORS; break;
+        case 39: *v = THREADS; break;  // threads, and shared memory of a multiprocessor
+        case 81: *v = OF_ALL; break;
         case 75: *v = 9; break;       // compute capability
         case 76: *v = 0; break;
         case 95: *v = 1; break;       // cooperative launches
         case 97: *v = SHARED; break;  // shared memory of a block that asks for it
+        case 120: *v = 1; break;      // clusters
         default: *v = 0; return attribute > 130 ? INVALID : 0;
     }
     return 0;

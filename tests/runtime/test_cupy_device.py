@@ -4,14 +4,22 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from emulated import EmulatedDriver
 
 from hybridgpu.backends.cuda import device as module
+from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.device import CupyDevice
 from hybridgpu.backends.devices import HostDevice
 from hybridgpu.base import MXNetError
+from hybridgpu.compiler.ir.types import tensor_type
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import builder
+from hybridgpu.dtypes import f32
 
 
 class FakeCupy:
@@ -143,3 +151,20 @@ def test_why_a_gpu_cannot_be_used(monkeypatch, version, driver, words):
     with pytest.raises(MXNetError, match=r"gpu\(0\) cannot be used: ") as e:
         module.open_device(0)
     assert words in str(e.value)
+
+
+def test_a_device_may_have_less_than_the_architecture_that_kernels_are_for():
+    """As one that is newer than NVRTC, whose kernels are PTX of an older architecture."""
+    driver, whole = EmulatedDriver(), CudaBackend(EmulatedDriver(), np, lambda a: 0)
+    driver.limits = {"shared_bytes": 99 << 10, "resident_threads": 1536, "cluster_blocks": 1}
+    less = CudaBackend(driver, np, lambda a: 0)
+    assert less.target == replace(whole.target, shared_bytes=99 << 10, resident_threads=1536, cluster_blocks=1)
+    assert less.key() != whole.key()
+    b = builder()
+    x = b.input(tensor_type((256, 40_000), f32), "x")
+    graph = b.finish([b.exp(x - b.reduce("amax", x, (-1,), keepdims=True))], "rows")
+    (of_whole,), (of_less,) = (compile_graph(graph, c.target).kernels for c in (whole, less))
+    assert "__cluster_dims__" in of_whole.text and "__cluster_dims__" not in of_less.text
+    assert of_less.launch["shared"] <= 99 << 10
+    driver.limits = {"shared_bytes": 1 << 20}  # one that has more is used as its architecture is known
+    assert CudaBackend(driver, np, lambda a: 0).target == whole.target

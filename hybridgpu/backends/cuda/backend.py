@@ -266,7 +266,8 @@ class CudaBackend:
     beside = False  # threads do not help NVRTC
 
     def __init__(self, driver: Driver, xp: Any, address: Callable[[Any], int], library: Library | None = None) -> None:
-        self.target = cuda_target(driver.arch, driver.multiprocessors)
+        target = cuda_target(driver.arch, driver.multiprocessors)
+        self.target = replace(target, **{k: min(getattr(target, k), most) for k, most in driver.limits.items()})
         if library is not None:
             products, convolutions = library.offers("affine"), library.offers("affine_conv")
             self.target = replace(self.target, library_epilogues=products, library_convolutions=convolutions)
@@ -278,7 +279,8 @@ class CudaBackend:
     def key(self) -> str:
         epilogues = " epilogues" if self.target.library_epilogues else ""
         epilogues += " convolutions" if self.target.library_convolutions else ""
-        return f"cuda {self.driver.identity} {self.driver.multiprocessors}{epilogues} {self.target.resident}"
+        limits = "".join(f" {k} {getattr(self.target, k)}" for k in sorted(self.driver.limits))
+        return f"cuda {self.driver.identity} {self.driver.multiprocessors}{limits}{epilogues} {self.target.resident}"
 
     def foresee(self, numeric: str) -> AbstractContextManager[Any]:
         return nullcontext()  # NVRTC is a library of this process: nothing runs beside the first call

@@ -9,7 +9,7 @@ holds which kernel.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...compiler.program import KernelInfo
@@ -21,6 +21,7 @@ from .nvrtc import NUMERIC, OPTIONS, architecture, compile_cubin, compiler_versi
 
 __all__ = ["CupyDriver"]
 
+_CLUSTERS = 120  #: cudaDevAttrClusterLaunch, which CuPy does not name
 _SHARED = 48 << 10  #: bytes of dynamic shared memory that every kernel may take
 
 
@@ -34,8 +35,16 @@ class CupyDriver:
         self._id, self._current_stream = device_id, cupy.cuda.get_current_stream
         capability = int(self._device.compute_capability)
         self.arch, self._binary = architecture(capability)
-        self.multiprocessors = int(self._device.attributes["MultiProcessorCount"])
-        self.cooperative = bool(self._device.attributes.get("CooperativeLaunch", 0))
+        found = self._device.attributes
+        self.multiprocessors = int(found["MultiProcessorCount"])
+        self.cooperative = bool(found.get("CooperativeLaunch", 0))
+        clusters = cupy.cuda.runtime.deviceGetAttribute(_CLUSTERS, device_id)
+        self.limits: Mapping[str, int] = {
+            "shared_bytes": int(found["MaxSharedMemoryPerBlockOptin"]),
+            "shared_total": int(found["MaxSharedMemoryPerMultiprocessor"]),
+            "resident_threads": int(found["MaxThreadsPerMultiProcessor"]),
+            **({} if clusters else {"cluster_blocks": 1}),
+        }
         self.identity = f"nvrtc {compiler_version()} {self.arch} {OPTIONS} {NUMERIC} {rules_hash()}"
         self.compiled = 0
         self._functions: dict[str, Any] = {}

@@ -7,7 +7,7 @@ kernel texts on the CPU under checks, reading the same argument blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ...compiler.program import KernelInfo
@@ -79,6 +79,8 @@ class Driver(Protocol):
         identity: compiler and architecture, part of cache keys.
         compiled: modules compiled so far (not found in a cache).
         cooperative: kernels may be started whose blocks all live at once.
+        limits: attributes of a :class:`~...compiler.target.Target` -> the most that the device has of it, which may be less
+            than others of its architecture have, or of the one that kernels are compiled for.
     """
 
     arch: str
@@ -86,6 +88,7 @@ class Driver(Protocol):
     identity: str
     compiled: int
     cooperative: bool
+    limits: Mapping[str, int]
 
     def load(self, kernels: Sequence[KernelInfo]) -> dict[str, Any]:
         """Name -> handle for every kernel; those that are missing are compiled together."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from typing import Any
 
@@ -66,7 +67,22 @@ def _ready() -> None:
 
 
 def _load(indices: list[int], batchify: Callable[[list[Any]], Any]) -> bytes:
-    return pickle.dumps(batchify([_dataset[k] for k in indices]), pickle.HIGHEST_PROTOCOL)
+    try:
+        return pickle.dumps(batchify([_dataset[k] for k in indices]), pickle.HIGHEST_PROTOCOL)
+    except Exception as e:
+        if _arrives(e):
+            raise
+        kind, text = type(e).__name__, traceback.format_exc()
+        raise RuntimeError(f"{kind} in a worker of the DataLoader: {e}\n\n{text}") from None
+
+
+def _arrives(error: Exception) -> bool:
+    """Whether an error can be pickled and made again: one that cannot would break the pool."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return False
+    return True
 
 
 def _load_here(dataset: Any, indices: list[int], batchify: Callable[[list[Any]], Any]) -> Any:
@@ -139,12 +155,7 @@ class DataLoader:
         if self._num_workers and thread_pool:
             self._pool = ThreadPoolExecutor(self._num_workers)
         elif self._num_workers:
-            # forked workers see the dataset as it is, closures included; where there is no fork it is pickled
-            kind = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
-            self._pool = ProcessPoolExecutor(
-                self._num_workers, multiprocessing.get_context(kind), initializer=_start, initargs=(dataset,)
-            )
-            self._pool.submit(_ready)  # workers start now: what becomes of the dataset afterwards is not theirs
+            self._pool = self._processes()
         self._next: Iterator[Any] | None = None
         self._auto_reload = auto_reload and self._num_workers > 0
         if self._auto_reload:
@@ -167,7 +178,27 @@ class DataLoader:
         assert self._pool is not None
         if self._threads:
             return self._pool.submit(_load_here, self._dataset, indices, self._batchify)
-        return self._pool.submit(_load, indices, self._batchify)
+        try:
+            return self._pool.submit(_load, indices, self._batchify)
+        except BrokenExecutor as e:
+            raise self._ended() from e
+
+    def _ended(self) -> RuntimeError:
+        """The error for a pool that lost a worker; the next pass has another pool."""
+        self._pool = self._processes()
+        return RuntimeError(
+            "A worker of the DataLoader ended while it made a batch: it may have run out of memory, or a library crashed.\n"
+            "Try fewer workers, or num_workers=0 to see the error itself."
+        )
+
+    def _processes(self) -> Executor:
+        # forked workers see the dataset as it is, closures included; where there is no fork it is pickled
+        kind = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
+        pool = ProcessPoolExecutor(
+            self._num_workers, multiprocessing.get_context(kind), initializer=_start, initargs=(self._dataset,)
+        )
+        pool.submit(_ready)  # workers start now: what becomes of the dataset afterwards is not theirs
+        return pool
 
     def _ahead(self) -> Iterator[Any]:
         batches = iter(self._batch_sampler)
@@ -190,6 +221,8 @@ class DataLoader:
                     "dataset, or too many workers.\nTry a larger timeout, num_workers=0 to see the error itself, or "
                     "thread_pool=True."
                 ) from None
+            except BrokenExecutor as e:
+                raise self._ended() from e
             indices = next(batches, None)
             if indices is not None:
                 pending.append(self._submit(indices))

@@ -9,8 +9,9 @@ import marshal
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,11 +22,17 @@ _HASH = re.compile("[0-9a-f]{64}")
 
 
 @lru_cache
+def _package() -> str:
+    """Where our modules lie, symbolic links followed: what lies beside them does so in the checkout."""
+    return os.path.dirname(os.path.realpath(__file__))
+
+
+@lru_cache
 def _folder(name: str) -> Path:
-    here = Path(__file__).resolve().parent
-    for candidate in (here / name, here.parent / name):
-        if candidate.is_dir():
-            return candidate
+    here = _package()
+    for candidate in (f"{here}{os.sep}{name}", f"{os.path.dirname(here)}{os.sep}{name}"):
+        if os.path.isdir(candidate):
+            return Path(candidate)
     raise FileNotFoundError(f"the folder {name!r} of hybridgpu is missing; install the package again")
 
 
@@ -54,72 +61,101 @@ def kernels_hash(notes: Notes | None = None) -> str:
     """A hash over templates and headers: part of every cache key.
 
     Args:
-        notes: where to look for the hash, and to leave it, so that another process need not read the files again.
+        notes: where to look for hashes, and to leave them, so that another process need not read the files again.
     """
-    if "kernels" not in _found:
-        _found["kernels"] = _hash([(kernels_folder(), ".h"), (templates_folder(), ".j2")], notes)
-    return _found["kernels"]
+    return _hash_all(notes)["kernels"]
 
 
 def sources_hash(notes: Notes | None = None) -> str:
     """A hash over the sources that make programs, of Symbols and of optimizers' operators: part of every program's cache
     key, so that a changed lowering or pass never meets a program of the old one. ``notes``: as for
     :func:`kernels_hash`."""
-    if "sources" not in _found:
-        package = Path(__file__).resolve().parent
-        folders = [(package / name, ".py") for name in ("ops", "compiler", "symbol")]
-        runtime = [(package / "runtime" / name, "") for name in ("program.py", "training.py", "updates.py")]
-        own = _hash([*folders, (package / "dtypes.py", ""), (package / "dataclass.py", ""), *runtime], notes)
-        _found["sources"] = hashlib.sha256(f"{kernels_hash(notes)} {own}".encode()).hexdigest()
-    return _found["sources"]
+    return _hash_all(notes)["sources"]
 
 
-def _hash(places: Sequence[tuple[Path, str]], notes: Notes | None) -> str:
-    """A hash over names and contents of files: (a file, '') or (a folder, the ending of its files at any depth).
+def _hash_all(notes: Notes | None) -> dict[str, str]:
+    """Both hashes, looked up at once: who wants one of them wants the other as well."""
+    if not _found:
+        package = _package()
+        folders = [(f"{package}{os.sep}{name}", ".py") for name in ("ops", "compiler", "symbol")]
+        modules = [(package, "dtypes.py"), (package, "dataclass.py")]
+        runtime = [(f"{package}{os.sep}runtime", name) for name in ("program.py", "training.py", "updates.py")]
+        texts = [(str(kernels_folder()), ".h"), (str(templates_folder()), ".j2")]
+        kernels, own = _hash([texts, [*folders, *modules, *runtime]], notes)
+        _found.update(kernels=kernels, sources=hashlib.sha256(f"{kernels} {own}".encode()).hexdigest())
+    return _found
+
+
+def _hash(sets: Sequence[Sequence[tuple[str, str]]], notes: Notes | None) -> list[str]:
+    """A hash over names and contents of each set of files: (a folder, a file in it) or (a folder, the ending of its files
+    at any depth, with the dot).
 
     Reading them costs more than all the rest of a call whose program is found on disk. What was read once is noted
     under the files' names, sizes, times and numbers, as git has it in its index. A file that was changed a moment ago
     may be changed again without another time: then nothing is noted.
     """
-    files: list[_Seen] = []
-    for place, ending in places:
-        _find(place, ending, files)
-    files.sort()
-    key = hashlib.sha256(marshal.dumps(files, 0)).hexdigest()  # version 0: bytes that depend on the values alone
+    found = [_found_at(places) for places in sets]
+    key = hashlib.sha256(marshal.dumps(found, 0)).hexdigest()  # version 0: bytes that depend on the values alone
     known = notes.get_json("hash", key) if notes is not None else None
-    if isinstance(known, str) and _HASH.fullmatch(known):
+    if isinstance(known, list) and [isinstance(h, str) and bool(_HASH.fullmatch(h)) for h in known] == [True] * len(
+        sets
+    ):
         return known
-    digest = hashlib.sha256()
-    for name, _, _, _, _, folder in files:
-        with open(f"{folder}{os.sep}{name.rpartition('/')[2]}", "rb", buffering=0) as f:
-            digest.update(name.encode() + b"\0" + f.readall())
-    latest = max([max(changed, replaced) for _, _, changed, replaced, _, _ in files], default=0)
+    hashes = [_read(folders) for folders in found]
+    latest = max((t for folders in found for *_, states in folders for t in (*states[1::4], *states[2::4])), default=0)
     if notes is not None and latest * 1e-9 + _SETTLED < time.time():
-        notes.put_json("hash", key, digest.hexdigest())
+        notes.put_json("hash", key, hashes)
+    return hashes
+
+
+#: what its files' names begin with, below a place; where it lies; its files' names; and of each file all that tells one
+#: state of it from another: size, times of the last change of the content and of the file (ns), number
+_Folder = tuple[str, str, list[str], list[int]]
+
+
+def _read(folders: list[_Folder]) -> str:
+    digest = hashlib.sha256()
+    for inside, folder, names, _ in folders:
+        for name in names:
+            with open(f"{folder}{os.sep}{name}", "rb", buffering=0) as f:
+                digest.update(f"{inside}{name}".encode() + b"\0" + f.readall())
     return digest.hexdigest()
 
 
-#: the name below a place and all that tells one state of a file from another: size, times of the last change of the
-#: content and of the file (ns), its number, the folder it lies in
-_Seen = tuple[str, int, int, int, int, str]
+def _found_at(places: Sequence[tuple[str, str]]) -> list[_Folder]:
+    """The folders with files of some places, in order."""
+    found: list[_Folder] = []
+    for place, ending in places:
+        _find(place, ending, found)
+    found.sort()
+    return found
 
 
-def _find(place: Path, ending: str, files: list[_Seen]) -> None:
-    """Add the files of a place."""
-    if not ending:
-        s = place.stat()
-        files.append((place.name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino, str(place.parent)))
+def _find(place: str, ending: str, found: list[_Folder]) -> None:
+    """Add the folders with files of a place."""
+    if not ending.startswith("."):
+        found.append(("", place, [ending], list(_state(os.stat(f"{place}{os.sep}{ending}")))))
         return
-    folders = [(place.name, str(place))]
+    folders = [(f"{os.path.basename(place)}/", place)]
     for inside, folder in folders:
+        files: list[os.DirEntry[str]] = []
+        states: list[int] = []  # of all files in one list: Python looks through no more objects for garbage
         with _entries(folder) as entries:
             for entry in entries:
                 name = entry.name
                 if name.endswith(ending):
-                    s = entry.stat()
-                    files.append((f"{inside}/{name}", s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino, folder))
+                    files.append(entry)
                 elif "." not in name and name != "__pycache__" and entry.is_dir():
-                    folders.append((f"{inside}/{name}", f"{folder}{os.sep}{name}"))
+                    folders.append((f"{inside}{name}/", f"{folder}{os.sep}{name}"))
+            files.sort(key=_name)
+            for entry in files:
+                states += _state(entry.stat())
+        if files:
+            found.append((inside, folder, [entry.name for entry in files], states))
+
+
+_name = attrgetter("name")
+_state: Callable[[os.stat_result], tuple[int, ...]] = attrgetter("st_size", "st_mtime_ns", "st_ctime_ns", "st_ino")
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ import json
 import os
 import re
 import stat
+import sys
 import tempfile
 import time
 import warnings
@@ -327,9 +328,21 @@ def _default_folder() -> Path:
         with contextlib.suppress(OSError):  # the working folder is gone
             folder = folder.absolute()  # wherever the process goes later
         return folder
-    import platformdirs  # 3 ms: only where something is compiled or loaded
+    return Path(_of_user())
 
-    return Path(platformdirs.user_cache_dir("hybridgpu", appauthor=False))
+
+def _of_user() -> str:
+    """The user's cache folder for hybridgpu, as platformdirs has it on every system.
+
+    Importing that takes as long as all of a call whose program is found on disk; on Linux its answer is plain.
+    """
+    if sys.platform == "linux" and not (hasattr(sys, "getandroidapilevel") or "ANDROID_DATA" in os.environ):
+        caches = os.environ.get("XDG_CACHE_HOME", "") or os.path.expanduser("~/.cache")
+        if caches.startswith("/"):
+            return f"{caches}/hybridgpu"
+    import platformdirs
+
+    return platformdirs.user_cache_dir("hybridgpu", appauthor=False)
 
 
 def _limit() -> int:

@@ -241,6 +241,15 @@ def test_a_failing_worker_is_reported(monkeypatch):
         children.run_worker({**options, "suite": "none"}, lambda *a: None)
 
 
+def test_the_quickest_process_counts_whole(monkeypatch):
+    """Not the least of each column, which no process took together."""
+    runs = [{"backend_ms": b, "first_call_ms": c, "import_ms": 1.0} for b, c in ((1, 9), (3, 4), (2, 6))] * 2
+    left = iter(runs)
+    monkeypatch.setattr(children, "_first_call", lambda *a: next(left))
+    cold, warm = children.first_calls("chain", "cpu", 1, 3)
+    assert cold == {"cache": "cold", "processes": 3, **runs[1]} and warm == {"cache": "warm", "processes": 3, **runs[1]}
+
+
 def test_a_failing_first_call_is_reported():
     with pytest.raises(children.click.ClickException, match="timing the first call failed: KeyError"):
         children.first_calls("none", "cpu", 1, 1)

@@ -13,8 +13,9 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import autograd, nd
 from hybridgpu.backends.base import this_thread
-from hybridgpu.backends.cpu import toolchain
-from hybridgpu.backends.cpu.toolchain import CompileError, Toolchain
+from hybridgpu.backends.cpu import compiling
+from hybridgpu.backends.cpu.compiling import CompileError
+from hybridgpu.backends.cpu.toolchain import Toolchain
 from hybridgpu.gluon import nn
 from hybridgpu.runtime import program
 from hybridgpu.runtime.background import Later
@@ -233,7 +234,7 @@ def test_only_the_thread_that_makes_programs_is_in_the_background():
     ("processors", "background", "most"), [(2, False, 2), (2, True, 1), (3, True, 2), (1, True, 1)]
 )
 def test_compilers_at_a_time(monkeypatch, processors, background, most):
-    monkeypatch.setattr(toolchain, "cpu_count", lambda: processors)
+    monkeypatch.setattr(compiling, "cpu_count", lambda: processors)
     monkeypatch.setattr(this_thread, "background", background)
     threads = set()
     meet = threading.Barrier(most, timeout=60)  # so that each has its thread
@@ -242,7 +243,7 @@ def test_compilers_at_a_time(monkeypatch, processors, background, most):
         threads.add(threading.get_ident())
         meet.wait()
 
-    toolchain._side_by_side([job] * most * 2)
+    compiling._side_by_side([job] * most * 2)
     assert len(threads) == most
 
 

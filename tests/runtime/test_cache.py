@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hybridgpu.store import Store
+from hybridgpu.store import Store, _default_folder
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
@@ -93,7 +93,9 @@ def test_a_cold_process_compiles(cold):
     folder, first = cold
     assert first["compiled"] == 1 and first["caches"] == ["none"] and first["warnings"] == []
     kinds = {Path(e).suffix for e in entries(folder)}
-    assert kinds - {".hash"} == {".program", ".so", ".code", ".flags", ".sum"}, "(.hash: only of files that lie still)"
+    assert kinds - {".hash"} == {".program", ".so", ".code", ".compiler", ".sum"}, (
+        "(.hash: only of files that lie still)"
+    )
     assert not [p for p in folder.glob("*/*") if p.stat().st_mode & 0o077], "others may read or write"
 
 
@@ -226,6 +228,29 @@ def replace(file, data):
     real(file, data)
 Store._replace = staticmethod(replace)
 """
+
+
+@pytest.mark.parametrize("caches", [None, "", "/var/tmp/of me", "/var/tmp/", "relative", " ", " /spaces "])
+@pytest.mark.parametrize("home", ["/home/me", "/", None])
+def test_the_default_folder_is_that_of_platformdirs(caches, home, monkeypatch):
+    import platformdirs
+
+    for name, value in (("XDG_CACHE_HOME", caches), ("HOME", home), ("HYBRIDGPU_CACHE_DIR", None)):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    monkeypatch.delenv("HYBRIDGPU_CACHE", raising=False)
+    assert _default_folder() == Path(platformdirs.user_cache_dir("hybridgpu", appauthor=False))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks platformdirs")
+def test_the_default_folder_is_found_without_platformdirs():
+    """Importing it takes as long as all of a warm first call."""
+    env = {k: v for k, v in os.environ.items() if k not in ("HYBRIDGPU_CACHE_DIR", "XDG_CACHE_HOME")}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    asked = "import sys, hybridgpu.store as s; s._default_folder(); print('platformdirs' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", asked], env=env, capture_output=True, text=True, check=True).stdout
+    assert said == "False\n"
 
 
 def test_a_folder_that_fills_up_while_two_threads_write(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from hybridgpu import autograd, nd
 from hybridgpu.backends.base import NotBuiltError
 from hybridgpu.backends.cpu import waiting
 from hybridgpu.backends.cpu.backend import CpuBackend
-from hybridgpu.backends.cpu.toolchain import CompileError
+from hybridgpu.backends.cpu.compiling import CompileError
 from hybridgpu.gluon import nn
 from hybridgpu.runtime import program as module
 from hybridgpu.runtime import training

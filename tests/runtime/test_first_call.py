@@ -61,6 +61,7 @@ print(json.dumps([mx.compile_report().compiled_modules, loaded, float(y.sum().as
 """
 #: what makes programs: none of it is wanted where they are there
 COMPILING = (
+    "hybridgpu.backends.cpu.compiling",
     "hybridgpu.compiler.codegen",
     "subprocess",
     "hybridgpu.compiler.pipeline",
@@ -101,7 +102,8 @@ def files(tmp_path):
 
 
 def hashed(folder, notes):
-    return resources._hash([(folder, ".h")], notes)
+    (found,) = resources._hash([[(str(folder), ".h")]], notes)
+    return found
 
 
 def test_files_that_lie_still_are_read_once(files, monkeypatch):
@@ -121,15 +123,15 @@ def test_all_files_are_found_where_folders_cannot_be_opened_too(files, able, mon
     (files / "inner" / "deeper" / "link.h").symlink_to(files / "a.h")
     (files / "other.txt").write_text("")
     found: list = []
-    resources._find(files, ".h", found)
+    resources._find(str(files), ".h", found)
     root = files.name
-    inside = sorted((name, Path(folder)) for name, *_, folder in found)
+    inside = sorted((place + name, Path(folder)) for place, folder, names, _ in found for name in names)
     assert inside == [
         (f"{root}/a.h", files),
         (f"{root}/inner/b.h", files / "inner"),
         (f"{root}/inner/deeper/link.h", files / "inner" / "deeper"),
     ]
-    numbers = {name.rpartition("/")[2]: number for name, *_, number, _ in found}
+    numbers = dict(pair for *_, names, states in found for pair in zip(names, states[3::4], strict=True))
     assert numbers["link.h"] == numbers["a.h"] == (files / "a.h").stat().st_ino
 
 
@@ -164,26 +166,27 @@ def test_every_change_of_a_file_changes_the_hash(files, change, monkeypatch):
 def test_the_hash_covers_what_makes_programs(monkeypatch):
     """Modules of runtime/ that give graphs to the compiler: a program of older ones on disk is not taken."""
     places: list = []
-    monkeypatch.setattr(resources, "_found", {"kernels": ""})
-    monkeypatch.setattr(resources, "_hash", lambda found, notes: str(places.extend(found)))
+    monkeypatch.setattr(resources, "_found", {})
+    monkeypatch.setattr(resources, "_hash", lambda sets, notes: [str(places.extend(s)) for s in sets])
     resources.sources_hash()
     folder = Path(resources.__file__).parent
     makers = [
         p for p in (folder / "runtime").glob("*.py") if re.search(r"[ =][Bb]uild\(", p.read_text(encoding="utf-8"))
     ]
     assert {p.name for p in makers} >= {"program.py", "training.py", "updates.py"}
-    assert set(makers) <= {place for place, _ in places}
-    assert {folder / name for name in ("ops", "compiler", "symbol")} <= {place for place, _ in places}
+    assert {(str(folder / "runtime"), p.name) for p in makers} <= set(places)
+    assert {(str(folder / name), ".py") for name in ("ops", "compiler", "symbol")} <= set(places)
 
 
-@pytest.mark.parametrize("wrong", [None, 3, "x", ["0" * 64], {}])
+@pytest.mark.parametrize("wrong", [None, 3, "x", "0" * 64, [], ["0" * 63], [3], ["0" * 64] * 2, {}])
 def test_a_note_that_is_none_is_not_believed(files, wrong, monkeypatch):
     monkeypatch.setattr(resources, "_SETTLED", -10)
     notes = Notes()
     right = hashed(files, notes)
     (key,) = notes
     notes[key] = wrong
-    assert hashed(files, notes) == right == notes[key]
+    assert hashed(files, notes) == right
+    assert notes[key] == [right]
 
 
 # -- an empty one

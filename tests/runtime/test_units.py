@@ -11,8 +11,9 @@ from dataclasses import replace
 import pytest
 
 from hybridgpu.backends.base import NotBuiltError
-from hybridgpu.backends.cpu import toolchain as module
-from hybridgpu.backends.cpu.toolchain import CompileError, find_toolchain
+from hybridgpu.backends.cpu import compiling as module
+from hybridgpu.backends.cpu.compiling import CompileError
+from hybridgpu.backends.cpu.toolchain import find_toolchain
 from hybridgpu.compiler.codegen import program as codegen
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph

@@ -19,9 +19,11 @@ from pathlib import Path
 import pytest
 
 import hybridgpu as mx
+from hybridgpu.backends.cpu import compiling
 from hybridgpu.backends.cpu import toolchain as module
 from hybridgpu.backends.cpu.backend import cpu_backend
-from hybridgpu.backends.cpu.toolchain import FLAGS, CompileError, Probed, Toolchain
+from hybridgpu.backends.cpu.compiling import CompileError
+from hybridgpu.backends.cpu.toolchain import FLAGS, Toolchain
 from hybridgpu.backends.cpu.waiting import Waiting
 from hybridgpu.compiler.program import END_OF_UNIT
 from hybridgpu.gluon import nn
@@ -47,7 +49,7 @@ def toolchain(compiler, store, monkeypatch):
     module._find.cache_clear()
     if found is None or not found.waits:
         pytest.skip("this compiler does not read its standard input for an include")
-    monkeypatch.setattr(module, "cpu_count", lambda: 2)
+    monkeypatch.setattr(compiling, "cpu_count", lambda: 2)
     return found
 
 
@@ -144,9 +146,9 @@ def test_ctrl_c_waits_for_the_compilers_beside():
         (interrupted if threading.current_thread() is threading.main_thread() else beside)()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "cpu_count", lambda: 2)
+        patch.setattr(compiling, "cpu_count", lambda: 2)
         with pytest.raises(KeyboardInterrupt):
-            module._side_by_side([job] * 2)
+            compiling._side_by_side([job] * 2)
     assert done == [1]
 
 
@@ -201,7 +203,7 @@ def test_a_child_that_lives_on_keeps_no_compiler_reading():
     """The same of one that has its text at once, but has not read it when the child comes."""
     slow = [sys.executable, "-c", "import sys, time; time.sleep(1); print(len(sys.stdin.read()))"]
     said = []
-    thread = threading.Thread(target=lambda: said.append(module._run(slow, "x" * 200_000).stdout))
+    thread = threading.Thread(target=lambda: said.append(compiling._run(slow, "x" * 200_000).stdout))
     thread.start()  # which writes until the pipe is full
     time.sleep(0.3)
     read, write = os.pipe()
@@ -221,13 +223,13 @@ def test_a_child_that_lives_on_keeps_no_compiler_reading():
 
 
 def test_one_processor_has_other_things_to_do(toolchain, monkeypatch):
-    monkeypatch.setattr(module, "cpu_count", lambda: 1)
+    monkeypatch.setattr(compiling, "cpu_count", lambda: 1)
     with toolchain.start("strict") as waiting:
         assert waiting is None
 
 
 def test_where_no_process_can_be_started_nothing_waits(store, monkeypatch):
-    monkeypatch.setattr(module, "cpu_count", lambda: 2)
+    monkeypatch.setattr(compiling, "cpu_count", lambda: 2)
     with Toolchain(("/no/such/compiler",), "", FLAGS, True).start("strict") as waiting:
         assert waiting is None
 
@@ -340,8 +342,8 @@ def test_the_c_library_is_there_unlinked(toolchain, store, tmp_path, monkeypatch
     """Copies and fills of kernels are what compilers make of loops: no search in libraries for them."""
     if not toolchain.linker:
         pytest.skip("links are made by the compiler")
-    commands, real = [], module._run
-    monkeypatch.setattr(module, "_run", lambda command, text: commands.append(command) or real(command, text))
+    commands, real = [], compiling._run
+    monkeypatch.setattr(compiling, "_run", lambda command, text: commands.append(command) or real(command, text))
     second = "9" if name == "memset" else "x"
     text = f"""#include "cpu.h"
 HG_KERNEL f(char* y, const char* x, unsigned long n) {{ __builtin_{name}(y, {second}, n); }}
@@ -352,12 +354,32 @@ HG_EXPORT int run0() {{ char y[64] = {{}}; char x[64] = {{9, 9}}; volatile unsig
 
 
 def test_what_is_known_of_a_compiler_comes_back(toolchain, store, monkeypatch):
-    monkeypatch.setattr(module, "_probe", lambda command: pytest.fail("asked again"))
+    monkeypatch.setattr(compiling, "probe", lambda *command: pytest.fail("asked again"))
     assert module.find_toolchain(store) == toolchain
     module._find.cache_clear()
 
 
-PROBED = list(Probed(FLAGS, True, "/usr/bin/ld"))
+@pytest.mark.skipif(sys.platform == "win32", reason="no shell scripts")
+@pytest.mark.parametrize("change", ["content", "another file"])
+def test_a_changed_compiler_is_asked_again(toolchain, tmp_path, store, change):
+    """Of the same size and time as before: it takes a flag less now."""
+    file = Path(script(tmp_path, 'case "$*" in *-ivopt_*) exit 1;; esac'))
+    before, s = module._find(((str(file),),), store), file.stat()
+    module._find.cache_clear()
+    text = file.read_text().replace("ivopt_", "ivopts")
+    if change == "another file":
+        file.rename(tmp_path / "old")
+        file.write_text(text)
+        file.chmod(0o700)
+    else:
+        file.write_text(text)
+    os.utime(file, ns=(s.st_atime_ns, s.st_mtime_ns))
+    after = module._find(((str(file),),), store)
+    module._find.cache_clear()
+    assert before.flags == FLAGS and set(FLAGS) - set(after.flags) == {"-fno-ivopts"}
+
+
+NOTED = ["/usr/bin/g++", list(FLAGS), True, "/usr/bin/ld"]
 
 
 @pytest.mark.parametrize(
@@ -368,15 +390,16 @@ PROBED = list(Probed(FLAGS, True, "/usr/bin/ld"))
         [],
         list(FLAGS),
         {},
-        PROBED[:2],
-        [*PROBED, 1],
-        [[], True, ""],
-        [PROBED[0], 1, ""],
-        [PROBED[0], True, None],
+        NOTED[:3],
+        [*NOTED, 1],
+        [None, *NOTED[1:]],
+        ["", [], True, ""],
+        ["", NOTED[1], 1, ""],
+        ["", NOTED[1], True, None],
     ]
-    + [[[*FLAGS, "-fno-such"], True, ""], [["-shared"], True, ""]],
+    + [["", [*FLAGS, "-fno-such"], True, ""], ["", ["-shared"], True, ""]],
     ids=repr,
 )
 def test_entries_that_say_something_else_are_not_believed(entry):
-    assert module._probed(json.loads(json.dumps(entry))) is None
-    assert module._probed(json.loads(json.dumps(PROBED))) == Probed(FLAGS, True, "/usr/bin/ld")
+    assert module._noted(json.loads(json.dumps(entry))) is None
+    assert module._noted(json.loads(json.dumps(NOTED))) == ("/usr/bin/g++", FLAGS, True, "/usr/bin/ld")

@@ -66,7 +66,7 @@ class CupyDriver:
 
     def _key(self, kernel: KernelInfo) -> str:
         return hashlib.sha256(
-            f"{self.identity}\0{kernels_hash()}\0{kernel.numeric}\0{kernel.text}".encode()
+            f"{self.identity}\0{kernels_hash(self._store)}\0{kernel.numeric}\0{kernel.text}".encode()
         ).hexdigest()
 
     def _from_store(self, kernel: KernelInfo, key: str) -> bool:
@@ -92,7 +92,7 @@ class CupyDriver:
         (numeric,) = {k.numeric for k in kernels}  # they are those of one program
         code, _ = compile_cubin(source, self.arch, numeric)
         self.compiled += 1
-        identity = f"{self.identity}\0{kernels_hash()}\0{numeric}\0{source}"
+        identity = f"{self.identity}\0{kernels_hash(self._store)}\0{numeric}\0{source}"
         entry = hashlib.sha256(identity.encode()).hexdigest()
         self._store.put("cubin", entry, code)
         module = self._modules[entry] = self._module(code)

@@ -36,13 +36,13 @@ class CaseResult(TypedDict):
 
 
 class FirstCall(TypedDict):
-    """What a new process waits for; milliseconds, the least of ``processes``."""
+    """What a new process waits for; milliseconds, of that of ``processes`` whose first call took least."""
 
     cache: str  #: cold (an empty cache folder) or warm
     processes: int
     import_ms: float  #: import hybridgpu and gluon, NumPy included
-    backend_ms: float  #: finding the compiler; cold: trying its flags, too
-    first_call_ms: float  #: tracing, compiling or loading, running
+    backend_ms: float  #: of the first call, finding the compiler and changes of our files; cold: trying its flags, too
+    first_call_ms: float  #: the rest of the first call: tracing, compiling or loading, running
     first_call_cpu_ms: float  #: processor time of that, the compiler's included: not lengthened by other jobs
     modules: int  #: modules that a compiler ran for
 

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running the host's C++ compiler."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...compiler.program import END_OF_UNIT
+from ...resources import kernels_folder
+from ...scratch import scratch
+from ...store import Store
+from ..base import NotBuiltError, this_thread
+from .process import run as _run
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from .toolchain import Toolchain
+    from .waiting import Waiting
+
+__all__ = ["CompileError", "compile_source", "cpu_count", "probe", "start"]
+
+
+class CompileError(RuntimeError):
+    """The compiler refused a text that hybridgpu generated.
+
+    Attributes:
+        source: the text.
+        log: what the compiler said.
+    """
+
+    def __init__(self, command: str, source: str, log: str) -> None:
+        super().__init__(f"the C++ compiler refused a generated source ({command}):\n{log[:4000]}")
+        self.source, self.log = source, log
+
+
+def start(toolchain: Toolchain, numeric: str) -> AbstractContextManager[Waiting | None]:
+    """A compiler that is ready when a text for :func:`compile_source` is there; nothing where it would only take time."""
+    if not toolchain.waits or cpu_count() == 1:
+        return nullcontext()
+    from .waiting import Waiting  # needed as seldom as ``subprocess``
+
+    try:
+        return Waiting([*toolchain.command, *toolchain.mode_flags(numeric), "-c", *_from_start()])
+    except OSError:  # no place, no more processes: compile will say so
+        return nullcontext()
+
+
+def compile_source(
+    toolchain: Toolchain, source: str, numeric: str, store: Store, waiting: Waiting | None = None
+) -> bytes:
+    """The shared library of ``source``, whose units are compiled side by side.
+
+    Where there are many, ``store`` keeps the machine code of all but the last, which has a program's entries:
+    another order of the same kernels, or some other kernels among them, do not compile all again. Two units are
+    there for the sake of two processors alone: with one, both are compiled as the one unit that they are, too.
+
+    Args:
+        waiting: what :func:`start` gave; it compiles the first unit.
+
+    Raises:
+        CompileError: with the text and the compiler's message.
+        NotBuiltError: there is no room for temporary files, or the compiler has gone.
+    """
+    units = source.split(END_OF_UNIT)
+    if len(units) == 2 and cpu_count() == 1:
+        units = [source]
+    try:
+        with scratch() as folder:
+            out = folder / "unit.so"
+            start = [*toolchain.command, *toolchain.mode_flags(numeric), f"-I{kernels_folder()}"]
+            objects = [folder / f"{k}.o" for k in range(len(units))]
+            keys = [toolchain.unit_key(numeric, unit) for unit in units[:-1]] if len(units) > 2 else []
+            missing = [k for k, o in enumerate(objects) if k >= len(keys) or not _fetched(store, keys[k], o)]
+            if waiting is not None:  # there is an entry to compile at least
+                objects[missing[0]] = waiting.object
+            runs = _side_by_side(
+                [
+                    partial(_run, [*start, "-x", "c++", "-c", "-", "-o", str(objects[k])], units[k])
+                    if waiting is None or k != missing[0]
+                    else partial(waiting.finish, units[k])
+                    for k in missing
+                ]
+            )
+            if not any(run.returncode for run in runs):
+                for k in missing:
+                    if k < len(keys):
+                        store.put("o", keys[k], objects[k].read_bytes())
+                runs = [_link(toolchain, start, [*map(str, objects), "-o", str(out)])]
+            failed = next((run for run in runs if run.returncode), None)
+            if failed is None:
+                return out.read_bytes()
+    except OSError as e:
+        if shutil.which(toolchain.command[0]) is None:
+            raise NotBuiltError(
+                f"the C++ compiler {toolchain.command[0]} has gone since it was found",
+                "Install it again, or start Python again with another one in HYBRIDGPU_CXX.",
+            ) from None
+        raise NotBuiltError(f"the C++ compiler has no place to work in: {e.strerror or e}") from None
+    if os.strerror(errno.ENOSPC) in failed.stderr:
+        raise NotBuiltError(f"the C++ compiler has no place to work in: {os.strerror(errno.ENOSPC)}")
+    said = failed.stderr.strip() or f"it ended with code {failed.returncode} and said nothing; was memory short?"
+    raise CompileError(" ".join(toolchain.command), source, said)
+
+
+def _link(toolchain: Toolchain, start: list[str], files: list[str]) -> subprocess.CompletedProcess[str]:
+    """Link first without the libraries, which most kernels do not call: looking into them takes longer than all
+    the rest of linking. The linker itself is started, where it is known: two programs that would start it take as
+    long again."""
+    if toolchain.libraries:
+        direct = [toolchain.linker, "-shared", "--hash-style=gnu", "--eh-frame-hdr", *files, "-z", "defs"]
+        with suppress(OSError):  # it has gone since it was found
+            run = _run(direct if toolchain.linker else [*start, *files, "-Wl,-z,defs"], "")
+            if run.returncode == 0:
+                return run
+    return _run([*start, *files, *toolchain.libraries], "")
+
+
+def _fetched(store: Store, key: str, file: Path) -> bool:
+    """Put kept machine code into ``file``; False if there is none."""
+    code = store.get("o", key)
+    if code is not None:
+        file.write_bytes(code)
+    return code is not None
+
+
+def cpu_count() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _side_by_side(
+    jobs: Sequence[Callable[[], subprocess.CompletedProcess[str]]],
+) -> list[subprocess.CompletedProcess[str]]:
+    """What compilers say, as many at a time as there are processors; in the background one less."""
+    results: list[Any] = [None] * len(jobs)
+    todo = iter(enumerate(jobs))
+    failures: list[Exception] = []
+
+    def work() -> None:
+        try:
+            for k, job in todo:
+                results[k] = job()
+        except Exception as e:  # of any thread: the caller's to handle
+            failures.append(e)
+
+    most = max(1, cpu_count() - this_thread.background)
+    threads = [threading.Thread(target=work) for _ in range(min(most, len(jobs)) - 1)]
+    for thread in threads:
+        thread.start()
+    try:
+        work()
+    finally:  # Ctrl-C, too, leaves no compiler behind that writes into a folder that is gone
+        for _ in todo:
+            pass
+        for thread in threads:
+            thread.join()
+    if failures:
+        raise failures[0]
+    return results
+
+
+def _from_start() -> list[str]:
+    """How a compiler is told to read what all units begin with, and the rest from its standard input."""
+    return [f"-I{kernels_folder()}", "-x", "c++", str(kernels_folder() / "waiting.h")]
+
+
+_PROBE = 'extern "C" float probe(float x) { return __builtin_sinf(x) + 1; }\n'
+
+
+def probe(
+    command: tuple[str, ...], wanted: tuple[str, ...], required: tuple[str, ...], libraries: tuple[str, ...]
+) -> tuple[tuple[str, ...], bool, str] | None:
+    """What the compiler can, the last values of a :class:`Toolchain`: all flags that are wanted, or those it takes one by
+    one, and so on; None if it fails. ``libraries``: what -nostdlib leaves out."""
+
+    def works(flags: tuple[str, ...], text: Sequence[str] = ("-x", "c++", "-"), named: bytes = b"") -> bool:
+        try:
+            with scratch() as folder:
+                made = folder / "probe.so"
+                linked = libraries if "-nostdlib" in flags else ()
+                run = _run([*command, *flags, "-Werror", *text, "-o", str(made), *linked], _PROBE)
+                code = made.read_bytes() if run.returncode == 0 else b""
+                return bool(code) and named in code
+        except OSError:
+            return False
+
+    if works(wanted, _from_start(), b"probe"):
+        return wanted, True, _linker(command)
+    if works(wanted):
+        return wanted, False, _linker(command)
+    if not works(required):
+        return None
+    return tuple(f for f in wanted if f in required or works((*required, f))), False, ""
+
+
+def _linker(command: tuple[str, ...]) -> str:
+    """The linker of a compiler, '' if its command has arguments, which the linker may have to know of, too."""
+    if len(command) > 1 or not sys.platform.startswith("linux"):
+        return ""
+    run = _run([*command, "-print-prog-name=ld"], "")
+    return shutil.which(run.stdout.strip()) or "" if run.returncode == 0 else ""

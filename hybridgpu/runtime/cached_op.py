@@ -83,7 +83,8 @@ class CachedOp:
         self.background = background
         self._later: dict[Any, tuple[Later[Any], Any]] = {}  #: what is being made, and what answers meanwhile
         self.data = list(data)
-        names = symbol.list_inputs()
+        order = topological(symbol._heads)
+        names = [n.name for n in order if n.op is None]
         twice = [n for n in dict.fromkeys(names) if names.count(n) > 1]
         if twice:
             raise MXNetError(
@@ -96,7 +97,7 @@ class CachedOp:
         _parameters.update(self.sources[k] for k in self.fixed)
         self._structure = structure(symbol)
         self.stages: Stages | None = None
-        if any(map(ends_program, topological(symbol._heads))):
+        if any(map(ends_program, order)):
             self.stages = Stages(symbol, self._stage)
         self._last: tuple[list[ArrayType], bool] | None = None
         self._changes: dict[str, int] = {}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends.base import Backend, Loaded, Mode, NotBuiltError, this_thread
 from ..backends.beside import Beside
+from ..backends.cpu import backend as _cpu  # noqa: F401  with us: the first call of a service should not wait for it
 from ..backends.devices import Device, device_of
 from ..backends.memory import empty
 from ..backends.writes import assign

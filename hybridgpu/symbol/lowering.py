@@ -43,8 +43,9 @@ def mutations(symbol: Symbol, training: bool, in_backward: bool) -> list[Mutatio
         MXNetError: an operator that would have to change something other than a variable.
     """
     found = []
-    position = {n: k for k, n in enumerate(symbol.list_inputs())}
-    for node in topological(symbol._heads):
+    order = topological(symbol._heads)
+    position = {name: k for k, name in enumerate([n.name for n in order if n.op is None])}
+    for node in order:
         # what an operator with late writes changes in prediction (a fixed gamma becomes 1) nobody reads in a graph
         if node.op is None or not node.op.mutates or node.op.mutates_in_backward is not in_backward:
             continue

@@ -83,22 +83,21 @@ def topological(
 ) -> list[SymbolNode]:
     """Every node that the heads need: depth first, inputs from left to right, without recursion."""
     order: list[SymbolNode] = []
-    done: set[int] = set()
+    done: set[SymbolNode] = set()
     for head, _ in heads:
-        stack: list[tuple[SymbolNode, int]] = [(head, 0)]
-        while stack:
-            node, k = stack.pop()
-            if id(node) in done:
-                continue
-            entries = inputs(node)
-            if k < len(entries):
-                stack.append((node, k + 1))
-                child = entries[k][0]
-                if id(child) not in done:
-                    stack.append((child, 0))
-                continue
-            done.add(id(node))
-            order.append(node)
+        if head in done:
+            continue
+        path = [(head, iter(inputs(head)))]  # from the head down, with what is left of each one's inputs
+        while path:
+            node, left = path[-1]
+            for child, _ in left:
+                if child not in done:
+                    path.append((child, iter(inputs(child))))
+                    break
+            else:
+                path.pop()
+                done.add(node)
+                order.append(node)
     return order
 
 

@@ -8,7 +8,6 @@ made it.
 from __future__ import annotations
 
 import marshal
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -185,8 +184,18 @@ class Program:
     def relocate(self, lines: Mapping[str, str]) -> None:
         """Name other lines of the user's in provenance, which ends with them: ``lines`` are old -> new."""
         self.lines = [lines.get(line, line) for line in self.lines]
-        ends = re.compile(rf"(?<!\S)(?:{'|'.join(map(re.escape, lines))})$", re.MULTILINE)
-        self._relocate(lambda text: ends.sub(lambda found: lines[found[0]], text))
+        longest_first = sorted(lines, key=len, reverse=True)  # one may be the end of another
+        known = tuple(longest_first)
+
+        def moved(line: str) -> str:
+            if line.endswith(known):
+                for old in longest_first:
+                    rest = line.removesuffix(old)
+                    if rest != line and not rest[-1:].strip():  # a word of its own
+                        return rest + lines[old]
+            return line
+
+        self._relocate(lambda text: "\n".join(map(moved, text.split("\n"))))
 
     def _relocate(self, rename: Callable[[str], str]) -> None:
         self.graph = rename(self.graph)

@@ -10,6 +10,7 @@ import hybridgpu as mx
 from hybridgpu.attribute import AttrScope
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir import tensor_type
+from hybridgpu.compiler.program import Program
 from hybridgpu.dtypes import f32
 from hybridgpu.ops import OPERATORS
 from hybridgpu.ops.record import operator
@@ -97,6 +98,27 @@ def test_lines_of_the_user_that_move(graph, monkeypatch):
 def test_nodes_that_come_to_lie_on_lines_of_their_own():
     one, two = _made_at(1, "y = sym.exp(sym.relu(x))"), _made_at(1, "y = sym.relu(x)\ny = sym.exp(y)")
     assert structure(one).hash != structure(two).hash
+
+
+@pytest.mark.parametrize(
+    ("text", "moved"),
+    [
+        ("tanh  t0 a.py:1", "tanh  t0 a.py:2"),
+        ("a.py:1", "a.py:2"),
+        ("t0 my a.py:1", "t0 your a.py:3"),
+        ("t0 ya.py:1", "t0 ya.py:1"),
+        ("t0 a.py:1 -> f32", "t0 a.py:1 -> f32"),
+        ("t0 a.py:12", "t0 a.py:12"),
+        ("t0 a.py:1\n\tt1 b.py:9\n\nt2\ta.py:1\n", "t0 a.py:2\n\tt1 a.py:1\n\nt2\ta.py:2\n"),
+        ("", ""),
+    ],
+)
+def test_lines_are_words_at_the_end(text, moved):
+    """At that of every line of a printed graph; one that has moved to another's place is not moved with that again."""
+    lines = {"a.py:1": "a.py:2", "my a.py:1": "your a.py:3", "b.py:9": "a.py:1"}
+    program = Program("p", "cpu", [], [], [], [], [], [], 0, graph=text, lines=[*lines, "c.py:5"])
+    program.relocate(lines)
+    assert program.graph == moved and program.lines == [*lines.values(), "c.py:5"]
 
 
 def test_devices_of_one_kind(two_gpus):

@@ -53,6 +53,7 @@ PARTS = {"tests": ("tests", "kernels", "convolutions", "products"), "sanitizer":
 STEPS = tuple(step for steps in PARTS.values() for step in steps)
 PACKAGES = ("numpy", "ml_dtypes", "jinja2", "click", "rich", "cupy")  #: what every step imports
 OF_TESTS = ("pytest", "hypothesis")  #: … and the steps that use tests/ as well
+SLOW = 20.0  #: seconds in which a kernel that compute-sanitizer watches comes to its end
 GRACE = 10.0  #: seconds in which a command that is interrupted may write what it has
 LEAST = 5.0  #: seconds without which no step is started
 PROCESSES = 5  #: that a step may use up: one whose device has failed is of no use any more
@@ -177,6 +178,7 @@ class Check:
     ) -> None:
         self.log, self.folder, self.full, self.emulate = log, folder, full, emulate
         self.peers, self.seconds, self._end = list(peers), seconds, time.monotonic() + budget
+        self.coming: Sequence[str] = ()  #: steps that this call has still to make
 
     def step(self, name: str) -> Result:
         """Run a step; whatever goes wrong becomes its result."""
@@ -277,19 +279,16 @@ class Check:
         if self.emulate:
             return Result(name, "missing", detail="compute-sanitizer needs a GPU; the emulated one has its own checks")
         options = ["--tool", name, "--error-exitcode", str(SANITIZER_FOUND), "--print-limit", "20"]
-        command = [
-            binary,
-            *options,
-            sys.executable,
-            "bench/gpu_kernels.py",
-            "--no-timing",
-            "--no-pool",
-            "--patience",
-            "300",
-        ]
+        # the tools of a call share its time; each checks as many kernels as it comes to, since one that is ended says nothing
+        tools = 1 + sum(step in TOOLS for step in self.coming)
+        share = min(self.seconds, (self._end - time.monotonic()) / tools)
+        file = self.folder / f"{name}.json"
+        checked = ["bench/gpu_kernels.py", "--no-timing", "--no-pool", "--patience", "300", "--json", str(file)]
+        command = [binary, *options, sys.executable, *checked, "--budget", f"{max(1.0, share - SLOW):.0f}"]
         result, output = self._run(name, command)
         result.command = result.command.replace(binary, "compute-sanitizer")
         result.data = sanitizer_summary(output)
+        result.data["cases"] = [row["name"] for row in read(file).get("cases", [])]
         refused = next((line.strip("= ") for line in output.splitlines() if _REFUSED.search(line)), "")
         if refused:
             result.status, result.detail = (
@@ -480,7 +479,8 @@ def check_all(options: argparse.Namespace, work: Path, start: float) -> int:
         )
         budget = options.budget - (time.monotonic() - start)
         check = Check(log, work, options.full, options.emulate, options.peers, options.timeout, budget)
-        for step in options.steps:
+        for k, step in enumerate(options.steps):
+            check.coming = options.steps[k + 1 :]
             results.append(check.step(step))
             document["steps"].append(asdict(results[-1]))
             document["steps"].sort(key=lambda s: STEPS.index(s["name"]))

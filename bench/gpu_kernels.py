@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every generated kind of kernel on gpu(0): results against the reference, bandwidth against a copy.
 
-    python bench/gpu_kernels.py [--json FILE] [--no-timing] [--pool/--no-pool] [--emulate] [--patience SECONDS] [CASE ...]
+    python bench/gpu_kernels.py [--json FILE] [--no-timing] [--pool/--no-pool] [--emulate] [--patience SECONDS]
+                                [--budget SECONDS] [CASE ...]
 
 Continues what FILE has if a process before did not come to the end of it. The case graphs are those of tests/compiler/cases. ``--no-pool`` takes every array from the driver, so that
 compute-sanitizer sees where each begins and ends. ``--emulate`` executes the kernels on the CPU (tests/emulated.py),
@@ -255,6 +256,7 @@ def main() -> int:
     parser.add_argument(
         "--patience", type=float, default=90, help="seconds that a part may take (default: %(default)s)"
     )
+    parser.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no part is begun")
     parser.add_argument("--bytes", type=int, default=1 << 28, help="of the large arrays (default: %(default)s)")
     options = parser.parse_args()
     unknown = sorted(set(options.cases) - set(CASES))
@@ -265,7 +267,8 @@ def main() -> int:
     except MXNetError as e:
         print(f"error: no GPU was found: {e}", file=sys.stderr)
         return 2
-    progress = Progress(options.json, 0 if options.emulate else options.patience, device.device.synchronize)
+    patience = 0 if options.emulate else options.patience
+    progress = Progress(options.json, patience, device.device.synchronize, options.budget)
     document = progress.document
     for c in progress.rows("cases", [{"name": n} for n in options.cases or CASES], lambda name: check(device, name)):
         shown = f"{c['name']:<24} {', '.join(c.get('kinds', ()))} {c['problem']}"
@@ -282,6 +285,8 @@ def main() -> int:
         ):
             pass
     progress.finish()
+    if progress.left:
+        print(f"no time was left for {progress.left} parts")
     wrong = sum(not c["ok"] for c in cases)
     untimed = sum("problem" in row for key in ("bandwidth", "rows") for row in document[key])
     print(f"{len(cases) - wrong} of {len(cases)} cases agree with the reference; kinds: {', '.join(document['kinds'])}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import faulthandler
 import json
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -28,13 +29,18 @@ class Progress:
         file: None writes nothing.
         seconds: that a part may take before the process is ended, 0 for as long as it likes.
         alive: raises an error if the device is of no use any more.
+        budget: seconds after which no part is begun.
 
     Attributes:
         document: what was found; ``finished`` is in it once all parts are.
+        left: how many parts no time was left for.
     """
 
-    def __init__(self, file: Path | None, seconds: float, alive: Callable[[], object]) -> None:
+    def __init__(
+        self, file: Path | None, seconds: float, alive: Callable[[], object], budget: float = float("inf")
+    ) -> None:
         self._file, self._seconds, self._alive = file, seconds, alive
+        self._end, self.left = time.monotonic() + budget, 0
         self.document: dict[str, Any] = {}
         if file is not None and file.exists():
             before: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -59,6 +65,9 @@ class Progress:
         for part in parts:
             if any(part.items() <= row.items() for row in found):
                 continue
+            if time.monotonic() > self._end:
+                self.left += 1
+                continue
             self.document["running"] = {"list": key, **part}
             self._write()
             if self._seconds:
@@ -78,7 +87,7 @@ class Progress:
                 self._check()
 
     def finish(self) -> None:
-        """All parts are there."""
+        """All parts are there, or as many as there was time for."""
         self.document["finished"] = True
         self._write()
 

@@ -184,6 +184,32 @@ def test_parts_that_take_their_process_along(tmp_path, monkeypatch, check, waits
     assert result.detail.startswith("wrong: ValueError: of this part alone; wild: RuntimeError: an illegal")
 
 
+def test_parts_that_there_is_no_time_for(tmp_path):
+    file = tmp_path / "x.json"
+    progress = gpu_progress.Progress(file, 0, lambda: None, budget=-1)
+    assert list(progress.rows("cases", [{"name": "a"}, {"name": "b"}], dict)) == [] and progress.left == 2
+    again = gpu_progress.Progress(file, 0, lambda: None)
+    assert [row["name"] for row in again.rows("cases", [{"name": "a"}, {"name": "b"}], dict)] == ["a", "b"]
+    assert json.loads(file.read_text())["cases"] == [{"name": "a"}, {"name": "b"}] and again.left == 0
+
+
+def test_the_sanitizers_share_the_time_of_a_call(tmp_path, monkeypatch):
+    budgets = []
+
+    def run(self, name, command):
+        budgets.append(float(command[-1]))
+        Path(command[command.index("--json") + 1]).write_text('{"cases": [{"name": "chain", "ok": true}]}')
+        return gpu_check.Result(name, "passed", "x", 0), "========= ERROR SUMMARY: 0 errors\n"
+
+    monkeypatch.setattr(gpu_check, "find_sanitizer", lambda: "true")
+    monkeypatch.setattr(gpu_check.Check, "_run", run)
+    check = gpu_check.Check(gpu_check.Log(io.StringIO()), tmp_path, False, False, [], seconds=1800, budget=410)
+    for k, step in enumerate(gpu_check.TOOLS):
+        check.coming = gpu_check.TOOLS[k + 1 :]
+        assert check.step(step).data["cases"] == ["chain"]
+    assert budgets == pytest.approx([82, 117, 185, 390], abs=4)
+
+
 def test_what_a_step_started_ends_with_it(check, tmp_path):
     """Or it would use the device while the next step is measured."""
     check.seconds, beat = 2, tmp_path / "beat"

@@ -22,11 +22,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows: folders of killed processes stay
-    fcntl = None  # type: ignore[assignment]  # a module of this platform, or none
-
 __all__ = ["make", "ours", "remove", "scratch"]
 
 _PREFIX = "hybridgpu-held-"
@@ -77,7 +72,9 @@ def scratch() -> Iterator[Path]:
 
 def _held(folder: str) -> int:
     """An open file that holds a folder of this user's; -1 if another process holds it, or nothing can."""
-    if fcntl is None:
+    try:
+        import fcntl  # only where something is compiled
+    except ImportError:  # Windows: folders of killed processes stay
         return -1
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

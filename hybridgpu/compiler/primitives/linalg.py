@@ -37,10 +37,10 @@ def _rows_columns(b: Builder, x: Node) -> tuple[Node, Node]:
     return b.iota(x.shape, x.ndim - 2, i64), b.iota(x.shape, x.ndim - 1, i64)
 
 
-def triangle(b: Builder, x: Node, lower: bool, diagonal: int = 0) -> Node:
-    """The matrices with zeros above (lower) or below a diagonal."""
+def triangle(b: Builder, x: Node, lower: bool) -> Node:
+    """The matrices with zeros above (lower) or below the diagonal."""
     rows, columns = _rows_columns(b, x)
-    inside = b.le(columns, rows + diagonal) if lower else b.ge(columns, rows + diagonal)
+    inside = b.le(columns, rows) if lower else b.ge(columns, rows)
     return b.select(inside, x, b.full_like(x, 0))
 
 

@@ -430,15 +430,15 @@ def mentioned(statements: Sequence[object]) -> frozenset[str]:
     return frozenset(re.findall(r"[A-Za-z_]\w*", " ".join(map(str, statements))))
 
 
-def summary(nodes: Sequence[Node], limit: int = 3) -> str:
-    """A short name for a kernel: its operators in order, repeated ones once."""
+def summary(nodes: Sequence[Node]) -> str:
+    """A short name for a kernel: its operators in order, repeated ones once, of many the first two and the last."""
     seen: dict[str, None] = {}
     for node in nodes:
         word = (node.prov.op if node.prov else node.prim.name).strip("_").lower()
         seen[word.replace("broadcast_", "").replace("elemwise_", "").replace("_scalar", "")] = None
     words = list(seen)
-    if len(words) > limit:
-        words = [*words[: limit - 1], words[-1]]
+    if len(words) > 3:
+        words = [*words[:2], words[-1]]
     return "_".join(words) or "kernel"
 
 

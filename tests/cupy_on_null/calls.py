@@ -27,8 +27,13 @@ import cupy
 
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
+from hybridgpu.backends.cuda import nvrtc
+from hybridgpu.backends.cuda.backend import CudaBackend
+from hybridgpu.backends.cuda.cupy_driver import CupyDriver
 from hybridgpu.backends.devices import device_of
+from hybridgpu.dtypes import from_short
 from hybridgpu.gluon import nn
+from hybridgpu.store import default_store
 
 GPU = mx.gpu(0)
 RELAXED = cupy.cuda.runtime.streamCaptureModeRelaxed  # CuPy's pool may want more memory
@@ -120,6 +125,24 @@ def a_device_is_what_its_architecture_says() -> None:
     assert backend.target == of_h200 and backend.target.multiprocessors == 132
 
 
+def a_device_that_is_newer_than_nvrtc() -> None:
+    """Its kernels are PTX, which the driver compiles."""
+    net, x = net_of(*layers()), nd.ones((5, 4), ctx=GPU)
+    net(x)
+    program, device = net.explain(x).program, device_of(GPU)
+    known, nvrtc.supported = nvrtc.supported, lambda: (75, 80)
+    try:
+        newer = CudaBackend(CupyDriver(0, default_store()), cupy, device.address)
+        assert newer.driver.arch == "compute_80" and newer.key() != device.backend().key()
+        inputs = [cupy.ones(shape, from_short(short).np) for shape, short in program.inputs]
+        outputs = [cupy.empty(shape, from_short(short).np) for shape, short in program.outputs]
+        null.launches()
+        newer.load(program)(inputs, outputs)
+        assert [len(line) > 3 for line in ours()] == [True] * 2
+    finally:
+        nvrtc.supported = known
+
+
 def one_text_with_more_shared_memory() -> None:
     net, x = net_of(nn.HybridLambda("softmax")), nd.ones((300, 70), ctx=GPU)
     net(x)
@@ -179,6 +202,7 @@ CASES = [
     a_cooperative_kernel_in_a_graph,
     a_program_that_another_thread_loaded,
     a_device_is_what_its_architecture_says,
+    a_device_that_is_newer_than_nvrtc,
     one_text_with_more_shared_memory,
     calls_wait_for_nothing,
     training_steps_wait_for_nothing,

@@ -183,6 +183,20 @@ static std::map<std::string, Kernel> kernels_of(const char *elf) {
     return found;
 }
 
+// The same of PTX, whose registers are not known: names and parameters, all of eight bytes.
+static std::map<std::string, Kernel> kernels_in(const std::string &ptx) {
+    std::map<std::string, Kernel> found;
+    const std::string entry = ".entry ", parameter = ".param .u64";
+    for (size_t at = ptx.find(entry); at != std::string::npos; at = ptx.find(entry, at)) {
+        size_t begin = at + entry.size(), open = ptx.find('(', begin), end = ptx.find(')', open);
+        Kernel &k = found[ptx.substr(begin, open - begin)];
+        k.name = ptx.substr(begin, open - begin);
+        for (at = ptx.find(parameter, open); at < end; at = ptx.find(parameter, at + 1)) k.parameters[(int)k.parameters.size()] = 8;
+        at = end;
+    }
+    return found;
+}
+
 static int resident(const Kernel &k, int threads, size_t dynamic) {
     int warps = (threads + 31) / 32, registers = (k.registers * 32 + 255) / 256 * 256;
     int found = std::min(BLOCKS, THREADS / (warps * 32));
@@ -429,7 +443,11 @@ int cuCtxGetCurrent(handle *c) { return *c = context < 0 ? nullptr : (handle)(si
 int cuModuleLoadData(handle *m, const void *image) {
     if (int s = in_context("cuModuleLoadData")) return s;
     if (int s = unsafe("cuModuleLoadData")) return s;
-    if (std::memcmp(image, "\x7f""ELF", 4)) return no(INVALID, "cuModuleLoadData of what is no machine code");
+    if (std::memcmp(image, "\x7f""ELF", 4)) {
+        std::string text((const char *)image);
+        if (text.find(".version ") == std::string::npos) return no(INVALID, "cuModuleLoadData of neither machine code nor PTX");
+        return *m = new Module{context, kernels_in(text)}, 0;
+    }
     return *m = new Module{context, kernels_of((const char *)image)}, 0;
 }
 int cuModuleUnload(handle m) { return delete (Module *)m, fault; }

@@ -33,7 +33,7 @@ from .schedule.matmul import schedule_matmul, wants_kernel
 from .schedule.scalar import scalar_program
 from .target import Target
 
-__all__ = ["compile_graph"]
+__all__ = ["compile_graph", "left_to_library"]
 
 Observer = Callable[[str, object], None]
 
@@ -61,7 +61,7 @@ def compile_graph(
     seen = observe or (lambda stage, value: None)
     checking = verifying()
     seen("01_lowered", graph)
-    graph = transpose_operands(simplify(graph), target)
+    graph = transpose_operands(simplify(graph), target, lambda node: _wants_kernel(target, node))
     if checking:
         verify(graph)
     seen("02_simplified", graph)
@@ -103,6 +103,11 @@ def compile_graph(
         program.takes, program.kept = list(folding.takes), list(folding.kept)
     seen("06_program", program)
     return program
+
+
+def left_to_library(target: Target) -> Callable[[Node], bool] | None:
+    """Whether a library computes a product or convolution on ``target``; None where its operands are no reason to keep them."""
+    return None if target.name == "cpu" else lambda node: not _wants_kernel(target, node)
 
 
 @dataclass(frozen=True)
@@ -159,7 +164,7 @@ def _fused(graph: Graph, target: Target, seen: Observer) -> _Fused:
 
 def _body(graph: Graph, target: Target) -> tuple[Graph, list[Kernel | None]]:
     """What a turn of a loop is made of: the body's graph as kernels see it, and these, None for a library call."""
-    graph = transpose_operands(simplify(graph), target)
+    graph = transpose_operands(simplify(graph), target, lambda node: _wants_kernel(target, node))
     found = _fused(graph, target, lambda stage, value: None)
     return found.ready.graph, [kernel for _, kernel in found.scheduled]
 

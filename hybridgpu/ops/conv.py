@@ -9,6 +9,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
+from ..compiler.primitives.conv import flipped
 from .linear import need_float
 from .params import Bool, Enum, Int, Param, Shape, Values
 from .record import operator, sample, shape_text, tuple_text
@@ -312,20 +313,15 @@ def deconvolution(b: Builder, p: Values, data: Node, weight: Node, bias: Node | 
             )
     if last(p.layout):
         data, weight = channels_first(b, data), channels_first(b, weight)
-    groups, channels = p.num_group, shape[1]
-    # (C, O / g, *K) -> (O, C / g, *K), spatial axes reversed
-    weight = b.reverse(weight, axes=tuple(range(2, weight.ndim)))
-    weight = b.reshape(weight, (groups, channels // groups, p.num_filter // groups, *p.kernel))
-    weight = b.transpose(weight, (0, 2, 1, *range(3, weight.ndim)))
     y = b.conv(
         data,
-        b.reshape(weight, (p.num_filter, channels // groups, *p.kernel)),
+        flipped(b, weight, p.num_group),
         stride=(1,) * len(stride),
         low=tuple(k - 1 - pad for k, (pad, _) in zip(reach, margins, strict=True)),
         high=tuple(k - 1 - pad + adj for k, (pad, adj) in zip(reach, margins, strict=True)),
         dilate=dilate,
         base_dilate=stride,
-        groups=groups,
+        groups=p.num_group,
     )
     return _with_bias(b, y, bias, p)
 

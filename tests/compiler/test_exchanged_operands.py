@@ -13,15 +13,22 @@ from hybridgpu.compiler.ir import Builder, Graph, Node, tensor_type
 from hybridgpu.compiler.passes.differentiate import differentiate
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.primitives.conv import flipped
 from hybridgpu.compiler.primitives.loop import inline
-from hybridgpu.compiler.program import HostStep, Program
+from hybridgpu.compiler.program import HostStep, KernelStep, Program
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.dtypes import f32, from_short
 
 
-def gradients(x: tuple[int, ...], w: tuple[int, ...], around: bool = False, **params: object) -> Graph:
-    """Those of a convolution by both operands; ``around``: there is work before it and behind."""
+def gradients(
+    x: tuple[int, ...], w: tuple[int, ...], around: bool = False, turned: bool = False, **params: object
+) -> Graph:
+    """Those of a convolution by both operands; ``around``: there is work before it and behind.
+
+    ``turned``: the weight is given as a Deconvolution's is, with its first axes exchanged and the others reversed.
+    """
+    w = (w[1], w[0], *w[2:]) if turned else w
     rank = len(x) - 2
     usual = {"stride": 1, "low": 1, "high": 1, "dilate": 1, "base_dilate": 1} | params
     groups = usual.pop("groups", 1)
@@ -29,6 +36,7 @@ def gradients(x: tuple[int, ...], w: tuple[int, ...], around: bool = False, **pa
 
     def net(b: Builder, a: Node, k: Node) -> Node:
         a = b.max(a, 0.0) if around else a
+        k = flipped(b, k, 1) if turned else k
         y = b.apply(b.primitive("conv"), [a, k], {**spread, "groups": groups})
         return b.tanh(y) if around else y
 
@@ -75,6 +83,35 @@ def test_gradients_of_weights_take_operands_as_they_lie(name, cuda_driver):
     got, want = run(program, inputs, cuda_driver), evaluate(graph, inputs, wide=True)
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
+def test_a_transposed_convolution_turns_nothing_round(cuda_driver):
+    """Gradients of a Deconvolution: operands of both convolutions lie as they are, reversed and exchanged for nobody."""
+    params = {"stride": 1, "low": 2, "high": 2, "base_dilate": 2}
+    graph = gradients((16, 64, 16, 16), (48, 64, 4, 4), turned=True, **params)
+    program = compile_graph(graph, CUDA)
+    assert [s.primitive for s in program.steps if isinstance(s, HostStep)] == ["conv", "conv"]
+    (x, w, dy), weight = (n.type.nbytes for n in graph.inputs), 4 * 64 * 48 * 16
+    # the result for the weight alone changes the order of its axes
+    assert program.bytes_moved == (dy + w + x) + (dy + x + w) + 2 * weight
+    inputs = arrays(graph, 1)
+    got, want = run(program, inputs, cuda_driver), evaluate(graph, inputs, wide=True)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
+def test_part_of_an_array_is_copied_once():
+    """A gradient that is part of an array is copied as it lies, which both convolutions take."""
+    b = builder()
+    x, w = b.input(tensor_type((4, 32, 28, 28), f32), "x"), b.input(tensor_type((32, 32, 3, 3), f32), "w")
+    dy = b.input(tensor_type((4, 40, 28, 28), f32), "dy")
+    part = b.slice(dy, (0, 8, 0, 0), dy.shape)
+    same = dict.fromkeys(("stride", "low", "high", "dilate", "base_dilate"), (1, 1))
+    of_x = b.conv(part, b.transpose(b.reverse(w, axes=(2, 3)), (1, 0, 2, 3)), **same, groups=1)
+    of_w = b.conv(b.transpose(x, (1, 0, 2, 3)), b.transpose(part, (1, 0, 2, 3)), **same, groups=1)
+    program = compile_graph(b.finish([of_x, b.transpose(of_w, (1, 0, 2, 3))]), CUDA)
+    copies = [b for s in program.steps if isinstance(s, KernelStep) for b in s.buffers[-s.outputs :]]
+    assert [program.buffers[k].nbytes for k in copies].count(x.type.nbytes) == 1
 
 
 def test_nothing_is_copied():

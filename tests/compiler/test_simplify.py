@@ -156,6 +156,42 @@ rows(
         "conv(%2, x0) base_dilate=(1,) dilate=(1,) groups=1 high=(0,) low=(0,) stride=(1,)\n"
         "transpose(%3) perm=(1, 0, 2)",
     ),
+    ("reversed and back", (F,), lambda b, x: b.reverse(b.reverse(x, axes=(0, 1)), axes=(1, 0)), ""),
+    ("reversed twice", (F,), lambda b, x: b.reverse(b.reverse(x, axes=(0,)), axes=(0, 1)), "reverse(x0) axes=(1,)"),
+    ("reversed, turned and back", (F,),
+     lambda b, x: b.transpose(b.reverse(b.transpose(b.reverse(x, axes=(1,)), (1, 0)), axes=(0,)), (1, 0)), ""),
+    (
+        "a reversed convolution of what is reversed",
+        ("f32[1,1,9]", "f32[3,1,1]"),
+        lambda b, x, w: b.reverse(
+            b.conv(b.reverse(x, axes=(2,)), b.reverse(w, axes=(2,)), stride=(2,), low=(2,), high=(1,), dilate=(1,),
+                   base_dilate=(1,), groups=1), axes=(2,),
+        ),
+        "conv(x0, x1) base_dilate=(1,) dilate=(1,) groups=1 high=(2,) low=(0,) stride=(2,)",
+    ),
+    (
+        "… turned between",
+        ("f32[1,2,5]", "f32[3,2,1]"),
+        lambda b, x, w: b.reverse(
+            b.transpose(
+                b.conv(b.reverse(x, axes=(2,)), w, stride=(1,), low=(0,), high=(1,), dilate=(1,), base_dilate=(2,), groups=1),
+                (2, 1, 0),
+            ), axes=(0,),
+        ),
+        "conv(x0, x1) base_dilate=(2,) dilate=(1,) groups=1 high=(0,) low=(1,) stride=(1,)\n"
+        "transpose(%2) perm=(2, 1, 0)",
+    ),
+    (
+        "a reversed convolution of one that is reversed",
+        ("f32[1,1,5]", "f32[1,1,3]"),
+        lambda b, x, w: b.reverse(
+            b.conv(b.reverse(x, axes=(2,)), w, stride=(1,), low=(0,), high=(0,), dilate=(1,), base_dilate=(1,), groups=1),
+            axes=(2,),
+        ),
+        "reverse(x0) axes=(2,)\n"
+        "conv(%2, x1) base_dilate=(1,) dilate=(1,) groups=1 high=(0,) low=(0,) stride=(1,)\n"
+        "reverse(%3) axes=(2,)",
+    ),
     ("join with nothing", (F, "f32[4,0]"), lambda b, x, y: b.concat([y, x, y], 1), ""),
     ("one part of a join", (F, F), lambda b, x, y: b.slice(b.concat([x, y], 1), (0, 9), (4, 18)), ""),
     ("a part of a part, in steps", (F, F), lambda b, x, y: b.slice(b.concat([x, y], 0), (1, 0), (5, 9), (2, 1)),

@@ -120,8 +120,8 @@ def materialize(
         if node.prim.name in PRODUCTS:
             generated = node.prim.name == "dot" and wants_kernel(node)
             inputs = [i if in_place(node, k, i, generated) else _copy(b, i) for k, i in enumerate(inputs)]
-            if generated:
-                inputs[0] = _as_before(b, inputs[0])
+            turned = 1 if generated else 2
+            inputs[:turned] = [_as_before(b, i) for i in inputs[:turned]]
             new[node] = b.apply(node.prim, inputs, node.params)
             if generated:
                 dots.add(new[node])
@@ -144,8 +144,7 @@ def materialize(
             continue
         # what kernels compute reads views through index expressions; a library needs memory
         if node.prim.family not in ("view", "leaf") and not reads_views(node):
-            taken = [in_place(node, k, i) or (exchanges and exchanged(node, i)) for k, i in enumerate(inputs)]
-            inputs = [i if as_it_is else _copy(b, i) for i, as_it_is in zip(inputs, taken, strict=True)]
+            inputs = [i if in_place(node, k, i) else _operand(b, node, i, exchanges) for k, i in enumerate(inputs)]
         new[node] = b.apply(node.prim, inputs, node.params)
     outputs: list[Node] = []
     for o in graph.outputs:
@@ -178,6 +177,17 @@ def _in_memory(node: Node) -> bool:
     return node.prim.family not in ("view", "leaf") or node.prim.name == "input"
 
 
+def _operand(b: Builder, node: Node, view: Node, exchanges: bool) -> Node:
+    """``view`` as a library can read it: as it is, as a view of a copy in the order of what is behind it, or copied."""
+    if not exchanges or exchanged(node, view) is not None:
+        return view if exchanges else _copy(b, view)
+    if view.prim.name == "transpose" and view.params["perm"] == (1, 0, *range(2, view.ndim)):
+        turned = b.transpose(_copy(b, view.inputs[0]), view.params["perm"])
+        if exchanged(node, turned) is not None:  # as other convolutions want it
+            return turned
+    return _copy(b, view)
+
+
 def _exchanged_copy(b: Builder, node: Node) -> Node:
     """``node`` as a view of a copy whose two first axes are exchanged."""
     perm = (1, 0, *range(2, node.ndim))
@@ -198,7 +208,10 @@ def _behind_views(b: Builder, node: Node) -> Node:
 
 
 def _as_before(b: Builder, operand: Node) -> Node:
-    """The copy of a transposed matrix as a transposed copy: what is summed in a gradient is often the batch."""
+    """The copy of a transposed matrix as a transposed copy: what is summed in a gradient is often the batch.
+
+    Libraries read either, and often another product wants the matrix as it is.
+    """
     source = operand.inputs[0] if operand.prim.name == "copy" else operand
     if operand is source or source.prim.name != "transpose" or source.params["perm"] != (1, 0):
         return operand

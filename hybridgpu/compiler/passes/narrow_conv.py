@@ -13,7 +13,7 @@ from math import prod
 
 from ..ir.graph import Builder, Node
 
-__all__ = ["exchanged", "trimmed"]
+__all__ = ["exchanged", "trimmed", "turned"]
 
 _WIDER = 4  #: times more taps than elements from which an exchange pays: it transposes the result
 
@@ -74,6 +74,36 @@ def exchanged(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     o, _, *result = y.shape
     y = b.reshape(y, (o, groups, x.shape[0], *result))
     return b.reshape(b.transpose(y, (2, 1, 0, *range(3, y.ndim))), node.shape)
+
+
+def turned(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    """A result that is wanted reversed, of operands that are: all three as they lie, with the pads at the other ends."""
+    conv, axes, perm = inputs[0], node.params["axes"], None
+    if conv.prim.name == "transpose":
+        perm = conv.params["perm"]
+        conv, axes = conv.inputs[0], tuple(perm[a] for a in axes)
+    if conv.prim.name != "conv" or not all(_is_reversed(i, a) for i in conv.inputs for a in axes):
+        return None
+    (x, w), p = (_reversed_back(b, i, axes) for i in conv.inputs), conv.params
+    low, high = list(p["low"]), list(p["high"])
+    for a in axes:
+        k = a - 2
+        operand, kernel = (x.shape[a] - 1) * p["base_dilate"][k] + 1, (w.shape[a] - 1) * p["dilate"][k] + 1
+        # what is left over behind the last result is cut off
+        low[k], high[k] = (conv.shape[a] - 1) * p["stride"][k] + kernel - operand - p["low"][k], p["low"][k]
+    y = b.conv(x, w, **{**p, "low": tuple(low), "high": tuple(high)})
+    return y if perm is None else b.transpose(y, perm)
+
+
+def _is_reversed(x: Node, axis: int) -> bool:
+    return axis >= 2 and (x.shape[axis] == 1 or (x.prim.name == "reverse" and axis in x.params["axes"]))
+
+
+def _reversed_back(b: Builder, x: Node, axes: Sequence[int]) -> Node:
+    if x.prim.name != "reverse":
+        return x
+    rest = tuple(a for a in x.params["axes"] if a not in axes)
+    return b.reverse(x.inputs[0], axes=rest) if rest else x.inputs[0]
 
 
 def _reversed(b: Builder, x: Node) -> Node:

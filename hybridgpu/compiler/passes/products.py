@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products that are wanted transposed, as the gradient of a weight that the forward pass transposes.
 
-Written as it is computed, across its rows, each element of such a result goes to a cache line of its own. The product of
-the transposed operands, in the other order, is the same sums in the order of memory; operands are read as they lie.
+The product of the transposed operands, in the other order, is the same sums in the order of memory; operands are read as
+they lie. On a host each element of such a result, written as it is computed, across its rows, would go to a cache line of
+its own. On a GPU a generated kernel stores through tiles, but what a library leaves would be copied.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from ..ir.graph import Builder, Graph, Node
 from ..target import Target
@@ -17,11 +19,17 @@ from .simplify import simplify
 __all__ = ["transpose_operands"]
 
 
-def transpose_operands(graph: Graph, target: Target) -> Graph:
-    """``graph`` with transposed operands in place of transposed products, on a host; a GPU stores through tiles."""
+def transpose_operands(graph: Graph, target: Target, wants_kernel: Callable[[Node], bool]) -> Graph:
+    """``graph`` with transposed operands in place of transposed products.
+
+    Args:
+        wants_kernel: function (dot node) -> True if a kernel is generated for it, which on a GPU needs no such change.
+    """
     uses = Counter([*(i for n in graph.nodes for i in n.inputs), *graph.outputs])
     found = {n for n in graph.nodes if _swaps(n) and n.inputs[0].prim.name == "dot" and uses[n.inputs[0]] == 1}
-    if target.name != "cpu" or not found:
+    if target.name != "cpu":
+        found = {n for n in found if not wants_kernel(n.inputs[0])}
+    if not found:
         return graph
 
     def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:

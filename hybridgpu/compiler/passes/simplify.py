@@ -316,6 +316,10 @@ def _transpose(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     moved = [p for p in perm if x.shape[p] != 1]
     if moved == sorted(moved):  # only axes of extent 1 change places
         return b.reshape(x, node.shape)
+    if x.prim.name == "reverse":  # reversed last: so each of the two meets its like
+        turned = b.transpose(x.inputs[0], perm)
+        axes = tuple(k for k, p in enumerate(perm) if p in x.params["axes"])
+        return b.reverse(_rewrite(b, turned, turned.inputs), axes=axes)
     return None
 
 
@@ -363,7 +367,16 @@ def _narrow(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
 
 @rule("reverse")
 def _reverse(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
-    return inputs[0] if all(node.shape[a] <= 1 for a in node.params["axes"]) else None
+    x, axes = inputs[0], set(node.params["axes"])
+    if all(node.shape[a] <= 1 for a in axes):
+        return x
+    if x.prim.name == "reverse":
+        rest = axes ^ set(x.params["axes"])
+        return b.reverse(x.inputs[0], axes=tuple(sorted(rest))) if rest else x.inputs[0]
+    return None
+
+
+rule("reverse")(narrow_conv.turned)
 
 
 @rule("conv")

@@ -23,7 +23,7 @@ from ...dtypes import f32
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
-__all__ = ["ROWS", "finished", "is_forward", "padded"]
+__all__ = ["ROWS", "finished", "flipped", "is_forward", "padded"]
 
 _CHUNK = 4 << 20  #: bytes of unfolded windows at a time: they stay in the cache
 _DEVICE_CHUNK = 128 << 20  #: on a GPU, where starting a product costs more than memory
@@ -83,10 +83,12 @@ def _evaluate_affine(xp: Any, inputs: Sequence[Any], params: Params, out: Tensor
     return y.astype(out.dtype.np, copy=False)
 
 
-def _flipped(b: Builder, w: Node, groups: int) -> Node:
+def flipped(b: Builder, w: Node, groups: int) -> Node:
     """(O, C/g, *K) -> (C, O/g, *K) with the spatial axes reversed."""
     o, c, *k = w.shape
     w = b.reverse(w, axes=tuple(range(2, w.ndim)))
+    if groups == 1:
+        return b.transpose(w, (1, 0, *range(2, w.ndim)))
     w = b.reshape(w, (groups, o // groups, c, *k))
     return b.reshape(b.transpose(w, (0, 2, 1, *range(3, w.ndim))), (groups * c, o // groups, *k))
 
@@ -104,7 +106,7 @@ def _vjp(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -
         forth.append((low, kernel - 1 + result - source - low))
     dx = b.conv(
         g,
-        _flipped(b, w, groups),
+        flipped(b, w, groups),
         stride=params["base_dilate"],
         low=tuple(lo for lo, _ in back),
         high=tuple(hi for _, hi in back),
@@ -114,11 +116,14 @@ def _vjp(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -
     )
     # batch and channels change places; groups of channels become groups of samples
     n, c = x.shape[:2]
-    spatial = range(3, x.ndim + 1)
-    folded = b.transpose(b.reshape(x, (n, groups, c // groups, *x.shape[2:])), (2, 1, 0, *spatial))
     swap = (1, 0, *range(2, x.ndim))
+    folded = b.transpose(x, swap)
+    if groups > 1:
+        apart = b.reshape(x, (n, groups, c // groups, *x.shape[2:]))
+        folded = b.transpose(apart, (2, 1, 0, *range(3, x.ndim + 1)))
+        folded = b.reshape(folded, (c // groups, groups * n, *x.shape[2:]))
     dw = b.conv(
-        b.reshape(folded, (c // groups, groups * n, *x.shape[2:])),
+        folded,
         b.transpose(g, swap),
         stride=params["dilate"],
         low=params["low"],

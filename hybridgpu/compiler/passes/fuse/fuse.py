@@ -24,6 +24,7 @@ from ...target import Target
 from ..joins import APART, TOGETHER, WHY_APART
 from ..materialize import PRODUCTS, SCATTERS, exchanged, reads_views
 from .duplicate import cost_of, made_of, worth_repeating
+from .earlier import merge_earlier
 from .group import CONTRACTIONS, Cut, Group, bijective, reexpress
 from .group import describe as _describe
 from .group import describe_two as _describe_two
@@ -72,6 +73,8 @@ def fuse(
         _place(state, node)
     merge_siblings(state)
     merge_beside(state)
+    if target.name == "cuda":  # a host's loops have no other form for what is reduced on the way
+        merge_earlier(state)
     round_where_made(state)
     groups = [g for g in state.groups if g.merged_into is None]
     groups.sort(key=lambda g: (-g.level, -g.serial))

@@ -12,7 +12,7 @@ from .group import Cut, Group, align, bijective, describe, describe_two
 from .rows import has_rows
 from .state import State, merged
 
-__all__ = ["lift", "merge", "merge_beside", "merge_siblings", "round_where_made"]
+__all__ = ["lift", "merge", "merge_beside", "merge_siblings", "rises", "round_where_made"]
 
 _SIBLINGS = 4  #: groups of one level that a further one is tried to be merged with
 
@@ -41,7 +41,7 @@ def merge(state: State, a: Group, b: Group, shared: Node, levels: bool = False) 
     if found:
         table: dict[Var, Var] | None = found.table
     elif levels:
-        table = _same_rows(a, b, shared)
+        table = _same_rows(a, b, shared) if a.reduced and b.reduced else _same_walk(a, b, shared)
     else:
         table = _correspondence(a, b, shared)
     if table is not None and a.sums and b.sums:
@@ -128,6 +128,21 @@ def _same_rows(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
     return table if all(all_vars(a.at[n]) <= rows for n in b.pending if n in a.at) else None
 
 
+def _same_walk(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
+    """The same if both visit each element of ``shared`` once, and ``b`` reads what ``a`` makes where ``a`` makes it."""
+    if a.points != b.points or shared.size != a.points or a.sums or b.sums:
+        return None
+    table = _correspondence(a, b, shared)
+    if table is None or len(table) != len(a.vars):
+        return None
+    places = {v: of_var(w) for v, w in table.items()}
+    for node, wanted in b.pending.items():
+        place = a.at.get(node)
+        if place is not None and any(tuple(substitute(e, places) for e in i) != tuple(place) for i in wanted):
+            return None
+    return table
+
+
 def merge_siblings(state: State) -> None:
     """Groups of one level that run over the same array in the same way become one kernel."""
     for node in state.graph.nodes:
@@ -153,7 +168,7 @@ def merge_siblings(state: State) -> None:
 # -- rows of several levels, and sums over all rows
 
 
-def _rises(state: State, group: Group, level: int, beside: Group) -> bool:
+def rises(state: State, group: Group, level: int, beside: Group) -> bool:
     """True if ``group`` may run at a higher ``level``: all that it reads is there, or made by the group ``beside``."""
     for node in group.pending:
         home = state.homes.get(node)
@@ -172,7 +187,7 @@ def lift(state: State, node: Node, consumers: Sequence[Group]) -> bool:
     lifted = False
     for low in consumers:
         for high in highest:
-            may = low.level < top and low.reduced and _rises(state, low, top, high)
+            may = low.level < top and low.reduced and rises(state, low, top, high)
             if may and merge(state, high, low, node, levels=True) is None:
                 lifted = True
                 break
@@ -193,7 +208,7 @@ def merge_beside(state: State) -> None:
         groups = sorted({*readers[:_SIBLINGS], *made}, key=lambda g: (-g.level, g.serial))
         for k, high in enumerate(groups):
             for low in groups[k + 1 :]:
-                if high.merged_into is None and low.merged_into is None and _rises(state, low, high.level, high):
+                if high.merged_into is None and low.merged_into is None and rises(state, low, high.level, high):
                     cut = merge(state, high, low, node, levels=True)
                     if cut is not None and cut.rule == "beside" and cut not in state.cuts:
                         state.cuts.append(cut)

@@ -18,6 +18,7 @@ from ..backends.writes import assign
 from ..compiler.ir.graph import RANDOM_STATE, Graph, Node
 from ..compiler.ir.types import TensorType
 from ..compiler.passes.differentiate import Derivative, differentiate, residuals
+from ..compiler.target import Target
 from ..context import Context
 from ..locks import Lock
 from ..ndarray.array import NDArray, wrap
@@ -62,6 +63,7 @@ class Training:
         self.takes: tuple[int, ...] = ()
         self.gives: tuple[int | None, ...] = ()
         self._exact = True  # as for differentiate; so of what operators compute one by one
+        self._target: Target | None = None  # whose library decides what is kept
 
     @property
     def interpreted(self) -> bool:
@@ -114,11 +116,13 @@ class Training:
     ) -> None:
         """Compile both programs, or find them in the store; ``identity``, ``lines``: as for ``Build``."""
         self._exact = numeric == "strict"
+        backend = device.backend()
+        self._target = backend.target.with_numeric(numeric) if backend else None
         derivative: list[Derivative] = []
-        plan = default_store().get_json("training", store_key(identity)) if device.backend() else None
+        plan = default_store().get_json("training", store_key(identity)) if backend else None
         if not isinstance(plan, dict) or set(plan) != {"kept", "takes", "gives"}:
             plan = self._plan(derivative)
-            if device.backend():
+            if backend:
                 default_store().put_json("training", store_key(identity), plan)
         self._follow(plan)
 
@@ -170,7 +174,12 @@ class Training:
         if not found:
             graph = self.graph()
             flags = tuple(k < self.heads for k in range(len(graph.outputs)))
-            self._kept_nodes = residuals(graph, flags, self.wanted, self._exact)
+            by_library = None
+            if self._target is not None:
+                from ..compiler.pipeline import left_to_library
+
+                by_library = left_to_library(self._target)
+            self._kept_nodes = residuals(graph, flags, self.wanted, self._exact, by_library)
             found.append(differentiate(graph, self._kept_nodes, flags, self.wanted, self._exact))
 
     def _plan(self, found: list[Derivative]) -> dict[str, Any]:

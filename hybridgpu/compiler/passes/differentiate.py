@@ -156,13 +156,21 @@ def _sweep(
     return {n: found[n] for n in wanted if n in found}
 
 
-def residuals(graph: Graph, given: Sequence[bool], wanted: Sequence[bool], exact: bool = False) -> list[Node]:
+def residuals(
+    graph: Graph,
+    given: Sequence[bool],
+    wanted: Sequence[bool],
+    exact: bool = False,
+    by_library: Callable[[Node], bool] | None = None,
+) -> list[Node]:
     """Forward values worth keeping for the backward pass: results of contractions, reductions and the
     like that it uses directly. Elementwise cones and random bits are computed again from them, and so are rows looked
-    up in an argument, where only kernels read them.
+    up in an argument, where only kernels read them. What lies in memory for a library may be kept in their place.
 
     Args:
         graph, given, wanted, exact: as for :func:`differentiate`.
+        by_library: whether a library computes a product or convolution, which then reads its operands from memory;
+            None where that is no reason to keep these.
     """
     again, readers = _gathered_again(graph), graph.uses()
     worth = {n for n in graph.nodes if n.prim.family in _EXPENSIVE and n not in again}
@@ -171,10 +179,27 @@ def residuals(graph: Graph, given: Sequence[bool], wanted: Sequence[bool], exact
     for output, following in reduced.items():
         if output in worth:
             worth.difference_update(following)
-    candidates = [n for n in graph.nodes if n in worth]
-    derivative = differentiate(graph, candidates, given, wanted, exact)
-    first = sum(n.params["name"] != RANDOM_STATE for n in graph.inputs)
-    return [candidates[k - first] for k in derivative.takes if first <= k < first + len(candidates)]
+
+    def taken(worth: Collection[Node]) -> tuple[list[Node], list[Node]]:
+        """The inputs and the values among ``worth`` that the derivative takes."""
+        arguments = [n for n in graph.inputs if n.params["name"] != RANDOM_STATE]
+        candidates = [n for n in graph.nodes if n in worth]
+        takes = differentiate(graph, candidates, given, wanted, exact).takes
+        first = len(arguments)
+        arguments += candidates
+        return [arguments[k] for k in takes if k < first], [arguments[k] for k in takes if first <= k < len(arguments)]
+
+    inputs, kept = taken(worth)
+    if by_library is None:
+        return kept
+    from .library_operands import choose, written_operands
+
+    operands = [o for o in written_operands(graph, by_library, exact) if o not in worth]
+    if not operands:
+        return kept
+    more_inputs, more_kept = taken(worth.union(operands))
+    chosen = choose(operands, worth, {*inputs, *kept}, {*more_inputs, *more_kept})
+    return taken(worth.union(chosen))[1] if chosen else kept
 
 
 def _reduced(output: Node, readers: Mapping[Node, Sequence[Node]]) -> set[Node]:

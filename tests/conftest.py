@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import tempfile
@@ -18,9 +19,11 @@ if "HYBRIDGPU_CACHE_DIR" not in os.environ:
     # shared by the workers of one run: what one compiles, the others load
     os.environ["HYBRIDGPU_CACHE_DIR"] = os.path.join(tempfile.gettempdir(), f"hybridgpu-tests-{os.getuid()}")
 
+# no test depends on how busy the machine is
+untimed = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
 # the same examples in every run; pytest --hypothesis-profile=search draws others
-hypothesis.settings.register_profile("same", derandomize=True, database=None, deadline=None, print_blob=True)
-hypothesis.settings.register_profile("search", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("same", derandomize=True, database=None, print_blob=True, **untimed)
+hypothesis.settings.register_profile("search", print_blob=True, **untimed)
 hypothesis.settings.load_profile("same")
 
 
@@ -37,6 +40,13 @@ _LONG = ("test_nvrtc.py", "test_bench.py", "test_gpu_check.py", "test_exchange.p
 def pytest_collection_modifyitems(items):
     """Long tests first; the others keep their order."""
     items.sort(key=lambda item: item.path.name not in _LONG)
+
+
+def pytest_collection_finish():
+    """Tests and their tables stay to the end: the garbage collector need not look through them again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(5_000, 20, 20)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -30,6 +30,9 @@ hypothesis.settings.load_profile("same")
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="store the generated texts that tests compare")
     parser.addoption("--fuzz", type=int, default=2000, help="number of mutated files a format")
+    parser.addoption(
+        "--as-shipped", action="store_true", help="C++ is compiled everywhere with the flags that users get"
+    )
     parser.addoption("--mutants", type=int, default=5, help="number of mutants a template or header (0: all)")
 
 
@@ -74,29 +77,27 @@ def compiler():
         pytest.skip("no C++ compiler")
 
 
-#: folders, and files of others, whose subject lies above the generated code
-_ABOVE_CODE = {
-    Path(__file__).parent / name for name in ("autograd", "exchange", "gluon", "runtime", "symbol", "ops/test_rnn.py")
-}
+#: folders whose subject lies above the generated code
+_ABOVE_CODE = {Path(__file__).parent / name for name in ("autograd", "exchange", "gluon", "ops", "runtime", "symbol")}
 
 
 @pytest.fixture(autouse=True)
 def _quickly_compiled(request):
-    """Where generated code is not the subject, the C++ compiler optimises less, which takes it half the time.
+    """Where generated code is not the subject, the C++ compiler optimises little, which takes it less than half the time.
 
-    Modules there that ask for the code that users get are marked ``as_shipped``. The flags are part of every key, so
-    that neither code is taken for the other.
+    Modules there that ask for the code that users get are marked ``as_shipped``; ``pytest --as-shipped`` gives it to all.
+    The flags are part of every key, so that neither code is taken for the other.
     """
     from hybridgpu.backends.cpu.backend import cpu_backend
 
-    above = not _ABOVE_CODE.isdisjoint((request.path, request.path.parent))
-    quick = above and not request.node.get_closest_marker("as_shipped")
+    shipped_to_all = request.config.getoption("--as-shipped") or request.node.get_closest_marker("as_shipped")
+    quick = request.path.parent in _ABOVE_CODE and not shipped_to_all
     backend = cpu_backend() if quick else None
     if backend is None:
         yield
         return
     shipped = backend.toolchain
-    backend.toolchain = replace(shipped, flags=tuple("-O1" if f == "-O3" else f for f in shipped.flags))
+    backend.toolchain = replace(shipped, flags=tuple("-Og" if f == "-O3" else f for f in shipped.flags))
     yield
     backend.toolchain = shipped
 

@@ -24,6 +24,8 @@ from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import bf16, dtype_of, f16, f32, f64
 
+pytestmark = pytest.mark.as_shipped
+
 
 def summed(x, w, stride, low, high, dilate, base_dilate, groups):
     """The definition: every tap of every window, one shifted plane at a time."""

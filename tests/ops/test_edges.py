@@ -13,6 +13,8 @@ import hybridgpu as mx
 from hybridgpu import nd
 from hybridgpu.base import MXNetError
 
+pytestmark = pytest.mark.as_shipped
+
 
 @pytest.mark.parametrize(
     ("arguments", "dtype", "values"),

@@ -21,6 +21,8 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import autograd
 
+pytestmark = pytest.mark.as_shipped
+
 GOLDEN = Path(__file__).parents[1] / "golden"
 CALLS = json.loads((GOLDEN / "ops.json").read_text())
 VARIATIONS = json.loads((GOLDEN / "variations.json").read_text())

@@ -10,6 +10,8 @@ import hybridgpu as mx
 from hybridgpu import autograd
 from hybridgpu.base import MXNetError
 
+pytestmark = pytest.mark.as_shipped
+
 L = mx.nd.linalg
 
 

@@ -79,6 +79,11 @@ SHAPES = {
         ["f32[7,1001]", "f32[1,1001]"],
         False,
     ),
+    "two results, of which one has rows in another order": (
+        lambda b, x, y: [b.mul(x, b.broadcast(y, x.shape)), b.transpose(b.mul(x, b.broadcast(y, x.shape)), (1, 0, 2))],
+        ["f32[7,3,331]", "f32[1,1,331]"],
+        False,
+    ),
     "channels to the front": (lambda b, x: b.div(b.transpose(x, (0, 3, 1, 2)), 255.0), ["f32[2,16,16,3]"], False),
     "channels of odd pictures to the front": (
         lambda b, x: b.div(b.transpose(x, (0, 3, 1, 2)), 255.0),

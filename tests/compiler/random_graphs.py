@@ -17,7 +17,7 @@ from hybridgpu.compiler.ir import Builder, Graph, Node, Provenance, tensor_type
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.dtypes import DType, bf16, bool_, f16, f32, f64, i8, i32, i64, u8, u32
 
-__all__ = ["LEFT_OUT", "STEPS", "graphs"]
+__all__ = ["LEFT_OUT", "SCATTERS", "STEPS", "Steps", "graphs"]
 
 #: primitives that no step draws, and why
 _MATRIX = "a library call on matrices that must fit; tests/ops/test_linalg.py has it"
@@ -40,7 +40,7 @@ LEFT_OUT = {
     **dict.fromkeys(["cholesky", "det", "eigh", "inverse", "inverse_or_zero", "lq", "slogdet", "tri_solve"], _MATRIX),
     **dict.fromkeys(["random_gamma", "random_poisson", "unique_zipfian"], _REJECTION),
     **dict.fromkeys(["ctc", "ctc_gradient", "roi_align", "roi_align_back", "roi_argmax"], _ALONE),
-    "loop": _ALONE,
+    "loop": "random_loops.py draws them",
     "affine": "made by a pass for a library that tests/cublaslt_on_cpu stands in for",
     "affine_conv": "made by a pass for a library that tests/cudnn_on_cpu stands in for",
     **dict.fromkeys(_DETECTION, "a library call; tests/ops/test_detection.py has it"),
@@ -58,6 +58,7 @@ class Steps:
 
     def __init__(self, draw: Callable[..., Any], size_limit: int) -> None:
         self.draw, self.limit = draw, size_limit
+        self.random = True  #: whether random numbers may be drawn
         self.b: Builder = builder()
         self.nodes: list[Node] = []
 
@@ -351,7 +352,7 @@ def _prepared(s: Steps, x: Node) -> Node:
     if kind == "pad" and x.shape[-1] > 1:
         inner = s.b.slice(x, (0,) * x.ndim, (*x.shape[:-1], x.shape[-1] - 1))
         return s.b.pad(inner, low=(0,) * (x.ndim - 1) + (1,), high=(0,) * x.ndim, value=2)
-    if kind == "mask" and x.dtype.is_float:
+    if kind == "mask" and x.dtype.is_float and s.random:
         keep = s.b.ge(s.b.cast(s.b.random_bits(x.shape) / 4096, f32), 2.0**18)
         return s.b.select(keep, x, s.b.full_like(x, 0))
     return x
@@ -407,6 +408,33 @@ def scatter(s: Steps) -> Node | None:
     if s.pick((False, True)):
         return s.b.scatter_along(x, s.position(x.shape, extent), axis=axis, extent=extent)
     return s.b.scatter_add(x, s.position((x.shape[axis],), extent), axis=axis, extent=extent)
+
+
+@step("scatter_add")
+def two_scatters(s: Steps) -> Node | None:
+    """The gradient of a table that was read twice: two sums into the same rows, from updates of their own."""
+    x = s.find(lambda n: n.ndim > 0 and n.dtype in (f32, f64, i32))
+    if x is None:
+        return None
+    extent = s.pick((4, 1, 6, 40))
+    rows = s.pick((1, 3, 9))
+    if max(extent, rows) * (x.size // max(x.shape[0], 1)) > s.limit:
+        return None
+    other = s.new((rows, *x.shape[1:]), x.dtype)
+    sums = [s.b.scatter_add(u, s.position(u.shape[:1], extent), axis=0, extent=extent) for u in (x, other)]
+    s.nodes += sums if s.pick((False, False, True)) else []
+    return sums[0] + sums[1]
+
+
+@step("sum")
+def count(s: Steps) -> Node | None:
+    """How many elements are so: whole numbers, whose sums stand beside those of floats."""
+    x = s.find(lambda n: n.ndim > 0 and n.dtype is not u32)
+    if x is None:
+        return None
+    kind = s.pick((i32, i64, u8, f32))
+    test = x if x.dtype is bool_ else s.b.gt(x, s.pick((0, 1)))
+    return s.b.sum(s.b.cast(test, kind), s.axes(x), keepdims=s.pick((False, True)))
 
 
 @step("scatter_set")
@@ -494,9 +522,20 @@ _WEIGHTED = [
 ]
 
 
+#: tables: what reads and writes at computed positions, and what may become part of such a kernel
+SCATTERS = [
+    "",
+    *("scatter", "two_scatters", "take") * 4,
+    *("replace", "take_along", "count", "reduction", "arithmetic", "unary", "choose") * 2,
+    *("reshape", "transpose", "spread", "normalise", "join", "product", "convert", "cut"),
+]
+
+
 @st.composite
-def graphs(draw: Any, steps: int = 16, size_limit: int = 2000) -> Graph:
+def graphs(draw: Any, steps: int = 16, size_limit: int = 2000, names: Sequence[str] = tuple(_WEIGHTED)) -> Graph:
     """A random graph of at most ``steps`` steps; no value has more than ``size_limit`` elements.
+
+    The steps are among ``names``, those that stand there twice more often.
 
     Its outputs are what nothing reads, and some other nodes, also twice.
     """
@@ -504,7 +543,7 @@ def graphs(draw: Any, steps: int = 16, size_limit: int = 2000) -> Graph:
     for _ in range(draw(st.integers(1, 2))):
         s.new(s.shape(), s.pick(_DTYPES))
     for k in range(draw(st.integers(steps // 2, steps))):
-        name = s.pick(_WEIGHTED)
+        name = s.pick(names)
         s.b.prov = Provenance(name, f"n{k}", "net.py:1")
         made = STEPS[name](s) if name else None
         if made is not None:

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from compiler.cases import arrays, build, plain
 from compiler.oracle import Oracle
-from compiler.random_graphs import COVERED, LEFT_OUT, graphs
+from compiler.random_graphs import COVERED, LEFT_OUT, SCATTERS, graphs
+from compiler.random_loops import loops, written_out
 from emulated import aligned
 from guarded import guarded, guarded_copy
 from hypothesis import HealthCheck, assume, given, note, settings
@@ -25,6 +26,7 @@ from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir.text import parse_graph
 from hybridgpu.compiler.ir.verify import verify
+from hybridgpu.compiler.passes.differentiate import differentiate
 from hybridgpu.compiler.passes.simplify import simplify
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE
@@ -92,6 +94,11 @@ def test_printed_and_simplified(graph, seed, specials):
 @examples(60)
 @given(graphs(), st.integers(0, 99), st.booleans(), st.booleans())
 def test_cpu(compiler, graph, seed, specials, shifted):
+    run_cpu(graph, seed, specials, shifted)
+
+
+def run_cpu(graph, seed, specials, shifted, expanded=None):
+    """``expanded``: a graph with the same results, for the oracle."""
     inputs = arrays(graph, seed, specials)
     show(graph, inputs)
     program = compile_graph(graph, CPU)
@@ -99,12 +106,12 @@ def test_cpu(compiler, graph, seed, specials, shifted):
     held = [unaligned(a) if shifted else guarded_copy(a, not specials) for a in inputs]
     cpu_backend().load(program)(held, outputs)
     note(program.source)
-    Oracle(graph, inputs).check(outputs, "CPU")
+    Oracle(expanded or graph, inputs).check(outputs, "CPU")
     for a, b in zip(held, inputs):
         np.testing.assert_array_equal(plain(a), plain(b), err_msg="an input was written")
 
 
-def run_cuda(cuda_driver, target, graph, seed, specials):
+def run_cuda(cuda_driver, target, graph, seed, specials, expanded=None):
     inputs = arrays(graph, seed, specials)
     show(graph, inputs)
     program = compile_graph(graph, target)
@@ -117,7 +124,7 @@ def run_cuda(cuda_driver, target, graph, seed, specials):
     outputs = fresh(program)
     loaded = CudaBackend(cuda_driver, np, lambda a: int(a.__array_interface__["data"][0])).load(program)
     loaded.in_mode(list(Mode)[seed % 3])(held, outputs)
-    Oracle(graph, inputs).check(outputs, "CUDA")
+    Oracle(expanded or graph, inputs).check(outputs, "CUDA")
 
 
 @examples(15)
@@ -148,6 +155,60 @@ def test_cuda_text_of_several_kernels_in_one(cuda_driver, graph, seed, specials)
     target = replace(CUDA, resident="always")
     assume(any(k.kind == "graph" for k in compile_graph(graph, target).kernels))
     run_cuda(cuda_driver, target, graph, seed, specials)
+
+
+# -- tables, and loops
+
+
+@examples(25)
+@given(graphs(names=SCATTERS), st.integers(0, 99), st.booleans(), st.booleans())
+def test_tables_on_the_cpu(compiler, graph, seed, specials, shifted):
+    run_cpu(graph, seed, specials, shifted)
+
+
+@examples(10)
+@given(graphs(size_limit=300, names=SCATTERS), st.integers(0, 99), st.booleans(), st.sampled_from(["auto", "always"]))
+def test_tables_in_cuda_text(cuda_driver, graph, seed, specials, resident):
+    run_cuda(cuda_driver, replace(CUDA, resident=resident), graph, seed, specials)
+
+
+def slopes_of(graph):
+    """The graph of the gradients of a graph's inputs for given gradients of its results."""
+    floats = [o.dtype.is_float for o in graph.outputs]
+    return differentiate(graph, [], floats, [n.dtype.is_float for n in graph.inputs])
+
+
+@examples(20)
+@given(loops(), st.integers(0, 99), st.booleans())
+def test_loops_on_the_cpu(compiler, graph, seed, shifted):
+    run_cpu(graph, seed, False, shifted, written_out(graph))
+
+
+@examples(10)
+@given(loops(), st.integers(0, 99), st.sampled_from(["auto", "always"]))
+def test_loops_in_cuda_text(cuda_driver, graph, seed, resident):
+    run_cuda(cuda_driver, replace(CUDA, resident=resident), graph, seed, False, written_out(graph))
+
+
+@examples(20)
+@given(loops(), st.integers(0, 99))
+def test_gradients_of_loops(graph, seed):
+    """As those of the steps written out, interpreted in float64."""
+    made, plain_one = slopes_of(graph), slopes_of(written_out(graph))
+    inputs = arrays(graph, seed)
+    show(graph, inputs)
+    rng = np.random.default_rng(seed)
+    every = [*inputs, *(rng.standard_normal(o.shape) for o in graph.outputs if o.dtype.is_float)]
+    every = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in every]
+    with np.errstate(all="ignore"):
+        found = [evaluate(d.graph, [every[t] for t in d.takes], wide=True) for d in (made, plain_one)]
+    for a, b in zip(made.gives, plain_one.gives, strict=True):
+        left, right = (None if k is None else np.asarray(r[k]) for k, r in zip((a, b), found, strict=True))
+        if left is None or right is None:
+            assert not np.any(right if left is None else left)
+            continue
+        # a loop multiplies what no step passes on by zero: that is no number where the slope is none
+        np.testing.assert_allclose(np.where(np.isnan(left), right, left), right, 1e-8, 1e-10)
 
 
 # -- the oracle itself

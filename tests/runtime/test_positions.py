@@ -43,6 +43,37 @@ NETS = {
 }
 
 
+class Attention(gluon.HybridBlock):
+    """Four heads."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.inputs = nn.Dense(3 * size, flatten=False, in_units=size)
+
+    def hybrid_forward(self, F, x):
+        def heads(t):
+            return F.reshape(F.transpose(F.reshape(t, (0, 0, 4, -1)), (0, 2, 1, 3)), (-3, 0, 0))
+
+        q, k, v = (heads(t) for t in F.split(self.inputs(x), num_outputs=3, axis=2))
+        y = F.batch_dot(F.softmax(F.batch_dot(q, k, transpose_b=True)), v)
+        return F.reshape(F.transpose(F.reshape(y, (-4, -1, 4, 0, 0)), (0, 2, 1, 3)), (0, 0, -3))
+
+
+@pytest.mark.filterwarnings("ignore:.*keeps changing")
+def test_a_sentence_has_the_same_bits_in_every_batch_of_several():
+    net, rng = Attention(32), np.random.default_rng(2)
+    net.initialize(mx.init.Normal(0.3))
+    net.hybridize()
+    row = rng.normal(size=(13, 32))
+    found = set()
+    for n in (2, 3, 5, 8, 17):
+        for at in (0, n - 1):
+            batch = rng.normal(size=(n, 13, 32))
+            batch[at] = row
+            found.add(net(nd.array(batch))[at].asnumpy().tobytes())
+    assert len(found) == 1
+
+
 @pytest.mark.filterwarnings("ignore:.*keeps changing")
 @pytest.mark.parametrize(("name", "dtype"), [(n, d) for n, (_, _, dtypes) in NETS.items() for d in dtypes])
 def test_an_example_has_the_same_bits_in_every_batch(name, dtype):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -287,3 +288,18 @@ def test_least_is_the_fullest_step(drawn):
     steps = {t for first, last, _ in lifetimes for t in (first, last)}
     fullest = max((sum(z for z, (a, b, _) in zip(sizes, lifetimes) if a <= t <= b) for t in steps), default=0)
     assert least(lifetimes) == fullest <= place(lifetimes)[1]
+
+
+@pytest.mark.parametrize(("limit", "rule"), [("max_arguments", "arguments"), ("max_nodes", "size")])
+def test_readers_of_one_array_become_one_as_far_as_there_is_room(limit, rule):
+    """Each multiplies it by arrays of its own."""
+    b = builder()
+    x, *others = (b.input(parse("f32[40]"), f"x{k}") for k in range(13))
+    outs = [x * y * z for y, z in zip(others[::2], others[1::2], strict=True)]
+    for target in (CPU, CUDA):
+        for most in range(4, 14):
+            _, plan = fused(b.finish(outs, "siblings"), replace(target, **{limit: most}))
+            sizes = [len(g.at) if rule == "size" else len(g.pending) for g in plan.groups]
+            each = 2 if rule == "size" else 1 + 2
+            room = most // 2 if rule == "size" else (most - 1) // 2  # of outputs that a kernel may have
+            assert len(sizes) == -(-6 // min(room, 6)) and each <= max(sizes) <= most

@@ -76,7 +76,7 @@ def _one(op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compile
     """Of one argument, on the host. Every name that a call uses is a local of this function."""
     state, born = recording.state, epoch[0]  # before the parameters are looked at, which another thread may move
     ctx, _, (only,) = arguments_of(op, types)
-    whole = fixed_of(op, made, ctx)
+    whole = fixed_of(op, types, made, ctx)
     if whole is None:
         return None
     bound = made.loaded.bind(whole.addresses)
@@ -114,7 +114,7 @@ def _written(
     """Of any program on the host that is one foreign call."""
     born = epoch[0]
     ctx, _, in_order = arguments_of(op, types)
-    whole = fixed_of(op, made, ctx)
+    whole = fixed_of(op, types, made, ctx)
     if whole is None:
         return None
     writer = Writer(form, in_order, born, training, slow, recording)
@@ -133,7 +133,7 @@ def _on_device(op: CachedOp, types: Sequence[ArrayType], training: bool, made: C
     loaded, program, device = made.loaded, made.program, made.device
     assert program is not None
     ctx, count, in_order = arguments_of(op, types)
-    whole = fixed_of(op, made, ctx)
+    whole = fixed_of(op, types, made, ctx)
     if whole is None or any(a & ALIGNED for a in whole.addresses):
         return None
     params, kept, addresses = whole

@@ -40,7 +40,7 @@ def prepare_many(
     """
     state, born = recording.state, epoch[0]
     ctx, count, in_order = arguments_of(op, types)
-    found = start_of(op, made, ctx, pooled=True)
+    found = start_of(op, types, made, ctx, pooled=True)
     if found is None:
         return None
     start, params = found

@@ -95,7 +95,7 @@ def _written(
     """Of a program on the host that is one foreign call."""
     born = epoch[0]
     ctx, _, in_order = arguments_of(op, types)
-    whole = fixed_of(op, program.forward, ctx)
+    whole = fixed_of(op, types, program.forward, ctx)
     known = None if whole is None else _known(op, program, whole.params, ctx, born)
     if whole is None or known is None:
         return None
@@ -119,7 +119,7 @@ def _started(
     """Of any other one."""
     state, born, training = recording.state, epoch[0], program.training
     ctx, count, in_order = arguments_of(op, types)
-    found = start_of(op, program.forward, ctx, _pooled(program))
+    found = start_of(op, types, program.forward, ctx, _pooled(program))
     known = None if found is None else _known(op, program, found[1], ctx, born)
     if found is None or known is None:
         return None

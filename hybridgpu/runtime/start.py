@@ -54,14 +54,16 @@ def arguments_of(op: CachedOp, types: Sequence[ArrayType]) -> tuple[Context, int
     return wanted[0].ctx, count, [wanted[k] for k in range(count)]
 
 
-def start_of(op: CachedOp, made: Compiled, ctx: Context, pooled: bool) -> tuple[Start, dict[int, NDArray]] | None:
+def start_of(
+    op: CachedOp, types: Sequence[ArrayType], made: Compiled, ctx: Context, pooled: bool
+) -> tuple[Start, dict[int, NDArray]] | None:
     """What runs the program of a graph whose arguments are of the right types, and the parameters by position.
 
     A start gives (all results, random state); None if the arguments lie where kernels cannot read them.
     """
     if made.program is None:
         return None
-    fixed = fixed_of(op, made, ctx)
+    fixed = fixed_of(op, types, made, ctx)
     if fixed is None:
         return None
     start = _on_device if made.program.target == "cuda" else _on_host
@@ -69,9 +71,15 @@ def start_of(op: CachedOp, made: Compiled, ctx: Context, pooled: bool) -> tuple[
     return None if found is None else (found, fixed.params)
 
 
-def fixed_of(op: CachedOp, made: Compiled, ctx: Context) -> Fixed | None:
-    """What no call changes; None where it cannot be relied on."""
+def fixed_of(op: CachedOp, types: Sequence[ArrayType], made: Compiled, ctx: Context) -> Fixed | None:
+    """What no call changes; None where it cannot be relied on.
+
+    Args:
+        types: of the inputs that ``made`` is for; another thread may have cast parameters since.
+    """
     params = {k: op.sources[k].data(ctx) for k in sorted(op.fixed)}
+    if any(p._type is not types[k] for k, p in params.items()):
+        return None
     kept = op.kept_for(made, params, ctx)
     if kept is None:
         return None

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import types
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
 import hybridgpu as mx
 from hybridgpu import autograd, nd
+from hybridgpu.base import MXNetError
 from hybridgpu.gluon import HybridBlock, SymbolBlock, nn, rnn
+from hybridgpu.runtime.cached_op import CachedOp
 
 X, H, C = (np.arange(k, k + 6, dtype=np.float32).reshape(2, 3) for k in range(3))
 
@@ -380,3 +383,27 @@ def test_a_forward_of_ones_own_inside_another_block(compiler):
     for _ in range(3):
         np.testing.assert_allclose(net(nd.array(X)).asnumpy(), (X * 2 + 1) * 2 + 1)
     np.testing.assert_allclose(net[0](nd.array(X)).asnumpy(), X * 2 + 1)
+
+
+@pytest.mark.parametrize("recording", [False, True])
+def test_a_cast_by_another_thread_while_a_call_is_prepared(recording, monkeypatch, compiler):
+    """The prepared call would read float64 weights as float32, or beyond them the other way round."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(64, in_units=64), nn.Dense(3, in_units=64))
+    net.initialize()
+    net.hybridize()
+    x, original, casts = nd.ones((2, 64)), CachedOp.prepared, iter([True])
+
+    def prepared(*args):
+        if next(casts, False):
+            net.cast("float64")
+        return original(*args)
+
+    monkeypatch.setattr(CachedOp, "prepared", prepared)
+    for expected in (False, True):
+        with autograd.record() if recording else nullcontext():
+            if not expected:
+                net(x)
+                continue
+            with pytest.raises(MXNetError, match="float32"):
+                net(x)

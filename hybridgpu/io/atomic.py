@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import tempfile
+import stat
 from pathlib import Path
 
 from ..base import MXNetError
@@ -12,31 +13,49 @@ from ..base import MXNetError
 __all__ = ["replace_file", "write_atomically"]
 
 
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
+
 def replace_file(fname: str | os.PathLike[str], data: bytes) -> None:
     """Write under a temporary name, then move into place: where a link leads to, if it is one.
+
+    A file that is there keeps its permissions and, where this user may give it away, its owner; another name of it
+    (a hard link) keeps what it holds.
 
     Raises:
         OSError: the folder is missing, not writable or full; it names ``fname``.
     """
-    target = Path(os.path.realpath(fname))
     try:
-        if target.exists() and not target.is_file():  # a pipe or a device is written to; nothing may take its place
-            target.write_bytes(data)
-            return
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "wb") as f:
+        former = None
+        with contextlib.suppress(FileNotFoundError):
+            former = os.stat(fname)  # of what is opened: what /dev/stdout leads to may have no name
+        if former is not None and not (stat.S_ISREG(former.st_mode) and former.st_nlink):
+            with open(fname, "wb") as f:  # a pipe or a device is written to; nothing may take its place
                 f.write(data)
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(name, 0o666 & ~mask)
-            os.replace(name, target)
+            return
+        target = Path(os.path.realpath(fname))
+        beside = target.parent / f".{target.name[:50]}.{os.urandom(6).hex()}"
+        try:
+            with open(os.open(beside, _NEW, 0o666), "wb") as f:
+                if former is not None:
+                    _permit(beside, former)
+                f.write(data)
+            os.replace(beside, target)
         except BaseException:
-            Path(name).unlink(missing_ok=True)
+            beside.unlink(missing_ok=True)
             raise
     except OSError as e:
         e.filename, e.filename2 = os.fspath(fname), None
         raise
+
+
+def _permit(file: Path, former: os.stat_result) -> None:
+    """Let those use a file who may use the former one."""
+    own = os.stat(file)
+    if (own.st_uid, own.st_gid) != (former.st_uid, former.st_gid):
+        with contextlib.suppress(OSError):  # it stays this user's
+            os.chown(file, former.st_uid, former.st_gid)
+    os.chmod(file, stat.S_IMODE(former.st_mode))
 
 
 def write_atomically(fname: str, data: bytes) -> None:

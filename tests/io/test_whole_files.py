@@ -15,6 +15,7 @@ import hybridgpu as mx
 from hybridgpu import nd, profiler
 from hybridgpu.base import MXNetError
 from hybridgpu.gluon import Trainer, nn
+from hybridgpu.io.atomic import replace_file
 
 resource = pytest.importorskip("resource")
 
@@ -120,3 +121,58 @@ def test_a_pipe_is_written_to_and_stays(tmp_path):
     nd.save(str(tmp_path / "same"), [nd.ones((3,))])
     assert found == [(tmp_path / "same").read_bytes()]
     assert stat.S_ISFIFO(os.stat(pipe).st_mode)
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="open files have no names")
+def test_an_open_pipe_is_written_to_by_its_number():
+    source, to = os.pipe()
+    try:
+        replace_file(f"/dev/fd/{to}", b"some bytes")
+        assert os.read(source, 100) == b"some bytes"
+    finally:
+        os.close(source)
+        os.close(to)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="files that were deleted have no names")
+def test_a_deleted_file_gets_no_name(tmp_path):
+    with open(tmp_path / "gone", "w+b") as f:
+        os.unlink(tmp_path / "gone")
+        replace_file(f"/proc/self/fd/{f.fileno()}", b"some bytes")
+        assert f.read() == b"some bytes"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_to_itself_stays(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match="loop"):
+        replace_file(tmp_path / "loop", b"some bytes")
+    assert (tmp_path / "loop").is_symlink()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files have no such permissions")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666])
+def test_who_may_read_a_file_stays(mode, tmp_path):
+    file = tmp_path / "file"
+    replace_file(file, b"first")
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o666 & ~mask
+    file.chmod(mode)
+    replace_file(file, b"second")
+    assert file.read_bytes() == b"second"
+    assert stat.S_IMODE(file.stat().st_mode) == mode
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+def test_a_file_keeps_its_owner(tmp_path):
+    file = tmp_path / "file"
+    replace_file(file, b"first")
+    os.chown(file, 1234, 1235)
+    replace_file(file, b"second")
+    assert (file.stat().st_uid, file.stat().st_gid) == (1234, 1235)
+
+
+def test_a_long_name_is_written(tmp_path):
+    replace_file(tmp_path / ("n" * 255), b"some bytes")
+    assert [f.name for f in tmp_path.iterdir()] == ["n" * 255]

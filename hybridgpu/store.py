@@ -41,6 +41,7 @@ _MOST_ENTRIES = 20_000  #: each process that writes looks at all of them
 _ABANDONED_AFTER = 3600  # seconds
 _NO_FILE = (errno.EINVAL, errno.ELOOP, errno.ENXIO)  # a folder, a pipe, a link to itself in an entry's place
 _TOUCH_AFTER = 24 * 3600  # seconds; a hit refreshes an entry's time at most once a day
+_NOWHERE = f"{os.devnull}{os.sep}hybridgpu"  #: a folder that nothing can be read from nor written to
 
 
 @dataclass(frozen=True)
@@ -215,6 +216,8 @@ class Store:
             problem = self._problem()
             if problem:
                 self._use_fallback(problem)
+                if self._fallback is None:  # no place for a temporary folder: still, this one is not to be trusted
+                    self._fallback = _NOWHERE
             self._checked = True  # not before: another thread would trust the folder
         return self.folder if self._fallback is None else Path(self._fallback)
 
@@ -320,7 +323,7 @@ def _default_folder() -> Path:
         try:
             return Path(scratch.make())
         except OSError:
-            return Path(os.devnull, "hybridgpu")  # nothing can be written: the store finds out, and says so
+            return Path(_NOWHERE)  # nothing can be written: the store finds out, and says so
     if named:
         folder = Path(named)
         with contextlib.suppress(RuntimeError):  # ~ of nobody: a name like others

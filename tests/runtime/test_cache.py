@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -289,6 +290,21 @@ def test_a_folder_that_two_threads_look_at(tmp_path, monkeypatch):
     with pytest.warns(RuntimeWarning, match="can be written by other users"):
         found.append(store.get("so", "ab12"))
     assert found == [None, None]
+
+
+def test_a_folder_of_others_is_not_used_where_there_is_no_temporary_one_either(tmp_path, monkeypatch):
+    def refuse(**_):
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    folder = tmp_path / "cache"
+    Store(folder).put("so", "ab12", b"poison")
+    folder.chmod(0o777)
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    store = Store(folder)
+    with pytest.warns(RuntimeWarning, match="can be written by other users"):
+        assert store.get("so", "ab12") is None
+    assert store.put("so", "cd34", b"code") is None
+    assert sorted(p.name for p in folder.glob("*/*")) == ["ab12.so", "ab12.so.sum"]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT], ids=errno.errorcode.get)

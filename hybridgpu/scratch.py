@@ -6,26 +6,31 @@ another thread compiled would take the compiler's folder away.
 
 A process that is killed deletes nothing. So each holds a lock on its folders, which the system takes back whatever
 ends it (a number of a process would mean another one in a container that shares the folder), and the first folder
-that a process makes is the occasion to delete those that nobody holds.
+that a process makes is the occasion to delete those that nobody holds. Where several systems share the folder, over a
+network or as virtual machines, a lock may be known to its own alone: the folders' names tell which that is.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import hashlib
 import os
+import platform
 import shutil
 import stat
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 __all__ = ["make", "ours", "remove", "scratch"]
 
 _PREFIX = "hybridgpu-held-"
 _ABANDONED_AFTER = 600  # seconds: a folder that was just made is not held yet
+_FORGOTTEN_AFTER = 10 * 24 * 3600  # seconds, of a folder of another system, or of this one before it was started again
 
 _ours: dict[str, int] = {}  #: folder -> the open file that holds it, -1 where nothing can
 _swept = False
@@ -41,7 +46,7 @@ def make() -> str:
     if not _swept:
         _swept = True
         _sweep()
-    folder = tempfile.mkdtemp(prefix=_PREFIX)
+    folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{_system()}-")
     _ours[folder] = _held(folder)
     return folder
 
@@ -88,6 +93,17 @@ def _held(folder: str) -> int:
     return -1
 
 
+@lru_cache
+def _system() -> str:
+    """Which system knows of our locks: containers on one machine have one, virtual machines one each."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as f:
+            name = f.read()
+    except OSError:  # not Linux
+        name = platform.node().encode()
+    return hashlib.sha256(name).hexdigest()[:8]
+
+
 def _sweep() -> None:
     """Delete this user's folders of processes that were killed."""
     with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
@@ -99,7 +115,9 @@ def _sweep() -> None:
 def _delete_if_abandoned(entry: os.DirEntry[str]) -> None:
     with contextlib.suppress(OSError):
         info = entry.stat(follow_symlinks=False)
-        if not stat.S_ISDIR(info.st_mode) or time.time() - info.st_mtime < _ABANDONED_AFTER:
+        own = entry.name.startswith(f"{_PREFIX}{_system()}-")
+        left = _ABANDONED_AFTER if own else _FORGOTTEN_AFTER
+        if not stat.S_ISDIR(info.st_mode) or time.time() - info.st_mtime < left:
             return
         handle = _held(entry.path)
         if handle >= 0:

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import recording
-from .base import MXNetError
+from .base import MXNetError, NotImplementedForSymbol
+from .misplaced import is_symbol
 from .ndarray import tape
 from .ndarray.array import ArrayType, NDArray
 from .provenance import advice
@@ -193,12 +194,21 @@ def _fitted(gradient: NDArray, wanted: ArrayType) -> NDArray:
     return gradient.astype(wanted.dtype.np, copy=False)
 
 
+_NO_GRAPH = (
+    "A graph does not call the backward of an autograd.Function: make it a mx.operator.CustomOp, and write "
+    "F.Custom(x, op_type=...) in hybrid_forward, or call it where the block is not hybridized."
+)
+
+
 class Function:
     """A differentiable function with a derivative of your own.
 
     Subclass it, define ``forward(self, *inputs)`` and ``backward(self, *output_grads)`` (one array per
     input), and call an instance once. Values for ``backward`` go on ``self`` or through
     ``save_for_backward`` and ``saved_tensors``.
+
+    Arrays only: with Symbols, in a block that is being traced, a call raises NotImplementedForSymbol, since the
+    graph would take what ``forward`` does, with its own derivative, and never call ``backward``.
     """
 
     def __init__(self) -> None:
@@ -210,6 +220,8 @@ class Function:
         self.saved_tensors = args
 
     def __call__(self, *inputs: NDArray) -> Any:
+        if any(map(is_symbol, inputs)):
+            raise NotImplementedForSymbol(type(self).__name__, advice=advice(_NO_GRAPH))
         assert not self._used, "Each Function instance can only be called once. Please create another instance."
         self._used = True
         flags = recording.state.recording

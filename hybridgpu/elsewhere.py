@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
-__all__ = ["AUTOGRAD", "OPERATORS", "OPTIMIZERS", "ROOT"]
+__all__ = ["AUTOGRAD", "CONTRIB", "OPERATORS", "OPTIMIZERS", "ROOT", "SCHEDULERS"]
 
 _PAUSE = "autograd.pause(), though nothing is recorded outside autograd.record()"
+_MIXED = (
+    "net.cast('float16') or net.cast('bfloat16') and x.astype(...) for its data, and multi_precision=True for the "
+    "optimizer; with float16 multiply the loss by a number, and the batch size of trainer.step by the same"
+)
 
 #: of the package itself
 ROOT = {
@@ -19,6 +23,14 @@ ROOT = {
     "nn": "mx.gluon.nn",
     "optim": "mx.gluon.Trainer(net.collect_params(), name, parameters)",
     "compile": "net.hybridize(static_alloc=True, static_shape=True)",
+    "amp": _MIXED,
+}
+
+#: modules of MXNet's contrib that are not here
+CONTRIB = {
+    "amp": _MIXED,
+    "onnx": "net.export(path), whose files MXNet 1.9.1 reads and its mx.contrib.onnx converts",
+    "quantization": "net.cast('float16') for smaller weights: nothing here computes a net in int8",
 }
 
 AUTOGRAD = {
@@ -32,6 +44,18 @@ AUTOGRAD = {
 #: names of optimizers
 OPTIMIZERS = {
     "adamw": "'adam', whose decay is part of the gradient; one apart from it is nd.contrib.adamw_update in an Optimizer of yours",
+}
+
+_COSINE = "mx.lr_scheduler.CosineScheduler(max_update, base_lr, final_lr)"
+
+#: of learning rates, which here are functions of the number of updates, not of epochs
+SCHEDULERS = {
+    "StepLR": "mx.lr_scheduler.FactorScheduler(step, factor); step counts updates, not epochs",
+    "MultiStepLR": "mx.lr_scheduler.MultiFactorScheduler(steps, factor); steps count updates, not epochs",
+    "CosineAnnealingLR": f"{_COSINE}; max_update counts updates, not epochs",
+    "PolynomialLR": "mx.lr_scheduler.PolyScheduler(max_update, base_lr, pwr); max_update counts updates, not epochs",
+    "LinearLR": "warmup_steps=n, warmup_begin_lr=rate among the arguments of any scheduler",
+    "ReduceLROnPlateau": "trainer.set_learning_rate(rate) where an epoch was no better",
 }
 
 #: beside operators; the name of their module comes in

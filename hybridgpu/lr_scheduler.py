@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
+from typing import TYPE_CHECKING, Any
 
 __all__ = ["CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorScheduler", "PolyScheduler"]
 
@@ -194,3 +195,13 @@ class CosineScheduler(_Decay):
 
     def _curve(self, part: float) -> float:
         return (1 + math.cos(math.pi * part)) / 2
+
+
+if not TYPE_CHECKING:  # which would no longer find names that are not there
+
+    def __getattr__(name: str) -> Any:
+        from .elsewhere import SCHEDULERS
+        from .provenance import advice
+
+        text = f"module '{__name__}' has no attribute '{name}'"
+        raise AttributeError(f"{text}\n{advice(f'Write {SCHEDULERS[name]}.')}" if name in SCHEDULERS else text)

@@ -16,7 +16,11 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f".{name}", __name__)
     if name not in _SPACES:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        from ..elsewhere import CONTRIB
+        from ..provenance import advice
+
+        text = f"module '{__name__}' has no attribute '{name}'"
+        raise AttributeError(f"{text}\n{advice(f'Write {CONTRIB[name]}.')}" if name in CONTRIB else text)
     found = importlib.import_module(f"..{_SPACES[name]}", __name__).contrib
     globals()[name] = found
     return found

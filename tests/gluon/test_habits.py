@@ -184,6 +184,18 @@ WRITTEN = {
         "module 'hybridgpu.autograd' has no attribute 'no_grad'",
         "Write autograd.pause()",
     ),
+    "schedule of rates": (
+        lambda: mx.lr_scheduler.StepLR(10),
+        AttributeError,
+        "module 'hybridgpu.lr_scheduler' has no attribute 'StepLR'",
+        "Write mx.lr_scheduler.FactorScheduler(step, factor); step counts updates",
+    ),
+    "mixed precision": (
+        lambda: mx.contrib.amp.init(),
+        AttributeError,
+        "module 'hybridgpu.contrib' has no attribute 'amp'",
+        "Write net.cast('float16') or net.cast('bfloat16')",
+    ),
     "of the root": (
         lambda: mx.manual_seed(1),
         AttributeError,

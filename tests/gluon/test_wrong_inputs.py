@@ -168,6 +168,7 @@ TRACED = [
     ("np.asarray(x)", NotImplementedForSymbol, FOR_SYMBOL, "use operators of F."),
     ("math.exp(x)", TypeError, "must be real number, not Symbol", NO_NUMBER),
     ("float(x)", TypeError, "must be real number, not Symbol", NO_NUMBER),
+    ("Tripled()(x)", NotImplementedForSymbol, "Function Tripled is not implemented for Symbol", "make it a mx.operator.CustomOp"),
     ("nd.relu(x)", AssertionError, "Argument data must have NDArray type, but got <Symbol data>", "write F.relu, not nd.relu,"),
     ("nd.concat(x, x)", AssertionError, "Positional arguments must have NDArray type, but got <Symbol data>", "write F.concat, not nd.concat,"),
     ("nd.maximum(x, 0)", TypeError, UNSUPPORTED.format("hybridgpu.symbol.symbol.Symbol"), "write F.maximum, not nd.maximum,"),
@@ -199,6 +200,16 @@ EAGER = [
 ]  # fmt: skip
 
 
+class Tripled(mx.autograd.Function):
+    """Three times its argument by an operator that Symbols have, too: a graph would take that one's gradient."""
+
+    def forward(self, x):
+        return x * 3
+
+    def backward(self, dy):
+        return dy * 100
+
+
 def block_of(code):
     """A block whose hybrid_forward returns the value of ``code``, which stands on a line of its own."""
     import linecache
@@ -206,7 +217,7 @@ def block_of(code):
     name = f"<code {code.replace('/', 'over')}>"  # what stands before a stroke would be a folder
     source = f"def hybrid_forward(self, F, x, scale):\n    return {code}\n"
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    scope = {"np": np, "nd": nd, "math": math}
+    scope = {"np": np, "nd": nd, "math": math, "Tripled": Tripled}
     exec(compile(source, name, "exec"), scope)
 
     def __init__(self):

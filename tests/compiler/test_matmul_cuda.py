@@ -172,6 +172,22 @@ def test_every_form(cuda_driver, monkeypatch, product):
             check(got, inputs, left, right, dtype, k)
 
 
+@pytest.mark.parametrize("right", ["nk", "kn"])
+@pytest.mark.parametrize(("m", "rows"), [(1, 1), (2, 2), (3, 4), (4, 4), (7, 8), (13, 16)])
+def test_every_number_of_rows_of_a_patch(cuda_driver, monkeypatch, m, rows, right):
+    """A right operand that is far away, as all are here, meets as many rows at once as there are, in steps of powers of two."""
+    monkeypatch.setattr(matmul_cuda, "_NEARBY", 0)
+    monkeypatch.setattr(matmul_cuda, "library_seconds", lambda target, dot: 1.0)
+    made = graph("f32", 0, m, 68, 20, "mk", right)
+    inputs = values(made)
+    few = {f.name: f for f in forms(made) if f.name in ("dots", "axpy")}
+    assert set(few) == ({"dots", "axpy"} if right == "nk" else {"axpy"})
+    for form in few.values():
+        assert form.rows == rows
+        monkeypatch.setattr(matmul_cuda, "choose", lambda target, dot, form=form: form)
+        check(run(cuda_driver, made, inputs)[0], inputs, "mk", right, "f32", 68)
+
+
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(["f32", "f64", "f16", "bf16", "i32"]),

@@ -17,6 +17,7 @@ __all__ = [
     "KeptValue",
     "KernelReport",
     "LibraryCall",
+    "RecordedExplanation",
     "StagedExplanation",
     "annotated",
     "counted",
@@ -239,6 +240,8 @@ class StagedExplanation(Explanation):
         parts: an Explanation for each program and a LibraryCall for each operator in between, in order.
     """
 
+    _why = "since some operators cannot be part of one"
+
     def __init__(self, name: str, parts: Sequence[Explanation | LibraryCall]) -> None:
         self.name, self.parts, self.program = name, list(parts), None
         programs = [p for p in parts if isinstance(p, Explanation)]
@@ -264,7 +267,7 @@ class StagedExplanation(Explanation):
 
     def __str__(self) -> str:
         count = sum(isinstance(p, Explanation) for p in self.parts)
-        lines = [f"{self.name}: {counted(count, 'program')}, since some operators cannot be part of one"]
+        lines = [f"{self.name}: {counted(count, 'program')}, {self._why}"]
         for p in self.parts:
             if isinstance(p, Explanation):
                 lines.append(str(p))
@@ -275,6 +278,20 @@ class StagedExplanation(Explanation):
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+class RecordedExplanation(StagedExplanation):
+    """The report of a call that ``autograd.record`` records: ``kernels`` and the rest are those of both programs.
+
+    Attributes:
+        forward: the program of the call, which also returns what the other one takes over.
+        backward: that of ``backward()``; None if no argument or parameter wants a gradient.
+    """
+
+    def __init__(self, name: str, forward: Explanation, backward: Explanation | None) -> None:
+        super().__init__(name, [forward] if backward is None else [forward, backward])
+        self.forward, self.backward = forward, backward
+        self._why = "for the recorded call" + (" and for backward()" if backward else "; nothing wants a gradient")
 
 
 def counted(number: int, what: str) -> str:

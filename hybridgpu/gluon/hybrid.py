@@ -422,6 +422,8 @@ class HybridBlock(Block):
     def explain(self, *inputs: Any) -> Any:
         """What the compiled graph for these inputs consists of: kernels, library calls, cuts.
 
+        Under ``autograd.record`` that is the forward and the backward program of a recorded call.
+
         Raises:
             RuntimeError: the block is not hybridized.
             TypeError: no inputs were given.

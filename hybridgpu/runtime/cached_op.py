@@ -18,7 +18,7 @@ from ..backends.base import Mode
 from ..backends.writes import is_shared
 from ..base import MXNetError
 from ..context import Context
-from ..explain import Explanation, LibraryCall, StagedExplanation
+from ..explain import Explanation, LibraryCall, RecordedExplanation, StagedExplanation
 from ..locks import Lock
 from ..ndarray.array import ArrayType, NDArray
 from ..ndarray.tape import tracked
@@ -141,8 +141,8 @@ class CachedOp:
                     self._recorded = self._latest
                 return made.run(inputs, ctx, kept)
 
-    def training_for(self, inputs: Sequence[NDArray], ctx: Context) -> Training:
-        """The forward and backward programs for the types of ``inputs`` and the gradients they want."""
+    def training_for(self, inputs: Sequence[NDArray], ctx: Context, wait: bool = False) -> Training:
+        """The forward and backward programs for the types of ``inputs`` and the gradients they want; ``wait`` as below."""
         training = recording.state.training
         types = [x._type for x in inputs]
         wanted = tuple(_wanted(x) for x in inputs)
@@ -155,7 +155,7 @@ class CachedOp:
                 options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted)
                 return training_program(self.symbol, plain, training, wanted, ctx, *options).in_mode(self.mode)
 
-            found = self._made(key, types, training, make, self._trained)
+            found = self._made(key, types, training, make, self._trained, wait)
         return found
 
     def _made(
@@ -321,6 +321,10 @@ class CachedOp:
         """See HybridBlock.explain."""
         ctx = arrays[0].context
         inputs = self.inputs(arrays, ctx)
+        if self.stages is None and tracked(inputs):
+            pair = self.training_for(inputs, ctx, wait=True)
+            back = None if pair.backward is None else Explanation(f"{self.name}_backward", pair.backward)
+            return RecordedExplanation(self.name, Explanation(self.name, pair.forward), back)
         if self.stages is None:
             return Explanation(self.name, self.compiled_for(inputs, ctx, wait=True))
         parts: list[Explanation | LibraryCall] = []

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from hybridgpu import nd
+from hybridgpu import autograd, nd
 from hybridgpu.explain import Cut, Explanation, _folded
 from hybridgpu.gluon import nn, rnn
-from hybridgpu.runtime import program
+from hybridgpu.runtime import compile_report, program
 from hybridgpu.runtime.reports import CompileEvent, CompileReport
 from hybridgpu.store import reset_default_store
 
@@ -177,3 +177,44 @@ def test_reads_in_different_orders_name_what_is_read(compiler):
     net.hybridize()
     cuts = map(str, net.explain(nd.ones((3, 5, 4))).cuts)
     assert any(line.endswith(" read FullyConnected net_dense0_fwd in different orders") for line in cuts)
+
+
+def test_a_recorded_call_is_explained_with_its_backward_pass():
+    net = nn.Dense(2, in_units=3, activation="relu", prefix="recorded_")
+    net.initialize()
+    net.hybridize()
+    x = nd.ones((4, 3))
+    alone = net.explain(x)
+    with autograd.record():
+        report = net.explain(x)
+        before = len(compile_report().events)
+        net(x).backward()
+    assert len(compile_report().events) == before, "what was explained is what runs"
+    assert report.forward.name == "recorded" and report.backward.name == "recorded_backward"
+    assert report.kernels == report.forward.kernels + report.backward.kernels
+    assert report.bytes_moved == report.forward.bytes_moved + report.backward.bytes_moved > alone.bytes_moved
+    lines = str(report).splitlines()
+    assert lines[0] == "recorded: 2 programs, for the recorded call and for backward()"
+    assert lines[1].startswith("recorded on cpu: ")
+    assert any(line.startswith("recorded_backward on cpu: ") for line in lines)
+
+
+def test_a_recorded_call_that_wants_no_gradient():
+    """What an argument knows of gradients has it recorded; a sign has none to pass on."""
+    net = nn.HybridLambda(lambda F, x: F.sign(F.BlockGrad(x)), prefix="blocked_")
+    net.hybridize()
+    x = nd.ones((4, 3))
+    x.attach_grad()
+    with autograd.record():
+        report = net.explain(x)
+    assert str(report).splitlines()[0] == "blocked: 1 program, for the recorded call; nothing wants a gradient"
+    assert report.backward is None and report.kernels == report.forward.kernels
+
+
+def test_a_report_of_a_recorded_call_waits_for_the_programs():
+    net = nn.Dense(2, in_units=3, prefix="later_")
+    net.initialize()
+    net.hybridize(background=True)
+    with autograd.record():
+        report = net.explain(nd.ones((5, 3)))
+    assert report.forward.program is not None and report.backward.program is not None

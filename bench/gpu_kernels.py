@@ -4,7 +4,8 @@
     python bench/gpu_kernels.py [--json FILE] [--no-timing] [--pool/--no-pool] [--emulate] [--patience SECONDS]
                                 [--budget SECONDS] [CASE ...]
 
-Continues what FILE has if a process before did not come to the end of it. The case graphs are those of tests/compiler/cases. ``--no-pool`` takes every array from the driver, so that
+Continues what FILE has if a process before did not come to the end of it. The case graphs are those of
+tests/compiler/cases. ``--no-pool`` takes every array from the driver, so that
 compute-sanitizer sees where each begins and ends. ``--emulate`` executes the kernels on the CPU (tests/emulated.py),
 with small arrays; its times mean nothing. Exits with 1 if a result is wrong, 2 if there is no GPU.
 """

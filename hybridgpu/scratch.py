@@ -46,7 +46,7 @@ def make() -> str:
     if not _swept:
         _swept = True
         _sweep()
-    folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{_system()}-")
+    folder = os.path.abspath(tempfile.mkdtemp(prefix=f"{_PREFIX}{_system()}-"))  # wherever the process goes later
     _ours[folder] = _held(folder)
     return folder
 

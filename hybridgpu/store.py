@@ -81,7 +81,10 @@ class Store:
 
     def _verified(self, kind: str, key: str) -> tuple[str, bytes] | None:
         """An entry's file and content if there is one that is what was written."""
-        file = self._name(self._root(), kind, key)
+        root = self._root()
+        if self._temporary and not scratch.ours(str(root)):
+            return None  # of the process that forked this one: once that has ended, anybody may make one of this name
+        file = self._name(root, kind, key)
         try:
             data, used = _read(file)
             digest, _ = _read(f"{file}.sum")
@@ -222,7 +225,7 @@ class Store:
         return self.folder if self._fallback is None else Path(self._fallback)
 
     def _root_to_write(self) -> Path:
-        """As ``_root``; a temporary folder of the process that forked this one goes with that: it is read, no more.
+        """As ``_root``, but no temporary folder of the process that forked this one, which goes with that.
 
         Raises:
             OSError: there is no place for another one.

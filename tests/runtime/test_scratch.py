@@ -112,3 +112,40 @@ def test_a_child_that_outlives_its_parent_has_a_store_of_its_own(tmp_path):
     parents, childs, back, own, others = python(FORKS, tmp_path, HYBRIDGPU_CACHE="0")
     assert (parents != childs, back, own, others) == (True, "False", "b'child'", "None")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
+def test_a_child_takes_nothing_from_its_parents_folder(tmp_path):
+    """When the parent has ended, it may be another user's folder that has the name."""
+    program = """
+import os, sys
+from hybridgpu.store import default_store
+
+store = default_store()
+store.put("so", "ab12", b"parent")
+child = os.fork()
+if not child:
+    read = store.get("so", "ab12")
+    store.put("so", "cd34", b"child")
+    sys.exit((read, store.get("so", "cd34")) != (None, b"child"))
+print(os.waitpid(child, 0)[1], store.get("so", "ab12"), store.get("so", "cd34"))
+"""
+    assert python(program, tmp_path, HYBRIDGPU_CACHE="0") == ["0 b'parent' None"]
+
+
+def test_a_relative_place_for_temporary_files(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    program = f"""
+import os, tempfile
+from hybridgpu.store import default_store
+
+os.chdir({str(tmp_path)!r})
+tempfile.tempdir = os.curdir
+store = default_store()
+store.put("so", "ab12", b"one")
+os.chdir("elsewhere")
+store.put("so", "cd34", b"two")
+print(store.get("so", "ab12"), store.get("so", "cd34"))
+"""
+    assert python(program, tmp_path, HYBRIDGPU_CACHE="0") == ["b'one' b'two'"]
+    assert [p.name for p in tmp_path.rglob("*")] == ["elsewhere"]

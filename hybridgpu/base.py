@@ -8,11 +8,14 @@ also a ``NotImplementedError``, so that code written for either library can catc
 from __future__ import annotations
 
 import numbers
+import time
 from typing import Any
 
 import numpy as np
 
 __all__ = ["MXNetError", "NotImplementedForSymbol", "fail", "integer_types", "numeric_types", "string_types"]
+
+BEGUN = time.time_ns()  #: when the package was imported: files that changed since may be others than those that run
 
 mx_real_t = np.float32
 numeric_types = (float, int, np.generic)

@@ -15,6 +15,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
+from .base import BEGUN
+
 __all__ = ["Notes", "kernels_folder", "kernels_hash", "sources_hash", "templates_folder"]
 
 _SETTLED = 2.0  #: seconds after which a file's time tells of every change: file systems count in steps
@@ -68,9 +70,15 @@ def kernels_hash(notes: Notes | None = None) -> str:
 
 def sources_hash(notes: Notes | None = None) -> str:
     """A hash over the sources that make programs, of Symbols and of optimizers' operators: part of every program's cache
-    key, so that a changed lowering or pass never meets a program of the old one. ``notes``: as for
+    key, so that a changed lowering or pass never meets a program of the old one. Where they were changed since this
+    process imported them (an upgrade beside it), it shares its programs with no other one. ``notes``: as for
     :func:`kernels_hash`."""
     return _hash_all(notes)["sources"]
+
+
+#: what its files' names begin with, below a place; where it lies; its files' names; and of each file all that tells one
+#: state of it from another: size, times of the last change of the content and of the file (ns), number
+_Folder = tuple[str, str, list[str], list[int]]
 
 
 def _hash_all(notes: Notes | None) -> dict[str, str]:
@@ -81,36 +89,33 @@ def _hash_all(notes: Notes | None) -> dict[str, str]:
         modules = [(package, "dtypes.py"), (package, "dataclass.py")]
         runtime = [(f"{package}{os.sep}runtime", name) for name in ("program.py", "training.py", "updates.py")]
         texts = [(str(kernels_folder()), ".h"), (str(templates_folder()), ".j2")]
-        kernels, own = _hash([texts, [*folders, *modules, *runtime]], notes)
+        files = [_found_at(texts), _found_at([*folders, *modules, *runtime])]
+        kernels, own = _hash(files, notes)
+        now = time.time_ns()
+        if any(BEGUN < t <= now for t in _times(files[1])):
+            own = os.urandom(32).hex()
         _found.update(kernels=kernels, sources=hashlib.sha256(f"{kernels} {own}".encode()).hexdigest())
     return _found
 
 
-def _hash(sets: Sequence[Sequence[tuple[str, str]]], notes: Notes | None) -> list[str]:
-    """A hash over names and contents of each set of files: (a folder, a file in it) or (a folder, the ending of its files
-    at any depth, with the dot).
+def _hash(sets: list[list[_Folder]], notes: Notes | None) -> list[str]:
+    """A hash over names and contents of each set of files.
 
     Reading them costs more than all the rest of a call whose program is found on disk. What was read once is noted
     under the files' names, sizes, times and numbers, as git has it in its index. A file that was changed a moment ago
     may be changed again without another time: then nothing is noted.
     """
-    found = [_found_at(places) for places in sets]
-    key = hashlib.sha256(marshal.dumps(found, 0)).hexdigest()  # version 0: bytes that depend on the values alone
+    key = hashlib.sha256(marshal.dumps(sets, 0)).hexdigest()  # version 0: bytes that depend on the values alone
     known = notes.get_json("hash", key) if notes is not None else None
     if isinstance(known, list) and [isinstance(h, str) and bool(_HASH.fullmatch(h)) for h in known] == [True] * len(
         sets
     ):
         return known
-    hashes = [_read(folders) for folders in found]
-    latest = max((t for folders in found for *_, states in folders for t in (*states[1::4], *states[2::4])), default=0)
+    hashes = [_read(folders) for folders in sets]
+    latest = max((t for folders in sets for t in _times(folders)), default=0)
     if notes is not None and latest * 1e-9 + _SETTLED < time.time():
         notes.put_json("hash", key, hashes)
     return hashes
-
-
-#: what its files' names begin with, below a place; where it lies; its files' names; and of each file all that tells one
-#: state of it from another: size, times of the last change of the content and of the file (ns), number
-_Folder = tuple[str, str, list[str], list[int]]
 
 
 def _read(folders: list[_Folder]) -> str:
@@ -122,8 +127,13 @@ def _read(folders: list[_Folder]) -> str:
     return digest.hexdigest()
 
 
+def _times(folders: list[_Folder]) -> list[int]:
+    return [t for *_, states in folders for t in (*states[1::4], *states[2::4])]
+
+
 def _found_at(places: Sequence[tuple[str, str]]) -> list[_Folder]:
-    """The folders with files of some places, in order."""
+    """The folders with files of some places, in order: (a folder, a file in it) or (a folder, the ending of its files at
+    any depth, with the dot)."""
     found: list[_Folder] = []
     for place, ending in places:
         _find(place, ending, found)

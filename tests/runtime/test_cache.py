@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import hybridgpu as mx
+from hybridgpu import resources
 from hybridgpu.store import Store, _default_folder
 
 pytestmark = pytest.mark.usefixtures("compiler")
@@ -85,8 +88,6 @@ def cold(tmp_path_factory):
 @pytest.fixture
 def copy(cold, tmp_path):
     """A copy of the filled cache that a test may damage."""
-    import shutil
-
     return Path(shutil.copytree(cold[0], tmp_path / "copy"))
 
 
@@ -424,6 +425,40 @@ def test_a_changed_lowering_meets_no_old_program(copy, cold):
     got = run(copy, before=changed)
     assert got["caches"] == ["none"] and got["compiled"] == 0  # the same text: its library is found
     assert got["values"] == cold[1]["values"]
+
+
+def test_a_process_whose_sources_were_upgraded_leaves_no_program_to_the_new_ones(tmp_path):
+    """It runs what it imported, and finds the others' files: its programs would be theirs for ever."""
+    package = Path(mx.__file__).resolve().parent
+    for name in ("hybridgpu", "templates", "kernels"):
+        at = package if name == "hybridgpu" else resources._folder(name)
+        shutil.copytree(at, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    edited = tmp_path / "hybridgpu" / "ops" / "elementwise.py"
+    upgrade = f"""
+file = {str(edited)!r}
+import time
+import hybridgpu.ops.elementwise
+time.sleep(0.05)  # steps of the file system's clock
+old = open(file).read()
+new = old.replace("y = b.custom_gradient(b.max(0, x), x,", "y = b.custom_gradient(b.max(100, x), x,")
+assert new != old
+open(file, "w").write(new)
+"""
+    command = (
+        "import hybridgpu as mx\n"
+        "{}\n"
+        "net = mx.gluon.nn.HybridLambda('relu')\n"
+        "net.hybridize()\n"
+        "print(net(mx.nd.array([7])).asscalar())"
+    )
+    env = {**os.environ, "HYBRIDGPU_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
+    got = [
+        float(
+            subprocess.check_output([sys.executable, "-c", command.format(before)], env=env, cwd=tmp_path, timeout=300)
+        )
+        for before in (upgrade, "", "")
+    ]
+    assert got == [7, 100, 100]
 
 
 # -- without a compiler

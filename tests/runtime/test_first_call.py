@@ -102,7 +102,7 @@ def files(tmp_path):
 
 
 def hashed(folder, notes):
-    (found,) = resources._hash([[(str(folder), ".h")]], notes)
+    (found,) = resources._hash([resources._found_at([(str(folder), ".h")])], notes)
     return found
 
 
@@ -167,7 +167,7 @@ def test_the_hash_covers_what_makes_programs(monkeypatch):
     """Modules of runtime/ that give graphs to the compiler: a program of older ones on disk is not taken."""
     places: list = []
     monkeypatch.setattr(resources, "_found", {})
-    monkeypatch.setattr(resources, "_hash", lambda sets, notes: [str(places.extend(s)) for s in sets])
+    monkeypatch.setattr(resources, "_found_at", lambda some: places.extend(some) or [])
     resources.sources_hash()
     folder = Path(resources.__file__).parent
     makers = [

@@ -12,12 +12,19 @@ from ..symbol import Symbol
 
 __all__ = ["flatten", "formats_agree", "regroup"]
 
+#: what to write instead of what is neither array nor Symbol
+_INSTEAD = {
+    "input": "\nMake arrays of numbers and NumPy's arrays: nd.array(x).",
+    "output": "\nReturn what operators of F give, or lists and tuples of it.",
+}
+_DICT = "\nReturn the values as a tuple, in an order that the caller knows."
+
 
 def flatten(args: Any, what: str) -> tuple[list[Any], Any]:
     """(arrays or Symbols in order, format), see ``hybridgpu.nested``.
 
     Raises:
-        ValueError: something that is neither, in MXNet's words with ``what`` ('input' or 'output'); of an input with a way out.
+        ValueError: something that is neither, in MXNet's words with ``what`` ('input' or 'output'), and a way out.
     """
 
     def format_of(value: Any) -> int | None:
@@ -28,7 +35,7 @@ def flatten(args: Any, what: str) -> tuple[list[Any], Any]:
         if value is None:
             return -1
         if not isinstance(value, (list, tuple)):
-            hint = "\nMake arrays of numbers and NumPy's arrays: nd.array(x)." if what == "input" else ""
+            hint = _DICT if isinstance(value, dict) and what == "output" else _INSTEAD.get(what, "")
             raise ValueError(
                 f"When hybridized, the input of HybridBlock {what} must be (nested) list of Symbol or NDArray, but got {value} of type {type(value)}{hint}"
             )

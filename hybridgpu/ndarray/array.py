@@ -23,6 +23,7 @@ from ..context import Context, current_context
 from ..dtypes import DType, dtype_of
 from ..misplaced import in_array_code, in_graph, is_symbol
 from ..ops.record import OPERATORS
+from ..provenance import advice
 from ..unsupported import refuse
 from .dlpack import exported
 
@@ -308,7 +309,8 @@ class NDArray:
 
             return record_call(move, lambda g: [g.copyto(self.context)], [self])[0]
         if not isinstance(other, NDArray):
-            raise TypeError(f"copyto does not support type {type(other)}")
+            text = f"copyto does not support type {type(other)}"
+            raise TypeError(f"{text}\n{advice('Write mx.cpu() or mx.gpu(i).')}" if isinstance(other, str) else text)
         if other is self:
             warnings.warn("You are attempting to copy an array to itself", RuntimeWarning, stacklevel=2)
             return False  # type: ignore[return-value]

@@ -226,6 +226,12 @@ WRITTEN = {
         "Invalid context string gpu",
         "Write mx.cpu() or mx.gpu(i).",
     ),
+    "device by name, to move there": (
+        lambda: nd.zeros((2, 3)).as_in_context("cuda"),
+        TypeError,
+        "copyto does not support type <class 'str'>",
+        "Write mx.cpu() or mx.gpu(i).",
+    ),
     "element type": (
         lambda: nd.array([1], dtype="flaot32"),
         TypeError,

@@ -397,6 +397,20 @@ def test_arguments_of_a_hybridized_call(args, error, text):
     assert str(caught.value) == text
 
 
+@pytest.mark.parametrize(
+    ("function", "instead"),
+    [
+        (lambda F, x: {"a": x}, "Return the values as a tuple, in an order that the caller knows."),
+        (lambda F, x: [x, 3], "Return what operators of F give, or lists and tuples of it."),
+    ],
+    ids=["dict", "number"],
+)
+def test_results_that_are_none(function, instead):
+    with pytest.raises(ValueError, match="the input of HybridBlock output must be") as caught:
+        hybrid(function, nd.ones(X))
+    assert str(caught.value).splitlines()[1] == instead
+
+
 def test_operators_make_no_parameters():
     words = r"Unknown input to HybridBlock: \w+_fullyconnected0_bias\n.*self.params.get"
     with pytest.raises(AssertionError, match=words):

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -377,6 +378,22 @@ def test_a_changed_compiler_is_asked_again(toolchain, tmp_path, store, change):
     after = module._find(((str(file),),), store)
     module._find.cache_clear()
     assert before.flags == FLAGS and set(FLAGS) - set(after.flags) == {"-fno-ivopts"}
+
+
+def test_a_container_that_is_started_again_asks_no_compiler(toolchain, store, monkeypatch):
+    """Its file system has another number each time."""
+    real = os.stat
+
+    def elsewhere(*args, **options):
+        found = real(*args, **options)
+        known = {name: getattr(found, name) for name in dir(found) if name.startswith("st_")}
+        return SimpleNamespace(**known | {"st_dev": found.st_dev + 1})
+
+    monkeypatch.setattr(os, "stat", elsewhere)
+    monkeypatch.setattr(compiling, "probe", lambda *command: pytest.fail("asked again"))
+    module._find.cache_clear()
+    assert module.find_toolchain(store) == toolchain
+    module._find.cache_clear()
 
 
 NOTED = ["/usr/bin/g++", list(FLAGS), True, "/usr/bin/ld"]

@@ -155,8 +155,9 @@ def _find(candidates: tuple[tuple[str, ...], ...], store: Store) -> Toolchain | 
         if path is None:
             continue
         whole, s = (path, *command[1:]), os.stat(path)
-        # all that tells one state of a file from another: what was found out of it is true as long as that stays
-        state = (whole, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
+        # all that tells one state of a file from another: what was found out of it is true as long as that stays (but the
+        # device, which has another number whenever a container is started)
+        state = (whole, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
         key = _hash(repr(state), repr(FLAGS), cpu_features())
         found = _noted(store.get_json("compiler", key))
         if found is None:

@@ -37,7 +37,8 @@ class Mode(Enum):
 
 
 class NotBuiltError(RuntimeError):
-    """Compiled code could not be made or kept: every disk is full or read-only, or the compiler has gone.
+    """Compiled code could not be made or kept: every disk is full or read-only, or the compiler has gone
+    or is another one by now.
 
     Attributes:
         advice: what to do.

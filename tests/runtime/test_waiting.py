@@ -20,6 +20,7 @@ from types import SimpleNamespace
 import pytest
 
 import hybridgpu as mx
+from hybridgpu.backends.base import NotBuiltError
 from hybridgpu.backends.cpu import compiling
 from hybridgpu.backends.cpu import toolchain as module
 from hybridgpu.backends.cpu.backend import cpu_backend
@@ -378,6 +379,26 @@ def test_a_changed_compiler_is_asked_again(toolchain, tmp_path, store, change):
     after = module._find(((str(file),),), store)
     module._find.cache_clear()
     assert before.flags == FLAGS and set(FLAGS) - set(after.flags) == {"-fno-ivopts"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no shell scripts")
+def test_a_script_that_starts_another_compiler_by_now(toolchain, tmp_path, store):
+    """Its file is the same, what it takes is not: this process cannot compile, the next one asks it again."""
+    other = tmp_path / "other"
+    file = script(tmp_path, f'if [ -e {other} ]; then case "$*" in *-fno-ivopts*) exit 1;; esac; fi')
+    before = module._find(((file,),), store)
+    assert before.compile(ONE, "strict", store)
+    other.touch()
+    for _ in range(2):
+        with pytest.raises(NotBuiltError, match="takes other flags than when it was found"):
+            before.compile(ONE, "strict", store)
+    module._find.cache_clear()
+    after = module._find(((file,),), store)
+    module._find.cache_clear()
+    assert before.flags == FLAGS and set(FLAGS) - set(after.flags) == {"-fno-ivopts"}
+    assert after.compile(ONE, "strict", store)
+    with pytest.raises(CompileError):
+        toolchain.compile("no C++", "strict", store)
 
 
 def test_a_container_that_is_started_again_asks_no_compiler(toolchain, store, monkeypatch):

@@ -19,6 +19,7 @@ from ...dataclass import dataclass
 from ...resources import kernels_hash
 from ...settings import text_of
 from ...store import Store
+from ..base import NotBuiltError
 
 if TYPE_CHECKING:
     from .waiting import Waiting
@@ -66,6 +67,7 @@ class Toolchain:
         flags: what it accepts of FLAGS.
         waits: whether it can be started before its text is known (see waiting.py).
         linker: the program that it links with, '' where that is not known.
+        note: the store's key of what was found out about it, '' if nothing is kept there.
     """
 
     command: tuple[str, ...]
@@ -73,6 +75,7 @@ class Toolchain:
     flags: tuple[str, ...]
     waits: bool = False
     linker: str = ""
+    note: str = ""
 
     @property
     def key(self) -> str:
@@ -107,9 +110,32 @@ class Toolchain:
 
     def compile(self, source: str, numeric: str, store: Store, waiting: Waiting | None = None) -> bytes:
         """The shared library of ``source``; see :func:`~hybridgpu.backends.cpu.compiling.compile_source`."""
-        from .compiling import compile_source
+        from .compiling import CompileError, compile_source
 
-        return compile_source(self, source, numeric, store, waiting)
+        try:
+            return compile_source(self, source, numeric, store, waiting)
+        except CompileError:
+            if self._is_as_noted(store):
+                raise
+        raise NotBuiltError(
+            f"the C++ compiler {self.command[0]} takes other flags than when it was found",
+            "Start Python again, which asks it anew.",
+        )
+
+    def _is_as_noted(self, store: Store) -> bool:
+        """Whether it is what was noted of it. A script, whose file stays the same, may start another compiler by now; then
+        the note goes."""
+        from .compiling import probe
+
+        noted = _noted(store.get_json("compiler", self.note)) if self.note else None
+        found = None if noted is None else probe(self.command, FLAGS, _REQUIRED, _LIBRARIES)
+        if noted is not None and found not in (None, noted[1:]):  # None: it takes nothing now, as where memory is short
+            store.forget("compiler", self.note)
+            _outdated.add(self.note)
+        return self.note not in _outdated
+
+
+_outdated: set[str] = set()  #: notes that turned out to be wrong
 
 
 def _hash(*parts: str) -> str:
@@ -170,7 +196,7 @@ def _find(candidates: tuple[tuple[str, ...], ...], store: Store) -> Toolchain | 
             store.put_json("compiler", key, found)
         real, flags, waits, linker = found
         identity = f"{real} {s.st_size} {s.st_mtime_ns} {' '.join(command[1:])}"
-        return Toolchain(whole, identity, flags, waits, linker)
+        return Toolchain(whole, identity, flags, waits, linker, key)
     return None
 
 

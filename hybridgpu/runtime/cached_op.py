@@ -331,12 +331,12 @@ class CachedOp:
 
         def watch(what: Any, values: list[NDArray]) -> None:
             if isinstance(what, CachedOp):
-                parts.append(what.explain(values))
+                found = what.explain(values)
+                parts.extend(found.parts if isinstance(found, RecordedExplanation) else [found])
             else:
                 parts.append(LibraryCall(what.op.name, what.name, sum(v._type.tensor.nbytes for v in values)))
 
-        with recording.pause(recording.state.training):
-            self.stages(inputs, watch)
+        self.stages(inputs, watch)
         return StagedExplanation(self.name, parts)
 
     def internals(self, arrays: Sequence[NDArray], monitor_all: bool) -> list[tuple[str, str, NDArray]]:

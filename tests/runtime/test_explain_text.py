@@ -211,6 +211,22 @@ def test_a_recorded_call_that_wants_no_gradient():
     assert report.backward is None and report.kernels == report.forward.kernels
 
 
+def test_stages_of_a_recorded_call_have_two_programs_each():
+    net = nn.HybridLambda(lambda F, x, kept: F.tanh(F.contrib.boolean_mask(F.exp(x), kept)), prefix="stages_")
+    net.hybridize()
+    x, kept = nd.ones((4, 3)), nd.array([1, 0, 1, 0])
+    x.attach_grad()
+    with autograd.record():
+        report = net.explain(x, kept)
+        before = len(compile_report().events)
+        y = net(x, kept)
+    y.backward()
+    assert len(compile_report().events) == before
+    stage = ["stages stage", "stages stage_backward"]
+    assert [part.name for part in report.parts] == [*stage, "_contrib_boolean_mask", *stage]
+    assert str(report).startswith("stages: 4 programs, since some operators cannot be part of one\n")
+
+
 def test_a_report_of_a_recorded_call_waits_for_the_programs():
     net = nn.Dense(2, in_units=3, prefix="later_")
     net.initialize()

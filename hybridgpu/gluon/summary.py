@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 from ..ndarray import NDArray
+from ..provenance import advice
 from .block import Block
 from .structure import flatten
 
@@ -29,7 +30,9 @@ def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
         return str(found[0]) if len(found) == 1 else str(found)[1:-1]
 
     def register(b: Block) -> None:
-        assert not getattr(b, "_active", False), f'"{b.name}" must not be hybridized to print summary.'
+        assert not getattr(b, "_active", False), f'"{b.name}" must not be hybridized to print summary.\n' + advice(
+            "Call net.hybridize(False) before; net.explain(x) tells what was compiled."
+        )
 
         def hook(layer: Block, _: Any, outputs: Any) -> None:
             if not any(isinstance(x, NDArray) for x in flatten(outputs, "input")[0]):

@@ -312,7 +312,9 @@ def test_summary(capsys):
     net.hybridize()
     with pytest.raises(AssertionError) as caught:
         net.summary(nd.ones((1, 3)))
-    assert str(caught.value) == '"n_dense0_relu" must not be hybridized to print summary.'  # children first
+    first, instead = str(caught.value).splitlines()
+    assert first == '"n_dense0_relu" must not be hybridized to print summary.'  # children first
+    assert instead.startswith("Call net.hybridize(False) before; ")
 
 
 def test_apply_visits_children_first_and_returns_the_block():

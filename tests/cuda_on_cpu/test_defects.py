@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import threading
 
 import numpy as np
@@ -383,6 +385,39 @@ def test_launches_from_another_thread():
         thread.join()
     assert caught == [OutOfBounds, OutOfBounds, Hang, Hang] * 2
     launch("__global__ void k(float* o) { o[threadIdx.x] = 1; }", out())
+
+
+def alternate_stack() -> tuple[int | None, int, int]:
+    """Address, flags and size of where this thread's signal handlers run that ask for a stack of their own."""
+
+    class Stack(ctypes.Structure):
+        _fields_ = (("address", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
+
+    stack = Stack()
+    assert ctypes.CDLL(None).sigaltstack(None, ctypes.byref(stack)) == 0
+    return stack.address, stack.flags, stack.size
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the structure differs")
+@pytest.mark.parametrize("body", ["o[threadIdx.x] = 1;", "o[(size_t)1 << 40] = 1;"], ids=["plain", "crash"])
+def test_a_launch_gives_its_signal_stack_back(body: str) -> None:
+    """It is one for all threads, of which one launches at a time; the others may get signals then."""
+    found: list[object] = []
+
+    def work() -> None:
+        found.append(alternate_stack())
+        try:
+            launch(f"__global__ void k(float* o) {{ {body} }}", out(), check=False)
+        except OutOfBounds:
+            found.append("a fault")
+        found.append(alternate_stack())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    before, *fault, after = found
+    assert after == before
+    assert fault == ["a fault"] * ("<<" in body)
 
 
 def test_volatile_and_atomic_accesses_of_global_memory_do_not_race():

@@ -72,21 +72,20 @@ static void on_crash(int signal, siginfo_t* info, void* context) {
   }
 }
 
-// Installs the handlers for the time of one launch.
+// Installs the handlers and their stack for the time of one launch.
 struct SignalScope {
   bool timed;
+  stack_t former_stack;
   explicit SignalScope(u32 timeout_ms) : timed(timeout_ms != 0) {
+    // A kernel that overflows its stack has none left for the handler. One is enough, since threads launch one
+    // after the other; it is left at the end, or an alarm that another thread gets meets this one's handler there.
     static char alternate[64 * 1024] __attribute__((aligned(16)));
-    static thread_local bool has_alternate;
     g_launch_thread = pthread_self();
     g_expired = 0;
-    if (!has_alternate) {  // a kernel that overflows its stack has none left for the handler
-      stack_t stack{};
-      stack.ss_sp = alternate;
-      stack.ss_size = sizeof alternate;
-      sigaltstack(&stack, nullptr);
-      has_alternate = true;
-    }
+    stack_t stack{};
+    stack.ss_sp = alternate;
+    stack.ss_size = sizeof alternate;
+    sigaltstack(&stack, &former_stack);
     struct sigaction crash{};
     crash.sa_sigaction = on_crash;
     crash.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
@@ -113,6 +112,7 @@ struct SignalScope {
     sigaction(SIGSEGV, &g_old_segv, nullptr);
     sigaction(SIGBUS, &g_old_bus, nullptr);
     sigaction(SIGFPE, &g_old_fpe, nullptr);
+    sigaltstack(&former_stack, nullptr);
   }
 };
 

@@ -40,6 +40,8 @@ from hybridgpu.dtypes import from_short
 from hybridgpu.gluon import nn
 from hybridgpu.resources import kernels_folder
 
+pytestmark = pytest.mark.unsanitized("about the plan of memory: it fills arenas with their gaps, or measures them")
+
 # -- which results may lie over which operands
 
 

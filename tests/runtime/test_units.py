@@ -27,6 +27,8 @@ PLAIN = 'extern "C" int {name}() {{ return {value}; }}\n'
 ENTRY = """extern "C" int {a}(); extern "C" int {b}();
 extern "C" __attribute__((visibility("default"))) int run0() {{ return {a}() * 10 + {b}(); }}
 """
+#: these count the compiler's runs
+LINKS = pytest.mark.unsanitized("what is compiled there calls a library, so that every link without them is in vain")
 
 
 def source(a, b):
@@ -54,6 +56,7 @@ def made(tmp_path, monkeypatch):
     return call, store
 
 
+@LINKS
 def test_units_that_were_compiled_for_another_program_are_not_compiled_again(made):
     call, _ = made
     assert call(source(2, 3)) == (23, 4)  # three units and the link
@@ -62,6 +65,7 @@ def test_units_that_were_compiled_for_another_program_are_not_compiled_again(mad
     assert call(source(2, 3), "fast") == (23, 4)  # other flags, other code
 
 
+@LINKS
 def test_a_damaged_unit_is_compiled_again(made):
     call, store = made
     call(source(2, 3))
@@ -170,6 +174,7 @@ TWO = [
 ]
 
 
+@LINKS
 @pytest.mark.parametrize(("processors", "runs"), [(2, 3), (1, 2)])
 def test_two_units_are_for_two_processors(made, monkeypatch, processors, runs):
     """One compiles both at once: the compiler starts once, and reads the headers once."""
@@ -223,6 +228,7 @@ def test_units_with_different_headers_are_one_unit_as_well(made, tmp_path, monke
     assert ctypes.CDLL(str(file)).run0
 
 
+@LINKS
 def test_libraries_are_looked_into_where_something_of_them_is_called(made):
     call, _ = made
     text = """extern "C" double cbrt(double);

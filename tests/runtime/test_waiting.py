@@ -326,7 +326,7 @@ def test_compilers_that_cannot_do_all(toolchain, tmp_path, store, text, waits, d
 
 
 def test_arguments_may_be_for_the_linker_too(toolchain, store):
-    found = module._find(((toolchain.command[0], "-O1"),), store)
+    found = module._find(((*toolchain.command, "-O1"),), store)
     module._find.cache_clear()
     assert found.linker == "" and found.waits
 

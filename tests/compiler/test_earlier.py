@@ -6,17 +6,21 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+import numpy as np
 import pytest
 from compiler.cases import parse
 from compiler.test_rows_cuda import check
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
+from emulated import aligned
 
+from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.compiler.ir import Builder, Graph, Node
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.target import CUDA, cuda_target
+from hybridgpu.dtypes import from_short
 from hybridgpu.resources import kernels_folder
 
 FOUR = "f32[4,32,28,28]"
@@ -103,6 +107,25 @@ def test_what_has_to_wait_waits(make, cuda_driver):
     program = check(cuda_driver, graph_of(make, ROWS))
     assert len(large(program, prod(parse(ROWS).shape))) > 1
     assert (1, 2) not in large(program, prod(parse(ROWS).shape))
+
+
+@pytest.mark.parametrize("of", ["f16[64,512]", "bf16[2,3,16,32]"])
+def test_what_is_compared_with_its_maximum_is_rounded_before(of, cuda_driver):
+    """Halves that round to one value are all the maximum; in the registers of the kernel that makes them one would be."""
+    b = builder()
+    x = b.input(parse(of), "x")
+    y = b.abs(x * 0.0078125 + 1.0)
+    axes = tuple(range(x.ndim // 2, x.ndim))
+    mask = b.eq(y, b.broadcast(b.reduce("amax", y, axes, keepdims=True), y.shape))
+    program = compile_graph(b.finish([b.select(mask, 1.0, 0.0)], "mask"), CUDA)
+    loaded = CudaBackend(cuda_driver, np, lambda a: int(a.__array_interface__["data"][0])).load(program)
+    given, ((shape, short),) = aligned(x.shape, x.dtype.np), program.outputs
+    given[...] = (np.arange(x.size) % 19 / 2048).reshape(x.shape).astype(x.dtype.np)
+    out = aligned(shape, from_short(short).np)
+    loaded([given], [out])
+    rounded = (given.astype(np.float32) * np.float32(0.0078125) + 1).astype(x.dtype.np).astype(np.float32)
+    np.testing.assert_array_equal(out.astype(bool), rounded == rounded.max(axes, keepdims=True))
+    assert rounded.min() == rounded.max() and len(np.unique(given)) == 19
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")

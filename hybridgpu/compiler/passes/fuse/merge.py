@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, all_vars, linearize, of_var, substitute
+from ..joins import APART
 from .beside import beside, fits
 from .group import Cut, Group, align, bijective, describe, describe_two
 from .rows import has_rows
@@ -129,7 +130,10 @@ def _same_rows(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
 
 
 def _same_walk(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
-    """The same if both visit each element of ``shared`` once, and ``b`` reads what ``a`` makes where ``a`` makes it."""
+    """The same if both visit each element of ``shared`` once, and ``b`` reads what ``a`` makes where ``a`` makes it.
+
+    What has to be read from memory, as what is compared with its own extreme has, is not read where it is made.
+    """
     if a.points != b.points or shared.size != a.points or a.sums or b.sums:
         return None
     table = _correspondence(a, b, shared)
@@ -138,7 +142,9 @@ def _same_walk(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
     places = {v: of_var(w) for v, w in table.items()}
     for node, wanted in b.pending.items():
         place = a.at.get(node)
-        if place is not None and any(tuple(substitute(e, places) for e in i) != tuple(place) for i in wanted):
+        if place is None:
+            continue
+        if APART in node.params or any(tuple(substitute(e, places) for e in i) != tuple(place) for i in wanted):
             return None
     return table
 

@@ -11,10 +11,12 @@ from compiler.cases import arrays, parse
 
 from hybridgpu.compiler.ir import Builder, Graph, Node
 from hybridgpu.compiler.passes.differentiate import differentiate, residuals
+from hybridgpu.compiler.passes.library_operands import written_operands
 from hybridgpu.compiler.pipeline import left_to_library
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
+from hybridgpu.dtypes import f32
 
 PLANES = "f32[4,32,28,28]"
 ROWS = "f32[1024,512]"
@@ -127,3 +129,41 @@ def test_what_a_library_reads_is_kept_in_place_of_what_it_is_made_of(name):
 def test_what_is_compared_with_its_extreme_is_computed_as_it_was(numeric, wanted):
     graph, operand = made_by(net(pooled, PLANES))
     assert (operand in kept_of(graph, replace(CUDA, numeric=numeric))) is wanted
+
+
+#: what an extreme is taken of -> whether the halves that it is made of are kept
+EXTREMES = {
+    "of something else": (lambda b, x, y: b.cast(x, f32), True),
+    "of them as floats": (lambda b, x, y: b.cast(y, f32), False),
+    "of a part of them, turned": (lambda b, x, y: b.transpose(b.max(b.cast(y, f32), 0.25), (1, 0)), False),
+}
+
+
+@pytest.mark.parametrize("numeric", ["strict", "fast"])
+@pytest.mark.parametrize("name", EXTREMES)
+def test_halves_are_not_compared_with_the_extreme_of_what_they_were_rounded_from(name, numeric):
+    of, wanted = EXTREMES[name]
+    b = builder()
+    x, w, v = (b.input(parse(f"f16[{d},512]"), n) for n, d in (("x", 1024), ("w", 512), ("v", 512)))
+    y = b.tanh(b.dot(x, w))
+    graph = b.finish([b.dot(y, v), b.reduce("amax", of(b, x, y), (1,))])
+    assert (y in kept_of(graph, replace(CUDA, numeric=numeric))) is wanted
+
+
+#: the left operand of a product, made of a product y -> what of it lies in memory for a library
+OPERANDS = {
+    "an activation": lambda b, y: [b.tanh(y)] * 2,
+    "in another shape": lambda b, y: [b.reshape(made := b.tanh(y), (512, 1024)), made],
+    "turned": lambda b, y: [b.transpose(made := b.tanh(y), (1, 0)), made],
+    "a product": lambda b, y: [b.reshape(y, (512, 1024)), None],
+}
+
+
+@pytest.mark.parametrize("library", [True, False])
+@pytest.mark.parametrize("name", OPERANDS)
+def test_where_operands_of_a_library_lie(name, library):
+    b = builder()
+    operand, wanted = OPERANDS[name](b, dense(b, b.input(parse(ROWS), "x"), "w"))
+    v = b.input(parse(f"f32[{operand.shape[1]},512]"), "v")
+    found = written_operands(b.finish([b.dot(operand, v)]), lambda node: library, True)
+    assert found == ([wanted] if library and wanted is not None else [])

@@ -18,7 +18,7 @@ from ..target import Target
 from .joins import APART
 from .rewrite import rewritten
 
-__all__ = ["EXTREMES", "changes", "compare_in_memory", "compared"]
+__all__ = ["EXTREMES", "changes", "compare_in_memory", "compared", "met_by_extremes"]
 
 EXTREMES = ("amax", "amin")
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
@@ -66,6 +66,19 @@ def compared(graph: Graph) -> dict[Node, list[Node]]:
             a, b = map(behind, node.inputs)
             found.setdefault(a, []).append(b)
             found.setdefault(b, []).append(a)
+    return found
+
+
+def met_by_extremes(graph: Graph) -> set[Node]:
+    """What extremes of ``graph`` are taken of: values, and those that they are exactly, seen as another type or shape."""
+    found: set[Node] = set()
+    frontier = [n.inputs[0] for n in graph.nodes if n.prim.name in EXTREMES]
+    while frontier:
+        node = frontier.pop()
+        if node not in found:
+            found.add(node)
+            if node.prim.family == "view" or node.prim.name in _EXACT or node.prim.name == "cast":
+                frontier += node.inputs
     return found
 
 

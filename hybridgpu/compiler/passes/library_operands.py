@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from ..ir.graph import Graph, Node
 from ..primitives.views import RESHAPES, behind
-from .extremes import EXTREMES
+from .extremes import changes, met_by_extremes
 from .materialize import PRODUCTS, in_place, strided
 
 __all__ = ["choose", "written_operands"]
@@ -27,8 +27,8 @@ def written_operands(graph: Graph, by_library: Callable[[Node], bool], exact: bo
 
     Args:
         by_library: whether a library computes a product or convolution.
-        exact: whether operations give the same bits when they are computed again; else values whose extremes are taken
-            are left out, for these might be those of other bits.
+        exact: whether operations on float32 and float64 give the same bits when they are computed again. Values whose
+            bits may be others are left out where extremes are taken of them: those would be of what was not rounded.
     """
     found: dict[Node, None] = {}
     for node in graph.nodes:
@@ -41,10 +41,10 @@ def written_operands(graph: Graph, by_library: Callable[[Node], bool], exact: bo
                 memory = view[0] if view is not None else memory
             if memory.prim.family in _MADE and behind(memory).prim.family != "leaf":
                 found[memory] = None
-    if not exact and found:
-        compared = {behind(n.inputs[0]) for n in graph.nodes if n.prim.name in EXTREMES}
-        return [n for n in found if behind(n) not in compared]
-    return list(found)
+    if not found:
+        return []
+    met, change = met_by_extremes(graph), changes(exact)
+    return [n for n in found if behind(n) not in met or not change(behind(n))]
 
 
 def choose(

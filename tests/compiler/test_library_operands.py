@@ -167,3 +167,10 @@ def test_where_operands_of_a_library_lie(name, library):
     v = b.input(parse(f"f32[{operand.shape[1]},512]"), "v")
     found = written_operands(b.finish([b.dot(operand, v)]), lambda node: library, True)
     assert found == ([wanted] if library and wanted is not None else [])
+
+
+def test_where_the_operand_of_a_convolution_lies():
+    b = builder()
+    made = b.tanh(conv(b, b.input(parse(PLANES), "x"), "w"))
+    again = conv(b, b.reshape(made, (8, 16, 28, 28)), "v")
+    assert written_operands(b.finish([again]), lambda node: True, True) == [made]

@@ -190,6 +190,9 @@ def _build(
 ) -> None:
     """Makes the library and, beside it, the description of its kernels and shared memory."""
     header = _header(flags, half)
+    if not header.exists():  # the folder is emptied now and then
+        _header.cache_clear()
+        header = _header(flags, half)
     with build_folder() as folder:
         expanded = folder / "unit.ii"
         (folder / "kernel.cu").write_text(source + "\n")

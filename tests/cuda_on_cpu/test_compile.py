@@ -55,6 +55,17 @@ def test_a_text_without_kernels_is_an_error():
             Module(text)
 
 
+def test_an_emptied_cache_is_filled_again(tmp_path, monkeypatch):
+    for place in (module_of_compilation, toolchain):
+        monkeypatch.setattr(place, "cache_dir", lambda: tmp_path)
+    module_of_compilation._header.cache_clear()
+    assert value(FILL, options=["-DN=8"]) == 8
+    for kept in tmp_path.iterdir():
+        shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
+    assert value(FILL, options=["-DN=9"]) == 9
+    module_of_compilation._header.cache_clear()
+
+
 def test_includes_are_resolved_and_hashed(tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "a.h").write_text('#pragma once\n#include "deep/b.h"\n')

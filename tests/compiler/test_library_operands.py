@@ -174,3 +174,15 @@ def test_where_the_operand_of_a_convolution_lies():
     made = b.tanh(conv(b, b.input(parse(PLANES), "x"), "w"))
     again = conv(b, b.reshape(made, (8, 16, 28, 28)), "v")
     assert written_operands(b.finish([again]), lambda node: True, True) == [made]
+
+
+@pytest.mark.parametrize("reduction", ["sum", "amax"])
+def test_halves_are_not_kept_beside_a_softmax_of_what_they_were_rounded_from(reduction):
+    """The exponentials may be summed before what they are of is rounded; the backward pass would have others."""
+    b = builder()
+    x, w, v = (b.input(parse(f"f16[{d},512]"), n) for n, d in (("x", 1024), ("w", 512), ("v", 512)))
+    y = b.tanh(b.dot(x, w))
+    e = b.exp(b.cast(y, f32))
+    other = b.sum(e, (1,)) if reduction == "sum" else b.reduce("amax", e, (1,))
+    for results, wanted in (([b.dot(y, v), other], False), ([b.dot(y, v)], True)):
+        assert (y in kept_of(b.finish(results))) is wanted

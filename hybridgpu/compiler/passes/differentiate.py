@@ -195,6 +195,9 @@ def residuals(
     from .library_operands import choose, written_operands
 
     operands = [o for o in written_operands(graph, by_library, exact) if o not in worth]
+    operands = [
+        o for o in operands if not (o.dtype.is_half and _reduced(o, readers))
+    ]  # as outputs, but none must be kept
     if not operands:
         return kept
     more_inputs, more_kept = taken(worth.union(operands))

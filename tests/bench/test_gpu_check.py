@@ -323,10 +323,15 @@ def test_usage_errors(arguments, capsys):
 def test_tests_that_are_out_of_time_are_counted(tmp_path, check):
     test = tmp_path / "test_planted.py"
     test.write_text("import time\ndef test_a():\n    pass\ndef test_b():\n    time.sleep(60)\n")
-    check.seconds, file = 8, tmp_path / "x.xml"
+    file = tmp_path / "x.xml"
     options = ["-c", "/dev/null", "-p", "no:cacheprovider", str(test), f"--junitxml={file}"]
-    result, _ = check._run("tests", [sys.executable, "-m", "pytest", *options])
-    assert result.detail == "it took longer than 8 s" and gpu_check.junit(file)["passed"] == 1
+    for seconds in (8, 16, 32, 50):  # on a busy machine pytest takes some of them to begin
+        check.seconds = seconds
+        result, _ = check._run("tests", [sys.executable, "-m", "pytest", *options])
+        assert result.detail == f"it took longer than {seconds} s"
+        if file.exists() and gpu_check.junit(file)["passed"] == 1:
+            return
+    pytest.fail("the test that had passed was not counted")
 
 
 @pytest.fixture

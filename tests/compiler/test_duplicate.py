@@ -27,7 +27,8 @@ def graph_of(function, *types: str) -> Graph:
 
 def stored(program: Program) -> int:
     """Bytes that go from one kernel to another."""
-    return sum(b.nbytes for b in program.buffers if b.place == "arena")
+    made = [b for k, b in enumerate(program.buffers) if k not in program.output_buffers]  # in a result's memory, too
+    return sum(b.nbytes for b in made if b.place in ("arena", "output"))
 
 
 def crosswise(b: Builder, h: Node) -> tuple[Node, Node]:

@@ -182,7 +182,7 @@ before = fake.together
 together = driver.starter(kernel.launch._replace(kernel=Function, cooperative=True))
 together(1 << 33)
 print(json.dumps([fake.together - before, fake.calls()]))
-driver._device = contextlib.nullcontext()
+driver._device, driver.attach = contextlib.nullcontext(), lambda: None  # the fake has no device to be attached to
 print(driver.resident(Function, 256, 1024))
 for name, run in (("cuLaunchKernel", start), ("cuLaunchCooperativeKernel", together)):
     fake.fail(name)

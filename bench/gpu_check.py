@@ -35,7 +35,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -107,14 +107,25 @@ def public(text: str) -> str:
     return text
 
 
+@contextlib.contextmanager
+def _interrupts_heeded() -> Iterator[None]:
+    """What a shell starts in the background ignores SIGINT, and all that it starts would; here it does not."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
 def run(command: Sequence[str], log: Log, seconds: float, **more: str) -> tuple[int, str]:
     """(exit code, output) of a command, shown while it runs; one that takes longer is ended, with code 124."""
     path = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH", "")) if p)
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **more}
-    process = subprocess.Popen(
-        list(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=ROOT, env=environment,
-        start_new_session=True,
-    )  # fmt: skip
+    with _interrupts_heeded():
+        process = subprocess.Popen(
+            list(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=ROOT,
+            env=environment, start_new_session=True,
+        )  # fmt: skip
     assert process.stdout is not None
     lines: queue.Queue[str | None] = queue.Queue()
 

@@ -251,7 +251,6 @@ class Function:
 if not TYPE_CHECKING:  # which would no longer find names that are not there
 
     def __getattr__(name: str) -> Any:
-        from .elsewhere import AUTOGRAD
+        from .elsewhere import AUTOGRAD, no_attribute
 
-        text = f"module '{__name__}' has no attribute '{name}'"
-        raise AttributeError(f"{text}\n{advice(f'Write {AUTOGRAD[name]}.')}" if name in AUTOGRAD else text)
+        raise no_attribute(__name__, name, AUTOGRAD)

@@ -3,7 +3,21 @@
 
 from __future__ import annotations
 
-__all__ = ["AUTOGRAD", "CONTRIB", "OPERATORS", "OPTIMIZERS", "ROOT", "SCHEDULERS"]
+from collections.abc import Mapping
+
+from .provenance import advice
+
+__all__ = ["AUTOGRAD", "CONTRIB", "OPERATORS", "OPTIMIZERS", "ROOT", "SCHEDULERS", "no_attribute"]
+
+
+def no_attribute(module: str, name: str, *tables: Mapping[str, str]) -> AttributeError:
+    """The error for a name that a module does not have; where a table knows it, with what to write instead."""
+    text = f"module '{module}' has no attribute '{name}'"
+    for table in tables:
+        if name in table:
+            return AttributeError(f"{text}\n{advice(f'Write {table[name]}.')}")
+    return AttributeError(text)
+
 
 _PAUSE = "autograd.pause(), though nothing is recorded outside autograd.record()"
 _MIXED = (

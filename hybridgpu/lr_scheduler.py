@@ -200,8 +200,6 @@ class CosineScheduler(_Decay):
 if not TYPE_CHECKING:  # which would no longer find names that are not there
 
     def __getattr__(name: str) -> Any:
-        from .elsewhere import SCHEDULERS
-        from .provenance import advice
+        from .elsewhere import SCHEDULERS, no_attribute
 
-        text = f"module '{__name__}' has no attribute '{name}'"
-        raise AttributeError(f"{text}\n{advice(f'Write {SCHEDULERS[name]}.')}" if name in SCHEDULERS else text)
+        raise no_attribute(__name__, name, SCHEDULERS)

@@ -16,11 +16,9 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f".{name}", __name__)
     if name not in _SPACES:
-        from ..elsewhere import CONTRIB
-        from ..provenance import advice
+        from ..elsewhere import CONTRIB, no_attribute
 
-        text = f"module '{__name__}' has no attribute '{name}'"
-        raise AttributeError(f"{text}\n{advice(f'Write {CONTRIB[name]}.')}" if name in CONTRIB else text)
+        raise no_attribute(__name__, name, CONTRIB)
     found = importlib.import_module(f"..{_SPACES[name]}", __name__).contrib
     globals()[name] = found
     return found

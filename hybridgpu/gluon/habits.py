@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..elsewhere import no_attribute
 from ..provenance import advice
 
 __all__ = [
@@ -173,10 +174,7 @@ def missing(module: str, *tables: Mapping[str, str]) -> Callable[[str], Any]:
     """The ``__getattr__`` of a module whose table of names says what to write instead."""
 
     def refuse(name: str) -> Any:
-        for table in tables:
-            if name in table:
-                raise _error(f"module '{module}' has no attribute '{name}'", table[name])
-        raise AttributeError(f"module '{module}' has no attribute '{name}'")
+        raise no_attribute(module, name, *tables)
 
     return refuse
 
@@ -190,7 +188,9 @@ def attribute_error(owner: Any, name: str, table: Mapping[str, str] = METHODS) -
         )
         return AttributeError(f"{text}\n{advice(first)}")
     # with names Python would add a guess at another one behind the advice
-    return _error(text, table[name]) if name in table else AttributeError(text, name=name, obj=owner)
+    if name in table:
+        return AttributeError(f"{text}\n{advice(f'Write {table[name]}.')}")
+    return AttributeError(text, name=name, obj=owner)
 
 
 def about_arguments(error: TypeError, block: Any, given: int) -> None:
@@ -207,7 +207,3 @@ def about_arguments(error: TypeError, block: Any, given: int) -> None:
         wanted = ", ".join(("self", "F", *inputs, *block._reg_params))
         text = f"It gets F, the inputs, and the block's parameters by their names: def hybrid_forward({wanted})."
     error.args = (f"{error}\n{advice(text)}",)
-
-
-def _error(text: str, instead: str) -> AttributeError:
-    return AttributeError(f"{text}\n{advice(f'Write {instead}.')}")

@@ -185,7 +185,7 @@ def normalize(x: NDArray, key: Any) -> Any:
                 known.append((len(out), _integers(k._data, np)))
             out.append(_integers(k.as_in_context(x.context)._data, xp))
         elif isinstance(k, (list, tuple, np.ndarray, range)):
-            host = np.asarray(k.asnumpy() if isinstance(k, NDArray) else k)
+            host = np.asarray(k)
             if not holds_numbers(host.dtype):
                 raise _unsupported(key)
             host = _integers(host, np)
@@ -195,7 +195,9 @@ def normalize(x: NDArray, key: Any) -> Any:
             raise _unsupported(key)
     if axes > x.ndim:
         raise IndexError(f"too many indices ({axes}) for array with {x.ndim} dimensions")
-    if not _is_basic(tuple(out)):  # where no key is an array, numbers are looked at by any array module
+    if xp is not np and not _is_basic(
+        tuple(out)
+    ):  # NumPy looks at all itself, any array module where no key is an array
         for place, positions in known:
             _check_range(x, parts, place, positions)
     return tuple(out) if isinstance(key, tuple) else out[0]

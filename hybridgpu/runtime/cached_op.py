@@ -103,6 +103,7 @@ class CachedOp:
         self._changes: dict[str, int] = {}
         self._count = 0
         self._modules = self._compiled = 0
+        self._warned = False
         self._seen: dict[Any, Compiled] = {}
         self._latest: tuple[list[ArrayType], bool, Compiled] | None = None  #: what the last call ran
         self._trained: dict[Any, Training] = {}
@@ -259,8 +260,8 @@ class CachedOp:
                 parts.append(f"{n}: {a!r} -> {b!r}")
         if training != old_training:
             parts.append(f"training: {old_training} -> {training}")
-        if self._count >= _WARN_AFTER and self._compiled >= _COMPILED and self._changes:
-            self._compiled = -(1 << 62)  # once
+        if self._count >= _WARN_AFTER and self._compiled >= _COMPILED and self._changes and not self._warned:
+            self._warned = True
             worst = max(self._changes, key=lambda k: self._changes[k])
             warnings.warn(
                 f"block {self.name} has been prepared for {self._count} signatures, and the compiler ran for most of them; "

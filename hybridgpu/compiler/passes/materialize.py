@@ -179,8 +179,10 @@ def _in_memory(node: Node) -> bool:
 
 def _operand(b: Builder, node: Node, view: Node, exchanges: bool) -> Node:
     """``view`` as a library can read it: as it is, as a view of a copy in the order of what is behind it, or copied."""
-    if not exchanges or exchanged(node, view) is not None:
-        return view if exchanges else _copy(b, view)
+    if not exchanges:
+        return _copy(b, view)
+    if exchanged(node, view) is not None:
+        return view
     if view.prim.name == "transpose" and view.params["perm"] == (1, 0, *range(2, view.ndim)):
         turned = b.transpose(_copy(b, view.inputs[0]), view.params["perm"])
         if exchanged(node, turned) is not None:  # as other convolutions want it

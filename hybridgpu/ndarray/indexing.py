@@ -195,9 +195,7 @@ def normalize(x: NDArray, key: Any) -> Any:
             raise _unsupported(key)
     if axes > x.ndim:
         raise IndexError(f"too many indices ({axes}) for array with {x.ndim} dimensions")
-    if xp is not np and not _is_basic(
-        tuple(out)
-    ):  # NumPy looks at all itself, any array module where no key is an array
+    if xp is not np and not _is_basic(tuple(out)):  # NumPy checks all keys itself, CuPy those without arrays
         for place, positions in known:
             _check_range(x, parts, place, positions)
     return tuple(out) if isinstance(key, tuple) else out[0]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from pathlib import Path
@@ -13,6 +14,8 @@ from ..base import MXNetError
 __all__ = ["replace_file", "write_atomically"]
 
 
+#: the folder takes no other file, or the file is mounted on its own
+_FIXED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY}
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
@@ -20,32 +23,41 @@ def replace_file(fname: str | os.PathLike[str], data: bytes) -> None:
     """Write under a temporary name, then move into place: where a link leads to, if it is one.
 
     A file that is there keeps its permissions and, where this user may give it away, its owner; another name of it
-    (a hard link) keeps what it holds.
+    (a hard link) keeps what it holds. A writable file that nothing can be moved to, as its folder is read-only or it is
+    a mount of its own, is written to where it is, as MXNet does with all.
 
     Raises:
-        OSError: the folder is missing, not writable or full; it names ``fname``.
+        OSError: the folder is missing, not writable (and there is no such file) or full; it names ``fname``.
     """
     try:
         former = None
         with contextlib.suppress(FileNotFoundError):
             former = os.stat(fname)  # of what is opened: what /dev/stdout leads to may have no name
-        if former is not None and not (stat.S_ISREG(former.st_mode) and former.st_nlink):
-            with open(fname, "wb") as f:  # a pipe or a device is written to; nothing may take its place
-                f.write(data)
-            return
-        target = Path(os.path.realpath(fname))
-        beside = target.parent / f".{target.name[:50]}.{os.urandom(6).hex()}"
-        try:
-            with open(os.open(beside, _NEW, 0o666), "wb") as f:
-                if former is not None:
-                    _permit(beside, former)
-                f.write(data)
-            os.replace(beside, target)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+        if former is None or (stat.S_ISREG(former.st_mode) and former.st_nlink):
+            try:
+                _move_into_place(Path(os.path.realpath(fname)), data, former)
+                return
+            except OSError as e:
+                if former is None or e.errno not in _FIXED:
+                    raise
+        with open(fname, "wb") as f:  # a pipe or a device is written to; nothing may take its place
+            f.write(data)
     except OSError as e:
         e.filename, e.filename2 = os.fspath(fname), None
+        raise
+
+
+def _move_into_place(target: Path, data: bytes, former: os.stat_result | None) -> None:
+    beside = target.parent / f".{target.name[:50]}.{os.urandom(6).hex()}"
+    try:
+        with open(os.open(beside, _NEW, 0o666), "wb") as f:
+            if former is not None:
+                _permit(beside, former)
+            f.write(data)
+        os.replace(beside, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
         raise
 
 

@@ -19,7 +19,9 @@ X = nd.array(np.linspace(-1, 1, 60, dtype="float32").reshape(3, 4, 5))
 
 def layers():
     net = nn.HybridSequential()
-    net.add(nn.Dense(4, activation="relu", in_units=20), nn.BatchNorm(in_channels=4), nn.Dense(3))
+    net.add(
+        nn.Dense(4, activation="relu", in_units=20), nn.BatchNorm(in_channels=4), nn.HybridLambda("tanh"), nn.Dense(3)
+    )
     return net
 
 

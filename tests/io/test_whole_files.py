@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -176,3 +177,26 @@ def test_a_file_keeps_its_owner(tmp_path):
 def test_a_long_name_is_written(tmp_path):
     replace_file(tmp_path / ("n" * 255), b"some bytes")
     assert [f.name for f in tmp_path.iterdir()] == ["n" * 255]
+
+
+@pytest.mark.parametrize(("call", "code"), [("replace", errno.EBUSY), ("open", errno.EROFS), ("open", errno.EACCES)])
+def test_a_file_that_nothing_can_be_moved_to_is_written_where_it_is(call, code, tmp_path, monkeypatch):
+    """A file that is a mount of its own, or that lies in a folder in which it is the only one this user may change."""
+    file = tmp_path / "file"
+    file.write_bytes(b"the former one, which is longer")
+    number = file.stat().st_ino
+
+    def refuse(name, *args):
+        raise OSError(code, os.strerror(code), name)
+
+    monkeypatch.setattr(f"hybridgpu.io.atomic.os.{call}", refuse)
+    replace_file(file, b"some bytes")
+    monkeypatch.undo()
+    assert (file.read_bytes(), file.stat().st_ino) == (b"some bytes", number)
+    assert [f.name for f in tmp_path.iterdir()] == ["file"]
+    monkeypatch.setattr(f"hybridgpu.io.atomic.os.{call}", refuse)
+    with pytest.raises(OSError, match="other") as raised:
+        replace_file(tmp_path / "other", b"some bytes")
+    monkeypatch.undo()
+    assert raised.value.errno == code
+    assert [f.name for f in tmp_path.iterdir()] == ["file"]

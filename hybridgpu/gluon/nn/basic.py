@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -211,6 +212,10 @@ class Lambda(Block):
         return f"{type(self).__name__}({self._func_impl.__name__})"
 
 
+def _by_name(name: str, F: Any, *args: Any) -> Any:
+    return getattr(F, name)(*args)
+
+
 class HybridLambda(HybridBlock):
     """A function of (F, x, …), or an operator by name, as a hybrid block."""
 
@@ -220,7 +225,7 @@ class HybridLambda(HybridBlock):
             assert getattr(nd_module, function, None) is not None and getattr(sym_module, function, None) is not None, (
                 f"Function name {function} is not found in symbol/ndarray."
             )
-            self._func: Any = lambda F, *args: getattr(F, function)(*args)
+            self._func: Any = partial(_by_name, function)  # which can be pickled
             self._func_name = function
         elif callable(function):
             self._func, self._func_name = function, function.__name__

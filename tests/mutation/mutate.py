@@ -189,9 +189,12 @@ def executed(cases: Sequence[tuple[str, str]], seconds: float) -> dict[str, Any]
 
 
 def anew() -> None:
-    """Forget what this process has hashed of templates and headers: libraries compiled with others are not taken."""
+    """Forget what this process has read of templates, and hashed of them and of headers: texts are made of what is there
+    now, and libraries compiled with others are not taken."""
     from hybridgpu import resources
+    from hybridgpu.compiler.codegen.render import _templates
 
+    _templates.cache_clear()
     resources._found.clear()
 
 

@@ -13,7 +13,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from mutants import mutants_of, sample  # noqa: E402
-from mutate import ROOT, SURVIVORS, explained, files  # noqa: E402
+from mutate import ROOT, SURVIVORS, anew, explained, files  # noqa: E402
+
+from hybridgpu.compiler.codegen import render  # noqa: E402
 
 
 def after(text, file="x.h"):
@@ -67,6 +69,18 @@ def test_every_file_but_a_few_has_mutants_which_apply():
             assert m.apply(text) != text and m.apply(text).count("\n") == text.count("\n")
         assert sample(found, 5, 0) == sample(found, 5, 0)
     assert empty <= {"kernels/cpu.h", "kernels/math.h", "kernels/waiting.h", "templates/macros.j2"}
+
+
+def test_templates_are_read_again(tmp_path, monkeypatch):
+    texts = []
+    with monkeypatch.context() as m:
+        m.setattr(render, "templates_folder", lambda: tmp_path)
+        for text in ("as it is\n", "mutant\n"):
+            (tmp_path / "page.j2").write_text(text, encoding="utf-8")
+            anew()
+            texts.append(render.render("page.j2"))
+    anew()
+    assert texts == ["as it is\n", "mutant\n"]
 
 
 def test_survivors_have_reasons():

@@ -52,9 +52,9 @@ HG_DEVICE float half_to_float(const unsigned short h) {
 // Adding a power of two that puts the last kept bit at the end of the significand rounds to even.
 HG_DEVICE unsigned short float_to_half(const float f) {
   const unsigned int u = float_to_bits(f), sign = u >> 16 & 0x8000, a = u & 0x7fffffffu;
-  if (a > 0x7f800000u) return (unsigned short)(sign | 0x7e00 | (a >> 13 & 0x3ff));  // NaN
-  if (a >= 0x477ff000u) return (unsigned short)(sign | 0x7c00);                      // overflow
-  if (a < 0x38800000u) {                                                             // subnormal
+  if (a > 0x7f800000u) return (unsigned short)(sign | 0x7e00);   // NaN
+  if (a >= 0x477ff000u) return (unsigned short)(sign | 0x7c00);  // overflow
+  if (a < 0x38800000u) {                                         // subnormal
     return (unsigned short)(sign | (float_to_bits(bits_to_float(a) + 0.5f) - 0x3f000000u));
   }
   const unsigned int odd = a >> 13 & 1;
@@ -83,7 +83,7 @@ HG_DEVICE float round_half(const float f) {
   const unsigned int normal = near >= 0x47800000u ? 0x7f800000u : near;  // overflow
   const unsigned int small = float_to_bits((bits_to_float(a) + 0.5f) - 0.5f);  // subnormal: multiples of 2^-24
   const unsigned int number = a < 0x38800000u ? small : normal;
-  return bits_to_float(sign | (a > 0x7f800000u ? (a | 0x400000u) & ~0x1fffu : number));
+  return bits_to_float(sign | (a > 0x7f800000u ? 0x7fc00000u : number));
 }
 #endif
 HG_DEVICE float round_half(const double d) { return round_half((float)d); }

@@ -4,10 +4,10 @@
     python tests/mutation/mutate.py [--file templates/cuda/rows.j2 ...] [--count 20] [--seed 0] [--json out.json]
 
 Works in a copy of the checkout. Each mutant (mutants.py) is written there, and forks of one warm process run tests until
-one fails, as many as there is time for: first the case graphs of tests/compiler whose text it changes or whose kernels
-include it, executed on both targets; if they pass, tests that look closer (MORE). ``--count 0`` takes every mutant;
-with ``--json`` a run that was stopped goes on, and ``--part 0 2``, ``--part 1 2`` share it out over two processes.
-A mutant is
+one fails, as many as there is time for: first some of the case graphs of tests/compiler whose text it changes or whose kernels
+include it, executed on both targets; if they pass, tests that look closer (MORE), and the other graphs. ``--count 0``
+takes every mutant; with ``--json`` a run that was stopped goes on, and ``--part 0 2``, ``--part 1 2`` share it out over
+two processes. A mutant is
 
 - killed: a test failed that passes without it (or crashed, or went on for too long);
 - stillborn: a template or a compiler refused it;
@@ -43,11 +43,12 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
 
 from mutants import Mutant, mutants_of, sample  # noqa: E402  (of this folder)
-from touched import Cases  # noqa: E402
+from touched import Cases, named  # noqa: E402
 
 NUMBERS = "kernels/math*.h"  #: case graphs notice little of their faults: they come last
 KERNEL_SECONDS = 20.0  #: of processor time of a case graph
 SURVIVORS = HERE / "survivors.json"
+FIRST = 0.2  #: of the time for case graphs: what these do not notice at once is left to what looks closer
 GRAPHS = "tests/compiler/test_graphs.py"
 #: what looks closer at some files than the case graphs do
 MORE = {
@@ -98,8 +99,12 @@ MORE = {
     ],
     "kernels/matmul_cuda.h": ["tests/compiler/test_matmul_cuda.py"],
     "kernels/philox.h": ["tests/ops/test_sampling.py"],
-    "kernels/reduce*.h": ["tests/compiler/test_rows.py", "tests/compiler/test_long_sums.py"],
-    "kernels/reduce_cpu.h": ["tests/kernels/test_told.py"],
+    "kernels/reduce.h": ["tests/compiler/test_rows.py", "tests/compiler/test_rows_cuda.py"],
+    "kernels/reduce_cpu.h": [
+        "tests/kernels/test_told.py",
+        "tests/compiler/test_rows.py",
+        "tests/compiler/test_long_sums.py",
+    ],
     "kernels/reduce_cuda.h": ["tests/compiler/test_rows_cuda.py"],
     "kernels/scatter_cuda.h": ["tests/compiler/test_scatter_cuda.py"],
     "kernels/stream_cpu.h": ["tests/compiler/test_streamed.py"],
@@ -163,33 +168,36 @@ def tested(paths: Sequence[str], seconds: float = 1e9) -> dict[str, Any]:
     return {"status": status, "by": watch.failed, "ran": watch.ran, "log": watch.log[-400:]}
 
 
-def executed(cases: Sequence[tuple[str, str]], seconds: float) -> dict[str, Any]:
-    """Run case graphs in this process, by the functions of test_graphs.py, until one fails, or time is over."""
+def executed(cases: Sequence[tuple[str, str]], seconds: float, before: int = 0) -> dict[str, Any]:
+    """Run case graphs in this process, by the functions of test_graphs.py, until one fails, or time is over.
+
+    The first ``before`` runs were made by an earlier look.
+    """
     import numpy as np
     from compiler import test_graphs
     from emulated import install
 
     end, ran = spent() + seconds, 0
     warnings.simplefilter("error")
-    for test, name in cases:
-        for specials in ("-plain", "-specials") if test == "test_cpu" else ("",):
-            if spent() > end:
-                break
-            running = f"{GRAPHS}::{test}[{name}{specials}]"
-            NOTE.write_text(running, encoding="utf-8")
-            signal.setitimer(signal.ITIMER_PROF, KERNEL_SECONDS)  # ends a loop without end, and this process
-            random.seed(0)
-            np.random.seed(0)
-            try:
-                if specials:
-                    test_graphs.test_cpu(name, specials == "-specials", None)
-                else:
-                    test_graphs.test_cuda_text_executed_on_the_cpu(name, install())
-            except BaseException as e:
-                log = "".join(traceback.format_exception_only(e))
-                status = "stillborn" if REFUSED.search(log) else "killed"
-                return {"status": status, "by": running, "ran": ran, "log": log[:400]}
-            ran += 1
+    runs = [(test, name, s) for test, name in cases for s in (("-plain", "-specials") if test == "test_cpu" else ("",))]
+    for test, name, specials in runs[before:]:
+        if spent() > end:
+            break
+        running = f"{GRAPHS}::{test}[{name}{specials}]"
+        NOTE.write_text(running, encoding="utf-8")
+        signal.setitimer(signal.ITIMER_PROF, KERNEL_SECONDS)  # ends a loop without end, and this process
+        random.seed(0)
+        np.random.seed(0)
+        try:
+            if specials:
+                test_graphs.test_cpu(name, specials == "-specials", None)
+            else:
+                test_graphs.test_cuda_text_executed_on_the_cpu(name, install())
+        except BaseException as e:
+            log = "".join(traceback.format_exception_only(e))
+            status = "stillborn" if REFUSED.search(log) else "killed"
+            return {"status": status, "by": running, "ran": ran, "log": log[:400]}
+        ran += 1
     signal.setitimer(signal.ITIMER_PROF, 0)
     return {"status": "survived", "by": "", "ran": ran}
 
@@ -260,14 +268,14 @@ def judge(mutant: Mutant, cases: Cases, seconds: float) -> dict[str, Any]:
     path.write_text(mutant.apply(text), encoding="utf-8")
     try:
 
-        def graphs() -> dict[str, Any]:
+        def graphs(share: float, before: int = 0) -> dict[str, Any]:
             if mutant.file.endswith(".h"):
                 anew()  # a template changes texts, which are part of what libraries are found by
             try:
                 wanted = cases.touched(mutant)
             except Exception as e:  # a template that cannot be rendered
                 return {"status": "stillborn", "by": f"{type(e).__name__}: {e}", "ran": 0}
-            return executed(wanted, seconds)
+            return executed(wanted, share * seconds, before)
 
         def closer(file: str) -> dict[str, Any]:
             anew()
@@ -275,16 +283,19 @@ def judge(mutant: Mutant, cases: Cases, seconds: float) -> dict[str, Any]:
 
         more = list(dict.fromkeys(f for pattern, fs in MORE.items() if fnmatch(mutant.file, pattern) for f in fs))
         # each of these files has its share of the time: the one that kills is often over in a second
-        looks: list[Callable[[], dict[str, Any]]] = [graphs, *(partial(closer, file) for file in more)]
+        looks: list[Callable[[], dict[str, Any]]] = [partial(closer, file) for file in more]
+        ran: list[int] = []
         if fnmatch(mutant.file, NUMBERS):
-            looks.reverse()
-        ran = 0
+            called = ["-k", " or ".join(sorted(named(mutant))) or "none", "tests/kernels/test_math.py"]
+            looks = [partial(tested, called, seconds / 4), *looks, partial(graphs, 1)]
+        else:
+            looks = [partial(graphs, FIRST), *looks, lambda: graphs(1 - FIRST, ran[0])]
         for look in looks:
             result = in_child(look, seconds)
-            ran += result["ran"]
+            ran.append(result["ran"])
             if result["status"] != "survived":
                 break
-        return {**result, "ran": ran}
+        return {**result, "ran": sum(ran)}
     finally:
         path.write_text(text, encoding="utf-8")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from mutants import Mutant
 
-__all__ = ["Cases"]
+__all__ = ["Cases", "named"]
 
 
 class Cases:
@@ -48,10 +48,7 @@ class Cases:
         names: set[str] = set()
         if mutant.file.endswith(".h"):
             found = [key for key, headers in self.headers.items() if Path(mutant.file).name in headers]
-            lines = Path(mutant.file).read_text(encoding="utf-8").split("\n")[: mutant.line]
-            begun = next((k for k in range(len(lines) - 1, 0, -1) if re.match(r"\w|#define", lines[k])), 0)
-            head = " ".join(lines[begun : begun + 2])
-            names = {n for pair in re.findall(r"(\w{3,})[<(]|(?:struct|define) (\w+)", head) for n in pair if n}
+            names = named(mutant)
         else:
             users = using(mutant.file.partition("/")[2])
             found = [
@@ -61,6 +58,14 @@ class Cases:
             ]
         texts = {key: "".join(text for _, _, text in self.rendered[key]) for key in found}
         return sorted(found, key=lambda key: (not any(n and n in texts[key] for n in names), len(texts[key])))
+
+
+def named(mutant: Mutant) -> set[str]:
+    """What the function or structure of a header is called that a mutant is part of."""
+    lines = Path(mutant.file).read_text(encoding="utf-8").split("\n")[: mutant.line]
+    begun = next((k for k in range(len(lines) - 1, 0, -1) if re.match(r"\w|#define", lines[k])), 0)
+    head = " ".join(lines[begun : begun + 2])
+    return {n for pair in re.findall(r"(\w{3,})[<(]|(?:struct|define) (\w+)", head) for n in pair if n}
 
 
 def using(template: str) -> set[str]:

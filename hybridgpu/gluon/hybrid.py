@@ -425,7 +425,7 @@ class HybridBlock(Block):
         Under ``autograd.record`` that is the forward and the backward program of a recorded call.
 
         Raises:
-            RuntimeError: the block is not hybridized.
+            RuntimeError: the block is not hybridized, or its ``forward`` is Python of its own.
             TypeError: no inputs were given.
         """
         if not self._active:
@@ -435,7 +435,11 @@ class HybridBlock(Block):
                 f"explain() of {self.name} needs the inputs of a call, whose shapes it reports on: write net.explain(x)"
             )
         self._call(inputs)
-        assert self._cached_op is not None
+        if self._cached_op is None:
+            raise RuntimeError(
+                f"{self.name} has no graph to explain: {type(self).__name__} overrides forward, which runs as Python at every call. "
+                "Write hybrid_forward(self, F, x) in its place, or explain the blocks that it calls."
+            )
         arrays = [x for x in flatten(inputs, "input")[0] if x is not None]
         return self._cached_op.explain(arrays)
 

@@ -333,6 +333,26 @@ def test_explain_needs_hybridize():
         deep().explain(nd.ones((5, 8)))
 
 
+def test_explain_says_that_a_forward_of_ones_own_has_no_graph():
+    class Eager(mx.gluon.nn.HybridSequential):
+        def forward(self, x):
+            return mx.nd.relu(super().forward(x))  # what it calls is compiled
+
+    class Python(mx.gluon.HybridBlock):
+        def forward(self, x):
+            return mx.nd.relu(x)
+
+    inside, outside = Eager(prefix="inside_"), Python(prefix="outside_")
+    inside.add(mx.gluon.nn.HybridLambda("tanh"))
+    inside.hybridize()
+    outside.hybridize()
+    assert len(inside.explain(mx.nd.ones((2, 3))).kernels) == 1
+    with pytest.raises(
+        RuntimeError, match=r"outside has no graph to explain: Python overrides forward, .* Write hybrid_forward"
+    ):
+        outside.explain(mx.nd.ones((2, 3)))
+
+
 def test_explain_needs_inputs():
     net, x = chain(1000)
     net(x)

@@ -47,6 +47,7 @@ from touched import Cases, named  # noqa: E402
 
 NUMBERS = "kernels/math*.h"  #: case graphs notice little of their faults: they come last
 KERNEL_SECONDS = 20.0  #: of processor time of a case graph
+MATH = "tests/kernels/test_math.py"
 SURVIVORS = HERE / "survivors.json"
 FIRST = 0.2  #: of the time for case graphs: what these do not notice at once is left to what looks closer
 GRAPHS = "tests/compiler/test_graphs.py"
@@ -86,12 +87,12 @@ MORE = {
     "kernels/cuda.h": ["tests/kernels/test_nvrtc.py::test_what_asks_for_its_registers_gets_them"],
     "kernels/grid.h": ["tests/compiler/test_resident.py"],
     "kernels/half.h": ["tests/compiler/test_half.py", "tests/compiler/test_bfloat16.py"],
-    "kernels/math_cuda.h": ["tests/kernels/test_math.py::test_cuda_text_runs_on_the_host"],
+    "kernels/math_cuda.h": [f"{MATH}::test_cuda_text_runs_on_the_host"],
     "kernels/math_[!c]*.h": [
-        "tests/kernels/test_math.py::test_cuda_text_runs_on_the_host",
-        "tests/kernels/test_math.py",
+        MATH,
+        f"{MATH}::test_cuda_text_runs_on_the_host",
     ],
-    "kernels/math_cpu*.h": ["tests/kernels/test_math.py"],
+    "kernels/math_cpu*.h": [MATH],
     "kernels/matmul_cpu.h": [
         "tests/kernels/test_told.py",
         "tests/compiler/test_matmul.py",
@@ -220,6 +221,7 @@ def in_child(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, An
         pid = os.fork()
         if not pid:
             try:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 os.setsid()
                 NOTE = Path(folder, "running")
                 os.environ["TMPDIR"] = tempfile.tempdir = folder
@@ -233,12 +235,15 @@ def in_child(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, An
             finally:
                 os._exit(0)
         end = time.monotonic() + 20 * seconds
-        while os.waitpid(pid, os.WNOHANG)[0] == 0:
-            if time.monotonic() > end:
+        ended = False
+        try:
+            while not ended and time.monotonic() < end:
+                time.sleep(0.02)
+                ended = os.waitpid(pid, os.WNOHANG)[0] == pid
+        finally:  # also if this job is stopped
+            if not ended:
                 os.killpg(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-                break
-            time.sleep(0.02)
         if not answer.is_file():
             running = Path(folder, "running")  # the process ended, or went on for too long
             return {
@@ -286,8 +291,8 @@ def judge(mutant: Mutant, cases: Cases, seconds: float) -> dict[str, Any]:
         looks: list[Callable[[], dict[str, Any]]] = [partial(closer, file) for file in more]
         ran: list[int] = []
         if fnmatch(mutant.file, NUMBERS):
-            called = ["-k", " or ".join(sorted(named(mutant))) or "none", "tests/kernels/test_math.py"]
-            looks = [partial(tested, called, seconds / 4), *looks, partial(graphs, 1)]
+            called = ["-k", " or ".join(sorted(named(mutant))) or "none", MATH]
+            looks = [partial(tested, called, seconds / 4)] * (MATH in more) + [*looks, partial(graphs, 1)]
         else:
             looks = [partial(graphs, FIRST), *looks, lambda: graphs(1 - FIRST, ran[0])]
         for look in looks:
@@ -354,6 +359,7 @@ def main() -> int:
     parser.add_argument("--part", type=int, nargs=2, default=(0, 1), metavar=("K", "OF"), help="every OF-th from K on")
     parser.add_argument("--json", type=Path, help="results in lines; mutants found there are not tried again")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which leaves no folder and no process behind
     results, chosen = [], []
     for file in options.file:
         found = mutants_of(file, (ROOT / file).read_text(encoding="utf-8"))

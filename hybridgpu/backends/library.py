@@ -16,11 +16,28 @@ from ..compiler.program import HostStep, Program
 from ..compiler.reference import evaluate_stored
 from ..dtypes import from_short
 
-__all__ = ["Declined", "Libraries", "Library", "Prepared", "prepare_step", "run_host_step", "special"]
+__all__ = ["Declined", "Direct", "Libraries", "Library", "Prepared", "prepare_step", "run_host_step", "special"]
 
 _LINE = 64  #: bytes of a cache line
 _FEW_SETS = 1024  #: bytes: lines whose distances are multiples share a sixteenth of a first-level cache
 _MANY, _TALL = 1 << 14, 32  #: elements, and rows, of a copy that is worth several calls of NumPy
+
+
+class Direct(Protocol):
+    """A step of a program that a library starts by addresses alone, with everything else chosen before.
+
+    Attributes:
+        workspace: bytes of memory that it needs while it runs.
+    """
+
+    workspace: int
+
+    def starter(self, operands: Sequence[Any], out: Any, work: Any) -> Callable[[int], bool]:
+        """A function of a stream that starts it; False, with nothing done, if the library cannot after all.
+
+        Args:
+            operands, out, work: ``ctypes.c_void_p`` that hold the addresses (multiples of 16, of ``work`` 256) by then.
+        """
 
 
 class Prepared(Protocol):
@@ -33,6 +50,13 @@ class Prepared(Protocol):
     def __call__(self, operands: Sequence[Any], out: Any) -> bool:
         """Compute into the C-contiguous ``out``; False, with nothing done, if the library cannot after all."""
 
+    def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> Direct | None:
+        """The same for operands that lie in memory row after row; None if it takes more than the library's call.
+
+        Args:
+            shapes, transposed: how operands lie, as in :class:`~hybridgpu.compiler.program.HostStep`.
+        """
+
 
 class Declined(NamedTuple):
     """A use that the library leaves to the primitive's own evaluation."""
@@ -41,6 +65,9 @@ class Declined(NamedTuple):
 
     def __call__(self, operands: Sequence[Any], out: Any) -> bool:
         return False
+
+    def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> None:
+        return None
 
 
 class Library(Protocol):

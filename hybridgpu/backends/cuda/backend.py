@@ -21,10 +21,10 @@ from ...dtypes import from_short
 from ...locks import Lock
 from ...settings import graph_kernels
 from ..base import BuildInfo, Mode
-from ..library import Library, prepare_step, run_host_step
+from ..library import Direct, Library, prepare_step, run_host_step
 from ..memory import lodger
 from .driver import Driver, NoGraphError, Stream
-from .frames import Arena, Arenas, Frame, Layout, LibraryCall
+from .frames import Arena, Arenas, DirectCall, Frame, Layout, LibraryCall
 
 __all__ = ["ALIGNMENT", "Bound", "CudaBackend", "CudaProgram", "Lane"]
 
@@ -57,14 +57,25 @@ class CudaProgram:
             for k, step in enumerate(program.steps)
             if isinstance(step, HostStep) and step.body is not None
         }
-        self.layout = Layout(program, handles, driver, bodies)
         #: what the device's library prepared for each library step, by its identity
         self._prepared = {id(s): prepare_step(library, s, program) for s in program.steps if isinstance(s, HostStep)}
+        self.layout = Layout(program, handles, driver, bodies, self._direct())
         self._bodies = list(bodies.values())
         self._fixed = sorted(program.fixed)
         self._bound: dict[tuple[tuple[int, ...], Mode], Bound] = {}
         self._binding = Lock()
         self.no_graph: list[str] = []  #: why CUDA graphs cannot be used, once that is known
+
+    def _direct(self) -> dict[int, Direct]:
+        """Step number -> how its library starts it by addresses alone, where it can."""
+        found: dict[int, Direct] = {}
+        for k, step in enumerate(self.program.steps):
+            prepared = self._prepared.get(id(step))
+            if prepared is not None and isinstance(step, HostStep):
+                direct = prepared.direct(step.input_shapes, step.transposed)
+                if direct is not None:
+                    found[k] = direct
+        return found
 
     def in_mode(self, mode: Mode) -> CudaProgram:
         """The same program with its calls repeated in another way; both share everything else."""
@@ -97,7 +108,7 @@ class CudaProgram:
     @property
     def keeps(self) -> bool:
         """Whether the arena is kept between calls."""
-        nbytes = self.program.arena_bytes
+        nbytes = self.layout.nbytes
         return bool(nbytes) and (self.mode is not Mode.FRESH or nbytes <= _SMALL)
 
     def bind(self, fixed: tuple[int, ...]) -> Bound:
@@ -194,7 +205,7 @@ class Lane:
         driver.attach()
         self._program, self._fixed, self._stream = program, fixed, stream
         self._ptr, self._layout = stream.ptr, program.layout
-        self._bytes = program.program.arena_bytes
+        self._bytes = program.layout.nbytes
         self._frames: dict[tuple[int, ...], Frame] = {}
         self._limit = 1
         self._graphs = False
@@ -229,7 +240,10 @@ class Lane:
         ptr = self._ptr
         if self._layout.libraries:
             for part in frame.parts:
-                if isinstance(part, LibraryCall):
+                if isinstance(part, DirectCall):
+                    if not part.start(ptr):
+                        self._program.library(part.call, arena, inputs, outputs)  # type: ignore[arg-type]
+                elif isinstance(part, LibraryCall):
                     self._program.library(part, arena, inputs, outputs)  # type: ignore[arg-type]
                 else:
                     part(ptr)

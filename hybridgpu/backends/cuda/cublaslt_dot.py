@@ -7,20 +7,24 @@ float32, never as TF32; half and bfloat16 accumulate in float32, also between th
 which are added in a fixed order.
 
 There is one handle a device, which any thread may use at any time. A description is used under a lock, since it
-carries the address of the bias. Workspaces come from the array module's pool on the current stream.
+carries the address of the bias. Workspaces come from the array module's pool on the current stream. Steps of programs,
+whose operands lie as they were planned, are started by addresses alone: their descriptions belong to one thread, their
+workspace to the call.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...compiler.ir.types import TensorType
 from ...locks import Lock
-from ..library import Declined, Prepared
+from ..library import Declined, Direct, Prepared
 from . import cublaslt
 from .cublaslt import Binding, CublasLtError, Descriptor, Heuristic, find, installed
 from .foreign import SUCCESS, Held, Place
@@ -208,24 +212,51 @@ class _Product:
             del table[next(iter(table))]
         table[key] = value
 
-    def _planned(self, left: Matrices, right: Matrices, alignment: int) -> _Plan:
-        binding = self._binding
-        m, n = self._out.shape[-2:]
-        k = self._depth
-        count = self._out.size // (m * n)
-        product = Descriptor(binding, "MatmulDesc", self._compute, self._scaled)
+    def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> Direct | None:
+        """See :class:`~..library.Prepared`.
+
+        Raises:
+            CublasLtError: cuBLASLt failed.
+        """
+        lain: list[Matrices] = []
+        for shape, turned in zip(shapes[:2], transposed, strict=False):
+            steps = [prod(shape[k + 1 :]) for k in range(len(shape))]
+            if turned:
+                shape, steps = (*shape[:-2], *shape[:-3:-1]), [*steps[:-2], *steps[:-3:-1]]
+            found = matrices(shape, steps)
+            if found is None or found.leading > _LARGEST:
+                return None
+            lain.append(found)
+        left, right = lain
+        try:
+            with self._library.place.current():
+                with self._lock:
+                    plan = self._plan(left, right, _ALIGNMENT)
+                return _Direct(self, plan, left, right) if plan.algorithms else None
+        except CublasLtError as e:
+            raise e.at(self._operator) from None
+
+    def described(self, left: Matrices, right: Matrices, alignment: int) -> Descriptor:
+        """A description of the product; the address of the bias is yet to be set."""
+        product = Descriptor(self._binding, "MatmulDesc", self._compute, self._scaled)
         epilogue = (cublaslt.EPILOGUE_BIAS if "bias" in self._epilogue else 0) | (
             cublaslt.EPILOGUE_RELU if "relu" in self._epilogue else 0
         )
         product.set(cublaslt.EPILOGUE, cublaslt.UINT32, epilogue or cublaslt.EPILOGUE_DEFAULT)
         if "bias" in self._epilogue:  # what the heuristic judges by is its alignment
             product.set(cublaslt.BIAS_POINTER, cublaslt.POINTER_VALUE, alignment)
-        layouts = []
-        for operand, attribute, rows, columns in (
-            (right, cublaslt.TRANSPOSE_A, n, k),
-            (left, cublaslt.TRANSPOSE_B, k, m),
-        ):
+        for operand, attribute in ((right, cublaslt.TRANSPOSE_A), (left, cublaslt.TRANSPOSE_B)):
             product.set(attribute, cublaslt.INT32, cublaslt.OP_T if operand.transposed else cublaslt.OP_N)
+        return product
+
+    def _planned(self, left: Matrices, right: Matrices, alignment: int) -> _Plan:
+        binding = self._binding
+        m, n = self._out.shape[-2:]
+        k = self._depth
+        count = self._out.size // (m * n)
+        product = self.described(left, right, alignment)
+        layouts = []
+        for operand, rows, columns in ((right, n, k), (left, k, m)):
             stored = (columns, rows) if operand.transposed else (rows, columns)
             layouts.append(self._layout(*stored, operand.leading, count, operand.batch[1]))
         layouts.append(self._layout(n, m, n, count, m * n))
@@ -281,3 +312,46 @@ class _Product:
                 del plan.algorithms[0]  # it said so before it started anything
         self._problem = f"cuBLASLt {self._binding.version} has no algorithm for it"
         return False
+
+
+class _Direct:
+    """A product of a program's step: see :class:`~..library.Direct`."""
+
+    def __init__(self, product: _Product, plan: _Plan, left: Matrices, right: Matrices) -> None:
+        self._product, self._plan, self._lain = product, plan, (left, right)
+        self._algorithm = plan.algorithms[0]
+        self.workspace = int(self._algorithm.workspace)
+
+    def starter(self, operands: Sequence[Any], out: Any, work: Any) -> Callable[[int], bool]:
+        """See :class:`~..library.Direct`."""
+        product, (a, b, d), algorithm = self._product, self._plan.layouts, self._algorithm
+        binding, library, name = product._binding, product._library, "cublasLtMatmul"
+        left, right, *biases = operands
+        bias = biases[0] if biases else None
+        # one that carries an address belongs to this starter, which one thread uses at a time
+        described = self._plan.product if bias is None else product.described(*self._lain, _ALIGNMENT)
+        with library.place.current():
+            handle = library.handle(binding)
+        one, zero = ctypes.byref(product._one), ctypes.byref(product._zero)
+        matrices = (right, a.pointer, left, b.pointer, zero, out, d.pointer, out, d.pointer)
+        chosen = ctypes.byref(algorithm.algorithm), work, self.workspace
+        run = partial(binding.function(name), handle, described.pointer, one, *matrices, *chosen)
+        set_at, refused = 0, False
+
+        def start(stream: int) -> bool:
+            nonlocal set_at, refused
+            if refused:
+                return False
+            if bias is not None and bias.value != set_at:
+                described.set(cublaslt.BIAS_POINTER, cublaslt.POINTER_VALUE, bias.value)
+                set_at = bias.value
+            status = run(stream)
+            if status == SUCCESS:
+                return True
+            failure = binding.failure(name, status)
+            refused = failure.unsupported  # which it said before it started anything
+            if refused:
+                return False
+            raise failure.at(product._operator)
+
+        return start

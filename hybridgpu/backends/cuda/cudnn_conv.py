@@ -14,20 +14,24 @@ the rest; ``explain`` says which.
 There is one handle a device, which lives as long as the process. It is used under a lock, since a
 handle carries its stream. What is started under the lock is asynchronous, so threads wait for each
 other for microseconds only. Descriptors are set once; of half precision the mathematics follows the
-algorithm, under the lock. Workspaces come from the array module's pool on the current stream.
+algorithm, under the lock. Workspaces come from the array module's pool on the current stream; those of programs' steps
+whose operands lie as cuDNN wants them, and which are started by addresses alone, are part of the arena.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...compiler.ir.types import TensorType
 from ...compiler.primitives.conv import finished
-from ..library import Declined, Prepared
+from ...dtypes import from_short
+from ..library import Declined, Direct, Prepared
 from . import cudnn
 from .cudnn import Binding, CudnnError, Descriptor, Performance, find, installed, ints
 from .cudnn_forms import Form, form_of
@@ -138,7 +142,7 @@ class _Convolution:
         type = self._type
         scalar: Any = ctypes.c_double if accumulated == cudnn.DOUBLE else ctypes.c_float
         self._one, self._zero = scalar(1), scalar(0)
-        self._bits = type == cudnn.BFLOAT16
+        self._bits, self.itemsize = type == cudnn.BFLOAT16, from_short(short).size
         self._x, self._y = (self._tensor(type, shape) for shape in (form.x, form.y))
         self._w = Descriptor(binding, "Filter")
         binding.call("cudnnSetFilterNdDescriptor", self._w, type, cudnn.NCHW, len(form.w), ints(form.w))
@@ -263,6 +267,27 @@ class _Convolution:
             raise e.at(self._operator) from None
         return True
 
+    def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> Direct | None:
+        """See :class:`~..library.Prepared`."""
+        if self._form.kind != "forward" or self._form.copies or any(transposed):
+            return None
+        candidates = self.at_once
+        return _Direct(self, candidates[0]) if candidates else None
+
+    @property
+    def at_once(self) -> list[_Candidate]:
+        """What computes all of it in one call."""
+        return self._candidates
+
+    @property
+    def function(self) -> str:
+        """The name of that call."""
+        return f"cudnnConvolution{_KINDS[self._form.kind].function}"
+
+    def behind(self, operands: Sequence[Any], out: Any) -> tuple[Any, ...]:
+        """The call's arguments behind those that all such functions have."""
+        return ctypes.byref(self._zero), self._descriptors[-1].pointer, out
+
     def _meet(self, a: Any, b: Any) -> bool:
         """Whether two contiguous arrays share memory."""
         here, there = (self._library.place.address(x) for x in (a, b))
@@ -273,10 +298,9 @@ class _Convolution:
 
     def _start(self, place: Place, first: int, second: int, result: int) -> bool:
         """Start the first algorithm that takes this; the others are forgotten."""
-        last = self._descriptors[-1]
         name = f"cudnnConvolution{_KINDS[self._form.kind].function}"
         while candidates := self._candidates:  # another thread may shorten the list
-            if self._taken(place, candidates[0], name, first, second, (ctypes.byref(self._zero), last, result)):
+            if self._taken(place, candidates[0], name, first, second, _Convolution.behind(self, (), result)):
                 return True
             # unfolding in the end
             self._candidates = [c for c in self._candidates if c != candidates[0]]
@@ -345,6 +369,21 @@ class _Fused(_Convolution):
             return super().note
         return f"{super().note}; {follows} by the array module (cuDNN has no fused call for it)"
 
+    @property
+    def at_once(self) -> list[_Candidate]:
+        return self._fused
+
+    @property
+    def function(self) -> str:
+        return "cudnnConvolutionBiasActivationForward"
+
+    def behind(self, operands: Sequence[Any], out: Any) -> tuple[Any, ...]:
+        bias, *arrays = operands[2:]
+        # without an array the result stands in its place, and is not read
+        array, scale = (arrays[0], self._one) if arrays else (out, self._zero)
+        y = self._descriptors[-1].pointer
+        return ctypes.byref(scale), y, array, self._bias.pointer, bias, self._activation.pointer, y, out
+
     def __call__(self, operands: Sequence[Any], out: Any) -> bool:
         """See :meth:`_Convolution.__call__`."""
         if self._fused:
@@ -376,16 +415,58 @@ class _Fused(_Convolution):
         if len(added) > 1 and self._meet(first, added[1]):  # which cuDNN forbids
             added[1] = added[1].copy()
         made = place.xp.empty(self._form.y, out.dtype) if place.address(out) % _ALIGNMENT else out
-        result = place.address(made)
-        # without an array the result stands in its place, and is not read
-        array, scale = (place.address(added[1]), self._one) if len(added) > 1 else (result, self._zero)
-        y = self._descriptors[-1]
-        rest = (ctypes.byref(scale), y, array, self._bias, place.address(added[0]), self._activation, y, result)
-        name = "cudnnConvolutionBiasActivationForward"
+        at = [place.address(a) for a in (first, second, *added)]
+        rest = self.behind(at, place.address(made))
         while fused := self._fused:  # another thread may shorten the list
-            if self._taken(place, fused[0], name, place.address(first), place.address(second), rest):
+            if self._taken(place, fused[0], self.function, at[0], at[1], rest):
                 if made is not out:
                     out[...] = made.reshape(out.shape)
                 return True
             self._fused = [c for c in self._fused if c != fused[0]]
         return False
+
+
+class _Direct:
+    """A convolution of a program's step: see :class:`~..library.Direct`."""
+
+    def __init__(self, convolution: _Convolution, candidate: _Candidate) -> None:
+        self._convolution, self._candidate = convolution, candidate
+        self.workspace = candidate[2]
+
+    def starter(self, operands: Sequence[Any], out: Any, work: Any) -> Callable[[int], bool]:
+        """See :class:`~..library.Direct`."""
+        convolution, (algorithm, mathematics, nbytes) = self._convolution, self._candidate
+        binding, library, name = convolution._binding, convolution._library, convolution.function
+        one, two, conv, _ = (d.pointer for d in convolution._descriptors)
+        with library.place.current():
+            handle = library.handle(binding)
+        on_stream = partial(binding.function("cudnnSetStream"), handle)
+        read = ctypes.byref(convolution._one), one, operands[0], two, operands[1]
+        run = partial(
+            binding.function(name), handle, *read, conv, algorithm, work, nbytes, *convolution.behind(operands, out)
+        )
+        array = operands[3] if len(operands) > 3 else None
+        distance = prod(convolution._form.x) * convolution.itemsize, prod(convolution._form.y) * convolution.itemsize
+        refused = False
+
+        def start(stream: int) -> bool:
+            nonlocal refused
+            if refused:
+                return False
+            if array is not None and -distance[1] < array.value - operands[0].value < distance[0]:
+                return False  # they share memory, which cuDNN forbids
+            with library.lock.raw:
+                convolution._use(mathematics)
+                called = "cudnnSetStream"
+                status = on_stream(stream)
+                if status == SUCCESS:
+                    called, status = name, run()
+            if status == SUCCESS:
+                return True
+            failure = binding.failure(called, status)
+            refused = failure.unsupported  # which it said before it started anything
+            if refused:
+                return False
+            raise failure.at(convolution._operator)
+
+        return start

@@ -85,8 +85,16 @@ class ForeignBinding:
         """
         status = getattr(self._library, name)(*arguments)
         if status != SUCCESS:
-            words = f"{name} of {self.name} {self.version} failed: {self._text(status)}{self._details()}"
-            raise self.error(words, name, status)
+            raise self.failure(name, status)
+
+    def function(self, name: str) -> Callable[..., int]:
+        """A function that returns a status, for those who call it often."""
+        return getattr(self._library, name)  # type: ignore[no-any-return]
+
+    def failure(self, name: str, status: int) -> ForeignError:
+        """The error of a function that returned ``status``."""
+        words = f"{name} of {self.name} {self.version} failed: {self._text(status)}{self._details()}"
+        return self.error(words, name, status)
 
     def _text(self, status: int) -> str:
         text = getattr(self._library, self.texts[0])(status)
@@ -114,8 +122,11 @@ class Opaque:
             getattr(self._binding._library, self._destroy)(self._made)
 
     @property
-    def _as_parameter_(self) -> c_void_p:
+    def pointer(self) -> c_void_p:
+        """Its address, which lives as long as this object."""
         return self._made
+
+    _as_parameter_ = pointer
 
 
 class Place(Protocol):

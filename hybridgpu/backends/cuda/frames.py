@@ -23,11 +23,13 @@ from typing import Any, NamedTuple
 
 from ...compiler.program import HostStep, Program
 from ...locks import Lock
+from ..library import Direct
 from .driver import Driver, KernelGraph, Launch, Memory
 
-__all__ = ["Arena", "Arenas", "Frame", "KernelCall", "Layout", "LibraryCall", "StreamArenas"]
+__all__ = ["Arena", "Arenas", "DirectCall", "Frame", "KernelCall", "Layout", "LibraryCall", "StreamArenas"]
 
 _WORD = 8  #: bytes of a value
+_WORKSPACE = 256  #: bytes of which the address of a library's workspace is a multiple
 _PER_THREAD = 2  #: address that stands for "the default stream of the calling thread"
 
 
@@ -44,10 +46,24 @@ class KernelCall(NamedTuple):
 
 
 class LibraryCall(NamedTuple):
-    """A step that a library computes; ``body`` is what a loop runs."""
+    """A step that a library computes; ``body`` is what a loop runs.
+
+    Attributes:
+        direct: how it is started by addresses, where that is possible.
+        slots: numbers of the values that are the operands' addresses, then the result's and the workspace's.
+    """
 
     step: HostStep
     body: Any
+    direct: Direct | None
+    slots: tuple[int, ...]
+
+
+class DirectCall(NamedTuple):
+    """A library call of a frame: a function of a stream, and the call for where that function did nothing."""
+
+    start: Callable[[int], bool]
+    call: LibraryCall
 
 
 class Layout:
@@ -58,14 +74,32 @@ class Layout:
         moving: positions of the inputs whose addresses may change; those of all results follow.
         kernels, libraries: how many of each.
         size: number of values.
+        nbytes: of the arena, behind whose intermediate results is the libraries' workspace.
     """
 
-    def __init__(self, program: Program, handles: dict[str, Any], driver: Driver, bodies: dict[int, Any]) -> None:
-        """``bodies``: step number -> what a loop runs."""
+    def __init__(
+        self,
+        program: Program,
+        handles: dict[str, Any],
+        driver: Driver,
+        bodies: dict[int, Any],
+        direct: dict[int, Direct],
+    ) -> None:
+        """
+        Args:
+            bodies: step number -> what a loop runs.
+            direct: step number -> how a library starts it by addresses.
+        """
         fixed = sorted(program.fixed)
         self.moving = [k for k in range(len(program.inputs)) if k not in set(fixed)]
         self.count = len(self.moving) + len(program.outputs)
         self.offsets = sorted({b.index for b in program.buffers if b.place == "arena"})
+        self.nbytes = program.arena_bytes
+        workspace = max((d.workspace for d in direct.values()), default=0)
+        if workspace:  # which belongs to a call as all of the arena does
+            at = -(-self.nbytes // _WORKSPACE) * _WORKSPACE
+            self.offsets = sorted({*self.offsets, at})
+            self.nbytes = at + workspace
         self.arena_slot = self.count
         self.fixed_slot = self.arena_slot + len(self.offsets)
         #: the word on which blocks of a kernel wait for each other, -1 where no kernel has one
@@ -73,11 +107,23 @@ class Layout:
         self.size = self.fixed_slot + len(fixed) + (self.barrier_slot >= 0)
         of_input = {k: n for n, k in enumerate(self.moving)} | {k: self.fixed_slot + n for n, k in enumerate(fixed)}
         of_offset = {at: self.arena_slot + n for n, at in enumerate(self.offsets)}
+
+        def slot_of(index: int) -> int:
+            b = program.buffers[index]
+            if b.place == "barrier":
+                return self.barrier_slot
+            if b.place == "output":
+                return len(self.moving) + b.index
+            return of_offset[b.index] if b.place == "arena" else of_input[b.index]
+
         self.numbers: dict[int, int] = {}  #: integer -> its place
         self.calls: list[KernelCall | LibraryCall] = []
-        for at, step in enumerate(program.steps):
+        for number, step in enumerate(program.steps):
             if isinstance(step, HostStep):
-                self.calls.append(LibraryCall(step, bodies.get(at)))
+                places = [slot_of(i) for i in (*step.inputs, step.output)]
+                if workspace:
+                    places.append(self.fixed_slot - 1)
+                self.calls.append(LibraryCall(step, bodies.get(number), direct.get(number), tuple(places)))
                 continue
             kernel = program.kernels[step.kernel]
             launch = kernel.launch
@@ -94,14 +140,8 @@ class Layout:
                 continue
             slots, memory = [], []
             for k, index in enumerate(step.buffers):
-                b = program.buffers[index]
-                place = len(self.moving) + b.index
-                if b.place == "barrier":
-                    place = self.barrier_slot
-                elif b.place != "output":
-                    place = of_offset[b.index] if b.place == "arena" else of_input[b.index]
-                slots.append(place)
-                memory.append(Memory(b.nbytes, k >= len(step.buffers) - step.outputs))
+                slots.append(slot_of(index))
+                memory.append(Memory(program.buffers[index].nbytes, k >= len(step.buffers) - step.outputs))
             slots += [self.numbers.setdefault(n, self.size + len(self.numbers)) for n in step.extents]
             self.calls.append(
                 KernelCall(
@@ -193,15 +233,15 @@ class Frame:
         for chain in layout.chains() if graphs else ():
             graph = heads[chain[0]] = driver.graph([launches[k] for k in chain])
             self._nodes.update({k: (graph, n) for n, k in enumerate(chain)})
-        self.parts: list[Callable[[int], None] | LibraryCall] = []
+        self.parts: list[Callable[[int], None] | LibraryCall | DirectCall] = []
         for k, call in enumerate(layout.calls):
             if isinstance(call, LibraryCall):
-                self.parts.append(call)
+                self.parts.append(call if call.direct is None else DirectCall(_starter(call, table), call))
             elif k in heads:
                 self.parts.append(heads[k].launch)
             elif k not in self._nodes:
                 self.parts.append(driver.starter(launches[k]))
-        self.starts = [p for p in self.parts if not isinstance(p, LibraryCall)]
+        self.starts = [p for p in self.parts if not isinstance(p, LibraryCall | DirectCall)]
 
     def _write(self, key: tuple[int, ...]) -> None:
         layout, base = self._layout, key[0]
@@ -225,6 +265,15 @@ class Frame:
                 if node is not None:
                     node[0].update(node[1])
         self.key = key
+
+
+def _starter(call: LibraryCall, table: Any) -> Callable[[int], bool]:
+    """What starts a library call with the addresses that stand in a table then."""
+    assert call.direct is not None
+    places = [ctypes.c_void_p.from_buffer(table, _WORD * slot) for slot in call.slots]
+    operands = len(call.step.inputs)
+    work = places[operands + 1] if call.direct.workspace else None
+    return call.direct.starter(places[:operands], places[operands], work)
 
 
 class Arena:

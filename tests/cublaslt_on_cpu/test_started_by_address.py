@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of programs that cuBLASLt and cuDNN compute are started by addresses: no array is made on the way."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from compiler.cases import parse
+from cublaslt_on_cpu.support import PLAIN, SPLIT, FakeProducts
+from cudnn_on_cpu.support import Fake
+from emulated import THREAD, EmulatedStream, aligned, install, uninstall
+
+import hybridgpu as mx
+from hybridgpu.backends.cuda.backend import CudaProgram
+from hybridgpu.backends.devices import device_of
+from hybridgpu.base import MXNetError
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.reference import evaluate
+from hybridgpu.compiler.schedule import conv, matmul_cuda
+from hybridgpu.dtypes import from_short
+
+LIMITS = {"f32": 1e-5, "f64": 1e-12, "f16": 1e-2, "bf16": 5e-2}
+
+
+@pytest.fixture
+def fakes(tmp_path, monkeypatch):
+    """(cuBLASLt, cuDNN), for which everything is large enough."""
+    monkeypatch.setattr(matmul_cuda, "library_seconds", lambda target, dot: 0.0)
+    monkeypatch.setattr(conv, "_DIRECT", 0)
+    found = FakeProducts(tmp_path), Fake(tmp_path)
+    install(find_products=found[0].find, find=found[1].find)
+    yield found
+    uninstall()
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """No library call is run on arrays."""
+
+    def library(self, call, arena, inputs, outputs):
+        raise AssertionError(f"{call.step.primitive} was run on arrays")
+
+    monkeypatch.setattr(CudaProgram, "library", library)
+
+
+def biased(b, y, c, axis):
+    return y + b.broadcast(b.reshape(c, tuple(c.size if k == axis else 1 for k in range(y.ndim))), y.shape)
+
+
+def dense(b, x, w, c):
+    return biased(b, b.dot(x, b.transpose(w, (1, 0))), c, 1)
+
+
+def convolved(b, x, w, **given):
+    rank = x.ndim - 2
+    params = {"stride": 1, "low": 0, "high": 0, "dilate": 1, "base_dilate": 1, **given}
+    return b.conv(x, w, groups=1, **{k: (v,) * rank for k, v in params.items()})
+
+
+DENSE = ("f32[6,9]", "f32[5,9]", "f32[5]")
+CONV = ("f32[2,3,5,6]", "f32[4,3,3,3]", "f32[4]", "f32[2,4,3,4]")
+#: name -> (graph, types of its inputs)
+GRAPHS = {
+    "dot": (lambda b, x, w: b.dot(x, w), ("f32[6,9]", "f32[9,5]")),
+    "both transposed": (
+        lambda b, x, w: b.dot(b.transpose(x, (1, 0)), b.transpose(w, (1, 0))), ("f32[9,6]", "f32[5,9]"),
+    ),
+    "batches": (lambda b, x, w: b.dot(x, w), ("f32[2,3,6,9]", "f32[2,3,9,5]")),
+    "one column": (lambda b, x, w: b.dot(x, w), ("f32[6,9]", "f32[9,1]")),
+    "bias": (dense, DENSE),
+    "bias, doubles": (dense, tuple(t.replace("f32", "f64") for t in DENSE)),
+    "bias, half": (dense, tuple(t.replace("f32", "f16") for t in DENSE)),
+    "bias, bfloat16": (dense, tuple(t.replace("f32", "bf16") for t in DENSE)),
+    "two layers": (lambda b, x, w, c, v: b.tanh(b.dot(dense(b, x, w, c), v)), (*DENSE, "f32[5,4]")),
+    "conv": (convolved, CONV[:2]),
+    "conv, one axis": (convolved, ("f32[2,3,9]", "f32[4,3,3]")),
+    "conv, half": (convolved, tuple(t.replace("f32", "f16") for t in CONV[:2])),
+    "conv, bias": (lambda b, x, w, c: biased(b, convolved(b, x, w), c, 1), CONV[:3]),
+    "conv, bias, array": (lambda b, x, w, c, r: biased(b, convolved(b, x, w), c, 1) + r, CONV),
+    "conv, bias, array, bfloat16": (
+        lambda b, x, w, c, r: biased(b, convolved(b, x, w), c, 1) + r, tuple(t.replace("f32", "bf16") for t in CONV),
+    ),
+    "kernels between": (lambda b, x, w, v: convolved(b, b.tanh(convolved(b, b.exp(x), w)), v), (*CONV[:2], "f32[2,4,2,2]")),
+}  # fmt: skip
+
+
+def loaded(function, types):
+    b = builder()
+    made = function(b, *(b.input(parse(t), f"x{k}") for k, t in enumerate(types)))
+    graph = b.finish([made])
+    backend = device_of(mx.gpu(0)).backend()
+    return graph, backend.load(compile_graph(graph, backend.target))
+
+
+def filled(graph, seed):
+    rng, arrays = np.random.default_rng(seed), []
+    for node in graph.inputs:
+        arrays.append(aligned(node.shape, node.dtype.np))
+        arrays[-1][...] = rng.normal(size=node.shape).astype(node.dtype.np)
+    return arrays
+
+
+def check(graph, program, arrays):
+    (shape, short) = program.program.outputs[0]
+    y = aligned(shape, from_short(short).np)
+    program(arrays, [y])
+    want, limit = evaluate(graph, arrays, wide=True)[0], LIMITS[short]
+    np.testing.assert_allclose(y.astype(np.float64), want, rtol=limit, atol=limit * np.abs(want).max())
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_no_step_is_run_on_arrays(fakes, alone, name):
+    graph, program = loaded(*GRAPHS[name])
+    assert program.layout.libraries
+    for seed in (1, 2, 1):  # other addresses, those of the bias among them
+        check(graph, program, filled(graph, seed))
+
+
+def test_the_choice_is_made_once(fakes, alone):
+    graph, program = loaded(*GRAPHS["bias"])
+    for seed in range(4):
+        check(graph, program, filled(graph, seed))
+    assert fakes[0].count("cublasLtMatmulAlgoGetHeuristic") == 1 and fakes[0].products == 4
+
+
+def test_workspace_is_behind_intermediate_results(fakes):
+    _, program = loaded(*GRAPHS["two layers"])
+    layout, results = program.layout, program.program.arena_bytes
+    assert 0 < results <= layout.offsets[-1] == layout.nbytes - 256 and layout.offsets[-1] % 256 == 0
+
+
+def test_on_the_stream_of_the_call(fakes, alone):
+    driver = install(find_products=fakes[0].find, find=fakes[1].find)
+    graph, program = loaded(*GRAPHS["bias"])
+    with driver.using(EmulatedStream(4711)):
+        check(graph, program, filled(graph, 1))
+    assert fakes[0].stream == 4711
+    check(graph, program, filled(graph, 1))
+    assert fakes[0].stream == 0
+
+
+def test_an_algorithm_that_is_refused(fakes):
+    """The next one is taken, and the first not tried again."""
+    graph, program = loaded(*GRAPHS["bias"])
+    fakes[0].plant("refuse", SPLIT)
+    check(graph, program, filled(graph, 1))
+    assert fakes[0].algorithm == PLAIN
+    before = fakes[0].products
+    check(graph, program, filled(graph, 2))
+    assert fakes[0].products == before + 1
+
+
+def test_a_convolution_that_is_refused(fakes):
+    graph, program = loaded(*GRAPHS["conv, bias"])
+    fakes[1].plant("cudnnConvolutionBiasActivationForward", 3000)
+    for seed in (1, 2):
+        check(graph, program, filled(graph, seed))
+    assert fakes[1].count("cudnnConvolutionForward") == 2
+
+
+def test_an_array_that_shares_memory_with_the_operand(fakes):
+    """cuDNN forbids it; what is one array at a call may be two at the next."""
+    types = ("f32[2,3,5,6]", "f32[3,3,3,3]", "f32[3]", "f32[2,3,5,6]")
+    graph, program = loaded(lambda b, x, w, c, r: biased(b, convolved(b, x, w, low=1, high=1), c, 1) + r, types)
+    arrays = filled(graph, 1)
+    check(graph, program, arrays)
+    arrays[3] = arrays[0]
+    check(graph, program, arrays)
+
+
+@pytest.mark.parametrize(
+    ("name", "which", "function"),
+    [("bias", 0, "cublasLtMatmul"), ("conv", 1, "cudnnConvolutionForward"), ("conv", 1, "cudnnSetStream")],
+)
+def test_failures_name_the_operator(fakes, alone, name, which, function):
+    graph, program = loaded(*GRAPHS[name])
+    fakes[which].plant(function, 13 if which == 0 else 5000)
+    with pytest.raises(MXNetError, match=rf"^Error in operator \w+: {function} of "):
+        check(graph, program, filled(graph, 1))
+
+
+def test_threads(fakes, alone):
+    """Each its own bias and workspace."""
+    graph, program = loaded(*GRAPHS["two layers"])
+    failures = []
+
+    def work(seed):
+        try:
+            THREAD.device = 0
+            for _ in range(10):
+                check(graph, program, filled(graph, seed))
+        except BaseException as e:
+            failures.append(e)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures

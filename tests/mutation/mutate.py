@@ -314,7 +314,7 @@ def explained() -> dict[tuple[str, str, str, int], str]:
 def copied(folder: Path) -> None:
     """What tests need of the checkout, in ``folder``."""
     leave = shutil.ignore_patterns("__pycache__", ".*", "gpu", "*.so")
-    for name in ("hybridgpu", "templates", "kernels", "tests"):
+    for name in ("hybridgpu", "templates", "kernels", "tests", "docs"):
         shutil.copytree(ROOT / name, folder / name, ignore=leave)
     shutil.copy(ROOT / "pyproject.toml", folder)
 

@@ -108,7 +108,7 @@ MORE = {
     ],
     "kernels/reduce_cuda.h": ["tests/compiler/test_rows_cuda.py"],
     "kernels/scatter_cuda.h": ["tests/compiler/test_scatter_cuda.py"],
-    "kernels/stream_cpu.h": ["tests/compiler/test_streamed.py"],
+    "kernels/stream_cpu.h": ["tests/kernels/test_stream.py", "tests/compiler/test_streamed.py"],
     "kernels/tile_cpu.h": ["tests/compiler/test_map.py"],
 }
 STATUS = ("killed", "stillborn", "explained", "survived", "false")

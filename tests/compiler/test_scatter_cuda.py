@@ -69,6 +69,7 @@ SHARED_OUT = {
     "uneven tiles": ((40, 1101), (40,), 0, 5, {}),
     "more rows than a block holds": ((50, 64), (50,), 0, 700, {"shared_total": 64 * 1024}),
     "rounds": ((2600, 4), (2600,), 0, 40, {"launch_seconds": 1.0}),
+    "whole rounds": ((2048, 4), (2048,), 0, 40, {"launch_seconds": 1.0}),
     "a full list": ((6000,), (6000,), 0, 3, {"launch_seconds": 1.0}),
     "batch of columns": ((9, 40), (40,), 1, 30, {}),
     "batch of tiles": ((3, 40, 1500), (40,), 1, 4, {}),

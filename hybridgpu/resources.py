@@ -3,38 +3,38 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import marshal
 import os
-import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from .base import BEGUN
 
 __all__ = ["Notes", "kernels_folder", "kernels_hash", "sources_hash", "templates_folder"]
 
 _SETTLED = 2.0  #: seconds after which a file's time tells of every change: file systems count in steps
-_HASH = re.compile("[0-9a-f]{64}")
 
 
 @lru_cache
 def _package() -> str:
-    """Where our modules lie, symbolic links followed: what lies beside them does so in the checkout."""
-    return os.path.dirname(os.path.realpath(__file__))
+    """Where our modules lie."""
+    return os.path.dirname(os.path.abspath(__file__))
 
 
 @lru_cache
 def _folder(name: str) -> Path:
     here = _package()
-    for candidate in (f"{here}{os.sep}{name}", f"{os.path.dirname(here)}{os.sep}{name}"):
-        if os.path.isdir(candidate):
-            return Path(candidate)
+    if os.path.isdir(inside := f"{here}{os.sep}{name}"):
+        return Path(inside)
+    checkout = os.path.dirname(os.path.realpath(here))  # symbolic links followed
+    if os.path.isdir(beside := f"{checkout}{os.sep}{name}"):
+        return Path(beside)
     raise FileNotFoundError(f"the folder {name!r} of hybridgpu is missing; install the package again")
 
 
@@ -51,9 +51,9 @@ def kernels_folder() -> Path:
 class Notes(Protocol):
     """What remembers between processes (:class:`hybridgpu.store.Store`)."""
 
-    def get_json(self, kind: str, key: str) -> Any: ...
+    def get(self, kind: str, key: str) -> bytes | None: ...
 
-    def put_json(self, kind: str, key: str, value: Any) -> Any: ...
+    def put(self, kind: str, key: str, data: bytes) -> Any: ...
 
 
 _found: dict[str, str] = {}  #: name of a set of files -> its hash
@@ -76,9 +76,40 @@ def sources_hash(notes: Notes | None = None) -> str:
     return _hash_all(notes)["sources"]
 
 
-#: what its files' names begin with, below a place; where it lies; its files' names; and of each file all that tells one
-#: state of it from another: size, times of the last change of the content and of the file (ns), number
-_Folder = tuple[str, str, list[str], list[int]]
+#: (a folder, a file in it) or (a folder, the ending of its files at any depth, with the dot)
+_Place = tuple[str, str]
+
+
+class _Files(NamedTuple):
+    """Sets of files as they were looked at.
+
+    Attributes:
+        folders: those whose files were listed.
+        sets: the files of each set.
+        states: of all folders, then of all files, what tells one state from another (``_folder_state``, ``_state``).
+    """
+
+    folders: list[str]
+    sets: list[list[str]]
+    states: list[int]
+
+    @classmethod
+    def at(cls, folders: list[str], sets: list[list[str]]) -> _Files:
+        """As they are now. Raises OSError: one of them is not there."""
+        # without a frame of Python: no other part of a call whose program is found on disk takes as long
+        files = map(_state, map(os.stat, chain.from_iterable(sets)))
+        return cls(folders, sets, list(chain.from_iterable(chain(map(_folder_state, map(os.stat, folders)), files))))
+
+    def times(self, number: int | None = None) -> list[int]:
+        """When the files of a set, or all files and folders, were changed: content and names (ns)."""
+        ends = [2 * len(self.folders)]
+        for files in self.sets:
+            ends.append(ends[-1] + 4 * len(files))
+        if number is not None:
+            states = self.states[ends[number] : ends[number + 1]]
+            return states[0::4] + states[1::4]
+        states = self.states[ends[0] :]
+        return self.states[: ends[0]] + states[0::4] + states[1::4]
 
 
 def _hash_all(notes: Notes | None) -> dict[str, str]:
@@ -89,95 +120,86 @@ def _hash_all(notes: Notes | None) -> dict[str, str]:
         modules = [(package, "dtypes.py"), (package, "dataclass.py")]
         runtime = [(f"{package}{os.sep}runtime", name) for name in ("program.py", "training.py", "updates.py")]
         texts = [(str(kernels_folder()), ".h"), (str(templates_folder()), ".j2")]
-        files = [_found_at(texts), _found_at([*folders, *modules, *runtime])]
-        kernels, own = _hash(files, notes)
-        now = time.time_ns()
-        if any(BEGUN < t <= now for t in _times(files[1])):
-            own = os.urandom(32).hex()
+        (kernels, own), files = _hash([texts, [*folders, *modules, *runtime]], notes)
+        times = files.times(1)
+        if max(times) > BEGUN:
+            now = time.time_ns()
+            if any(BEGUN < t <= now for t in times):
+                own = os.urandom(32).hex()
         _found.update(kernels=kernels, sources=hashlib.sha256(f"{kernels} {own}".encode()).hexdigest())
     return _found
 
 
-def _hash(sets: list[list[_Folder]], notes: Notes | None) -> list[str]:
-    """A hash over names and contents of each set of files.
+def _hash(sets: Sequence[Sequence[_Place]], notes: Notes | None) -> tuple[list[str], _Files]:
+    """A hash over names and contents of each set of files, and which these are.
 
-    Reading them costs more than all the rest of a call whose program is found on disk. What was read once is noted
-    under the files' names, sizes, times and numbers, as git has it in its index. A file that was changed a moment ago
-    may be changed again without another time: then nothing is noted.
+    Reading them costs more than all the rest of a call whose program is found on disk, and finding them half as much.
+    What was found and read once is noted, with sizes, times and numbers of the files, as git has it in its index, and
+    with the times of their folders, which tell of other files in them. What was changed a moment ago may be changed
+    again without another time: then nothing is noted.
     """
-    key = hashlib.sha256(marshal.dumps(sets, 0)).hexdigest()  # version 0: bytes that depend on the values alone
-    known = notes.get_json("hash", key) if notes is not None else None
-    if isinstance(known, list) and [isinstance(h, str) and bool(_HASH.fullmatch(h)) for h in known] == [True] * len(
-        sets
-    ):
+    key = hashlib.sha256(repr(sets).encode()).hexdigest()
+    known = _noted(notes.get("hash", key), len(sets)) if notes is not None else None
+    if known is not None:
         return known
-    hashes = [_read(folders) for folders in sets]
-    latest = max((t for folders in sets for t in _times(folders)), default=0)
-    if notes is not None and latest * 1e-9 + _SETTLED < time.time():
-        notes.put_json("hash", key, hashes)
-    return hashes
+    files = _found_at(sets)
+    hashes = [_read(paths, places) for paths, places in zip(files.sets, sets, strict=True)]
+    if notes is not None and max(files.times(), default=0) * 1e-9 + _SETTLED < time.time():
+        notes.put("hash", key, marshal.dumps([*files, hashes]))
+    return hashes, files
 
 
-def _read(folders: list[_Folder]) -> str:
+def _noted(note: bytes | None, count: int) -> tuple[list[str], _Files] | None:
+    """The hashes of a note about so many sets, and their files; None if these have changed, or it is no such note."""
+    if note is None:
+        return None
+    try:
+        folders, sets, states, hashes = marshal.loads(note)
+        if not len(sets) == len(hashes) == count or {(type(h), len(h)) for h in hashes} != {(str, 64)}:
+            return None
+        now = _Files.at(folders, sets)
+    except (EOFError, OSError, TypeError, ValueError):
+        return None
+    return (hashes, now) if now.states == states else None
+
+
+def _found_at(sets: Iterable[Iterable[_Place]]) -> _Files:
+    """The files of sets of places, in order."""
+    folders: list[str] = []
+    found = []
+    for places in sets:
+        files: list[str] = []
+        for place, ending in places:
+            if ending.startswith("."):
+                _find(place, ending, folders, files)
+            else:
+                files.append(f"{place}{os.sep}{ending}")
+        found.append(sorted(files))
+    return _Files.at(folders, found)
+
+
+def _find(place: str, ending: str, folders: list[str], files: list[str]) -> None:
+    """Add a folder with the files in it that end so, and those in it."""
+    for folder in (inside := [place]):
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(ending):
+                    files.append(f"{folder}{os.sep}{entry.name}")
+                elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                    inside.append(f"{folder}{os.sep}{entry.name}")
+    folders += inside
+
+
+def _read(files: list[str], places: Sequence[_Place]) -> str:
+    """A hash over the files of places; where these lie is no part of it."""
+    outside = {os.path.dirname(place) if ending.startswith(".") else place for place, ending in places}
     digest = hashlib.sha256()
-    for inside, folder, names, _ in folders:
-        for name in names:
-            with open(f"{folder}{os.sep}{name}", "rb", buffering=0) as f:
-                digest.update(f"{inside}{name}".encode() + b"\0" + f.readall())
+    for file in files:
+        begin = max(len(folder) for folder in outside if file.startswith(f"{folder}{os.sep}"))
+        with open(file, "rb", buffering=0) as f:
+            digest.update(file[begin:].encode() + b"\0" + f.readall())
     return digest.hexdigest()
 
 
-def _times(folders: list[_Folder]) -> list[int]:
-    return [t for *_, states in folders for t in (*states[1::4], *states[2::4])]
-
-
-def _found_at(places: Sequence[tuple[str, str]]) -> list[_Folder]:
-    """The folders with files of some places, in order: (a folder, a file in it) or (a folder, the ending of its files at
-    any depth, with the dot)."""
-    found: list[_Folder] = []
-    for place, ending in places:
-        _find(place, ending, found)
-    found.sort()
-    return found
-
-
-def _find(place: str, ending: str, found: list[_Folder]) -> None:
-    """Add the folders with files of a place."""
-    if not ending.startswith("."):
-        found.append(("", place, [ending], list(_state(os.stat(f"{place}{os.sep}{ending}")))))
-        return
-    folders = [(f"{os.path.basename(place)}/", place)]
-    for inside, folder in folders:
-        files: list[os.DirEntry[str]] = []
-        states: list[int] = []  # of all files in one list: Python looks through no more objects for garbage
-        with _entries(folder) as entries:
-            for entry in entries:
-                name = entry.name
-                if name.endswith(ending):
-                    files.append(entry)
-                elif "." not in name and name != "__pycache__" and entry.is_dir():
-                    folders.append((f"{inside}{name}/", f"{folder}{os.sep}{name}"))
-            files.sort(key=_name)
-            for entry in files:
-                states += _state(entry.stat())
-        if files:
-            found.append((inside, folder, [entry.name for entry in files], states))
-
-
-_name = attrgetter("name")
-_state: Callable[[os.stat_result], tuple[int, ...]] = attrgetter("st_size", "st_mtime_ns", "st_ctime_ns", "st_ino")
-
-
-@contextlib.contextmanager
-def _entries(folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
-    """A folder's entries. Where systems can, they are looked up in the open folder: without its path, a fifth faster."""
-    if os.scandir not in os.supports_fd:
-        with os.scandir(folder) as entries:
-            yield entries
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with os.scandir(handle) as entries:
-            yield entries
-    finally:
-        os.close(handle)
+_folder_state: Callable[[os.stat_result], tuple[int, ...]] = attrgetter("st_mtime_ns", "st_ctime_ns")
+_state: Callable[[os.stat_result], tuple[int, ...]] = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino")

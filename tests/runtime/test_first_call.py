@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -85,11 +87,11 @@ def test_a_warm_start_loads_nothing_that_makes_programs(compiler, tmp_path):
 class Notes(dict):
     """What a store does, in memory."""
 
-    def get_json(self, kind, key):
-        return self.get((kind, key))
+    def get(self, kind, key):
+        return super().get((kind, key))
 
-    def put_json(self, kind, key, value):
-        self[kind, key] = value
+    def put(self, kind, key, data):
+        self[kind, key] = data
 
 
 @pytest.fixture
@@ -102,7 +104,7 @@ def files(tmp_path):
 
 
 def hashed(folder, notes):
-    (found,) = resources._hash([resources._found_at([(str(folder), ".h")])], notes)
+    (found,), _ = resources._hash([[(str(folder), ".h")]], notes)
     return found
 
 
@@ -115,24 +117,27 @@ def test_files_that_lie_still_are_read_once(files, monkeypatch):
     assert hashed(files, notes) == first
 
 
-@pytest.mark.parametrize("able", [True, False], ids=["by handle", "by path"])
-def test_all_files_are_found_where_folders_cannot_be_opened_too(files, able, monkeypatch):
-    if not able:
-        monkeypatch.setattr(os, "supports_fd", os.supports_fd - {os.scandir})
+def test_all_files_are_found(files):
     (files / "inner" / "deeper").mkdir()
     (files / "inner" / "deeper" / "link.h").symlink_to(files / "a.h")
     (files / "other.txt").write_text("")
-    found: list = []
-    resources._find(str(files), ".h", found)
-    root = files.name
-    inside = sorted((place + name, Path(folder)) for place, folder, names, _ in found for name in names)
-    assert inside == [
-        (f"{root}/a.h", files),
-        (f"{root}/inner/b.h", files / "inner"),
-        (f"{root}/inner/deeper/link.h", files / "inner" / "deeper"),
-    ]
-    numbers = dict(pair for *_, names, states in found for pair in zip(names, states[3::4], strict=True))
-    assert numbers["link.h"] == numbers["a.h"] == (files / "a.h").stat().st_ino
+    found = resources._found_at([[(str(files), ".h")], [(str(files), "other.txt")]])
+    headers = [files / name for name in ("a.h", "inner/b.h", "inner/deeper/link.h")]
+    assert found.sets == [[*map(str, headers)], [str(files / "other.txt")]]
+    assert set(found.folders) == {str(files), str(files / "inner"), str(files / "inner" / "deeper")}
+    assert found.states[-1] == (files / "other.txt").stat().st_ino
+    assert found.states[-5] == found.states[-13] == (files / "a.h").stat().st_ino
+    assert set(found.times(1)) == {(files / "other.txt").stat().st_mtime_ns, (files / "other.txt").stat().st_ctime_ns}
+    everything = [*headers, files / "other.txt", *map(Path, found.folders)]
+    assert max(found.times()) == max(p.stat().st_ctime_ns for p in everything)
+
+
+@pytest.mark.parametrize("place", ["elsewhere", "else/where"])
+def test_the_hash_is_that_of_the_same_files_elsewhere(place, files, tmp_path):
+    """Where they lie is no part of it: a cache on a shared home serves all installations."""
+    other = tmp_path.parent / f"{tmp_path.name} {place}" / files.name
+    shutil.copytree(files, other)
+    assert hashed(other, None) == hashed(files, None)
 
 
 def test_files_that_have_just_changed_are_read_again(files):
@@ -150,8 +155,9 @@ def test_files_that_have_just_changed_are_read_again(files):
         lambda folder: (folder / "c.h").write_text("another"),
         lambda folder: (folder / "a.h").unlink(),
         lambda folder: (folder / "a.h").rename(folder / "d.h"),
+        lambda folder: (folder / "inner" / "more").mkdir() or (folder / "inner" / "more" / "e.h").write_text(""),
     ],
-    ids=["size", "content", "one more", "one less", "name"],
+    ids=["size", "content", "one more", "one less", "name", "one more folder"],
 )
 def test_every_change_of_a_file_changes_the_hash(files, change, monkeypatch):
     monkeypatch.setattr(resources, "_SETTLED", -10)
@@ -159,15 +165,17 @@ def test_every_change_of_a_file_changes_the_hash(files, change, monkeypatch):
     before = hashed(files, notes)
     time.sleep(0.02)  # a step of the file system's clock
     change(files)
-    assert hashed(files, notes) != before
-    assert len(notes) == 2
+    after = hashed(files, notes)
+    assert after != before and after == hashed(files, None)
+    assert hashed(files, notes) == after
 
 
 def test_the_hash_covers_what_makes_programs(monkeypatch):
     """Modules of runtime/ that give graphs to the compiler: a program of older ones on disk is not taken."""
     places: list = []
     monkeypatch.setattr(resources, "_found", {})
-    monkeypatch.setattr(resources, "_found_at", lambda some: places.extend(some) or [])
+    real = resources._found_at
+    monkeypatch.setattr(resources, "_found_at", lambda sets: places.extend(p for s in sets for p in s) or real(sets))
     resources.sources_hash()
     folder = Path(resources.__file__).parent
     makers = [
@@ -178,15 +186,30 @@ def test_the_hash_covers_what_makes_programs(monkeypatch):
     assert {(str(folder / name), ".py") for name in ("ops", "compiler", "symbol")} <= set(places)
 
 
-@pytest.mark.parametrize("wrong", [None, 3, "x", "0" * 64, [], ["0" * 63], [3], ["0" * 64] * 2, {}])
+WRONG = {
+    "nothing": lambda note: b"",
+    "a number": lambda note: marshal.dumps(3),
+    "cut": lambda note: note[:-1],
+    "another form": lambda note: marshal.dumps({}),
+    "no hash": lambda note: marshal.dumps([*marshal.loads(note)[:3], []]),
+    "a short hash": lambda note: marshal.dumps([*marshal.loads(note)[:3], ["0" * 63]]),
+    "a number as hash": lambda note: marshal.dumps([*marshal.loads(note)[:3], [3]]),
+    "two hashes": lambda note: marshal.dumps([*marshal.loads(note)[:3], ["0" * 64] * 2]),
+    "numbers as files": lambda note: marshal.dumps([[], [[0.5]], *marshal.loads(note)[2:]]),
+    "no file": lambda note: marshal.dumps([[], [["/nowhere/at/all"]], *marshal.loads(note)[2:]]),
+    "another state": lambda note: marshal.dumps([*marshal.loads(note)[:2], [0], ["0" * 64]]),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
 def test_a_note_that_is_none_is_not_believed(files, wrong, monkeypatch):
     monkeypatch.setattr(resources, "_SETTLED", -10)
     notes = Notes()
     right = hashed(files, notes)
-    (key,) = notes
-    notes[key] = wrong
+    ((key, note),) = notes.items()
+    notes[key] = WRONG[wrong](note)
     assert hashed(files, notes) == right
-    assert notes[key] == [right]
+    assert notes[key] == note
 
 
 # -- an empty one

@@ -39,11 +39,18 @@ def current_block() -> str:
     return _blocks.names[-1] if _blocks.names else ""
 
 
+_ours: set[str] = set()  #: files of hybridgpu that were met
+
+
 def user_place(frame: FrameType | None, *folders: str) -> FrameType | None:
     """The innermost frame, from ``frame`` outwards, whose file is neither hybridgpu's nor in one of ``folders``."""
     while frame is not None:
-        if not frame.f_code.co_filename.startswith((_PACKAGE, "<frozen", *folders)):
-            return frame
+        file = frame.f_code.co_filename
+        if file not in _ours:
+            if file.startswith((_PACKAGE, "<frozen")):
+                _ours.add(file)
+            elif not file.startswith(folders):
+                return frame
         frame = frame.f_back
     return None
 

@@ -100,6 +100,11 @@ class _Files(NamedTuple):
         files = map(_state, map(os.stat, chain.from_iterable(sets)))
         return cls(folders, sets, list(chain.from_iterable(chain(map(_folder_state, map(os.stat, folders)), files))))
 
+    @property
+    def text(self) -> bytes:
+        """The states, to be compared."""
+        return marshal.dumps(self.states, 0)  # version 0: bytes that depend on the values alone
+
     def times(self, number: int | None = None) -> list[int]:
         """When the files of a set, or all files and folders, were changed: content and names (ns)."""
         ends = [2 * len(self.folders)]
@@ -145,7 +150,7 @@ def _hash(sets: Sequence[Sequence[_Place]], notes: Notes | None) -> tuple[list[s
     files = _found_at(sets)
     hashes = [_read(paths, places) for paths, places in zip(files.sets, sets, strict=True)]
     if notes is not None and max(files.times(), default=0) * 1e-9 + _SETTLED < time.time():
-        notes.put("hash", key, marshal.dumps([*files, hashes]))
+        notes.put("hash", key, marshal.dumps([*map("\0".join, (files.folders, *files.sets)), files.text, *hashes]))
     return hashes, files
 
 
@@ -154,13 +159,17 @@ def _noted(note: bytes | None, count: int) -> tuple[list[str], _Files] | None:
     if note is None:
         return None
     try:
-        folders, sets, states, hashes = marshal.loads(note)
-        if not len(sets) == len(hashes) == count or {(type(h), len(h)) for h in hashes} != {(str, 64)}:
+        noted = marshal.loads(note)
+        if len(noted) != 2 + 2 * count:
+            return None
+        folders, *sets = (text.split("\0") if text else [] for text in noted[: 1 + count])
+        state, *hashes = noted[1 + count :]
+        if {(type(h), len(h)) for h in hashes} != {(str, 64)}:
             return None
         now = _Files.at(folders, sets)
-    except (EOFError, OSError, TypeError, ValueError):
+    except (AttributeError, EOFError, OSError, TypeError, ValueError):
         return None
-    return (hashes, now) if now.states == states else None
+    return (hashes, now) if now.text == state else None
 
 
 def _found_at(sets: Iterable[Iterable[_Place]]) -> _Files:

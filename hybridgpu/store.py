@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The disk cache: compiled modules and programs by key, safe among processes.
 
-Every entry is written under a temporary name and moved into place, and carries its own SHA-256. What
-does not verify is a miss. A folder that is missing, read-only, full or writable by others is never an
+Every entry is written under a temporary name and moved into place, and ends with the SHA-256 of the rest, which those
+who load machine code do not see. What does not verify is a miss. A folder that is missing, read-only, full or writable by others is never an
 error: entries then live in a private temporary folder, which is said once.
 
 Environment: ``HYBRIDGPU_CACHE_DIR`` names the folder, ``HYBRIDGPU_CACHE_SIZE`` bounds it (bytes,
@@ -35,7 +35,9 @@ from .settings import lasting_cache, text_of
 __all__ = ["Store", "Usage", "default_store", "reset_default_store"]
 
 _DEFAULT_SIZE = 1 << 30
-_ENTRY = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]+\.\w+")  # what _name makes: nothing else is deleted but:
+_DIGEST = hashlib.sha256().digest_size
+#: what _name makes, and what earlier versions kept beside it: nothing else is deleted but:
+_ENTRY = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]+\.\w+(\.sum)?")
 _HALF_WRITTEN = re.compile(r"[0-9a-f]{2}/\.write-\w+")  # of a process that was killed, once it is old
 _MOST_ENTRIES = 20_000  #: each process that writes looks at all of them
 _ABANDONED_AFTER = 3600  # seconds
@@ -86,13 +88,13 @@ class Store:
             return None  # of the process that forked this one: once that has ended, anybody may make one of this name
         file = self._name(root, kind, key)
         try:
-            data, used = _read(file)
-            digest, _ = _read(f"{file}.sum")
+            whole, used = _read(file)
         except OSError as e:
             if e.errno in _NO_FILE:
                 self._discard(Path(file))
             return None
-        if hashlib.sha256(data).hexdigest().encode() != digest:
+        data = whole[:-_DIGEST]
+        if hashlib.sha256(data).digest() != whole[-_DIGEST:]:
             self._discard(Path(file))
             return None
         if time.time() - used > _TOUCH_AFTER:
@@ -120,8 +122,7 @@ class Store:
             file = self._file(root, kind, key)
             try:
                 file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                self._replace(file, data)
-                self._replace(file.with_suffix(file.suffix + ".sum"), hashlib.sha256(data).hexdigest().encode())
+                self._replace(file, data + hashlib.sha256(data).digest())
             except OSError as e:
                 if self._fallback is not None and root == Path(self._fallback):
                     return None
@@ -181,8 +182,8 @@ class Store:
 
     def _entries(self) -> Iterator[tuple[Path, int, float]]:
         for file in self._files("*"):
-            if not _ENTRY.fullmatch(f"{file.parent.name}/{file.name}") or file.suffix == ".sum":
-                continue  # half-written, a checksum, or nothing of ours
+            if not _ENTRY.fullmatch(f"{file.parent.name}/{file.name}"):
+                continue  # half-written, or nothing of ours
             try:
                 info = file.stat()
             except OSError:
@@ -245,8 +246,13 @@ class Store:
     def _problem(self) -> str:
         """Why the folder cannot be trusted or used, or ''."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            info = self.folder.stat()
+            try:
+                info = os.stat(self.folder)
+            except FileNotFoundError:
+                self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                info = os.stat(self.folder)
+            if not stat.S_ISDIR(info.st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         except OSError as e:
             return f"cannot use {self.folder}: {e.strerror or e}"
         if hasattr(os, "getuid") and info.st_uid != os.getuid():
@@ -282,9 +288,8 @@ class Store:
 
     @staticmethod
     def _discard(file: Path) -> None:
-        for f in (file, file.with_suffix(file.suffix + ".sum")):
-            with contextlib.suppress(OSError):  # read-only: the entry stays, and stays a miss
-                f.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # read-only: the entry stays, and stays a miss
+            file.unlink(missing_ok=True)
 
 
 def _read(file: str) -> tuple[bytes, float]:

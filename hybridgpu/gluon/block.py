@@ -170,7 +170,7 @@ class Block:
             return isinstance(value, Block) and id(value) not in children
 
         for key, value in self.__dict__.items():
-            if isinstance(value, (list, tuple, dict)) and not key.startswith("_") and holds(value):
+            if key[:1] != "_" and isinstance(value, (list, tuple, dict)) and holds(value):
                 warnings.warn(
                     f'"{type(self).__name__}.{key}" is an unregistered container with Blocks. Note that Blocks inside the list, tuple '
                     "or dict will not be registered automatically. Make sure to register them using register_child() or "

@@ -191,13 +191,13 @@ WRONG = {
     "a number": lambda note: marshal.dumps(3),
     "cut": lambda note: note[:-1],
     "another form": lambda note: marshal.dumps({}),
-    "no hash": lambda note: marshal.dumps([*marshal.loads(note)[:3], []]),
-    "a short hash": lambda note: marshal.dumps([*marshal.loads(note)[:3], ["0" * 63]]),
-    "a number as hash": lambda note: marshal.dumps([*marshal.loads(note)[:3], [3]]),
-    "two hashes": lambda note: marshal.dumps([*marshal.loads(note)[:3], ["0" * 64] * 2]),
-    "numbers as files": lambda note: marshal.dumps([[], [[0.5]], *marshal.loads(note)[2:]]),
-    "no file": lambda note: marshal.dumps([[], [["/nowhere/at/all"]], *marshal.loads(note)[2:]]),
-    "another state": lambda note: marshal.dumps([*marshal.loads(note)[:2], [0], ["0" * 64]]),
+    "no hash": lambda note: marshal.dumps(marshal.loads(note)[:3]),
+    "a short hash": lambda note: marshal.dumps([*marshal.loads(note)[:3], "0" * 63]),
+    "a number as hash": lambda note: marshal.dumps([*marshal.loads(note)[:3], 3]),
+    "two hashes": lambda note: marshal.dumps([*marshal.loads(note)[:3], *["0" * 64] * 2]),
+    "numbers as files": lambda note: marshal.dumps(["", 0.5, *marshal.loads(note)[2:]]),
+    "no file": lambda note: marshal.dumps(["", "/nowhere/at/all", *marshal.loads(note)[2:]]),
+    "another state": lambda note: marshal.dumps([*marshal.loads(note)[:2], marshal.dumps([0], 0), "0" * 64]),
 }
 
 

@@ -14,13 +14,14 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...compiler.ir.types import tensor_type
 from ...compiler.program import HostStep, Program
-from ...compiler.target import CPU
+from ...compiler.target import CPU, Target
 from ...dtypes import from_short
 from ...locks import Lock
 from ...resources import kernels_hash
@@ -196,6 +197,11 @@ def _make_room(program: CpuProgram) -> None:
             other.free.clear()
 
 
+def _opener(program: Program) -> type[ctypes.CDLL]:
+    """What opens a program's library: its functions keep Python's lock or give it up."""
+    return ctypes.PyDLL if program.bytes_moved < _KEEP_GIL_BELOW else ctypes.CDLL
+
+
 class CpuBackend:
     """Compiles programs with the host's C++ compiler."""
 
@@ -205,10 +211,13 @@ class CpuBackend:
     def __init__(self, toolchain: Toolchain, store: Store) -> None:
         self.toolchain, self.store = toolchain, store
         kernels_hash(store)  # the toolchain's key contains it
-        self.target = replace(CPU, panels=toolchain.wide)
         self._loaded: dict[str, Any] = {}
         self._compiled_last = True  #: whether the last program had to be compiled
         self._prelude: Program | None = None  #: of that program
+
+    @cached_property
+    def target(self) -> Target:
+        return replace(CPU, panels=self.toolchain.wide)
 
     def key(self) -> str:
         return f"cpu {self.toolchain.key}"
@@ -230,7 +239,7 @@ class CpuBackend:
             path = self.store.path("so", key)
             if path is not None:
                 try:
-                    held = ctypes.CDLL(str(path))
+                    held = _opener(program)(str(path))
                 except OSError:  # built for something else: rebuild it
                     self.store.forget("so", key)
             if held is None:
@@ -278,8 +287,8 @@ class CpuBackend:
     def _load(self, program: Program, foreseen: Waiting | None = None) -> CpuProgram:
         start = time.perf_counter()
         library, compiled = self._library(program, foreseen) if program.segments else (None, 0)
-        if library is not None and program.bytes_moved < _KEEP_GIL_BELOW:
-            library = ctypes.PyDLL(library._name, handle=library._handle)
+        if library is not None and type(library) is not (opener := _opener(program)):  # as another program opened it
+            library = opener(library._name, handle=library._handle)
         info = BuildInfo(time.perf_counter() - start, compiled, " ".join(self.toolchain.command))
         bodies = {
             k: self._load(s.body) for k, s in enumerate(program.steps) if isinstance(s, HostStep) and s.body is not None

@@ -148,9 +148,11 @@ def cpu_features() -> str:
     """Architecture and feature flags: a cache on a shared home meets other processors."""
     try:
         with open("/proc/cpuinfo", "rb", buffering=0) as f:  # as text it takes ten times as long
-            head = f.read(8192).decode("ascii", "replace")
-        lines = [line for line in head.splitlines() if line.startswith(("flags", "Features", "model name", "CPU part"))]
-        return platform.machine() + "".join(dict.fromkeys(lines))
+            head = f.read(8192)
+        lines = [
+            line for line in head.split(b"\n") if line.startswith((b"flags", b"Features", b"model name", b"CPU part"))
+        ]
+        return os.uname().machine + b"".join(dict.fromkeys(lines)).decode("ascii", "replace")
     except OSError:
         return f"{platform.machine()} {platform.processor()}"
 
@@ -177,7 +179,7 @@ def _words(command: str) -> tuple[str, ...]:
 @lru_cache
 def _find(candidates: tuple[tuple[str, ...], ...], store: Store) -> Toolchain | None:
     for command in candidates:
-        path = shutil.which(command[0]) if command else None
+        path = _which(command[0]) if command else None
         if path is None:
             continue
         whole, s = (path, *command[1:]), os.stat(path)
@@ -197,6 +199,18 @@ def _find(candidates: tuple[tuple[str, ...], ...], store: Store) -> Toolchain | 
         real, flags, waits, linker = found
         identity = f"{real} {s.st_size} {s.st_mtime_ns} {' '.join(command[1:])}"
         return Toolchain(whole, identity, flags, waits, linker, key)
+    return None
+
+
+def _which(command: str) -> str | None:
+    """As ``shutil.which``, which asks three times for each file that is not there."""
+    path = os.environ.get("PATH")
+    if os.name != "posix" or path is None or os.path.dirname(command):
+        return shutil.which(command)
+    for folder in path.split(os.pathsep) if path else ():
+        file = os.path.join(folder, command)
+        if os.access(file, os.X_OK) and not os.path.isdir(file):
+            return file
     return None
 
 

@@ -28,24 +28,23 @@ def _package() -> str:
 
 
 @lru_cache
-def _folder(name: str) -> Path:
+def _folder(name: str) -> str:
     here = _package()
-    if os.path.isdir(inside := f"{here}{os.sep}{name}"):
-        return Path(inside)
-    checkout = os.path.dirname(os.path.realpath(here))  # symbolic links followed
-    if os.path.isdir(beside := f"{checkout}{os.sep}{name}"):
-        return Path(beside)
+    checkout = os.path.dirname(os.path.realpath(here) if os.path.islink(here) else here)
+    for candidate in (f"{here}{os.sep}{name}", f"{checkout}{os.sep}{name}"):
+        if os.path.isdir(candidate):
+            return candidate
     raise FileNotFoundError(f"the folder {name!r} of hybridgpu is missing; install the package again")
 
 
 def templates_folder() -> Path:
     """The Jinja templates."""
-    return _folder("templates")
+    return Path(_folder("templates"))
 
 
 def kernels_folder() -> Path:
     """The device headers that generated sources include."""
-    return _folder("kernels")
+    return Path(_folder("kernels"))
 
 
 class Notes(Protocol):
@@ -124,7 +123,7 @@ def _hash_all(notes: Notes | None) -> dict[str, str]:
         folders = [(f"{package}{os.sep}{name}", ".py") for name in ("ops", "compiler", "symbol")]
         modules = [(package, "dtypes.py"), (package, "dataclass.py")]
         runtime = [(f"{package}{os.sep}runtime", name) for name in ("program.py", "training.py", "updates.py")]
-        texts = [(str(kernels_folder()), ".h"), (str(templates_folder()), ".j2")]
+        texts = [(_folder("kernels"), ".h"), (_folder("templates"), ".j2")]
         (kernels, own), files = _hash([texts, [*folders, *modules, *runtime]], notes)
         times = files.times(1)
         if max(times) > BEGUN:

@@ -334,6 +334,8 @@ def _default_folder() -> Path:
             return Path(_NOWHERE)  # nothing can be written: the store finds out, and says so
     if named:
         folder = Path(named)
+        if folder.is_absolute():
+            return folder
         with contextlib.suppress(RuntimeError):  # ~ of nobody: a name like others
             folder = folder.expanduser()
         with contextlib.suppress(OSError):  # the working folder is gone

@@ -174,6 +174,9 @@ def run_host_step(
         operands.append(x.swapaxes(*_axes(step)) if transposed else x)
     if prepared is not None and prepared(operands, out):
         return
+    if step.primitive == "copy" and "strides" in step.params:
+        _copy(xp, out, _seen(operands[0], b.shape, step.params))
+        return
     with np.errstate(all="ignore"):
         if body is not None:
             assert step.body is not None
@@ -182,9 +185,6 @@ def run_host_step(
             return
         if step.primitive == "dot" and b.dtype in ("f32", "f64"):
             xp.matmul(*operands, out=out)
-            return
-        if step.primitive == "copy" and "strides" in step.params:
-            _copy(xp, out, _seen(xp, operands[0], b.shape, step.params))
             return
         params = {k: from_short(v) if k == "dtype" else v for k, v in step.params.items()}
         type = tensor_type(b.shape, from_short(b.dtype))
@@ -213,7 +213,8 @@ def _crowded(seen: Any) -> bool:
     return bool(seen.size >= _MANY and seen.size >= _TALL * seen.shape[-1])
 
 
-def _seen(xp: Any, memory: Any, shape: tuple[int, ...], params: Mapping[str, Any]) -> Any:
-    """A view of all elements of an array, ``memory``, as compiler/copies.py describes it."""
+def _seen(memory: Any, shape: tuple[int, ...], params: Mapping[str, Any]) -> Any:
+    """A view of all elements of a NumPy array, ``memory``, as compiler/copies.py describes it."""
     size = memory.itemsize
-    return xp.lib.stride_tricks.as_strided(memory[params["offset"] :], shape, [s * size for s in params["strides"]])
+    raw = memory.view(np.uint8)  # not every element type has a buffer
+    return np.ndarray(shape, memory.dtype, raw, params["offset"] * size, [s * size for s in params["strides"]])

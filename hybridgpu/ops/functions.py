@@ -8,6 +8,8 @@ nothing and there is no list of them anywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from inspect import Parameter, Signature
+from types import MappingProxyType
 from typing import Any
 
 from .record import OPERATORS, Operator
@@ -111,5 +113,23 @@ def make_function(op: Operator, spelled: str, apply: Callable[..., Any], module:
     function.__name__ = function.__qualname__ = spelled
     function.__module__ = module
     function.__doc__ = op.docstring()
-    function.__signature__ = op.signature()  # type: ignore[attr-defined]
+    function.__signature__ = _Signature(op)  # type: ignore[attr-defined]
     return function
+
+
+class _Signature(Signature):
+    """An operator's signature, which is made when somebody reads it: that takes longer than most calls."""
+
+    def __init__(self, op: Operator) -> None:
+        super().__init__()
+        self._op = op
+
+    @property
+    def parameters(self) -> MappingProxyType[str, Parameter]:
+        return self._op.signature().parameters
+
+    def replace(self, **changes: Any) -> Signature:  # type: ignore[override]
+        return self._op.signature().replace(**changes)
+
+    def __reduce__(self) -> Any:
+        return self._op.signature().__reduce__()

@@ -389,7 +389,7 @@ class Operator:
 
     def docstring(self) -> str:
         """The documentation with its arguments."""
-        lines = [textwrap.dedent(self.doc).strip(), "", "Args:"]
+        lines = [(textwrap.dedent(self.doc) if "\n" in self.doc else self.doc).strip(), "", "Args:"]
         lines += [f"    {n.lstrip('*')}: input array." for n in self.inputs]
         for n, p in self.params.items():
             if n != self.count_param:

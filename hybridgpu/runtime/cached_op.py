@@ -95,7 +95,7 @@ class CachedOp:
         self.sources: list[Any] = [position[n] if n in position else params[n] for n in names]
         self.fixed = frozenset(k for k, s in enumerate(self.sources) if not isinstance(s, int))
         _parameters.update(self.sources[k] for k in self.fixed)
-        self._structure = structure(symbol)
+        self._structure = structure(symbol, order)
         self.stages: Stages | None = None
         if any(map(ends_program, order)):
             self.stages = Stages(symbol, self._stage)

@@ -42,8 +42,10 @@ def mutations(symbol: Symbol, training: bool, in_backward: bool) -> list[Mutatio
     Raises:
         MXNetError: an operator that would have to change something other than a variable.
     """
-    found = []
+    found: list[Mutation] = []
     order = topological(symbol._heads)
+    if not any(node.op is not None and node.op.mutates for node in order):
+        return found
     position = {name: k for k, name in enumerate([n.name for n in order if n.op is None])}
     for node in order:
         # what an operator with late writes changes in prediction (a fixed gamma becomes 1) nobody reads in a graph
@@ -103,17 +105,16 @@ class Structure(NamedTuple):
     lines: tuple[str, ...]
 
 
-def structure(symbol: Symbol) -> Structure:
-    """What the compiled form of ``symbol`` depends on."""
+def structure(symbol: Symbol, order: Sequence[SymbolNode] | None = None) -> Structure:
+    """What the compiled form of ``symbol`` depends on; ``order``: its nodes, if they are known."""
     lines: dict[str, int] = {"": 0}
-    found = _hash(symbol, lines)
+    found = _hash(symbol, lines, order or topological(symbol._heads))
     return Structure(found, tuple(lines)[1:])
 
 
-def _hash(symbol: Symbol, lines: dict[str, int]) -> str:
+def _hash(symbol: Symbol, lines: dict[str, int], order: Sequence[SymbolNode]) -> str:
     """``Structure.hash``; ``lines`` are numbered as they come."""
     digest = hashlib.sha256()
-    order = topological(symbol._heads)
     number = {id(n): k for k, n in enumerate(order)}
     for node in order:
         inputs = [(number[id(s)], k) for s, k in node.inputs]
@@ -122,6 +123,6 @@ def _hash(symbol: Symbol, lines: dict[str, int]) -> str:
         parts = (operator, node.name, sorted(node.attrs.items()), inputs, line, node.block)
         digest.update(repr(parts).encode())
         for s in node.subgraphs:
-            digest.update(_hash(s, lines).encode())
+            digest.update(_hash(s, lines, topological(s._heads)).encode())
     digest.update(repr([(number[id(n)], k) for n, k in symbol._heads]).encode())
     return digest.hexdigest()

@@ -20,14 +20,20 @@ __all__ = ["ALIGNMENT", "aligned_bytes", "copy", "empty", "lasting", "lodger", "
 ALIGNMENT = 64  #: bytes: a cache line, and the widest vector
 _SMALL = 256  #: bytes from which it is worth the microsecond
 _PAGE = 2 << 20  #: bytes of a large page
-_SLAB = 8 << 20  #: bytes that are cut up for what lasts: NumPy asks for large pages for arrays of 4 MiB on
+_LARGE = 4 << 20  #: bytes from which on NumPy asks the system for large pages
+_SLAB = 8 << 20  #: bytes that are cut up for what lasts
 _PIECE = 4 << 20  #: bytes of a piece at most
 
 
 def aligned_bytes(nbytes: int, make: Callable[..., np.ndarray] = np.empty) -> np.ndarray:
-    """Bytes on the host, aligned to ALIGNMENT; what they hold is up to ``make``."""
-    raw = make(nbytes + ALIGNMENT, np.uint8)
-    skip = -raw.__array_interface__["data"][0] % ALIGNMENT
+    """Bytes on the host, aligned to ALIGNMENT; what they hold is up to ``make``.
+
+    Many of them begin with a large page: before and behind these there is a fault for each small one, which takes as long
+    as to write it.
+    """
+    alignment = ALIGNMENT if nbytes < _LARGE else _PAGE
+    raw = make(nbytes + alignment, np.uint8)
+    skip = -raw.__array_interface__["data"][0] % alignment
     return raw[skip : skip + nbytes]
 
 
@@ -35,9 +41,7 @@ class _Slab:
     """Memory in large pages, given out from its beginning; it is freed when no piece is left."""
 
     def __init__(self) -> None:
-        raw = np.empty(_SLAB + _PAGE, np.uint8)  # a page costs memory when it is touched
-        skip = -raw.__array_interface__["data"][0] % _PAGE
-        self._rest = raw[skip : skip + _SLAB]
+        self._rest = aligned_bytes(_SLAB)  # a page costs memory when it is touched
 
     def piece(self, nbytes: int) -> np.ndarray | None:
         if nbytes > len(self._rest):

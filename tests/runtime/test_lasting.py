@@ -33,6 +33,18 @@ def test_pieces_are_aligned_and_their_own(nbytes):
     assert all((piece == k).all() for k, piece in enumerate(pieces))
 
 
+@SLABS
+@pytest.mark.parametrize("make", [memory.empty, memory.zeros])
+@pytest.mark.parametrize(
+    "nbytes, boundary", [(1 << 20, 64), ((4 << 20) - 4, 64), (4 << 20, 2 << 20), ((9 << 20) + 4, 2 << 20)]
+)
+def test_large_arrays_begin_with_a_large_page(make, nbytes, boundary):
+    """Else the pages before the first large one are brought in one by one, while the first result is written."""
+    arrays = [make(np, (nbytes // 4,), np.float32) for _ in range(3)]
+    assert [address(a) % boundary for a in arrays] == [0, 0, 0]
+    assert all(a.shape == (nbytes // 4,) and a.dtype == np.float32 for a in arrays)
+
+
 def test_shapes_and_types():
     made = (
         memory.lasting(np, (3, 0, 2), np.float64),

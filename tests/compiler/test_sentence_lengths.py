@@ -12,7 +12,8 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.schedule.numbers import told_lengths
 from hybridgpu.compiler.target import CPU
-from hybridgpu.dtypes import f32
+from hybridgpu.dtypes import f32, i32
+from hybridgpu.ops.sequence import sequence_last
 
 SHORT, LONG = (17, 27, 31, 63), (65, 100, 197, 1000)  #: rows that are turned in tiles, and those that lanes share
 WHOLE = (16, 64, 128)
@@ -124,8 +125,71 @@ def heads_together(b, n):
     return b.transpose(b.concat([q, k, v], 1), (0, 2, 1, 3)) * 2.0
 
 
+def both_directions(b, n):
+    """Gradients of a bidirectional layer's steps, sentence by sentence."""
+    x, y = inputs(b, (n, 6, 16), (n, 6, 16))
+    return b.transpose(b.concat([x, y], 2), (1, 0, 2)) * 2.0
+
+
+def weights_of_both_directions(b, n):
+    """… and those of the weights by which such steps are added up."""
+    g, x, y = inputs(b, (6, 32), (n, 6, 16), (n, 6, 16))
+    return b.sum(b.transpose(b.concat([x, y], 2), (1, 0, 2)) * b.reshape(g, (6, 1, 32)), (2,))
+
+
+def sum_of_both_directions(b, n):
+    """Steps that are added up by weights."""
+    x, y, w = inputs(b, (n, 6, 16), (n, 6, 16), (6, n))
+    return b.sum(b.transpose(b.concat([x, y], 2), (1, 0, 2)) * b.reshape(w, (6, n, 1)), (1,))
+
+
+def mask_of_lengths(b, n):
+    """Made of positions, which are computed or an array, and of lengths."""
+    lengths, places = inputs(b, (6,), (n,))
+    lengths, shape = b.broadcast(b.reshape(lengths, (6, 1)), (6, n)), (6, n)
+    seen = b.lt(b.cast(b.iota(shape, 1, i32), f32), lengths * 9.0)
+    return b.cast(seen, f32) + b.cast(b.le(b.broadcast(places, shape), lengths), f32) * 2.0
+
+
+def causal_mask(b, n):
+    (x,) = inputs(b, (n,))
+    return b.cast(b.le(b.broadcast(x, (n, n)), b.broadcast(b.reshape(x, (n, 1)), (n, n))), f32)
+
+
+def slope_of_a_mean(b, n, width=16):
+    """Of normalised features: the gradient is one for all words of a sentence."""
+    x, g, most = inputs(b, (6, n, width), (6, 1, width), (6, n, 1))
+    y = b.tanh(x) * (g * (1.0 / 9.0))
+    return y - b.sum(y * x, (2,), keepdims=True) * most
+
+
+def slope_of_a_mean_of_more(b, n):
+    return slope_of_a_mean(b, n, 48)
+
+
+def slope_of_a_scale(b, n):
+    """… added up over sentences and words."""
+    x, g, d = inputs(b, (6, n, 16), (6, 1, 16), (6, n, 1))
+    return b.sum(x * d * g, (0, 1))
+
+
+def slope_of_places(b, n):
+    """… over sentences, for each place in them."""
+    x, d = inputs(b, (6, n, 16), (6, n, 1))
+    return b.sum(x * d, (0,))
+
+
+def last_of_each(b, n):
+    """The last word of each sentence, whose length is no more than that of the array."""
+    x, lengths = inputs(b, (n, 6, 16), (6,))
+    values = sequence_last.parse({"use_sequence_length": True})
+    return sequence_last.build(b, values, [x, b.abs(lengths) * 30.0 + 1.0])[0]
+
+
 EVERY = [scores, scores_of_copies, seen, seen_by_one, slopes_of_values, turned, turned_back, turned_with_a_bias]
 EVERY += [heads_together, masked_mean, largest_of_words, seen_through_noise, columns_made]
+EVERY += [both_directions, weights_of_both_directions, sum_of_both_directions, mask_of_lengths, causal_mask]
+EVERY += [slope_of_a_mean, slope_of_a_mean_of_more, slope_of_a_scale, slope_of_places, last_of_each]
 ROWS = [softmax, masked_softmax, slope_of_softmax, place_of_the_most, lengths_of_sentences]
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from ...dataclass import dataclass, field
 from ...dtypes import DType, f32, u32
-from .share import Share, share
+from .share import Last, Share, share
 from .types import TensorType, tensor_type
 
 __all__ = ["NO_DERIVATIVE", "RANDOM_STATE", "Builder", "Graph", "Node", "Primitive", "Provenance"]
@@ -440,6 +440,8 @@ def to_scalar(value: Any, dtype: DType) -> bool | int | float:
             return value.rounded(held, dtype) if isinstance(value, Share) else held
         if dtype.kind == "b":
             return bool(value)
+        if isinstance(value, Last) and dtype.kind == "i" and dtype.size >= 4:
+            return value
         whole = int(value)
     bits = 8 * dtype.size
     whole &= (1 << bits) - 1

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One over a number of elements, as a constant that knows the number.
+"""Constants that follow from an extent and know it: one over a number of elements, and the last place along an axis.
 
-Means over the batch, or over other axes before the last one, multiply by such a share. Kernels take the number as an
-argument, so that their text is the same for every batch size and every number of steps.
+Means over the batch, or over other axes before the last one, multiply by such a share; a sequence ends at the last step at
+the latest. Kernels take the number as an argument, so that their text is the same for every batch size and every number of
+steps.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from ...dtypes import DType
 
-__all__ = ["Share", "share"]
+__all__ = ["Last", "Share", "share"]
 
 
 class Share(float):
@@ -35,6 +36,15 @@ class Share(float):
     def rounded(self, value: float, dtype: DType) -> float:
         """This share as a constant of ``dtype``, whose elements hold it as ``value``."""
         return Share(self.count, value) if dtype.short in ("f32", "f64") else value
+
+
+class Last(int):
+    """The last place along an axis that may be that of time."""
+
+    @property
+    def count(self) -> int:
+        """The extent of the axis."""
+        return self + 1
 
 
 def share(count: int, outer: bool) -> float:

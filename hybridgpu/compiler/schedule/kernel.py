@@ -19,7 +19,7 @@ from ...dataclass import dataclass, field
 from ...dtypes import DType
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Opaque, Quotient, Remainder, Var, of_var
-from ..ir.share import Share
+from ..ir.share import Last, Share
 from ..primitives import TABLE
 from ..sizes import FEWEST
 from ..target import Target
@@ -200,8 +200,12 @@ class Writer:
             if s in self.names:
                 continue
             if s.op == "const":
-                told = self.tells and isinstance(s.value, Share)
-                self.names[s] = self.share(s) if told else literal(s.value, s.dtype)
+                if self.tells and isinstance(s.value, Share):
+                    self.names[s] = self.share(s)
+                elif self.tells and isinstance(s.value, Last):
+                    self.names[s] = f"({s.dtype.compute}){self.numbers.last(s.value)}"
+                else:
+                    self.names[s] = literal(s.value, s.dtype)
             else:
                 self.names[s] = f"v{self.count}"
                 self.count += 1

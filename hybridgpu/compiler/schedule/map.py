@@ -12,7 +12,7 @@ from ..target import Target
 from .in_place import at_points
 from .kernel import Kernel, Writer, headers, summary, touched, traffic
 from .map_cpu import moves, nests
-from .numbers import told_axes, told_in_tiles
+from .numbers import told_axes, told_in_tiles, told_outer
 from .pieces import cut, only_moved
 from .scalar import ScalarProgram
 from .streamed import streamed
@@ -34,6 +34,8 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
         moved = moves(program, tiles)
         writer.told = told_in_tiles(program, tiles.across, tiles.along, moved)
         writer.fixed = frozenset() if moved else writer.told & {tiles.along.name}
+    elif target.name == "cpu" and (of_vectors := told_outer(program)):
+        writer.told = of_vectors
     elif target.name == "cpu":
         tested = frozenset(v for s in program.scalars for c in s.conditions for v in c.expr.vars)
         writer.inner, writer.told = program.vars[-1], told_axes(program, program.vars[-1], tested)

@@ -31,7 +31,9 @@ __all__ = [
     "told_columns",
     "told_in_tiles",
     "told_lengths",
+    "told_outer",
     "told_row",
+    "told_turned",
 ]
 
 _SHORT = 8  #: an extent that may be a length up to which it is a literal, …
@@ -73,6 +75,10 @@ class Numbers:
     def divisor(self, extent: int) -> str:
         """The parameter that holds the extent of an inner axis, where a position is taken apart once a row."""
         return self._named("extent", extent)
+
+    def last(self, position: int) -> str:
+        """The parameter that holds the last place along an axis."""
+        return self._named("last", position)
 
     def told(self, name: str, value: int) -> str:
         """The parameter ``name``, which holds ``value``."""
@@ -136,15 +142,29 @@ def told_axes(program: ScalarProgram, inner: Var, tested: frozenset[Var] = froze
     """The variables around the loop over ``inner``, if their extents and the strides that follow from them may be told.
 
     A recurrent layer's batch or time is such an inner axis, or the length of a sentence: rows of features follow each
-    other in any order, and only these have a length that is worth a literal. Where parts of a join or pad begin along a
-    variable that is ``tested`` is a literal.
+    other in any order, and only these have a length that is worth a literal. Where parts of a join or pad begin along
+    variables that are ``tested`` is a literal, and so it is along ``inner`` where something around it may be a sentence.
     """
-    tests = {c.expr.terms for s in program.scalars for c in s.conditions}
-    if inner.extent < FEWEST or len(program.vars) < 3 or not tests <= {((v, 1),) for v in tested if v is not inner}:
+    tests, around = _tests(program), [v for v in program.vars if v is not inner]
+    joined = tests <= {((inner, 1),)} and any(ragged(v.extent) for v in around)
+    known = joined or tests <= {((v, 1),) for v in tested if v is not inner}
+    if inner.extent < FEWEST or len(around) < 2 or not known or not _neighbours(program, inner):
         return frozenset()
-    if not _neighbours(program, inner):
+    return frozenset(v.name for v in around)
+
+
+def told_outer(program: ScalarProgram) -> frozenset[str]:
+    """The variables of what is made of vectors alone on the CPU, one along the innermost axis, if extents may be told.
+
+    A mask of positions and lengths is. Elsewhere loops over short rows are faster of a length that is a literal.
+    """
+    inner = program.vars[-1]
+    if len(program.vars) < 2 or inner.extent < _VECTORS or not ragged(inner.extent) or _tests(program):
         return frozenset()
-    return frozenset(v.name for v in program.vars if v is not inner)
+    loads = [s.offset.vars for s in program.scalars if s.op == "load" and s.offset is not None]
+    if not _neighbours(program, inner) or any(inner in vs and len(vs) > 1 for vs in loads):
+        return frozenset()
+    return frozenset(v.name for v in program.vars)
 
 
 def told_in_tiles(program: ScalarProgram, across: Var, along: Var, moved: bool) -> frozenset[str]:
@@ -174,19 +194,38 @@ def told_row(program: ScalarProgram) -> Var | None:
     return row if _neighbours(program, row) else None
 
 
-def told_columns(program: ScalarProgram, lane: Var) -> frozenset[str]:
+def told_turned(program: ScalarProgram, row: Var) -> frozenset[str]:
+    """The variables of short rows of whole vectors on the CPU, along which a tile is turned, if their extents may be told.
+
+    Words follow each other along ``row``, and something else, such as a mean's gradient, is one for all of a sentence.
+    """
+    rows = [v for v in program.vars if v not in program.reduced]
+    if len(rows) < 2 or len(program.reduced) != 1 or _tests(program) or not _neighbours(program, program.reduced[0]):
+        return frozenset()
+    return frozenset(v.name for v in rows) | {"at"} if ragged(row.extent) else frozenset()
+
+
+def told_columns(program: ScalarProgram, lane: Var, outer: Var | None = None) -> frozenset[str]:
     """The variables around ``lane``, along which neighbours are reduced side by side, if their extents may be told.
 
-    Means over the words of a sentence are such reductions. Those of few elements, as of windows, are written out.
+    Means over the words of a sentence are such reductions. Those of few elements, as of windows, are written out. Where
+    parts of a join lie side by side, and in sums over the batch, the variable ``outer``, something else may be a sentence.
     """
-    if program.reduced[0].extent <= _SHORT or any(s.conditions for s in program.scalars):
+    tests, around = _tests(program), [v for v in program.vars if v is not lane]
+    sentences = any(ragged(v.extent) for v in around if v is not outer)
+    if (tests or outer) and not (sentences and tests <= {((lane, 1),)}):
         return frozenset()
-    if not _neighbours(program, lane):
+    if (outer is None and program.reduced[0].extent <= _SHORT) or not _neighbours(program, lane):
         return frozenset()
     for e in program.expressions():
         if any(lane in e.vars and 0 < e.coefficient(v) < lane.extent for v in program.reduced):  # windows overlap
             return frozenset()
-    return frozenset(v.name for v in program.vars if v is not lane)
+    return frozenset(v.name for v in around)
+
+
+def _tests(program: ScalarProgram) -> set[tuple[tuple[object, int], ...]]:
+    """What conditions are on: where parts of joins and pads begin."""
+    return {c.expr.terms for s in program.scalars for c in s.conditions}
 
 
 def _neighbours(program: ScalarProgram, v: Var) -> bool:

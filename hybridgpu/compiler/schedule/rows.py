@@ -62,8 +62,8 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         writer.told = frozenset(v.name for v in program.vars) | {"at"}
     elif not columns and not program.sums and (len(program.reduced) == 1 or _walked_once(program)):
         writer.inner, writer.told = program.reduced[-1], told_axes(program, program.reduced[-1])
-    elif columns and not tile and not program.sums and told is None:
-        writer.inner, writer.told = rows[-1], told_columns(program, rows[-1])
+    elif columns and not tile and not program.sums:
+        writer.inner, writer.told = rows[-1], told_columns(program, rows[-1], told)
     near = not columns and told is None and keeps_near(program)  # (a buffer's length is in the text)
     kept = kept_at(program, tile, together(program, length) if near else 0, writer.extent)
     lanes = None if near else lanes

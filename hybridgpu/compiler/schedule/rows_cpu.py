@@ -11,7 +11,7 @@ from typing import Any
 from ..ir.indexing import Expr, Var, of_var
 from ..sizes import alike
 from .kernel import Writer, address, mentioned
-from .numbers import ranks, told_row
+from .numbers import ranks, told_row, told_turned
 from .passes import Accumulator, Plan
 from .scalar import Scalar, ScalarProgram, Store
 from .streamed import head, past, put, side_by_side, walks, walks_lines
@@ -227,6 +227,8 @@ def tile_rows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dict[s
     length = told_row(program)
     if length:
         writer.told = frozenset(v.name for v in program.vars) | {"at"}
+    else:
+        writer.inner, writer.told = program.reduced[-1], told_turned(program, row)
     into: dict[tuple[str, str], str] = {}
     for s, start in starts:
         assert s.node is not None

@@ -66,6 +66,12 @@ def column_statistics(b: Builder, x: Node) -> list[Node]:
     return [b.sum(x, (0,)), b.reduce("amin", x, (0,)), b.argmax(x, axes=(0,))]
 
 
+def from_extremes(b: Builder, x: Node) -> list[Node]:
+    """Positions that every thread of a row computes with."""
+    largest, least = (b.reduce(name, x, (-1,), keepdims=True) for name in ("argmax", "argmin"))
+    return [x + b.cast(largest, x.dtype), x * b.cast(least, x.dtype)]
+
+
 def graph_of(function: Callable[..., Any], *types: str) -> Graph:
     b = builder()
     out = function(b, *(b.input(parse(t), f"x{k}") for k, t in enumerate(types)))
@@ -116,6 +122,13 @@ def test_softmax_of_every_length(cuda_driver, length):
 
 
 DTYPES = ["f16", "bf16", "f32", "f64"]
+
+
+@pytest.mark.parametrize("length", [5, 20, 100, 1000, 5000, 65536])
+def test_every_thread_has_the_position_of_an_extreme(cuda_driver, length):
+    """Also where the first element, which is none, is another thread's."""
+    program = check(cuda_driver, graph_of(from_extremes, f"f32[6,{length}]"))
+    assert [k.kind for k in program.kernels] == ["rows"]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

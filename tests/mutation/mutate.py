@@ -100,7 +100,11 @@ MORE = {
     ],
     "kernels/matmul_cuda.h": ["tests/compiler/test_matmul_cuda.py"],
     "kernels/philox.h": ["tests/ops/test_sampling.py"],
-    "kernels/reduce.h": ["tests/compiler/test_rows.py", "tests/compiler/test_rows_cuda.py"],
+    "kernels/reduce.h": [
+        "tests/compiler/test_rows.py",
+        "tests/compiler/test_rows_cuda.py::test_every_thread_has_the_position_of_an_extreme",
+        "tests/compiler/test_rows_cuda.py",
+    ],
     "kernels/reduce_cpu.h": [
         "tests/kernels/test_told.py",
         "tests/compiler/test_rows.py",

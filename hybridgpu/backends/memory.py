@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..locks import Lock
+from .failures import again
 
 __all__ = ["ALIGNMENT", "aligned_bytes", "copy", "empty", "lasting", "lodger", "zeros"]
 
@@ -79,12 +80,22 @@ def _piece(nbytes: int) -> np.ndarray:
 
 def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """An uninitialised C-contiguous array of NumPy or CuPy (whose own alignment is wide enough)."""
-    return _on_host(np.empty, shape, dtype) if xp is np else xp.empty(shape, dtype)
+    if xp is np:
+        return _on_host(np.empty, shape, dtype)
+    try:
+        return xp.empty(shape, dtype)
+    except Exception as e:
+        return again(e, xp.empty, shape, dtype)
 
 
 def zeros(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """The same, filled with zeros, which a host brings in when they are first touched."""
-    return _on_host(np.zeros, shape, dtype) if xp is np else xp.zeros(shape, dtype)
+    if xp is np:
+        return _on_host(np.zeros, shape, dtype)
+    try:
+        return xp.zeros(shape, dtype)
+    except Exception as e:
+        return again(e, xp.zeros, shape, dtype)
 
 
 def _on_host(make: Callable[..., np.ndarray], shape: tuple[int, ...], dtype: Any) -> Any:
@@ -104,7 +115,10 @@ def lodger(host: Any, nbytes: int, dtype: Any, shape: tuple[int, ...]) -> Any:
 def copy(xp: Any, array: Any) -> Any:
     """A C-contiguous copy of an array (for NumPy: of anything that it makes an array of)."""
     if xp is not np:
-        return xp.array(array, order="C", copy=True)
+        try:
+            return xp.array(array, order="C", copy=True)
+        except Exception as e:
+            return again(e, lambda a: xp.array(a, order="C", copy=True), array)
     array = np.asarray(array)
     if array.nbytes < _SMALL:
         return np.array(array, order="C")

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from operator import setitem
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..locks import Lock
+from .failures import again
 
 __all__ = ["Watcher", "assign", "is_shared", "owner", "share", "unwatch", "watch", "written", "written_all"]
 
@@ -68,6 +70,8 @@ def assign(target: Any, value: Any) -> None:
     """``target[...] = value``, told."""
     try:
         target[...] = value
+    except Exception as e:
+        again(e, setitem, target, ..., value)
     finally:
         written(target)
 

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..arguments import taken_by, unexpected
+from ..base import MXNetError
 from ..initializer import Uniform
 from ..ndarray import load as load_arrays
 from ..ndarray import save as save_arrays
-from ..provenance import advice, user_frame
+from ..provenance import advice, place, user_frame
 from .habits import ARGUMENTS, attribute_error
 from .parameter import Parameter, ParameterDict
 from .parameter.dictionary import shown_names
@@ -324,9 +325,13 @@ class Block:
 
     def __call__(self, *args: Any) -> Any:
         fast = self._fast
-        if fast is not None:
-            return fast(*args)
-        return self._call(args)
+        try:
+            if fast is not None:
+                return fast(*args)
+            return self._call(args)
+        except MXNetError as e:
+            place(e, self.name)
+            raise
 
     def _call(self, args: tuple[Any, ...]) -> Any:
         if self._forward_pre_hooks:

@@ -14,7 +14,7 @@ from ..locks import Lock
 from ..ndarray import NDArray
 from ..ndarray import save as save_arrays
 from ..ops.refusal import about_types
-from ..provenance import advice, block_scope, place, user_frame
+from ..provenance import advice, block_scope, user_frame
 from ..runtime.cached_op import CachedOp
 from ..runtime.flags import FLAGS, check_flags, manner_of
 from ..settings import numeric_mode
@@ -210,9 +210,6 @@ class HybridBlock(Block):
             params = {key: p.data(ctx) for key, p in self._reg_params.items()}
         try:
             return self.hybrid_forward(nd_module, x, *args, **params)
-        except MXNetError as e:
-            place(e, self.name)
-            raise
         except TypeError as e:
             about_arguments(e, self, 1 + len(args))
             raise

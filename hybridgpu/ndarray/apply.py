@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import recording
 from ..backends.devices import device_of
+from ..backends.failures import attempt
 from ..backends.writes import assign
 from ..base import MXNetError
 from ..compiler.ir.graph import RANDOM_STATE, Graph, Provenance
@@ -114,7 +115,7 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
     if op.eager is not None:
         with _named(op, values, inputs):
             op.check(values, [x._type.tensor for x in inputs])
-        results = run_eagerly(op, device.xp, values, arrays)
+        results = attempt(run_eagerly, op, device.xp, values, arrays)
         function = seed = None
     else:
         training = recording.state.training
@@ -147,7 +148,7 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
             for x in wrapped:
                 refuse_in_place(x)
         if op.accumulates(values):
-            visible = [t._data * r for t, r in zip(wrapped, visible, strict=True)]
+            visible = attempt(_accumulated, wrapped, visible)
         write_out(visible, wrapped, exact=bool(inputs))
     else:
         wrapped = [wrap(r, where) for r in visible]
@@ -206,6 +207,11 @@ def run_eagerly(op: Operator, xp: Any, values: Values, arrays: Sequence[Any]) ->
     return list(op.eager(xp, values, *arrays))
 
 
+def _accumulated(targets: Sequence[NDArray], results: Sequence[Any]) -> list[Any]:
+    """What is written into ``out`` by an operator that multiplies into it."""
+    return [t._data * r for t, r in zip(targets, results, strict=True)]
+
+
 def _record_eager(
     op: Operator, values: Values, inputs: Sequence[NDArray], results: Sequence[NDArray], device: Any
 ) -> None:
@@ -215,7 +221,8 @@ def _record_eager(
 
     def pullback(*cotangents: NDArray) -> list[NDArray | None]:
         assert op.eager_gradient is not None
-        found = op.eager_gradient(device.xp, values, [c._data for c in cotangents], arrays, outputs)
+        given = [c._data for c in cotangents]
+        found = attempt(op.eager_gradient, device.xp, values, given, arrays, outputs)
         return [None if g is None else wrap(g, where) for g in found]
 
     Pullback(pullback, inputs, results)

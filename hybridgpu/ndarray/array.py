@@ -366,7 +366,7 @@ class NDArray:
 
         device = device_of(self._type.ctx)
         with device.current():
-            zero = wrap(device.xp.zeros(self.shape, self._data.dtype), self._type.ctx)
+            zero = wrap(memory.zeros(device.xp, self.shape, self._data.dtype), self._type.ctx)
         recording.mark_variables([self], [zero], grad_req)
 
     def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True) -> None:

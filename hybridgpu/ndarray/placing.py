@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from ..backends.devices import device_of
+from ..backends.failures import again
 from ..backends.memory import zeros
 from ..context import Context
 from .array import NDArray, wrap
@@ -18,15 +19,21 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def on_its_device(function: _Function) -> _Function:
-    """Wrap a function of an array, its first argument, so that it runs on the array's device."""
+    """Wrap a function of an array, its first argument, so that it runs on the array's device.
+
+    Where that has no memory it is called twice: it writes into arrays that were there before as its last step only.
+    """
 
     @functools.wraps(function)
     def placed(x: Any, *args: Any, **kwargs: Any) -> Any:
         device = device_of(x._type.ctx)
         if device.elsewhere():
             with device.current():
-                return function(x, *args, **kwargs)
-        return function(x, *args, **kwargs)
+                return placed(x, *args, **kwargs)
+        try:
+            return function(x, *args, **kwargs)
+        except Exception as e:
+            return again(e, lambda: function(x, *args, **kwargs))
 
     return cast("_Function", placed)
 

@@ -10,12 +10,15 @@ recorded itself under ``create_graph``, which is all that higher orders need.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import mul
 from typing import Any
 
 import numpy as np
 
 from ..backends.devices import Device, device_of
+from ..backends.failures import again, attempt, give_up
 from ..backends.library import special
+from ..backends.memory import empty
 from ..backends.writes import assign, written
 from ..base import MXNetError
 from ..compiler.ir.graph import Graph
@@ -103,9 +106,17 @@ class Node:
 def blend(target: Any, value: Any, keep: float) -> None:
     """Write ``keep`` of ``target`` and the rest of ``value`` into the array ``target``."""
     if keep:
-        target *= keep
-        target += value * (1 - keep)
-        written(target)
+        try:
+            part = value * (1 - keep)
+        except Exception as e:  # with nothing changed yet
+            part = again(e, mul, value, 1 - keep)
+        try:
+            target *= keep
+            target += part
+        except Exception as e:
+            give_up(e)
+        finally:
+            written(target)
     else:
         assign(target, value)
 
@@ -124,8 +135,11 @@ class Function:
         """Results for arrays of the device, the random state last."""
         if device.elsewhere():
             with device.current():
-                return self._run(device, arrays)
-        return self._run(device, arrays)
+                return attempt(self._run, device, arrays)
+        try:
+            return self._run(device, arrays)
+        except Exception as e:
+            return again(e, self._run, device, arrays)
 
     def _run(self, device: Device, arrays: Sequence[Any]) -> list[Any]:
         run = self._runs.get(device)
@@ -380,7 +394,9 @@ def _head_gradient(head: NDArray, given: NDArray | None) -> NDArray:
     if given is None:
         device = device_of(head.context)
         with device.current():
-            return wrap(device.xp.ones(head.shape, head._data.dtype), head.context)
+            made = empty(device.xp, head.shape, head._data.dtype)
+            assign(made, 1)
+            return wrap(made, head.context)
     if given.size != head.size:
         raise MXNetError(f"a head gradient has shape {given.shape}, its head {head.shape}")
     if given._type.dtype is not head._type.dtype:
@@ -440,8 +456,12 @@ def _deliver(leaf: GradientInfo, gradient: NDArray | None) -> None:
     with device_of(leaf.grad.context).current():
         if leaf.grad_req == "add":
             if gradient is not None:
-                target += gradient._data
-                written(target)
+                try:
+                    target += gradient._data
+                except Exception as e:
+                    give_up(e)
+                finally:
+                    written(target)
         elif gradient is None:
             assign(target, 0)
         else:

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ..backends.devices import Device
+from ..backends.failures import keeper
 from ..backends.memory import aligned_bytes, empty
 from ..compiler.ir.types import TensorType
 from ..context import Context
@@ -51,10 +52,11 @@ class _Ring(Generic[_Entry]):
         self._next = 0
 
     def _add(self, entry: _Entry) -> None:
-        if len(self._ring) < _ENTRIES:
-            self._ring.append(entry)
+        ring = self._ring  # another thread may take it away
+        if len(ring) < _ENTRIES:
+            ring.append(entry)
         else:
-            self._ring[self._next] = entry
+            ring[self._next] = entry
             self._next = (self._next + 1) % _ENTRIES
 
 
@@ -162,6 +164,7 @@ class DevicePool(_Ring[tuple[_Held, tuple[int, ...]]]):
     def __init__(self, type: TensorType, ctx: Context, device: Device) -> None:
         super().__init__()
         self.type, self.ctx, self.device = type, ctx, device
+        keeper(self)
 
     def take(self) -> NDArray:
         """An array that nobody else holds, with undefined values."""
@@ -174,8 +177,12 @@ class DevicePool(_Ring[tuple[_Held, tuple[int, ...]]]):
         self._add((held, _references(held)))  # nobody else has seen it: what is counted now means "idle"
         return held[0]
 
+    def release(self) -> None:
+        """Forget all of them: see :class:`~hybridgpu.backends.failures.Keeper`."""
+        self._ring, self._next = [], 0
+
     def _new(self) -> _Held:
-        data = self.device.xp.empty(self.type.shape, self.type.dtype.np)
+        data = empty(self.device.xp, self.type.shape, self.type.dtype.np)
         array = wrap(data, self.ctx)
         array._address = self.device.address(data)
         return (array, data, *self.device.memory(data))

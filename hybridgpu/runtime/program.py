@@ -19,6 +19,7 @@ from ..backends.base import Backend, Loaded, Mode, NotBuiltError, this_thread
 from ..backends.beside import Beside
 from ..backends.cpu import backend as _cpu  # noqa: F401  with us: the first call of a service should not wait for it
 from ..backends.devices import Device, device_of
+from ..backends.failures import attempt
 from ..backends.memory import empty
 from ..backends.writes import assign
 from ..compiler.ir.graph import Graph
@@ -107,7 +108,7 @@ class Compiled:
     def _results(self, arrays: Sequence[Any], seed: Any, kept: Sequence[Any]) -> list[Any]:
         arguments = [*arrays, seed, *kept] if self.draws else [*arrays, *kept]
         if self.program is None:
-            return self.loaded(*arguments)  # type: ignore[no-any-return]
+            return attempt(self.loaded, *arguments)  # type: ignore[no-any-return]
         xp = self.device.xp
         results = [empty(xp, t.shape, t.dtype.np) for t in self.outputs]
         self.loaded(arguments, results)
@@ -384,7 +385,8 @@ def _interpreter(
     folding = split_prelude(graph, constant, CPU, lambda node: False) if constant else None
     if folding is not None:
         graph = folding.rest
-    made = Compiled(device, [o.type for o in graph.outputs], draws, None, Interpreter(graph, device.xp))
+    run = attempt(Interpreter, graph, device.xp)
+    made = Compiled(device, [o.type for o in graph.outputs], draws, None, run)
     if folding is not None:
         before = _interpreter(folding.prelude, [n.type for n in folding.prelude.inputs], device)
         made.prelude = Prelude(before, folding.takes, str(folding.prelude))

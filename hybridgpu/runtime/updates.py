@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backends.devices import Device, device_of
+from ..backends.failures import give_up
 from ..backends.memory import aligned_bytes, empty
 from ..backends.writes import assign, written_all
 from ..base import MXNetError
@@ -234,6 +235,8 @@ class Update:
                     self._run()
             else:
                 self._run()
+        except Exception as e:
+            give_up(e)
         finally:
             written_all(self._updated)
 

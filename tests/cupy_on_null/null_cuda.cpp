@@ -77,7 +77,10 @@ static thread_local int current, context = -1;  // of the run-time, and that of 
 static std::recursive_mutex lock_;
 static std::map<char *, std::pair<size_t, int>> blocks;  // address -> bytes, device
 static std::set<Stream *> streams;
-static std::string started, refused;
+static std::string started, refused, failing;
+static long long failing_from, failing_to;
+static int failing_with;
+static size_t capacity = 1ull << 33, taken;  // bytes of all devices together
 
 typedef std::lock_guard<std::recursive_mutex> Held;
 
@@ -89,6 +92,14 @@ static int no(int status, const std::string &why) {
 static long long me() {
     static thread_local char mine;
     return (long long)&mine;
+}
+// whether a test has this call of a function fail, and with what; an error of a kernel stays
+static int failed(const char *name) {
+    Held held(lock_);
+    if (failing != name) return 0;
+    bool now = failing_from-- <= 0 && failing_to-- > 0;
+    if (now && failing_with >= ILLEGAL_ADDRESS && failing_with < TOO_LARGE && failing_with != TOO_MANY_RESOURCES) fault = failing_with;
+    return now ? failing_with : 0;
 }
 static int bound() { return fault ? fault : (context = current, 0); }  // calls of the run-time make a context
 static int in_context(const char *name) {
@@ -250,6 +261,7 @@ static int start(Function *f, const unsigned *grid, const unsigned *block, unsig
                  bool together) {
     Held held(lock_);
     if (int s = in_context("a launch")) return s;
+    if (int s = failed("a launch")) return s;
     if (int s = used(stream, "a launch")) return s;
     if (int s = allowed(f, grid, block, shared, together)) return s;
     Node *n = new Node{f, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared, together, copied(f->kernel, parameters), nullptr};
@@ -264,6 +276,7 @@ static int start(Function *f, const unsigned *grid, const unsigned *block, unsig
 static int launch(Graph *graph, handle stream) {
     Held held(lock_);
     if (int s = used(stream, "a graph's launch")) return s;
+    if (int s = failed("a graph's launch")) return s;
     Stream *s = of(stream);
     for (Node *n : graph->nodes) {
         if (n->function->device != context) return no(INVALID_HANDLE, "a graph's launch: another device");
@@ -277,6 +290,14 @@ static int launch(Graph *graph, handle stream) {
 
 extern "C" {
 void null_devices(int n) { devices = n; }
+// Calls of a function fail: first those that are left alone, then those that do not. Returns how many are left to fail.
+long long null_fail(const char *name, long long after, long long count, int status) {
+    Held held(lock_);
+    long long left = failing_to;
+    failing = name, failing_from = after, failing_to = count, failing_with = status, fault = 0;
+    return left;
+}
+void null_capacity(long long bytes) { capacity = bytes; }
 static long long given(std::string &from, char *into, long long room) {
     Held held(lock_);
     long long n = (long long)from.size();
@@ -301,7 +322,12 @@ const char *null_cudaGetErrorName(int e) {
            : e == ILLEGAL_ADDRESS ? "cudaErrorIllegalAddress"
                                   : "cudaErrorOfTheNullDevice";
 }
-const char *null_cudaGetErrorString(int) { return "said by the null device"; }
+static const char *words(int e) {
+    return e == OUT_OF_MEMORY     ? "out of memory"
+           : e == ILLEGAL_ADDRESS ? "an illegal memory access was encountered"
+                                  : "said by the null device";
+}
+const char *null_cudaGetErrorString(int e) { return words(e); }
 int null_cudaDeviceGetAttribute(int *v, int attribute, int) {
     switch (attribute) {
         case 1: *v = 1024; break;     // threads of a block
@@ -327,20 +353,28 @@ int null_cudaGetDeviceProperties_v2(char *properties, int) {  // what stands at 
     return std::memcpy(properties + 388, &processors, 4), 0;
 }
 int null_cudaGetDeviceProperties(char *properties, int d) { return null_cudaGetDeviceProperties_v2(properties, d); }
-int null_cudaDeviceSynchronize() { return bound() ? fault : whole("cudaDeviceSynchronize"); }
+int null_cudaDeviceSynchronize() {
+    if (int s = failed("cudaDeviceSynchronize")) return s;
+    return bound() ? fault : whole("cudaDeviceSynchronize");
+}
 int null_cudaDeviceGetPCIBusId(char *text, int room, int) { return std::strncpy(text, "0000:01:00.0", room), 0; }
 int null_cudaDeviceCanAccessPeer(int *v, int, int) { return *v = 1, 0; }
 int null_cudaDeviceEnablePeerAccess(int, unsigned) { return bound(); }
-int null_cudaMemGetInfo(size_t *free, size_t *total) { return *free = 1ull << 32, *total = 1ull << 33, bound(); }
+int null_cudaMemGetInfo(size_t *free, size_t *total) {
+    return *free = std::min(capacity - taken, (size_t)1 << 32), *total = 1ull << 33, bound();
+}
 
 int null_cudaMalloc(void **p, size_t n) {
     if (int s = bound()) return s;
     if (int s = unsafe("cudaMalloc")) return s;
     const char *room = std::getenv("NULL_CUDA_MEMORY");
     if (n > (room ? std::strtoull(room, nullptr, 10) : 1ull << 32)) return OUT_OF_MEMORY;
+    if (int s = failed("cudaMalloc")) return s;
+    Held held(lock_);
+    if (taken + n > capacity) return OUT_OF_MEMORY;
+    taken += n;
     *p = std::aligned_alloc(512, (n + 1023) / 512 * 512);
     std::memset(*p, 0xff, n);  // memory of a device is not clean
-    Held held(lock_);
     blocks[(char *)*p] = {n, current};
     return 0;
 }
@@ -348,7 +382,10 @@ int null_cudaFree(void *p) {
     if (int s = bound()) return s;
     if (int s = unsafe("cudaFree")) return s;
     Held held(lock_);
-    if (p && !blocks.erase((char *)p)) return INVALID;
+    if (!p) return 0;
+    auto found = blocks.find((char *)p);
+    if (found == blocks.end()) return INVALID;
+    taken -= found->second.first, blocks.erase(found);
     return std::free(p), 0;
 }
 int null_cudaHostAlloc(void **p, size_t n, unsigned) {
@@ -360,6 +397,7 @@ int null_cudaFreeHost(void *p) { return std::free(p), fault; }
 static int moved(void *to, const void *from, size_t n, handle stream, const char *name) {
     if (int s = bound()) return s;
     if (int s = used(stream, name)) return s;
+    if (int s = failed(name)) return s;
     Stream *s = of(stream);
     if (!(s && s->mode >= 0)) std::memmove(to, from, n);  // a copy that is captured happens later: never, here
     return 0;
@@ -438,10 +476,11 @@ int cuInit(unsigned) { return NO_DEVICE; }  // asked by NVRTC alone, which then 
 int cuGetErrorName(int e, const char **text) {
     return *text = e == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_OF_THE_NULL_DEVICE", 0;
 }
-int cuGetErrorString(int, const char **text) { return *text = "said by the null device", 0; }
+int cuGetErrorString(int e, const char **text) { return *text = words(e), 0; }
 int cuCtxGetCurrent(handle *c) { return *c = context < 0 ? nullptr : (handle)(size_t)(100 + context), 0; }
 int cuModuleLoadData(handle *m, const void *image) {
     if (int s = in_context("cuModuleLoadData")) return s;
+    if (int s = failed("cuModuleLoadData")) return s;
     if (int s = unsafe("cuModuleLoadData")) return s;
     if (std::memcmp(image, "\x7f""ELF", 4)) {
         std::string text((const char *)image);
@@ -495,6 +534,7 @@ int cuGraphKernelNodeSetAttribute(Node *n, int what, const int *value) {
 }
 int cuGraphInstantiateWithFlags(Graph **made, Graph *graph, unsigned long long flags) {
     if (int s = in_context("cuGraphInstantiate")) return s;
+    if (int s = failed("cuGraphInstantiate")) return s;
     if (flags) return INVALID;
     *made = new Graph;
     for (Node *n : graph->nodes) (*made)->nodes.push_back(new Node(*n)), (*made)->nodes.back()->origin = n;
@@ -502,6 +542,7 @@ int cuGraphInstantiateWithFlags(Graph **made, Graph *graph, unsigned long long f
 }
 int cuGraphExecKernelNodeSetParams_v2(Graph *made, Node *node, const NodeParameters *p) {
     if (int s = in_context("cuGraphExecKernelNodeSetParams")) return s;
+    if (int s = failed("cuGraphExecKernelNodeSetParams")) return s;
     Held held(lock_);
     for (Node *n : made->nodes)
         if (n->origin == node) {

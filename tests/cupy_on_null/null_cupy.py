@@ -24,7 +24,7 @@ class NullCuda:
     def __init__(self, path: str, devices: int) -> None:
         self._library = ctypes.CDLL(path)
         self._library.null_devices(devices)
-        for name in ("null_started", "null_refused"):
+        for name in ("null_started", "null_refused", "null_fail"):
             getattr(self._library, name).restype = ctypes.c_longlong
         import cupy_backends.cuda.api.runtime as runtime  # alone: nothing has asked for devices yet
 
@@ -43,6 +43,18 @@ class NullCuda:
     def refused(self) -> list[str]:
         """What was refused since the last call."""
         return self._text("null_refused")
+
+    def fail(self, function: str = "", after: int = 0, count: int = 1 << 40, status: int = 700) -> int:
+        """Have calls of a function (as null_cuda.cpp names it) fail, behind ``after`` that do not; without one all is well
+        again, errors of kernels included. Returns how many of the last ones did not come.
+        """
+        return int(
+            self._library.null_fail(function.encode(), ctypes.c_longlong(after), ctypes.c_longlong(count), status)
+        )
+
+    def capacity(self, nbytes: int) -> None:
+        """How much memory there is."""
+        self._library.null_capacity(ctypes.c_longlong(nbytes))
 
     def _text(self, name: str) -> list[str]:
         room = ctypes.create_string_buffer(1 << 22)

@@ -15,14 +15,19 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ...compiler.program import HostStep, Program
 from ...compiler.target import cuda_target
 from ...dtypes import from_short
 from ...locks import Lock
 from ...settings import graph_kernels
 from ..base import BuildInfo, Mode
+from ..failures import DeviceError, again, give_up, keeper
 from ..library import Direct, Library, prepare_step, run_host_step
-from ..memory import lodger
+from ..memory import copy as copied
+from ..memory import empty, lodger, zeros
+from ..writes import assign
 from .driver import Driver, NoGraphError, Stream
 from .frames import Arena, Arenas, DirectCall, Frame, Layout, LibraryCall
 
@@ -129,18 +134,18 @@ class CudaProgram:
         inputs, given, at = list(inputs), outputs, [address(a) for a in inputs]
         for k, place in enumerate(at):
             if place % ALIGNMENT:
-                inputs[k] = xp.array(inputs[k], order="C", copy=True)
+                inputs[k] = copied(xp, inputs[k])
                 at[k] = address(inputs[k])
-        outputs = [a if address(a) % ALIGNMENT == 0 else xp.empty_like(a) for a in outputs]
+        outputs = [a if address(a) % ALIGNMENT == 0 else empty(xp, a.shape, a.dtype) for a in outputs]
         moving = (*(at[k] for k in self.layout.moving), *map(address, outputs))
         self.bind(tuple([at[k] for k in self._fixed])).lane().run(moving, inputs, outputs)
         for target, value in zip(given, outputs, strict=True):
             if target is not value:
-                target[...] = value
+                assign(target, value)
 
     def barrier(self) -> Any:
         """Memory for a word on which blocks of a kernel wait for each other, zero on the current stream."""
-        return self._xp.zeros(_BARRIER, self._xp.uint8)
+        return zeros(self._xp, (_BARRIER,), np.uint8)
 
     def place_of(self, array: Any) -> int:
         """The address of an array."""
@@ -159,7 +164,13 @@ class CudaProgram:
                 return lodger(outputs[b.index], b.nbytes, from_short(b.dtype).np, shape)
             return (inputs if b.place == "input" else outputs)[b.index].reshape(shape)
 
-        run_host_step(call.step, array, program, self._xp, call.body, self._prepared[id(call.step)])
+        step, prepared = call.step, self._prepared[id(call.step)]
+        try:
+            run_host_step(step, array, program, self._xp, call.body, prepared)
+        except Exception as e:
+            if call.body is not None:  # some of a loop's steps were made
+                give_up(e)
+            again(e, run_host_step, step, array, program, self._xp, None, prepared)
 
     def describe(self, step: HostStep) -> str:
         """What computes a library step, '' if there was no choice."""
@@ -184,7 +195,11 @@ class Bound:
             lanes = self._own.lanes
             if len(lanes) >= _BOUND:
                 del lanes[next(iter(lanes))]
-            found = lanes[stream.ptr] = Lane(self.program, self.fixed, stream)
+            try:
+                found = Lane(self.program, self.fixed, stream)
+            except Exception as e:
+                found = again(e, Lane, self.program, self.fixed, stream)
+            lanes[stream.ptr] = found
         return found
 
 
@@ -236,20 +251,23 @@ class Lane:
             base = arena.base
         key = (base, *moving)
         frames = self._frames
-        frame = frames.pop(key, None) or self._frame(key)
         ptr = self._ptr
-        if self._layout.libraries:
-            for part in frame.parts:
-                if isinstance(part, DirectCall):
-                    if not part.start(ptr):
-                        self._program.library(part.call, arena, inputs, outputs)  # type: ignore[arg-type]
-                elif isinstance(part, LibraryCall):
-                    self._program.library(part, arena, inputs, outputs)  # type: ignore[arg-type]
-                else:
-                    part(ptr)
-        else:
-            for start in frame.starts:
-                start(ptr)
+        try:
+            frame = frames.pop(key, None) or self._frame(key)
+            if self._layout.libraries:
+                for part in frame.parts:
+                    if isinstance(part, DirectCall):
+                        if not part.start(ptr):
+                            self._program.library(part.call, arena, inputs, outputs)  # type: ignore[arg-type]
+                    elif isinstance(part, LibraryCall):
+                        self._program.library(part, arena, inputs, outputs)  # type: ignore[arg-type]
+                    else:
+                        part(ptr)
+            else:
+                for start in frame.starts:
+                    start(ptr)
+        except Exception as e:  # the frame is gone with what may be wrong in it
+            give_up(e)
         frames[key] = frame
         if self._free is not None:
             self._free.append(arena)  # type: ignore[arg-type]
@@ -263,11 +281,17 @@ class Lane:
             return frame
         if self._graphs:
             try:
-                return Frame(self._layout, self._program.driver, self._fixed, self._waits, key, graphs=True)
+                try:
+                    return self._new(key, graphs=True)
+                except DeviceError as e:
+                    return again(e, self._new, key, True)
             except NoGraphError as e:
                 self._program.no_graph.append(str(e))
                 self._graphs, self._limit = False, 1
-        return Frame(self._layout, self._program.driver, self._fixed, self._waits, key, graphs=False)
+        return self._new(key, graphs=False)
+
+    def _new(self, key: tuple[int, ...], graphs: bool) -> Frame:
+        return Frame(self._layout, self._program.driver, self._fixed, self._waits, key, graphs)
 
 
 class CudaBackend:
@@ -289,6 +313,7 @@ class CudaBackend:
             self.target = replace(self.target, resident=graph_kernels())
         self.driver, self.xp, self._address, self._library = driver, xp, address, library
         self.arenas = Arenas(xp, address)
+        keeper(self.arenas)
 
     def key(self) -> str:
         epilogues = " epilogues" if self.target.library_epilogues else ""
@@ -302,8 +327,14 @@ class CudaBackend:
     def load(self, program: Program, foreseen: Any = None) -> CudaProgram:
         start, before = time.perf_counter(), self.driver.compiled
         info = BuildInfo(0.0, 0, self.driver.identity)
-        if program.prelude is not None:  # one compilation for both
-            self.driver.load([*program.kernels, *program.prelude.kernels])
-        loaded = CudaProgram(program, self.driver, self.xp, self._address, info, self.arenas, self._library)
+        try:
+            loaded = self._loaded(program, info)
+        except Exception as e:
+            loaded = again(e, self._loaded, program, info)
         info.seconds, info.compiled = time.perf_counter() - start, self.driver.compiled - before
         return loaded
+
+    def _loaded(self, program: Program, info: BuildInfo) -> CudaProgram:
+        if program.prelude is not None:  # one compilation for both
+            self.driver.load([*program.kernels, *program.prelude.kernels])
+        return CudaProgram(program, self.driver, self.xp, self._address, info, self.arenas, self._library)

@@ -22,6 +22,7 @@ from .nvrtc import NUMERIC, OPTIONS, architecture, compile_cubin, compiler_versi
 __all__ = ["CupyDriver"]
 
 _CLUSTERS = 120  #: cudaDevAttrClusterLaunch, which CuPy does not name
+_FOREIGN = (200, 209, 218, 222, 300)  #: statuses of machine code that is not for this driver and device, or broken
 _SHARED = 48 << 10  #: bytes of dynamic shared memory that every kernel may take
 
 
@@ -80,8 +81,10 @@ class CupyDriver:
                 return False
             try:
                 module = self._module(code)
-            except self._cupy.cuda.driver.CUDADriverError:  # built for another driver: build it again
-                self._store.forget("cubin", entry)
+            except self._cupy.cuda.driver.CUDADriverError as e:
+                if e.status not in _FOREIGN:
+                    raise
+                self._store.forget("cubin", entry)  # built for another driver: build it again
                 return False
             self._modules[entry] = module
         self._functions[key] = module.get_function(kernel.name)

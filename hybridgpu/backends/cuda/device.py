@@ -10,6 +10,7 @@ from ...base import MXNetError
 from ...context import gpu
 from ...store import default_store
 from ..devices import Device
+from ..failures import again, give_up
 from ..library import Libraries
 from .backend import CudaBackend
 from .cublaslt import Binding as Products
@@ -79,16 +80,18 @@ def open_device(device_id: int) -> CupyDevice:
         MXNetError: there is none; the message says what was looked for.
     """
     cupy, reason = _cupy()
+    words = ""  # MXNet's
     if cupy is not None:
         found = count()
         if 0 <= device_id < found:
             return CupyDevice(cupy, device_id)
         if found:
             reason = f"CUDA sees {found} device{'s' if found > 1 else ''}, numbered from 0"
+            words = "Check failed: e == cudaSuccess: CUDA: invalid device ordinal\n"
         else:
             reason = _no_device(cupy.cuda.runtime)
     raise MXNetError(
-        f"{gpu(device_id)} cannot be used: {reason}\n"
+        f"{words}{gpu(device_id)} cannot be used: {reason}\n"
         "Make the arrays on mx.cpu(); mx.num_gpus() tells how many GPUs there are and `hybridgpu info` what was found."
     )
 
@@ -107,14 +110,27 @@ class CupyDevice:
 
     def from_host(self, array: Any) -> Any:
         with self._scope:
-            return self.xp.array(array, order="C")
+            try:
+                return self.xp.array(array, order="C")
+            except Exception as e:
+                return again(e, lambda a: self.xp.array(a, order="C"), array)
 
     def to_host(self, array: Any) -> Any:
-        return self.xp.asnumpy(array)
+        try:
+            return self.xp.asnumpy(array)
+        except Exception as e:
+            return again(e, self.xp.asnumpy, array)
 
     def receive(self, array: Any, source: Device) -> Any:
         if not isinstance(source, CupyDevice):
             return self.from_host(source.to_host(array))
+        try:
+            return self._received(array, source)
+        except Exception as e:
+            with self._scope:
+                return again(e, self._received, array, source)
+
+    def _received(self, array: Any, source: CupyDevice) -> Any:
         # the copy runs on this device's stream: behind what the other one's stream has to do for it, and before
         # what that stream does with the memory next
         event = self.xp.cuda.Event
@@ -134,13 +150,19 @@ class CupyDevice:
         return int(array.data.ptr)
 
     def synchronize(self) -> None:
-        self.xp.cuda.Device(self.id).synchronize()
+        try:
+            self.xp.cuda.Device(self.id).synchronize()
+        except Exception as e:
+            give_up(e)
 
     def backend(self) -> CudaBackend:
         if self._backend is None:
             from .cupy_driver import CupyDriver
 
-            driver = CupyDriver(self.id, default_store())
+            try:
+                driver = CupyDriver(self.id, default_store())
+            except Exception as e:
+                driver = again(e, CupyDriver, self.id, default_store())
             self._backend = CudaBackend(driver, self.xp, self.address, self.library)
         return self._backend
 
@@ -167,11 +189,17 @@ class CupyDevice:
         return int(self.xp.cuda.Device(self.id).compute_capability)
 
     def memory_info(self) -> tuple[int, int]:
-        free, total = self.xp.cuda.Device(self.id).mem_info
+        try:
+            free, total = self.xp.cuda.Device(self.id).mem_info
+        except Exception as e:
+            give_up(e)
         return int(free), int(total)
 
     def empty_cache(self) -> None:
         with self._scope:  # CuPy has a pool for each device
-            if self._backend is not None:
-                self._backend.arenas.release()
-            self.xp.get_default_memory_pool().free_all_blocks()
+            try:
+                if self._backend is not None:
+                    self._backend.arenas.release()
+                self.xp.get_default_memory_pool().free_all_blocks()
+            except Exception as e:
+                give_up(e)

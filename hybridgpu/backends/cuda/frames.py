@@ -21,9 +21,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...compiler.program import HostStep, Program
 from ...locks import Lock
 from ..library import Direct
+from ..memory import empty
 from .driver import Driver, KernelGraph, Launch, Memory
 
 __all__ = ["Arena", "Arenas", "DirectCall", "Frame", "KernelCall", "Layout", "LibraryCall", "StreamArenas"]
@@ -288,7 +291,7 @@ class Arena:
 
     def __init__(self, xp: Any, address: Callable[[Any], int], nbytes: int) -> None:
         self.nbytes = nbytes
-        self.owner = xp.empty(nbytes, xp.uint8) if nbytes else None
+        self.owner = empty(xp, (nbytes,), np.uint8) if nbytes else None
         self.base = address(self.owner) if nbytes else 0
 
 

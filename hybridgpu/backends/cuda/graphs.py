@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 from typing import Any
 
-from ...base import MXNetError
+from ..failures import DeviceError
 from .driver import Launch, NoGraphError
+from .errors import driver_error
 
 __all__ = ["CudaGraph", "GraphFunctions", "KernelNode", "graph_functions"]
 
@@ -90,23 +91,22 @@ class GraphFunctions:
         """Call a function.
 
         Raises:
-            MXNetError: CUDA reports an error.
+            DeviceError: CUDA reports an error.
         """
         status = self._functions[name](*arguments)
         if status:
             raise self.error(name, status)
 
-    def error(self, name: str, status: int) -> MXNetError:
+    def error(self, name: str, status: int) -> DeviceError:
         """The error of a function that returned ``status``."""
-        words = []
-        for ask in ("cuGetErrorName", "cuGetErrorString"):
+
+        def said(ask: str) -> str:
             text = c_char_p()
-            if self._functions[ask](status, ctypes.byref(text)) == 0 and text.value:
-                words.append(text.value.decode("utf-8", "replace"))
-        return MXNetError(
-            f"CUDA: {name} failed: {': '.join(words) or f'error {status}'}\n"
-            "Without static_shape=True in hybridize() no CUDA graphs are used."
-        )
+            known = self._functions[ask](status, ctypes.byref(text)) == 0
+            return (text.value or b"").decode("utf-8", "replace") if known else ""
+
+        advice = "Without static_shape=True in hybridize() no CUDA graphs are used."
+        return driver_error(status, name, said("cuGetErrorName"), said("cuGetErrorString"), advice)
 
     def destroy(self, graph: c_void_p, executable: c_void_p) -> None:
         """Free a graph; one that is running is freed when it has ended."""
@@ -136,6 +136,7 @@ class CudaGraph:
 
     Raises:
         NoGraphError: CUDA refuses to make it; the message has CUDA's words.
+        DeviceError: there is no memory for it, or the device computes nothing any more.
     """
 
     def __init__(self, functions: GraphFunctions, launches: Sequence[Launch], handles: Sequence[int]) -> None:
@@ -165,7 +166,9 @@ class CudaGraph:
                     together = (c_int * 16)(1)  # CUlaunchAttributeValue has 64 bytes
                     functions.call("cuGraphKernelNodeSetAttribute", node, _COOPERATIVE, together)
             functions.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, 0)
-        except MXNetError as e:
+        except DeviceError as e:
+            if e.memory or e.lost:
+                raise
             raise NoGraphError(str(e).splitlines()[0]) from e
         self._executable = executable.value
         self._nodes = [(node.value, ctypes.addressof(p)) for node, p in zip(nodes, self._parameters, strict=True)]
@@ -174,7 +177,7 @@ class CudaGraph:
         """See :class:`KernelGraph`.
 
         Raises:
-            MXNetError: CUDA reports an error.
+            DeviceError: CUDA reports an error.
         """
         handle, parameters = self._nodes[node]
         status = self._set(self._executable, handle, parameters)
@@ -185,7 +188,7 @@ class CudaGraph:
         """See :class:`KernelGraph`.
 
         Raises:
-            MXNetError: CUDA reports an error.
+            DeviceError: CUDA reports an error.
         """
         status = self._launch(self._executable, stream)
         if status:

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors of CUDA and its libraries in MXNet's words, with what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from ...provenance import mark
+from ..failures import DeviceError
+
+__all__ = ["driver_error", "give_back", "of_cupy"]
+
+_NO_MEMORY = 2  #: cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY
+#: statuses after which a process can use the device no more, the same ones in both interfaces
+_LOST = frozenset((214, 220, 226, 700, 702, 710, *range(714, 720), 721))
+_LOST_NAMES = frozenset(
+    f"cudaError{n}" for n in ("IllegalAddress", "IllegalInstruction", "MisalignedAddress", "LaunchFailure", "Assert")
+)
+_THRUST = re.compile(r"(cudaError\w+): (.*)")
+
+#: CuPy's class -> how MXNet's checks name the library, and what it returns if all is well
+_NAMES = {
+    "CUDARuntimeError": ("CUDA", "cudaSuccess"),
+    "CUDADriverError": ("CUDA", "CUDA_SUCCESS"),
+    "CUBLASError": ("cuBLAS", "CUBLAS_STATUS_SUCCESS"),
+    "CUSOLVERError": ("cuSolver", "CUSOLVER_STATUS_SUCCESS"),
+    "CURANDError": ("cuRAND", "CURAND_STATUS_SUCCESS"),
+    "CUFFTError": ("cuFFT", "CUFFT_SUCCESS"),
+}
+
+
+def of_cupy(error: Exception) -> DeviceError:
+    """The error to raise in place of one of CuPy's, which is its cause."""
+    found = _of_cupy(error)
+    found.__cause__ = error
+    mark(found)
+    return found
+
+
+def _of_cupy(error: Exception) -> DeviceError:
+    kind, status = type(error).__name__, getattr(error, "status", None)
+    if isinstance(error, MemoryError) or "cudaErrorMemoryAllocation" in str(error):
+        return _no_memory(getattr(error, "_size", 0), getattr(error, "_limit", 0))
+    library, success = _NAMES.get(kind, ("CUDA", "cudaSuccess"))
+    if library == "CUDA" and status == _NO_MEMORY:
+        return _no_memory()
+    text = str(error)
+    if isinstance(error, ImportError):
+        advice = "Install it with CuPy's other libraries: `pip install hybridgpu[cuda12]` or `hybridgpu[cuda13]`."
+        return DeviceError(f"a library of CUDA is missing: {text.strip()}\n{advice}")
+    inside = _THRUST.search(text) if kind not in _NAMES else None
+    if inside is not None:
+        name, words = inside.groups()
+        return _failed(library, success, words, name, None, name in _LOST_NAMES)
+    name, _, words = text.partition(": ")
+    if library != "CUDA" or kind not in _NAMES:
+        name, words = "", text
+    return _failed(library, success, words, name, status)
+
+
+def driver_error(status: int, function: str, name: str, words: str, advice: str) -> DeviceError:
+    """The error of a function of libcuda that returned ``status``, which CUDA calls ``name``: ``words``.
+
+    Args:
+        advice: what to do where it is about this function alone.
+    """
+    if status == _NO_MEMORY:
+        found = _no_memory()
+    elif status in _LOST:
+        found = _failed("CUDA", "CUDA_SUCCESS", words, f"{name}, in {function}", status)
+    else:
+        said = ": ".join(part for part in (name, words) if part) or f"error {status}"
+        found = DeviceError(f"CUDA: {function} failed: {said}\n{advice}")
+    mark(found)
+    return found
+
+
+def _failed(library: str, success: str, words: str, name: str, status: int | None, lost: bool = False) -> DeviceError:
+    said = f"Check failed: e == {success}: {library}: {words}" + (f" ({name})" if name else "")
+    lost = lost or (library == "CUDA" and status in _LOST)
+    if lost:
+        advice = (
+            "A kernel failed, perhaps one of an earlier call: CUDA says so when it is asked for something again. This "
+            "process can use the GPU no more; start it again, with CUDA_LAUNCH_BLOCKING=1 in its environment to see which "
+            "call it is."
+        )
+    else:
+        advice = "`hybridgpu info` tells what was found of the driver, the device and the libraries."
+    return DeviceError(f"{said}\n{advice}", lost=lost)
+
+
+def _no_memory(asked: int = 0, limit: int = 0) -> DeviceError:
+    """What MXNet says when a second try to get memory failed, with where the memory is.
+
+    Args:
+        asked: bytes, 0 where it is not known.
+        limit: of CuPy's pool, 0 if it has none.
+    """
+    words = [f"{_bytes(asked)} were asked for"] if asked else []
+    device = "the GPU"
+    with suppress(Exception):  # where even this fails the error is to be told all the same
+        import cupy  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+        device = f"gpu({cupy.cuda.runtime.getDevice()})"
+        free, total = cupy.cuda.runtime.memGetInfo()
+        pool = cupy.get_default_memory_pool()
+        words.append(f"{_bytes(free)} of {_bytes(total)} are free")
+        words.append(f"arrays of this process hold {_bytes(pool.used_bytes())}")
+        words.append(f"CuPy's pool has {_bytes(pool.free_bytes())} more")
+    if limit:
+        words.append(f"the pool may take {_bytes(limit)}")
+    return DeviceError(
+        f"cudaMalloc retry failed: out of memory\n{device}: {', '.join(words)}. Take a smaller batch; drop arrays, recorded "
+        "graphs and results that are no longer needed; where other processes hold the memory, let them end. Memory that is "
+        f"kept for reuse, that of static_alloc=True included, was given back before the second try; mx.{device}.empty_cache() "
+        "does the same.",
+        memory=True,
+    )
+
+
+def _bytes(count: int) -> str:
+    value, unit = float(count), "bytes"
+    for bigger in ("KiB", "MiB", "GiB"):
+        if value >= 1024:
+            value, unit = value / 1024, bigger
+    return f"{count:,} bytes" if unit == "bytes" else f"{value:.3g} {unit}"
+
+
+def give_back(release: Callable[[], object]) -> str:
+    """Call ``release``, and give memory that CuPy's pool of the current device keeps back to CUDA; how much that was."""
+    import cupy
+
+    pool: Any = cupy.get_default_memory_pool()
+    before = pool.total_bytes()
+    release()
+    with suppress(cupy.cuda.runtime.CUDARuntimeError):  # as in a capture of a stream: the second try says what is wrong
+        pool.free_all_blocks()
+    given = before - pool.total_bytes()
+    return _bytes(given) if given else ""

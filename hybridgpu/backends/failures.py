@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of errors that a device's libraries raise: MXNet's error, and a second try where memory ran out.
+
+Work on a device stands in a ``try``, which costs nothing, and hands what it raises to :func:`again`, or :func:`give_up`
+where it must not be repeated.
+CuPy's errors are known by the package they come from: nothing is imported before one is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from traceback import clear_frames
+from typing import Any, NoReturn, Protocol, TypeVar
+from weakref import WeakSet
+
+from ..base import MXNetError
+from ..locks import Lock
+
+__all__ = ["DeviceError", "again", "attempt", "give_up", "keeper", "release", "told"]
+
+_LIBRARIES = ("cupy", "cupy_backends")
+_MISSING = "Failure finding"  #: how CuPy begins to say that a library of CUDA is not there
+_T = TypeVar("_T")
+
+
+class Keeper(Protocol):
+    """What keeps memory of a device for reuse. Weak references to it must be possible."""
+
+    def release(self) -> None:
+        """Forget the memory that nobody uses; called in any thread."""
+
+
+_keepers: WeakSet[Any] = WeakSet()
+_changing = Lock()
+
+
+def keeper(it: Keeper) -> None:
+    """Have ``it`` asked for its memory when a device has no more."""
+    with _changing:
+        _keepers.add(it)
+
+
+def release() -> None:
+    """Take from all keepers what they keep."""
+    with _changing:
+        known = list(_keepers)
+    for it in known:
+        it.release()
+
+
+class DeviceError(MXNetError):
+    """A device or one of its libraries failed; the cause is the library's own error, where it raised one.
+
+    Attributes:
+        memory: there was no memory left.
+        lost: the device computes nothing any more for this process.
+    """
+
+    def __init__(self, message: str, memory: bool = False, lost: bool = False) -> None:
+        super().__init__(message)
+        self.memory, self.lost = memory, lost
+
+
+def told(error: Exception) -> Exception:
+    """The error to raise in place of one that work on a device raised: MXNet's, or the same one."""
+    text = "" if isinstance(error, MXNetError) else str(error)
+    # what CuPy's compiled parts raise are errors of Python's own
+    if type(error).__module__.partition(".")[0] not in _LIBRARIES and "cudaError" not in text and _MISSING not in text:
+        return error
+    from .cuda.errors import of_cupy
+
+    return of_cupy(error)
+
+
+def again(error: Exception, work: Callable[..., _T], *arguments: Any) -> _T:
+    """What to do in place of work that raised an error, in the ``except`` clause: where memory ran out, give back what is
+    kept for reuse and do ``work(*arguments)`` once more.
+
+    Raises:
+        DeviceError: it is an error of a device, or became one.
+        Exception: another error, as it is.
+    """
+    found = told(error)
+    if isinstance(found, DeviceError) and found.memory:
+        from .cuda.errors import give_back
+
+        clear_frames(error.__traceback__)  # which hold what the work had made by then
+        given = give_back(release)
+        try:
+            return work(*arguments)
+        except Exception as e:
+            found = told(e)
+            if given and isinstance(found, DeviceError) and found.memory:
+                found.args = (f"{found} That was {given}, and not enough.",)
+    raise found
+
+
+def attempt(work: Callable[..., _T], *arguments: Any) -> _T:
+    """Do ``work(*arguments)``; where it fails, see :func:`again`. A ``try`` in its place is faster."""
+    try:
+        return work(*arguments)
+    except Exception as e:
+        return again(e, work, *arguments)
+
+
+def give_up(error: Exception) -> NoReturn:
+    """Raise what :func:`told` gives, in the ``except`` clause of work that is not done again."""
+    raise told(error)

@@ -255,6 +255,58 @@ def test_of_a_square_rows_are_not_taken_for_columns(make, compiler):
     check(graph_of(make, (72, 72)))
 
 
+def softmax(b: Builder, x: Node) -> Node:
+    e = b.exp(x)
+    return e / b.sum(e, (-1,), keepdims=True)
+
+
+def sum_of_all(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """A sum over rows and columns is none for each element of a row."""
+    total = b.sum(x * dy, (0, 1))
+    return softmax(b, x), total
+
+
+def sum_of_sums(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """A sum over rows is added up itself."""
+    s = b.sum(x, outer(x), keepdims=True)
+    return softmax(b, x), b.sum(b.broadcast(s, x.shape), outer(x))
+
+
+def sums_of_both(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """Rows of one array are columns of the other, over which sums are taken already."""
+    return b.sum(x * turned(dy, b), (-1,)), b.sum(x * 1.5, outer(x)), softmax(b, dy + 1.0)
+
+
+def sums_behind_sums(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """What is added up last needs sums that are taken beside rows, which products wait for."""
+    s = b.sum(x * dy, outer(x), keepdims=True)
+    width = x.shape[-1]
+    w = b.input(parse(f"f32[{width},{width}]"), "w")
+    waited = b.dot(b.dot(softmax(b, x), w), b.reshape(b.dot(b.tanh(s), w), (width, 1)))
+    return waited, b.sum(b.tanh(x * s), outer(x))
+
+
+#: what may be no sum beside rows -> how many of its sums may
+NONE_OR_ONE = [(sum_of_all, 0), (sum_of_sums, 0), (sums_of_both, 1), (sums_behind_sums, 1)]
+
+
+@pytest.mark.parametrize(("make", "sums"), NONE_OR_ONE)
+def test_what_is_no_sum_beside_rows(make, sums, compiler):
+    program = check(graph_of(make, (128, 128)), 1e-4)
+    assert sum(k.choice.get("sums_beside_rows", 0) for k in program.kernels) == sums
+
+
+def in_pieces(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """Columns that are walked by two axes, and rows by one."""
+    pieces = b.reshape(x, (*x.shape[:-1], 4, x.shape[-1] // 4))
+    return softmax(b, x), b.sum(pieces * b.reshape(g, (4, x.shape[-1] // 4)), outer(x))
+
+
+def test_columns_of_rows_in_pieces(compiler):
+    (kernel,) = check(graph_of(in_pieces, (50, 100))).kernels
+    assert kernel.choice["sums_beside_rows"] == 1
+
+
 REFUSED: list[tuple[Any, tuple[int, ...], str]] = [
     (between_products, (128, 256), ""),
     (awaited, (50, 100), "needs its sums over all rows before these were walked"),

@@ -11,12 +11,14 @@ import pytest
 from compiler.cases import parse
 from compiler.test_beside import (
     MAKERS,
+    NONE_OR_ONE,
     SHAPES,
     TOGETHER,
     TURNED,
     Made,
     extremes,
     graph_of,
+    in_pieces,
     in_turn,
     mixture,
     norm_slopes,
@@ -114,6 +116,17 @@ def test_what_is_refused_and_why(make, shape, reason, cuda_driver):
 @pytest.mark.parametrize("make", TURNED)
 def test_of_a_square_rows_are_not_taken_for_columns(make, cuda_driver):
     check(cuda_driver, graph_of(make, (72, 72)))
+
+
+@pytest.mark.parametrize(("make", "sums"), NONE_OR_ONE)
+def test_what_is_no_sum_beside_rows(make, sums, cuda_driver):
+    program = check(cuda_driver, graph_of(make, (128, 128)))
+    assert sum(c["sums_beside_rows"] for c in beside(program)) == sums
+
+
+def test_columns_of_rows_in_pieces(cuda_driver):
+    (choice,) = beside(check(cuda_driver, graph_of(in_pieces, (50, 100)), FEW))
+    assert choice["sums_beside_rows"] == 1
 
 
 def test_as_many_sums_as_there_are_registers_for(cuda_driver):

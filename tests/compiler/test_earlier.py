@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 import pytest
 from compiler.cases import parse
+from compiler.test_fuse_plan import certify, fused
 from compiler.test_rows_cuda import check
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
 from emulated import aligned
@@ -67,6 +68,16 @@ def behind(b: Builder, x: Node, dy: Node) -> list[Node]:
     return [b.sum(product(b, y) * y, (0,)), dy]
 
 
+def behind_sums(b: Builder, x: Node, dy: Node) -> list[Node]:
+    """What reads sums over all rows, which the kernel that walks these takes on its way: they are known at its end."""
+    e = b.exp(x)
+    rows = e / b.sum(e, (1,), keepdims=True)
+    sums = b.sum(x * dy, (0,), keepdims=True)
+    w = b.input(parse("f32[512,512]"), "w")
+    waited = b.dot(b.tanh(sums), w)
+    return [b.dot(b.dot(rows, w), b.reshape(waited, (512, 1))), x * dy * sums]
+
+
 def graph_of(make, of: str) -> Graph:
     b = builder()
     inputs = [b.input(parse(of), n) for n in ("x", "dy")]
@@ -102,11 +113,30 @@ def test_one_kernel_reads_what_two_would(make, of, wanted, numeric, cuda_driver)
     assert sorted(large(program, prod(parse(of).shape))) == sorted(wanted)
 
 
-@pytest.mark.parametrize("make", [late, behind])
+@pytest.mark.parametrize("make", [late, behind, behind_sums])
 def test_what_has_to_wait_waits(make, cuda_driver):
     program = check(cuda_driver, graph_of(make, ROWS))
     assert len(large(program, prod(parse(ROWS).shape))) > 1
+    assert any("sums_beside_rows" in k.choice for k in program.kernels) is (make is behind_sums)
     assert (1, 2) not in large(program, prod(parse(ROWS).shape))
+
+
+def test_what_became_part_of_a_kernel_is_in_no_other(cuda_driver):
+    """Readers of one element: no index tells their groups apart, and one would wait for long where two others run."""
+    b = builder()
+    x, w, v = (b.input(parse(f"f32[{shape}]"), n) for n, shape in (("x", "1,1"), ("w", "1,8"), ("v", "8,8")))
+
+    def products(y: Node, *factors: Node) -> Node:
+        for factor in factors:
+            y = b.dot(y, factor)
+        return y
+
+    first = products(b.exp(x), w, v)
+    waiting = b.dot(b.abs(x), first)
+    graph = b.finish([products(first, v, v), waiting, products(b.tanh(x), w, v), b.erf(x)], "element")
+    program = check(cuda_driver, graph)
+    certify(*fused(graph, CUDA), CUDA)
+    assert sorted(large(program, 1)) == [*[(1, 0)] * 3, (1, 3)]
 
 
 @pytest.mark.parametrize("of", ["f16[64,512]", "bf16[2,3,16,32]"])

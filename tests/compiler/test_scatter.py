@@ -314,6 +314,19 @@ APART = {
 
 
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
+@pytest.mark.parametrize("first", [True, False])
+def test_what_reads_the_updates_too_is_another_kernel(first, target):
+    b = builder()
+    g, i = (b.input(tensor_type(*t), f"x{k}") for k, t in enumerate(UPDATES))
+    updates = b.exp(g)
+    made = [summed(b, updates, i), updates * 2] if first else [updates * 2, summed(b, updates, i)]
+    program = compile_graph(b.finish(made), target)
+    assert any(rule == "kind" and "is not shared" in why for *_, rule, why in program.cuts), program.cuts
+    scatters = [k for k in program.kernels if k.kind == "scatter"]
+    assert len(scatters) == 1 and len(program.kernels) > 1
+
+
+@pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
 @pytest.mark.parametrize("name", APART)
 def test_why_what_follows_is_another_kernel(name, target):
     make, other, reason = APART[name]

@@ -49,7 +49,7 @@ def beside(a: Group, b: Group, shared: Node, target: Target) -> Beside | Cut | N
     Returns:
         why it cannot, if it could but for a limit; None if they are no rows and columns of one domain.
     """
-    if not (a.reduced and b.reduced) or a.points != b.points or (a.sums and b.sums):
+    if not (a.reduced and b.reduced) or a.points != b.points:
         return None
     found = _lined_up(a, b, shared)
     if found is None:
@@ -110,7 +110,7 @@ def _lined_up(a: Group, b: Group, shared: Node) -> tuple[dict[Var, Var], list[Va
         for g in (a, b):
             offset = g.refine(node)
             order = bijective(offset, node.size) if offset is not None else None
-            if order is None or set(order) != set(g.vars):
+            if order is None:
                 break
             orders.append(order)
         if len(orders) < 2 or (len(orders[0]) != len(orders[1]) and not align(a, b, orders, node)):
@@ -133,6 +133,6 @@ def _awaited(columns: Group, sums: list[Node]) -> bool:
         if n in sums:
             if any(m in sums and m is not n for m in columns.needed(n)[0]):
                 return True
-        elif n.prim.family == "reduce" or all_vars(columns.at[n]) & across:
+        elif all_vars(columns.at[n]) & across:
             return True
     return False

@@ -102,27 +102,22 @@ def _correspondence(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
 
 
 def _turned(a: Group, b: Group, table: dict[Var, Var]) -> Node | None:
-    """What a reduction of one group gives and the other has at another index where they are one.
+    """What ``a`` makes of a reduction and ``b`` would read at another index where they are one.
 
     A kernel has it at one index only. Elements of what is not reduced it computes wherever they are read.
     """
     places = {v: of_var(w) for v, w in table.items()}
-    for node in dict.fromkeys([*a.at, *b.at]):
-        mine = [a.at[node]] if node in a.at else a.pending.get(node, [])
-        theirs = [b.at[node]] if node in b.at else b.pending.get(node, [])
-        if mine and theirs:
-            renewed = [tuple(substitute(e, places) for e in i) for i in theirs]
-            apart = len({linearize(i, node.shape) for i in (*mine, *renewed)}) > 1
-            if apart and any(n.prim.family == "reduce" for g in (a, b) for n in g.needed(node)[0]):
+    for node, wanted in b.pending.items():
+        if node in a.at and any(n.prim.family == "reduce" for n in a.needed(node)[0]):
+            here = linearize(a.at[node], node.shape)
+            if any(linearize([substitute(e, places) for e in i], node.shape) != here for i in wanted):
                 return node
     return None
 
 
 def _same_rows(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
-    """The same if both walk all of ``shared`` by rows, and ``b`` reads of what ``a`` makes no more than values of its rows."""
-    if shared not in a.pending or not (a.reduced and b.reduced) or a.points != b.points or shared.size != a.points:
-        return None
-    table = _correspondence(a, b, shared)
+    """The same if both walk rows of ``shared``, and ``b`` reads of what ``a`` makes no more than values of its rows."""
+    table = _correspondence(a, b, shared) if shared in a.pending else None
     if table is None or a.sums or b.sums:
         return None
     rows = set(a.rows)
@@ -130,14 +125,12 @@ def _same_rows(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
 
 
 def _same_walk(a: Group, b: Group, shared: Node) -> dict[Var, Var] | None:
-    """The same if both visit each element of ``shared`` once, and ``b`` reads what ``a`` makes where ``a`` makes it.
+    """The same for domains of the size of ``shared``, if ``b`` reads what ``a`` makes where ``a`` makes it.
 
     What has to be read from memory, as what is compared with its own extreme has, is not read where it is made.
     """
-    if a.points != b.points or shared.size != a.points or a.sums or b.sums:
-        return None
     table = _correspondence(a, b, shared)
-    if table is None or len(table) != len(a.vars):
+    if table is None or a.sums or b.sums:
         return None
     places = {v: of_var(w) for v, w in table.items()}
     for node, wanted in b.pending.items():

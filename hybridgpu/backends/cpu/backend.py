@@ -11,6 +11,7 @@ import ctypes
 import hashlib
 import time
 import weakref
+from array import array as c_array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CpuBackend", "CpuProgram", "address_of"]
 
+#: type codes of arrays, which unlike those of ctypes need no class for each length
+_NUMBER, _POINTER = "q", "Q" if ctypes.sizeof(ctypes.c_void_p) == 8 else "I"
 _KEEP_GIL_BELOW = 50_000  # bytes moved: a call so short is over before another thread could start
 
 _KEPT_ARENAS = 256 << 20  # bytes that wait for the next call of their program
@@ -69,8 +72,8 @@ class CpuProgram:
     ) -> None:
         """``library``: None if there are no segments; ``bodies``: step number -> what a loop runs."""
         self.program, self.info, self._bodies = program, info, bodies or {}
-        self._numbers = (ctypes.c_longlong * max(1, len(program.table)))(*(v for _, v in program.table))
-        self.table = ctypes.addressof(self._numbers)
+        self._numbers = c_array(_NUMBER, [v for _, v in program.table] or [0])
+        self.table = self._numbers.buffer_info()[0]
         self._library = library
         self.free: list[tuple[Any, int]] = []
         fixed = set(program.fixed)
@@ -113,9 +116,9 @@ class CpuProgram:
         """The program with these addresses of its fixed inputs, for calls that repeat."""
         return Bound(self, addresses)
 
-    def pointers(self, addresses: Sequence[int]) -> Any:
+    def pointers(self, addresses: Sequence[int]) -> c_array[int]:
         """The array of fixed inputs' addresses; keep it alive during the call."""
-        return (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
+        return c_array(_POINTER, addresses or [0])
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any], pointers: Any = None) -> None:
         """See :class:`~hybridgpu.backends.base.Loaded`; ``pointers``: to the fixed inputs, if they are known."""
@@ -123,7 +126,7 @@ class CpuProgram:
         moving = [address_of(inputs[k]) for k in self._passed] + [address_of(a) for a in outputs]
         arena = self.arena()
         try:
-            self._run_steps(arena, [self.table, ctypes.addressof(fixed), *moving], list(inputs), list(outputs))
+            self._run_steps(arena, [self.table, fixed.buffer_info()[0], *moving], list(inputs), list(outputs))
         finally:
             self.release(arena)
 
@@ -172,8 +175,8 @@ def _packing(function: Callable[..., None]) -> Callable[..., None]:
     """``function``, which takes the addresses of arguments and results in an array, with its usual parameters."""
 
     def call(arena: int, table: int, fixed: int, *addresses: int) -> None:
-        pointers = (ctypes.c_void_p * len(addresses))(*addresses)
-        function(arena, table, fixed, ctypes.addressof(pointers))
+        pointers = c_array(_POINTER, addresses)
+        function(arena, table, fixed, pointers.buffer_info()[0])
 
     return call
 

@@ -8,7 +8,6 @@ frame of their own, and :attr:`Bound.call` is made of them.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -37,7 +36,7 @@ class Bound:
     def __init__(self, program: CpuProgram, addresses: Sequence[int]) -> None:
         self._program = program
         self._pointers = program.pointers(addresses)
-        self._last = program.table, ctypes.addressof(self._pointers)
+        self._last = program.table, self._pointers.buffer_info()[0]
         entry = program.single
         self.whole = entry is not None
         self._arena = program.program.arena_bytes > 0

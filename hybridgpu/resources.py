@@ -30,10 +30,13 @@ def _package() -> str:
 @lru_cache
 def _folder(name: str) -> str:
     here = _package()
-    checkout = os.path.dirname(os.path.realpath(here) if os.path.islink(here) else here)
-    for candidate in (f"{here}{os.sep}{name}", f"{checkout}{os.sep}{name}"):
-        if os.path.isdir(candidate):
-            return candidate
+    if os.path.islink(here) or os.path.islink(__file__):  # what lies beside us does so where the links lead
+        places = [here, linked := os.path.dirname(os.path.realpath(__file__)), os.path.dirname(linked)]
+    else:
+        places = [here, os.path.dirname(here)]
+    for place in places:
+        if os.path.isdir(found := f"{place}{os.sep}{name}"):
+            return found
     raise FileNotFoundError(f"the folder {name!r} of hybridgpu is missing; install the package again")
 
 

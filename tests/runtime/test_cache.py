@@ -399,7 +399,8 @@ def test_clear_deletes_nothing_but_entries(tmp_path):
     store.put("so", "ab" * 32, b"x")
     (tmp_path / "ab" / "mine.txt").write_text("keep")
     (tmp_path / "note").write_text("keep")
-    assert store.clear() == 1
+    (tmp_path / "ab" / f"{'ab' * 32}.so.sum").write_text("of an earlier version")
+    assert store.clear() == 2
     assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == ["mine.txt", "note"]
 
 

@@ -140,6 +140,33 @@ def test_the_hash_is_that_of_the_same_files_elsewhere(place, files, tmp_path):
     assert hashed(other, None) == hashed(files, None)
 
 
+@pytest.mark.parametrize("linked", ["nothing", "the package", "its files"])
+@pytest.mark.parametrize("inside", [False, True], ids=["a checkout", "an installed package"])
+def test_texts_are_found_beside_the_package_and_inside_it(linked, inside, tmp_path):
+    """Through links, too, and not beside these: folders of such names are anybody's there."""
+    package = tmp_path / "real" / "hybridgpu"
+    texts = package if inside else package.parent
+    for folder in (package, texts / "kernels", texts / "templates", tmp_path / "site" / "kernels"):
+        folder.mkdir(parents=True, exist_ok=True)
+    for name in ("__init__", "resources", "base"):
+        shutil.copy(Path(resources.__file__).parent / f"{name}.py", package)
+    (package / "__init__.py").write_text("")
+    at = tmp_path / "site"
+    if linked == "the package":
+        (at / "hybridgpu").symlink_to(package)
+    elif linked == "its files":
+        (at / "hybridgpu").mkdir()
+        for file in package.glob("*.py"):
+            (at / "hybridgpu" / file.name).symlink_to(file)
+    else:
+        at = package.parent
+    command = "from hybridgpu.resources import kernels_folder as f; print(f().resolve())"
+    found = subprocess.check_output(
+        [sys.executable, "-c", command], cwd=at, text=True, env={**os.environ, "PYTHONPATH": ""}
+    )
+    assert found.strip() == str((texts / "kernels").resolve())
+
+
 def test_files_that_have_just_changed_are_read_again(files):
     """Another change within the same step of the clock would leave no trace."""
     notes = Notes()

@@ -126,7 +126,7 @@ DTYPES = ["f16", "bf16", "f32", "f64"]
 
 @pytest.mark.parametrize("length", [5, 20, 100, 1000, 5000, 65536])
 def test_every_thread_has_the_position_of_an_extreme(cuda_driver, length):
-    """Also where the first element, which is none, is another thread's."""
+    """Whichever thread holds the first element of the row."""
     program = check(cuda_driver, graph_of(from_extremes, f"f32[6,{length}]"))
     assert [k.kind for k in program.kernels] == ["rows"]
 

@@ -95,6 +95,7 @@ MORE = {
     "kernels/math_cpu*.h": [MATH],
     "kernels/matmul_cpu.h": [
         "tests/kernels/test_told.py",
+        "tests/kernels/test_other_processors.py",
         "tests/compiler/test_matmul.py",
         "tests/compiler/test_long_sums.py",
     ],
@@ -113,7 +114,7 @@ MORE = {
     "kernels/reduce_cuda.h": ["tests/compiler/test_rows_cuda.py"],
     "kernels/scatter_cuda.h": ["tests/compiler/test_scatter_cuda.py"],
     "kernels/stream_cpu.h": ["tests/kernels/test_stream.py", "tests/compiler/test_streamed.py"],
-    "kernels/tile_cpu.h": ["tests/compiler/test_map.py"],
+    "kernels/tile_cpu.h": ["tests/kernels/test_other_processors.py", "tests/compiler/test_map.py"],
 }
 STATUS = ("killed", "stillborn", "explained", "survived", "false")
 REFUSED = re.compile(r"CompileError|jinja2\.exceptions|Untranslatable|\.j2, translated|TemplateSyntaxError")

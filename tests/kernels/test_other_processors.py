@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products and transposes as other processors get them: narrower vectors, other instructions, or no fused ones.
+
+Programs are compiled for the processor at hand, which takes one of the headers' ways; the rest of the tests see only that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from guarded import guarded, guarded_copy
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import math_library as ml  # noqa: E402  (of this folder)
+from test_math import cpu_flags  # noqa: E402
+
+pytestmark = pytest.mark.skipif(
+    ml.CXX is None or platform.machine() != "x86_64", reason="no C++ compiler for x86-64, whose ways these are"
+)
+
+#: processor -> what the one at hand must have for it
+PROCESSORS = {
+    "skylake-avx512": ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"),
+    "haswell": ("avx2", "fma", "bmi2"),
+    "x86-64": (),
+}
+ROWS, TERMS, COLUMNS = 19, 40, (48, 37)  #: of a product, with rests of blocks and of vectors
+TYPES = {"float": np.float32, "double": np.float64}
+BITS = {"char": np.uint8, "short": np.uint16, "int": np.uint32, "long": np.uint64}
+EXTENTS = [(8, 8), (16, 16), (9, 40), (33, 17), (64, 48), (5, 70), (70, 7)]  #: of a transpose
+
+TEXT = """
+#include "cpu.h"
+#include "core.h"
+#include "math.h"
+#include "matmul_cpu.h"
+#include "tile_cpu.h"
+enum { ROWS = 19, TERMS = 40 };
+template <typename T, int N>
+static void axpy(const T* a, const T* b, T* y) {
+  hg::matmul_axpy<false, N, TERMS, 1, ROWS, N, 1>(a, b, 0, ROWS, [&](Index m, Index n, T v) { y[m * N + n] = v; });
+}
+template <typename T, int N>
+static void dots(const T* a, const T* b, T* y) {
+  hg::matmul_dots<false, N, TERMS, TERMS, 1, 1, TERMS>(a, b, 0, ROWS, [&](Index m, Index n, T v) { y[m * N + n] = v; });
+}
+"""
+PRODUCT = 'extern "C" void {f}_{t}_{n}(const {t}* a, const {t}* b, {t}* y) {{ {f}<{t}, {n}>(a, b, y); }}\n'
+TURN = """extern "C" void turn_{t}(const {t}* from, Index rows, {t}* to, Index columns, Index height, Index width) {{
+  hg::transpose(from, rows, to, columns, height, width);
+}}
+"""
+
+
+@pytest.fixture(scope="module", params=PROCESSORS)
+def library(request, tmp_path_factory):
+    if not set(PROCESSORS[request.param]) <= cpu_flags():
+        pytest.skip("the processor has no such instructions")
+    products = [PRODUCT.format(f=f, t=t, n=n) for f in ("axpy", "dots") for t in TYPES for n in COLUMNS]
+    out = tmp_path_factory.mktemp("processor") / "library.so"
+    text = "".join([TEXT, *products, *(TURN.format(t=t) for t in BITS)])
+    ml.compile_text(text, out, [*ml.FLAGS, f"-march={request.param}"])
+    return ctypes.CDLL(str(out))
+
+
+@pytest.mark.parametrize("n", COLUMNS)
+@pytest.mark.parametrize("name", TYPES)
+def test_products(library, name, n):
+    rng = np.random.default_rng(n)
+    a, b = (rng.standard_normal(s).astype(TYPES[name]) for s in ((ROWS, TERMS), (TERMS, n)))
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    for function, operands in (("axpy", (a.T, b)), ("dots", (a, b.T))):
+        held = [*map(guarded_copy, operands), guarded((ROWS, n), TYPES[name])]
+        getattr(library, f"{function}_{name}_{n}")(*map(ml.pointer, held))
+        np.testing.assert_allclose(held[2], wanted, *((1e-5, 1e-5) if name == "float" else (1e-13, 1e-13)))
+
+
+@pytest.mark.parametrize("name", BITS)
+@pytest.mark.parametrize(("height", "width"), EXTENTS)
+def test_transposes(library, height, width, name):
+    """Of matrices within larger ones: what lies beside them stays as it is."""
+    rng = np.random.default_rng(width)
+    whole = rng.integers(0, np.iinfo(BITS[name]).max, (height, width + 3), BITS[name])
+    source = guarded_copy(whole.ravel()[: (height - 1) * (width + 3) + width])
+    to = guarded((width * (height + 2) - 2,), BITS[name])
+    sizes = [ctypes.c_longlong(n) for n in (width + 3, height + 2, height, width)]
+    getattr(library, f"turn_{name}")(ml.pointer(source), sizes[0], ml.pointer(to), *sizes[1:])
+    turned = np.full((width, height + 2), np.iinfo(BITS[name]).max, BITS[name])
+    turned[:, :height] = whole[:, :width].T
+    np.testing.assert_array_equal(to, turned.ravel()[: to.size])

@@ -105,6 +105,8 @@ FORMS = {
     "a channel a group, not padded": ((2, 70, 9, 9), (70, 1, 3, 3), {"groups": 70}),
     "one axis": ((4, 5, 40), (12, 5, 3), {"low": (1,)}),
     "one axis, a wide window": ((2, 3, 400), (9, 3, 31), {"stride": (3,)}),
+    "one axis, a wide window with holes": ((2, 3, 140), (9, 3, 31), {"dilate": (3,)}),
+    "one axis, a wide window with holes, a channel a group": ((2, 20, 140), (20, 1, 31), {"dilate": (2,), "groups": 20}),
     "one axis, a channel a group": ((2, 20, 50), (20, 1, 5), {"groups": 20, "low": (2,)}),
     "three axes": ((2, 3, 5, 9, 8), (10, 3, 3, 2, 3), {"low": (1, 0, 1)}),
     "three axes with strides": ((2, 4, 6, 9, 8), (17, 4, 2, 3, 3), {"stride": (2, 1, 2), "dilate": (1, 2, 1), "low": (1, 2, 1)}),

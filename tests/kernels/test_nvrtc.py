@@ -18,8 +18,14 @@ from cuda_on_cpu.static_checks import ARCHITECTURES, StaticReport, compile_repor
 
 from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC, in_registers, without_report
+from hybridgpu.compiler.ir.types import tensor_type
+from hybridgpu.compiler.passes.differentiate import differentiate, residuals
 from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelInfo
+from hybridgpu.compiler.target import cuda_target
+from hybridgpu.dtypes import f64
+from hybridgpu.ops import OPERATORS
 from hybridgpu.resources import kernels_folder
 
 pytestmark = pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
@@ -142,6 +148,22 @@ def test_the_way_production_compiles_is_silent_too(arch, numeric):
     some = [k for _, k in kernels(arch).values()][::6]  # the test above has them all; here it is the way that counts
     code, log = compile_cubin(module_source(some), arch, numeric)
     assert log.strip() == "" and code[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("length", [65536, 131072, 262144])
+def test_derivatives_of_long_rows_of_doubles_stay_in_registers(length):
+    """LayerNorm before GELU: erf and exp of doubles take most of what a thread has."""
+    b = builder(True)
+    x, g, beta = (
+        b.input(tensor_type(shape, f64), n) for n, shape in (("x", (4, length)), ("g", (length,)), ("b", (length,)))
+    )
+    norm, gelu = OPERATORS["LayerNorm"], OPERATORS["LeakyReLU"]
+    y = gelu.build(b, gelu.parse({"act_type": "gelu"}), [norm.build(b, norm.parse({}), [x, g, beta])[0]])
+    graph = b.finish(list(y), "norm")
+    for wanted in ((True, True, True), (True, False, False)):
+        derivative = differentiate(graph, residuals(graph, (True,), wanted), (True,), wanted).graph
+        program = compile_graph(derivative, cuda_target("sm_90", 132))
+        assert not faults({k.name: (graph.name, k) for k in program.kernels}, "sm_90", "strict")
 
 
 def test_a_warning_would_be_seen():

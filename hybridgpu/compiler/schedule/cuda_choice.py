@@ -26,6 +26,7 @@ _UNDER_WAY = 40 * 1024  #: bytes that must be under way on a multiprocessor to k
 _LANES = 128  #: scalar operations a multiprocessor does in a cycle
 _OWN_REGISTERS = 26  #: of a thread besides the values it keeps
 _LEAST_OWN = 20  #: … where registers are scarce
+_DOUBLE_OWN = 60  #: … for values of two registers, and functions of them
 _ARRAY_OWN = 8  #: … and for every further array
 _MOST_KEPT = 64  #: 4-byte words of values that a thread keeps
 _ROW_CYCLES = 900  #: to read the first bytes of a row
@@ -211,11 +212,12 @@ def choose_columns(work: Work, target: Target, neighbours: int, same_order: bool
 def _teams(work: Work, target: Target) -> Iterator[tuple[int, int]]:
     """Candidates: (threads of a row in one block, blocks of a row)."""
     spans = -(-(work.width + (work.vector - 1 if work.ragged else 0)) // work.vector)
+    most = 512 if work.double else 1024  # 64 registers of a thread hold no erf of doubles beside what is kept
     cluster = 1
     while cluster <= target.cluster_blocks:
         mine = -(-spans // cluster)
         team = 1 if cluster == 1 else 128
-        while team <= 1024 and (team == 1 or team < 2 * mine):
+        while team <= most and (team == 1 or team < 2 * mine):
             yield team, cluster
             team *= 2
         cluster *= 2
@@ -335,9 +337,9 @@ def _place(
     """
     items = steps * work.vector
     # what remains of a thread's registers beside its own ones and the spans that it works on
-    free = min(
-        _MOST_KEPT, target.registers // threads - _LEAST_OWN - work.vector * work.arrays * (4 if work.ragged else 1)
-    )
+    own = _DOUBLE_OWN if work.double else _LEAST_OWN
+    spans = work.vector * work.arrays * (4 if work.ragged else 1) * (2 if work.double else 1)
+    free = min(_MOST_KEPT, target.registers // threads - own - spans)
     partial = work.told or (threads * items % work.width and work.width % (threads * items))
     if (threads > 512 or steps > _UNROLLED) and partial:
         free = min(free, _UNROLLED)  # ends that have a condition each

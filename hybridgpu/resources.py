@@ -8,6 +8,7 @@ import marshal
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
@@ -88,35 +89,44 @@ class _Files(NamedTuple):
     Attributes:
         folders: those whose files were listed.
         sets: the files of each set.
-        states: of all folders, then of all files, what tells one state from another (``_folder_state``, ``_state``).
+        listed: of all folders, what tells one state from another (``_folder_state``).
+        states: of all files the same (``_state``).
     """
 
     folders: list[str]
     sets: list[list[str]]
+    listed: list[int]
     states: list[int]
 
     @classmethod
     def at(cls, folders: list[str], sets: list[list[str]]) -> _Files:
         """As they are now. Raises OSError: one of them is not there."""
         # without a frame of Python: no other part of a call whose program is found on disk takes as long
-        files = map(_state, map(os.stat, chain.from_iterable(sets)))
-        return cls(folders, sets, list(chain.from_iterable(chain(map(_folder_state, map(os.stat, folders)), files))))
-
-    @property
-    def text(self) -> bytes:
-        """The states, to be compared."""
-        return marshal.dumps(self.states, 0)  # version 0: bytes that depend on the values alone
+        listed = list(chain.from_iterable(map(_folder_state, map(os.stat, folders))))
+        return cls(
+            folders, sets, listed, list(chain.from_iterable(map(_state, map(os.stat, chain.from_iterable(sets)))))
+        )
 
     def times(self, number: int | None = None) -> list[int]:
-        """When the files of a set, or all files and folders, were changed: content and names (ns)."""
-        ends = [2 * len(self.folders)]
-        for files in self.sets:
-            ends.append(ends[-1] + 4 * len(files))
-        if number is not None:
-            states = self.states[ends[number] : ends[number + 1]]
-            return states[0::4] + states[1::4]
-        states = self.states[ends[0] :]
-        return self.states[: ends[0]] + states[0::4] + states[1::4]
+        """When the files of a set, or all files, were changed: content and names (ns)."""
+        begin = 4 * sum(map(len, self.sets[:number])) if number is not None else 0
+        end = None if number is None else begin + 4 * len(self.sets[number])
+        return self.states[begin:end:4] + self.states[begin + 1 : end : 4]
+
+    def note(self, hashes: Sequence[str]) -> bytes:
+        """What :func:`_noted` reads. Folders in which files may still appear without another time are to be listed again."""
+        listed = self.listed if _settled(self.listed) else []
+        texts = map("\0".join, (self.folders, *self.sets))
+        return marshal.dumps([*texts, _plain(listed), _plain(self.states), *hashes], 0)
+
+
+def _plain(states: list[int]) -> bytes:
+    return marshal.dumps(states, 0)  # version 0: bytes that depend on the values alone
+
+
+def _settled(times: Iterable[int]) -> bool:
+    """Whether all of them (ns) are so long ago that changes from now on show."""
+    return max(times, default=0) * 1e-9 + _SETTLED < time.time()
 
 
 def _hash_all(notes: Notes | None) -> dict[str, str]:
@@ -137,7 +147,7 @@ def _hash_all(notes: Notes | None) -> dict[str, str]:
     return _found
 
 
-def _hash(sets: Sequence[Sequence[_Place]], notes: Notes | None) -> tuple[list[str], _Files]:
+def _hash(sets: Sequence[Sequence[_Place]], notes: Notes | None) -> tuple[Sequence[str], _Files]:
     """A hash over names and contents of each set of files, and which these are.
 
     Reading them costs more than all the rest of a call whose program is found on disk, and finding them half as much.
@@ -146,32 +156,48 @@ def _hash(sets: Sequence[Sequence[_Place]], notes: Notes | None) -> tuple[list[s
     again without another time: then nothing is noted.
     """
     key = hashlib.sha256(repr(sets).encode()).hexdigest()
-    known = _noted(notes.get("hash", key), len(sets)) if notes is not None else None
-    if known is not None:
-        return known
+    note = notes.get("hash", key) if notes is not None else None
+    noted = _noted(note, len(sets))
+    if noted is not None:
+        with suppress(OSError, ValueError):
+            files = _Files.at(noted.folders, noted.sets)
+            if _plain(files.listed) == noted.listed and _plain(files.states) == noted.states:
+                return noted.hashes, files
     files = _found_at(sets)
-    hashes = [_read(paths, places) for paths, places in zip(files.sets, sets, strict=True)]
-    if notes is not None and max(files.times(), default=0) * 1e-9 + _SETTLED < time.time():
-        notes.put("hash", key, marshal.dumps([*map("\0".join, (files.folders, *files.sets)), files.text, *hashes]))
+    if noted is not None and (files.sets, _plain(files.states)) == (noted.sets, noted.states):
+        hashes: Sequence[str] = noted.hashes  # something else came into a folder, or went
+    else:
+        hashes = [_read(paths, places) for paths, places in zip(files.sets, sets, strict=True)]
+    if notes is not None and _settled(files.times()) and (new := files.note(hashes)) != note:
+        notes.put("hash", key, new)
     return hashes, files
 
 
-def _noted(note: bytes | None, count: int) -> tuple[list[str], _Files] | None:
-    """The hashes of a note about so many sets, and their files; None if these have changed, or it is no such note."""
+class _Noted(NamedTuple):
+    """A note: see :class:`_Files`; ``hashes`` of the sets."""
+
+    folders: list[str]
+    sets: list[list[str]]
+    listed: bytes
+    states: bytes
+    hashes: Sequence[str]
+
+
+def _noted(note: bytes | None, count: int) -> _Noted | None:
+    """What a note says about so many sets; None if it is no such note."""
     if note is None:
         return None
     try:
-        noted = marshal.loads(note)
-        if len(noted) != 2 + 2 * count:
+        read = marshal.loads(note)
+        if len(read) != 3 + 2 * count:
             return None
-        folders, *sets = (text.split("\0") if text else [] for text in noted[: 1 + count])
-        state, *hashes = noted[1 + count :]
+        folders, *sets = (text.split("\0") if text else [] for text in read[: 1 + count])
+        listed, states, *hashes = read[1 + count :]
         if {(type(h), len(h)) for h in hashes} != {(str, 64)}:
             return None
-        now = _Files.at(folders, sets)
-    except (AttributeError, EOFError, OSError, TypeError, ValueError):
+    except (AttributeError, EOFError, TypeError, ValueError):
         return None
-    return (hashes, now) if now.text == state else None
+    return _Noted(folders, sets, listed, states, hashes)
 
 
 def _found_at(sets: Iterable[Iterable[_Place]]) -> _Files:

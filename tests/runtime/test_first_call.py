@@ -128,8 +128,25 @@ def test_all_files_are_found(files):
     assert found.states[-1] == (files / "other.txt").stat().st_ino
     assert found.states[-5] == found.states[-13] == (files / "a.h").stat().st_ino
     assert set(found.times(1)) == {(files / "other.txt").stat().st_mtime_ns, (files / "other.txt").stat().st_ctime_ns}
-    everything = [*headers, files / "other.txt", *map(Path, found.folders)]
-    assert max(found.times()) == max(p.stat().st_ctime_ns for p in everything)
+    assert max(found.times()) == max(p.stat().st_ctime_ns for p in [*headers, files / "other.txt"])
+    assert max(found.listed) == max(Path(p).stat().st_ctime_ns for p in found.folders)
+
+
+def test_what_else_comes_into_a_folder_is_no_reason_to_read_the_files_again(files, monkeypatch):
+    """Python's and our own ``__pycache__`` come with the first use."""
+    notes = Notes()
+    for path in (files / "a.h", files / "inner" / "b.h"):
+        os.utime(path, ns=(0, 0))
+    monkeypatch.setattr(resources, "_settled", lambda times: max(times) < began)  # the folders change from now on
+    began = time.time_ns()
+    first = hashed(files, notes)
+    time.sleep(0.02)
+    (files / "inner" / "__pycache__").mkdir()
+    monkeypatch.setattr(resources, "_read", lambda *_: pytest.fail("files were read again"))
+    assert hashed(files, notes) == first
+    monkeypatch.undo()
+    (files / "new.h").write_text("")
+    assert hashed(files, notes) == hashed(files, None) != first
 
 
 @pytest.mark.parametrize("place", ["elsewhere", "else/where"])
@@ -218,13 +235,13 @@ WRONG = {
     "a number": lambda note: marshal.dumps(3),
     "cut": lambda note: note[:-1],
     "another form": lambda note: marshal.dumps({}),
-    "no hash": lambda note: marshal.dumps(marshal.loads(note)[:3]),
-    "a short hash": lambda note: marshal.dumps([*marshal.loads(note)[:3], "0" * 63]),
-    "a number as hash": lambda note: marshal.dumps([*marshal.loads(note)[:3], 3]),
-    "two hashes": lambda note: marshal.dumps([*marshal.loads(note)[:3], *["0" * 64] * 2]),
+    "no hash": lambda note: marshal.dumps(marshal.loads(note)[:4]),
+    "a short hash": lambda note: marshal.dumps([*marshal.loads(note)[:4], "0" * 63]),
+    "a number as hash": lambda note: marshal.dumps([*marshal.loads(note)[:4], 3]),
+    "two hashes": lambda note: marshal.dumps([*marshal.loads(note)[:4], *["0" * 64] * 2]),
     "numbers as files": lambda note: marshal.dumps(["", 0.5, *marshal.loads(note)[2:]]),
     "no file": lambda note: marshal.dumps(["", "/nowhere/at/all", *marshal.loads(note)[2:]]),
-    "another state": lambda note: marshal.dumps([*marshal.loads(note)[:2], marshal.dumps([0], 0), "0" * 64]),
+    "another state": lambda note: marshal.dumps([*marshal.loads(note)[:3], marshal.dumps([0], 0), "0" * 64]),
 }
 
 

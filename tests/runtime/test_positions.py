@@ -95,6 +95,53 @@ def test_an_example_has_the_same_bits_in_every_batch(name, dtype):
                 assert found == want, (n, at, begin)
 
 
+ON_GPU = {**NETS, "Dense": (lambda: nn.Dense(200, activation="relu"), (300,), ["float32"])}  # larger ones are cuBLAS's
+#: whose gradients have other bits for a batch of one on a GPU, where nothing is added over the batch beside the rows
+ALONE = {("LayerNorm", "float32"), ("LayerNorm", "float64")}
+
+
+@pytest.mark.filterwarnings("ignore:.*keeps changing")
+@pytest.mark.parametrize(("name", "dtype"), [(n, d) for n, (_, _, dtypes) in ON_GPU.items() for d in dtypes])
+def test_an_example_has_the_same_bits_in_every_batch_on_a_gpu(cuda_driver, name, dtype):
+    make, shape, _ = ON_GPU[name]
+    net, rng, gpu = make(), np.random.default_rng(1), mx.gpu(0)
+    net.initialize(mx.init.Normal(0.3), ctx=gpu)
+    net.hybridize()
+    net(nd.zeros((1, *shape), ctx=gpu))
+    net.cast(dtype)
+    row = rng.normal(size=shape)
+    results, gradients = {}, {}
+    for n in (1, 2, 5, 17):
+        for at in {0, n - 1}:
+            batch = rng.normal(size=(n + 1, *shape))
+            batch[at] = batch[at + 1] = row
+            for begin in (0, 1):
+                x = nd.array(batch, dtype=dtype, ctx=gpu)[begin : begin + n]
+                results.setdefault(net(x)[at].asnumpy().tobytes(), []).append((n, at, begin))
+            x.attach_grad()
+            with mx.autograd.record():
+                y = net(x)
+            y.backward(y.detach())
+            gradients.setdefault(x.grad[at].asnumpy().tobytes(), []).append((n, at))
+    assert len(results) == 1, results
+    assert sorted(gradients.values(), key=len)[:-1] == ([[(1, 0)]] if (name, dtype) in ALONE else []), gradients
+
+
+@pytest.mark.filterwarnings("ignore:.*keeps changing")
+def test_a_sentence_has_the_same_bits_in_every_batch_on_a_gpu(cuda_driver):
+    net, rng, gpu = Attention(32), np.random.default_rng(2), mx.gpu(0)
+    net.initialize(mx.init.Normal(0.3), ctx=gpu)
+    net.hybridize()
+    row = rng.normal(size=(13, 32))
+    found = set()
+    for n in (1, 2, 5, 17):
+        for at in (0, n - 1):
+            batch = rng.normal(size=(n, 13, 32))
+            batch[at] = row
+            found.add(net(nd.array(batch, ctx=gpu))[at].asnumpy().tobytes())
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize(("dtype", "inside", "outside"), [("float32", 55, 56), ("float16", 4, 5)])
 def test_which_products_are_a_library_s(dtype, inside, outside):
     """More than 2^24 multiplications, of halves more than 2^19, of more than four rows."""
@@ -105,3 +152,13 @@ def test_which_products_are_a_library_s(dtype, inside, outside):
     for rows, library in ((inside, False), (outside, True)):
         kinds = [line.split()[0] for line in str(net.explain(nd.zeros((rows, 300), dtype=dtype))).splitlines()]
         assert ("library" in kinds) is library
+
+
+@pytest.mark.parametrize(("units", "of_library"), [(1000, {5, 17}), (200, set())])
+def test_which_products_are_a_library_s_on_a_gpu(cuda_driver, units, of_library):
+    net = nn.Dense(units, in_units=300)
+    net.initialize(ctx=mx.gpu(0))
+    net.hybridize()
+    for rows in (1, 2, 5, 17):
+        kinds = [line.split()[0] for line in str(net.explain(nd.zeros((rows, 300), ctx=mx.gpu(0)))).splitlines()]
+        assert ("library" in kinds) is (rows in of_library), rows

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kernels/grid.h by itself: steps for fewer threads than a block has, of every kind of number.
+"""kernels/grid.h by itself: steps for fewer threads than a block has, of every kind of number, and what these fetch.
 
 ``tests/compiler/test_resident.py`` has the barrier of the grid and the programs whose steps these are.
 """
@@ -31,6 +31,19 @@ extern "C" __global__ void k(const float* x, float* o) {{
 }}
 """
 
+COPIED = """
+typedef int Index;
+#include "cuda.h"
+#include "grid.h"
+extern "C" __global__ void k(const float* x, float* o) {
+  __shared__ __align__(16) unsigned char s[BYTES];
+  hg::copy_ahead<FETCHING>(s, x, BYTES);
+  hg::copied();
+  __syncthreads();
+  for (int i = threadIdx.x; i < BYTES / 4; i += blockDim.x) o[i] = ((float*)s)[i];
+}
+"""
+
 
 @pytest.mark.parametrize("n", FIRST)
 def test_the_first_threads_wait_for_each_other(n):
@@ -48,3 +61,12 @@ def test_the_first_threads_wait_for_each_other(n):
 def test_nvrtc_compiles_each_without_a_word(n):
     report = compile_report(TURNED, "sm_80", ["-default-device", f"-DWAITING={n}"], [kernels_folder()])
     assert without_report(report.log).strip() == ""
+
+
+@pytest.mark.parametrize(("threads", "size"), [(32, 16), (32, 16 * 101), (64, 16 * 64), (128, 8192), (BLOCK, 8208)])
+def test_the_first_threads_fetch_every_byte_once(threads, size):
+    x, got = normal(size // 4), out(size // 4)
+    options = [f"-DFETCHING={threads}", f"-DBYTES={size}"]
+    report = launch(COPIED, Buffer(x, name="x"), got, block=BLOCK, options=options, include_dirs=[kernels_folder()])
+    np.testing.assert_array_equal(got.get(), x)
+    assert report.traffic["x"].read == size

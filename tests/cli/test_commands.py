@@ -142,7 +142,7 @@ def test_cache_info(run, folder):
     assert out.exit_code == 0
     assert str(folder) in out.output and "1.0 GiB" in out.output
     found = json.loads(run("cache", "info", "--json").output)
-    assert found == {"folder": str(folder), "entries": 2, "nbytes": 8, "limit": 1 << 30}
+    assert found == {"folder": str(folder), "entries": 2, "nbytes": 2 * (4 + 32), "limit": 1 << 30}  # with checksums
 
 
 def test_cache_info_of_a_folder_that_is_not_there(run, monkeypatch, tmp_path):

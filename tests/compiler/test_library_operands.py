@@ -11,7 +11,7 @@ from compiler.cases import arrays, parse
 
 from hybridgpu.compiler.ir import Builder, Graph, Node
 from hybridgpu.compiler.passes.differentiate import differentiate, residuals
-from hybridgpu.compiler.passes.library_operands import written_operands
+from hybridgpu.compiler.passes.library_operands import choose, written_operands
 from hybridgpu.compiler.pipeline import left_to_library
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
@@ -174,6 +174,22 @@ def test_where_the_operand_of_a_convolution_lies():
     made = b.tanh(conv(b, b.input(parse(PLANES), "x"), "w"))
     again = conv(b, b.reshape(made, (8, 16, 28, 28)), "v")
     assert written_operands(b.finish([again]), lambda node: True, True) == [made]
+
+
+@pytest.mark.parametrize(("steps", "wanted"), [(23, True), (24, False)])
+def test_what_is_made_of_far_away_values_is_not_kept(steps, wanted):
+    """So many values are looked at on the way to what an operand is made of, itself included."""
+
+    def chain(b: Builder, y: Node) -> Node:
+        for _ in range(steps):
+            y = b.tanh(y)
+        return y
+
+    graph, operand = made_by(net(chain, ROWS))
+    ends = written_operands(graph, lambda node: True, True)
+    (product,) = [n for n in graph.nodes if n.prim.name == "dot" and n is not graph.outputs[0]]
+    assert ends == [operand]
+    assert (choose(ends, {product}, [product], [operand]) == [operand]) is wanted
 
 
 @pytest.mark.parametrize("reduction", ["sum", "amax"])

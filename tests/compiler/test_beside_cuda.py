@@ -16,6 +16,7 @@ from compiler.test_beside import (
     TOGETHER,
     TURNED,
     Made,
+    a_value_of_columns,
     extremes,
     graph_of,
     in_pieces,
@@ -127,6 +128,12 @@ def test_what_is_no_sum_beside_rows(make, sums, cuda_driver):
 def test_columns_of_rows_in_pieces(cuda_driver):
     (choice,) = beside(check(cuda_driver, graph_of(in_pieces, (50, 100)), FEW))
     assert choice["sums_beside_rows"] == 1
+
+
+def test_a_value_of_columns_is_stored_once(cuda_driver):
+    """… by the second kernel, although it waits for no sum."""
+    program = check(cuda_driver, graph_of(a_value_of_columns, (50, 100)), FEW)
+    assert beside(program) and len(program.steps) == 2
 
 
 def test_as_many_sums_as_there_are_registers_for(cuda_driver):

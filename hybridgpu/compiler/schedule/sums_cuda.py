@@ -30,8 +30,8 @@ def schedule_sums(program: ScalarProgram, target: Target, early: list[Node], lat
     Args:
         early, late: the members that the first kernel computes, and those of the second; both have the sums.
     """
-    waiting, behind = program.late(), set(program.reduced)
-    last = [s for s in program.stores if s.value in waiting or (s.value.vars | s.offset.vars) <= behind]
+    behind = set(program.reduced)
+    last = [s for s in program.stores if (s.value.vars | s.offset.vars) <= behind]  # what waits for sums is among them
     first = _walked(program, [s for s in program.stores if s not in last])
     rows = [v for v in first.vars if v not in behind]
     walked = cuda_kernel(first, Writer(target, first, tells=True), rows, False, early, None)

@@ -130,6 +130,7 @@ class _Fused:
 def _fused(graph: Graph, target: Target, seen: Observer) -> _Fused:
     """The second half of the way: from a simplified graph to kernels."""
     checking = verifying()
+    graph = _with_weight_gradients(graph, target)
     graph = compare_in_memory(graph, target)
     graph = _with_window_rows_apart(write_out_gradients(graph, target), target)
     graph = _with_rows_summed_first(graph)
@@ -223,6 +224,14 @@ def _with_scatters_joined(plan: FusionPlan, outputs: frozenset[Node], target: Ta
     from .schedule.absorb_scatters import join_scatters
 
     return join_scatters(plan, outputs, target)
+
+
+def _with_weight_gradients(graph: Graph, target: Target) -> Graph:
+    if target.name != "cuda" or all(n.prim.name != "conv" for n in graph.nodes):
+        return graph
+    from .passes.weight_gradients import join_weight_gradients
+
+    return join_weight_gradients(graph, lambda node: _wants_kernel(target, node))
 
 
 def _with_convolutions_joined(graph: Graph, target: Target, constant: frozenset[int]) -> Graph:

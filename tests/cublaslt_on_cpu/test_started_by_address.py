@@ -60,6 +60,17 @@ def convolved(b, x, w, **given):
     return b.conv(x, w, groups=1, **{k: (v,) * rank for k, v in params.items()})
 
 
+def weights(b, x, y, groups=1, **given):
+    """The derivative of a convolution by its weight, as differentiation says it."""
+    n, c, *size = x.shape
+    parts = b.transpose(b.reshape(x, (n, groups, c // groups, *size)), (2, 1, 0, *range(3, x.ndim + 1)))
+    x, y = b.reshape(parts, (c // groups, groups * n, *size)), b.transpose(y, (1, 0, *range(2, y.ndim)))
+    rank = x.ndim - 2
+    params = {"stride": 1, "low": 0, "high": 0, "dilate": 1, "base_dilate": 1, **given}
+    made = b.conv(x, y, groups=groups, **{k: (v,) * rank for k, v in params.items()})
+    return b.transpose(made, (1, 0, *range(2, made.ndim)))
+
+
 DENSE = ("f32[6,9]", "f32[5,9]", "f32[5]")
 CONV = ("f32[2,3,5,6]", "f32[4,3,3,3]", "f32[4]", "f32[2,4,3,4]")
 #: name -> (graph, types of its inputs)
@@ -83,6 +94,14 @@ GRAPHS = {
     "conv, bias, array, bfloat16": (
         lambda b, x, w, c, r: biased(b, convolved(b, x, w), c, 1) + r, tuple(t.replace("f32", "bf16") for t in CONV),
     ),
+    "derivative by a weight": (weights, ("f32[2,3,5,6]", "f32[2,4,4,5]")),
+    "of strides": (lambda b, x, y: weights(b, x, y, dilate=2), ("f32[2,3,9,9]", "f32[2,4,4,4]")),
+    "of groups": (lambda b, x, y: weights(b, x, y, 2), ("f32[2,4,5,6]", "f32[2,6,4,5]")),
+    "of groups, half": (lambda b, x, y: weights(b, x, y, 4), ("f16[2,4,5,6]", "f16[2,8,4,5]")),
+    "of one pixel": (weights, ("f32[2,3,5,6]", "f32[2,4,5,6]")),
+    "of one pixel, bfloat16": (weights, ("bf16[2,3,5,6]", "bf16[2,4,5,6]")),
+    "of one axis": (weights, ("f32[2,3,9]", "f32[2,4,7]")),
+    "of three axes": (weights, ("f32[2,2,5,6,3]", "f32[2,4,4,5,3]")),
     "kernels between": (lambda b, x, w, v: convolved(b, b.tanh(convolved(b, b.exp(x), w)), v), (*CONV[:2], "f32[2,4,2,2]")),
 }  # fmt: skip
 

@@ -34,7 +34,7 @@ from ...dtypes import from_short
 from ..library import Declined, Direct, Prepared
 from . import cudnn
 from .cudnn import Binding, CudnnError, Descriptor, Performance, find, installed, ints
-from .cudnn_forms import Form, form_of
+from .cudnn_forms import Form, form_of, weights_form
 from .foreign import SUCCESS, Held, Place
 
 __all__ = ["ConvolutionLibrary"]
@@ -78,7 +78,7 @@ _KINDS = {
 
 
 class ConvolutionLibrary(Held[Binding]):
-    """Computes ``conv`` and ``affine_conv`` by cuDNN where it is installed and has an algorithm; a :class:`~..library.Library`.
+    """Computes what convolutions are by cuDNN where it is installed and has an algorithm; a :class:`~..library.Library`.
 
     Args:
         place: the device.
@@ -96,7 +96,7 @@ class ConvolutionLibrary(Held[Binding]):
         Raises:
             CudnnError: cuDNN is there, but does not work.
         """
-        if primitive not in ("conv", "affine_conv"):
+        if primitive not in ("conv", "affine_conv", "conv_weights"):
             return None
         binding = self.binding
         if isinstance(binding, str):
@@ -104,7 +104,10 @@ class ConvolutionLibrary(Held[Binding]):
         if out.dtype.short not in _TYPES:
             return Declined(f"{_FALLBACK} (cuDNN has no {out.dtype.short})")
         x, w = inputs[:2]
-        form = form_of(x.shape, w.shape, out.shape, params, out.dtype.is_half)
+        if primitive == "conv_weights":
+            form = weights_form(x.shape, w.shape, out.shape, params)
+        else:
+            form = form_of(x.shape, w.shape, out.shape, params, out.dtype.is_half)
         if isinstance(form, str):
             return Declined(f"{_FALLBACK} ({form})")
         try:
@@ -255,11 +258,12 @@ class _Convolution:
             with place.current():
                 first, second = (self._aligned(a) for a in form.operands(place.xp, *operands))
                 made = out
-                if form.kind == "filter" or place.address(out) % _ALIGNMENT:
+                turned = form.kind == "filter" and not form.native
+                if turned or place.address(out) % _ALIGNMENT:
                     made = place.xp.empty(form.result, out.dtype)
                 if not self._start(place, place.address(first), place.address(second), place.address(made)):
                     return False
-                if form.kind == "filter":
+                if turned:
                     form.deliver(made, out)
                 elif made is not out:
                     out[...] = made.reshape(out.shape)
@@ -269,7 +273,8 @@ class _Convolution:
 
     def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> Direct | None:
         """See :class:`~..library.Prepared`."""
-        if self._form.kind != "forward" or self._form.copies or any(transposed):
+        as_they_lie = self._form.native or self._form.kind == "forward"
+        if not as_they_lie or self._form.copies or any(transposed):
             return None
         candidates = self.at_once
         return _Direct(self, candidates[0]) if candidates else None

@@ -15,13 +15,14 @@ and kernel change places. Everything here is about shapes and views; it needs ne
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
-from ...compiler.primitives.conv import is_forward, padded
+from ...compiler.primitives.conv import exchanged_shapes, is_forward, padded
 from ...dataclass import dataclass
 
-__all__ = ["Form", "form_of"]
+__all__ = ["Form", "form_of", "weights_form"]
 
 _LARGEST = (1 << 31) - 1  #: elements: extents and offsets are int in cuDNN
 
@@ -37,6 +38,7 @@ class Form:
         low, high: zeros to put around the operand first (negative: elements to cut off).
         shape: of the operand ``low`` and ``high`` belong to, with that many spatial axes.
         exchanged: 'filter' of a dilated operand.
+        native: the operands and the result are those of cuDNN's convolution already.
     """
 
     kind: str
@@ -50,6 +52,7 @@ class Form:
     low: tuple[int, ...]
     high: tuple[int, ...]
     exchanged: bool = False
+    native: bool = False
 
     @property
     def copies(self) -> bool:
@@ -65,7 +68,7 @@ class Form:
         """cuDNN's two operands, contiguous, of the primitive's: (x, w), (w, y) or (x, y)."""
         rank, groups = len(self.pad), self.groups
         x, w = _spatial(x, rank), _spatial(w, rank)
-        if self.kind == "forward":
+        if self.kind == "forward" or self.native:
             return xp.ascontiguousarray(self._padded(xp, x)), xp.ascontiguousarray(w)
         if self.kind == "data":
             o, c = w.shape[:2]
@@ -179,6 +182,21 @@ def form_of(
     shapes = (*out[:2], *result), (x[1], w[0] // groups, *kernel), (*x[:2], *size)
     none = (0,) * len(pad)
     return _small(Form("data", *shapes, pad, base, dilate, groups, none, none))
+
+
+def weights_form(x: Sequence[int], y: Sequence[int], out: Sequence[int], params: Mapping[str, Any]) -> Form | str:
+    """cuDNN's form of ``conv_weights``, or why it has none.
+
+    Args:
+        x, y, out: shapes of the primitive's operands and result.
+        params: of it.
+    """
+    # a matrix product, of which it may be one, would want the samples of both operands side by side
+    exchanged = exchanged_shapes(x, y, params["groups"])
+    form = form_of(*exchanged, (out[1], out[0], *out[2:]), params, half=True)
+    if isinstance(form, str):
+        return form
+    return replace(form, native=True) if form.kind == "filter" and not form.exchanged else "not a derivative by a weight"
 
 
 def _grown(size: Sequence[int], before: Sequence[int], behind: Sequence[int]) -> tuple[int, ...]:

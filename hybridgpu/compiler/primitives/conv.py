@@ -23,7 +23,7 @@ from ...dtypes import f32
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
-__all__ = ["ROWS", "finished", "flipped", "is_forward", "padded"]
+__all__ = ["ROWS", "exchanged_shapes", "finished", "flipped", "is_forward", "padded"]
 
 _CHUNK = 4 << 20  #: bytes of unfolded windows at a time: they stay in the cache
 _DEVICE_CHUNK = 128 << 20  #: on a GPU, where starting a product costs more than memory
@@ -81,6 +81,33 @@ def _evaluate_affine(xp: Any, inputs: Sequence[Any], params: Params, out: Tensor
     wide = tensor_type(out.shape, f32) if out.dtype.short == "f16" else out
     y = finished(xp, _evaluate(xp, (x, w), params, wide), added, params["relu"])
     return y.astype(out.dtype.np, copy=False)
+
+
+def exchanged_shapes(x: Sequence[int], y: Sequence[int], groups: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of x (N, C, *S) and y (N, O, *T): those of the operands of the conv that is the derivative by a weight."""
+    n, c, *size = x
+    return (c // groups, groups * n, *size), (y[1], y[0], *y[2:])
+
+
+def _exchanged_types(types: Sequence[TensorType], groups: int) -> list[TensorType]:
+    return [tensor_type(s, types[0].dtype) for s in exchanged_shapes(types[0].shape, types[1].shape, groups)]
+
+
+def _infer_weights(types: Sequence[TensorType], params: Params) -> TensorType:
+    x, y = types
+    if x.ndim != y.ndim or x.shape[0] != y.shape[0] or x.dtype is not y.dtype or x.shape[1] % params["groups"]:
+        raise TypeError(f"conv_weights of {x!r} and {y!r} with {dict(params)}")
+    c, o, *k = _infer(_exchanged_types(types, params["groups"]), params).shape
+    return tensor_type((o, c, *k), x.dtype)
+
+
+def _evaluate_weights(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    x, y = inputs
+    groups, (o, c, *k) = params["groups"], out.shape
+    n = x.shape[0]
+    parts = x.reshape((n, groups, -1, *x.shape[2:])).transpose((2, 1, 0, *range(3, x.ndim + 1)))
+    operands = parts.reshape((-1, groups * n, *x.shape[2:])), y.swapaxes(0, 1)
+    return _evaluate(xp, operands, params, tensor_type((c, o, *k), out.dtype)).swapaxes(0, 1)
 
 
 def flipped(b: Builder, w: Node, groups: int) -> Node:
@@ -325,5 +352,14 @@ ROWS = [
         NO_DERIVATIVE,  # programs have none before derivatives are taken
         doc="a conv to whose channels O numbers are added, then an array if there is one, and relu if asked for: what "
         "libraries do in one step",
+    ),
+    Primitive(
+        "conv_weights",
+        "conv",
+        _infer_weights,
+        _evaluate_weights,
+        NO_DERIVATIVE,  # programs have none before derivatives are taken
+        doc="(N, C, *S) and (N, O, *T) to (O, C / groups, *K): the derivative of a conv by its weight, a conv with batch and "
+        "channels exchanged (whose parameters these are), of arrays as libraries take them",
     ),
 ]

@@ -65,6 +65,7 @@ def compile_graph(
     if checking:
         verify(graph)
     seen("02_simplified", graph)
+    graph = _with_derivatives_joined(graph, target)
     graph = _with_convolutions_joined(graph, target, constant)
     folding = None
     if constant:
@@ -130,7 +131,6 @@ class _Fused:
 def _fused(graph: Graph, target: Target, seen: Observer) -> _Fused:
     """The second half of the way: from a simplified graph to kernels."""
     checking = verifying()
-    graph = _with_weight_gradients(graph, target)
     graph = compare_in_memory(graph, target)
     graph = _with_window_rows_apart(write_out_gradients(graph, target), target)
     graph = _with_rows_summed_first(graph)
@@ -166,7 +166,7 @@ def _fused(graph: Graph, target: Target, seen: Observer) -> _Fused:
 def _body(graph: Graph, target: Target) -> tuple[Graph, list[Kernel | None]]:
     """What a turn of a loop is made of: the body's graph as kernels see it, and these, None for a library call."""
     graph = transpose_operands(simplify(graph), target, lambda node: _wants_kernel(target, node))
-    found = _fused(graph, target, lambda stage, value: None)
+    found = _fused(_with_derivatives_joined(graph, target), target, lambda stage, value: None)
     return found.ready.graph, [kernel for _, kernel in found.scheduled]
 
 
@@ -226,12 +226,12 @@ def _with_scatters_joined(plan: FusionPlan, outputs: frozenset[Node], target: Ta
     return join_scatters(plan, outputs, target)
 
 
-def _with_weight_gradients(graph: Graph, target: Target) -> Graph:
+def _with_derivatives_joined(graph: Graph, target: Target) -> Graph:
     if target.name != "cuda" or all(n.prim.name != "conv" for n in graph.nodes):
         return graph
-    from .passes.weight_gradients import join_weight_gradients
+    from .passes.conv_derivatives import join_derivatives
 
-    return join_weight_gradients(graph, lambda node: _wants_kernel(target, node))
+    return join_derivatives(graph, lambda node: _wants_kernel(target, node))
 
 
 def _with_convolutions_joined(graph: Graph, target: Target, constant: frozenset[int]) -> Graph:

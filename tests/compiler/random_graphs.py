@@ -42,7 +42,10 @@ LEFT_OUT = {
     **dict.fromkeys(["ctc", "ctc_gradient", "roi_align", "roi_align_back", "roi_argmax"], _ALONE),
     "loop": "random_loops.py draws them",
     "affine": "made by a pass for a library that tests/cublaslt_on_cpu stands in for",
-    "affine_conv": "made by a pass for a library that tests/cudnn_on_cpu stands in for",
+    **dict.fromkeys(
+        ["affine_conv", "conv_data", "conv_weights"],
+        "made by a pass for a library that tests/cudnn_on_cpu stands in for",
+    ),
     **dict.fromkeys(_DETECTION, "a library call; tests/ops/test_detection.py has it"),
 }
 

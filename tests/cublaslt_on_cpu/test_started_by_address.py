@@ -18,6 +18,7 @@ from hybridgpu.backends.devices import device_of
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.primitives.conv import flipped
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule import conv, matmul_cuda
 from hybridgpu.dtypes import from_short
@@ -54,18 +55,21 @@ def dense(b, x, w, c):
     return biased(b, b.dot(x, b.transpose(w, (1, 0))), c, 1)
 
 
-def convolved(b, x, w, **given):
+def convolved(b, x, w, groups=1, **given):
     rank = x.ndim - 2
     params = {"stride": 1, "low": 0, "high": 0, "dilate": 1, "base_dilate": 1, **given}
-    return b.conv(x, w, groups=1, **{k: (v,) * rank for k, v in params.items()})
+    return b.conv(x, w, groups=groups, **{k: (v,) * rank for k, v in params.items()})
 
 
 def weights(b, x, y, groups=1, **given):
     """The derivative of a convolution by its weight, as differentiation says it."""
-    n, c, *size = x.shape
-    parts = b.transpose(b.reshape(x, (n, groups, c // groups, *size)), (2, 1, 0, *range(3, x.ndim + 1)))
-    x, y = b.reshape(parts, (c // groups, groups * n, *size)), b.transpose(y, (1, 0, *range(2, y.ndim)))
-    rank = x.ndim - 2
+    (n, c, *size), rank, swap = x.shape, x.ndim - 2, (1, 0, *range(2, x.ndim))
+    if groups == 1:
+        x = b.transpose(x, swap)
+    else:
+        parts = b.transpose(b.reshape(x, (n, groups, c // groups, *size)), (2, 1, 0, *range(3, x.ndim + 1)))
+        x = b.reshape(parts, (c // groups, groups * n, *size))
+    y = b.transpose(y, swap)
     params = {"stride": 1, "low": 0, "high": 0, "dilate": 1, "base_dilate": 1, **given}
     made = b.conv(x, y, groups=groups, **{k: (v,) * rank for k, v in params.items()})
     return b.transpose(made, (1, 0, *range(2, made.ndim)))
@@ -102,6 +106,15 @@ GRAPHS = {
     "of one pixel, bfloat16": (weights, ("bf16[2,3,5,6]", "bf16[2,4,5,6]")),
     "of one axis": (weights, ("f32[2,3,9]", "f32[2,4,7]")),
     "of three axes": (weights, ("f32[2,2,5,6,3]", "f32[2,4,4,5,3]")),
+    "derivative by an operand": (
+        lambda b, y, w: convolved(b, y, flipped(b, w, 1), base_dilate=2, low=2, high=2), ("f32[2,4,5,6]", "f32[4,3,3,3]"),
+    ),
+    "of an operand of groups": (
+        lambda b, y, w: convolved(b, y, flipped(b, w, 2), 2, base_dilate=2, low=1, high=2), ("f32[2,4,5,6]", "f32[4,3,3,3]"),
+    ),
+    "of an operand of one axis, half": (
+        lambda b, y, w: convolved(b, y, flipped(b, w, 1), base_dilate=3, low=2, high=2), ("f16[2,4,9]", "f16[4,3,3]"),
+    ),
     "kernels between": (lambda b, x, w, v: convolved(b, b.tanh(convolved(b, b.exp(x), w)), v), (*CONV[:2], "f32[2,4,2,2]")),
 }  # fmt: skip
 
@@ -136,6 +149,19 @@ def test_no_step_is_run_on_arrays(fakes, alone, name):
     assert program.layout.libraries
     for seed in (1, 2, 1):  # other addresses, those of the bias among them
         check(graph, program, filled(graph, seed))
+
+
+@pytest.mark.parametrize("name", [n for n in GRAPHS if n.startswith(("of ", "derivative"))])
+def test_derivatives_without_the_library(monkeypatch, name):
+    monkeypatch.setattr(conv, "_DIRECT", 0)
+    install()
+    try:
+        graph, program = loaded(*GRAPHS[name])
+        (step,) = program.program.steps
+        assert step.primitive in ("conv_weights", "conv_data") and "cuDNN needs a GPU" in program.describe(step)
+        check(graph, program, filled(graph, 1))
+    finally:
+        uninstall()
 
 
 def test_the_choice_is_made_once(fakes, alone):

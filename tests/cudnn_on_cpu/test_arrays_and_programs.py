@@ -293,7 +293,7 @@ GRAPHS = {
     ),
     "transposed": (
         lambda b, x, w, c: biased(b, convolved(b, x, w, base_dilate=2, low=2, high=2), c), TYPES[:3],
-        ["conv"], ["conv"], "nothing to transposed",
+        ["conv_data"], ["conv_data"], "",
     ),
     "read twice": (
         lambda b, x, w, c: [y := convolved(b, x, w), biased(b, y, c)], TYPES[:3], ["conv"], ["conv"], "wants a bias",

@@ -34,7 +34,7 @@ from ...dtypes import from_short
 from ..library import Declined, Direct, Prepared
 from . import cudnn
 from .cudnn import Binding, CudnnError, Descriptor, Performance, find, installed, ints
-from .cudnn_forms import Form, form_of, weights_form
+from .cudnn_forms import Form, data_form, form_of, weights_form
 from .foreign import SUCCESS, Held, Place
 
 __all__ = ["ConvolutionLibrary"]
@@ -96,7 +96,7 @@ class ConvolutionLibrary(Held[Binding]):
         Raises:
             CudnnError: cuDNN is there, but does not work.
         """
-        if primitive not in ("conv", "affine_conv", "conv_weights"):
+        if primitive not in ("conv", "affine_conv", "conv_data", "conv_weights"):
             return None
         binding = self.binding
         if isinstance(binding, str):
@@ -104,8 +104,9 @@ class ConvolutionLibrary(Held[Binding]):
         if out.dtype.short not in _TYPES:
             return Declined(f"{_FALLBACK} (cuDNN has no {out.dtype.short})")
         x, w = inputs[:2]
-        if primitive == "conv_weights":
-            form = weights_form(x.shape, w.shape, out.shape, params)
+        derivative = {"conv_data": data_form, "conv_weights": weights_form}.get(primitive)
+        if derivative is not None:
+            form = derivative(x.shape, w.shape, out.shape, params)
         else:
             form = form_of(x.shape, w.shape, out.shape, params, out.dtype.is_half)
         if isinstance(form, str):
@@ -446,7 +447,8 @@ class _Direct:
         with library.place.current():
             handle = library.handle(binding)
         on_stream = partial(binding.function("cudnnSetStream"), handle)
-        read = ctypes.byref(convolution._one), one, operands[0], two, operands[1]
+        first, second = operands[:2][::-1] if convolution._form.kind == "data" else operands[:2]
+        read = ctypes.byref(convolution._one), one, first, two, second
         run = partial(
             binding.function(name), handle, *read, conv, algorithm, work, nbytes, *convolution.behind(operands, out)
         )

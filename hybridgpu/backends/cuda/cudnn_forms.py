@@ -22,7 +22,7 @@ from typing import Any
 from ...compiler.primitives.conv import exchanged_shapes, is_forward, padded
 from ...dataclass import dataclass
 
-__all__ = ["Form", "form_of", "weights_form"]
+__all__ = ["Form", "data_form", "form_of", "weights_form"]
 
 _LARGEST = (1 << 31) - 1  #: elements: extents and offsets are int in cuDNN
 
@@ -68,6 +68,8 @@ class Form:
         """cuDNN's two operands, contiguous, of the primitive's: (x, w), (w, y) or (x, y)."""
         rank, groups = len(self.pad), self.groups
         x, w = _spatial(x, rank), _spatial(w, rank)
+        if self.kind == "data" and self.native:
+            return xp.ascontiguousarray(w), xp.ascontiguousarray(x)
         if self.kind == "forward" or self.native:
             return xp.ascontiguousarray(self._padded(xp, x)), xp.ascontiguousarray(w)
         if self.kind == "data":
@@ -196,7 +198,23 @@ def weights_form(x: Sequence[int], y: Sequence[int], out: Sequence[int], params:
     form = form_of(*exchanged, (out[1], out[0], *out[2:]), params, half=True)
     if isinstance(form, str):
         return form
-    return replace(form, native=True) if form.kind == "filter" and not form.exchanged else "not a derivative by a weight"
+    return (
+        replace(form, native=True) if form.kind == "filter" and not form.exchanged else "not a derivative by a weight"
+    )
+
+
+def data_form(y: Sequence[int], w: Sequence[int], out: Sequence[int], params: Mapping[str, Any]) -> Form | str:
+    """cuDNN's form of ``conv_data``, or why it has none.
+
+    Args:
+        y, w, out: shapes of the primitive's operands and result.
+        params: of it.
+    """
+    groups = params["groups"]
+    form = form_of(y, (groups * w[1], w[0] // groups, *w[2:]), out, params)
+    if isinstance(form, str):
+        return form
+    return replace(form, native=True) if form.kind == "data" else "not a derivative by an operand"
 
 
 def _grown(size: Sequence[int], before: Sequence[int], behind: Sequence[int]) -> tuple[int, ...]:

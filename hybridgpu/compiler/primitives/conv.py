@@ -110,6 +110,28 @@ def _evaluate_weights(xp: Any, inputs: Sequence[Any], params: Params, out: Tenso
     return _evaluate(xp, operands, params, tensor_type((c, o, *k), out.dtype)).swapaxes(0, 1)
 
 
+def _turned(w: Any, groups: int) -> Any:
+    """As :func:`flipped`, of an array."""
+    o, c, *k = w.shape
+    back: tuple[slice, ...] = (slice(None), slice(None), *[slice(None, None, -1)] * len(k))
+    w = w[back].reshape((groups, o // groups, c, *k))
+    return w.swapaxes(1, 2).reshape((groups * c, o // groups, *k))
+
+
+def _infer_data(types: Sequence[TensorType], params: Params) -> TensorType:
+    y, w = types
+    o, c, *k = w.shape
+    groups = params["groups"]
+    if o % groups or y.shape[1] != o:
+        raise TypeError(f"conv_data of {y!r} and {w!r} with {dict(params)}")
+    return _infer([y, tensor_type((groups * c, o // groups, *k), w.dtype)], params)
+
+
+def _evaluate_data(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    y, w = inputs
+    return _evaluate(xp, (y, _turned(w, params["groups"])), params, out)
+
+
 def flipped(b: Builder, w: Node, groups: int) -> Node:
     """(O, C/g, *K) -> (C, O/g, *K) with the spatial axes reversed."""
     o, c, *k = w.shape
@@ -361,5 +383,14 @@ ROWS = [
         NO_DERIVATIVE,  # programs have none before derivatives are taken
         doc="(N, C, *S) and (N, O, *T) to (O, C / groups, *K): the derivative of a conv by its weight, a conv with batch and "
         "channels exchanged (whose parameters these are), of arrays as libraries take them",
+    ),
+    Primitive(
+        "conv_data",
+        "conv",
+        _infer_data,
+        _evaluate_data,
+        NO_DERIVATIVE,
+        doc="(N, O, *T) and (O, C / groups, *K) to (N, C, *S): the derivative of a conv by its operand, a conv with the weight "
+        "turned round and its channels exchanged (whose parameters these are), with the weight as libraries take it",
     ),
 ]

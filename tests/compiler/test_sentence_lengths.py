@@ -186,10 +186,46 @@ def last_of_each(b, n):
     return sequence_last.build(b, values, [x, b.abs(lengths) * 30.0 + 1.0])[0]
 
 
+def word(b, x, at=0):
+    """One word of each sentence of ``x``."""
+    return b.reshape(b.slice(x, (0, at, 0), (x.shape[0], at + 1, x.shape[2])), (x.shape[0], x.shape[2]))
+
+
+def first_word(b, n):
+    x, w = inputs(b, (6, n, 24), (5, 24))
+    return b.dot(word(b, x), b.transpose(w, (1, 0))) * 0.5
+
+
+def last_word(b, n):
+    """… whose right operand lies the other way, with more rows."""
+    x, w = inputs(b, (40, n, 24), (24, 32))
+    return b.dot(word(b, x, n - 1), w)
+
+
+def slope_of_the_first_word(b, n):
+    """A weight's gradient."""
+    x, g = inputs(b, (7, n, 24), (7, 5))
+    return b.dot(b.transpose(g, (1, 0)), word(b, x))
+
+
+def slope_by_the_first_word(b, n):
+    """… transposed."""
+    x, g = inputs(b, (7, n, 24), (7, 32))
+    return b.dot(b.transpose(word(b, x), (1, 0)), g)
+
+
+def slope_of_a_word(b, n):
+    """Of features that are normalised: zero but for the first word's."""
+    x, g = inputs(b, (6, n, 16), (6, 1, 16))
+    y = b.tanh(x) + b.pad(g, low=(0, 0, 0), high=(0, n - 1, 0), value=0.0)
+    return y - b.sum(y * x, (2,), keepdims=True)
+
+
 EVERY = [scores, scores_of_copies, seen, seen_by_one, slopes_of_values, turned, turned_back, turned_with_a_bias]
 EVERY += [heads_together, masked_mean, largest_of_words, seen_through_noise, columns_made]
 EVERY += [both_directions, weights_of_both_directions, sum_of_both_directions, mask_of_lengths, causal_mask]
 EVERY += [slope_of_a_mean, slope_of_a_mean_of_more, slope_of_a_scale, slope_of_places, last_of_each]
+EVERY += [first_word, last_word, slope_of_the_first_word, slope_by_the_first_word, slope_of_a_word]
 ROWS = [softmax, masked_softmax, slope_of_softmax, place_of_the_most, lengths_of_sentences]
 
 

@@ -228,6 +228,15 @@ rows(
         "pad(%4) high=(0, 0, 1) low=(0, 0, 0) value=0.0\n"
         "add(%5, 0.0)",
     ),
+    # zeros around what is summed
+    ("sum of what is padded", ("f32[4,3]",), lambda b, x: b.sum(b.pad(x, low=(0, 2), high=(0, 1), value=0), (1,)), "sum(x0) axes=(1,)"),
+    ("sum over sentences of a word's gradient", ("f32[2,1,4]",),
+     lambda b, x: b.sum(b.reshape(b.pad(x, low=(0, 2, 0), high=(0, 3, 0), value=0), (12, 4)), (0,)),
+     "sum(x0) axes=(0,)\nreshape(%1) shape=(4,)"),
+    ("sum beside the padded axis", ("f32[4,3]",), lambda b, x: b.sum(b.pad(x, low=(0, 2), high=(0, 1), value=0), (0,)),
+     "pad(x0) high=(0, 1) low=(0, 2) value=0.0\nsum(%1) axes=(0,)"),
+    ("sum of what is padded with ones", ("f32[4,3]",), lambda b, x: b.sum(b.pad(x, low=(0, 2), high=(0, 1), value=1), (1,)),
+     "pad(x0) high=(0, 1) low=(0, 2) value=1.0\nsum(%1) axes=(1,)"),
     # the same thing twice, and what nothing needs
     ("common subexpressions", (F,), lambda b, x: b.exp(x) + b.exp(-(-x)), "exp(x0)\nadd(%1, %1)"),
     ("chains", (F,), lambda b, x: (x * 1 + -0.0) / 1 - 0.0, ""),

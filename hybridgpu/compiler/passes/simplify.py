@@ -397,6 +397,24 @@ rule("conv")(narrow_conv.exchanged)
 rule("sum")(windows_apart.gathered)
 
 
+# -- sums pass by the zeros around what they add up, such as the gradient of a slice
+
+
+@rule("sum")
+def _sum_of_padded(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
+    x, axes = inputs[0], node.params["axes"]
+    if x.prim.name == "reshape":
+        runs = _runs(x.inputs[0].shape, x.shape)
+        x, axes = x.inputs[0], tuple(k for a in axes for k in range(*runs[a])) if runs else ()
+    if x.prim.name != "pad" or x.params["value"] != 0:
+        return None
+    padded = [a for a in range(x.ndim) if x.params["low"][a] or x.params["high"][a]]
+    if not set(padded) <= set(axes):
+        return None
+    total = b.apply(node.prim, x.inputs, {**node.params, "axes": axes})
+    return b.reshape(total, node.shape)
+
+
 # -- reductions over axes of extent 1 do nothing
 
 

@@ -38,7 +38,7 @@ from .kernel import (
     touched,
     traffic,
 )
-from .numbers import sums_outside, told_lengths
+from .numbers import ragged, sums_outside, told_lengths
 from .pieces import cut
 from .prologue import PANEL, Made, Panel, loader, made, panel, panel_columns, panel_rows
 from .scalar import ScalarProgram
@@ -337,6 +337,18 @@ def _lengths(dot: Node, m: Var, n: Var, depth: Var, prologues: Mapping[int, Grou
     return frozenset(found)
 
 
+def _of_sentences(o: Matrix, first: int, second: int) -> Matrix:
+    """An operand whose stride is told if it steps over whole sentences, one word of which is read.
+
+    Args:
+        first, second: the extents of its axes.
+    """
+    step, width = (o.first, second) if o.second == 1 else (o.second, first) if o.first == 1 else (0, 1)
+    if step % width or not ragged(step // width):
+        return o
+    return o.with_told(True, True)
+
+
 def _shape(writer: Writer, left: Matrix, right: Matrix, n: Var, depth: Var, lengths: frozenset[Var]) -> str:
     """C text of the numbers that a product's function is told, in its order."""
     told, parts = writer.numbers.told, [writer.extent(n) if n in lengths else "0"]
@@ -378,6 +390,11 @@ def _on_host(p: _Product) -> _Loops:
     if lengths:
         axes = zip(p.operands, ((m, p.k), (p.k, n)), strict=True)
         p.operands = [o.with_told(a in lengths, b in lengths) for o, (a, b) in axes]
+    elif not batch and not p.prologues and floats:
+        p.operands = [
+            _of_sentences(o, a.extent, b.extent) for o, (a, b) in zip(p.operands, ((m, p.k), (p.k, n)), strict=True)
+        ]
+    words = not lengths and any(any(o.told) for o in p.operands)
     left, right = p.operands
     form = "dots" if right.first == 1 and (left.second == 1 or depth == 1) else "axpy"
     first = "true" if m.extent == 1 else "false"
@@ -392,7 +409,7 @@ def _on_host(p: _Product) -> _Loops:
         "first": first,
         "batch": [(v.name, v.extent) for v in batch],
         "depth": 0 if told or p.k in lengths else depth,
-        "terms": writer.numbers.depth(depth) if told else "",
+        "terms": writer.numbers.depth(depth) if told and not words else "",
         "statements": statements,
         "panels": panels,
     }
@@ -400,7 +417,9 @@ def _on_host(p: _Product) -> _Loops:
     fields |= _panels(p, lines, statements)
     if lengths:
         fields["spans"] = [replace(s, columns=0) if n in lengths else s for s in fields["spans"]]
-        fields["terms"] = _shape(writer, fields["left"], fields["spans"][0].right, n, p.k, lengths)
+    if lengths or words:
+        known = frozenset({p.k}) if told else lengths
+        fields["terms"] = _shape(writer, fields["left"], fields["spans"][0].right, n, p.k, known)
     return _Loops(
         fields,
         {"form": form},

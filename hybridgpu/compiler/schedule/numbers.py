@@ -143,10 +143,10 @@ def told_axes(program: ScalarProgram, inner: Var, tested: frozenset[Var] = froze
 
     A recurrent layer's batch or time is such an inner axis, or the length of a sentence: rows of features follow each
     other in any order, and only these have a length that is worth a literal. Where parts of a join or pad begin along
-    variables that are ``tested`` is a literal, and so it is along ``inner`` where something around it may be a sentence.
+    variables that are ``tested`` is a literal, and so it is along any other one where something may be a sentence.
     """
     tests, around = _tests(program), [v for v in program.vars if v is not inner]
-    joined = tests <= {((inner, 1),)} and any(ragged(v.extent) for v in around)
+    joined = any(tests <= {((v, 1),)} for v in program.vars) and any(ragged(v.extent) for v in around)
     known = joined or tests <= {((v, 1),) for v in tested if v is not inner}
     if inner.extent < FEWEST or len(around) < 2 or not known or not _neighbours(program, inner):
         return frozenset()
@@ -200,9 +200,10 @@ def told_turned(program: ScalarProgram, row: Var) -> frozenset[str]:
     Words follow each other along ``row``, and something else, such as a mean's gradient, is one for all of a sentence.
     """
     rows = [v for v in program.vars if v not in program.reduced]
-    if len(rows) < 2 or len(program.reduced) != 1 or _tests(program) or not _neighbours(program, program.reduced[0]):
+    if len(rows) < 2 or len(program.reduced) != 1 or not _neighbours(program, program.reduced[0]):
         return frozenset()
-    return frozenset(v.name for v in rows) | {"at"} if ragged(row.extent) else frozenset()
+    known = ragged(row.extent) and _tests(program) <= {((row, 1),)}  # (of a pad: the gradient of one word)
+    return frozenset(v.name for v in rows) | {"at"} if known else frozenset()
 
 
 def told_columns(program: ScalarProgram, lane: Var, outer: Var | None = None) -> frozenset[str]:

@@ -65,3 +65,27 @@ def test_few_operands_are_one_kernel(target):
     graph = joined(24, 0)
     assert join_in_steps(graph, target) is graph
     assert len(compile_graph(graph, target).steps) == 1
+
+
+def gated(gate: str, parts: int) -> Graph:
+    """The gradient of a gated linear unit: its parts share the gate."""
+    b = builder()
+    x, g, dy = (b.input(parse("f32[37,50]"), name) for name in ("x", "g", "dy"))
+    e = getattr(b, gate)(g)
+    found = [dy * g * e, dy * x * (e + g * e * (1.0 - e)), dy * e]
+    return b.finish([b.concat(found[:parts], 1)], "gated")
+
+
+@pytest.mark.parametrize(
+    ("gate", "parts", "kernels"),
+    [("sigmoid", 2, 1), ("erf", 2, 1), ("tanh", 2, 1), ("softplus", 2, 2), ("sigmoid", 3, 2)],
+)
+def test_what_two_parts_share_is_computed_by_both(gate, parts, kernels, compiler):
+    """A host spends less time on one more exponential an element than on writing and reading it."""
+    graph = gated(gate, parts)
+    program = compile_graph(graph, CPU)
+    inputs, outputs = [on_device(a) for a in arrays(graph)], fresh(program)
+    assert len(program.steps) == kernels
+    assert (program.bytes_moved < 1.4 * program.bytes_min) == (kernels == 1)
+    cpu_backend().load(program)(inputs, outputs)
+    np.testing.assert_allclose(outputs[0], evaluate(graph, inputs)[0], rtol=1e-5, atol=1e-6)

@@ -36,6 +36,9 @@ from .state import State, Why
 __all__ = ["FusionPlan", "fuse"]
 
 _PIECE = 256  #: CPU: elements of a row that are neighbours, at least, for a walk of their own
+#: CPU: how often what parts of a join share would go through memory: it is written, for which its lines are fetched
+#: first, read by the loops of two parts, and what it is made of is read by one more kernel
+_JOINED_WAYS = 5
 
 
 @dataclass
@@ -296,7 +299,8 @@ def _too_often(state: State, group: Group, node: Node, needed_elsewhere: bool) -
     executed = _executed(state, group, node)
     extra = (executed - node.size) * cost_of(node)
     target = state.target
-    saved = 2 * node.type.nbytes * target.byte_seconds * (0 if needed_elsewhere else 1)
+    ways = _JOINED_WAYS if target.name == "cpu" and group.shares.get(node, 1.0) < 1 else 2
+    saved = ways * node.type.nbytes * target.byte_seconds * (0 if needed_elsewhere else 1)
     saved += target.launch_seconds / enlarged(node.shape)
     if extra * target.op_seconds > saved + node.type.nbytes * target.byte_seconds:
         return Cut(

@@ -32,9 +32,6 @@ HG_MATH_ONE(log1p, log1pf, log1p)
 HG_MATH_ONE(sqrt, sqrtf, sqrt)
 HG_MATH_ONE(rsqrt, rsqrtf, rsqrt)
 HG_MATH_ONE(cbrt, cbrtf, cbrt)
-HG_MATH_ONE(sin, sinf, sin)
-HG_MATH_ONE(cos, cosf, cos)
-HG_MATH_ONE(tan, tanf, tan)
 HG_MATH_ONE(asin, asinf, asin)
 HG_MATH_ONE(acos, acosf, acos)
 HG_MATH_ONE(atan, atanf, atan)
@@ -62,8 +59,9 @@ HG_MATH_TWO(copysign, copysignf, copysign)
 
 HG_DEVICE float rcbrt(float x) { return ::rcbrtf(x); }
 HG_DEVICE double rcbrt(double x) { return 1.0 / ::cbrt(x); }
-// sinpi and cospi need no memory. CUDA's sin, cos and tan of doubles keep 40 bytes a thread in local memory, in which
-// large angles are reduced (as NVRTC compiles them for sm_90, in both modes); those of floats keep none.
+HG_DEVICE float sin(float x) { return ::sinf(x); }
+HG_DEVICE float cos(float x) { return ::cosf(x); }
+HG_DEVICE float tan(float x) { return ::tanf(x); }
 HG_DEVICE double sinpi(double x) { return ::sinpi(x); }
 HG_DEVICE double cospi(double x) { return ::cospi(x); }
 
@@ -134,4 +132,5 @@ HG_DEVICE float quotient(float a, float b) { return __fdividef(a, b); }
 #ifdef HG_FAST_MATH
 #include "math_fast.h"
 #endif
+#include "math_cuda_trig.h"
 #include "math_special.h"

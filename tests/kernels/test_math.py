@@ -496,6 +496,38 @@ def test_nvrtc_compiles_without_a_word(arch: str, fast: bool) -> None:
             nvrtc.destroyProgram(program)
 
 
+def test_circular_functions_of_doubles_on_cuda(cuda_driver) -> None:
+    """Under the harness's checks, with the double that is nearest to a multiple of a right angle among the arguments."""
+    from hybridgpu import gluon, gpu, nd
+
+    large = np.ldexp(np.random.default_rng(3).uniform(1, 2, 500), np.arange(500) * 2 + 23)
+    x = np.concatenate(
+        [[6381956970095103 * 2.0**797, 2.0**31, 2.0**1023, np.inf, np.nan, 0.0, 1e-300], large, large / 2**23]
+    )
+    x = np.concatenate([x, -x])
+    net = gluon.nn.HybridLambda(lambda F, x: F.stack(F.sin(x), F.cos(x), F.tan(x)))
+    net.hybridize()
+    found = net(nd.array(x, ctx=gpu(0), dtype="float64")).asnumpy()
+    with np.errstate(invalid="ignore"):
+        for y, function in zip(found, (np.sin, np.cos, np.tan), strict=True):
+            exact = function(x.astype(np.longdouble)).astype(np.float64)  # NumPy's own of doubles are off by more
+            np.testing.assert_array_max_ulp(y, exact, 3)
+    assert np.signbit(found[0][x == 0]).tolist() == np.signbit(found[2][x == 0]).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
+def test_circular_functions_of_doubles_need_no_memory(arch: str) -> None:
+    """CUDA's own take 40 bytes a thread."""
+    checks = pytest.importorskip("cuda_on_cpu.static_checks")
+    if not checks.has_nvrtc():
+        pytest.skip("NVRTC is not installed")
+    names = ("sin", "cos", "tan")
+    kernel = 'extern "C" __global__ void k_{0}(const double *x, double *y) {{ *y = hg::{0}(*x); }}\n'
+    text = cuda_text() + "".join(map(kernel.format, names))
+    needs = checks.compile_report(text, arch, ["-default-device"]).kernels
+    assert {name: (need.stack, need.spills) for name, need in needs.items()} == {f"k_{n}": (0, 0) for n in names}
+
+
 @pytest.mark.parametrize("fast", [False, True])
 def test_cuda_text_runs_on_the_host(folder: Path, checker: ml.Checker, fast: bool) -> None:
     """math_cuda.h compiled as the harness compiles kernels: its CUDA names stand for libm's functions."""
@@ -507,7 +539,7 @@ def test_cuda_text_runs_on_the_host(folder: Path, checker: ml.Checker, fast: boo
     out = folder / f"cuda_{fast}.so"
     ml.compile_text(cuda_text() + ml.loops(), out, flags)
     library = ml.Library(ml.ctypes.CDLL(str(out)))
-    loose = {"tgamma": 8, "cbrt": 4, "rcbrt": 6, "softplus": 3, "sigmoid": 3, "tanh": 2.5}
+    loose = {"tgamma": 8, "cbrt": 4, "rcbrt": 6, "softplus": 3, "sigmoid": 3, "tanh": 2.5, "tan": 2.5}
     loose.update(dict.fromkeys(("tanh", "erf"), 64) if fast else {})
     for dtype in (np.float32, np.float64):
         for name in ml.UNARY:

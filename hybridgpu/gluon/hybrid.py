@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import ndarray as nd_module
@@ -23,7 +23,7 @@ from ..symbol import var as make_var
 from ..symbol.inference import Inference
 from .block import Block
 from .habits import about_arguments
-from .parameter import DeferredInitializationError, Parameter, ParameterDict
+from .parameter import DeferredInitializationError, Parameter, ParameterDict, shape_is_known
 from .structure import flatten, formats_agree, regroup
 
 __all__ = ["HybridBlock"]
@@ -206,7 +206,7 @@ class HybridBlock(Block):
         try:
             params = {key: p.data(ctx) for key, p in self._reg_params.items()}
         except DeferredInitializationError:
-            self._complete(self.params, (x, *args))
+            self._complete(self.params.values(), (x, *args))
             params = {key: p.data(ctx) for key, p in self._reg_params.items()}
         try:
             return self.hybrid_forward(nd_module, x, *args, **params)
@@ -247,15 +247,16 @@ class HybridBlock(Block):
         inputs, out = self._get_graph(*args)
         params = dict(self.collect_params().items())
         names = set(out.list_inputs())
-        unused = [i.name for i in inputs if i.name is not None and i.name not in names]
+        unused = [
+            f"The {self._position(i.name)} input to HybridBlock" for i in inputs if i.name and i.name not in names
+        ]
+        if idle := ", ".join(n for n in params if n not in names):
+            unused.append(f"Parameter {idle}")
         if unused:
             import warnings
 
-            for n in unused:
-                warnings.warn(
-                    f"The {self._position(n)} input to HybridBlock is not used by any computation. Is this intended?",
-                    stacklevel=user_frame(),
-                )
+            for what in unused:
+                warnings.warn(f"{what} is not used by any computation. Is this intended?", stacklevel=user_frame())
         data = [i.name for i in inputs]
         missing = [n for n in names if n not in params and n not in data]
         if missing:
@@ -294,7 +295,7 @@ class HybridBlock(Block):
         try:
             out = op(arrays)
         except DeferredInitializationError:
-            self._complete(self.collect_params(), args)
+            self._complete([op.sources[k] for k in op.fixed], args)
             out = op(arrays)
         if self._callback is not None:
             self._monitor(arrays)
@@ -330,11 +331,20 @@ class HybridBlock(Block):
 
     # -- deferred shapes
 
-    def _complete(self, params: ParameterDict, args: tuple[Any, ...]) -> None:
-        """Fill the parameters that wait for their shapes."""
+    def _complete(self, params: Iterable[Parameter], args: tuple[Any, ...]) -> None:
+        """Fill the parameters that wait for their shapes.
+
+        Raises:
+            ValueError: a shape does not follow from the inputs.
+        """
         with _preparing:
             self._deferred_infer_shape(*args)
-            for p in params.values():
+            for p in params:
+                if not shape_is_known(p.shape):
+                    raise ValueError(
+                        f"Deferred initialization failed because shape cannot be inferred. '{p.name}'\n"
+                        + advice("No computation uses it: give its shape where it is made, or leave it out.")
+                    )
                 p._finish_deferred_init()
 
     def _deferred_infer_shape(self, *args: Any) -> None:

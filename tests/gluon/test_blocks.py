@@ -429,3 +429,49 @@ def test_an_initialiser_that_fails_can_be_replaced():
             net.weight.data()
     net.weight.set_data(nd.ones((2, 3)))
     assert net(nd.ones((1, 3))).asnumpy().tolist() == [[3, 3]]
+
+
+class Partly(mx.gluon.HybridBlock):
+    def __init__(self, own, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.used, self.idle = nn.Dense(3), nn.Dense(4)
+            if own:
+                self.weight = self.params.get("weight", shape=(0, 2), allow_deferred_init=True)
+
+    def hybrid_forward(self, F, x, weight=None):
+        return self.used(x)
+
+
+@pytest.mark.parametrize("eager_first", [False, True])
+def test_a_child_that_no_computation_uses_waits_and_is_named(eager_first):
+    net = Partly(own=False, prefix="net_")
+    net.initialize()
+    x = nd.ones((2, 5))
+    wanted = net(x).asnumpy() if eager_first else None
+    net.hybridize()
+    words = "Parameter net_dense1_weight, net_dense1_bias is not used by any computation. Is this intended?"
+    with pytest.warns(UserWarning) as caught:
+        found = net(x).asnumpy()
+    assert [str(w.message) for w in caught] == [words] and caught[0].filename == __file__
+    if wanted is not None:
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    assert net.idle.weight.shape == (4, 0) and net.used.weight.shape == (3, 5)
+    net.idle(x)
+    assert net.idle.weight.shape == (4, 5)
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_a_parameter_that_no_computation_uses_has_no_shape(hybridized):
+    net = Partly(own=True, prefix="net_")
+    net.initialize()
+    if hybridized:
+        net.hybridize()
+        with pytest.warns(UserWarning, match="Parameter net_weight, net_dense1_weight, net_dense1_bias is not used"):
+            assert net(nd.ones((2, 5))).shape == (2, 3)
+    else:
+        words = (
+            r"Deferred initialization failed because shape cannot be inferred\. 'net_weight'\nNo computation uses it"
+        )
+        with pytest.raises(ValueError, match=words):
+            net(nd.ones((2, 5)))

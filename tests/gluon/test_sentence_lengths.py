@@ -126,6 +126,7 @@ def test_readers_of_another_length_compile_nothing(kind):
 
 
 @pytest.mark.usefixtures("empty_store")
+@pytest.mark.filterwarnings("ignore:Parameter reader")  # of layers that other kinds use
 @pytest.mark.parametrize("kind", READERS, ids=lambda f: f.__name__)
 def test_readers_of_many_lengths(kind):
     """As eagerly, whatever was compiled for another length."""

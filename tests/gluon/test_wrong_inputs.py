@@ -249,6 +249,7 @@ def test_operands_of_the_wrong_kind(code, error, first, instead, hybridized):
     assert advice.endswith(f"(block demo, {line})" if hybridized else f"({line})")
 
 
+@pytest.mark.filterwarnings("ignore:Parameter demo_scale is not used")
 def test_numbers_of_numpy_are_numbers():
     for code in ("np.float32(2) * x", "x * np.float64(2)", "2 * x", "np.sum(x)", "scale * x"):
         net = block_of(code)

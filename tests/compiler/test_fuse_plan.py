@@ -303,3 +303,38 @@ def test_readers_of_one_array_become_one_as_far_as_there_is_room(limit, rule):
             each = 2 if rule == "size" else 1 + 2
             room = most // 2 if rule == "size" else (most - 1) // 2  # of outputs that a kernel may have
             assert len(sizes) == -(-6 // min(room, 6)) and each <= max(sizes) <= most
+
+
+def products(name: str, *shapes: str) -> Callable[..., Graph]:
+    """A graph of what follows products of such matrices."""
+
+    def of(follow: Callable[..., Node]) -> Graph:
+        b = builder()
+        found = [b.dot(b.input(parse(s), f"x{k}"), b.input(parse("f32[16,8]"), f"w{k}")) for k, s in enumerate(shapes)]
+        return b.finish([follow(b, *found)], name)
+
+    return of
+
+
+MORE, NOT_ONCE = "has more elements than the contraction", "does not read each result of the contraction once"
+TWO, ONE = products("two", "f32[6,16]", "f32[6,16]"), products("one", "f32[6,16]")
+
+
+@pytest.mark.parametrize(
+    ("graph", "why"),
+    [
+        (TWO(lambda b, x, y: b.concat([x, y], 0)), MORE),
+        (TWO(lambda b, x, y: b.concat([x, y], 1)), MORE),
+        (ONE(lambda b, x: b.pad(x, (0, 1), (1, 0), 0.0)), MORE),
+        (ONE(lambda b, x: b.broadcast(b.reshape(x, (1, 6, 8)), (3, 6, 8)) + 1.0), MORE),
+        (ONE(lambda b, x: b.slice(x, (0, 0), (3, 8)) + 1.0), NOT_ONCE),
+        (ONE(lambda b, x: b.reverse(x, axes=(0,)) + 1.0), NOT_ONCE),
+        (ONE(lambda b, x: x + 1.0), ""),
+    ],
+    ids=["rows joined", "columns joined", "padded", "repeated", "a part", "turned round", "each once"],
+)
+@pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
+def test_what_is_no_epilogue_is_told_why(graph, why, target):
+    """A join reads each result of a contraction once, but has others, too."""
+    reasons = {reason for *_, rule, reason in compile_graph(graph, target).cuts if rule == "epilogue"}
+    assert len(reasons) == bool(why) and all(f" {why}" in reason for reason in reasons)

@@ -390,8 +390,11 @@ def _admit_contraction(state: State, group: Group, node: Node, needed_elsewhere:
     offset = group.refine(node)
     order = bijective(offset, node.size) if offset is not None else None
     if offset is None or order is None or set(order) != set(group.vars):
-        reason = f"{_describe(group.anchor)} does not read each result of the contraction once"
-        return Cut(node, group.anchor, "epilogue", reason)
+        if group.points > node.size:  # such as a join with something else
+            why = "has more elements than the contraction, whose kernel computes one for each of its own results"
+        else:
+            why = "does not read each result of the contraction once, forwards"
+        return Cut(node, group.anchor, "epilogue", f"{_describe(group.anchor)} {why}")
     _in_axes(group, offset, node)
     group.contract = node
     state.add(group, node, group.pending[node][0])

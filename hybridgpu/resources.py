@@ -216,10 +216,15 @@ def _found_at(sets: Iterable[Iterable[_Place]]) -> _Files:
 
 
 def _find(place: str, ending: str, folders: list[str], files: list[str]) -> None:
-    """Add a folder with the files in it that end so, and those in it."""
+    """Add a folder with the files in it that end so, and those in it.
+
+    Hidden ones are nobody's sources: editors keep backups of such names, and links that lead nowhere for locks.
+    """
     for folder in (inside := [place]):
         with os.scandir(folder) as entries:
             for entry in entries:
+                if entry.name.startswith("."):
+                    continue
                 if entry.name.endswith(ending):
                     files.append(f"{folder}{os.sep}{entry.name}")
                 elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():

@@ -132,6 +132,16 @@ def test_all_files_are_found(files):
     assert max(found.listed) == max(Path(p).stat().st_ctime_ns for p in found.folders)
 
 
+def test_hidden_files_are_no_sources(files):
+    """As an editor's lock and backup, while one of us writes: a link to nothing, and what nobody includes."""
+    before = hashed(files, None)
+    (files / ".#a.h").symlink_to("somebody@host.1:1")
+    (files / "inner" / "._b.h").write_text("")
+    (files / ".history").mkdir()
+    (files / ".history" / "a.h").write_text("")
+    assert hashed(files, None) == before
+
+
 def test_what_else_comes_into_a_folder_is_no_reason_to_read_the_files_again(files, monkeypatch):
     """Python's and our own ``__pycache__`` come with the first use."""
     notes = Notes()
@@ -191,6 +201,30 @@ def test_files_that_have_just_changed_are_read_again(files):
     assert not notes
 
 
+def swapped(folder, *names):
+    """Another folder in its place, with a file of the same content and more."""
+    new = folder.with_name("new")
+    new.mkdir()
+    for name in names:
+        (new / name).hardlink_to(folder / "b.h")
+    shutil.copystat(folder, new)
+    folder.rename(folder.with_name("old"))
+    new.rename(folder)
+    shutil.rmtree(folder.with_name("old"))
+
+
+def relinked(file, to):
+    file.unlink()
+    file.symlink_to(to)
+
+
+def in_its_old_time(file, text):
+    info = file.stat()
+    assert info.st_size >= len(text)
+    file.write_text(text)
+    os.utime(file, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -200,8 +234,16 @@ def test_files_that_have_just_changed_are_read_again(files):
         lambda folder: (folder / "a.h").unlink(),
         lambda folder: (folder / "a.h").rename(folder / "d.h"),
         lambda folder: (folder / "inner" / "more").mkdir() or (folder / "inner" / "more" / "e.h").write_text(""),
+        lambda folder: (folder / "inner").rename(folder / "other"),
+        lambda folder: swapped(folder / "inner", "b.h", "c.h"),
+        lambda folder: shutil.rmtree(folder / "inner"),
+        lambda folder: relinked(folder / "a.h", folder / "inner" / "b.h"),
+        lambda folder: in_its_old_time(folder / "a.h", "b.h"),
     ],
-    ids=["size", "content", "one more", "one less", "name", "one more folder"],
+    ids=[
+        *("size", "content", "one more", "one less", "name", "one more folder", "a folder's name"),
+        *("another folder of that name", "one folder less", "a link in its place", "content, but not the time"),
+    ],
 )
 def test_every_change_of_a_file_changes_the_hash(files, change, monkeypatch):
     monkeypatch.setattr(resources, "_SETTLED", -10)

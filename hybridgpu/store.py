@@ -2,8 +2,8 @@
 """The disk cache: compiled modules and programs by key, safe among processes.
 
 Every entry is written under a temporary name and moved into place, and ends with the SHA-256 of the rest, which those
-who load machine code do not see. What does not verify is a miss. A folder that is missing, read-only, full or writable by others is never an
-error: entries then live in a private temporary folder, which is said once.
+who load machine code do not see. What does not verify is a miss. A folder that is missing, read-only, full or writable
+by others is never an error: entries then live in a private temporary folder, which is said once.
 
 Environment: ``HYBRIDGPU_CACHE_DIR`` names the folder, ``HYBRIDGPU_CACHE_SIZE`` bounds it (bytes,
 default 1 GiB), ``HYBRIDGPU_CACHE=0`` turns the lasting cache off.

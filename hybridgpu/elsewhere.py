@@ -38,6 +38,8 @@ ROOT = {
     "optim": "mx.gluon.Trainer(net.collect_params(), name, parameters)",
     "compile": "net.hybridize(static_alloc=True, static_shape=True)",
     "amp": _MIXED,
+    "rtc": "operators of F in a hybridized block, which become kernels, or a mx.operator.CustomOp",
+    "log": "logging.getLogger(name), of Python's logging",
 }
 
 #: modules of MXNet's contrib that are not here

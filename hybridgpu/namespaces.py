@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from .ops.functions import find, make_function, names_in
 from .provenance import advice, current_block
 
-__all__ = ["Namespace"]
+__all__ = ["Namespace", "importable"]
 
 
-class Namespace:
-    """``nd.contrib`` and its like: attributes are functions made from the operator table.
+class Namespace(ModuleType):
+    """``nd.contrib`` and its like, modules that can be imported: attributes are functions made from the operator table.
 
     Args:
         name: which operators, see ``ops.functions.find``.
@@ -22,7 +24,7 @@ class Namespace:
     """
 
     def __init__(self, name: str, apply: Callable[..., Any], module: str) -> None:
-        self.__name__ = f"hybridgpu.{module}" + (f".{name}" if name else "")
+        super().__init__(f"hybridgpu.{module}" + (f".{name}" if name else ""))
         self._name, self._apply, self._module = name, apply, module
 
     def __getattr__(self, name: str) -> Any:
@@ -49,6 +51,11 @@ class Namespace:
 
     def __repr__(self) -> str:
         return f"<module '{self.__name__}'>"
+
+
+def importable(*spaces: Namespace) -> None:
+    """Let import statements find namespaces, which have no file: ``from hybridgpu.ndarray.contrib import ...``."""
+    sys.modules.update((space.__name__, space) for space in spaces)
 
 
 def _similar(name: str, namespace: str) -> str:

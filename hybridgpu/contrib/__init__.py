@@ -4,9 +4,15 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
-_SPACES = {"nd": "ndarray", "ndarray": "ndarray", "sym": "symbol", "symbol": "symbol"}
+from ..ndarray import contrib as ndarray
+from ..symbol import contrib as symbol
+
+nd, sym = ndarray, symbol
+# for import statements: ``from hybridgpu.contrib.ndarray import MultiBoxPrior``
+sys.modules |= {f"{__name__}.ndarray": ndarray, f"{__name__}.symbol": symbol}
 _MODULES = ("autograd", "io", "text")
 
 __all__ = ["autograd", "io", "nd", "ndarray", "sym", "symbol", "text"]
@@ -15,14 +21,10 @@ __all__ = ["autograd", "io", "nd", "ndarray", "sym", "symbol", "text"]
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f".{name}", __name__)
-    if name not in _SPACES:
-        from ..elsewhere import CONTRIB, no_attribute
+    from ..elsewhere import CONTRIB, no_attribute
 
-        raise no_attribute(__name__, name, CONTRIB)
-    found = importlib.import_module(f"..{_SPACES[name]}", __name__).contrib
-    globals()[name] = found
-    return found
+    raise no_attribute(__name__, name, CONTRIB)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SPACES, *_MODULES})
+    return sorted({*globals(), *_MODULES})

@@ -40,3 +40,7 @@ def __getattr__(name: str) -> Any:
             if e.name != f"{__name__}.{name}":
                 raise
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_LATER})

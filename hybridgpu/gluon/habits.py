@@ -157,6 +157,9 @@ OF_OPTIMIZERS = {
 
 OF_LOADERS = {"drop_last": ("last_batch='discard'",), "collate_fn": ("batchify_fn",)}
 
+#: of Estimator, as it was in MXNet 1.6
+OF_ESTIMATORS = {"metrics": ("train_metrics",), "val_metric": ("val_metrics",), "ctx": ("context",)}
+
 OF_DATA = {
     "TensorDataset": "gluon.data.ArrayDataset(*arrays)",
     "Subset": "dataset.take(count), dataset.shard(parts, index), or gluon.data.SimpleDataset of the examples",
@@ -206,4 +209,10 @@ def about_arguments(error: TypeError, block: Any, given: int) -> None:
         inputs = ["x"] if given == 1 else [f"x{k}" for k in range(given)]
         wanted = ", ".join(("self", "F", *inputs, *block._reg_params))
         text = f"It gets F, the inputs, and the block's parameters by their names: def hybrid_forward({wanted})."
+        names = list(inspect.signature(function).parameters)
+        if (
+            names[1:2] == ["F"] and names[2:] and block._reg_params.keys() <= set(names)
+        ):  # the call may be what is wrong
+            own = ", ".join(n for n in names[2:] if n not in block._reg_params)
+            text = f"Call the block with ({own}), or let it take what it is called with: def hybrid_forward({wanted})."
     error.args = (f"{error}\n{advice(text)}",)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..context import current_context
-from ..namespaces import Namespace
+from ..namespaces import Namespace, importable
 from ..ops.samplers import make_zipfian
 from . import control_flow, random, updates
 from .apply import apply_function
@@ -30,6 +30,7 @@ image = Namespace("image", apply_function, "ndarray")
 _internal = Namespace("_internal", apply_function, "ndarray")
 op = Namespace("op", apply_function, "ndarray")
 _top = Namespace("", apply_function, "ndarray")
+importable(contrib, linalg, image, _internal, op)
 
 __all__ = ["NDArray", "contrib", "image", "linalg", "load", "load_frombuffer", "op", "random", "save", *_creation]
 

@@ -7,6 +7,7 @@ nothing and there is no list of them anywhere.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from inspect import Parameter, Signature
 from types import MappingProxyType
@@ -14,9 +15,12 @@ from typing import Any
 
 from .record import OPERATORS, Operator
 
-__all__ = ["HIDDEN_KEYS", "Bound", "bind", "find", "make_function", "names_in", "spelled_hint"]
+__all__ = ["HIDDEN_KEYS", "Bound", "bind", "find", "make_function", "names_in", "registered", "spelled_hint"]
 
 _NULL = object()
+
+#: operators of modules that stand above this one, and are imported when somebody asks
+_ABOVE = {"Custom": "hybridgpu.operator"}
 
 #: attributes of nodes, not of operators: a Symbol keeps them as ``__key__``
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
@@ -66,14 +70,19 @@ def bind(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Bound:
     return Bound(inputs, kwargs, out, name)
 
 
+def registered(name: str) -> Operator | None:
+    """The operator that the table has under this name; None if there is none."""
+    if name in _ABOVE and name not in OPERATORS:
+        importlib.import_module(_ABOVE[name])
+    return OPERATORS.get(name)
+
+
 def find(name: str, namespace: str = "") -> Operator | None:
     """The operator reached as ``<namespace>.<name>``; None if there is none."""
     if namespace == "":
-        return OPERATORS.get(name) if not name.startswith("_") else None
-    if namespace == "_internal":
-        return OPERATORS.get(name)
-    if namespace == "op":
-        return OPERATORS.get(name)
+        return registered(name) if not name.startswith("_") else None
+    if namespace in ("_internal", "op"):
+        return registered(name)
     if namespace == "linalg":
         return OPERATORS.get(f"_linalg_{name}") or OPERATORS.get(f"linalg_{name}")
     return OPERATORS.get(f"_{namespace}_{name}")
@@ -82,7 +91,7 @@ def find(name: str, namespace: str = "") -> Operator | None:
 def names_in(namespace: str = "") -> Iterator[str]:
     """Every name that ``find`` resolves in a namespace."""
     prefixes = {"": ("",), "_internal": ("",), "op": ("",), "linalg": ("_linalg_", "linalg_")}
-    for name in OPERATORS:
+    for name in (*OPERATORS, *(n for n in _ABOVE if n not in OPERATORS)):
         for prefix in prefixes.get(namespace, (f"_{namespace}_",)):
             if name.startswith(prefix) and (namespace != "" or not name.startswith("_")):
                 yield name[len(prefix) :]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base import MXNetError, numeric_types
 from ..misplaced import in_graph
-from ..namespaces import Namespace
+from ..namespaces import Namespace, importable
 from ..ops.samplers import make_zipfian
 from . import control_flow, random, updates
 from .compose import apply_symbol, compose, make_node, var
@@ -26,6 +26,7 @@ image = Namespace("image", apply_symbol, "symbol")
 _internal = Namespace("_internal", apply_symbol, "symbol")
 op = Namespace("op", apply_symbol, "symbol")
 _top = Namespace("", apply_symbol, "symbol")
+importable(contrib, linalg, image, _internal, op)
 
 Variable = var
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base import MXNetError
-from ..ops import OPERATORS
+from ..ops.functions import registered
 from ..util import is_np_shape
 from .node import Entry, SymbolNode, topological
 from .upgrade import OLDEST, VERSION, split_hidden, upgrade
@@ -200,7 +200,7 @@ def _node(raw: Any, k: int, nodes: list[SymbolNode], where: str, depth: int, ver
         raise _fail(where, f"{what}: a text is no Unicode") from None
     op = None
     if op_name != "null":
-        op = OPERATORS.get(op_name)
+        op = registered(op_name)
         if op is None:
             raise _fail(where, f"{what}: Operator {op_name} is not registered")
     inputs = raw.get("inputs", [])

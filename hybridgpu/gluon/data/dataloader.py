@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from ...arguments import unexpected
+from ...base import MXNetError
 from ...context import Context, cpu, cpu_pinned
 from ...ndarray import concat, stack
 from ...ndarray.array import NDArray
 from ...ndarray.creation import array
+from ...provenance import advice
 from ..habits import OF_LOADERS
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
@@ -26,11 +28,20 @@ __all__ = ["DataLoader", "default_batchify_fn", "default_mp_batchify_fn"]
 
 
 def _stacked(data: list[Any], leaf: Callable[[Any], Any]) -> Any:
-    if isinstance(data[0], NDArray):
-        return stack(*data) if data[0].ndim else concat(*(d.reshape((1,)) for d in data), dim=0)
     if isinstance(data[0], (tuple, list)):
         return [_stacked(list(part), leaf) for part in zip(*data, strict=True)]
-    return leaf(np.asarray(data))
+    try:
+        if isinstance(data[0], NDArray):
+            return stack(*data) if data[0].ndim else concat(*(d.reshape((1,)) for d in data), dim=0)
+        return leaf(np.asarray(data))
+    except (MXNetError, ValueError) as e:
+        shapes = list(dict.fromkeys(d.shape for d in data if isinstance(d, (NDArray, np.ndarray))))
+        if len(shapes) > 1:
+            e.args = (f"{e}\n{advice(f'{_ALIKE} {shapes[0]} and {shapes[1]} were given.')}",)
+        raise
+
+
+_ALIKE = "Samples of a batch need one shape: bring them to it in a transform, or pad them in a batchify_fn;"
 
 
 def default_batchify_fn(data: list[Any]) -> Any:

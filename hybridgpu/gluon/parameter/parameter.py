@@ -322,7 +322,8 @@ class Parameter:
             f"Parameter '{self.name}' has not been initialized. Note that you should initialize parameters and create Trainer "
             "with Block.collect_params() instead of Block.params because the later does not include Parameters of nested child Blocks\n"
             + advice(
-                "Call net.initialize() before the net, or load its parameters; of blocks in a list, register each: self.register_child(block)."
+                "Call net.initialize() before the net, or load its parameters. It does not reach blocks in a list (register each: "
+                "self.register_child(block)), nor Parameter(...) (make it by self.params.get(name, ...))."
             )
         )
 
@@ -385,7 +386,12 @@ class Parameter:
         if self._data is None:
             if self._deferred_init:
                 return self._deferred_init[1]
-            raise RuntimeError(f"Parameter '{self.name}' has not been initialized")
+            raise RuntimeError(
+                f"Parameter '{self.name}' has not been initialized\n"
+                + advice(
+                    "Call net.initialize(), or load its parameters, before it is asked where they lie, as a Trainer does."
+                )
+            )
         return [d.context for d in self._data]
 
     def set_data(self, data: Any) -> None:

@@ -9,11 +9,13 @@ import sys
 import warnings
 from typing import Any
 
+from ....arguments import unexpected
 from ....context import Context, cpu, gpu, num_gpus
 from ....metric import EvalMetric
 from ....metric import Loss as LossMetric
 from ....provenance import user_frame
 from ...data import DataLoader
+from ...habits import OF_ESTIMATORS
 from ...loss import Loss
 from ...trainer import Trainer
 from .batch_processor import BatchProcessor
@@ -63,7 +65,10 @@ class Estimator:
         val_net: Any = None,
         val_loss: Loss | None = None,
         batch_processor: Any = None,
+        **others: Any,
     ) -> None:
+        if others:
+            raise unexpected(type(self), next(iter(others)), OF_ESTIMATORS)
         self.net = net
         self.loss = _checked_loss(loss)
         self._train_metrics = metric_list(train_metrics)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statements that programs of MXNet begin with, and what a new process has before anything else was imported."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import hybridgpu as mx
+
+#: statement -> what its name is
+STATEMENTS = {
+    "from hybridgpu.contrib.ndarray import MultiBoxPrior as found": "mx.nd.contrib.MultiBoxPrior",
+    "from hybridgpu.contrib.symbol import MultiBoxPrior as found": "mx.sym.contrib.MultiBoxPrior",
+    "from hybridgpu.contrib import nd as found": "mx.nd.contrib",
+    "import hybridgpu.contrib.ndarray as found": "mx.nd.contrib",
+    "from hybridgpu.ndarray.contrib import foreach as found": "mx.nd.contrib.foreach",
+    "from hybridgpu.symbol.contrib import foreach as found": "mx.sym.contrib.foreach",
+    "from hybridgpu.ndarray.linalg import gemm2 as found": "mx.nd.linalg.gemm2",
+    "from hybridgpu.symbol.linalg import gemm2 as found": "mx.sym.linalg.gemm2",
+    "from hybridgpu.ndarray.image import to_tensor as found": "mx.nd.image.to_tensor",
+    "from hybridgpu.ndarray.op import relu as found": "mx.nd.op.relu",
+    "from hybridgpu.symbol.op import relu as found": "mx.sym.op.relu",
+    "from hybridgpu.ndarray.random import uniform as found": "mx.nd.random.uniform",
+    "from hybridgpu.ndarray._internal import _plus_scalar as found": "mx.nd._internal._plus_scalar",
+    "import hybridgpu.symbol.contrib as found": "mx.sym.contrib",
+}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_namespaces_are_modules(statement):
+    names = {"mx": mx}
+    exec(statement, names)
+    assert names["found"] is eval(STATEMENTS[statement], names)
+
+
+@pytest.mark.parametrize("statement", ["from hybridgpu.ndarray.contrib import Nope", "import hybridgpu.ndarray.nope"])
+def test_names_that_are_not_there(statement):
+    with pytest.raises(ImportError):
+        exec(statement, {})
+
+
+def test_completion_knows_what_is_imported_later():
+    for name in ("Trainer", "loss", "data"):
+        assert name in dir(mx.gluon) and getattr(mx.gluon, name)
+
+
+#: what a process begins with -> the error that it ends with
+CUSTOM = {
+    "mx.nd.Custom(mx.nd.ones((2,)), op_type='nope')": "MXNetError: Check failed: Cannot find custom operator nope",
+    "mx.sym.Custom(mx.sym.var('x'), op_type='nope')": "MXNetError: Check failed: Cannot find custom operator nope",
+    "mx.nd.op.Custom(mx.nd.ones((2,)), op_type='nope')": "MXNetError: Check failed: Cannot find custom operator nope",
+    "assert 'Custom' in dir(mx.nd) and 'operator' not in vars(mx); raise SystemExit('all is well')": "all is well",
+}
+
+
+@pytest.mark.parametrize("program", CUSTOM)
+def test_custom_operators_in_a_new_process(program):
+    done = subprocess.run([sys.executable, "-c", f"import hybridgpu as mx; {program}"], capture_output=True, text=True)
+    assert CUSTOM[program] in done.stderr
+
+
+def test_a_file_with_a_custom_operator_in_a_new_process(tmp_path):
+    file = tmp_path / "custom.json"
+    nodes = [
+        {"op": "null", "name": "x", "inputs": []},
+        {"op": "Custom", "name": "c", "attrs": {"op_type": "here"}, "inputs": [[0, 0, 0]]},
+    ]
+    file.write_text(json.dumps({"nodes": nodes, "arg_nodes": [0], "heads": [[1, 0, 0]]}))
+    program = "import sys, hybridgpu as mx; mx.sym.load(sys.argv[1])"
+    done = subprocess.run([sys.executable, "-c", program, str(file)], capture_output=True, text=True)
+    assert done.stderr.endswith("custom operator here\nRegister it first, with @mx.operator.register('here').\n")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The disk cache: compiled modules and programs by key, safe among processes.
 
-Every entry is written under a temporary name and moved into place, and ends with the SHA-256 of the rest, which those
-who load machine code do not see. What does not verify is a miss. A folder that is missing, read-only, full or writable
-by others is never an error: entries then live in a private temporary folder, which is said once.
+Every entry is written under a temporary name and moved into place, and ends with the SHA-256 of its name and of the
+rest, which those who load machine code do not see. What does not verify is a miss, as is an entry under another's name.
+A folder that is missing, read-only, full or writable by others is never an error: entries then live in a private
+temporary folder, which is said once.
 
 Environment: ``HYBRIDGPU_CACHE_DIR`` names the folder, ``HYBRIDGPU_CACHE_SIZE`` bounds it (bytes,
 default 1 GiB), ``HYBRIDGPU_CACHE=0`` turns the lasting cache off.
@@ -94,7 +95,7 @@ class Store:
                 self._discard(Path(file))
             return None
         data = whole[:-_DIGEST]
-        if hashlib.sha256(data).digest() != whole[-_DIGEST:]:
+        if _sum(kind, key, data) != whole[-_DIGEST:]:
             self._discard(Path(file))
             return None
         if time.time() - used > _TOUCH_AFTER:
@@ -122,7 +123,7 @@ class Store:
             file = self._file(root, kind, key)
             try:
                 file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                self._replace(file, data + hashlib.sha256(data).digest())
+                self._replace(file, data + _sum(kind, key, data))
             except OSError as e:
                 if self._fallback is not None and root == Path(self._fallback):
                     return None
@@ -290,6 +291,13 @@ class Store:
     def _discard(file: Path) -> None:
         with contextlib.suppress(OSError):  # read-only: the entry stays, and stays a miss
             file.unlink(missing_ok=True)
+
+
+def _sum(kind: str, key: str, data: bytes) -> bytes:
+    """What an entry ends with."""
+    digest = hashlib.sha256(f"{key}.{kind}\0".encode())
+    digest.update(data)
+    return digest.digest()
 
 
 def _read(file: str) -> tuple[bytes, float]:

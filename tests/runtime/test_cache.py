@@ -117,7 +117,7 @@ def test_processes_at_once_agree(cold, tmp_path):
 
 def with_sum(file: Path, data: bytes) -> None:
     """Content that the checksum vouches for."""
-    file.write_bytes(data + hashlib.sha256(data).digest())
+    file.write_bytes(data + hashlib.sha256(f"{file.name}\0".encode() + data).digest())
 
 
 DAMAGE = {
@@ -153,14 +153,16 @@ def test_damaged_entries_are_rebuilt(how, copy, cold):
         assert again["compiled"] == 0 and again["caches"] == ["disk"] and again["warnings"] == []
 
 
-def test_entries_of_another_program_do_not_pass(copy, cold):
-    """A checked entry under the wrong name, as a careless copy of a cache would leave it."""
-    for kind in ("program", "so", "code"):
-        files = sorted(copy.glob(f"*/*.{kind}"))
-        assert files
-        for f in files:
-            with_sum(f, b"{}" if kind == "program" else b"")
-    assert run(copy)["values"] == cold[1]["values"]
+def test_entries_of_another_name_do_not_pass(tmp_path):
+    """Whole ones, as a careless copy of a cache would leave them: the content of a program, but of another one."""
+    store = Store(tmp_path)
+    one, other = (store.put_json("program", key * 32, [key]) for key in ("ab", "cd"))
+    of_another_kind = store.put("code", "ef" * 32, b"[]").rename(tmp_path / "ef" / f"{'ef' * 32}.program")
+    whole = one.read_bytes(), other.read_bytes()
+    one.write_bytes(whole[1]), other.write_bytes(whole[0])
+    assert [store.get_json("program", key * 32) for key in ("ab", "cd", "ef")] == [None] * 3
+    assert not any(f.exists() for f in (one, other, of_another_kind))
+    assert store.get_json("program", store.put_json("program", "ab" * 32, 1).stem) == 1
 
 
 UNUSABLE = {

@@ -157,7 +157,7 @@ class HybridBlock(Block):
             warnings.warn(
                 f'"{self}" is being hybridized while still having forward hook/pre-hook. '
                 f'If "{self}" is a child of HybridBlock, the hooks will not take effect.',
-                stacklevel=2,
+                stacklevel=user_frame(),
             )
         super().hybridize(
             active,

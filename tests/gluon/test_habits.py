@@ -22,6 +22,23 @@ def net():
     return made
 
 
+def on_another_device(hybridized):
+    made = net()
+    made.collect_params().reset_ctx(mx.cpu(1))
+    made.hybridize(hybridized)
+    return made(nd.ones((1, 3)))
+
+
+def more_than_there_is():
+    class Outer(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.broadcast_add(x.expand_dims(0), x.expand_dims(1)) * 2
+
+    made = Outer()
+    made.hybridize()
+    return made(nd.zeros((20_000_000,)))  # more than processors have addresses for
+
+
 #: what is written -> (error, its first line, what the second one has)
 WRITTEN = {
     "layer": (
@@ -119,6 +136,25 @@ WRITTEN = {
         RuntimeError,
         "because the later does not include Parameters of nested child Blocks",
         "nor Parameter(...) (make it by self.params.get(name, ...))",
+    ),
+    "data on another device": (
+        lambda: on_another_device(False),
+        RuntimeError,
+        "was not initialized on context cpu(0). It was only initialized on [cpu(1)].",
+        "Bring the data there, x.as_in_context(mx.cpu(1)), or the parameters where the data are: "
+        "net.collect_params().reset_ctx(mx.cpu(0)). (",
+    ),
+    "data on another device, hybridized": (
+        lambda: on_another_device(True),
+        RuntimeError,
+        "was not initialized on context cpu(0). It was only initialized on [cpu(1)].",
+        "x.as_in_context(mx.cpu(1))",
+    ),
+    "more than there is memory": (
+        lambda: more_than_there_is(),
+        MemoryError,
+        "Unable to allocate 1,490,116.1 GiB of the host's memory",
+        "Take a smaller batch, ",
     ),
     "samples of several shapes": (
         lambda: next(iter(gluon.data.DataLoader([nd.ones((1,)), nd.ones((2,))], 2))),
@@ -516,3 +552,33 @@ def test_names_of_the_tables_are_not_taken(name):
 def test_methods_of_the_table_are_not_there(name):
     with pytest.raises(AttributeError, match="Write "):
         getattr(net(), name)
+
+
+def sequence():
+    made = nn.Sequential()
+    made.add(net())
+    outer = nn.Sequential()
+    outer.add(made, nn.Lambda("tanh"))
+    return outer
+
+
+def hooked():
+    made = nn.HybridSequential()
+    made.add(net())
+    made[0].register_forward_hook(lambda block, inputs, output: None)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: net().initialize(), "is already initialized, ignoring"),
+        (lambda: sequence().hybridize(), "Consider using HybridSequential"),
+        (lambda: hooked().hybridize(), "while still having forward hook"),
+    ],
+    ids=["initialize", "Sequential", "hooks"],
+)
+def test_warnings_point_at_the_program(call, text):
+    with pytest.warns(UserWarning, match=text) as caught:
+        call()
+    assert {w.filename for w in caught} == {__file__}

@@ -12,6 +12,7 @@ import numpy as np
 
 from ... import ndarray as nd_module
 from ... import symbol as sym_module
+from ...provenance import user_frame
 from ..block import Block, indent
 from ..hybrid import HybridBlock
 from .activations import Activation
@@ -74,7 +75,7 @@ class Sequential(_Container, Block):
         if self._children and all(isinstance(c, HybridBlock) for c in self._children.values()):
             warnings.warn(
                 f"All children of this Sequential layer '{self.prefix}' are HybridBlocks. Consider using HybridSequential for the best performance.",
-                stacklevel=2,
+                stacklevel=user_frame(),
             )
         super().hybridize(active, **kwargs)
 

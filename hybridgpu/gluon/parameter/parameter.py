@@ -17,7 +17,7 @@ from ...initializer import InitDesc
 from ...ndarray import NDArray, array
 from ...ndarray.array import empty
 from ...ndarray.placing import zeros_on
-from ...provenance import advice
+from ...provenance import advice, user_frame
 from ...runtime.epoch import bump
 from ...symbol import Symbol
 from ...symbol import var as make_var
@@ -180,7 +180,7 @@ class Parameter:
         if self._data is not None and not force_reinit:
             warnings.warn(
                 f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to re-initialize.",
-                stacklevel=2,
+                stacklevel=user_frame(),
             )
             return
         default = initializer.Uniform() if default_init is None else default_init
@@ -339,7 +339,11 @@ class Parameter:
             if a.context == ctx:
                 return a
         raise RuntimeError(
-            f"Parameter '{self.name}' was not initialized on context {ctx}. It was only initialized on {[a.context for a in arrays]}."
+            f"Parameter '{self.name}' was not initialized on context {ctx}. It was only initialized on {[a.context for a in arrays]}.\n"
+            + advice(
+                f"Bring the data there, x.as_in_context(mx.{arrays[0].context}), or the parameters where the data are: "
+                f"net.collect_params().reset_ctx(mx.{ctx})."
+            )
         )
 
     def data(self, ctx: Context | None = None) -> NDArray:
@@ -493,6 +497,6 @@ class Constant(Parameter):
         if req != "null":
             warnings.warn(
                 f'Constant parameter "{self.name}" does not support grad_req other than "null", and new value "{req}" is ignored.',
-                stacklevel=2,
+                stacklevel=user_frame(),
             )
         self._grad_req = "null"

@@ -19,6 +19,7 @@ from ..ndarray import NDArray, concat
 from ..ndarray import array as make_array
 from ..ndarray import load as load_arrays
 from ..ndarray import save as save_arrays
+from ..provenance import advice
 from ..symbol import Symbol
 
 __all__ = ["BaseModule"]
@@ -194,8 +195,15 @@ class BaseModule:
 
         Raises:
             AssertionError: no ``num_epoch``.
+            AttributeError: ``train_data`` is no iterator of ``mx.io``.
         """
         assert num_epoch is not None, "please specify number of epochs"
+        if not hasattr(train_data, "provide_data"):
+            kind = type(train_data).__name__
+            iterator = (
+                "mx.contrib.io.DataLoaderIter(loader)" if kind == "DataLoader" else "mx.io.NDArrayIter(data, label)"
+            )
+            raise AttributeError(f"'{kind}' object has no attribute 'provide_data'\n{advice(f'Give it {iterator}.')}")
         self.bind(
             data_shapes=train_data.provide_data,
             label_shapes=train_data.provide_label,

@@ -48,10 +48,10 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
             host = np.asarray(source_array)
             if not holds_numbers(host.dtype):
                 if dtype_of(host.dtype) is not bf16:
-                    raise TypeError
+                    raise TypeError(f"NumPy's array of it has the element type {host.dtype}, which is no number")
                 host = host.view(bf16.np)  # the words of MXNet's bfloat16
-        except (TypeError, ValueError):
-            raise TypeError("source_array must be array like object") from None
+        except (TypeError, ValueError) as e:
+            raise TypeError(f"source_array must be array like object\n{advice(str(e))}") from None
     try:
         target = dtype_of(dtype)
     except TypeError as e:

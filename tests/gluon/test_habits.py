@@ -22,6 +22,10 @@ def net():
     return made
 
 
+def module():
+    return mx.mod.Module(mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2), name="softmax"))
+
+
 def on_another_device(hybridized):
     made = net()
     made.collect_params().reset_ctx(mx.cpu(1))
@@ -136,6 +140,30 @@ WRITTEN = {
         RuntimeError,
         "because the later does not include Parameters of nested child Blocks",
         "nor Parameter(...) (make it by self.params.get(name, ...))",
+    ),
+    "rows of several lengths": (
+        lambda: nd.array([[1, 2], [3]]),
+        TypeError,
+        "source_array must be array like object",
+        "The requested array has an inhomogeneous shape after 1 dimensions.",
+    ),
+    "texts": (
+        lambda: nd.array(["one", "two"]),
+        TypeError,
+        "source_array must be array like object",
+        "data type dtype('<U3') is not understood; known types: float32, ",
+    ),
+    "a DataLoader for a Module": (
+        lambda: module().fit(gluon.data.DataLoader([0], 1), num_epoch=1),
+        AttributeError,
+        "'DataLoader' object has no attribute 'provide_data'",
+        "Give it mx.contrib.io.DataLoaderIter(loader).",
+    ),
+    "an array for a Module": (
+        lambda: module().fit(np.ones((2, 2)), num_epoch=1),
+        AttributeError,
+        "'ndarray' object has no attribute 'provide_data'",
+        "Give it mx.io.NDArrayIter(data, label).",
     ),
     "data on another device": (
         lambda: on_another_device(False),

@@ -47,7 +47,7 @@ def in_graph(x: Any) -> str:
     elif hasattr(x, "asnumpy"):
         text = _CONSTANT.format("An array")
     elif isinstance(x, (list, tuple)) and x and all(map(is_symbol, x)):
-        text = "Give them one by one: F.concat(*symbols)."
+        text = "Give them one by one: F.concat(*symbols), F.stack(*symbols)."
     else:
         return ""
     return "\n" + advice(text)
@@ -63,7 +63,7 @@ def in_array_code(x: Any, function: str = "") -> str:
     elif isinstance(x, np.ndarray):
         text = "Make it an array first: mx.nd.array(values, dtype=values.dtype)."
     elif isinstance(x, (list, tuple)) and x and all(hasattr(a, "asnumpy") for a in x):
-        text = "Give them one by one: nd.concat(*arrays)."
+        text = "Give them one by one: nd.concat(*arrays), nd.stack(*arrays)."
     else:
         return ""
     return "\n" + advice(text)

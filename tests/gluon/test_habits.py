@@ -141,6 +141,12 @@ WRITTEN = {
         "because the later does not include Parameters of nested child Blocks",
         "nor Parameter(...) (make it by self.params.get(name, ...))",
     ),
+    "a parameter as an array": (
+        lambda: net().weight.asnumpy(),
+        AttributeError,
+        "'Parameter' object has no attribute 'asnumpy'",
+        "A parameter has arrays: write data().asnumpy.",
+    ),
     "rows of several lengths": (
         lambda: nd.array([[1, 2], [3]]),
         TypeError,
@@ -580,6 +586,15 @@ def test_names_of_the_tables_are_not_taken(name):
 def test_methods_of_the_table_are_not_there(name):
     with pytest.raises(AttributeError, match="Write "):
         getattr(net(), name)
+
+
+def test_a_list_of_arrays():
+    with pytest.raises(AssertionError, match=r"must have NDArray type(.|\n)*\nGive them .* nd\.stack\(\*arrays\)\. \("):
+        nd.stack([nd.ones((2,)), nd.ones((2,))])
+    with pytest.raises(
+        AssertionError, match=r"\nGive them one by one: F\.concat\(\*symbols\), F\.stack\(\*symbols\)\. \("
+    ):
+        mx.sym.stack([mx.sym.var("a"), mx.sym.var("b")])
 
 
 def sequence():

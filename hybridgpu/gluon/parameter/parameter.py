@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -100,6 +100,16 @@ class Parameter:
                 f"{what} for Parameter '{name}' must be one of 'default', 'row_sparse', or 'csr', but got '{value}'"
             )
         self._stype, self._grad_stype = stype, grad_stype
+
+    if not TYPE_CHECKING:  # which would no longer find names that are not there
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):  # a property, whose own error it is
+                return object.__getattribute__(self, name)
+            text = f"'{type(self).__name__}' object has no attribute '{name}'"
+            if not name.startswith("_") and hasattr(NDArray, name):
+                raise AttributeError(f"{text}\n{advice(f'A parameter has arrays: write data().{name}.')}")
+            raise AttributeError(text, name=name, obj=self)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_trainer": None}  # which does not step copies

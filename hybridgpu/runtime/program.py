@@ -353,8 +353,9 @@ def _no_compiler() -> str:
     if chosen:
         return f"HYBRIDGPU_CXX={chosen} is no compiler that works, and no other is tried. Unset it to let one be found."
     return (
-        "no C++ compiler was found (looked for $CXX, c++, g++, clang++, zig). "
-        "Install g++ or clang++, or `pip install ziglang`, for compiled kernels."
+        "no C++ compiler that works was found (tried $CXX, c++, g++, clang++, zig). "
+        "Install g++ or clang++, or `pip install ziglang`, for compiled kernels; "
+        "if one is there, see whether it can write to the temporary folder."
     )
 
 

@@ -11,7 +11,7 @@ from compiler.cases.table import case
 from hybridgpu.compiler.ir import Builder, Node
 
 ROUNDING = ("neg", "abs", "sign", "floor", "ceil", "trunc", "rint", "round_away")
-#: (of large angles CUDA computes sin, cos and tan in memory: tests/kernels/test_math.py has those)
+ANGLES = ("sin", "cos", "tan")
 FUNCTIONS = (
     *("exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "cbrt", "rcbrt"),
     *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
@@ -35,6 +35,12 @@ def rounded(b: Builder, x: Node, y: Node) -> Any:
 @case("f32[40]", "f64[40]")
 def functions(b: Builder, x: Node, y: Node) -> Any:
     return [r for a in (x, y) for r in (*_each(b, FUNCTIONS, a), *_each(b, GAMMA, b.abs(a) + 0.1))]
+
+
+@case("f64[40]")
+def angles(b: Builder, x: Node) -> Any:
+    """Small and large ones. (Those of float32 CUDA reduces in memory: tests/kernels/test_math.py has them.)"""
+    return [r for a in (x, x * 1e9) for r in _each(b, ANGLES, a)]
 
 
 @case("f32[40]", "f64[40]")

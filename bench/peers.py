@@ -330,7 +330,7 @@ def main() -> int:
                     if options.out:  # a run takes long: what there is outlives its end
                         files = write(document, options.out)
         if FIRST in wanted:
-            rounds = 1 if options.quick else min(options.rounds, first.ROUNDS)
+            rounds = 1 if options.quick else max(options.rounds, first.ROUNDS)
             for case in first.measure_all(workers, options.device, rounds, options.limit):
                 document["first"].append(case)
                 files = write(document, options.out) if options.out else []

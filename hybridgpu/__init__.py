@@ -11,6 +11,7 @@ from typing import Any
 
 from .base import MXNetError, NotImplementedForSymbol
 from .context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
+from .deferred import DECLARED_BY
 
 __version__ = "0.1.0"
 
@@ -128,3 +129,6 @@ def _hint(name: str) -> str:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_MODULES, *_NAMES})
+
+
+DECLARED_BY["Custom"] = lambda: importlib.import_module(".operator", __name__)

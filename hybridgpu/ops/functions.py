@@ -7,20 +7,17 @@ nothing and there is no list of them anywhere.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from inspect import Parameter, Signature
 from types import MappingProxyType
 from typing import Any
 
+from ..deferred import DECLARED_BY
 from .record import OPERATORS, Operator
 
 __all__ = ["HIDDEN_KEYS", "Bound", "bind", "find", "make_function", "names_in", "registered", "spelled_hint"]
 
 _NULL = object()
-
-#: operators of modules that stand above this one, and are imported when somebody asks
-_ABOVE = {"Custom": "hybridgpu.operator"}
 
 #: attributes of nodes, not of operators: a Symbol keeps them as ``__key__``
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
@@ -72,8 +69,8 @@ def bind(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Bound:
 
 def registered(name: str) -> Operator | None:
     """The operator that the table has under this name; None if there is none."""
-    if name in _ABOVE and name not in OPERATORS:
-        importlib.import_module(_ABOVE[name])
+    if name in DECLARED_BY and name not in OPERATORS:
+        DECLARED_BY[name]()
     return OPERATORS.get(name)
 
 
@@ -91,7 +88,7 @@ def find(name: str, namespace: str = "") -> Operator | None:
 def names_in(namespace: str = "") -> Iterator[str]:
     """Every name that ``find`` resolves in a namespace."""
     prefixes = {"": ("",), "_internal": ("",), "op": ("",), "linalg": ("_linalg_", "linalg_")}
-    for name in (*OPERATORS, *(n for n in _ABOVE if n not in OPERATORS)):
+    for name in (*OPERATORS, *(n for n in DECLARED_BY if n not in OPERATORS)):
         for prefix in prefixes.get(namespace, (f"_{namespace}_",)):
             if name.startswith(prefix) and (namespace != "" or not name.startswith("_")):
                 yield name[len(prefix) :]

@@ -7,6 +7,8 @@ Use it as MXNet is used: ``import hybridgpu as mx``.
 from __future__ import annotations
 
 import importlib
+import sys
+from importlib.machinery import PathFinder
 from typing import Any
 
 from .base import MXNetError, NotImplementedForSymbol
@@ -113,9 +115,7 @@ def _hint(name: str) -> str:
         from .provenance import advice
 
         return "\n" + advice(f"Write {ROOT[name]}.")
-    from importlib.util import find_spec
-
-    if find_spec(f"{__name__}.{name}"):  # a module that is being imported
+    if PathFinder.find_spec(f"{__name__}.{name}", __path__):  # a module that is being imported
         return ""
     if hasattr(importlib.import_module(".ndarray", __name__), name):
         from .provenance import advice
@@ -132,3 +132,20 @@ def __dir__() -> list[str]:
 
 
 DECLARED_BY["Custom"] = lambda: importlib.import_module(".operator", __name__)
+
+
+class _WhatToWrite:
+    """Ends import statements of what is not here as attributes end that are not here."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        parent, _, child = name.rpartition(".")
+        if parent == __name__ or parent.startswith(f"{__name__}."):
+            try:
+                getattr(sys.modules.get(parent), child)
+            except AttributeError as error:
+                if str(error).startswith(plain := f"module '{parent}' has no attribute '{child}'") and str(error) != plain:
+                    raise ModuleNotFoundError(str(error)) from None
+
+
+sys.meta_path.append(_WhatToWrite)  # behind those that find modules

@@ -43,6 +43,26 @@ def test_names_that_are_not_there(statement):
         exec(statement, {})
 
 
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        ("from hybridgpu.contrib import amp", "module 'hybridgpu.contrib' has no attribute 'amp'\nWrite net.cast"),
+        ("import hybridgpu.contrib.amp", "module 'hybridgpu.contrib' has no attribute 'amp'\nWrite net.cast"),
+        ("from hybridgpu.contrib import onnx as o", "'onnx'\nWrite net.export(path)"),
+        ("from hybridgpu import np, npx", "'np'\nArrays and operators with NumPy's interface are not here: write mx.nd"),
+        ("import hybridgpu.amp", "'amp'\nWrite net.cast"),
+        ("from hybridgpu import gluom", "module 'hybridgpu' has no attribute 'gluom'; did you mean gluon?"),
+        ("from hybridgpu.gluon.nn import Linear", "'Linear'\nWrite nn.Dense"),
+        ("from hybridgpu import nothing_like_it", "cannot import name 'nothing_like_it' from 'hybridgpu'"),
+        ("import hybridgpu.nothing_like_it", "No module named 'hybridgpu.nothing_like_it'"),
+    ],
+)
+def test_import_statements_say_what_attributes_say(statement, text):
+    with pytest.raises(ImportError) as caught:
+        exec(statement, {})
+    assert text in str(caught.value)
+
+
 def test_completion_knows_what_is_imported_later():
     for name in ("Trainer", "loss", "data"):
         assert name in dir(mx.gluon) and getattr(mx.gluon, name)

@@ -144,7 +144,10 @@ class _WhatToWrite:
             try:
                 getattr(sys.modules.get(parent), child)
             except AttributeError as error:
-                if str(error).startswith(plain := f"module '{parent}' has no attribute '{child}'") and str(error) != plain:
+                if (
+                    str(error).startswith(plain := f"module '{parent}' has no attribute '{child}'")
+                    and str(error) != plain
+                ):
                     raise ModuleNotFoundError(str(error)) from None
 
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "math_cpu_basic.h"
+#include "math_trig.h"
 
 namespace hg {
 
@@ -22,18 +23,6 @@ HG_DEVICE float to_quadrant(float x, unsigned &quadrant) {
   double t = fma(turns, 4.0, kRound64);
   quadrant = (unsigned)to_bits(t);
   return (float)(fma(turns, 4.0, -(t - kRound64)) * 1.5707963267948966);
-}
-
-// |r| <= pi/4, relative error 2^-28
-HG_DEVICE float sin_near_0(float r, float z) {
-  // fit: sin_f32
-  const float c3 = -0.16666655f, c5 = 0.008332188f, c7 = -0.00019518095f;
-  return fma(horner(z, c3, c5, c7), z * r, r);
-}
-HG_DEVICE float cos_near_0(float z) {
-  // fit: cos_f32
-  const float c4 = 0.041666646f, c6 = -0.001388731f, c8 = 2.4432327e-05f;
-  return fma(horner(z, c4, c6, c8), z * z, fma(-0.5f, z, 1.0f));
 }
 
 // Max error 1.68 ulp.

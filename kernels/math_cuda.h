@@ -59,9 +59,6 @@ HG_MATH_TWO(copysign, copysignf, copysign)
 
 HG_DEVICE float rcbrt(float x) { return ::rcbrtf(x); }
 HG_DEVICE double rcbrt(double x) { return 1.0 / ::cbrt(x); }
-HG_DEVICE float sin(float x) { return ::sinf(x); }
-HG_DEVICE float cos(float x) { return ::cosf(x); }
-HG_DEVICE float tan(float x) { return ::tanf(x); }
 HG_DEVICE double sinpi(double x) { return ::sinpi(x); }
 HG_DEVICE double cospi(double x) { return ::cospi(x); }
 

@@ -49,7 +49,10 @@ def test_names_that_are_not_there(statement):
         ("from hybridgpu.contrib import amp", "module 'hybridgpu.contrib' has no attribute 'amp'\nWrite net.cast"),
         ("import hybridgpu.contrib.amp", "module 'hybridgpu.contrib' has no attribute 'amp'\nWrite net.cast"),
         ("from hybridgpu.contrib import onnx as o", "'onnx'\nWrite net.export(path)"),
-        ("from hybridgpu import np, npx", "'np'\nArrays and operators with NumPy's interface are not here: write mx.nd"),
+        (
+            "from hybridgpu import np, npx",
+            "'np'\nArrays and operators with NumPy's interface are not here: write mx.nd",
+        ),
         ("import hybridgpu.amp", "'amp'\nWrite net.cast"),
         ("from hybridgpu import gluom", "module 'hybridgpu' has no attribute 'gluom'; did you mean gluon?"),
         ("from hybridgpu.gluon.nn import Linear", "'Linear'\nWrite nn.Dense"),

@@ -467,8 +467,12 @@ def test_headers_include_nothing_else() -> None:
 
 def cuda_text() -> str:
     """math_cuda.h in one piece."""
+    seen: set[str] = set()
 
     def inline(name: str) -> str:
+        if name in seen:
+            return ""
+        seen.add(name)
         text = (ml.KERNELS / name).read_text().replace("#pragma once", "")
         return re.sub(r'#include "(math_\w+\.h)"', lambda m: inline(m[1]), text)
 
@@ -496,40 +500,52 @@ def test_nvrtc_compiles_without_a_word(arch: str, fast: bool) -> None:
             nvrtc.destroyProgram(program)
 
 
-def test_circular_functions_of_doubles_on_cuda(cuda_driver) -> None:
-    """Under the harness's checks, with the double that is nearest to a multiple of a right angle among the arguments."""
+#: of each type the number nearest to a multiple of a right angle, and the largest error in ulp
+CIRCULAR = {
+    "float32": (16367173 * 2.0**72, {"sin": 1.7, "cos": 1.6, "tan": 3.5}),
+    "float64": (6381956970095103 * 2.0**797, dict.fromkeys(("sin", "cos", "tan"), 3)),
+}
+
+
+@pytest.mark.parametrize("dtype", CIRCULAR)
+def test_circular_functions_on_cuda(dtype: str, cuda_driver) -> None:
+    """Under the harness's checks."""
     from hybridgpu import gluon, gpu, nd
 
-    large = np.ldexp(np.random.default_rng(3).uniform(1, 2, 500), np.arange(500) * 2 + 23)
-    x = np.concatenate(
-        [[6381956970095103 * 2.0**797, 2.0**31, 2.0**1023, np.inf, np.nan, 0.0, 1e-300], large, large / 2**23]
-    )
+    nearest, ulp = CIRCULAR[dtype]
+    largest = np.finfo(dtype).maxexp
+    powers = np.linspace(0, largest, 500, endpoint=False).astype(int)
+    large = np.ldexp(np.random.default_rng(3).uniform(1, 2, 500), powers)
+    small = [2.0 ** (largest - 1), np.inf, np.nan, 0.0, np.finfo(dtype).tiny / 8, np.finfo(dtype).tiny]
+    x = np.concatenate([[nearest, 2.0**17, 2.0**31], small, large, np.linspace(0, 100, 500)]).astype(dtype)
     x = np.concatenate([x, -x])
     net = gluon.nn.HybridLambda(lambda F, x: F.stack(F.sin(x), F.cos(x), F.tan(x)))
     net.hybridize()
-    found = net(nd.array(x, ctx=gpu(0), dtype="float64")).asnumpy()
-    with np.errstate(invalid="ignore"):
-        for y, function in zip(found, (np.sin, np.cos, np.tan), strict=True):
-            exact = function(x.astype(np.longdouble)).astype(np.float64)  # NumPy's own of doubles are off by more
-            np.testing.assert_array_max_ulp(y, exact, 3)
-    assert np.signbit(found[0][x == 0]).tolist() == np.signbit(found[2][x == 0]).tolist() == [False, True]
+    found = net(nd.array(x, ctx=gpu(0), dtype=dtype)).asnumpy()
+    for y, name in zip(found, ulp, strict=True):
+        with np.errstate(invalid="ignore"):  # NumPy's own of doubles are off by more than ours
+            exact = getattr(np, name)(x.astype(np.longdouble))
+        unit = np.spacing(np.maximum(abs(exact.astype(dtype)), np.finfo(dtype).tiny))
+        off = abs(y - exact) / unit
+        assert np.array_equal(np.isnan(y), np.isnan(exact)) and np.nanmax(off) <= ulp[name], (name, np.nanmax(off))
+    for y in (found[0], found[2]):
+        assert np.array_equal(np.signbit(y[x == 0]), np.signbit(x[x == 0]))
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
-def test_circular_functions_of_doubles_need_no_memory(arch: str) -> None:
-    """CUDA's own take 40 bytes a thread."""
+def test_circular_functions_need_no_memory(arch: str) -> None:
+    """CUDA's own take 32 bytes a thread for floats, 40 for doubles."""
     checks = pytest.importorskip("cuda_on_cpu.static_checks")
     if not checks.has_nvrtc():
         pytest.skip("NVRTC is not installed")
-    names = ("sin", "cos", "tan")
-    kernel = 'extern "C" __global__ void k_{0}(const double *x, double *y) {{ *y = hg::{0}(*x); }}\n'
-    text = cuda_text() + "".join(map(kernel.format, names))
+    names = [(t, name) for t in ("float", "double") for name in ("sin", "cos", "tan")]
+    kernel = 'extern "C" __global__ void {0}_{1}(const {0} *x, {0} *y) {{ *y = hg::{1}(*x); }}\n'
+    text = cuda_text() + "".join(kernel.format(*n) for n in names)
     needs = checks.compile_report(text, arch, ["-default-device"]).kernels
-    assert {name: (need.stack, need.spills) for name, need in needs.items()} == {f"k_{n}": (0, 0) for n in names}
+    assert {name: (need.stack, need.spills) for name, need in needs.items()} == {"_".join(n): (0, 0) for n in names}
 
 
-@pytest.mark.parametrize("fast", [False, True])
-def test_cuda_text_runs_on_the_host(folder: Path, checker: ml.Checker, fast: bool) -> None:
+def cuda_on_the_host(folder: Path, fast: bool) -> ml.Library:
     """math_cuda.h compiled as the harness compiles kernels: its CUDA names stand for libm's functions."""
     header = ml.HERE.parent / "cuda_on_cpu" / "include" / "cuda_on_cpu.h"
     if not header.exists():
@@ -538,8 +554,13 @@ def test_cuda_text_runs_on_the_host(folder: Path, checker: ml.Checker, fast: boo
     flags += ["-include", header.name, *(["-DHG_FAST_MATH"] if fast else [])]
     out = folder / f"cuda_{fast}.so"
     ml.compile_text(cuda_text() + ml.loops(), out, flags)
-    library = ml.Library(ml.ctypes.CDLL(str(out)))
-    loose = {"tgamma": 8, "cbrt": 4, "rcbrt": 6, "softplus": 3, "sigmoid": 3, "tanh": 2.5, "tan": 2.5}
+    return ml.Library(ml.ctypes.CDLL(str(out)))
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_cuda_text_runs_on_the_host(folder: Path, checker: ml.Checker, fast: bool) -> None:
+    library = cuda_on_the_host(folder, fast)
+    loose = {"tgamma": 8, "cbrt": 4, "rcbrt": 6, "softplus": 3, "sigmoid": 3, "tanh": 2.5, "tan": 3.6}
     loose.update(dict.fromkeys(("tanh", "erf"), 64) if fast else {})
     for dtype in (np.float32, np.float64):
         for name in ml.UNARY:
@@ -551,3 +572,21 @@ def test_cuda_text_runs_on_the_host(folder: Path, checker: ml.Checker, fast: boo
             assert result.max_ulp <= loose.get(name, max(2.1, ULP[name][dtype is np.float64])), (name, str(result))
         for name in ml.BINARY:
             test_binary(library, checker, name, dtype)
+
+
+def check_circular(folder: Path, checker: ml.Checker, step: int) -> None:
+    """Every ``step``-th float: what of these functions is ours does not differ between GPUs."""
+    library = cuda_on_the_host(folder, False)
+    for name, ulp in CIRCULAR["float32"][1].items():
+        result = checker.sweep(library, name, step=step)
+        print(f"{name}: {result}")
+        assert not result.wrong and result.max_ulp <= ulp, (name, str(result))
+
+
+def test_circular_functions_of_floats_on_cuda(folder: Path, checker: ml.Checker) -> None:
+    check_circular(folder, checker, 9973)
+
+
+@pytest.mark.exhaustive
+def test_circular_functions_of_every_float_on_cuda(folder: Path, checker: ml.Checker) -> None:
+    check_circular(folder, checker, 1)

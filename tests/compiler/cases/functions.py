@@ -37,10 +37,11 @@ def functions(b: Builder, x: Node, y: Node) -> Any:
     return [r for a in (x, y) for r in (*_each(b, FUNCTIONS, a), *_each(b, GAMMA, b.abs(a) + 0.1))]
 
 
-@case("f64[40]")
-def angles(b: Builder, x: Node) -> Any:
-    """Small and large ones. (Those of float32 CUDA reduces in memory: tests/kernels/test_math.py has them.)"""
-    return [r for a in (x, x * 1e9) for r in _each(b, ANGLES, a)]
+@case("f32[40]", "f64[40]", "f16[40]", "bf16[40]")
+def angles(b: Builder, *x: Node) -> Any:
+    """Small and large ones; products with powers of two are exact."""
+    large = {"f16": 2.0**14}
+    return [r for a in x for f in (1.0, large.get(a.dtype.short, 2.0**30)) for r in _each(b, ANGLES, a * f)]
 
 
 @case("f32[40]", "f64[40]")

@@ -18,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
-from names import FUNCTIONS, STRUCTURES, UNSUPPORTED, VALUES, VERSIONS  # noqa: E402
+from names import FUNCTIONS, NO_MEMORY, STRUCTURES, UNSUPPORTED, VALUES, VERSIONS  # noqa: E402
 
 BEGIN = r"""
 #include <cstddef>
@@ -48,6 +48,7 @@ template <class R, class... A> struct Signature<R (*)(A...)> {
 def main(folders: list[str]) -> None:
     lines = [f"#include <{header}>" for header in FUNCTIONS] + [BEGIN, "int main() {"]
     lines += [f"VALUE({v});" for v in (*VERSIONS, *VALUES, UNSUPPORTED)]
+    lines += [f"#if CUDNN_MAJOR == {major}\nVALUE({v});\n#endif" for major, v in NO_MEMORY.items()]
     lines += [f"FUNCTION({f});" for functions in FUNCTIONS.values() for f in functions]
     for name, (_, fields) in STRUCTURES.items():
         lines += [f"VALUE(sizeof({name}));", *(f"FIELD({name}, {f});" for f in sorted(fields.values()))]

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from abi.names import FUNCTIONS, STRUCTURES, UNSUPPORTED, VALUES
+from abi.names import FUNCTIONS, NO_MEMORY, STRUCTURES, UNSUPPORTED, VALUES
 
 from hybridgpu.backends.cuda.cudnn import CudnnError
 
@@ -54,3 +54,8 @@ def test_values(record):
 
 def test_what_cudnn_calls_unsupported(record):
     assert CudnnError.says_unsupported(record["values"][UNSUPPORTED])
+
+
+def test_what_cudnn_calls_no_memory(record):
+    (value,) = (record["values"][name] for name in NO_MEMORY.values() if name in record["values"])
+    assert CudnnError("", "", value).memory

@@ -83,6 +83,15 @@ def test_an_eager_failure_names_the_operator(fake):
         nd.dot(nd.ones((3, 4), ctx=mx.gpu(0)), nd.ones((4, 5), ctx=mx.gpu(0))).asnumpy()
 
 
+def test_a_second_try_of_an_eager_call_without_memory(fake, monkeypatch):
+    monkeypatch.setattr(
+        "hybridgpu.backends.cuda.errors.give_back", lambda release: fake.plant("cublasLtMatmul", 0) or "1 MiB"
+    )
+    fake.plant("cublasLtMatmul", 3)
+    y = nd.dot(nd.ones((3, 4), ctx=mx.gpu(0)), nd.ones((4, 5), ctx=mx.gpu(0)))
+    assert (y.asnumpy() == 4).all() and fake.products == 2
+
+
 class Net(mx.gluon.HybridBlock):
     """A dense layer whose activation is a kernel, and one that ends the net."""
 

@@ -227,6 +227,55 @@ def test_failures_name_the_operator(fakes, alone, name, which, function):
         check(graph, program, filled(graph, 1))
 
 
+NO_MEMORY = [
+    ("bias", 0, "cublasLtMatmul", 3),
+    ("conv", 1, "cudnnConvolutionForward", 4004),
+    ("conv", 1, "cudnnSetStream", 4004),
+]
+
+
+@pytest.mark.parametrize(("name", "which", "function", "status"), NO_MEMORY)
+def test_a_second_try_where_a_library_has_no_memory(fakes, alone, monkeypatch, name, which, function, status):
+    """After what is kept for reuse was given back; if that was not enough, the error says what to do."""
+    graph, program = loaded(*GRAPHS[name])
+    fake = fakes[which]
+    given = []
+
+    def give_back(release):
+        given.append(release())
+        fake.plant(function, left)
+        return "1 MiB"
+
+    monkeypatch.setattr("hybridgpu.backends.cuda.errors.give_back", give_back)
+    for left in (0, status, 0):
+        before = fake.count(function)
+        fake.plant(function, status)
+        if left:
+            with pytest.raises(
+                MXNetError, match=rf"^Error in operator \w+: {function} of .*\n.* no memory left"
+            ) as raised:
+                check(graph, program, filled(graph, 1))
+            assert str(raised.value).endswith("smaller batch; drop arrays, recorded graphs and results that are no longer "
+                                              "needed. That was 1 MiB, and not enough.")  # fmt: skip
+        else:
+            check(graph, program, filled(graph, 1))
+        assert fake.count(function) == before + 2
+    assert len(given) == 3
+
+
+@pytest.mark.parametrize(
+    ("which", "function", "status"),
+    [(0, "cublasLtCreate", 3), (0, "cublasLtMatmulDescCreate", 3), (1, "cudnnCreate", 2), (1, "cudnnCreate", 4004)],
+)
+def test_a_second_try_of_what_is_prepared(fakes, alone, monkeypatch, which, function, status):
+    monkeypatch.setattr(
+        "hybridgpu.backends.cuda.errors.give_back", lambda release: fakes[which].plant(function, 0) or ""
+    )
+    fakes[which].plant(function, status)
+    graph, program = loaded(*GRAPHS[("bias", "conv")[which]])
+    check(graph, program, filled(graph, 1))
+
+
 def test_threads(fakes, alone):
     """Each its own bias and workspace."""
     graph, program = loaded(*GRAPHS["two layers"])

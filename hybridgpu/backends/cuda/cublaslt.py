@@ -31,7 +31,7 @@ MAX_WORKSPACE, REDUCTIONS = 1, 3  # cublasLtMatmulPreferenceAttributes_t …
 ALIGNMENTS = (5, 6, 7, 8)  # … of A, B, C and D
 REDUCE_IN_COMPUTE_TYPE = 2  # cublasLtReductionScheme_t: in a step of its own, in a fixed order
 EPILOGUE_DEFAULT, EPILOGUE_RELU, EPILOGUE_BIAS = 1, 2, 4  # cublasLtEpilogue_t
-_NOT_SUPPORTED = (8, 15)  # cublasStatus_t: the architecture, or the configuration
+_NO_MEMORY, _NOT_SUPPORTED = 3, (8, 15)  # cublasStatus_t; of the latter: the architecture, or the configuration
 
 #: types of attributes that are set
 INT32, UINT32, INT64, UINT64, POINTER_VALUE = c_int, c_uint32, c_int64, c_uint64, c_void_p
@@ -71,6 +71,7 @@ class CublasLtError(ForeignError):
     """A function of cuBLASLt failed; see :class:`~.foreign.ForeignError`."""
 
     instead = "With HYBRIDGPU_CUBLASLT=0 in the environment products are computed by CuPy."
+    no_memory = (_NO_MEMORY,)
 
     @classmethod
     def says_unsupported(cls, status: int) -> bool:

@@ -27,7 +27,7 @@ from ...locks import Lock
 from ..library import Declined, Direct, Prepared
 from . import cublaslt
 from .cublaslt import Binding, CublasLtError, Descriptor, Heuristic, find, installed
-from .foreign import SUCCESS, Held, Place
+from .foreign import SUCCESS, Held, Outcomes, Place
 
 __all__ = ["ProductLibrary"]
 
@@ -336,22 +336,16 @@ class _Direct:
         matrices = (right, a.pointer, left, b.pointer, zero, out, d.pointer, out, d.pointer)
         chosen = ctypes.byref(algorithm.algorithm), work, self.workspace
         run = partial(binding.function(name), handle, described.pointer, one, *matrices, *chosen)
-        set_at, refused = 0, False
+        outcomes, set_at = Outcomes(binding, product._operator), 0
 
         def start(stream: int) -> bool:
-            nonlocal set_at, refused
-            if refused:
+            nonlocal set_at
+            if outcomes.refused:
                 return False
             if bias is not None and bias.value != set_at:
                 described.set(cublaslt.BIAS_POINTER, cublaslt.POINTER_VALUE, bias.value)
                 set_at = bias.value
             status = run(stream)
-            if status == SUCCESS:
-                return True
-            failure = binding.failure(name, status)
-            refused = failure.unsupported  # which it said before it started anything
-            if refused:
-                return False
-            raise failure.at(product._operator)
+            return status == SUCCESS or outcomes.failed(name, status, start, stream)
 
         return start

@@ -30,6 +30,7 @@ DETERMINISTIC = 1  # cudnnDeterminism_t
 RELU, IDENTITY = 1, 5  # cudnnActivationMode_t
 NAN_TO_ZERO = 0  # cudnnNanPropagation_t: what the fused call demands
 _NOT_SUPPORTED_8, _NOT_SUPPORTED_9 = 9, range(3000, 4000)  # cudnnStatus_t
+_NO_MEMORY_8, _NO_MEMORY_9 = 2, 4004  # of the latter: no memory of the device; that of the host has another number
 
 
 class Performance(ctypes.Structure):
@@ -85,6 +86,7 @@ class CudnnError(ForeignError):
     """A function of cuDNN failed; see :class:`~.foreign.ForeignError`."""
 
     instead = "With HYBRIDGPU_CUDNN=0 in the environment convolutions are computed without cuDNN."
+    no_memory = (_NO_MEMORY_8, _NO_MEMORY_9)
 
     @classmethod
     def says_unsupported(cls, status: int) -> bool:

@@ -35,7 +35,7 @@ from ..library import Declined, Direct, Prepared
 from . import cudnn
 from .cudnn import Binding, CudnnError, Descriptor, Performance, find, installed, ints
 from .cudnn_forms import Form, data_form, form_of, weights_form
-from .foreign import SUCCESS, Held, Place
+from .foreign import SUCCESS, Held, Outcomes, Place
 
 __all__ = ["ConvolutionLibrary"]
 
@@ -454,11 +454,10 @@ class _Direct:
         )
         array = operands[3] if len(operands) > 3 else None
         distance = prod(convolution._form.x) * convolution.itemsize, prod(convolution._form.y) * convolution.itemsize
-        refused = False
+        outcomes = Outcomes(binding, convolution._operator)
 
         def start(stream: int) -> bool:
-            nonlocal refused
-            if refused:
+            if outcomes.refused:
                 return False
             if array is not None and -distance[1] < array.value - operands[0].value < distance[0]:
                 return False  # they share memory, which cuDNN forbids
@@ -468,12 +467,6 @@ class _Direct:
                 status = on_stream(stream)
                 if status == SUCCESS:
                     called, status = name, run()
-            if status == SUCCESS:
-                return True
-            failure = binding.failure(called, status)
-            refused = failure.unsupported  # which it said before it started anything
-            if refused:
-                return False
-            raise failure.at(convolution._operator)
+            return status == SUCCESS or outcomes.failed(called, status, start, stream)
 
         return start

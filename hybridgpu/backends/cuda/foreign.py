@@ -5,20 +5,24 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from ctypes import c_int, c_size_t, c_void_p
 from typing import Any, Generic, Protocol, TypeVar
 
-from ...base import MXNetError
 from ...locks import Lock
+from ..failures import DeviceError, again
 
-__all__ = ["SUCCESS", "ForeignBinding", "ForeignError", "Held", "Opaque", "Place"]
+__all__ = ["SUCCESS", "ForeignBinding", "ForeignError", "Held", "Opaque", "Outcomes", "Place"]
 
 SUCCESS = 0  #: what a function returns that did what it should
+_SMALLER = (
+    "The GPU has no memory left for it: take a smaller batch; drop arrays, recorded graphs and results that are no longer "
+    "needed."
+)
 
 
-class ForeignError(MXNetError):
+class ForeignError(DeviceError):
     """A function of a library failed.
 
     Attributes:
@@ -28,9 +32,10 @@ class ForeignError(MXNetError):
     """
 
     instead = ""  #: how to go on without the library
+    no_memory: Collection[int] = ()  #: statuses which say that there was no memory of the device, with nothing started
 
     def __init__(self, message: str, function: str, status: int) -> None:
-        super().__init__(message)
+        super().__init__(message, memory=status in self.no_memory)
         self.function, self.status = function, status
         self.unsupported = self.says_unsupported(status)
 
@@ -41,7 +46,8 @@ class ForeignError(MXNetError):
 
     def at(self, operator: str) -> ForeignError:
         """This error, with the operator that met it."""
-        return type(self)(f"Error in operator {operator}: {self}\n{self.instead}", self.function, self.status)
+        advice = _SMALLER if self.memory else self.instead
+        return type(self)(f"Error in operator {operator}: {self}\n{advice}", self.function, self.status)
 
 
 class ForeignBinding:
@@ -103,6 +109,43 @@ class ForeignBinding:
     def _details(self) -> str:
         """What else is known of this thread's last failure."""
         return ""
+
+
+class Outcomes:
+    """What becomes of calls of one prepared function that did not succeed. One thread at a time uses it.
+
+    Args:
+        operator: which met them.
+
+    Attributes:
+        refused: the library said that it cannot compute this, so that it need not be asked again.
+    """
+
+    __slots__ = ("_binding", "_operator", "_second", "refused")
+
+    def __init__(self, binding: ForeignBinding, operator: str) -> None:
+        self._binding, self._operator, self._second = binding, operator, False
+        self.refused = False
+
+    def failed(self, function: str, status: int, start: Callable[[int], bool], stream: int) -> bool:
+        """What to give in place of a call that returned ``status``: False where the library refused, having started nothing.
+        Where it had no memory ``start(stream)``, which comes here in its turn, is called once more.
+
+        Raises:
+            ForeignError: it failed in another way, or a second time.
+        """
+        failure = self._binding.failure(function, status)
+        self.refused = failure.unsupported
+        if self.refused:
+            return False
+        told = failure.at(self._operator)
+        if self._second or not failure.memory:
+            raise told
+        self._second = True
+        try:
+            return again(told, start, stream)
+        finally:
+            self._second = False
 
 
 class Opaque:

@@ -120,6 +120,7 @@ class Explanation:
         self._names = names or {}
         self.compile_seconds: float = made.seconds
         self.program: Program | None = made.program
+        self._interpreted: str = made.reason
         self.kernels: list[KernelReport] = []
         self.library_calls: list[LibraryCall] = []
         self.cuts: list[Cut] = []
@@ -195,7 +196,7 @@ class Explanation:
             f"{counted(loops, 'loop') + ', ' if loops else ''}{self._made()} in {self.compile_seconds * 1e3:.1f} ms"
         ]
         if self.program is None:
-            return "\n".join([*lines, "no compiler was found: NumPy runs the graph operator by operator"])
+            return "\n".join([*lines, f"NumPy runs the graph operator by operator: {self._interpreted}"])
         width = max([len(k.name) for k in self.kernels] + [len(c.name) for c in self.library_calls] + [6])
         lines.append(f"  {'kind':<8} {'kernel':<{width}} {'moved':>10} {'least':>10}  computes")
         table = [

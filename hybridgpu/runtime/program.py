@@ -58,6 +58,7 @@ class Compiled:
         prelude: what computes the inputs behind the others (see runtime/kept.py), None where there are none.
         seconds: what making it cost.
         cache: 'disk' where the program was found there, 'background' while it is being made, else 'none'.
+        reason: why the reference interpreter runs.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Compiled:
         self.writes: tuple[int, ...] = ()
         self.prelude: Prelude | None = None
         self.seconds = 0.0
-        self.cache = "none"
+        self.cache, self.reason = "none", ""
 
     @property
     def interpreted(self) -> bool:
@@ -371,7 +372,9 @@ def _reference(
             RuntimeWarning,
             stacklevel=user_frame(),
         )
-    return _interpreter(graph, types, device, constant)
+    made = _interpreter(graph, types, device, constant)
+    made.reason = why or "HYBRIDGPU_CXX=none asks for it"
+    return made
 
 
 def _interpreter(
@@ -399,6 +402,7 @@ def interpret(graph: Graph, types: Sequence[TensorType], device: Device, name: s
     start = time.perf_counter()
     made = _interpreter(graph, types, device)
     made.seconds, made.cache = time.perf_counter() - start, "background"
+    made.reason = "its program is being compiled"
     _record(made, name, types, f"{reason}; operators run one by one while it is compiled")
     return made
 

@@ -48,6 +48,7 @@ print(json.dumps({{
     "targets": sorted({{e.target for e in report.events}}),
     "modules": [m for m in ("jinja2", "cupy", "cupy.cuda.nvrtc", "nvidia", "click", "rich") if m in sys.modules],
     "warnings": caught,
+    "explained": str(net.explain(x)),
 }}))
 """
 
@@ -468,6 +469,8 @@ def test_without_a_compiler_numpy_runs_as_was_asked_for(command, tmp_path, cold)
     got = run(tmp_path / "c", HYBRIDGPU_CXX=command)
     np.testing.assert_allclose(got["values"], cold[1]["values"], rtol=1e-5)
     assert got["targets"] == ["reference"] and got["modules"] == [] and got["warnings"] == []
+    said = "NumPy runs the graph operator by operator: HYBRIDGPU_CXX=none asks for it"
+    assert said in got["explained"] and "found" not in got["explained"]
 
 
 @pytest.mark.parametrize("command", ["/nowhere/g++", "false", "cat"])
@@ -475,6 +478,8 @@ def test_a_compiler_that_does_not_work_counts_as_none_and_is_told_once(command, 
     got = run(tmp_path / "c", HYBRIDGPU_CXX=command)
     np.testing.assert_allclose(got["values"], cold[1]["values"], rtol=1e-5)
     assert got["targets"] == ["reference"] and got["modules"] == []
+    said = f"NumPy runs the graph operator by operator: HYBRIDGPU_CXX={command} is no compiler that works"
+    assert said in got["explained"]
     assert len(got["warnings"]) == 1 and f"HYBRIDGPU_CXX={command} is no compiler that works" in got["warnings"][0]
 
 

@@ -120,7 +120,6 @@ class Explanation:
         self._names = names or {}
         self.compile_seconds: float = made.seconds
         self.program: Program | None = made.program
-        self._interpreted: str = made.reason
         self.kernels: list[KernelReport] = []
         self.library_calls: list[LibraryCall] = []
         self.cuts: list[Cut] = []
@@ -131,6 +130,7 @@ class Explanation:
         self.bytes_moved = self.bytes_min = self.arena_bytes = self.arena_least = self.kept_bytes = 0
         self.overwritten = self.hosted = 0
         if self.program is None:
+            self._interpreted: str = made.reason
             return
         self.target, self.numeric = self.program.target, self.program.numeric
         self.cache_hit = made.loaded.info.compiled == 0

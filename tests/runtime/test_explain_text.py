@@ -111,9 +111,10 @@ def test_where_a_program_came_from(compiler, own_cache):
 
 def test_without_a_compiler():
     class Interpreted:
-        seconds, program = 0.25, None
+        seconds, program, reason = 0.25, None, "its program is being compiled"
 
-    assert "prepared in 250.0 ms" in str(Explanation("net", Interpreted()))
+    said = str(Explanation("net", Interpreted()))
+    assert "prepared in 250.0 ms\nNumPy runs the graph operator by operator: its program is being compiled" in said
 
 
 @pytest.mark.parametrize(

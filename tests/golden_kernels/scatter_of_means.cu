@@ -5,7 +5,7 @@
 //   %5 = min(x1, 11)  i32[6,9]
 //   %6 = max(%5, 0)  i32[6,9]
 //   %7 = scatter_add(%4, %6) axis=0 extent=12  f32[12,24]
-extern "C" __global__ void HG_BOUNDS(256) mul_min_scatter_add_d6029f1b(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const long long n0, const long long, const long long share) {
+extern "C" __global__ void HG_BOUNDS(256) mul_min_scatter_add_915b1b1e(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const long long n0, const long long, const long long share) {
   typedef int Index;
   __shared__ float table[7168];
   __shared__ hg::Hits<Index> hits;
@@ -54,8 +54,7 @@ extern "C" __global__ void HG_BOUNDS(256) mul_min_scatter_add_d6029f1b(const int
         table[(j * 224 + r) * 8 + lane] = table[(j * 224 + r) * 8 + lane] + v1;
       }
     }
-    __syncthreads();
-    kept = 0;
+    kept = 0;  // nobody writes to the list before all have passed the barrier that counting has
   }
   if (live) for (int r = team; r < count; r += 32) {
     const Index row = first + r;

@@ -28,7 +28,6 @@ _WORDS = {
 _OPERATOR = re.compile("|".join(f"(?={re.escape(o)})" for o in _EXCHANGED))
 _WHOLE = re.compile(r"(?<![\w.{])\d+(?:LL|L|u|U)*(?![\w.])")
 _REAL = re.compile(r"(?<![\w.])(?:\d+\.\d*(?:e[+-]?\d+)?|0x[\da-f.]+p[+-]?\d+)f?(?!\w)")
-_ARMS = re.compile(r" \? ([^?:]+) : ([^?:;,)]+)")
 _PAIR = re.compile(r"\b(\w+)\(([\w.\[\]:]+), ([\w.\[\]:]+)\)")
 _INLINE = re.compile(r"\bif (.+?)(?= else |\s*-?[%}]})")
 #: a statement that leaves valid text behind when it is gone
@@ -104,8 +103,11 @@ def _written_differently(code: str) -> Iterator[tuple[str, str]]:
         if set(m.group()) <= set("0.f"):
             continue  # a thousandth of nothing
         yield put(m.start(), m.end(), f"({m.group()} * 1.001f)"), "a constant is a thousandth more"
-    for m in _ARMS.finditer(code):
-        yield put(m.start(), m.end(), f" ? {m.group(2)} : {m.group(1)}"), "alternatives exchanged"
+    for m in re.finditer(r" \? ", code):
+        middle = _end_of_arm(code, m.end())
+        if code[middle : middle + 3] == " : ":
+            end = _end_of_arm(code, middle + 3)
+            yield put(m.end(), end, f"{code[middle + 3 : end]} : {code[m.end() : middle]}"), "alternatives exchanged"
     for m in _PAIR.finditer(code):
         if not re.search(r"\b(?:int|Index|float|T)\b", m.group(2) + m.group(3)):
             yield put(m.start(2), m.end(3), f"{m.group(3)}, {m.group(2)}"), "operands exchanged"
@@ -135,6 +137,26 @@ def _closing(code: str, at: int) -> int:
         if not depth:
             return k
     return -1
+
+
+def _end_of_arm(code: str, at: int) -> int:
+    """Where an alternative of ``? :`` that begins at ``at`` ends: it may have brackets, arguments and ``? :`` of its own."""
+    depth = inner = 0
+    for k in range(at, len(code)):
+        c = code[k]
+        if c in "([{" or (c == "<" and code[k - 1 : k + 2].strip() == code[k - 1 : k + 2]):
+            depth += 1
+        elif c in ")]}" or (c == ">" and code[k - 1] not in " -"):
+            depth -= 1
+            if depth < 0:
+                return k
+        elif not depth and c in ";,":
+            return k
+        elif not depth and code.startswith((" ? ", " : "), k):
+            inner += 1 if code[k + 1] == "?" else -1
+            if inner < 0:
+                return k
+    return len(code)
 
 
 def sample(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:

@@ -30,6 +30,18 @@ def after(text, file="x.h"):
         ("    __syncthreads();", {"    "}),
         ("if (e >= n) return;", {"if (!(e >= n)) return;", "if (true) return;", "if (e > n) return;", ""}),
         ("v = t ? a : b;", {"v = t ? b : a;", ""}),
+        ("return t ? a : f(b, c);", {"return t ? f(b, c) : a;"}),
+        ("x[t ? (a + b) * 2 : c + 1] = (T)y;", {"x[t ? c + 1 : (a + b) * 2] = (T)y;"}),
+        ("f<V, T ? a : b>(p + 1);", {"f<V, T ? b : a>(p + 1);"}),
+        ("x = t ? g<A, B>(y) : A::B(); y = 1;", {"x = t ? A::B() : g<A, B>(y); y = 1;"}),
+        ("x = t ? a : u ? b : (c - 1);", {"x = t ? u ? b : (c - 1) : a;", "x = t ? a : u ? (c - 1) : b;"}),
+        (
+            "return b == 0 ? 0.0f : ((r < 0) != (b < 0) ? r + b : r);",
+            {
+                "return b == 0 ? ((r < 0) != (b < 0) ? r + b : r) : 0.0f;",
+                "return b == 0 ? 0.0f : ((r < 0) != (b < 0) ? r : r + b);",
+            },
+        ),
         ("s = merge(s, t);", {"s = merge(t, s);", ""}),
         ("{% if k.vector > 1 %}", {"{% if not (k.vector > 1) %}", "{% if k.vector >= 1 %}", "{% if k.vector > 2 %}"}),
         ("{{ 'a' if k.held else 'b' }}", {"{{ 'a' if not (k.held) else 'b' }}"}),

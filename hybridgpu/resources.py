@@ -29,9 +29,15 @@ def _package() -> str:
 
 
 @lru_cache
+def _linked() -> bool:
+    """Whether we are reached through links."""
+    return os.path.islink(_package()) or os.path.islink(__file__)
+
+
+@lru_cache
 def _folder(name: str) -> str:
     here = _package()
-    if os.path.islink(here) or os.path.islink(__file__):  # what lies beside us does so where the links lead
+    if _linked():  # what lies beside us does so where the links lead
         places = [here, linked := os.path.dirname(os.path.realpath(__file__)), os.path.dirname(linked)]
     else:
         places = [here, os.path.dirname(here)]
@@ -137,7 +143,7 @@ def _hash_all(notes: Notes | None) -> dict[str, str]:
         modules = [(package, "dtypes.py"), (package, "dataclass.py")]
         runtime = [(f"{package}{os.sep}runtime", name) for name in ("program.py", "training.py", "updates.py")]
         texts = [(_folder("kernels"), ".h"), (_folder("templates"), ".j2")]
-        (kernels, own), files = _hash([texts, [*folders, *modules, *runtime]], notes)
+        (kernels, own), files = _hash([texts, [*folders, *modules, *runtime]], notes, _record)
         times = files.times(1)
         if max(times) > BEGUN:
             now = time.time_ns()
@@ -147,13 +153,34 @@ def _hash_all(notes: Notes | None) -> dict[str, str]:
     return _found
 
 
-def _hash(sets: Sequence[Sequence[_Place]], notes: Notes | None) -> tuple[Sequence[str], _Files]:
-    """A hash over names and contents of each set of files, and which these are.
+def _record() -> str | None:
+    """The file that an installer wrote behind all of ours, as it does whenever it writes one of them; None in a checkout.
+
+    Beside a checkout there is none, nor does one that is there tell of files that links lead to.
+    """
+    package = _package()
+    if _linked() or not _folder("kernels").startswith(package + os.sep):
+        return None
+    with os.scandir(os.path.dirname(package)) as entries:
+        found = [e.path for e in entries if e.name.startswith("hybridgpu-") and e.name.endswith(".dist-info")]
+    record = f"{found[0]}{os.sep}RECORD" if len(found) == 1 else ""
+    return record if os.path.isfile(record) else None
+
+
+def _hash(
+    sets: Sequence[Sequence[_Place]], notes: Notes | None, find_record: Callable[[], str | None] = lambda: None
+) -> tuple[Sequence[str], _Files]:
+    """A hash over names and contents of each set of files, and what was looked at for it.
 
     Reading them costs more than all the rest of a call whose program is found on disk, and finding them half as much.
     What was found and read once is noted, with sizes, times and numbers of the files, as git has it in its index, and
     with the times of their folders, which tell of other files in them. What was changed a moment ago may be changed
     again without another time: then nothing is noted.
+
+    Args:
+        find_record: finds a file that is written whenever they are: it is noted in place of them, since to look at each
+            takes a fifth of such a call. So are Python's folders of compiled modules, which change when somebody
+            edits a module and imports it.
     """
     key = hashlib.sha256(repr(sets).encode()).hexdigest()
     note = notes.get("hash", key) if notes is not None else None
@@ -168,9 +195,18 @@ def _hash(sets: Sequence[Sequence[_Place]], notes: Notes | None) -> tuple[Sequen
         hashes: Sequence[str] = noted.hashes  # something else came into a folder, or went
     else:
         hashes = [_read(paths, places) for paths, places in zip(files.sets, sets, strict=True)]
-    if notes is not None and _settled(files.times()) and (new := files.note(hashes)) != note:
+    record = find_record()
+    looked = files if record is None else _by_record(files, record)
+    settled = _settled(files.times()) and _settled(looked.times())
+    if notes is not None and settled and (new := looked.note(hashes)) != note:
         notes.put("hash", key, new)
     return hashes, files
+
+
+def _by_record(files: _Files, record: str) -> _Files:
+    """What is looked at in place of files: ``record``, as the last set, their folders and those of compiled modules."""
+    compiled = [made for folder in files.folders if os.path.isdir(made := f"{folder}{os.sep}__pycache__")]
+    return _Files.at([*files.folders, *compiled], [*([] for _ in files.sets[1:]), [record]])
 
 
 class _Noted(NamedTuple):

@@ -103,8 +103,8 @@ def files(tmp_path):
     return tmp_path
 
 
-def hashed(folder, notes):
-    (found,), _ = resources._hash([[(str(folder), ".h")]], notes)
+def hashed(folder, notes, record=None):
+    (found,), _ = resources._hash([[(str(folder), ".h")]], notes, lambda: record)
     return found
 
 
@@ -254,6 +254,121 @@ def test_every_change_of_a_file_changes_the_hash(files, change, monkeypatch):
     after = hashed(files, notes)
     assert after != before and after == hashed(files, None)
     assert hashed(files, notes) == after
+
+
+@pytest.fixture
+def installed(files, tmp_path_factory, monkeypatch):
+    """Files that an installer wrote, with those that Python compiled, and its record of them."""
+    monkeypatch.setattr(resources, "_SETTLED", -10)
+    (files / "inner" / "__pycache__").mkdir()
+    record = tmp_path_factory.mktemp("dist-info") / "RECORD"
+    record.write_text("a.h\ninner/b.h\n")
+    return files, str(record)
+
+
+def test_files_of_an_installer_are_known_by_its_record(installed, monkeypatch):
+    files, record = installed
+    notes, seen = Notes(), []
+    first = hashed(files, notes, record)
+    real = os.stat
+    monkeypatch.setattr(os, "stat", lambda path: seen.append(path) or real(path))
+    monkeypatch.setattr(resources, "_read", lambda *_: pytest.fail("files were read again"))
+    assert hashed(files, notes, record) == first
+    assert sorted(seen) == sorted([*map(str, (files, files / "inner", files / "inner" / "__pycache__")), record])
+
+
+def upgraded(folder, record):
+    (folder / "inner" / "b.h").write_text("new")
+    Path(record).write_text("a.h\ninner/b.h\n")
+
+
+def recompiled(folder, record):
+    """As Python does for a module that somebody edited, when it is imported."""
+    (folder / "inner" / "b.h").write_text("new")
+    (folder / "inner" / "__pycache__" / "new").write_text("")
+    (folder / "inner" / "__pycache__" / "new").rename(folder / "inner" / "__pycache__" / "b.pyc")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        upgraded,
+        recompiled,
+        lambda folder, record: (folder / "c.h").write_text("another"),
+        lambda folder, record: (folder / "a.h").unlink(),
+        lambda folder, record: in_its_old_time(folder / "a.h", "b.h") or Path(record).write_text("a.h\ninner/b.h\n"),
+        lambda folder, record: (folder / "a.h").write_text("by hand") and Path(record).unlink(),
+    ],
+    ids=["an upgrade", "by hand, and imported", "one more", "one less", "in its old time", "no record any more"],
+)
+def test_an_upgrade_changes_the_hash(installed, change):
+    files, record = installed
+    notes = Notes()
+    before = hashed(files, notes, record)
+    time.sleep(0.02)  # a step of the file system's clock
+    change(files, record)
+    record = record if Path(record).exists() else None
+    after = hashed(files, notes, record)
+    assert after != before and after == hashed(files, None)
+    assert hashed(files, notes, record) == after
+
+
+def test_a_record_that_was_just_written_is_not_noted(files, tmp_path_factory, monkeypatch):
+    """The installer may still be at work."""
+    record = tmp_path_factory.mktemp("dist-info") / "RECORD"
+    time.sleep(0.02)  # a step of the file system's clock
+    record.write_text("")
+    written = record.stat().st_ctime_ns
+    monkeypatch.setattr(resources, "_settled", lambda times: max(times, default=0) < written)
+    notes = Notes()
+    hashed(files, notes)
+    assert len(notes) == 1
+    notes.clear()
+    hashed(files, notes, str(record))
+    assert not notes
+
+
+@pytest.mark.parametrize(
+    ("inside", "linked", "records", "found"),
+    [
+        (True, "nothing", ["hybridgpu-1.0"], True),
+        (True, "nothing", ["hybridgpu-1.0", "hybridgpu-0.9"], False),  # an installer at work
+        (True, "nothing", ["hybridgpu_more-1.0"], False),
+        (False, "nothing", ["hybridgpu-1.0"], False),  # a checkout whose folder was an installer's
+        (True, "the package", ["hybridgpu-1.0"], False),
+        (True, "its files", ["hybridgpu-1.0"], False),
+    ],
+    ids=["installed", "two versions", "another package", "a checkout", "a link", "links in the package"],
+)
+def test_whose_record_is_believed(inside, linked, records, found, tmp_path):
+    package = tmp_path / "real" / "hybridgpu"
+    package.mkdir(parents=True)
+    for folder in ("kernels", "templates"):
+        ((package if inside else package.parent) / folder).mkdir()
+    for name in ("resources", "base"):
+        shutil.copy(Path(resources.__file__).parent / f"{name}.py", package)
+    (package / "__init__.py").write_text("")
+    at = package.parent
+    if linked != "nothing":
+        at = tmp_path / "site"
+        at.mkdir()
+        if linked == "the package":
+            (at / "hybridgpu").symlink_to(package)
+        else:
+            (at / "hybridgpu").mkdir()
+            for name in ("kernels", "templates"):
+                shutil.copytree(package / name, at / "hybridgpu" / name)
+            for file in package.glob("*.py"):
+                (at / "hybridgpu" / file.name).symlink_to(file)
+    for name in records:
+        record = at / f"{name}.dist-info" / "RECORD"
+        record.parent.mkdir()
+        record.write_text("")
+    command = "from hybridgpu.resources import _record as f; print(f())"
+    got = subprocess.check_output(
+        [sys.executable, "-c", command], cwd=at, text=True, env={**os.environ, "PYTHONPATH": ""}
+    )
+    assert got.strip() == (str(record) if found else "None")
 
 
 def test_the_hash_covers_what_makes_programs(monkeypatch):

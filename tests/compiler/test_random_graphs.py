@@ -24,15 +24,16 @@ from hypothesis import strategies as st
 from hybridgpu.backends.base import Mode
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
+from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.ir.text import parse_graph
 from hybridgpu.compiler.ir.verify import verify
 from hybridgpu.compiler.passes.differentiate import differentiate
 from hybridgpu.compiler.passes.simplify import simplify
 from hybridgpu.compiler.pipeline import compile_graph
-from hybridgpu.compiler.primitives import TABLE
+from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU, CUDA
-from hybridgpu.dtypes import from_short
+from hybridgpu.dtypes import f16, from_short
 
 SESSION = int(os.environ.get("HYBRIDGPU_RANDOM_GRAPHS", "0"))
 
@@ -228,3 +229,22 @@ def test_the_oracle_accepts_the_declared_precision_and_refuses_errors(name):
         flat[-1] = flat[-1] * 1.1 + 0.1 if r.dtype.kind == "f" else flat[-1] ^ 1
         with pytest.raises(AssertionError, match=f"result {k}"):
             oracle.check(wrong, "planted")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_oracle_knows_overflows_that_rounding_explains(seed):
+    """Of half precision: just beyond the largest number no disturbed evaluation may be infinite, and the right result is."""
+    b = builder()
+    x = b.input(tensor_type((31743,), f16), "x")
+    graph = b.finish([b.trigamma(x), b.trigamma(b.exp(-x * 1.01))], "overflows")
+    inputs = [np.arange(1, 31744, dtype=np.uint16).view(np.float16)]
+    with np.errstate(all="ignore"):
+        right = [np.asarray(r).astype(np.float16) for r in evaluate(graph, inputs, wide=True)]
+    oracle = Oracle(graph, inputs, seed)
+    oracle.check(right, "right")
+    for wrong in (np.inf, -np.inf):
+        at = np.flatnonzero(abs(right[0].astype(np.float64) - 1000) < 100)[:1]
+        planted = right[0].copy()
+        planted[at] = wrong
+        with pytest.raises(AssertionError, match="result 0 at"):
+            oracle.check([planted, right[1]], "planted")

@@ -18,7 +18,7 @@ static __device__ const unsigned long long kTwoOverPi[] = {
 
 // A large x (from 2^31 on) as a multiple of a right angle, by Payne and Hanek's idea with integers: x is a mantissa of
 // 64 bits times a power of two. Bits of 2 / pi before those that begin at bit s make whole turns; the next 192 are
-// enough, for no double is nearer to a multiple of a right angle than 2^-62.
+// enough, for no double is nearer to a multiple of a right angle than 2^-62 of one, or of half a right angle than 2^-64.
 HG_DEVICE double large_to_quadrant(double x, unsigned &quadrant) {
   typedef unsigned long long Word;
   const Word bits = (Word)__double_as_longlong(x), m = (bits << 11) | 1ull << 63;
@@ -38,16 +38,10 @@ HG_DEVICE double large_to_quadrant(double x, unsigned &quadrant) {
   const bool above = hi >> 63;  // half a right angle or more: what lacks to the next one
   if (above) {
     quadrant += 1;
-    hi = ~hi, lo = ~lo + 1;
-    hi += lo == 0 ? 1 : 0;
+    hi = ~hi, lo = ~lo;  // but for the last of 126 bits
   }
-  int zeros = __clzll((long long)hi);
-  if (zeros == 64) {
-    hi = lo, lo = 0;
-    zeros += __clzll((long long)hi);
-  }
-  const int by = zeros & 63;
-  if (by) hi = hi << by | lo >> (64 - by);
+  const int zeros = __clzll((long long)hi);  // 1 to 61
+  hi = hi << zeros | lo >> (64 - zeros);
   const double r = (double)__umul64hi(hi, 0xc90fdaa22168c235ull) * __longlong_as_double((1023ll - 63 - zeros) << 52);
   const bool negative = bits >> 63;
   quadrant = negative ? 0u - quadrant : quadrant;
@@ -111,7 +105,7 @@ HG_DEVICE double cos_near_0(double z) {
   return w + fma(p, z * z, (1.0 - w) - half);
 }
 
-// Max error 1.22 ulp.
+// Max error 1.5 ulp.
 HG_DEVICE double sin(double x) {
   unsigned quadrant;
   const double r = to_quadrant(x, quadrant), z = r * r;
@@ -125,7 +119,7 @@ HG_DEVICE float sin(float x) {
   const float y = quadrant & 1 ? cos_near_0(z) : sin_near_0(r, z);
   return x == 0.0f ? x : quadrant & 2 ? -y : y;
 }
-// Max error 1.18 ulp.
+// Max error 1.5 ulp.
 HG_DEVICE double cos(double x) {
   unsigned quadrant;
   const double r = to_quadrant(x, quadrant), z = r * r;
@@ -139,7 +133,7 @@ HG_DEVICE float cos(float x) {
   const float y = quadrant & 1 ? sin_near_0(r, z) : cos_near_0(z);
   return (quadrant + 1) & 2 ? -y : y;
 }
-// Max error 2.46 ulp.
+// Max error 2.9 ulp.
 HG_DEVICE double tan(double x) {
   unsigned quadrant;
   const double r = to_quadrant(x, quadrant), z = r * r;

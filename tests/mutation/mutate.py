@@ -90,7 +90,10 @@ MORE = {
     "kernels/cuda.h": ["tests/kernels/test_nvrtc.py::test_what_asks_for_its_registers_gets_them"],
     "kernels/grid.h": ["tests/kernels/test_grid.py", "tests/compiler/test_resident.py"],
     "kernels/half.h": ["tests/compiler/test_half.py", "tests/compiler/test_bfloat16.py"],
-    "kernels/math_cuda.h": [f"{MATH}::test_cuda_text_runs_on_the_host"],
+    "kernels/math_cuda*.h": [
+        f"{MATH}::test_cuda_text_runs_on_the_host",
+        f"{MATH}::test_circular_functions_on_cuda",
+    ],
     "kernels/math_[!c]*.h": [
         MATH,
         f"{MATH}::test_cuda_text_runs_on_the_host",

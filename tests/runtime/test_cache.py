@@ -134,6 +134,7 @@ DAMAGE = {
     "poisoned JSON": lambda f: with_sum(f, b'{"steps": [1, 2], "kernels": {}, "inputs": "x"}'),
     "poisoned list": lambda f: with_sum(f, b"[]"),
     "deep JSON": lambda f: with_sum(f, b'{"a":' * 50_000),
+    "half, with its checksum": lambda f: with_sum(f, f.read_bytes()[: f.stat().st_size // 2]),
     "a link to itself": lambda f: (f.unlink(), f.symlink_to(f)),
     "a pipe": lambda f: (f.unlink(), os.mkfifo(f)),  # which would wait for a writer
     "a dangling link": lambda f: (f.unlink(), f.symlink_to("/nowhere/at/all")),
@@ -362,6 +363,22 @@ def test_a_process_that_may_only_write_tiny_files(tmp_path, cold):
     assert "no C++ compiler that works was found" in got["warnings"][0]
     assert "whether it can write to the temporary folder" in got["warnings"][0]
     assert run(tmp_path / "c")["compiled"] == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of file sizes as Linux has them")
+def test_files_that_are_large_enough_for_what_was_asked_of_the_compiler_and_not_for_the_library(tmp_path, cold):
+    """The compiler, which was found before, is ended by a signal and says nothing of it: NumPy runs the graph."""
+    for file in cold[0].glob("*/*"):
+        if file.suffix in (".compiler", ".code", ".hash"):
+            (tmp_path / "c" / file.parent.name).mkdir(parents=True, exist_ok=True, mode=0o700)
+            shutil.copy(file, tmp_path / "c" / file.parent.name)
+    (tmp_path / "c").chmod(0o700)
+    got = run(tmp_path / "c", before=LIMITED.replace("2000", "9000"))
+    np.testing.assert_allclose(got["values"], cold[1]["values"], rtol=1e-5)
+    assert got["targets"] == ["reference"]
+    (said,) = (w for w in got["warnings"] if "NumPy runs" in w)
+    where = f"the C++ compiler has no place to work in: {tempfile.gettempdir()}: {os.strerror(errno.EFBIG)}"
+    assert where in said and "name a folder in TMPDIR" in said
 
 
 @pytest.mark.parametrize("size", ["20000", "0", "nonsense"])

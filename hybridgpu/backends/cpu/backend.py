@@ -8,7 +8,9 @@ outputs. The arena of a call comes from a free list, so threads may call at once
 from __future__ import annotations
 
 import ctypes
+import errno
 import hashlib
+import os
 import time
 import weakref
 from array import array as c_array
@@ -16,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +36,7 @@ from ..beside import Beside
 from ..library import run_host_step
 from ..memory import lasting, lodger
 from .bound import Bound
+from .elf import HEADER, is_whole
 from .toolchain import Toolchain, find_toolchain
 
 if TYPE_CHECKING:
@@ -205,6 +209,14 @@ def _opener(program: Program) -> type[ctypes.CDLL]:
     return ctypes.PyDLL if program.bytes_moved < _KEEP_GIL_BELOW else ctypes.CDLL
 
 
+def _opened(file: Path, opener: type[ctypes.CDLL] = ctypes.CDLL) -> ctypes.CDLL:
+    """A shared library. Raises OSError if it cannot be loaded, or is cut short."""
+    with open(file, "rb", buffering=0) as f:
+        if not is_whole(f.read(HEADER), os.fstat(f.fileno()).st_size):
+            raise OSError(errno.EIO, "the library is cut short", str(file))
+    return opener(str(file))
+
+
 class CpuBackend:
     """Compiles programs with the host's C++ compiler."""
 
@@ -242,7 +254,7 @@ class CpuBackend:
             path = self.store.path("so", key)
             if path is not None:
                 try:
-                    held = _opener(program)(str(path))
+                    held = _opened(path, _opener(program))
                 except OSError:  # built for something else: rebuild it
                     self.store.forget("so", key)
             if held is None:
@@ -272,12 +284,12 @@ class CpuBackend:
         if path is None:
             raise NotBuiltError("compiled code cannot be written to any folder")
         with suppress(OSError):
-            return ctypes.CDLL(str(path))
+            return _opened(path)
         try:
             with scratch() as folder:
                 file = folder / "unit.so"
                 file.write_bytes(code)
-                return ctypes.CDLL(str(file))
+                return _opened(file)
         except OSError as e:
             raise NotBuiltError(f"compiled code cannot be loaded: {e}") from None
 

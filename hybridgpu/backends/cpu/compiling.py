@@ -43,6 +43,8 @@ class CompileError(RuntimeError):
         self.source, self.log = source, log
 
 
+_ROOM = 4 << 20  #: bytes: more than any library and its parts take
+
 #: code and constants lie in the same pages: a fifth of the bytes, and two pieces to bring into memory in place of four
 _AS_PAGES = ("-z", "noseparate-code")
 
@@ -103,6 +105,7 @@ def compile_source(
             failed = next((run for run in runs if run.returncode), None)
             if failed is None:
                 return out.read_bytes()
+            problem = _no_room(folder)
     except OSError as e:
         if shutil.which(toolchain.command[0]) is None:
             raise NotBuiltError(
@@ -110,10 +113,22 @@ def compile_source(
                 "Install it again, or start Python again with another one in HYBRIDGPU_CXX.",
             ) from None
         raise NotBuiltError(f"the C++ compiler has no place to work in: {e.strerror or e}") from None
-    if os.strerror(errno.ENOSPC) in failed.stderr:
-        raise NotBuiltError(f"the C++ compiler has no place to work in: {os.strerror(errno.ENOSPC)}")
+    if not problem and os.strerror(errno.ENOSPC) in failed.stderr:  # somebody has made room meanwhile
+        problem = os.strerror(errno.ENOSPC)
+    if problem:
+        raise NotBuiltError(f"the C++ compiler has no place to work in: {folder.parent}: {problem}")
     said = failed.stderr.strip() or f"it ended with code {failed.returncode} and said nothing; was memory short?"
     raise CompileError(" ".join(toolchain.command), source, said)
+
+
+def _no_room(folder: Path) -> str:
+    """Why nothing of a library's size can be written to a folder, '' where it can. A compiler says it in its own language,
+    or nothing where a signal ended it, as at a limit of file sizes."""
+    try:
+        (folder / "room").write_bytes(bytes(_ROOM))
+    except OSError as e:
+        return e.strerror or str(e)
+    return ""
 
 
 def _link(toolchain: Toolchain, start: list[str], files: list[str]) -> subprocess.CompletedProcess[str]:

@@ -25,6 +25,15 @@ def both(b, x, y):
     return [b.add(x, y), b.sub(x, y)]
 
 
+def several(count):
+    return lambda b, x, y: [b.add(x, y), b.sub(x, y), b.mul(x, y), b.max(x, y), b.min(x, y)][:count]
+
+
+def compared(b, x, y):
+    y = b.broadcast(y, x.shape)
+    return [b.mul(x, y), b.gt(x, y)]
+
+
 def normalised(b, x, y):
     return b.max(b.mul(b.sub(x, b.broadcast(y, x.shape)), x), x)
 
@@ -57,6 +66,10 @@ SHAPES = {
     "bfloat16": (affine, ["bf16[4099]"], True),
     "bytes": (affine, ["u8[9001]"], True),
     "two results": (both, ["f32[2500]", "f32[2500]"], True),
+    "as many results as have room": (several(4), ["f32[2500]", "f32[2500]"], True),
+    "too many results": (several(5), ["f32[2500]", "f32[2500]"], False),
+    "two sizes of results of rows": (compared, ["f32[5,256]", "f32[1,256]"], True),
+    "two sizes of results of rows, of which one begins with a line": (compared, ["f32[7,272]", "f32[1,272]"], False),
     "bytes beside doubles": (lambda b, x: [b.mul(x, x), b.gt(x, b.mul(x, x))], ["f64[777]"], True),
     "rows of whole blocks": (normalised, ["f32[5,1024]", "f32[1,1024]"], True),
     "rows of blocks and a part": (normalised, ["f32[3,2064]", "f32[1,2064]"], True),
@@ -74,11 +87,7 @@ SHAPES = {
         ["f32[7,331]", "f32[1,331]"],
         True,
     ),
-    "two sizes of results of rows that do not": (
-        lambda b, x, y: [b.mul(x, b.broadcast(y, x.shape)), b.gt(x, b.broadcast(y, x.shape))],
-        ["f32[7,1001]", "f32[1,1001]"],
-        False,
-    ),
+    "two sizes of results of rows that do not": (compared, ["f32[7,1001]", "f32[1,1001]"], False),
     "two results, of which one has rows in another order": (
         lambda b, x, y: [b.mul(x, b.broadcast(y, x.shape)), b.transpose(b.mul(x, b.broadcast(y, x.shape)), (1, 0, 2))],
         ["f32[7,3,331]", "f32[1,1,331]"],

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kernels/grid.h by itself: steps for fewer threads than a block has, of every kind of number, and what these fetch.
+"""kernels/grid.h by itself: the barrier of all blocks, steps for fewer threads than a block has, and what is fetched.
 
-``tests/compiler/test_resident.py`` has the barrier of the grid and the programs whose steps these are.
+``tests/compiler/test_resident.py`` has the programs whose steps these are.
 """
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pytest
@@ -44,6 +46,30 @@ extern "C" __global__ void k(const float* x, float* o) {
 }
 """
 
+FETCHED = """
+typedef int Index;
+#include "cuda.h"
+#include "grid.h"
+extern "C" __global__ void k(const float* x, long long bytes) { hg::prefetch(x, bytes); }
+"""
+
+#: every block leaves a number at each of three barriers, which the others read behind it
+GATHERED = """
+typedef int Index;
+#include "cuda.h"
+#include "grid.h"
+extern "C" __global__ void k(unsigned* arrived, const float* x, float* left, float* o) {
+  const int blocks = gridDim.x;
+  float sum = 0.0f;
+  for (int step = 0; step < 3; ++step) {
+    if (threadIdx.x == blockDim.x - 1) left[step * blocks + blockIdx.x] = x[step * blocks + blockIdx.x];
+    hg::grid_sync(arrived);
+    for (int b = 0; b < blocks; ++b) sum += left[step * blocks + b];
+  }
+  o[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+"""
+
 
 @pytest.mark.parametrize("n", FIRST)
 def test_the_first_threads_wait_for_each_other(n):
@@ -70,3 +96,34 @@ def test_the_first_threads_fetch_every_byte_once(threads, size):
     report = launch(COPIED, Buffer(x, name="x"), got, block=BLOCK, options=options, include_dirs=[kernels_folder()])
     np.testing.assert_array_equal(got.get(), x)
     assert report.traffic["x"].read == size
+
+
+@pytest.mark.parametrize("bytes_", [4, 128, 132, 128 * 64, 128 * 64 * 3 + 4])
+def test_every_line_is_asked_for_once(bytes_):
+    x = Buffer(normal(bytes_ // 4), name="x")
+    report = launch(FETCHED, x, np.int64(bytes_), grid=2, block=32, include_dirs=[kernels_folder()])
+    assert (report.prefetches, report.prefetched) == (-(-bytes_ // 128), bytes_)
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse", "shuffle"])
+@pytest.mark.parametrize(("blocks", "threads"), [(1, 32), (2, 64), (5, 32), (3, 1)])
+def test_all_blocks_wait_for_each_other(blocks, threads, order):
+    """Twice with one word, by another number of blocks, too: a barrier leaves it as the next one needs it."""
+    arrived = Buffer(np.zeros(1, np.uint32), name="arrived")
+    for n in (blocks, blocks + 1):
+        x, left = np.arange(3 * n, dtype=np.float32), Buffer.empty(3 * n, np.float32, name="left")
+        got = out(n * threads)
+        how = {"grid": n, "block": threads, "order": order, "cooperative": True, "timeout": 2.0}
+        launch(GATHERED, arrived, Buffer(x, name="x"), left, got, include_dirs=[kernels_folder()], **how)
+        assert (got.get() == x.sum()).all()
+        assert arrived.get() & 0x7FFFFFFF == 0
+
+
+@pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
+def test_a_barrier_has_a_fence_on_both_sides():
+    """What a GPU needs and the harness, whose memory has one order, does not: others' writes are seen behind it, too."""
+    nvrtc = pytest.importorskip("cupy.cuda").nvrtc
+    program = nvrtc.createProgram(GATHERED, "k.cu", (), ())
+    nvrtc.compileProgram(program, ["-arch=compute_80", "-std=c++17", "-default-device", f"-I{kernels_folder()}"])
+    found = re.findall(r"bar\.sync|membar\.gl|atom\.global|ld\.volatile", nvrtc.getPTX(program).decode())
+    assert found == ["bar.sync", "membar.gl", "atom.global", "ld.volatile", "membar.gl", "bar.sync"] * 3

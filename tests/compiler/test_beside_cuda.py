@@ -24,6 +24,7 @@ from compiler.test_beside import (
     mixture,
     norm_slopes,
     scaled_slopes,
+    softmax_bias,
     softmaxes,
 )
 from compiler.test_rows_cuda import check
@@ -35,10 +36,11 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.target import CUDA, cuda_target
-from hybridgpu.dtypes import DType, f64, from_short
+from hybridgpu.dtypes import DType, f32, f64, from_short
 from hybridgpu.resources import kernels_folder
 
 FEW = replace(CUDA, multiprocessors=2)  #: blocks have several rows, and those of some a row less
+ALONE = replace(CUDA, cluster_blocks=1)  #: rows of one block, as before sm_90
 
 
 def beside(program: Program) -> list[dict]:
@@ -50,7 +52,7 @@ def four_sums(b: Builder, x: Node, dy: Node, g: Node) -> Made:
     return dx, *slopes, b.sum(b.tanh(x), (0,)), b.sum(x * x, (0,))
 
 
-@pytest.mark.parametrize("shape", [*SHAPES, (37, 800), (130, 72), (9, 8192)], ids=str)
+@pytest.mark.parametrize("shape", [*SHAPES, (37, 800), (130, 72), (9, 8192), (9, 20000)], ids=str)
 @pytest.mark.parametrize("make", MAKERS)
 def test_two_kernels_read_everything_once(make, shape, cuda_driver):
     program = check(cuda_driver, graph_of(MAKERS[make], shape), FEW, orders=2)
@@ -75,9 +77,55 @@ def test_any_number_of_rows(rows, cuda_driver):
         assert beside(check(cuda_driver, graph_of(norm_slopes, (rows, 160)), target))
 
 
-def test_text_is_the_same_for_every_number_of_rows():
-    counts = (2, 5, 16, 17, 300, 5000, 70000)
-    programs = [compile_graph(graph_of(norm_slopes, (rows, 96)), CUDA) for rows in counts]
+@pytest.mark.parametrize("rows", [2, 3, 8, 9, 13])
+@pytest.mark.parametrize("make", ["norm_slopes", "one_merge", "softmax_bias"])
+def test_any_number_of_rows_in_clusters(make, rows, cuda_driver):
+    """Clusters that have no row, or one less than others; some put states together once a row, others more often."""
+    program = check(cuda_driver, graph_of(IN_CLUSTERS[make], (rows, 12000)), FEW, orders=2)
+    assert [c["cluster"] > 1 for c in beside(program)] == [True] and len(program.steps) == 2
+
+
+@pytest.mark.parametrize("width", [8193, 9001, 16384, 30000, 65536, 131072])
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+def test_long_rows(dtype, width, cuda_driver):
+    """Each block of a cluster owns a piece of the columns."""
+    program = check(cuda_driver, graph_of(one_merge, (3, width), dtype))
+    assert beside(program)[0]["cluster"] > 1 and len(program.steps) == 2
+
+
+def test_nothing_is_kept_for_sums_alone(cuda_driver):
+    """They take in elements in the first walk that has them; the second needs two values of each again."""
+    b = builder()
+    x, dy, g, mean = (b.input(parse(f"f32[{s}]"), f"x{k}") for k, s in enumerate(("9,800", "9,800", "800", "9,1")))
+    n, w = b.tanh(x - mean), dy * g
+    dx = w - b.mean(w, (-1,), keepdims=True) - n * b.mean(w * n, (-1,), keepdims=True)
+    program = check(cuda_driver, b.finish([dx, b.sum(dy * (x - mean), (0,)), b.sum(dy, (0,))], "known_mean"), FEW)
+    text = program.kernels[0].text
+    assert beside(program) and "float k1[" in text and "k2[" not in text
+
+
+@pytest.mark.parametrize(("width", "shared", "two"), [(8193, 227, 2), (16384, 227, 2), (16385, 227, 0), (16384, 99, 0)])
+def test_long_rows_of_one_block(width, shared, two, cuda_driver):
+    """What is needed again, beside sums that take half of the registers, is in shared memory."""
+    program = check(cuda_driver, graph_of(norm_slopes, (3, width)), replace(ALONE, shared_bytes=shared << 10))
+    assert [(c["sums_beside_rows"], "cluster" in c, "read_again" in c) for c in beside(program)] == [
+        (two, False, False)
+    ] * bool(two)
+
+
+def one_merge(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """As the derivative of a norm whose statistics are known."""
+    w = dy * g
+    return w - b.mean(w * x, (-1,), keepdims=True) * x, b.sum(dy * x, (0,)), b.sum(dy, (0,))
+
+
+IN_CLUSTERS = MAKERS | {"one_merge": one_merge}
+
+
+@pytest.mark.parametrize(("width", "most"), [(96, 70000), (20000, 50000)])
+def test_text_is_the_same_for_every_number_of_rows(width, most):
+    counts = (2, 5, 16, 17, 300, 5000, most)
+    programs = [compile_graph(graph_of(norm_slopes, (rows, width)), CUDA) for rows in counts]
     assert all(beside(p) for p in programs)
     assert len({tuple(k.text for k in p.kernels) for p in programs}) == 1
 
@@ -105,7 +153,7 @@ def test_sums_of_many_rows_are_not_reduced_apart():
         (in_turn, (50, 100), "needs its sums over all rows before these were walked"),
         (extremes, (50, 100), "which add up sums only on the way"),
         (norm_slopes, (50, 48), "whose 48 elements are too few to be walked one by one"),
-        (norm_slopes, (50, 20000), "whose 20000 elements are more than a block has registers for"),
+        (norm_slopes, (2, 131073), "whose 131073 elements are more than 8 blocks have room for"),
     ],
 )
 def test_what_is_refused_and_why(make, shape, reason, cuda_driver):
@@ -137,15 +185,15 @@ def test_a_value_of_columns_is_stored_once(cuda_driver):
 
 
 def test_as_many_sums_as_there_are_registers_for(cuda_driver):
-    program = check(cuda_driver, graph_of(four_sums, (50, 6000)))
-    assert [c["sums_beside_rows"] for c in beside(program)] == [2]
-    reason = "for which a thread would need 48 registers"
+    program = check(cuda_driver, graph_of(four_sums, (5, 9000)), ALONE)
+    assert [c["sums_beside_rows"] for c in beside(program)] == [3]
+    reason = "for which a thread would need 72 registers"
     assert any(rule == "beside" and reason in why for _, _, rule, why in program.cuts), program.cuts
 
 
-@pytest.mark.parametrize(("count", "width", "sums"), [(2, 128, [2]), (3, 5000, [3]), (3, 6000, [1, 2])])
+@pytest.mark.parametrize(("count", "width", "sums"), [(2, 128, [2]), (3, 9000, [3]), (3, 15000, [1, 2])])
 def test_walks_with_sums_become_one_as_far_as_these_fit(count, width, sums, cuda_driver):
-    program = check(cuda_driver, graph_of(softmaxes(count), (7, width)), FEW)
+    program = check(cuda_driver, graph_of(softmaxes(count), (7, width)), replace(ALONE, multiprocessors=2))
     assert sorted(c["sums_beside_rows"] for c in beside(program)) == sums
     assert any(why.startswith(TOGETHER) for *_, why in program.cuts) is (len(sums) > 1)
 
@@ -162,11 +210,11 @@ def of_many(dtype: str, width: int, arrays: int, sums: int) -> Graph:
 
 @pytest.mark.parametrize(
     ("dtype", "width", "arrays", "sums", "words"),
-    [("f32", 4096, 26, 4, 0), ("f32", 5461, 26, 3, 33), ("f64", 512, 20, 13, 0), ("f64", 600, 20, 13, 52)],
+    [("f32", 8192, 22, 4, 0), ("f32", 9000, 22, 4, 72), ("f64", 1024, 20, 13, 0), ("f64", 1100, 20, 13, 78)],
 )
 def test_sums_of_many_arrays(dtype, width, arrays, sums, words, cuda_driver):
     """These take registers, too: what is not refused has a form that has enough."""
-    program = check(cuda_driver, of_many(dtype, width, arrays, sums))
+    program = check(cuda_driver, of_many(dtype, width, arrays, sums), ALONE)
     assert [c["sums_beside_rows"] for c in beside(program)] == [sums] * (not words)
     refused = [why for _, _, rule, why in program.cuts if rule == "beside"]
     assert [why.endswith(f"for which a thread would need {words} registers") for why in refused] == [True] * bool(words)
@@ -182,9 +230,10 @@ def two_types(dtype: DType, width: int, rows: int = 5) -> Graph:
 
 def test_sums_of_two_types(cuda_driver):
     """The second one has other limits than the first."""
-    program = check(cuda_driver, two_types(f64, 8192))
+    assert beside(compile_graph(two_types(f32, 12000), ALONE))
+    program = check(cuda_driver, two_types(f64, 12000), ALONE)
     assert not beside(program)
-    reason = "would need 48 registers"
+    reason = "whose 12000 elements are more than a block has room for"
     assert any(rule == "beside" and reason in why for _, _, rule, why in program.cuts), program.cuts
 
 
@@ -222,9 +271,14 @@ def test_sums_stay_in_registers(arch):
     shapes = [(4096, w) for w in (64, 100, 257, 768, 1024, 1500, 2048, 4096, 8192)]
     graphs = [graph_of(norm_slopes, s, d) for s in shapes for d in ("f16", "f32", "f64") if d != "f64" or s[1] <= 4096]
     graphs += [graph_of(MAKERS[m], (4096, w)) for m in ("softmax_bias", "rows_as_results") for w in (1024, 8192)]
+    if cuda_target(arch, 132).cluster_blocks > 1:
+        makers, long = (norm_slopes, one_merge, softmax_bias), (20000, 131072)
+        graphs += [graph_of(m, (512, w), d) for m in makers for w in long for d in ("f16", "f32")]
+        graphs += [graph_of(norm_slopes, (512, w), d) for w, d in ((9001, "f32"), (65536, "f32"), (65536, "f64"))]
     graphs += [two_types(from_short(d), w, 4096) for d in ("i32", "i64") for w in (1024, 4096)]
-    found = {k.name: k for g in graphs for k in compile_graph(g, cuda_target(arch, 132)).kernels}
-    assert sum("sums_beside_rows" in k.choice for k in found.values()) >= len(graphs) - 1
+    programs = [compile_graph(g, cuda_target(arch, 132)) for g in graphs]
+    assert all(beside(p) for p in programs)
+    found = {k.name: k for p in programs for k in p.kernels}
     report = compile_report(module_source(list(found.values())), arch, ["-default-device"], [kernels_folder()])
     wrong = {
         n: need

@@ -49,6 +49,11 @@ _SUM_OWN = 4  #: registers that sums over all rows take besides their words
 _SUM_BLOCKS = 2  #: blocks of a multiprocessor that take such sums, at most
 _SUM_BYTES = 32 * 1024  #: of shared memory, in which the teams of a block put their sums together
 _SUM_ROWS = 4  #: rows of a team, at least: its part is then at most half an array's bytes
+# Loops over sums are taken apart, and the assembler reads ahead in them: it parks values in memory where sums take more
+# than a part of the registers, unless spans are short. These parts are NVRTC's, for five architectures.
+_CROWDED = 1 / 4  #: spans of two elements from here on, nothing else kept, no blocks of 1024 threads, …
+_FULL = 3 / 8  #: … and single elements from here on in a block that has its rows alone
+_CLUSTERED = 7 / 8  #: part of the multiprocessors that clusters fill: those of one lie in one part of the GPU
 _SECTOR = 32  #: bytes that memory moves at least, …
 _LINE = 128  #: … and that one access looks up
 
@@ -143,8 +148,14 @@ class Form:
         return self.threads // self.team
 
     def parts(self, rows: int, target: Target) -> int:
-        """Blocks that share out so many rows and leave sums each; two at least, so that adding them up is no other text."""
-        return max(2, min(self.blocks * target.multiprocessors, -(-rows // (self.across * _SUM_ROWS))))
+        """How many blocks, or clusters, share out so many rows and leave sums each.
+
+        There are two at least, so that adding them up is no other text. All are to run at once.
+        """
+        live = self.blocks * target.multiprocessors
+        if self.cluster > 1:
+            live = int(live * _CLUSTERED) // self.cluster
+        return max(2, min(live, -(-rows // (self.across * _SUM_ROWS))))
 
 
 def kept_values(plan: Plan) -> tuple[Kept, ...]:
@@ -169,13 +180,18 @@ def choose_rows_with_sums(work: Work, target: Target) -> Form | None:
     rows = max(1, _USUAL // work.width)
     usual = replace(work, rows=rows)
     shapes = [
-        (team, threads) for team, cluster in _teams(work, target) if cluster == 1 < team for threads in _blocks(team)
+        (team, cluster, threads)
+        for team, cluster in _teams(work, target)
+        if team > 1
+        for threads in (_blocks(team) if cluster == 1 else [team])
     ]
-    fit = [(team, threads) for team, threads in shapes if _keeps_sums(work, target, team, threads)]
-    forms = [_row_form(usual, target, team, 1, threads) for team, threads in fit]
+    forms = [_row_form(usual, target, *s) for s in shapes if _keeps_sums(work, target, *s)]
     if not forms:
         return None
-    best = min(forms, key=lambda f: (len(f.refused), f.seconds))
+    best = min(
+        forms,
+        key=lambda f: (len(f.refused), _crowd(work, f.steps, f.threads, target) > _CROWDED, f.seconds),
+    )
     best = replace(best, seconds=best.seconds * work.rows / rows)
     return replace(best, why=_why(best, work, len(forms)))
 
@@ -223,11 +239,23 @@ def _teams(work: Work, target: Target) -> Iterator[tuple[int, int]]:
         cluster *= 2
 
 
-def _keeps_sums(work: Work, target: Target, team: int, threads: int) -> bool:
+def _keeps_sums(work: Work, target: Target, team: int, cluster: int, threads: int) -> bool:
     """True if the threads of a block have registers for their sums, and teams have room to put them together."""
-    words = work.sums * work.vector * -(-work.width // (team * work.vector))
-    free = target.registers // threads - _LEAST_OWN - work.vector * work.arrays
-    return words <= min(MOST_SUMS, free) and (threads == team or threads * words * 4 <= _SUM_BYTES)
+    steps = -(-work.width // (team * cluster * work.vector))
+    words = work.sums * work.vector * steps
+    registers = target.registers // threads
+    spans = work.vector * work.arrays * (2 if work.double else 1) if work.vector > 1 else 0
+    if words > min(MOST_SUMS, registers - _LEAST_OWN - spans):
+        return False
+    crowd = _crowd(work, steps, threads, target)
+    if crowd > _CROWDED and (threads > 512 or work.vector > (2 if crowd <= _FULL or cluster > 1 else 1)):
+        return False
+    return threads == team or threads * words * 4 <= _SUM_BYTES
+
+
+def _crowd(work: Work, steps: int, threads: int, target: Target) -> float:
+    """The part of a thread's registers that its sums take, or two values that it keeps, if these take more."""
+    return max(work.sums, 4 if work.double else 2) * steps * work.vector * threads / target.registers
 
 
 def _row_form(work: Work, target: Target, team: int, cluster: int, block: int = 0) -> Form:
@@ -244,7 +272,10 @@ def _row_form(work: Work, target: Target, team: int, cluster: int, block: int = 
     states = threads * work.sums * steps * work.vector * 4 if teams > 1 else 0
     resident = _resident(target, threads, kept * steps * work.vector + 2 * work.vector, shared + states, blocks)
     if work.sums:
-        resident = min(resident, _SUM_BLOCKS)
+        crowded = _crowd(work, steps, threads, target) * _SUM_BLOCKS > _CROWDED
+        own = _DOUBLE_OWN + work.sums * steps * work.vector
+        crowded |= work.double and own * threads * _SUM_BLOCKS > target.registers
+        resident = 1 if crowded else min(resident, _SUM_BLOCKS)
     items = teams * cluster * steps * team * work.vector  # of a block, were all spans full
     used = teams * work.width / items * cluster
     moved = _moving(work, target, resident, blocks, threads, steps if kept else min(steps, unroll), used) * work.width
@@ -262,7 +293,7 @@ def _row_form(work: Work, target: Target, team: int, cluster: int, block: int = 
     per_row = max(moved, computed) + min(moved, computed) / (resident * teams) + cycles / target.clock
     per_row *= _text(kept, steps * work.vector)
     seconds = per_row * work.rows / min(target.multiprocessors, blocks)
-    seconds += 8 * work.sums * work.width * resident * target.multiprocessors * target.byte_seconds
+    seconds += 8 * work.sums * work.width * resident * target.multiprocessors / cluster * target.byte_seconds
     live = resident if work.sums else 0
     return Form(threads, team, cluster, steps, places, refused, shared, seconds, steps if kept else unroll, live)
 
@@ -347,6 +378,7 @@ def _place(
         free -= _ARRAY_OWN * (work.arrays - 1)
     if work.sums:
         free -= work.sums * items + _SUM_OWN
+        free = 0 if _crowd(work, steps, threads, target) > _CROWDED else free
     room = max(0, free) // items if items <= target.thread_items else 0
     places: dict[Scalar, str | int] = {}
     refused: set[Scalar] = set()

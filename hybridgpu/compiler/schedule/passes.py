@@ -253,10 +253,12 @@ class Plan:
 
         Where the states of a row's own reductions fill the registers, that is not the first walk that has the elements,
         but the last one, if it stores results; unless it had to compute again what an earlier one has. (The walks of short
-        rows are written out by compilers: there it is slower.)
+        rows are written out by compilers: there it is slower. On CUDA the sums have registers in all walks: nothing more
+        is kept for a later one.)
         """
         last = len(targets) - 1
-        long = prod(v.extent for v in self.program.reduced) > _WRITTEN_OUT
+        cpu = self.writer.target.name == "cpu"
+        long = cpu and prod(v.extent for v in self.program.reduced) > _WRITTEN_OUT
         early = self._full_operands([r.operand for reductions, _ in targets[:last] for r in reductions])
         found: dict[int, list[Reduction]] = {}
         for r in self.program.sums:

@@ -298,6 +298,8 @@ def _rows(
                 sums=walk.sums,
             )
         )
+    again = form.team > 32 and sum(bool(w.accumulators) for w in walks) == 1
+    turns = again and form.cluster > 1 and bool(plan.sums)  # barriers of a cluster are dear
     fields = _common(program, plan, form, spans, walks, places, length, each) | {
         "team": form.team,
         "lanes": min(form.team, 32),
@@ -311,10 +313,11 @@ def _rows(
         "partial": partial,
         "ragged": spans.anchor is not None,
         "anchor": spans.writer.expr(spans.anchor) if spans.anchor is not None and spans.shifted else "",
-        "part_shape": f"[{form.threads // 32}]",
+        "part_shape": ("[2]" if turns else "") + f"[{form.threads // 32}]",
         "parts": [a for w in walks for a in w.accumulators] if form.team > 32 else [],
+        "turns": "[turn]" if turns else "",
         "row_stores": plan.row_stores,
-        "again": form.team > 32 and sum(bool(w.accumulators) for w in walks) == 1,
+        "again": again and not turns,
         "sums": [(s, f"y{len(program.stores) + n}") for n, s in enumerate(plan.sums)],
         "blocks": form.blocks,
         "sums_shape": f"[{form.steps * vector}][{form.threads}]" if plan.sums and teams > 1 else "",
@@ -329,7 +332,7 @@ def _rows(
     fields["row_index"] = [s for s in index if s.name in used]
     fields["reads_row"] = fields["row"] in used or bool(fields["row_index"])
     if program.sums:
-        launch = Launch(form.threads, extent=1, scale=1, per_block=1, shared=form.shared)
+        launch = Launch(form.threads, extent=1, scale=form.cluster, per_block=1, shared=form.shared)
     elif form.cluster > 1:
         launch = Launch(form.threads, extent=0, scale=inner_rows * form.cluster, per_block=1, shared=form.shared)
     else:

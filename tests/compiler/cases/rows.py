@@ -42,6 +42,19 @@ def slopes_of_long_rows(b: Builder, x: Node, dy: Node, g: Node) -> Any:
     return slopes(b, x, dy, g)
 
 
+@case("f32[5,9000]", "f32[5,9000]", "f32[9000]", multiprocessors=9)
+def slopes_in_a_cluster(b: Builder, x: Node, dy: Node, g: Node) -> Any:
+    """Each block of a cluster on CUDA has a piece of every row, and the sums of its columns; two clusters have rows."""
+    return slopes(b, x, dy, g)
+
+
+@case("f32[2,3,9000]", "f32[2,3,9000]", "f32[9000]", "f32[2,1,1]", multiprocessors=9)
+def slopes_in_a_cluster_of_two_axes(b: Builder, x: Node, dy: Node, g: Node, h: Node) -> Any:
+    """Rows of a cluster, of two axes, whose states are put together once."""
+    w = dy * g * h
+    return w - b.mean(w * x, (-1,), keepdims=True) * x, b.sum(dy * x, (0, 1)), b.sum(dy, (0, 1))
+
+
 @case("f32[5,9,40]", "f32[5,9,40]", "f32[40]")
 def slopes_of_planes(b: Builder, x: Node, dy: Node, g: Node) -> Any:
     """Rows of two axes."""

@@ -23,9 +23,11 @@ __all__ = ["MOST_SUMS", "Beside", "beside", "fits"]
 _TRIED = 4  #: arrays that two groups are tried to be lined up by
 _ROW = 64  #: elements of a row, at least: shorter rows lie side by side on a CPU, and are too short for a team
 _CPU_BYTES = 96 * 1024  #: CPU: of the sums, which stay in the first two caches beside the row
-MOST_SUMS = 32  #: CUDA: 4-byte words of the sums that a thread keeps in registers, at most
+MOST_SUMS = 64  #: CUDA: 4-byte words of the sums that a thread keeps in registers, at most
 _CUDA_THREADS = 512  #: CUDA: of a block that has registers for these beside any arrays; one of 1024 may not have
-_CUDA_ROW = 16 * _CUDA_THREADS  #: CUDA: elements of a row, at most
+_CUDA_ITEMS = 32  #: CUDA: 4-byte elements of a row for each of these, at most, …
+_CUDA_KEPT = 2  #: … so many of which are kept in shared memory where registers hold more than …
+_CUDA_FEW = 16  #: … so many sums
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,13 @@ def fits(sums: Collection[Node], reduced: Sequence[Var], target: Target) -> str:
     if width < _ROW:
         return f"whose {width} elements are too few to be walked one by one"
     if target.name == "cuda":
-        if width > _CUDA_ROW:
-            return f"whose {width} elements are more than a block has registers for"
-        words = -(-width // _CUDA_THREADS) * nbytes // 4
+        items = -(-width // (_CUDA_THREADS * target.cluster_blocks))
+        size = max(4, *(n.dtype.size for n in sums))
+        most = target.cluster_blocks * target.shared_bytes // (_CUDA_KEPT * size)
+        if items * size > 4 * _CUDA_ITEMS or (items * size > 4 * _CUDA_FEW and width > most):
+            blocks = f"{target.cluster_blocks} blocks have" if target.cluster_blocks > 1 else "a block has"
+            return f"whose {width} elements are more than {blocks} room for"
+        words = items * nbytes // 4
         return f"for which a thread would need {words} registers" if words > MOST_SUMS else ""
     held = 2 * width * nbytes  # those of 64 rows, too
     if held > _CPU_BYTES:

@@ -225,7 +225,7 @@ class Build:
         self._program: Program | None = None
         self._made: Compiled | None = None
         self._cached = False
-        self._foreseen: Any = None
+        self._foreseen: Any = ()
         self._beside: Beside[Loaded] | None = None
         self._left = ExitStack()
         self._seconds = 0.0

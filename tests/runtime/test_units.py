@@ -44,7 +44,7 @@ def made(tmp_path, monkeypatch):
     if toolchain is None:
         pytest.skip("no C++ compiler")
     runs, run = [], module._run
-    monkeypatch.setattr(module, "_run", lambda command, text: runs.append(text) or run(command, text))
+    monkeypatch.setattr(module, "_run", lambda command, text, *_: runs.append(text) or run(command, text))
     monkeypatch.setattr(module, "cpu_count", lambda: 2)
 
     def call(text, numeric="strict"):
@@ -84,7 +84,7 @@ def test_nothing_is_kept_of_a_program_that_a_compiler_refuses(made):
 def test_a_compiler_that_ends_without_a_word(made, monkeypatch):
     """… because the system ended it, say."""
     call, _ = made
-    monkeypatch.setattr(module, "_run", lambda command, text: subprocess.CompletedProcess(command, -9, "", ""))
+    monkeypatch.setattr(module, "_run", lambda command, text, *_: subprocess.CompletedProcess(command, -9, "", ""))
     with pytest.raises(CompileError, match="ended with code -9 and said nothing"):
         call(source(2, 3))
 

@@ -20,9 +20,10 @@ from types import SimpleNamespace
 import pytest
 
 import hybridgpu as mx
-from hybridgpu.backends.base import NotBuiltError
+from hybridgpu.backends.base import NotBuiltError, this_thread
 from hybridgpu.backends.cpu import compiling
 from hybridgpu.backends.cpu import toolchain as module
+from hybridgpu.backends.cpu import waiting as module_of_waiting
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cpu.compiling import CompileError
 from hybridgpu.backends.cpu.toolchain import FLAGS, Toolchain
@@ -57,9 +58,9 @@ def toolchain(compiler, store, monkeypatch):
 
 def run(toolchain, text, store, tmp_path, numeric="strict"):
     with toolchain.start(numeric) as waiting:
-        assert isinstance(waiting, Waiting)
+        assert [type(w) for w in waiting] == [Waiting] * 2
         code = toolchain.compile(text, numeric, store, waiting)
-    assert not waiting.object.parent.exists()
+    assert not any(w.object.parent.exists() for w in waiting)
     file = tmp_path / f"{time.monotonic_ns()}.so"
     file.write_bytes(code)
     return ctypes.CDLL(str(file)).run0()
@@ -93,7 +94,7 @@ def test_the_code_is_that_of_a_compiler_that_had_its_text_at_once(toolchain, tmp
 def test_what_a_compiler_refuses_is_told(toolchain, store):
     with toolchain.start("strict") as waiting, pytest.raises(CompileError, match="no_such_name"):
         toolchain.compile(ONE + "int x = no_such_name;\n", "strict", store, waiting)
-    assert not waiting.object.parent.exists()
+    assert not any(w.object.parent.exists() for w in waiting)
 
 
 EXITING = 0x4  #: of the flags in /proc/PID/stat
@@ -114,19 +115,19 @@ def group(pid):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-def test_nothing_is_left_of_one_that_was_not_wanted(toolchain):
+def test_nothing_is_left_of_those_that_were_not_wanted(toolchain):
     with toolchain.start("strict") as waiting:
-        pid, folder = waiting._process.pid, waiting.object.parent
-        assert group(pid) and folder.is_dir()
-    assert not group(pid) and not folder.exists()
-    assert waiting._process.returncode == -signal.SIGKILL
+        left = [(w._process.pid, w.object.parent) for w in waiting]
+        assert all(group(pid) and folder.is_dir() for pid, folder in left)
+    assert not any(group(pid) or folder.exists() for pid, folder in left)
+    assert [w._process.returncode for w in waiting] == [-signal.SIGKILL] * 2
 
 
 def test_ctrl_c_while_it_compiles_reaches_the_caller(toolchain):
     with pytest.raises(KeyboardInterrupt), toolchain.start("strict") as waiting:
-        waiting._process.stdin.close()  # as ``finish`` has by the time that it waits
+        waiting[0]._process.stdin.close()  # as ``finish`` has by the time that it waits
         raise KeyboardInterrupt
-    assert waiting._process.returncode is not None and not waiting.object.parent.exists()
+    assert all(w._process.returncode is not None and not w.object.parent.exists() for w in waiting)
 
 
 def test_ctrl_c_waits_for_the_compilers_beside():
@@ -163,7 +164,7 @@ toolchain, ready = find_toolchain(default_store()), threading.Event()
 
 def compiles():
     with toolchain.start("strict") as waiting:
-        print(waiting._process.pid, waiting.object.parent, flush=True)
+        print(*[text for w in waiting for text in (w._process.pid, w.object.parent)], flush=True)
         ready.set()
         time.sleep(600)
 
@@ -176,14 +177,14 @@ ready.wait()
 def test_nothing_is_left_of_a_process_that_ends_while_a_thread_compiles(toolchain):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     run = subprocess.run([sys.executable, "-c", ENDS], env=env, capture_output=True, text=True, timeout=120, check=True)
-    pid, folder = run.stdout.split()
-    assert not group(int(pid)) and not Path(folder).exists()
+    pids, folders = run.stdout.split()[::2], run.stdout.split()[1::2]
+    assert len(pids) == 2 and not any(group(int(pid)) for pid in pids) and not any(Path(f).exists() for f in folders)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
 def test_a_child_that_lives_on_keeps_no_compiler_waiting(toolchain, store, tmp_path):
     """It has the pipe to the compiler, too, which ends when nobody can write to it any more."""
-    with toolchain.start("strict") as waiting:
+    with toolchain.start("strict") as (waiting, _):
         read, write = os.pipe()
         child = os.fork()
         if not child:
@@ -227,13 +228,36 @@ def test_a_child_that_lives_on_keeps_no_compiler_reading():
 def test_one_processor_has_other_things_to_do(toolchain, monkeypatch):
     monkeypatch.setattr(compiling, "cpu_count", lambda: 1)
     with toolchain.start("strict") as waiting:
-        assert waiting is None
+        assert not waiting
+
+
+def test_in_the_background_another_thread_has_a_processor(toolchain, monkeypatch):
+    monkeypatch.setattr(this_thread, "background", True)
+    with toolchain.start("strict") as waiting:
+        assert len(waiting) == 1
 
 
 def test_where_no_process_can_be_started_nothing_waits(store, monkeypatch):
     monkeypatch.setattr(compiling, "cpu_count", lambda: 2)
     with Toolchain(("/no/such/compiler",), "", FLAGS, True).start("strict") as waiting:
-        assert waiting is None
+        assert not waiting
+
+
+def test_where_no_other_process_can_be_started_one_waits(toolchain, store, tmp_path, monkeypatch):
+    real, started = module_of_waiting.start, []
+
+    def start(*args, **options):
+        if started:
+            raise OSError("no more processes")
+        started.append(real(*args, **options))
+        return started[0]
+
+    monkeypatch.setattr(module_of_waiting, "start", start)
+    with toolchain.start("strict") as waiting:
+        assert [w._process for w in waiting] == started
+        code = toolchain.compile(END_OF_UNIT.join(TWO), "strict", store, waiting)
+    (tmp_path / "made.so").write_bytes(code)
+    assert ctypes.CDLL(str(tmp_path / "made.so")).run0() == 9
 
 
 # -- when
@@ -248,8 +272,8 @@ class Counting:
             self.started += 1
             return start(toolchain, numeric)
 
-        def compiled(toolchain, source, numeric, store, waiting=None):
-            self.taken += waiting is not None
+        def compiled(toolchain, source, numeric, store, waiting=()):
+            self.taken += bool(waiting)
             return compile_(toolchain, source, numeric, store, waiting)
 
         monkeypatch.setattr(Toolchain, "start", counted)
@@ -291,6 +315,32 @@ def test_a_prelude_says_nothing_of_the_next_program(toolchain, monkeypatch):
 # -- what is found out about a compiler
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("import sys; print(sys.stdin.read())", "a text\n"), ("print(3)", "3\n"), ("raise SystemExit(2)", "")],
+    ids=["reads", "reads nothing", "fails"],
+)
+def test_something_else_is_done_while_a_compiler_works(command, said):
+    done = []
+    run = compiling._run([sys.executable, "-c", command], "a text", lambda: time.sleep(0.2) or done.append(1))
+    assert (run.stdout, done) == (said, [1])
+    assert run.returncode == (2 if "Exit" in command else 0)
+
+
+def test_what_fails_while_a_compiler_works_ends_it():
+    with pytest.raises(ZeroDivisionError):
+        compiling._run([sys.executable, "-c", "import time; time.sleep(600)"], "", lambda: 1 / 0)
+
+
+def test_what_plans_graphs_is_imported_while_a_new_compiler_is_asked(toolchain, store, monkeypatch):
+    imported = []
+    monkeypatch.setattr(compiling, "_import_planning", lambda: imported.append(1))
+    for _ in range(2):  # then it is known
+        module._find(((*toolchain.command, "-O1"),), store)
+        module._find.cache_clear()
+    assert imported == [1]
+
+
 def script(folder, text):
     """A compiler that is a shell script; ``$real`` is the machine's."""
     real = next(path for name in ("c++", "g++", "clang++") if (path := shutil.which(name)))
@@ -318,7 +368,7 @@ def test_compilers_that_cannot_do_all(toolchain, tmp_path, store, text, waits, d
     module._find.cache_clear()
     assert (found.waits, bool(found.linker), found.flags) == (waits, direct, toolchain.flags)
     with found.start("strict") as waiting:
-        assert (waiting is not None) is waits
+        assert bool(waiting) is waits
         code = found.compile(ONE, "strict", store, waiting)
     file = tmp_path / "made.so"
     file.write_bytes(code)

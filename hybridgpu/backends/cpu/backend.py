@@ -237,11 +237,11 @@ class CpuBackend:
     def key(self) -> str:
         return f"cpu {self.toolchain.key}"
 
-    def foresee(self, numeric: str) -> AbstractContextManager[Waiting | None]:
+    def foresee(self, numeric: str) -> AbstractContextManager[Sequence[Waiting]]:
         # after a program whose kernels were there, those of another size or of a block alike will be, too
-        return self.toolchain.start(numeric) if self._compiled_last else nullcontext()
+        return self.toolchain.start(numeric) if self._compiled_last else nullcontext(())
 
-    def _library(self, program: Program, waiting: Waiting | None = None) -> tuple[ctypes.CDLL, int]:
+    def _library(self, program: Program, waiting: Sequence[Waiting] = ()) -> tuple[ctypes.CDLL, int]:
         """The program's compiled code, and how many modules were compiled for it now.
 
         A prelude that has to be compiled as well is compiled at the same time, since it will be wanted next.
@@ -293,13 +293,13 @@ class CpuBackend:
         except OSError as e:
             raise NotBuiltError(f"compiled code cannot be loaded: {e}") from None
 
-    def load(self, program: Program, foreseen: Waiting | None = None) -> CpuProgram:
+    def load(self, program: Program, foreseen: Sequence[Waiting] = ()) -> CpuProgram:
         made = self._load(program, foreseen)
         if program.segments and program is not self._prelude:  # which was compiled beside its program
             self._compiled_last, self._prelude = made.info.compiled > 0, program.prelude
         return made
 
-    def _load(self, program: Program, foreseen: Waiting | None = None) -> CpuProgram:
+    def _load(self, program: Program, foreseen: Sequence[Waiting] = ()) -> CpuProgram:
         start = time.perf_counter()
         library, compiled = self._library(program, foreseen) if program.segments else (None, 0)
         if library is not None and type(library) is not (opener := _opener(program)):  # as another program opened it

@@ -49,20 +49,18 @@ _ROOM = 4 << 20  #: bytes: more than any library and its parts take
 _AS_PAGES = ("-z", "noseparate-code")
 
 
-def start(toolchain: Toolchain, numeric: str) -> AbstractContextManager[Waiting | None]:
-    """A compiler that is ready when a text for :func:`compile_source` is there; nothing where it would only take time."""
-    if not toolchain.waits or cpu_count() == 1:
-        return nullcontext()
-    from .waiting import Waiting  # needed as seldom as ``subprocess``
+def start(toolchain: Toolchain, numeric: str) -> AbstractContextManager[Sequence[Waiting]]:
+    """Compilers that are ready when a text for :func:`compile_source` is there; none where they would only take time."""
+    count = min(2, cpu_count() - this_thread.background) if cpu_count() > 1 else 0
+    if not toolchain.waits or not count:
+        return nullcontext(())
+    from .waiting import several  # needed as seldom as ``subprocess``
 
-    try:
-        return Waiting([*toolchain.command, *toolchain.mode_flags(numeric), "-c", *_from_start()])
-    except OSError:  # no place, no more processes: compile will say so
-        return nullcontext()
+    return several(count, [*toolchain.command, *toolchain.mode_flags(numeric), "-c", *_from_start()])
 
 
 def compile_source(
-    toolchain: Toolchain, source: str, numeric: str, store: Store, waiting: Waiting | None = None
+    toolchain: Toolchain, source: str, numeric: str, store: Store, waiting: Sequence[Waiting] = ()
 ) -> bytes:
     """The shared library of ``source``, whose units are compiled side by side.
 
@@ -71,7 +69,7 @@ def compile_source(
     there for the sake of two processors alone: with one, both are compiled as the one unit that they are, too.
 
     Args:
-        waiting: what :func:`start` gave; it compiles the first unit.
+        waiting: what :func:`start` gave: they compile the first units.
 
     Raises:
         CompileError: with the text and the compiler's message.
@@ -87,13 +85,14 @@ def compile_source(
             objects = [folder / f"{k}.o" for k in range(len(units))]
             keys = [toolchain.unit_key(numeric, unit) for unit in units[:-1]] if len(units) > 2 else []
             missing = [k for k, o in enumerate(objects) if k >= len(keys) or not _fetched(store, keys[k], o)]
-            if waiting is not None:  # there is an entry to compile at least
-                objects[missing[0]] = waiting.object
+            ready = dict(zip(missing, waiting, strict=False))
+            for k, compiler in ready.items():
+                objects[k] = compiler.object
             runs = _side_by_side(
                 [
-                    partial(_run, [*start, "-x", "c++", "-c", "-", "-o", str(objects[k])], units[k])
-                    if waiting is None or k != missing[0]
-                    else partial(waiting.finish, units[k])
+                    partial(ready[k].finish, units[k])
+                    if k in ready
+                    else partial(_run, [*start, "-x", "c++", "-c", "-", "-o", str(objects[k])], units[k])
                     for k in missing
                 ]
             )
@@ -204,24 +203,34 @@ def probe(
     """What the compiler can, the last values of a :class:`Toolchain`: all flags that are wanted, or those it takes one by
     one, and so on; None if it fails. ``libraries``: what -nostdlib leaves out."""
 
-    def works(flags: tuple[str, ...], text: Sequence[str] = ("-x", "c++", "-"), named: bytes = b"") -> bool:
+    def works(
+        flags: tuple[str, ...],
+        text: Sequence[str] = ("-x", "c++", "-"),
+        named: bytes = b"",
+        meanwhile: Callable[[], object] | None = None,
+    ) -> bool:
         try:
             with scratch() as folder:
                 made = folder / "probe.so"
                 linked = libraries if "-nostdlib" in flags else ()
-                run = _run([*command, *flags, "-Werror", *text, "-o", str(made), *linked], _PROBE)
+                run = _run([*command, *flags, "-Werror", *text, "-o", str(made), *linked], _PROBE, meanwhile)
                 code = made.read_bytes() if run.returncode == 0 else b""
                 return bool(code) and named in code
         except OSError:
             return False
 
-    if works(wanted, _from_start(), b"probe"):
+    if works(wanted, _from_start(), b"probe", _import_planning):
         return wanted, True, _linker(command)
     if works(wanted):
         return wanted, False, _linker(command)
     if not works(required):
         return None
     return tuple(f for f in wanted if f in required or works((*required, f))), False, ""
+
+
+def _import_planning() -> None:
+    """Where a compiler is new, so are graphs: what plans them takes as long to import as half a probe."""
+    from ...compiler import pipeline  # noqa: F401
 
 
 def _linker(command: tuple[str, ...]) -> str:

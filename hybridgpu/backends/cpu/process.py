@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -38,12 +40,20 @@ def start(command: list[str], own_group: bool = False) -> subprocess.Popen[str]:
     return process
 
 
-def run(command: list[str], source: str) -> subprocess.CompletedProcess[str]:
-    """What a compiler says to a text."""
+def run(
+    command: list[str], source: str, meanwhile: Callable[[], object] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What a compiler says to a text, which is short if there is something to do ``meanwhile``."""
     import subprocess
 
     with start(command) as process:
         try:
+            if meanwhile is not None:
+                assert process.stdin is not None
+                with suppress(BrokenPipeError), process.stdin:  # broken: it said what it has to say without reading
+                    process.stdin.write(source)
+                process.stdin, source = None, ""
+                meanwhile()
             out, said = process.communicate(source)
         except BaseException:
             process.kill()

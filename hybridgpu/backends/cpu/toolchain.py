@@ -11,6 +11,7 @@ import hashlib
 import os
 import platform
 import shutil
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -102,13 +103,13 @@ class Toolchain:
         """What it links with where linking without is refused."""
         return _LIBRARIES if "-nostdlib" in self.flags else ()
 
-    def start(self, numeric: str) -> AbstractContextManager[Waiting | None]:
-        """A compiler that is ready when a text for :meth:`compile` is there; nothing where it would only take time."""
+    def start(self, numeric: str) -> AbstractContextManager[Sequence[Waiting]]:
+        """Compilers that are ready when a text for :meth:`compile` is there; none where they would only take time."""
         from .compiling import start
 
         return start(self, numeric)
 
-    def compile(self, source: str, numeric: str, store: Store, waiting: Waiting | None = None) -> bytes:
+    def compile(self, source: str, numeric: str, store: Store, waiting: Sequence[Waiting] = ()) -> bytes:
         """The shared library of ``source``; see :func:`~hybridgpu.backends.cpu.compiling.compile_source`."""
         from .compiling import CompileError, compile_source
 

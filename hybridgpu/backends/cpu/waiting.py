@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import os
 import signal
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -22,7 +23,7 @@ from .process import start
 if TYPE_CHECKING:
     import subprocess
 
-__all__ = ["Waiting"]
+__all__ = ["Waiting", "several"]
 
 _all: WeakSet[Waiting] = WeakSet()
 
@@ -72,6 +73,17 @@ class Waiting:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         scratch.remove(self._folder)
+
+
+@contextlib.contextmanager
+def several(count: int, command: list[str]) -> Iterator[Sequence[Waiting]]:
+    """As many of them, or fewer where no more can be started: no place, no more processes."""
+    with contextlib.ExitStack() as left:
+        found: list[Waiting] = []
+        with contextlib.suppress(OSError):
+            for _ in range(count):
+                found.append(left.enter_context(Waiting(command)))
+        yield found
 
 
 @atexit.register

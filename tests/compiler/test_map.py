@@ -403,7 +403,7 @@ def test_what_is_fetched_ahead(graph, always, streaming, compiler):
     results are stored past the caches."""
     program = compile_graph(graph, CPU)
     (kernel,) = program.kernels
-    assert re.findall(r"^ *hg::ahead<true>\((x\d) \+", kernel.text, re.M) == always
+    assert list(dict.fromkeys(re.findall(r"^ *hg::ahead<true>\((x\d) \+", kernel.text, re.M))) == always
     assert re.findall(r"if \(past\) hg::ahead<true>\((x\d) \+", kernel.text) == streaming
     inputs, outputs = arrays(graph, 0), fresh(program)
     cpu_backend().load(program)(inputs, outputs)

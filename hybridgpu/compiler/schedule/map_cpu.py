@@ -79,6 +79,7 @@ class Loop:
         ordered: … unless one turn may add to what another one wrote.
         after: transposed copies out of tiles.
         last: statements at the end of its body.
+        part: what an innermost loop computes, over the last variable of it.
     """
 
     var: str
@@ -92,6 +93,7 @@ class Loop:
     after: list[Turn] = field(default_factory=list)
     last: list[Statement] = field(default_factory=list)
     ordered: bool = False
+    part: ScalarProgram | None = None
 
 
 class TooLong(Exception):
@@ -233,6 +235,7 @@ class _Nests:
                 inside, within = self.level(part, depth + 1, done)
                 loop = Loop(v.name, *self.limits(v), body=inside, inner=within)
                 loop.ordered = not all(store.free(v) for store in part.stores)
+                loop.part = part if v is part.vars[-1] and not loop.ordered else None
                 streams = self.streams(part, v) if self.fetch and not within else []
                 loops.append(self.in_blocks(loop, v, streams) if len(streams) > 1 else loop)
         return body, loops

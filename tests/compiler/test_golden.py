@@ -20,7 +20,7 @@ from hybridgpu.compiler.target import CPU, CUDA
 FOLDER = Path(__file__).parents[1] / "golden_kernels"
 NAMES = [
     *("chain", "half", "bfloat16", "integers", "transposed_sum", "joins", "joined_rows", "odd_rows", "random_mask"),
-    *("softmax", "softmax_long", "normalised_columns", "many_axes", "cross_entropy", "take"),
+    *("softmax", "softmax_long", "normalised_columns", "many_axes", "cross_entropy", "mean_cross_entropy", "take"),
     *("dense", "batched", "dense_of_made", "convolved_of_made", "pooled_and_kept", "slope", "spread", "windows_apart"),
     *("windows_over_the_border", "windows_over_each_other", "scatter_of_means"),
 ]

@@ -16,7 +16,7 @@ from ..ir.indexing import Expr, Opaque, Quotient, Remainder, Var, of_var
 from .kernel import COMBINE, Statement, Writer
 from .scalar import Reduction, Scalar, ScalarProgram, Store
 
-__all__ = ["Accumulator", "Pass", "Plan", "Sum", "needed_by"]
+__all__ = ["Accumulator", "Pass", "Plan", "Sum", "Total", "needed_by"]
 
 _WRITTEN_OUT = 128  #: CPU: elements of a row up to which its walks are two blocks of lanes
 _RECOMPUTE = 6  #: scalar operations that are cheaper to repeat than to keep
@@ -66,6 +66,25 @@ class Sum:
     type: str
     operand: str
     result: str
+
+
+@dataclass(frozen=True)
+class Total:
+    """One reduction over all rows of a value of each in a template.
+
+    Attributes:
+        name: the variable that holds its state.
+        combine, type: the combiner of ``reduce.h`` and the type it works on.
+        operand: the value of a row.
+        result, result_type: the reduced value.
+    """
+
+    name: str
+    combine: str
+    type: str
+    operand: str
+    result: str
+    result_type: str
 
 
 @dataclass
@@ -127,8 +146,8 @@ class Plan:
         cached, places: the cache of a scalar that later walks need again, and its element.
         caches: (type, name) of the caches that have memory of their own.
         row_values: (type, name) of row values that outlive the block that computes them.
-        sums: all sums over all rows, and …
-        after, after_stores: … statements and stores of every element of a row behind the last row.
+        sums, totals: all sums and totals over all rows, and …
+        after, after_stores: … statements and stores behind the last row, of every element of one where there are sums.
 
     ``refused`` are scalars that must be computed again rather than kept; some are kept where the
     last walk's results will lie, if these follow each other along ``in_results``.
@@ -165,6 +184,17 @@ class Plan:
             Sum(f"s{k}", r.operand.dtype.compute, writer.names[r.operand], writer.names[r.result])
             for k, r in enumerate(program.sums)
         ]
+        self.totals = [
+            Total(
+                f"total{k}",
+                COMBINE[r.node.prim.name],
+                r.operand.dtype.compute,
+                writer.names[r.operand],
+                writer.names[r.result],
+                r.result.dtype.compute,
+            )
+            for k, r in enumerate(program.totals)
+        ]
         self._build()
         self.after = [st for s in self._late_order() if (st := writer.statement(s))]
         self.after_stores = [
@@ -185,7 +215,7 @@ class Plan:
         return self._is_late(store.value, store.offset.vars)
 
     def _is_late(self, value: Scalar, used: frozenset[Var]) -> bool:
-        return bool(self.program.sums) and (value in self.late or (value.vars | used) <= self.reduced)
+        return value in self.late or (bool(self.program.sums) and (value.vars | used) <= self.reduced)
 
     def _build(self) -> None:
         targets = self._targets()
@@ -323,7 +353,8 @@ class Plan:
         """Scalars of the row that can be computed before pass ``phase`` and have not been."""
         found = []
         for s in self.program.scalars:
-            if s.op != "const" and s not in emitted and self.phase[s] <= phase and not self.is_full(s):
+            late = bool(self.totals) and s in self.late
+            if s.op != "const" and s not in emitted and self.phase[s] <= phase and not self.is_full(s) and not late:
                 emitted.add(s)
                 found.append(s)
         return found
@@ -390,6 +421,7 @@ class Plan:
 
         crossing: dict[Scalar, None] = {}
         stored = [s.value for s in self.program.stores if not self.is_full_store(s.value, s.offset.vars)]
+        stored = [s for s in stored if s not in self.late] + [r.operand for r in self.program.totals]
         for k, walk in enumerate(self.passes):
             own = {s for s in rows[k] if s.op != "reduction"}  # results come from the walk before
             last = k == len(self.passes) - 1

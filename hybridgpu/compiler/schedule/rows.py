@@ -48,7 +48,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
 
         return cuda_kernel(program, writer, rows, columns, members, outer_sum(program, rows, columns))
     turned = None if program.sums else tile_rows(program, rows, writer) or tile_windows(program, rows, writer)
-    if not turned and not program.sums and wants_written_out(program, rows):
+    if not turned and not program.sums and not program.totals and wants_written_out(program, rows):
         with suppress(TooLong):
             return _written_out(program, target, members)
     tile = turned["tile_rows"] if turned else 0

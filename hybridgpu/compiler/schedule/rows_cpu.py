@@ -12,7 +12,7 @@ from ..ir.indexing import Expr, Var, of_var
 from ..sizes import alike
 from .kernel import Writer, address, mentioned
 from .numbers import ranks, told_row, told_turned
-from .passes import Accumulator, Plan
+from .passes import Accumulator, Plan, Total
 from .scalar import Scalar, ScalarProgram, Store
 from .streamed import head, past, put, side_by_side, walks, walks_lines
 
@@ -124,13 +124,22 @@ def fill_inner(
         "count": str(size) if last.extent % size == 0 else f"{extent} - at < {size} ? {extent} - at : {size}",
         "sums": plan.sums,
         "sums_part": _PART,
+        "totals": _totals(plan, _LANES),
+        "totals_lanes": _LANES,
+        "totals_part": _PART,
         "element": linear(program.reduced),
         "after": plan.after,
         "after_stores": plan.after_stores,
         "past": _stream(program, rows, plan, told, length, size),
     }
     choice = {"tile": size, "group": count if count > 1 else 0, "sums_beside_rows": len(plan.sums)}
+    choice["totals"] = len(plan.totals)
     return fields, {what: n for what, n in choice.items() if n}
+
+
+def _totals(plan: Plan, lanes: int) -> list[tuple[Total, str]]:
+    """What is reduced over all rows, and the type of so many states of it side by side."""
+    return [(t, f"hg::Lanes<hg::{t.combine}<{t.type}>, {t.type}, {lanes}>") for t in plan.totals]
 
 
 def _group(program: ScalarProgram, plan: Plan, length: Var | None) -> int:
@@ -170,7 +179,7 @@ def fill_columns(
     for w in plan.passes:
         stores = plan.row_stores if w is plan.passes[-1] else []
         w.apart = w.cost > _CHEAP
-        w.row_tile = last.name in mentioned([*w.row, *stores])
+        w.row_tile = last.name in mentioned([*w.row, *stores]) or (w is plan.passes[-1] and bool(plan.totals))
         w.each_tile = last.name in mentioned([*w.each, *w.stores, *w.keep, *(a.position for a in w.accumulators)])
     fields = {
         "rows": [(v.name, plan.writer.extent(v)) for v in rows[:-1]],
@@ -183,8 +192,12 @@ def fill_columns(
         "tile_end": end,
         "tile_size": size,
         "count": str(size) if known and last.extent % size == 0 else f"{end} - at < {size} ? {end} - at : {size}",
+        "totals": _totals(plan, size),
+        "totals_part": _PART,
+        "after": plan.after,
+        "after_stores": plan.after_stores,
     }
-    return fields, {"tile": size}
+    return fields, {"tile": size} | ({"totals": len(plan.totals)} if plan.totals else {})
 
 
 def tile_rows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dict[str, Any] | None:

@@ -102,8 +102,8 @@ class Store:
 class ScalarProgram:
     """Scalars in an order in which they can be computed, and where they end up.
 
-    ``sums`` are over all rows, a sum for each element of a row: known, with all that is computed from them, only at the
-    end (see :meth:`late`).
+    ``sums`` are over all rows, a sum for each element of a row, and ``totals`` reductions of a value of each row: known,
+    with all that is computed from them, only at the end (see :meth:`late`).
     """
 
     scalars: list[Scalar]
@@ -113,10 +113,11 @@ class ScalarProgram:
     reduced: list[Var]
     result: Scalar | None = None  #: stands for the contraction's element in an epilogue
     sums: list[Reduction] = field(default_factory=list)
+    totals: list[Reduction] = field(default_factory=list)
 
     def late(self) -> set[Scalar]:
-        """What depends on the sums over all rows, these included."""
-        found = {r.result for r in self.sums}
+        """What depends on the sums and totals over all rows, these included."""
+        found = {r.result for r in (*self.sums, *self.totals)}
         if found:
             for s in self.scalars:
                 if s.op != "reduction" and not found.isdisjoint(s.args):
@@ -175,6 +176,7 @@ class _Evaluator:
     scalars: list[Scalar] = field(default_factory=list)
     reductions: list[Reduction] = field(default_factory=list)
     sums: list[Reduction] = field(default_factory=list)
+    totals: list[Reduction] = field(default_factory=list)
     contract: Scalar | None = None
 
     def value(self, node: Node, index: Index, conditions: tuple[Condition, ...] = ()) -> Scalar:
@@ -290,6 +292,8 @@ class _Evaluator:
         operand = self.memo[(node.inputs[0], inner, ())]
         if node in self.group.sums:
             return self.build_sum(node, index, operand)
+        if node in self.group.totals:
+            return self.build_total(node, operand)
 
         def make() -> Scalar:
             result = Scalar("reduction", node.dtype, (operand,), node, vars=frozenset(self.group.rows))
@@ -310,6 +314,16 @@ class _Evaluator:
             return result
 
         return self.intern(("sum", operand, index), make)
+
+    def build_total(self, node: Node, operand: Scalar) -> Scalar:
+        """A value of every row, reduced over all rows."""
+
+        def make() -> Scalar:
+            result = Scalar("reduction", node.dtype, (operand,), node)
+            self.totals.append(Reduction(node, operand, result, ZERO))
+            return result
+
+        return self.intern(("total", node.prim, operand), make)
 
     # -- constructors; each kind of scalar is interned by what defines it
 
@@ -379,6 +393,7 @@ def scalar_program(group: Group, stored: Iterable[Node]) -> ScalarProgram:
         list(group.reduced),
         evaluator.contract,
         evaluator.sums,
+        evaluator.totals,
     )
 
 

@@ -316,6 +316,22 @@ def cross_entropy(b: Builder, x: Node, label: Node) -> Node:
     return b.neg(b.reshape(b.take_along(logp, b.reshape(at, (12, 1)), axis=1), (12,)))
 
 
+@case("f32[70,101]", "i32[70]")
+def mean_cross_entropy(b: Builder, x: Node, label: Node) -> Node:
+    """A value of each row, and one of all of them."""
+    m = x - b.reduce("amax", x, (1,), keepdims=True)
+    logp = m - b.log(b.sum(b.exp(m), (1,), keepdims=True))
+    at = b.max(b.min(label, 100), 0)
+    return b.neg(b.mean(b.reshape(b.take_along(logp, b.reshape(at, (70, 1)), axis=1), (70,))))
+
+
+@case("f32[70,11]", "f32[3,70,96]")
+def norms_of_all_rows(b: Builder, x: Node, y: Node) -> Any:
+    """Of short rows side by side, and of long ones along two axes."""
+    x, y = b.sqrt(b.sum(x * x, (1,))), b.sqrt(b.sum(y * y, (2,)))
+    return b.sum(x), b.reduce("amax", x, (0,)), y, b.mean(y)
+
+
 @case("bool[9,11]")
 def truths(b: Builder, x: Node) -> Any:
     return b.reduce("amax", x, (1,)), b.reduce("amin", x, (0,)), b.sum(b.cast(x, from_short("i32")))

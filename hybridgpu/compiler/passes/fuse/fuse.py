@@ -32,6 +32,7 @@ from .merge import lift, merge, merge_beside, merge_siblings, round_where_made
 from .pooled import why_not_pooled
 from .rows import reduces
 from .state import State, Why
+from .totals import merge_totals
 
 __all__ = ["FusionPlan", "fuse"]
 
@@ -79,6 +80,7 @@ def fuse(
     if target.name == "cuda":  # a host's loops have no other form for what is reduced on the way
         merge_earlier(state)
     round_where_made(state)
+    merge_totals(state)
     groups = [g for g in state.groups if g.merged_into is None]
     groups.sort(key=lambda g: (-g.level, -g.serial))
     return FusionPlan(groups, state.cuts)

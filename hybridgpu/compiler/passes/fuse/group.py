@@ -94,6 +94,7 @@ class Group:
         vars: the domain, outermost first.
         reduced: the variables that reductions run over, but for those of ``sums``.
         sums: members that add up over all rows instead, a sum for each element of a row ("sums beside rows").
+        totals: members that reduce a value of each row over all rows.
         at: member -> its index.
         pending: node outside (or not yet inside) -> the indices at which members read it.
         memory: nodes that must lie in memory to be read, with the member that reads each so.
@@ -111,6 +112,7 @@ class Group:
     vars: list[Var] = field(default_factory=list)
     reduced: list[Var] = field(default_factory=list)
     sums: dict[Node, None] = field(default_factory=dict)
+    totals: dict[Node, None] = field(default_factory=dict)
     at: dict[Node, Index] = field(default_factory=dict)
     pending: dict[Node, list[Index]] = field(default_factory=dict)
     memory: dict[Node, Node] = field(default_factory=dict)
@@ -394,7 +396,7 @@ def told_apart(first: Node, second: Node, name: Callable[[Node], str]) -> tuple[
 def reduced_index(group: Group, node: Node, index: Index) -> Index:
     """The index at which a reduction at ``index`` reads its operand: reduced variables on its axes, or those of rows."""
     shape, axes = node.inputs[0].shape, node.params["axes"]
-    over = group.rows if node in group.sums else group.reduced
+    over = group.rows if node in group.sums or node in group.totals else group.reduced
     position = linearize([of_var(v) for v in over], [v.extent for v in over])
     inner = iter(delinearize(position, [shape[a] for a in axes]))
     outer = iter(index)

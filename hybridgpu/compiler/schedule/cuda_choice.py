@@ -245,7 +245,8 @@ def _keeps_sums(work: Work, target: Target, team: int, cluster: int, threads: in
     words = work.sums * work.vector * steps
     registers = target.registers // threads
     spans = work.vector * work.arrays * (2 if work.double else 1) if work.vector > 1 else 0
-    if words > min(MOST_SUMS, registers - _LEAST_OWN - spans):
+    own = _DOUBLE_OWN if work.double else _LEAST_OWN
+    if words > min(MOST_SUMS, registers - own - spans):
         return False
     crowd = _crowd(work, steps, threads, target)
     if crowd > _CROWDED and (threads > 512 or work.vector > (2 if crowd <= _FULL or cluster > 1 else 1)):

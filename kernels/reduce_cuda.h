@@ -30,12 +30,12 @@ HG_DEVICE Found<T> from_lane(const Found<T> f, const int distance) {
   return Found<T>{from_lane(f.value, distance), from_lane(f.at, distance)};
 }
 
-// The state of LANES neighbouring threads (a power of two up to 32) in each of them. All threads of the warp call
-// this together, also those whose row does not exist.
-template <typename Op, int LANES>
+// The state of LANES neighbouring threads (a power of two up to 32) in each of them, or of those among them that are STEP
+// apart. All threads of the warp call this together, also those whose row does not exist.
+template <typename Op, int LANES, int STEP = 1>
 HG_DEVICE typename Op::State lanes_merge(typename Op::State s) {
   HG_UNROLL
-  for (int d = LANES / 2; d; d >>= 1) s = Op::merge(s, from_lane(s, d));
+  for (int d = LANES / 2; d >= STEP; d >>= 1) s = Op::merge(s, from_lane(s, d));
   return s;
 }
 
@@ -70,6 +70,27 @@ HG_DEVICE typename Op::State cluster_merge(const typename Op::State* part) {
   typename Op::State s = Op::start();
   for (int k = threadIdx.x % 32; k < WARPS * BLOCKS; k += 32) s = Op::merge(s, *in_block(part + k % WARPS, k / WARPS));
   return lanes_merge<Op, 32>(s);
+}
+
+// -- rows that lie side by side, ACROSS of them along a warp, whose other threads have the same ones again (32: none have)
+
+// The state of the caller's row from those of WAYS, which lie STRIDE apart.
+template <typename Op, int WAYS, int STRIDE, int ACROSS>
+HG_DEVICE typename Op::State ways_merge(const typename Op::State* part) {
+  const int first = threadIdx.x % 32 / ACROSS;
+  typename Op::State s = Op::start();
+#pragma unroll 2
+  for (int k = first; k < WAYS; k += 32 / ACROSS) s = Op::merge(s, part[k * STRIDE]);
+  return lanes_merge<Op, 32, ACROSS>(s);
+}
+// The same of a cluster of BLOCKS blocks, each of which has left its own in `part`.
+template <typename Op, int BLOCKS, int ACROSS>
+HG_DEVICE typename Op::State blocks_merge(const typename Op::State* part) {
+  const int first = threadIdx.x % 32 / ACROSS;
+  typename Op::State s = Op::start();
+  HG_UNROLL
+  for (int k = first; k < BLOCKS; k += 32 / ACROSS) s = Op::merge(s, *in_block(part, k));
+  return lanes_merge<Op, 32, ACROSS>(s);
 }
 
 // -- wide access

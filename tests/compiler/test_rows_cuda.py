@@ -174,6 +174,107 @@ def test_inner_axes(cuda_driver, shape, machine):
     assert [c["form"] for c in choices(program)] == ["columns"]
 
 
+def norm_inner(b: Builder, x: Node) -> Any:
+    """Its reduced values are results, too."""
+    mean = b.mean(x, (1,), keepdims=True)
+    d = x - mean
+    return d * b.rsqrt(b.mean(d * d, (1,), keepdims=True) + 1e-5), mean
+
+
+def norm_inner_backward(b: Builder, x: Node, dy: Node) -> Any:
+    d = x - b.mean(x, (1,), keepdims=True)
+    r = b.rsqrt(b.mean(d * d, (1,), keepdims=True) + 1e-5)
+    return r * (dy - b.mean(dy, (1,), keepdims=True) - d * r * b.mean(dy * d * r, (1,), keepdims=True))
+
+
+def norm_leading(b: Builder, x: Node) -> Node:
+    """The length of its rows is an argument."""
+    d = x - b.mean(x, (0,), keepdims=True)
+    return d * b.rsqrt(b.mean(d * d, (0,), keepdims=True) + 1e-5)
+
+
+#: (function, operands, what the machine lacks); rows are kept in registers, in shared memory or in both
+LONG_INNER = [
+    (softmax_inner, ["f32[1,32768,8]"], {}),
+    (softmax_inner, ["f16[2,9001,24]"], {}),
+    (softmax_inner, ["f64[2,2500,6]"], {"thread_items": 0, "shared_bytes": 24 << 10}),
+    (norm_inner, ["f32[3,20000,2]"], {}),
+    (norm_inner, ["f32[2,9000,3]"], {}),
+    (norm_inner, ["bf16[2,9000,2]"], {}),
+    (norm_inner, ["f32[2,4100,6]"], {"thread_items": 0}),
+    (norm_inner, ["f32[2,30000,2]"], {"thread_items": 0}),
+    (norm_inner, ["f32[1,4500,2]"], {"thread_items": 0, "cluster_blocks": 2, "shared_bytes": 24 << 10}),
+    (norm_inner, ["f32[5,2100,40]"], {"multiprocessors": 512}),
+    (norm_inner_backward, ["f32[2,9000,5]", "f32[2,9000,5]"], {}),
+    (norm_leading, ["f32[20000,6]"], {}),
+]
+
+
+@pytest.mark.parametrize(("function", "types", "machine"), LONG_INNER, ids=lambda v: getattr(v, "__name__", str(v)))
+def test_blocks_of_a_cluster_share_rows_side_by_side(cuda_driver, function, types, machine):
+    program = check(cuda_driver, graph_of(function, *types), replace(CUDA, **machine), orders=2)
+    (choice,) = choices(program)
+    assert choice["form"] == "columns" and choice["cluster"] > 1 and "read_again" not in choice
+    assert program.bytes_moved == program.bytes_min
+
+
+def largest_difference(b: Builder, x: Node) -> list[Node]:
+    """Positions are exchanged between blocks, too."""
+    d = b.abs(x - b.reduce("amax", x, (1,), keepdims=True))
+    return [b.argmax(d, axes=(1,)), b.reduce("amin", d, (1,)), b.sum(d, (1,))]
+
+
+@pytest.mark.parametrize("specials", [False, True], ids=["plain", "specials"])
+def test_every_state_crosses_from_block_to_block(cuda_driver, specials):
+    eight = replace(CUDA, part_elements=1 << 30)
+    program = check(cuda_driver, graph_of(largest_difference, "f32[2,9000,3]"), eight, specials, orders=2)
+    assert choices(program)[0]["cluster"] > 1
+
+
+@pytest.mark.parametrize("inner", [2, 3, 8, 64, 1000])
+@pytest.mark.parametrize("outer", [1, 6, 64])
+@pytest.mark.parametrize("function", [softmax_inner, norm_inner, norm_inner_backward], ids=lambda f: f.__name__)
+def test_rows_along_inner_axes_are_read_once(function, outer, inner):
+    """Up to what a cluster keeps of a half of a sector of memory, or of half of all columns."""
+    for length in (
+        1,
+        2,
+        7,
+        100,
+        1000,
+        4096,
+        8192,
+        16384,
+        32768,
+        40000,
+        65536,
+        *([131072, 200000] if inner == 2 else []),
+    ):
+        arrays = function.__code__.co_argcount - 1
+        kept = length <= 32768 if arrays == 2 else True  # of two arrays half as much
+        if outer * length * inner <= 1 << 28 and kept:
+            program = compile_graph(graph_of(function, *[f"f32[{outer},{length},{inner}]"] * arrays), CUDA)
+            assert len(program.steps) == 1 and program.bytes_moved == program.bytes_min, length
+
+
+@pytest.mark.parametrize("length", [300, 4100])
+@pytest.mark.parametrize("inner", [2, 3, 64])
+def test_a_row_along_an_inner_axis_is_the_same_in_any_batch(cuda_driver, length, inner):
+    x = np.random.default_rng(length).normal(size=(1, length, inner)).astype(np.float32)
+    found = []
+    for batch in (1, 2, 5):
+        graph = graph_of(norm_inner, f"f32[{batch},{length},{inner}]")
+        program = compile_graph(graph, CUDA)
+        given, outputs = (
+            aligned((batch, *x.shape[1:]), np.float32),
+            [aligned(s, np.float32) for s, _ in program.outputs],
+        )
+        given[...] = x
+        CudaBackend(cuda_driver, np, lambda a: int(a.__array_interface__["data"][0])).load(program)([given], outputs)
+        found += [y.tobytes() for y in outputs[0]]
+    assert len(set(found)) == 1
+
+
 @pytest.mark.parametrize("shape", ["f32[4,3,8]", "f32[2,5,100]", "f32[3,2,1200]", "f16[5,3,7]", "f32[64,20,49]"])
 def test_several_axes(cuda_driver, shape):
     check(cuda_driver, graph_of(batch_norm, shape))
@@ -331,6 +432,10 @@ def test_forms_stay_in_registers(arch):
         for graph in graphs:
             for k in compile_graph(graph, replace(target, part_elements=1 << 30, **machine)).kernels:
                 found[k.name] = k
+    built_in_registers(found, arch)
+
+
+def built_in_registers(found: dict[str, Any], arch: str) -> None:
     report = compile_report(module_source(list(found.values())), arch, ["-default-device"], [kernels_folder()])
     wrong = {
         n: need
@@ -338,3 +443,13 @@ def test_forms_stay_in_registers(arch):
         if need.spills or need.registers * found[n].launch["threads"] > 1 << 16
     }
     assert not wrong, {n: (need, found[n].choice) for n, need in wrong.items()}
+
+
+@pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_rows_side_by_side_stay_in_registers(arch):
+    graphs = [graph_of(f, *types) for f, types, machine in LONG_INNER if not machine]
+    graphs += [
+        graph_of(softmax_inner, t) for t in ("f32[9,65536,8]", "f16[9,65536,16]", "f64[9,32768,6]", "f32[9,200000,2]")
+    ]
+    built_in_registers({k.name: k for g in graphs for k in compile_graph(g, cuda_target(arch, 132)).kernels}, arch)

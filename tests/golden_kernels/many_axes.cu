@@ -4,14 +4,11 @@
 //   %3 = sum(x0) axes=(0, 1, 2, 3)  f32[]
 //   %4 = mul(%3, 0.0027777778)  f32[]
 //   %5 = amin(x0) axes=(0, 1, 2)  f32[6]
-extern "C" __global__ void HG_BOUNDS(32) sum_bb086356(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(32) sum_c0d2bb48(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
   const Index rows = (Index)n0 * 6;
   const int across = threadIdx.x % 16;
   const int down = threadIdx.x / 16;
-  __shared__ struct {
-    hg::Sum<float>::State part_a0[2][2][16];
-  } pool;
   for (Index block = (Index)blockIdx.x * 32; block < rows; block += (Index)gridDim.x * 32) {
     const Index wanted = block + across * 2;
     const bool live = wanted < rows;
@@ -37,19 +34,7 @@ extern "C" __global__ void HG_BOUNDS(32) sum_bb086356(const float* HG_RESTRICT x
     }
     HG_UNROLL
     for (int j = 0; j < 2; ++j) {
-      pool.part_a0[down][j][across] = a0[j];
-    }
-    __syncthreads();
-    HG_UNROLL
-    for (int j = 0; j < 2; ++j) {
-      a0[j] = pool.part_a0[0][j][across];
-    }
-    #pragma unroll 2
-    for (int d = 1; d < 2; ++d) {
-      HG_UNROLL
-      for (int j = 0; j < 2; ++j) {
-        a0[j] = hg::Sum<float>::merge(a0[j], pool.part_a0[d][j][across]);
-      }
+      a0[j] = hg::lanes_merge<hg::Sum<float>, 32, 16>(a0[j]);
     }
     HG_UNROLL
     for (int j = 0; j < 2; ++j) r_v1[j] = hg::Sum<float>::result(a0[j]);
@@ -62,7 +47,6 @@ extern "C" __global__ void HG_BOUNDS(32) sum_bb086356(const float* HG_RESTRICT x
       }
       hg::write(y0 + (i0 * 6 + i1_0), q0);
     }
-    __syncthreads();  // the states are used again by the next rows
   }
 }
 
@@ -125,13 +109,13 @@ extern "C" __global__ void HG_BOUNDS(128) sum_mul_4f80c326(const float* HG_RESTR
   }
 }
 
-extern "C" __global__ void HG_BOUNDS(128) amin_fbaa1050(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0, const long long n_i1) {
+extern "C" __global__ void HG_BOUNDS(128) amin_49e7353a(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0, const long long n_i1) {
   typedef int Index;
   const Index rows = (Index)n0;
   const int across = threadIdx.x % 4;
   const int down = threadIdx.x / 4;
   __shared__ struct {
-    hg::Min<float>::State part_a0[32][2][4];
+    hg::Min<float>::State part_a0[4][2][4];
   } pool;
   for (Index block = (Index)blockIdx.x * 8; block < rows; block += (Index)gridDim.x * 8) {
     const Index wanted = block + across * 2;
@@ -154,19 +138,16 @@ extern "C" __global__ void HG_BOUNDS(128) amin_fbaa1050(const float* HG_RESTRICT
     }
     HG_UNROLL
     for (int j = 0; j < 2; ++j) {
-      pool.part_a0[down][j][across] = a0[j];
+      a0[j] = hg::lanes_merge<hg::Min<float>, 32, 4>(a0[j]);
+    }
+    HG_UNROLL
+    for (int j = 0; j < 2; ++j) {
+      if (threadIdx.x % 32 < 4) pool.part_a0[threadIdx.x / 32][j][across] = a0[j];
     }
     __syncthreads();
     HG_UNROLL
     for (int j = 0; j < 2; ++j) {
-      a0[j] = pool.part_a0[0][j][across];
-    }
-    #pragma unroll 2
-    for (int d = 1; d < 32; ++d) {
-      HG_UNROLL
-      for (int j = 0; j < 2; ++j) {
-        a0[j] = hg::Min<float>::merge(a0[j], pool.part_a0[d][j][across]);
-      }
+      a0[j] = hg::ways_merge<hg::Min<float>, 4, 8, 4>(&pool.part_a0[0][j][across]);
     }
     HG_UNROLL
     for (int j = 0; j < 2; ++j) r_v1[j] = hg::Min<float>::result(a0[j]);

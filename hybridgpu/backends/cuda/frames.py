@@ -138,6 +138,7 @@ class Layout:
                 held = driver.resident(handles[kernel.name], launch["threads"], launch["shared"])
                 assert held > 0, f"no multiprocessor has room for a block of {kernel.name}"
                 blocks = min(blocks, held * driver.multiprocessors)
+            blocks *= launch["cluster"]
             second = step.extents[launch["second"]] if launch["second"] >= 0 else 1
             if blocks == 0 or second == 0:
                 continue

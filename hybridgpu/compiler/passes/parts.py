@@ -19,6 +19,7 @@ __all__ = [
     "SIDE_BY_SIDE",
     "Parts",
     "cut",
+    "kept_by_blocks",
     "lined_up",
     "met_nearby",
     "normalises",
@@ -35,7 +36,8 @@ _ROUND = 64  #: parts hold a multiple of so many elements where that is possible
 
 _PART = 64 << 10  #: CUDA: bytes of a part, which a block keeps on chip, …
 _SHARE = 2  #: … and of a block's shared memory at most one in so many
-_SECTOR = 32  #: CUDA: bytes that a block takes of neighbouring rows, at least
+_SECTOR = 32  #: CUDA: bytes that memory moves at least
+_CLUSTERED = 2048  #: CUDA: elements of rows that are neighbours in memory from which on blocks of a cluster share them
 _CPU_PART = 256 << 10  #: CPU: bytes of a part, which the second-level cache keeps, …
 _NEAR = 1 << 20  #: … of a row that it keeps, …
 _FAR = 8 << 20  #: … and of one that is read again in any case, by the same kernel and soon
@@ -168,16 +170,31 @@ def _crumbles(shape: tuple[int, ...], axes: tuple[int, ...], parts: Parts) -> bo
 def _gains(total: Node, again: bool, contiguous: bool, target: Target) -> bool:
     """True if a GPU is faster with parts."""
     x, size = total.inputs[0], max(4, total.dtype.size)
-    count = x.size // total.size
-    if contiguous:
-        fits = count * size <= target.cluster_blocks * target.shared_bytes
-        blocks = total.size * target.cluster_blocks
+    if contiguous or again:
+        fits, blocks = kept_by_blocks(total, contiguous, target)
     else:
-        fits = count * min(_SECTOR, total.size * size) <= target.shared_bytes
+        fits = x.size // total.size * min(_SECTOR, total.size * size) <= target.shared_bytes
         blocks = -(-total.size // SIDE_BY_SIDE)
     whole = x.type.nbytes * (1 if fits else 3 if again else 2) / rate(blocks, target)
     merged = x.type.nbytes * target.byte_seconds * (2 if again else 1) + target.launch_seconds * (2 if again else 1)
     return merged < whole
+
+
+def kept_by_blocks(total: Node, contiguous: bool, target: Target) -> tuple[bool, int]:
+    """Whether the blocks of a cluster keep what a reduction takes in on chip, and how many blocks of rows there are then.
+
+    Of neighbouring rows they keep some that are half a sector of memory side by side, or half of all.
+    """
+    x = total.inputs[0]
+    room, count, size = target.cluster_blocks * target.shared_bytes, x.size // total.size, x.dtype.size
+    if contiguous:
+        return count * max(4, total.dtype.size) <= room, total.size * target.cluster_blocks
+    inner = prod(d for a, d in enumerate(x.shape) if a > total.params["axes"][-1])
+    tile = 1 << (-(-min(inner, _SECTOR // size) // 2) - 1).bit_length()
+    if count * tile * size > room:
+        return False, -(-total.size // SIDE_BY_SIDE)
+    wide = min(SIDE_BY_SIDE, inner, room // (count * size))
+    return True, -(-total.size // wide) * (target.cluster_blocks if count >= _CLUSTERED else 1)
 
 
 def _length(x: Node, axes: tuple[int, ...], parts: Parts) -> int:

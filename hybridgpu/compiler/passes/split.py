@@ -19,7 +19,18 @@ from ..ir.graph import Builder, Graph, Node
 from ..ir.indexing import Var
 from ..target import Target
 from .fuse.beside import fits
-from .parts import SIDE_BY_SIDE, Parts, cut, lined_up, met_nearby, normalises, rate, taken_apart, wanted_parts
+from .parts import (
+    SIDE_BY_SIDE,
+    Parts,
+    cut,
+    kept_by_blocks,
+    lined_up,
+    met_nearby,
+    normalises,
+    rate,
+    taken_apart,
+    wanted_parts,
+)
 from .rewrite import rewritten
 
 __all__ = ["split_reductions"]
@@ -55,10 +66,11 @@ def _parts(node: Node, normalises: bool, target: Target) -> Parts | None:
     x, axes = node.inputs[0], node.params["axes"]
     count = x.size // node.size
     contiguous = all(x.shape[a] == 1 for a in range(axes[-1] + 1, x.ndim))
-    blocks = node.size * target.cluster_blocks if contiguous else -(-node.size // SIDE_BY_SIDE)
+    fits, blocks = kept_by_blocks(node, contiguous, target)
+    if not contiguous and not normalises:  # a cluster has nothing to keep
+        blocks = -(-node.size // SIDE_BY_SIDE)
     bytes_a_second = rate(blocks, target)
     once = x.type.nbytes
-    fits = contiguous and count * 4 <= target.cluster_blocks * target.shared_bytes
     whole = once * (_WALKS if normalises and not fits else 1) / bytes_a_second
     apart = once * target.byte_seconds * (_WALKS if normalises else 1)
     apart += target.launch_seconds * (4 if normalises else 1)

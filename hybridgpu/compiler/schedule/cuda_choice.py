@@ -39,7 +39,8 @@ _RESERVED = 2048  #: bytes of shared memory for the states of warps and for the 
 _STATES = 32 * 1024  #: bytes of shared memory for the states of the columns form
 _LONG = 8192  #: elements of a row from which on the number of rows counts; for shorter ones that are …
 _USUAL = 1 << 22  #: … so many elements in all, so that kernels do not depend on the number of rows
-_LEAST_THREADS = 128  #: of a block
+_LEAST_THREADS = 128  #: of a block, …
+_LEAST_CLUSTERED = 256  #: … and of one that shares rows with others that are neighbours in memory
 _STEP_CYCLES = 40  #: of a loop that is not taken apart
 _SHARED = 128  #: bytes of shared memory that are read or written in a cycle
 _SUM_OWN = 4  #: registers that sums over all rows take besides their words
@@ -87,6 +88,7 @@ class Work:
         double: arithmetic is in double precision.
         told: rows may be shorter: how long they are is an argument.
         sums: 4-byte words of an element of the sums over all rows.
+        crossing: values of a row that walks leave to others.
     """
 
     rows: int
@@ -105,6 +107,7 @@ class Work:
     double: bool = False
     told: bool = False
     sums: int = 0
+    crossing: int = 0
 
     def unroll(self, threads: int) -> int:
         """Steps of a loop that are under way at once in a block of so many threads."""
@@ -146,6 +149,16 @@ class Form:
     def across(self) -> int:
         """Of the columns form: spans of rows that a block takes."""
         return self.threads // self.team
+
+    @property
+    def lanes(self) -> int:
+        """Of the columns form: threads of a warp that share a span of rows."""
+        return _lanes(self.across, self.team)
+
+    @property
+    def ways(self) -> int:
+        """Of the columns form: states of a row in a block, those of a warp's lanes put together."""
+        return self.team // self.lanes
 
     def parts(self, rows: int, target: Target) -> int:
         """How many blocks, or clusters, share out so many rows and leave sums each.
@@ -202,27 +215,57 @@ def _blocks(team: int) -> list[int]:
 
 
 def choose_columns(work: Work, target: Target, neighbours: int, same_order: bool) -> Form:
-    """The form of a kernel whose rows are ``neighbours`` in memory.
+    """The form of a kernel of which so many rows are ``neighbours`` in memory.
 
     Args:
-        same_order: a row is added up in the same order however many there are: as many threads share it as if there were
-            the usual number.
+        same_order: a row is added up in the same order however many there are: threads and blocks share it as if there
+            were the usual number.
     """
-    shapes = []
-    across = min(_LEAST_THREADS, _power_of_two(-(-alike(neighbours) // work.vector)))
+    shapes = list(_shapes(work, target, neighbours))
+    if same_order and work.width < _LONG:
+        usual = replace(work, rows=max(_LEAST_THREADS * work.vector, _USUAL // work.width))
+        best = choose_columns(usual, target, neighbours, False)
+        wanted = best.team, best.cluster, best.lanes
+        shapes = [(a, d, c) for a, d, c in shapes if (d, c, _lanes(a, d)) == wanted]
+        shapes = shapes or [(best.across, best.team, best.cluster)]
+    least = min(_LEAST_THREADS, max(a * d for a, d, _ in shapes))
+    forms = [_column_form(work, target, neighbours, *s) for s in shapes if s[0] * s[1] >= least]
+    return _best(forms, work)
+
+
+def _shapes(work: Work, target: Target, neighbours: int) -> Iterator[tuple[int, int, int]]:
+    """Candidates: (spans of rows that a block takes, threads of a span, blocks that share them)."""
+    across = min(_LEAST_THREADS, _power_of_two(-(-alike(work.rows) // work.vector)))
     while across:
         down = 1
         while across * down <= 1024 and (down == 1 or down * 4 <= work.width):
-            if down == 1 or down * across * work.vector * work.state <= _STATES:
-                shapes.append((across, down))
+            if down == 1 or _states(work, across, down, 1) <= _STATES:
+                yield across, down, 1
+            cluster = 2
+            while _clusters(work, target, neighbours, across, down) and down * cluster * 4 <= work.width:
+                if cluster > target.cluster_blocks:
+                    break
+                yield across, down, cluster
+                cluster *= 2
             down *= 2
         across //= 2
-    if same_order and work.width < _LONG:
-        usual = replace(work, rows=_USUAL // work.width)
-        team = choose_columns(usual, target, _LEAST_THREADS * work.vector, False).team
-        shapes = [(a, d) for a, d in shapes if d == team]
-    least = min(_LEAST_THREADS, max(a * d for a, d in shapes))
-    return _best([_column_form(work, target, a, d) for a, d in shapes if a * d >= least], work)
+
+
+def _clusters(work: Work, target: Target, neighbours: int, across: int, down: int) -> bool:
+    """Whether blocks of a cluster may share rows: if they keep elements, and sectors of memory are not cut into more than two."""
+    if not work.kept or down == 1 or across * down < _LEAST_CLUSTERED or _states(work, across, down, 2) > _STATES:
+        return False
+    return 2 * across * work.vector >= min(neighbours, _SECTOR // max(1, work.read // work.arrays))
+
+
+def _lanes(across: int, down: int) -> int:
+    return 32 // across if across < 32 and down > 1 and across * down % 32 == 0 else 1
+
+
+def _states(work: Work, across: int, down: int, cluster: int) -> int:
+    """Bytes of shared memory in which threads leave each other states of rows."""
+    ways = down // _lanes(across, down)
+    return ((ways if ways > 1 else 0) + (cluster > 1)) * across * work.vector * work.state
 
 
 def _teams(work: Work, target: Target) -> Iterator[tuple[int, int]]:
@@ -299,35 +342,43 @@ def _row_form(work: Work, target: Target, team: int, cluster: int, block: int = 
     return Form(threads, team, cluster, steps, places, refused, shared, seconds, steps if kept else unroll, live)
 
 
-def _column_form(work: Work, target: Target, across: int, down: int) -> Form:
+def _column_form(work: Work, target: Target, neighbours: int, across: int, down: int, cluster: int) -> Form:
     threads = across * down
     rows = across * work.vector
-    steps = -(-work.width // down)
-    states = threads * work.vector * work.state if down > 1 else 0
+    steps = -(-work.width // (down * cluster))
+    states = _states(work, across, down, cluster)
+    lanes = _lanes(across, down)
     unroll = work.unroll(threads)
-    places, refused, words, shared = _place(work, target, threads, steps, target.shared_bytes - _RESERVED - states)
+    space = target.shared_bytes - _RESERVED - states
+    places, refused, words, shared = _place(work, target, threads, steps, space, work.crossing * work.vector)
     assumed = work.rows if work.width * rows >= _LONG else max(rows, _USUAL // work.width)
-    blocks = -(-assumed // rows)
+    blocks = -(-assumed // rows) * cluster
     resident = _resident(target, threads, words * steps * work.vector + 3 * work.vector, shared + states, blocks)
-    used = work.width / (steps * down)
+    used = work.width / (steps * down * cluster)
     moved = (
         _moving(work, target, resident, blocks, threads, steps if words else min(steps, unroll), used)
         * work.width
         * rows
     )
-    moved *= max(1.0, 2 * _SECTOR / (across * work.vector * max(work.read, 1)))
-    computed = steps * down * rows * (work.operations + 2 * work.walks) / _LANES
+    if rows < neighbours:  # else what follows along the row is next in memory
+        moved *= max(1.0, 2 * _SECTOR / (rows * max(work.read, 1)))
+    computed = cluster * steps * down * rows * (work.operations + 2 * work.walks) / _LANES
     computed += sum(
         work.width * rows * k.size * 2 / _SHARED for k in work.kept if isinstance(places.get(k.scalar), int)
     )
     cycles = _ROW_CYCLES + _STEP_CYCLES * steps * work.walks
-    if down > 1:
-        cycles += work.merges * (_BARRIER_CYCLES + threads // 8 + 30 + 6 * down * work.vector)
+    if lanes > 1:
+        cycles += work.merges * _LANE_CYCLES * lanes.bit_length() * work.vector
+    if down > lanes:
+        cycles += work.merges * (_BARRIER_CYCLES + threads // 8 + 30 + 6 * -(-down // lanes**2) * work.vector)
+        cycles += work.merges * _LANE_CYCLES * (lanes.bit_length() - 1) * work.vector
+    if cluster > 1:
+        cycles += (work.merges + 1) * _CLUSTER_CYCLES
     computed /= target.clock
-    per_block = max(moved, computed) + (min(moved, computed) + cycles / target.clock) / resident
+    per_block = max(moved, computed) + (min(moved, computed) + cluster * cycles / target.clock) / resident
     per_block *= _text(words, steps * work.vector)
     seconds = per_block * -(-work.rows // rows) / min(target.multiprocessors, blocks)
-    return Form(threads, down, 1, steps, places, refused, shared, seconds, steps if words else unroll)
+    return Form(threads, down, cluster, steps, places, refused, shared, seconds, steps if words else unroll)
 
 
 def _moving(work: Work, target: Target, resident: int, blocks: int, threads: int, steps: int, used: float) -> float:
@@ -361,21 +412,26 @@ def _why(form: Form, work: Work, count: int) -> str:
 
 
 def _place(
-    work: Work, target: Target, threads: int, steps: int, space: int
+    work: Work, target: Target, threads: int, steps: int, space: int, more: int = 0
 ) -> tuple[dict[Scalar, str | int], frozenset[Scalar], int, int]:
     """(places, refused, 4-byte words of registers an element, bytes of shared memory a block, of ``space``).
 
     Values that are not needed at the same time take turns.
+
+    Args:
+        more: values that a thread holds besides, such as those of a row.
     """
     items = steps * work.vector
     # what remains of a thread's registers beside its own ones and the spans that it works on
     own = _DOUBLE_OWN if work.double else _LEAST_OWN
-    spans = work.vector * work.arrays * (4 if work.ragged else 1) * (2 if work.double else 1)
+    spans = (work.vector * work.arrays * (4 if work.ragged else 1) + more) * (2 if work.double else 1)
     free = min(_MOST_KEPT, target.registers // threads - own - spans)
     partial = work.told or (threads * items % work.width and work.width % (threads * items))
     if (threads > 512 or steps > _UNROLLED) and partial:
         free = min(free, _UNROLLED)  # ends that have a condition each
-    if threads > 512 and target.cluster_blocks == 1:  # (rows of a cluster are longer: reading them again costs more)
+    if threads > 512 and (
+        more or target.cluster_blocks == 1
+    ):  # (rows of a cluster are longer: reading them again costs more)
         free -= _ARRAY_OWN * (work.arrays - 1)
     if work.sums:
         free -= work.sums * items + _SUM_OWN

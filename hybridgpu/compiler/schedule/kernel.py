@@ -74,7 +74,8 @@ class Launch:
 
     The grid has ``ceil(extents[extent] * scale / per_block)`` blocks of ``threads`` threads, and
     ``extents[second]`` blocks in its second dimension if ``second`` is not negative. ``limit`` caps
-    the blocks that a multiprocessor gets (the kernel's loop takes the rest), 0 for none.
+    the blocks that a multiprocessor gets (the kernel's loop takes the rest), 0 for none. A ``cluster`` of
+    blocks takes the place of each.
     """
 
     threads: int
@@ -85,6 +86,7 @@ class Launch:
     second: int = -1
     shared: int = 0  #: bytes of dynamic shared memory
     cooperative: bool = False  #: all blocks live at once, no more than the device holds
+    cluster: int = 1  #: blocks that share the work of one
 
 
 @dataclass(eq=False)

@@ -24,6 +24,7 @@ from .scalar import Reduction, Scalar, ScalarProgram
 __all__ = ["cuda_kernel"]
 
 _LEAST = 256  #: elements that shorter rows are added up as, if their number is an argument: all take next to nothing
+_ANY = 1 << 10  #: neighbours that stand for any number of them
 _SHORTEST = 64  #: elements that a row on chip has room for, at least, if how many it has is an argument
 
 
@@ -79,13 +80,16 @@ def cuda_kernel(
     vector, anchor = choose_vector(program, var, ragged)
     width = prod(v.extent for v in program.reduced)
     length = length_class(width, _LEAST) if told else 0
-    plan, form, vector = _choose(program, writer, rows, columns, vector, anchor, length)
-    if told is not None and (form.places or form.refused or form.cluster > 1):  # arrays on chip have a length
-        plan, form, _ = _choose(program, writer, rows, columns, vector, anchor, max(ranks(width), _SHORTEST))
-        again, on_chip = _read_again(program, plan, rows), form.places or form.cluster > 1
-        exact = _choose(program, writer, rows, columns, vector, anchor, 0) if again or not on_chip else None
-        if exact and (not on_chip or _read_again(program, exact[0], rows) < again):  # it fits, a longer one would not
-            (plan, form, _), told = exact, None
+    widest = vector
+    plan, form, vector = _choose(program, writer, rows, columns, widest, anchor, length)
+    if told is not None and (_on_chip(form) or _read_again(program, plan, rows)):  # arrays on chip have a length
+        roomy = _choose(program, writer, rows, columns, widest, anchor, max(ranks(width), _SHORTEST))
+        again, kept = _read_again(program, roomy[0], rows), _on_chip(roomy[1])
+        exact = _choose(program, writer, rows, columns, widest, anchor, 0) if again or not kept else None
+        if exact and ((_on_chip(form) and not kept) or _read_again(program, exact[0], rows) < again):
+            (plan, form, vector), told = exact, None  # it fits, a longer one would not
+        elif kept:
+            plan, form, vector = roomy
     inside = None if columns else frozenset(program.reduced)
     spans = Spans(writer, var, vector, anchor, inside)
     make = _columns if columns else _rows
@@ -170,7 +174,8 @@ def _choose(
     anchor: Expr | None,
     width: int,
 ) -> tuple[Plan, Form, int]:
-    """The passes, the form and the elements of a span, which are fewer where sums over all rows have no room otherwise.
+    """The passes, the form and the elements of a span, which are fewer where sums over all rows have no room otherwise, or
+    elements that are needed again.
 
     What has no place on chip is refused, and the passes are planned again without it.
 
@@ -183,8 +188,8 @@ def _choose(
         work = _work(program, plan, rows, vector, anchor is not None)
         work = replace(work, width=width, told=True) if width else work
         if columns:
-            neighbours = rows[-1].extent if len(rows) == 1 else work.rows
-            form = choose_columns(work, writer.target, neighbours, _ordered(program, writer.target.numeric))
+            same = _ordered(program, writer.target.numeric)
+            form = choose_columns(work, writer.target, _neighbours(program, rows, same), same)
         elif program.sums:
             found = choose_rows_with_sums(work, writer.target)
             if found is None:
@@ -194,9 +199,25 @@ def _choose(
             form = found
         else:
             form = choose_rows(work, writer.target)
-        if not form.refused:
-            return plan, form, vector
         refused |= form.refused
+        if not form.refused:
+            break
+    if columns and vector > 1 and _read_again(program, plan, rows):  # fewer rows side by side may have room
+        fewer = _choose(program, writer, rows, columns, vector // 2, anchor, width)
+        if fewer[1].cluster > 1 and not _read_again(program, fewer[0], rows):
+            return fewer
+    return plan, form, vector
+
+
+def _on_chip(form: Form) -> bool:
+    """True if the text depends on how long rows are."""
+    return bool(form.places) or form.cluster > 1
+
+
+def _neighbours(program: ScalarProgram, rows: list[Var], same_order: bool) -> int:
+    """How many rows follow each other in memory; any number of them if that is a batch, which may not decide."""
+    batch = len(rows) == 1 and all(r.node.inputs[0].shape[0] > 1 for r in program.reductions)
+    return _ANY if batch and same_order else rows[-1].extent
 
 
 def _work(program: ScalarProgram, plan: Plan, rows: list[Var], vector: int, ragged: bool) -> Work:
@@ -222,6 +243,7 @@ def _work(program: ScalarProgram, plan: Plan, rows: list[Var], vector: int, ragg
         arrays=len({s.node for s in program.scalars if s.op == "load" and s.vars & set(program.reduced)}),
         double=any(s.dtype.is_float and s.dtype.size == 8 for s in program.scalars),
         sums=sum(max(4, r.operand.dtype.size) // 4 for r in program.sums),
+        crossing=len(plan.row_values),
     )
 
 
@@ -316,6 +338,7 @@ def _rows(
         "part_shape": ("[2]" if turns else "") + f"[{form.threads // 32}]",
         "parts": [a for w in walks for a in w.accumulators] if form.team > 32 else [],
         "turns": "[turn]" if turns else "",
+        "wholes": [],
         "row_stores": plan.row_stores,
         "again": again and not turns,
         "sums": [(s, f"y{len(program.stores) + n}") for n, s in enumerate(plan.sums)],
@@ -332,9 +355,9 @@ def _rows(
     fields["row_index"] = [s for s in index if s.name in used]
     fields["reads_row"] = fields["row"] in used or bool(fields["row_index"])
     if program.sums:
-        launch = Launch(form.threads, extent=1, scale=form.cluster, per_block=1, shared=form.shared)
+        launch = Launch(form.threads, extent=1, scale=1, per_block=1, shared=form.shared, cluster=form.cluster)
     elif form.cluster > 1:
-        launch = Launch(form.threads, extent=0, scale=inner_rows * form.cluster, per_block=1, shared=form.shared)
+        launch = Launch(form.threads, 0, inner_rows, per_block=1, shared=form.shared, cluster=form.cluster)
     else:
         limit = 2048 // form.threads * 8
         launch = Launch(form.threads, 0, inner_rows, per_block=teams, limit=limit, shared=form.shared)
@@ -353,7 +376,8 @@ def _columns(
     after = coordinates(program.reduced, column) if not single else []
     each = form.team
     partial = bool(length) if not _counts(form, length) else form.team > 1
-    partial = partial or (not length and form.steps * form.team != width)
+    partial = partial or (not length and form.cluster * form.steps * form.team != width)
+    accumulators = [a for w in plan.passes for a in w.accumulators]
     tile = spans.var.name
     walks = []
     stored = [(n, s) for n, s in enumerate(program.stores) if not plan.is_full_store(s.value, s.offset.vars)]
@@ -385,16 +409,22 @@ def _columns(
         "inner_rows": inner_rows,
         "row": f"{tile}_0" if len(rows) == 1 else "r",
         "tile": tile,
-        "position": f"step * {form.team} + down" if form.team > 1 else "step",
+        "cluster": form.cluster,
+        "lanes": form.lanes,
+        "ways": form.ways,
+        "apart": form.across if form.lanes > 1 else 32,
+        "position": _position_down(form),
         "partial": partial,
-        "part_shape": f"[{form.team}][{vector}][{form.across}]",
-        "parts": [a for w in walks for a in w.accumulators] if form.team > 1 else [],
+        "part_shape": f"[{form.ways}][{vector}][{form.across}]",
+        "parts": accumulators if form.ways > 1 else [],
+        "whole_shape": f"[{vector}][{form.across}]",
+        "wholes": accumulators if form.cluster > 1 else [],
         "row_values": plan.row_values,
         "after": last,
         "after_inner": tile if tile in mentioned([*last.each, *last.direct]) else "",
         "stores_rows": bool(stored),
         "sums_shape": "",
-        "again": form.team > 1 and sum(bool(w.accumulators) for w in walks) == 1,
+        "again": form.ways > 1 and sum(bool(w.accumulators) for w in walks) == 1,
     }
     texts: list[object] = list(last.texts())
     inner = bool(fields["after_inner"])
@@ -404,8 +434,9 @@ def _columns(
     used = mentioned(texts) | ({spans.base} if inner else set())
     index = coordinates([*rows[:-1], Var(spans.base, spans.var.extent)], "r") if len(rows) > 1 else []
     fields["row_index"] = [s for s in index if s.name in used]
-    limit = max(1, 2048 // form.threads) * 8
-    return fields, Launch(form.threads, 0, inner_rows, per_block=form.across * vector, limit=limit, shared=form.shared)
+    limit = max(1, 2048 // form.threads) * 8 if form.cluster == 1 else 0
+    launch = Launch(form.threads, 0, inner_rows, form.across * vector, limit, shared=form.shared, cluster=form.cluster)
+    return fields, launch
 
 
 def _common(
@@ -450,6 +481,12 @@ def _common(
 def _names(plan: Plan, form: Form) -> dict[Scalar, str]:
     """Where a thread's part of every kept value begins: 'registers' or a pointer into shared memory."""
     return {s: p if isinstance(p, str) else f"m_{plan.cached[s]}" for s, p in form.places.items()}
+
+
+def _position_down(form: Form) -> str:
+    """The position along the row of what a thread takes in a step, of rows that are neighbours."""
+    text = f"step * {form.team} + down" if form.team > 1 else "step"
+    return f"rank * {form.steps * form.team} + {text}" if form.cluster > 1 else text
 
 
 def _position(form: Form, vector: int, shifted: bool) -> str:

@@ -173,7 +173,20 @@ SHAPES = {
     "steps of examples": (normalised, ["f32[5,7,128]", "f32[5,1,128]"], True),
     "softmax of steps": (lambda b, x, y: softmax(b, b.mul(x, y)), ["f32[5,7,128]", "f32[5,1,128]"], True),
     "gathered": (lambda b, x, i: b.take(x, i, axis=0), ["f32[4000]", "i32[4000]"], False),
-    "turned": (lambda b, x: b.transpose(x, perm=(1, 0)), ["f32[64,64]"], False),
+    "turned": (lambda b, x: b.transpose(x, perm=(1, 0)), ["f32[64,64]"], True),
+    "turned and computed with": (
+        lambda b, x, y: b.max(b.transpose(x, perm=(1, 0)) * 2.0, y),
+        ["f32[192,64]", "f32[64,192]"],
+        True,
+    ),
+    "turned halves, whose last tile is a part": (lambda b, x: b.transpose(x, perm=(1, 0)), ["f16[160,64]"], True),
+    "turned doubles": (lambda b, x: b.transpose(x, perm=(1, 0)), ["f64[80,48]"], True),
+    "turned, of rows that do not begin with a line": (lambda b, x: b.transpose(x, perm=(1, 0)), ["f32[70,64]"], False),
+    "joined with what is turned": (
+        lambda b, x, y: b.concat([b.transpose(x, perm=(1, 0)), y], 1),
+        ["f32[128,70]", "f32[70,192]"],
+        True,
+    ),
 }
 
 

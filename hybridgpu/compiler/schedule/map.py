@@ -51,7 +51,7 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
         past = streamed(program, writer, nests(program, writer)[1])
         before, loops, choice = nests(program, writer, fetch=True)
         fields |= {"before": before, "loops": loops, "streamed": past}
-        more = ("tile_cpu.h",) if "tile" in choice else ("stream_cpu.h",) if past else ()
+        more = ("tile_cpu.h",) * ("tile" in choice) + ("stream_cpu.h",) * bool(past)
     else:
         from .map_cuda import parts
 

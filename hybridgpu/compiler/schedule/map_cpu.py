@@ -80,6 +80,7 @@ class Loop:
         after: transposed copies out of tiles.
         last: statements at the end of its body.
         part: what an innermost loop computes, over the last variable of it.
+        span: how many elements of it a tile has, 0 where the loop is in no tile.
     """
 
     var: str
@@ -94,6 +95,7 @@ class Loop:
     last: list[Statement] = field(default_factory=list)
     ordered: bool = False
     part: ScalarProgram | None = None
+    span: int = 0
 
 
 class TooLong(Exception):
@@ -392,5 +394,7 @@ class _Nests:
                 target = f"{held}[{at}]"
             each.append(Statement("", writer.place(store.value, target), writer.names[store.value]))
         self.count(once + each)
-        inner.inner = [walk(across, body=once, inner=[walk(along, body=each)])]
+        row = walk(along, body=each)
+        row.part, row.span = program, long
+        inner.inner = [walk(across, body=once, inner=[row])]
         return outer

@@ -114,7 +114,10 @@ class _Nest:
         lines = all(walks_lines(s, inner) and inner.low * s.node.dtype.size % _LINE == 0 for s in part.stores)
         lines = lines and (not outermost or inner is self.program.vars[0])
         sizes = [s.node.dtype.size for s in part.stores]
-        row = inner.extent * max(sizes)
+        span = innermost.span or inner.extent
+        row = span * max(sizes)
+        if innermost.span and (writer.told or not lines or any(span * n % _LINE for n in sizes)):
+            return [], []
         if not lines and not side_by_side(part.stores):
             return [], []
         if not outermost and row < (_SHORT_LINES if lines else _SHORT):
@@ -146,7 +149,7 @@ class _Nest:
             before.append(Statement("Index", f"line{number}", line))
             made.append(replace(innermost, begin=begin, end=f"line{number}"))
             begin = f"line{number}"
-        whole = lines and not outermost and inner.extent % size == 0
+        whole = lines and not outermost and inner.extent % size == span % size == 0
         stop = end if whole else f"{end} - {size - 1}"
         made.append(Loop("at", begin, stop, size, buffers=buffers, body=fetched, inner=[within], last=out))
         if not whole:  # what is left over
@@ -167,11 +170,11 @@ class _Nest:
 
 
 def _parts(loops: Sequence[Loop]) -> list[ScalarProgram]:
-    """What the innermost loops compute; nothing if some walk tiles."""
+    """What the innermost loops compute; nothing if that of some is not known."""
     found: list[ScalarProgram] = []
     for loop in loops:
         inner = _parts(loop.inner) if loop.inner else [loop.part] if loop.part else []
-        if not inner or loop.step != 1 or loop.buffers or loop.before or loop.after or loop.last:
+        if not inner:
             return []
         found += inner
     return found

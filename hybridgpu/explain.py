@@ -148,7 +148,8 @@ class Explanation:
         for step in program.steps:
             if isinstance(step, KernelStep):
                 k = program.kernels[step.kernel]
-                theirs = {b for b in step.buffers if program.buffers[b].place == "input" or b in results}
+                of = {b: program.buffers[b] for b in step.buffers}
+                theirs = {k for k, b in of.items() if b.place == "input" or k in results or b.whole in results}
                 needed = sum(program.buffers[b].nbytes for b in theirs)
                 written = step.buffers[len(step.buffers) - step.outputs :]
                 # what takes the place of an argument is read and written
@@ -348,14 +349,18 @@ def _kept(values: Sequence[KeptValue]) -> list[str]:
 
 
 def _direct(kind: str, choice: dict[str, Any]) -> str:
-    """Why a product or convolution is a kernel of our own, where it could be a library's; what it computes as it loads."""
+    """Why a product or convolution is a kernel of our own, where it could be a library's; what it computes as it loads.
+
+    Of any kernel whether its results are parts of joins.
+    """
     notes = [str(choice[k]) for k in ("why", "prologue") if k in choice]
     work, limit = (choice.get(k) for k in ("multiplications", "direct_up_to"))
     if kind == "conv" and limit and "why" not in choice:
         notes.insert(0, f"direct kernel: {work:,} multiplications, at most {limit:,}")
         if "window" in choice:
             notes.append("{window} results are reduced, by {lanes} threads together".format_map(choice))
-    return "; ".join(notes) if kind in ("matmul", "conv", "scatter") else ""
+    notes = notes if kind in ("matmul", "conv", "scatter") else []
+    return "; ".join([*notes, choice["writes"]] if "writes" in choice else notes)
 
 
 def _mode(numeric: str) -> str:

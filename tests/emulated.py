@@ -186,6 +186,10 @@ class EmulatedDriver:
         addresses = values[: len(launch.memory)]
         taken = {a for a, m in zip(addresses, launch.memory, strict=True) if not m.written}
         given = {a for a, m in zip(addresses, launch.memory, strict=True) if m.written}
+        parts: dict[int, int] = {}  # of joins, the rest of which other kernels write
+        for address, m in zip(addresses, launch.memory, strict=True):
+            if m.part:
+                parts[address] = parts.get(address, 0) + m.part
         barrier = addresses[-1] if launch.cooperative else 0
         if launch.cooperative:
             buffers[barrier] = Buffer(_bytes_at(barrier, 4), name="barrier")
@@ -196,7 +200,7 @@ class EmulatedDriver:
                 label = f"argument {k}"
                 known = (
                     Buffer(_bytes_at(address, m.nbytes), name=label)
-                    if address in taken
+                    if address in taken or address in parts
                     else Buffer.empty(m.nbytes, np.uint8, name=label)
                 )
                 buffers[address] = known
@@ -225,7 +229,13 @@ class EmulatedDriver:
             b = buffers.pop(address, None)
             if b is None:
                 continue
-            if address in given:
+            if address in parts:
+                stored = b.written()
+                left = parts[address] - int(stored.sum())
+                assert not left, f"{name} leaves {left} of {parts[address]} bytes of its part unwritten"
+                np.copyto(_bytes_at(address, m.nbytes), b.bytes(), where=stored)
+                written += parts[address]
+            elif address in given:
                 left = int((~b.written()).sum()) if address in taken else b.unwritten()
                 assert not left, f"{name} leaves {left} of {m.nbytes} bytes of an output unwritten"
                 _bytes_at(address, m.nbytes)[:] = b.bytes()

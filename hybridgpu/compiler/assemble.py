@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from .codegen.program import cpu_source
 from .codegen.render import kernel_text
@@ -21,6 +22,9 @@ from .program import Buffer, HostStep, KernelInfo, KernelStep, Program
 from .schedule.in_place import overwrite
 from .schedule.kernel import Kernel
 from .target import Target
+
+if TYPE_CHECKING:
+    from .passes.written_joins import Place
 
 __all__ = ["assemble"]
 
@@ -45,9 +49,14 @@ def assemble(
     """
     graph = ready.graph
     uses = [
-        Uses(k.inputs, k.outputs, k.in_place) if k else Uses(*_library_nodes(g), library=True) for g, k in scheduled
+        Uses(k.inputs, k.outputs, k.in_place)
+        if k
+        else Uses(*_library_nodes(g), library=g.library is not None and g.library.prim.name != "join")
+        for g, k in scheduled
     ]
-    steps_in_order = order(uses, frozenset((*graph.inputs, *graph.outputs)))
+    placed = _places(graph)
+    roots = {n: p.root for n, p in placed.items()}
+    steps_in_order = order(uses, frozenset((*graph.inputs, *graph.outputs)), roots=roots)
     scheduled, uses = [scheduled[k] for k in steps_in_order], [uses[k] for k in steps_in_order]
     updates = updated(graph, uses, over)
     results = [k for k, n in enumerate(graph.outputs) if n not in updates]
@@ -58,11 +67,19 @@ def assemble(
     for k, node in enumerate(remaining):
         parts.declare(node, "output", k)
     parts.where.update({n: parts.where[argument] for n, argument in updates.items()})
-    memory = lay_out((*graph.inputs, *updates), remaining, uses, LARGE if target.name == "cpu" else None)
+    memory = lay_out((*graph.inputs, *updates), remaining, uses, LARGE if target.name == "cpu" else None, roots)
     for (group, kernel), use, pairs in zip(scheduled, uses, memory.in_place, strict=True):
         for node in use.outputs:
-            if node not in parts.where:
-                parts.declare(node, *memory.places[node])
+            root = roots.get(node, node)
+            if root not in parts.where:
+                parts.declare(root, *memory.places[root])
+            if root is not node:
+                parts.declare_part(node, root, placed[node].moved(target) * node.dtype.size)
+        if group.library is not None and group.library.prim.name == "join":
+            continue  # its parts are where they belong
+        joins = dict.fromkeys(_label(roots[n]) for n in use.outputs if n in roots)
+        if joins and kernel is not None:
+            kernel.choice["writes"] = f"writes its part of {' and '.join(joins)}"
         if kernel is None:
             parts.call(group, body)
         else:
@@ -89,6 +106,15 @@ def assemble(
     return program
 
 
+def _places(graph: Graph) -> Mapping[Node, Place]:
+    """Where parts of joins lie."""
+    if all(n.prim.name != "join" for n in graph.nodes):  # as in most graphs
+        return {}
+    from .passes.written_joins import places
+
+    return places(graph)
+
+
 class _Parts:
     """The buffers, kernels and steps of a program, as they are added.
 
@@ -108,6 +134,13 @@ class _Parts:
         """Add the buffer of a node; ``place``, ``index``: as for Buffer."""
         self.where[node] = len(self.buffers)
         self.buffers.append(Buffer(place, index, node.shape, node.dtype.short, node.type.nbytes))
+
+    def declare_part(self, node: Node, root: Node, start: int) -> None:
+        """Add the buffer of a part of the join ``root``, ``start`` bytes behind its begin."""
+        whole = self.where[root]
+        b = self.buffers[whole]
+        self.where[node] = len(self.buffers)
+        self.buffers.append(Buffer(b.place, b.index, node.shape, node.dtype.short, node.type.nbytes, start, whole))
 
     def start(self, kernel: Kernel, use: Uses, pairs: Sequence[tuple[Node, Node]]) -> None:
         """Add the start of a kernel; ``pairs``: operands and the results that are written over them."""

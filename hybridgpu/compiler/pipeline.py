@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ..dataclass import dataclass
 from ..settings import verifying
 from .assemble import assemble
 from .copies import copying_program
 from .ir.graph import Graph, Node
-from .ir.indexing import all_vars
+from .ir.indexing import Expr, Index, all_vars
 from .ir.verify import verify
 from .passes.epilogues import join_epilogues
 from .passes.extremes import compare_in_memory
@@ -79,7 +80,7 @@ def compile_graph(
             verify(graph)
         seen("02_prelude", folding.prelude)
         seen("02_without_prelude", graph)
-    fused = _fused(graph, target, seen)
+    fused = _fused(graph, target, seen, over or {})
     scheduled = fused.scheduled
     said: list[str] = []
     if target.name == "cuda":
@@ -128,8 +129,12 @@ class _Fused:
     scheduled: list[tuple[Group, Kernel | None]]
 
 
-def _fused(graph: Graph, target: Target, seen: Observer) -> _Fused:
-    """The second half of the way: from a simplified graph to kernels."""
+def _fused(graph: Graph, target: Target, seen: Observer, over: Mapping[int, int] | None = None) -> _Fused:
+    """The second half of the way: from a simplified graph to kernels.
+
+    Args:
+        over: as for :func:`compile_graph`; None for what a loop runs, whose steps have no memory to share.
+    """
     checking = verifying()
     graph = compare_in_memory(graph, target)
     graph = _with_window_rows_apart(write_out_gradients(graph, target), target)
@@ -151,16 +156,30 @@ def _fused(graph: Graph, target: Target, seen: Observer) -> _Fused:
     if checking:
         verify(ready.graph)
     seen("03_materialized", ready.graph)
+    plan = _groups(ready, target)
+    if over is not None and any(n.prim.name == "concat" for n in ready.graph.nodes):
+        ready, plan = _with_joins_written(ready, plan, target, over)
+        if checking:
+            verify(ready.graph)
     wanted = frozenset(ready.graph.outputs)
-    why_left = _why_left(ready.graph, target)
-    plan = join_prologues(fuse(ready.graph, target, ready.generated_dots, why_left), wanted, target)
-    plan = _with_scatters_joined(plan, wanted, target)
     seen("04_groups", plan)
     # what has no elements needs no kernel
     groups = [g for g in plan.groups if g.library or any(n.size for n in g.at)]
     readers = plan.readers()
-    scheduled = [(g, k) for g in groups for k in _schedule(g, _stored(g, wanted, readers), target)]
+    placed = _placed(ready.graph, target)
+    scheduled = [(g, k) for g in groups for k in _schedule(g, _stored(g, wanted, readers), target, placed)]
+    # joins that no step reads are no reason to keep steps apart
+    scheduled.sort(
+        key=lambda s: s[0].library is not None and s[0].library.prim.name == "join" and not readers.get(s[0].library)
+    )
     return _Fused(graph, ready, plan, scheduled)
+
+
+def _groups(ready: Materialized, target: Target) -> FusionPlan:
+    wanted = frozenset(ready.graph.outputs)
+    why_left = _why_left(ready.graph, target)
+    plan = join_prologues(fuse(ready.graph, target, ready.generated_dots, why_left), wanted, target)
+    return _with_scatters_joined(plan, wanted, target)
 
 
 def _body(graph: Graph, target: Target) -> tuple[Graph, list[Kernel | None]]:
@@ -216,6 +235,23 @@ def _with_sums_shared_out(graph: Graph, target: Target) -> Graph:
     from .passes.scatter_parts import scatter_in_parts
 
     return scatter_in_parts(graph, target)
+
+
+def _with_joins_written(
+    ready: Materialized, plan: FusionPlan, target: Target, over: Mapping[int, int]
+) -> tuple[Materialized, FusionPlan]:
+    from .passes.written_joins import write_joins
+
+    return write_joins(ready, plan, lambda other: _groups(other, target), target, frozenset(over))
+
+
+def _placed(graph: Graph, target: Target) -> dict[Node, Callable[[Index], Expr]]:
+    """For parts of joins the position of an element in memory."""
+    if all(n.prim.name != "join" for n in graph.nodes):
+        return {}
+    from .passes.written_joins import places
+
+    return {n: partial(p.offset, start=p.moved(target)) for n, p in places(graph).items()}
 
 
 def _with_scatters_joined(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
@@ -284,7 +320,9 @@ def _reads_planes(target: Target, conv: Node) -> tuple[bool, bool] | None:
     return (False, False) if _wants_planes(target, conv) else reads_planes(target, conv)
 
 
-def _schedule(group: Group, stored: list[Node], target: Target) -> Sequence[Kernel | None]:
+def _schedule(
+    group: Group, stored: list[Node], target: Target, placed: Mapping[Node, Callable[[Index], Expr]]
+) -> Sequence[Kernel | None]:
     """The kernel of a group, or those that run one after the other; None for a library call."""
     if group.library is not None:
         return [None]
@@ -294,10 +332,10 @@ def _schedule(group: Group, stored: list[Node], target: Target) -> Sequence[Kern
         node = group.updates.scatter
         # on the CPU the memory of the first one has the sums
         stored = sorted(stored, key=lambda n: n.dtype is not node.dtype)
-        updates, after = scalar_program(group.updates, [node]), scalar_program(group, stored)
+        updates, after = scalar_program(group.updates, [node]), scalar_program(group, stored, placed)
         members = sorted(group.members, key=lambda n: n.index)
         return [schedule_scatter(updates, node, target, members, after)]
-    program = scalar_program(group, stored)
+    program = scalar_program(group, stored, placed)
     members = sorted(group.members, key=lambda n: n.index)
     if group.contract is not None and group.contract.prim.name == "conv":
         from .schedule.conv import schedule_conv

@@ -18,7 +18,7 @@ __all__ = ["END_OF_UNIT", "Buffer", "HostStep", "KernelInfo", "KernelStep", "Pro
 
 _MOST = 512  #: pointers that an entry takes one by one; foreign calls have a limit
 END_OF_UNIT = "\f\n"  #: between translation units; a blank of C++, so that the whole text is a unit as well
-VERSION = 2  #: of the stored form; part of every program's key
+VERSION = 3  #: of the stored form; part of every program's key
 
 
 @dataclass
@@ -31,6 +31,8 @@ class Buffer:
         index: the argument's position, or the offset in the arena in bytes.
         shape, dtype: how host steps see it (dtype by its short name).
         nbytes: its size.
+        start: bytes from where that is to its begin, if it is a part of ``whole``.
+        whole: the buffer of the join that it is a part of, where its rows may lie apart; -1 for others.
     """
 
     place: str
@@ -38,6 +40,8 @@ class Buffer:
     shape: tuple[int, ...]
     dtype: str
     nbytes: int
+    start: int = 0
+    whole: int = -1
 
 
 @dataclass
@@ -174,7 +178,12 @@ class Program:
     @property
     def hosted(self) -> int:
         """How many intermediate results lie in the memory of a result of the program until that is written."""
-        return sum(b.place == "output" for b in self.buffers) - len(self.output_buffers)
+        return sum(b.place == "output" and b.whole < 0 for b in self.buffers) - len(self.output_buffers)
+
+    def room(self, buffer: int) -> int:
+        """Bytes from the begin of a buffer to the end of the memory that it is a part of."""
+        b = self.buffers[buffer]
+        return b.nbytes if b.whole < 0 else self.buffers[b.whole].nbytes - b.start
 
     @property
     def packed(self) -> bool:

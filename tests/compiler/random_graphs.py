@@ -41,6 +41,7 @@ LEFT_OUT = {
     **dict.fromkeys(["random_gamma", "random_poisson", "unique_zipfian"], _REJECTION),
     **dict.fromkeys(["ctc", "ctc_gradient", "roi_align", "roi_align_back", "roi_argmax"], _ALONE),
     "loop": "random_loops.py draws them",
+    "join": "made by a pass of joins of what rows, products and convolutions make, as joined_rows draws them",
     "affine": "made by a pass for a library that tests/cublaslt_on_cpu stands in for",
     **dict.fromkeys(
         ["affine_conv", "conv_data", "conv_weights"],
@@ -340,6 +341,22 @@ def normalise(s: Steps) -> Node | None:
         return e / s.b.sum(e, axes, keepdims=True)
     d = x - s.b.mean(x, axes, keepdims=True)
     return d * s.b.rsqrt(s.b.mean(d * d, axes, keepdims=True) + 1e-3)
+
+
+@step()
+def joined_rows(s: Steps) -> Node | None:
+    """Joins of what no map kernel computes: parts are written where they belong."""
+    x = normalise(s)
+    if x is None:
+        return None
+    axis, parts = s.pick(range(x.ndim)), [x]
+    for _ in range(s.pick((1, 2))):
+        more = s.pick((x, x * 2.0, s.b.exp(x) / s.b.reduce("amax", s.b.exp(x), s.axes(x), keepdims=True)))
+        parts.insert(s.pick((0, 1)), more)
+    if sum(p.size for p in parts) > s.limit:
+        return None
+    joined = s.b.concat(parts, axis)
+    return s.b.max(joined, 0.0) if s.pick((False, True)) else joined
 
 
 def _prepared(s: Steps, x: Node) -> Node:

@@ -78,10 +78,13 @@ def gated(gate: str, parts: int) -> Graph:
 
 @pytest.mark.parametrize(
     ("gate", "parts", "kernels"),
-    [("sigmoid", 2, 1), ("erf", 2, 1), ("tanh", 2, 1), ("softplus", 2, 2), ("sigmoid", 3, 2)],
+    [("sigmoid", 2, 1), ("erf", 2, 1), ("tanh", 2, 1), ("softplus", 2, 1), ("sigmoid", 3, 1)],
 )
-def test_what_two_parts_share_is_computed_by_both(gate, parts, kernels, compiler):
-    """A host spends less time on one more exponential an element than on writing and reading it."""
+def test_what_parts_share_is_computed_once_or_by_both(gate, parts, kernels, compiler):
+    """A host spends less time on one more exponential an element than on writing and reading it.
+
+    Where it would not, one kernel computes what is shared, and stores into all parts (test_written_joins.py).
+    """
     graph = gated(gate, parts)
     program = compile_graph(graph, CPU)
     inputs, outputs = [on_device(a) for a in arrays(graph)], fresh(program)

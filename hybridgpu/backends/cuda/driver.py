@@ -20,10 +20,14 @@ class NoGraphError(RuntimeError):
 
 
 class Memory(NamedTuple):
-    """What stands behind a pointer argument: how many bytes, and if the kernel writes them."""
+    """What stands behind a pointer argument: how many bytes, and if the kernel writes them.
+
+    ``part`` is how many it writes of them if others write the rest, as those of a join do; else 0.
+    """
 
     nbytes: int
     written: bool
+    part: int = 0
 
 
 class Launch(NamedTuple):

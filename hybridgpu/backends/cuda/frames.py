@@ -96,7 +96,7 @@ class Layout:
         fixed = sorted(program.fixed)
         self.moving = [k for k in range(len(program.inputs)) if k not in set(fixed)]
         self.count = len(self.moving) + len(program.outputs)
-        self.offsets = sorted({b.index for b in program.buffers if b.place == "arena"})
+        self.offsets = sorted({b.index + b.start for b in program.buffers if b.place == "arena"})
         self.nbytes = program.arena_bytes
         workspace = max((d.workspace for d in direct.values()), default=0)
         if workspace:  # which belongs to a call as all of the arena does
@@ -107,7 +107,12 @@ class Layout:
         self.fixed_slot = self.arena_slot + len(self.offsets)
         #: the word on which blocks of a kernel wait for each other, -1 where no kernel has one
         self.barrier_slot = self.fixed_slot + len(fixed) if any(b.place == "barrier" for b in program.buffers) else -1
-        self.size = self.fixed_slot + len(fixed) + (self.barrier_slot >= 0)
+        #: parts of results: (place of the result's address, bytes to the part), and where their addresses begin
+        self.parts = sorted(
+            {(len(self.moving) + b.index, b.start) for b in program.buffers if b.place == "output" and b.start}
+        )
+        self.part_slot = self.fixed_slot + len(fixed) + (self.barrier_slot >= 0)
+        self.size = self.part_slot + len(self.parts)
         of_input = {k: n for n, k in enumerate(self.moving)} | {k: self.fixed_slot + n for n, k in enumerate(fixed)}
         of_offset = {at: self.arena_slot + n for n, at in enumerate(self.offsets)}
 
@@ -116,8 +121,9 @@ class Layout:
             if b.place == "barrier":
                 return self.barrier_slot
             if b.place == "output":
-                return len(self.moving) + b.index
-            return of_offset[b.index] if b.place == "arena" else of_input[b.index]
+                at = len(self.moving) + b.index
+                return self.part_slot + self.parts.index((at, b.start)) if b.start else at
+            return of_offset[b.index + b.start] if b.place == "arena" else of_input[b.index]
 
         self.numbers: dict[int, int] = {}  #: integer -> its place
         self.calls: list[KernelCall | LibraryCall] = []
@@ -145,7 +151,9 @@ class Layout:
             slots, memory = [], []
             for k, index in enumerate(step.buffers):
                 slots.append(slot_of(index))
-                memory.append(Memory(program.buffers[index].nbytes, k >= len(step.buffers) - step.outputs))
+                written = k >= len(step.buffers) - step.outputs
+                part = program.buffers[index].nbytes if program.buffers[index].whole >= 0 else 0
+                memory.append(Memory(program.room(index), written, part))
             slots += [self.numbers.setdefault(n, self.size + len(self.numbers)) for n in step.extents]
             self.calls.append(
                 KernelCall(
@@ -163,15 +171,18 @@ class Layout:
         self.kernels = len(self.calls) - self.libraries
         #: for each value of a key (the arena, then what moves), the calls that take it
         arena = range(self.arena_slot, self.fixed_slot)
+        parts = range(self.part_slot, self.part_slot + len(self.parts))
         users: list[list[int]] = [[] for _ in range(1 + self.count)]
         for k, call in enumerate(self.calls):
             if isinstance(call, KernelCall):
                 if any(s in arena for s in call.slots):
                     users[0].append(k)
-                for s in {s for s in call.slots if s < self.count}:
+                moving = {self.parts[s - self.part_slot][0] if s in parts else s for s in call.slots}
+                for s in {s for s in moving if s < self.count}:
                     users[1 + s].append(k)
         self.users = [tuple(u) for u in users]
         self.pack_moving = struct.Struct(f"={self.count}Q").pack_into
+        self.pack_parts = struct.Struct(f"={len(self.parts)}Q").pack_into
         self.pack_arena = struct.Struct(f"={len(self.offsets)}Q").pack_into
 
     def chains(self) -> list[list[int]]:
@@ -249,14 +260,20 @@ class Frame:
 
     def _write(self, key: tuple[int, ...]) -> None:
         layout, base = self._layout, key[0]
-        layout.pack_moving(self._table, 0, *key[1:])
+        self._pack_moving(key)
         layout.pack_arena(self._table, _WORD * layout.arena_slot, *(base + at for at in layout.offsets))
+
+    def _pack_moving(self, key: tuple[int, ...]) -> None:
+        layout = self._layout
+        layout.pack_moving(self._table, 0, *key[1:])
+        if layout.parts:
+            layout.pack_parts(self._table, _WORD * layout.part_slot, *(key[1 + k] + at for k, at in layout.parts))
 
     def move(self, key: tuple[int, ...]) -> None:
         """Take other addresses, in the table and in the graphs. After an error the frame is of no use."""
         old, nodes = self.key, self._nodes
         if key[0] == old[0]:
-            self._layout.pack_moving(self._table, 0, *key[1:])
+            self._pack_moving(key)
         else:
             self._write(key)
         if nodes:

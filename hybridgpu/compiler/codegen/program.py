@@ -150,9 +150,10 @@ def _argument(program: Program, buffer: int) -> str:
     b = program.buffers[buffer]
     storage = from_short(b.dtype).storage
     if b.place == "arena":
-        return f"({storage}*)(arena + {_number(program, 'offset', b.index)})"
+        return f"({storage}*)(arena + {_number(program, 'offset', b.index + b.start)})"
     if _is_passed(program, b):
-        return f"({storage}*){_pointer(program, b)}"
+        start = f"({_pointer(program, b)} + {_number(program, 'offset', b.start)})" if b.start else ""
+        return f"({storage}*){start or _pointer(program, b)}"
     return f"({storage}*)w[{program.fixed.index(b.index)}]"
 
 

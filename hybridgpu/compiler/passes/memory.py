@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from ...dataclass import dataclass
 from ..ir.graph import Node
@@ -12,6 +13,8 @@ from .plan import ENOUGH, least, place
 from .reuse import reuse
 
 __all__ = ["Memory", "lay_out"]
+
+_NONE: Mapping[Node, Node] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -32,15 +35,23 @@ class Memory:
 
 
 def lay_out(
-    arguments: Sequence[Node], results: Sequence[Node], steps: Sequence[Uses], large: int | None = None
+    arguments: Sequence[Node],
+    results: Sequence[Node],
+    steps: Sequence[Uses],
+    large: int | None = None,
+    roots: Mapping[Node, Node] = _NONE,
 ) -> Memory:
     """Plan the memory of a program's steps between its arguments and its results.
 
     Args:
         large: bytes of operands that are written over wherever that may be, None if only where it lowers the peak.
+        roots: part of a join -> the join, which has a place alone.
     """
-    lives = lifetimes(steps, frozenset((*arguments, *results)))
-    written = {n: at for at, step in enumerate(steps) for n in step.outputs}
+    lives = lifetimes(steps, frozenset((*arguments, *results)), roots)
+    written: dict[Node, int] = {}  # its first part
+    for at, step in enumerate(steps):
+        for n in step.outputs:
+            written.setdefault(roots.get(n, n), at)
     nodes = list(lives)
     number = {n: k for k, n in enumerate(nodes)}
     # a result that no step writes has no elements

@@ -9,9 +9,10 @@ operands are there, the one that leaves least behind.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
+from types import MappingProxyType
 
 from ...dataclass import dataclass
 from ..ir.graph import Node
@@ -20,6 +21,7 @@ __all__ = ["WORTH", "Uses", "lifetimes", "order"]
 
 WORTH = 1 << 20  #: bytes at the fullest step; less stays in a core's cache, and is not worth another order or text
 _BETTER = 0.95  #: share of the peak that another order must not exceed
+_NONE: Mapping[Node, Node] = MappingProxyType({})
 _ALIKE = 1.02  #: peaks that differ less are equal: then fewer changes between kernels and library calls count
 
 
@@ -33,34 +35,45 @@ class Uses:
     library: bool = False
 
 
-def lifetimes(steps: Sequence[Uses], theirs: frozenset[Node]) -> dict[Node, tuple[int, int, int]]:
-    """(first step, last step, bytes) of everything that is written, except ``theirs``."""
+def lifetimes(
+    steps: Sequence[Uses], theirs: frozenset[Node], roots: Mapping[Node, Node] = _NONE
+) -> dict[Node, tuple[int, int, int]]:
+    """(first step, last step, bytes) of everything that is written, except ``theirs``.
+
+    Args:
+        roots: part of a join -> the join, whose memory it lies in.
+    """
     first: dict[Node, int] = {}
     last: dict[Node, int] = {}
     for at, step in enumerate(steps):
         for node in step.outputs:
-            if node not in theirs:
-                first[node] = last[node] = at
+            root = roots.get(node, node)
+            if root not in theirs:
+                first.setdefault(root, at)
+                last[root] = at
         for node in step.inputs:
-            last[node] = at
+            last[roots.get(node, node)] = at
     return {n: (at, last[n], n.type.nbytes) for n, at in first.items()}
 
 
-def order(steps: Sequence[Uses], theirs: frozenset[Node], worth: int | None = None) -> list[int]:
+def order(
+    steps: Sequence[Uses], theirs: frozenset[Node], worth: int | None = None, roots: Mapping[Node, Node] = _NONE
+) -> list[int]:
     """The numbers of ``steps`` in the order in which they should run.
 
     Args:
         steps: in an order in which they can run.
         theirs: arguments and results of the program, which take no memory of its own.
         worth: peak below which the order stays; by default WORTH.
+        roots: as for :func:`lifetimes`.
     """
     usual = list(range(len(steps)))
-    peak = _peak(steps, theirs)
+    peak = _peak(steps, theirs, roots)
     if peak < (WORTH if worth is None else worth):
         return usual
     found = [(peak, usual)]
     for other in (_as_written(steps), _thrifty(steps, theirs)):
-        found.append((_peak([steps[k] for k in other], theirs), other))
+        found.append((_peak([steps[k] for k in other], theirs, roots), other))
     least = min(p for p, _ in found)
     if least > _BETTER * peak:
         return usual
@@ -68,10 +81,10 @@ def order(steps: Sequence[Uses], theirs: frozenset[Node], worth: int | None = No
     return min(good, key=lambda o: _changes([steps[k] for k in o]))
 
 
-def _peak(steps: Sequence[Uses], theirs: frozenset[Node]) -> int:
+def _peak(steps: Sequence[Uses], theirs: frozenset[Node], roots: Mapping[Node, Node]) -> int:
     """Bytes that live at the fullest step."""
     change = [0] * (len(steps) + 1)
-    for first, last, nbytes in lifetimes(steps, theirs).values():
+    for first, last, nbytes in lifetimes(steps, theirs, roots).values():
         change[first] += nbytes
         change[last + 1] -= nbytes
     most = now = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leaves and views: primitives that move no arithmetic.
+"""Leaves, views and joins in memory: primitives that move no arithmetic.
 
 In a fused kernel a view is only an index expression (``ir/indexing``); it costs memory
 traffic solely where something outside a kernel needs its elements side by side.
@@ -224,6 +224,14 @@ ROWS = [
         lambda xp, inputs, params, out: xp.concatenate(inputs, params["axis"]),
         _vjp_concat,
         doc="join along an axis",
+    ),
+    Primitive(
+        "join",
+        "memory",
+        _infer_concat,
+        lambda xp, inputs, params, out: xp.concatenate(inputs, params["axis"]),
+        _vjp_concat,
+        doc="memory whose parts along an axis the operands are written to (passes/written_joins.py)",
     ),
     Primitive(
         "narrow",

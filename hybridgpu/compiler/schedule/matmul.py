@@ -497,7 +497,7 @@ def _on_gpu(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
     fields["loaders"] = [
         loader(p.made(k, sums[k]), _MADE[k], writer, form.vectors[k], (m, n)[k], places[k], told) for k in p.prologues
     ]
-    sizes = [node.size for node in (*writer.inputs, *outputs, dot)]
+    sizes = [*(node.size for node in (*writer.inputs, dot)), *(s.reach for s in p.program.stores)]
     fields |= _elements(p, form, batch, fields) if not form.rows else _patches(p, form, batch, fields)
     fields["right_type"] = dot.inputs[1].dtype.storage
     fields["index_type"] = "int" if 2 * max(sizes) < 1 << 31 else "long long"

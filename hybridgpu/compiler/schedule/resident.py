@@ -226,6 +226,8 @@ def _why_no_steps(scheduled: Scheduled, target: Target, of_loops: dict[Node, str
             what = "kernel", _why_no_step(kernel, target)
         else:
             assert group.library is not None
+            if group.library.prim.name == "join":
+                continue
             why = of_loops.get(group.library)
             what = ("loop", why) if why else ("library call", "")
         if what != ("kernel", ""):

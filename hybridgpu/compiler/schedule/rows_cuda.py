@@ -460,7 +460,7 @@ def _common(
     if _counts(form, length):
         steps = f"({length} + {more}) / {each}" if more else length
     width = prod(v.extent for v in program.reduced)
-    sizes = [s.node.size for s in program.scalars if s.op == "load" and s.node] + [s.node.size for s in program.stores]
+    sizes = [s.node.size for s in program.scalars if s.op == "load" and s.node] + [s.reach for s in program.stores]
     total = prod(v.extent for v in program.vars)
     held = {s: place for s, place in form.places.items() if place != "registers"}
     return {

@@ -8,7 +8,8 @@ reductions, each a :class:`Scalar`. The same scalar at the same place is made on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ...dataclass import dataclass, field
@@ -79,7 +80,7 @@ class Reduction:
 
 @dataclass(eq=False)
 class Store:
-    """``value`` is written at ``offset`` of the array that holds ``node``.
+    """``value`` is written at ``offset`` of the array that holds ``node``, or of its part in a join.
 
     What is ``scattered`` is added to what is there or, if ``node`` replaces, takes its place.
     """
@@ -88,6 +89,11 @@ class Store:
     value: Scalar
     offset: Expr
     scattered: bool = False
+
+    @property
+    def reach(self) -> int:
+        """Elements of memory from the pointer to behind the last one."""
+        return max(self.node.size, self.offset.high + 1) if self.offset.affine else self.node.size
 
     def free(self, var: Var) -> bool:
         """True if the values of ``var`` write at places of their own, whatever is known only at run time."""
@@ -372,8 +378,13 @@ def _join(a: tuple[Condition, ...], b: tuple[Condition, ...]) -> tuple[Condition
     return a if not b else tuple(dict.fromkeys((*a, *b)))
 
 
-def scalar_program(group: Group, stored: Iterable[Node]) -> ScalarProgram:
+def scalar_program(
+    group: Group, stored: Iterable[Node], placed: Mapping[Node, Callable[[Index], Expr]] = MappingProxyType({})
+) -> ScalarProgram:
     """The scalar program of ``group`` that stores the nodes ``stored``.
+
+    Args:
+        placed: where elements of those that are parts of joins lie.
 
     Loop variables are the group's own; ``axes.normalize`` brings them into their final form.
     """
@@ -384,7 +395,8 @@ def scalar_program(group: Group, stored: Iterable[Node]) -> ScalarProgram:
         if node.prim.name in SCATTERS:
             stores.append(evaluator.scattered(node, index))
         else:
-            stores.append(Store(node, evaluator.value(node, index), linearize(index, node.shape)))
+            offset = placed[node](index) if node in placed else linearize(index, node.shape)
+            stores.append(Store(node, evaluator.value(node, index), offset))
     return ScalarProgram(
         evaluator.scalars,
         evaluator.reductions,

@@ -83,7 +83,8 @@ def fuse(
     merge_totals(state)
     groups = [g for g in state.groups if g.merged_into is None]
     groups.sort(key=lambda g: (-g.level, -g.serial))
-    return FusionPlan(groups, state.cuts)
+    # what is stored in its part of a join is where it belongs: no cut
+    return FusionPlan(groups, [c for c in state.cuts if c.consumer.prim.name != "join"])
 
 
 def _place(state: State, node: Node) -> None:
@@ -92,9 +93,12 @@ def _place(state: State, node: Node) -> None:
     if lift(state, node, consumers):
         consumers = state.resolve(node)
     if not _is_member(state, node):
-        reason = _as_a_whole(node, "leaves its result in memory")
-        words = state.why_left(node) if consumers else ""
-        _say_why(state, node, consumers, "library", f"{reason}: {words}" if words else reason)
+        if node.prim.name == "join":
+            _say_why(state, node, consumers, "join", f"parts of {_describe(node)} are written by kernels of their own")
+        else:
+            reason = _as_a_whole(node, "leaves its result in memory")
+            words = state.why_left(node) if consumers else ""
+            _say_why(state, node, consumers, "library", f"{reason}: {words}" if words else reason)
         group = state.open(level)
         group.library = node
         state.homes[node] = group

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joins whose parts are written where they belong: what they move, and what refuses it.
+
+Values, traffic as planned and texts for every architecture are those of all cases (test_graphs.py, test_nvrtc.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from compiler.cases import arrays, build, joined, parse
+from compiler.oracle import Oracle
+from emulated import run_program
+
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.target import CPU, CUDA
+
+TARGETS = pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
+
+#: case -> bytes moved over the least (before: 1.0 to 2.7), and the kernels
+MOVED: dict[str, tuple[float, list[str]]] = {
+    "softmaxes_in_rows": (1.0, ["rows"] * 2),
+    "softmaxes_in_uneven_rows": (1.0, ["rows"] * 2),
+    "softmaxes_in_columns": (1.0, ["rows"] * 2),
+    "softmaxes_in_uneven_columns": (1.0, ["rows"] * 2),
+    "softmaxes_of_halves": (1.0, ["rows"] * 2),
+    "softmaxes_in_the_middle": (1.0, ["rows"] * 2),
+    "long_softmaxes": (1.0, ["rows"] * 2),
+    "short_softmaxes": (1.0, ["rows"] * 2),
+    "stacked_softmaxes": (1.0, ["rows"] * 2),
+    "stacked_softmaxes_inside": (1.0, ["rows"] * 2),
+    "joined_with_a_map": (1.0, ["rows", "rows", "map"]),
+    "joined_with_an_argument": (1.0, ["rows", "map"]),
+    "joined_and_followed": (1.0, ["rows"] * 2),
+    "join_of_joins": (1.0, ["rows"] * 3),
+    "joined_and_an_output": (1.0, ["rows"] * 2),
+    "joined_and_read": (1.3, []),
+    "joined_twice": (1.0, ["rows"]),
+    "joined_with_what_is_made_of_it": (1.0, ["rows"]),
+    "joined_inside": (1.65, ["rows", "rows", "conv"]),
+    "joined_means": (1.0, ["reduce"] * 2),
+    "joined_columns": (1.0, ["rows"] * 2),
+    "joined_convolutions": (1.2, ["conv"] * 2),  # (both read one operand)
+    "joined_convolutions_of_one": (1.15, ["conv"] * 2),
+    "joined_lines": (1.15, ["conv"] * 2),
+    "fired": (1.2, ["conv"] * 2),
+    "dense_block": (1.4, ["conv", "map"]),
+    "joined_products": (1.15, ["matmul"] * 2),
+    "joined_products_in_rows": (1.2, ["matmul"] * 2),
+    "joined_batches_of_products": (1.5, ["matmul"] * 2),
+}
+
+
+def test_every_case_is_in_the_table():
+    assert set(MOVED) == {n for n, f in vars(joined).items() if getattr(f, "__module__", "") == joined.__name__}
+
+
+@TARGETS
+@pytest.mark.parametrize("name", list(MOVED))
+def test_bytes_moved(name, target):
+    program = compile_graph(build(name), target)
+    most, kinds = MOVED[name]
+    assert program.bytes_moved <= (most + 0.02) * program.bytes_min, program.cuts
+    assert not kinds or [program.kernels[s.kernel].kind for s in program.steps] == kinds
+
+
+@TARGETS
+def test_kernels_of_parts_share_a_text(target):
+    """Where a part begins is told, so that kernels of parts of one shape are the same."""
+    b = builder()
+    xs = [b.input(parse("f32[32,96]"), f"x{k}") for k in range(5)]
+    program = compile_graph(b.finish([b.concat([joined.softmax(b, x) for x in xs], 1)], "alike"), target)
+    assert len(program.steps) == 5 and len(program.kernels) == 1
+    alone = b.finish([joined.softmax(b, x) for x in xs], "apart")
+    rows = b.finish([b.concat([joined.softmax(b, x) for x in xs], 0)], "rows")
+    one, other = (compile_graph(g, target).kernels for g in (alone, rows))
+    assert [k.text for k in one] == [k.text for k in other]  # in rows they are what they are alone
+
+
+@TARGETS
+def test_explanation_says_where_parts_go(target):
+    program = compile_graph(build("softmaxes_in_columns"), target)
+    assert all(program.kernels[s.kernel].choice["writes"] == "writes its part of join" for s in program.steps)
+
+
+def short_parts(b, x, y):
+    return b.concat([b.reshape(joined.softmax(b, v), (*v.shape, 1)) for v in (x, y)], 2)
+
+
+@TARGETS
+def test_short_parts_are_copied(target, compiler, cuda_driver):
+    """A part of which single elements are neighbours would be written in pieces of sectors."""
+    b = builder()
+    x, y = (b.input(parse("f32[32,96]"), name) for name in "xy")
+    graph = b.finish([short_parts(b, x, y)], "short")
+    program = compile_graph(graph, target)
+    assert [program.kernels[s.kernel].kind for s in program.steps] == ["rows", "rows", "map"]
+    assert any(rule == "join" and "no more than 4 bytes in a row" in why for *_, rule, why in program.cuts)
+    held = arrays(graph)
+    Oracle(graph, held).check(run_program(program, held, cuda_driver), "short")
+
+
+@TARGETS
+def test_results_that_replace_arguments_are_copied(target):
+    """Another step may still read the argument when the first part is written."""
+    b = builder()
+    x, y = (b.input(parse("f32[32,96]"), name) for name in "xy")
+    z = b.input(parse("f32[64,96]"), "z")
+    graph = b.finish([b.concat([joined.softmax(b, x), joined.softmax(b, y)], 0), b.sum(z, (0,))], "replacing")
+    program = compile_graph(graph, target, over={0: 2})
+    assert [program.kernels[s.kernel].kind for s in program.steps].count("map") == 1
+    assert len(compile_graph(graph, target).steps) == 3
+
+
+@TARGETS
+def test_small_parts_are_copied(target):
+    """As in the later layers of a DenseNet: what a layer adds is also read by itself, and little of the join."""
+    b = builder()
+    x, y = (b.input(parse(t), name) for t, name in (("f32[64,900]", "x"), ("f32[64,60]", "y")))
+    graph = b.finish([b.concat([x, joined.softmax(b, y)], 1)], "little")
+    program = compile_graph(graph, target)
+    assert [program.kernels[s.kernel].kind for s in program.steps] == ["rows", "map"]
+    assert any(rule == "join" and "would gain little" in why for *_, rule, why in program.cuts)
+
+
+def test_small_joins_stay_steps_of_one_kernel():
+    """Where small kernels are put together, a join that others read would keep them apart."""
+    target = replace(CUDA, resident="auto")
+    program = compile_graph(build("joined_inside"), target)
+    assert any(rule == "join" and "as a step of one kernel" in why for *_, rule, why in program.cuts)
+    assert [k.kind for k in program.kernels] == ["graph"]

@@ -32,6 +32,8 @@ from .toolchain import (
     cache_dir,
     compiler,
     harness_digest,
+    libgcc,
+    linker,
     nvidia_includes,
     run,
     tls_flags,
@@ -214,12 +216,14 @@ def _build(
         run([compiler(), *flags, "-fpreprocessed", "-c", "unit.ii", "-o", inputs[0]], folder)
         missing = [v.symbol for v in thread_local_symbols(inputs[0]) if v.offset < 0]
         if missing:
-            inputs.append(folder / "stub.s")
-            inputs[1].write_text(_dynamic_stub(missing, translation.dynamic_alignment))
+            stub = folder / "stub.s"
+            stub.write_text(_dynamic_stub(missing, translation.dynamic_alignment))
+            inputs.append(folder / "stub.o")
+            run([compiler(), "-c", stub, "-o", inputs[1]])
         # The C library, libm and the checks come from the runtime library at load time; -Bsymbolic
         # makes the kernel call the memcpy of the glue nevertheless.
-        link = ["-shared", "-nostdlib", "-Wl,-Bsymbolic"]
-        run([compiler(), *link, *inputs, "-lgcc", "-o", made])
+        link = ["-shared", "-Bsymbolic", "--eh-frame-hdr", "--hash-style=gnu"]
+        run([linker(), *link, *inputs, libgcc(), "-o", made])
         description = _describe(made, translation, names or [d.name for d in decls], missing)
         (folder / "out.json").write_text(json.dumps(description))
         os.replace(folder / "out.json", library.with_suffix(".json"))

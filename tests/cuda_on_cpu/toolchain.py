@@ -25,6 +25,8 @@ __all__ = [
     "compiler",
     "compiler_version",
     "harness_digest",
+    "libgcc",
+    "linker",
     "nvidia_includes",
     "run",
     "tls_flags",
@@ -67,6 +69,22 @@ def _version_of(path: str) -> str | None:
 def compiler_version() -> str:
     """The version of compiler()."""
     return f"{compiler()} {_version_of(compiler())}"
+
+
+@functools.cache
+def linker() -> str:
+    """What the compiler links with, whose own start takes longer than all of a kernel's linking."""
+    return _answer("-print-prog-name=ld")
+
+
+@functools.cache
+def libgcc() -> str:
+    """The archive of what the compiler calls where a processor has no instruction."""
+    return _answer("-print-libgcc-file-name")
+
+
+def _answer(question: str) -> str:
+    return subprocess.run([compiler(), question], capture_output=True, text=True, check=True).stdout.strip()
 
 
 @functools.cache

@@ -19,6 +19,7 @@ __all__ = ["KernelDecl", "Param", "Translation", "translate"]
 GLOBAL = '__attribute__((visibility("default"), used, noinline))'
 LINE_MARKER = re.compile(r'^# \d+ "((?:[^"\\]|\\.)*)".*$')
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[A-Za-z_]\w*|\d[\w.]*|::|\S')
+BRACE = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[{}]')
 ALIGNMENT = re.compile(r"(?:aligned|alignas)\s*\(\s*(\d+)\s*\)")
 DEFAULT_DYNAMIC_ALIGNMENT = 16  # bytes; what CUDA promises for extern __shared__ arrays
 
@@ -98,8 +99,9 @@ def _replace_qualifiers(text: str) -> str:
 
 def _drop_calls(text: str, names: Sequence[str]) -> str:
     """Removes 'name(...)' but keeps its line breaks."""
-    pattern = re.compile(rf"\b(?:{'|'.join(names)})\b")
-    while match := pattern.search(text):
+    pattern, at = re.compile(rf"(?:{'|'.join(names)})\b"), 0
+    while match := pattern.search(text, at):
+        at = match.start()
         end = match.end()
         open_at = text.find("(", end)
         if open_at >= 0 and not text[end:open_at].strip():
@@ -122,11 +124,11 @@ def _closing(text: str, open_at: int) -> int:
 # --------------------------------------------------------------------------------- declarations
 def _kernels(text: str) -> Iterator[KernelDecl]:
     """The kernel definitions at namespace scope."""
-    scopes: list[str | None] = []  # a name, '' for extern "C" and the like, None for a body
+    scopes: list[str] = []  # a name, '' for extern "C" and the like
     statement: list[str] = []
-    parens = 0
-    for match in TOKEN.finditer(text):
-        token = match[0]
+    parens = at = 0
+    while match := TOKEN.search(text, at):
+        token, at = match[0], match.end()
         if token == "}" and parens == 0:
             if scopes:
                 scopes.pop()
@@ -134,16 +136,31 @@ def _kernels(text: str) -> Iterator[KernelDecl]:
         elif token == ";" and parens == 0:
             statement = []
         elif token == "{" and parens == 0:
-            if None not in scopes and "__global__" in statement:
+            if "__global__" in statement:
                 yield _declaration(statement, [s for s in scopes if s])
-            scopes.append(_scope(statement))
+            scope = _scope(statement)
+            if scope is None:
+                at = _body_end(text, at)
+            else:
+                scopes.append(scope)
             statement = []
         else:
             parens += (token == "(") - (token == ")")
             statement.append(token)
 
 
+def _body_end(text: str, at: int) -> int:
+    """The index after the brace that closes the one before ``at``."""
+    depth = 1
+    for match in BRACE.finditer(text, at):
+        depth += (match[0] == "{") - (match[0] == "}")
+        if depth == 0:
+            return match.end()
+    return len(text)
+
+
 def _scope(statement: list[str]) -> str | None:
+    """What a brace opens: a namespace of that name, '' for extern "C"; None for a body."""
     if "namespace" in statement:
         return "".join(statement[statement.index("namespace") + 1 :])
     if statement and statement[0] == "extern" and "(" not in statement:

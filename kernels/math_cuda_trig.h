@@ -140,7 +140,7 @@ HG_DEVICE double tan(double x) {
   const double s = sin_near_0(r, z), c = cos_near_0(z);
   return x == 0.0 ? x : quadrant & 1 ? -c / s : s / c;
 }
-// Max error 3.4 ulp.
+// Max error 3.6 ulp (of every 61st float).
 HG_DEVICE float tan(float x) {
   unsigned quadrant;
   const float r = to_quadrant(x, quadrant), z = r * r;

@@ -504,7 +504,7 @@ def test_nvrtc_compiles_without_a_word(arch: str, fast: bool) -> None:
 
 #: of each type the largest errors in ulp, and numbers whose products with 2 / pi are special: 64 bits in the middle are zero
 CIRCULAR = {
-    "float32": ({"sin": 1.7, "cos": 1.6, "tan": 3.5}, []),
+    "float32": ({"sin": 1.7, "cos": 1.6, "tan": 3.8}, []),
     "float64": ({"sin": 1.5, "cos": 1.5, "tan": 3.0}, [4512395720392704 * 2.0**210]),
 }
 
@@ -590,7 +590,7 @@ def cuda_on_the_host(folder: Path, fast: bool) -> ml.Library:
 @pytest.mark.parametrize("fast", [False, True])
 def test_cuda_text_runs_on_the_host(folder: Path, checker: ml.Checker, fast: bool) -> None:
     library = cuda_on_the_host(folder, fast)
-    loose = {"tgamma": 8, "cbrt": 4, "rcbrt": 6, "softplus": 3, "sigmoid": 3, "tanh": 2.5, "tan": 3.6}
+    loose = {"tgamma": 8, "cbrt": 4, "rcbrt": 6, "softplus": 3, "sigmoid": 3, "tanh": 2.5, "tan": 3.8}
     loose.update(dict.fromkeys(("tanh", "erf"), 64) if fast else {})
     for dtype in (np.float32, np.float64):
         for name in ml.UNARY:

@@ -95,6 +95,16 @@ struct Lanes {
     HG_SIMD
     for (int j = 0; j < N; ++j) s[j] = Op::merge(s[j], t.s[j]);
   }
+  // Lanes that are M apart have elements of the same row: each gets the state of all of them, a power of two.
+  template <int M, int W = N / 2>
+  HG_METHOD void merge_every() {
+    if (W < M) return;
+    HG_SIMD
+    for (int j = 0; j < W; ++j) s[j] = Op::merge(s[j], s[j + W]);
+    merge_every<M, (W > M ? W / 2 : 0)>();
+    HG_SIMD
+    for (int j = 0; j < W; ++j) s[j + W] = s[j];
+  }
   HG_METHOD T result(const Index j) const { return s[j]; }
   HG_METHOD T fold(const Index) { return Fold<Op, T, N>::of(s); }
   // Of a row of `count` elements, which may be fewer than there are lanes.

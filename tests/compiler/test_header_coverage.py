@@ -74,7 +74,7 @@ def texts() -> dict[str, list[str]]:
     for name in CASES:
         for target in (CPU, cuda_of(name)):
             program = compile_graph(build(name), target)
-            found[target.name] += [program.source, *(k.text for k in program.kernels)]
+            found[target.name] += [re.sub(r"//.*", "", t) for t in (program.source, *(k.text for k in program.kernels))]
     return found
 
 

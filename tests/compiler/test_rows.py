@@ -185,6 +185,84 @@ def test_rows_that_are_walked_together(width, together):
             np.testing.assert_array_equal(run(lambda b, x: [softmax(b, x, 1)], row[None])[0][0], alone)
 
 
+def inner_norm(b: Builder, x: Node) -> list[Node]:
+    mean = b.mean(x, (1,), keepdims=True)
+    d = x - mean
+    return [d * b.rsqrt(b.mean(d * d, (1,), keepdims=True) + 1e-5), mean]
+
+
+def inner_norm_of(x: np.ndarray) -> list[np.ndarray]:
+    return [(x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5), x.mean(1, keepdims=True)]
+
+
+def extremes(b: Builder, x: Node) -> list[Node]:
+    return [b.reduce("amax", x, (1,)), b.reduce("amin", x, (1,)), b.sum(x, (1,)), b.reduce("amax", x, (1,)) * 2]
+
+
+def extremes_of(x: np.ndarray) -> list[np.ndarray]:
+    return [x.max(1), x.min(1), x.sum(1), x.max(1) * 2]
+
+
+#: (shape, elements of a row that lanes take at once; 0: lanes are rows)
+RUNS = [
+    *(((5, 64, 2), 32), ((3, 48, 3), 16), ((2, 32, 5), 16), ((2, 64, 6), 16), ((3, 32, 7), 16), ((2, 40, 8), 8)),
+    *(
+        ((2, 32, 12), 8),
+        ((2, 36, 16), 4),
+        ((2, 34, 24), 2),
+        ((1, 9216, 2), 32),
+        ((3, 20000, 8), 8),
+        ((2, 3, 160, 4), 16),
+    ),
+    *(((5, 63, 2), 0), ((5, 32, 2), 0), ((5, 16, 8), 0), ((2, 33, 24), 0), ((2, 64, 31), 0), ((2, 64, 32), 0)),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted", "dtype", "error"),
+    [
+        (lambda b, x: [softmax(b, x, 1)], lambda x: [softmax_of(x, 1)], "float32", 1e-5),
+        (lambda b, x: [softmax(b, x, 1)], lambda x: [softmax_of(x, 1)], "float16", 2e-3),
+        (inner_norm, inner_norm_of, "float32", 1e-5),
+        (inner_norm, inner_norm_of, "float64", 1e-12),
+        (extremes, extremes_of, "int32", 0),
+    ],
+    ids=["softmax", "softmax_half", "norm", "norm_double", "extremes"],
+)
+@pytest.mark.parametrize(("shape", "length"), RUNS, ids=str)
+def test_few_rows_side_by_side(function, wanted, dtype, error, shape, length):
+    """Lanes take what lies in memory, whichever row it is of."""
+    x = (np.random.default_rng(3).standard_normal(shape) * 9).astype(dtype)
+    if len(shape) == 4:  # the axis before the last of four
+        x = x.reshape(-1, *shape[2:])
+    b = builder()
+    graph = b.finish(function(b, b.input(tensor_type(x.shape, from_short(_SHORT[dtype])))))
+    (kernel,) = compile_graph(graph, CPU).kernels
+    assert kernel.choice.get("run", 0) == length
+    wide = x.astype(np.float64) if dtype != "int32" else x
+    for got, want in zip(run(function, x), wanted(wide), strict=True):
+        np.testing.assert_allclose(got.astype(wide.dtype), want, rtol=error, atol=error)
+
+
+@pytest.mark.parametrize("shape", [(64, 2), (4096, 3), (20000, 8), (63, 2)], ids=str)
+def test_a_row_along_an_inner_axis_is_the_same_in_any_batch(shape):
+    x = np.random.default_rng(3).standard_normal(shape).astype("f")
+    found = set()
+    for batch in (1, 2, 5):
+        for y in run(inner_norm, np.stack([x] * batch))[0]:
+            found.add(y.tobytes())
+    assert len(found) == 1
+
+
+def test_how_many_are_added_up_over_the_batch_is_told():
+    """Elsewhere lengths of runs are literals."""
+    for length, text in ((4096, "n_i"), (8192, "n_i")):
+        b = builder()
+        graph = b.finish([b.sum(b.input(tensor_type((length, 4), from_short("f32"))), (0,))])
+        (kernel,) = compile_graph(graph, CPU).kernels
+        assert text in kernel.text and "run" not in kernel.choice
+
+
 def test_positions_of_rows_that_are_not_there():
     """A tile of short rows computes all its lanes: what is read at computed positions must not be among that."""
 

@@ -42,6 +42,7 @@ _CPU_PART = 256 << 10  #: CPU: bytes of a part, which the second-level cache kee
 _NEAR = 1 << 20  #: … of a row that it keeps, …
 _FAR = 8 << 20  #: … and of one that is read again in any case, by the same kernel and soon
 _COLUMNS = 128  #: CPU: rows that are neighbours in memory and walked together
+_NARROW = 32  #: CPU: rows side by side, fewer of which are walked as they lie in memory (over the batch they are not)
 _RUN = 1 << 10  #: CPU: elements inside an axis that is cut unevenly, at least
 
 
@@ -138,10 +139,12 @@ def parts_on_chip(total: Node, again: bool, target: Target) -> Parts | None:
     contiguous = all(x.shape[a] == 1 for a in range(axes[-1] + 1, x.ndim))
     count, size = x.size // total.size, max(4, x.dtype.size)
     if target.name == "cpu":
-        together = 1 if contiguous else min(_COLUMNS, total.size)
+        inner = prod(d for a, d in enumerate(x.shape) if a > axes[-1])
+        together = 1 if contiguous else min(_COLUMNS, inner)
         most = _CPU_PART // (size * together)
         row = count * size * together
-        wanted = -(-count // most) if row > (_FAR if again and contiguous else _NEAR) else 1
+        in_order = contiguous or (inner < _NARROW and axes[0] > 0)
+        wanted = -(-count // most) if row > (_FAR if again and in_order else _NEAR) else 1
     else:
         together = 1 if contiguous else min(SIDE_BY_SIDE, total.size)
         most = min(_PART, target.shared_bytes // _SHARE) // (size * together)

@@ -19,9 +19,9 @@ from .in_place import in_passes
 from .kernel import Kernel, Writer, headers, summary, traffic
 from .map import schedule_map
 from .map_cpu import TooLong
-from .numbers import leads, outer_sum, ranks, told_axes, told_columns, told_row
+from .numbers import adds_over_the_batch, leads, outer_sum, ranks, told_axes, told_columns, told_row
 from .passes import Plan
-from .rows_cpu import SHORT_ROW, fill_columns, fill_inner, keeps_near, kept_at, room, tile_rows, together
+from .rows_cpu import SHORT_ROW, fill_columns, fill_inner, keeps_near, kept_at, room, run_length, tile_rows, together
 from .scalar import ScalarProgram
 from .windows_cpu import tile_windows
 from .written_out import wants_written_out, write_out
@@ -55,21 +55,27 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
     ragged = bool(turned and not turned["tile_run"])  # rows of a tile, how long they are is told
     fits = width * 4 <= target.register_row
     columns = columns or turned is not None or (width == 1 and not program.sums)
+    run = run_length(program, rows) if columns and not turned and len(program.reduced) == 1 else 0
+    if run and adds_over_the_batch(program):  # how many are added up is told
+        run = 0
+    if run and len(rows) == 1:  # of a batch of one
+        rows.insert(0, Var("r0", 1))
+        program.vars.insert(0, rows[0])
     lanes = rows[-1] if tile else None if columns else program.reduced[-1]
-    told = None if tile or program.sums else outer_sum(program, rows, columns)
+    told = None if tile or run or program.sums else outer_sum(program, rows, columns)
     length = told_row(program) if not columns and told is None else None
     if length:
         writer.told = frozenset(v.name for v in program.vars) | {"at"}
     elif not columns and not program.sums and (len(program.reduced) == 1 or _walked_once(program)):
         writer.inner, writer.told = program.reduced[-1], told_axes(program, program.reduced[-1])
-    elif columns and not tile and not program.sums:
+    elif columns and not tile and not run and not program.sums:
         writer.inner, writer.told = rows[-1], told_columns(program, rows[-1], told)
     near = not columns and told is None and keeps_near(program)  # (a buffer's length is in the text)
     kept = kept_at(program, tile, together(program, length) if near else 0, writer.extent)
     lanes = None if near else lanes
     plan = Plan(program, writer, tile > 0 or (fits and not columns), kept, in_results=lanes)
     if columns:
-        fields, choice = fill_columns(program, rows, plan, tile, told)
+        fields, choice = fill_columns(program, rows, plan, tile, told, run)
     else:
         fields, choice = fill_inner(program, rows, plan, told, length)
     fields |= turned or {"tile_in": [], "tile_out": []}  # (templates read no other field then)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 from ..ir.indexing import Expr, Var, of_var
@@ -16,7 +16,19 @@ from .passes import Accumulator, Plan, Total
 from .scalar import Scalar, ScalarProgram, Store
 from .streamed import head, past, put, side_by_side, walks, walks_lines
 
-__all__ = ["SHORT_ROW", "TILE", "fill_columns", "fill_inner", "keeps_near", "kept_at", "tile_rows", "together"]
+__all__ = [
+    *(
+        "SHORT_ROW",
+        "TILE",
+        "fill_columns",
+        "fill_inner",
+        "keeps_near",
+        "kept_at",
+        "run_length",
+        "tile_rows",
+        "together",
+    ),
+]
 
 TILE = 64  #: rows of a tile
 _VECTOR = 16  #: rows of up to so many elements are turned, a tile of them at a time, to lie side by side, …
@@ -31,6 +43,9 @@ _FAR = 256 * 1024  #: … and into the second; longer rows are left to the hardw
 _AHEAD = 4096  #: bytes between a row in work and the one fetched ahead
 _GROUPED = 8192  #: bytes of rows that are walked together: they stay in the first-level cache, …
 _MOST_ROWS = 4  #: … and their number
+_NARROW = 32  #: neighbouring rows from which on lanes are rows; where they are fewer, …
+_LONG = 32  #: … the least length of rows whose lanes take several elements of each, …
+_STATES = 128  #: … and elements of all: in the end lanes put their states together
 _RESULTS = 4  #: that are stored in blocks
 _WIDE = 4  #: bytes of an element from which rows that begin anywhere are streamed (halves are computed for longer), …
 _FROM = 384  #: … and elements of a row: whole lines are few in shorter ones
@@ -157,23 +172,54 @@ def _extents(program: ScalarProgram, plan: Plan, told: Var | None) -> list[str]:
     return [plan.writer.numbers.extent(v) if v is told else plan.writer.extent(v) for v in program.reduced]
 
 
+def run_length(program: ScalarProgram, rows: list[Var]) -> int:
+    """How many elements of each row lanes take at once where few rows are neighbours; 0 if lanes are rows.
+
+    A run of them lies in memory without a gap, of every array that is walked, and is some whole vectors.
+    """
+    last, count = rows[-1], rows[-1].extent
+    if len(program.reduced) != 1 or not 1 < count < _NARROW or program.sums or program.totals:
+        return 0
+    along = program.reduced[0]
+    run = _VECTOR // gcd(_VECTOR, count)
+    while run * count < _LANES and along.extent % (2 * run) == 0:
+        run *= 2
+    if run == 1 or along.extent % run or run * count > _MOST_LANES:
+        return 0
+    if along.extent < max(_LONG, 2 * run) or along.extent * count < _STATES:
+        return 0
+    if any(r.node.prim.name in ("argmax", "argmin") for r in program.reductions):  # lanes do not know positions
+        return 0
+    if any(s.conditions or s.op not in ("const", "load", "compute", "reduction") for s in program.scalars):
+        return 0
+    walked = [s.offset for s in program.scalars if s.offset is not None]
+    walked += [s.offset for s in program.stores if s.offset.coefficient(along)]
+    left = [s.offset for s in program.stores if not s.offset.coefficient(along)]
+    if any(not e.affine for e in (*walked, *left)):
+        return 0
+    fits = all((e.coefficient(along), e.coefficient(last)) in ((count, 1), (0, 0)) for e in walked)
+    return run if fits else 0
+
+
 def fill_columns(
-    program: ScalarProgram, rows: list[Var], plan: Plan, tile: int, told: Var | None
+    program: ScalarProgram, rows: list[Var], plan: Plan, tile: int, told: Var | None, run: int = 0
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Fields and choice of the form whose lanes are rows.
 
     Args:
         tile: how many of them, if their elements are turned.
         told: the variable whose extent is an argument.
+        run: how many elements of each row lanes take at once, if not one.
     """
     last = rows[-1]
     runtime = len(rows) == 1
-    size = tile or _columns(last, len(plan.passes) - 1, runtime)
-    end = "end" if runtime else plan.writer.extent(last)
+    size = run * last.extent or tile or _columns(last, len(plan.passes) - 1, runtime)
+    end = str(size) if run else "end" if runtime else plan.writer.extent(last)
     known = not runtime and end == str(last.extent)
     first = program.reduced[0]
     # a sum of sums, as above; the outermost loop is taken in parts
-    part = _PART if told is first or first.extent > _PART else 0
+    part = _PART * max(run, 1)
+    part = part if told is first or first.extent > part else 0
     extents = _extents(program, plan, told)
     _note_lanes(program, plan, size, part)
     for w in plan.passes:
@@ -186,18 +232,23 @@ def fill_columns(
         "first": first.name,
         "first_extent": extents[0],
         "part": part,
+        "next": f"{first.name} += {run}" if run else f"++{first.name}",
+        "neighbours": last.extent if run else 0,
         "reduced": [(v.name, n) for v, n in zip(program.reduced[1:], extents[1:], strict=True)],
         "tile": last.name,
         "tile_begin": "begin" if runtime else "0",
         "tile_end": end,
         "tile_size": size,
-        "count": str(size) if known and last.extent % size == 0 else f"{end} - at < {size} ? {end} - at : {size}",
+        "count": str(size)
+        if run or (known and last.extent % size == 0)
+        else f"{end} - at < {size} ? {end} - at : {size}",
         "totals": _totals(plan, size),
         "totals_part": _PART,
         "after": plan.after,
         "after_stores": plan.after_stores,
     }
-    return fields, {"tile": size} | ({"totals": len(plan.totals)} if plan.totals else {})
+    choice = {"tile": size, "run": run, "totals": len(plan.totals)}
+    return fields, {what: n for what, n in choice.items() if n}
 
 
 def tile_rows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dict[str, Any] | None:

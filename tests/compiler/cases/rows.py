@@ -152,6 +152,17 @@ def layer_norm_in_parts(b: Builder, x: Node) -> Node:
     return d * b.rsqrt(b.mean(d * d, (-1,), keepdims=True) + 1e-5)
 
 
+@case("f32[3,160,3]", "f16[2,4096,2]")
+def few_columns_side_by_side(b: Builder, x: Node, y: Node) -> Any:
+    """In a lane of the CPU is what lies in memory, of whichever column; of the longer ones sums are taken in parts."""
+    return softmax_middle_of(b, x), b.sum(y, (1,)), b.reduce("amax", x, (1,))
+
+
+def softmax_middle_of(b: Builder, x: Node) -> Node:
+    e = b.exp(x - b.reduce("amax", x, (1,), keepdims=True))
+    return e / b.sum(e, (1,), keepdims=True)
+
+
 @case("f32[30,14]", "f32[70,128]")
 def columns_of_uneven_length(b: Builder, x: Node, y: Node) -> Any:
     return b.sum(x, (0,)), b.log(b.sum(b.exp(y), (0,)))

@@ -104,6 +104,17 @@ def test_nothing_is_kept_for_sums_alone(cuda_driver):
     assert beside(program) and "float k1[" in text and "k2[" not in text
 
 
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+@pytest.mark.parametrize("width", [2048, 2500, 4096, 8192])
+def test_blocks_put_their_sums_together(dtype, width, cuda_driver):
+    """Eight blocks of four rows leave one part: a sixteenth of the bytes of an array of float32."""
+    program = check(cuda_driver, graph_of(one_merge, (67, width), dtype), FEW, orders=2)
+    assert beside(program)[0]["merged"] == 8
+    least = compile_graph(graph_of(one_merge, (512, width), dtype), CUDA)
+    assert beside(least)[0]["parts"] <= 16
+    assert least.bytes_moved < (1.05 if dtype == "f32" else 1.09) * least.bytes_min
+
+
 @pytest.mark.parametrize(("width", "shared", "two"), [(8193, 227, 2), (16384, 227, 2), (16385, 227, 0), (16384, 99, 0)])
 def test_long_rows_of_one_block(width, shared, two, cuda_driver):
     """What is needed again, beside sums that take half of the registers, is in shared memory."""

@@ -49,7 +49,9 @@ _SUM_OWN = 4  #: registers that sums over all rows take besides their words
 # behind its barriers. Both figures follow from that and were not measured, there was no GPU.
 _SUM_BLOCKS = 2  #: blocks of a multiprocessor that take such sums, at most
 _SUM_BYTES = 32 * 1024  #: of shared memory, in which the teams of a block put their sums together
-_SUM_ROWS = 4  #: rows of a team, at least: its part is then at most half an array's bytes
+_SUM_ROWS = 4  #: rows of a team, at least: its part is then at most half an array's bytes, …
+_PART_ROWS = 32  #: … and a sixteenth with so many rows, which blocks of a cluster have together where rows have …
+_PART_WIDTH = 2048  #: … so many elements: kernels of shorter ones may be steps of another, which clusters may not
 # Loops over sums are taken apart, and the assembler reads ahead in them: it parks values in memory where sums take more
 # than a part of the registers, unless spans are short. These parts are NVRTC's, for five architectures.
 _CROWDED = 1 / 4  #: spans of two elements from here on, nothing else kept, no blocks of 1024 threads, …
@@ -130,6 +132,7 @@ class Form:
         seconds: what the model says for all rows.
         unroll: steps of a loop that are taken together.
         blocks: of a multiprocessor, where a block takes rows to the end; else 0: there are as many as rows need.
+        merged: blocks that have rows of their own, and put their sums over all rows together behind these.
         why: the choice in words.
     """
 
@@ -143,6 +146,7 @@ class Form:
     seconds: float = 0.0
     unroll: int = 1
     blocks: int = 0
+    merged: int = 1
     why: str = ""
 
     @property
@@ -166,9 +170,10 @@ class Form:
         There are two at least, so that adding them up is no other text. All are to run at once.
         """
         live = self.blocks * target.multiprocessors
-        if self.cluster > 1:
-            live = int(live * _CLUSTERED) // self.cluster
-        return max(2, min(live, -(-rows // (self.across * _SUM_ROWS))))
+        each = self.cluster * self.merged
+        if each > 1:
+            live = int(live * _CLUSTERED) // each
+        return max(2, min(live, -(-rows // (self.across * _SUM_ROWS * self.merged))))
 
 
 def kept_values(plan: Plan) -> tuple[Kept, ...]:
@@ -313,7 +318,11 @@ def _row_form(work: Work, target: Target, team: int, cluster: int, block: int = 
     rows = work.rows if work.width >= _LONG else max(1, _USUAL // work.width)
     blocks = -(-rows // teams) * cluster
     kept = words + work.sums
-    states = threads * work.sums * steps * work.vector * 4 if teams > 1 else 0
+    merged, states = _merged(work, target, cluster, teams), threads * work.sums * steps * work.vector * 4
+    if merged > 1 and states <= target.shared_bytes - _RESERVED:  # (nothing else is kept any more)
+        shared, states = max(shared, states), 0
+    else:
+        merged, states = 1, states if teams > 1 else 0
     resident = _resident(target, threads, kept * steps * work.vector + 2 * work.vector, shared + states, blocks)
     if work.sums:
         crowded = _crowd(work, steps, threads, target) * _SUM_BLOCKS > _CROWDED
@@ -337,9 +346,18 @@ def _row_form(work: Work, target: Target, team: int, cluster: int, block: int = 
     per_row = max(moved, computed) + min(moved, computed) / (resident * teams) + cycles / target.clock
     per_row *= _text(kept, steps * work.vector)
     seconds = per_row * work.rows / min(target.multiprocessors, blocks)
-    seconds += 8 * work.sums * work.width * resident * target.multiprocessors / cluster * target.byte_seconds
+    parts = resident * target.multiprocessors / (cluster * merged)
+    seconds += 8 * work.sums * work.width * parts * target.byte_seconds
     live = resident if work.sums else 0
-    return Form(threads, team, cluster, steps, places, refused, shared, seconds, steps if kept else unroll, live)
+    return Form(
+        threads, team, cluster, steps, places, refused, shared, seconds, steps if kept else unroll, live, merged
+    )
+
+
+def _merged(work: Work, target: Target, cluster: int, teams: int) -> int:
+    """Blocks that put their sums together: so many that parts are a small share of all bytes."""
+    alone = work.sums and cluster == teams == 1 and work.width >= _PART_WIDTH
+    return min(target.cluster_blocks, _PART_ROWS // _SUM_ROWS) if alone else 1
 
 
 def _column_form(work: Work, target: Target, neighbours: int, across: int, down: int, cluster: int) -> Form:

@@ -205,6 +205,8 @@ def _why_no_part(kernel: Kernel, target: Target) -> str:
     assert launch is not None
     if f.get("cluster", 1) > 1:
         return "rows that several blocks share"
+    if f.get("merged", 1) > 1:
+        return "sums that several blocks put together"
     if kernel.kind == "scatter":
         return "a table that blocks own in parts"
     if kernel.choice.get("read_again"):

@@ -114,6 +114,8 @@ def cuda_kernel(
     }
     if form.cluster > 1:
         choice["cluster"] = form.cluster
+    if form.merged > 1:
+        choice["merged"] = form.merged
     if program.sums:
         choice |= {"sums_beside_rows": len(program.sums), "parts": extents[-1]}
     if again:
@@ -321,6 +323,7 @@ def _rows(
             )
         )
     again = form.team > 32 and sum(bool(w.accumulators) for w in walks) == 1
+    sizes = [max(4, r.operand.dtype.size) for r in program.sums]
     turns = again and form.cluster > 1 and bool(plan.sums)  # barriers of a cluster are dear
     fields = _common(program, plan, form, spans, walks, places, length, each) | {
         "team": form.team,
@@ -344,6 +347,8 @@ def _rows(
         "sums": [(s, f"y{len(program.stores) + n}") for n, s in enumerate(plan.sums)],
         "blocks": form.blocks,
         "sums_shape": f"[{form.steps * vector}][{form.threads}]" if plan.sums and teams > 1 else "",
+        "merged": form.merged,
+        "sums_at": [form.steps * vector * form.threads * sum(sizes[:n]) for n in range(len(sizes))],
     }
     texts: list[object] = [*plan.row_stores, fields["anchor"]]
     for p in plan.passes:
@@ -355,7 +360,8 @@ def _rows(
     fields["row_index"] = [s for s in index if s.name in used]
     fields["reads_row"] = fields["row"] in used or bool(fields["row_index"])
     if program.sums:
-        launch = Launch(form.threads, extent=1, scale=1, per_block=1, shared=form.shared, cluster=form.cluster)
+        each = form.cluster * form.merged
+        launch = Launch(form.threads, extent=1, scale=1, per_block=1, shared=form.shared, cluster=each)
     elif form.cluster > 1:
         launch = Launch(form.threads, 0, inner_rows, per_block=1, shared=form.shared, cluster=form.cluster)
     else:
@@ -424,6 +430,7 @@ def _columns(
         "after_inner": tile if tile in mentioned([*last.each, *last.direct]) else "",
         "stores_rows": bool(stored),
         "sums_shape": "",
+        "merged": 1,
         "again": form.ways > 1 and sum(bool(w.accumulators) for w in walks) == 1,
     }
     texts: list[object] = list(last.texts())

@@ -42,6 +42,12 @@ def slopes_of_long_rows(b: Builder, x: Node, dy: Node, g: Node) -> Any:
     return slopes(b, x, dy, g)
 
 
+@case("f32[5,2048]", "f32[5,2048]", "f32[2048]")
+def slopes_of_full_rows(b: Builder, x: Node, dy: Node, g: Node) -> Any:
+    """Threads have as many elements each."""
+    return slopes(b, x, dy, g)
+
+
 @case("f32[5,9000]", "f32[5,9000]", "f32[9000]", multiprocessors=9)
 def slopes_in_a_cluster(b: Builder, x: Node, dy: Node, g: Node) -> Any:
     """Each block of a cluster on CUDA has a piece of every row, and the sums of its columns; two clusters have rows."""

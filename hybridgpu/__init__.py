@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 from importlib.machinery import PathFinder
+from types import FrameType
 from typing import Any
 
 from .base import MXNetError, NotImplementedForSymbol
@@ -139,8 +140,13 @@ class _WhatToWrite:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """None, for who asks whether there is such a module.
+
+        Raises:
+            ModuleNotFoundError: it is being imported, and there is something to say.
+        """
         parent, _, child = name.rpartition(".")
-        if parent == __name__ or parent.startswith(f"{__name__}."):
+        if (parent == __name__ or parent.startswith(f"{__name__}.")) and _importing(sys._getframe(1)):
             try:
                 getattr(sys.modules.get(parent), child)
             except AttributeError as error:
@@ -148,7 +154,16 @@ class _WhatToWrite:
                     str(error).startswith(plain := f"module '{parent}' has no attribute '{child}'")
                     and str(error) != plain
                 ):
-                    raise ModuleNotFoundError(str(error)) from None
+                    raise ModuleNotFoundError(str(error)) from None  # with a name 'from' would swallow it
+
+
+def _importing(caller: FrameType) -> bool:
+    """Whether Python looks for a module in order to import it; ``importlib.util.find_spec`` only asks."""
+    code = caller.f_back.f_code if caller.f_back is not None else None
+    return code is not None and (code.co_filename, code.co_name) == (
+        "<frozen importlib._bootstrap>",
+        "_find_and_load_unlocked",
+    )
 
 
 sys.meta_path.append(_WhatToWrite)  # behind those that find modules

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
 import subprocess
 import sys
@@ -66,6 +67,19 @@ def test_import_statements_say_what_attributes_say(statement, text):
     with pytest.raises(ImportError) as caught:
         exec(statement, {})
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["np", "npx", "gluom", "nothing_like_it", "contrib.amp", "gluon.nn.Linear", "ndarray.sparse", "np.random"]
+)
+def test_who_asks_for_a_module_is_told_that_there_is_none(name):
+    module = f"hybridgpu.{name}"
+    assert mx._WhatToWrite.find_spec(module, mx.__path__) is None
+    if name == "np.random":  # as of any package: the parent is imported first
+        with pytest.raises(ModuleNotFoundError, match="interface are not here: write mx.nd"):
+            importlib.util.find_spec(module)
+    else:
+        assert importlib.util.find_spec(module) is None
 
 
 def test_completion_knows_what_is_imported_later():

@@ -149,7 +149,7 @@ class Explanation:
             if isinstance(step, KernelStep):
                 k = program.kernels[step.kernel]
                 of = {b: program.buffers[b] for b in step.buffers}
-                theirs = {k for k, b in of.items() if b.place == "input" or k in results or b.whole in results}
+                theirs = {at for at, b in of.items() if b.place == "input" or at in results or b.whole in results}
                 needed = sum(program.buffers[b].nbytes for b in theirs)
                 written = step.buffers[len(step.buffers) - step.outputs :]
                 # what takes the place of an argument is read and written

@@ -97,7 +97,7 @@ def _quick(shipped):
     from hybridgpu.compiler.program import END_OF_UNIT
 
     class Quick(Toolchain):
-        def compile(self, source, numeric, store, waiting=None):
+        def compile(self, source, numeric, store, waiting=()):
             if source.count(END_OF_UNIT) == 1:
                 source = source.replace(END_OF_UNIT, "\n")
             return super().compile(_WISHES.sub("", source), numeric, store, waiting)

@@ -49,9 +49,7 @@ def assemble(
     """
     graph = ready.graph
     uses = [
-        Uses(k.inputs, k.outputs, k.in_place)
-        if k
-        else Uses(*_library_nodes(g), library=g.library is not None and g.library.prim.name != "join")
+        Uses(k.inputs, k.outputs, k.in_place) if k else Uses(*_library_nodes(g), library=g.join is None)
         for g, k in scheduled
     ]
     placed = _places(graph)
@@ -75,7 +73,7 @@ def assemble(
                 parts.declare(root, *memory.places[root])
             if root is not node:
                 parts.declare_part(node, root, placed[node].moved(target) * node.dtype.size)
-        if group.library is not None and group.library.prim.name == "join":
+        if group.join is not None:
             continue  # its parts are where they belong
         joins = dict.fromkeys(_label(roots[n]) for n in use.outputs if n in roots)
         if joins and kernel is not None:

@@ -169,9 +169,7 @@ def _fused(graph: Graph, target: Target, seen: Observer, over: Mapping[int, int]
     placed = _placed(ready.graph, target)
     scheduled = [(g, k) for g in groups for k in _schedule(g, _stored(g, wanted, readers), target, placed)]
     # joins that no step reads are no reason to keep steps apart
-    scheduled.sort(
-        key=lambda s: s[0].library is not None and s[0].library.prim.name == "join" and not readers.get(s[0].library)
-    )
+    scheduled.sort(key=lambda s: s[0].join is not None and not readers.get(s[0].join))
     return _Fused(graph, ready, plan, scheduled)
 
 

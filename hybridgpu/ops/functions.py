@@ -17,8 +17,6 @@ from .record import OPERATORS, Operator
 
 __all__ = ["HIDDEN_KEYS", "Bound", "bind", "find", "make_function", "names_in", "registered", "spelled_hint"]
 
-_NULL = object()
-
 #: attributes of nodes, not of operators: a Symbol keeps them as ``__key__``
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 

@@ -105,13 +105,13 @@ class _Join:
     def parts(self) -> Iterator[tuple[int, int]]:
         """The operands of each part: (first, last + 1). Neighbours that gain nothing are one part."""
         begin = None
-        for k, operand in enumerate(self.whole.inputs):
+        for k in range(len(self.whole.inputs)):
             if k in self.gains:
                 if begin is not None:
                     yield begin, k
                 begin = None
                 yield k, k + 1
-            elif operand.size and begin is None:
+            elif begin is None:
                 begin = k
         if begin is not None:
             yield begin, len(self.whole.inputs)
@@ -170,12 +170,12 @@ def _candidates(
     """What map kernels store of joins, operands of which other kernels store."""
     readers, outputs = plan.readers(), set(graph.outputs)
     homes = {n: g for g in plan.groups for n in g.at}
+    kernels = _Kernels(homes, readers, outputs)
     for group in plan.groups:
         others = group.library or group.contract or group.scatter or group.updates
         if others is not None or group.reduced or group.sums or group.prologues:
             continue
         stored = [n for n in group.at if n in outputs or any(g is not group for g in readers.get(n, ()))]
-        kernels = _Kernels(homes, readers, outputs)
         found = [j for n in stored if (j := _join_of(n, group, kernels, refused))]
         # the kernel is left with nothing to do, or is left alone
         if len(found) < len(stored) or kept.intersection(stored):
@@ -230,7 +230,7 @@ def _gaining(whole: Node, stored: Node, group: Group, kernels: _Kernels, refused
     alone = prod(whole.shape[:axis]) == 1
     for k, operand in enumerate(whole.inputs):
         source = behind(operand, RESHAPES)
-        if not operand.size or source.prim.family in ("view", "leaf"):
+        if source.prim.family in ("view", "leaf"):
             continue
         read = group.needed(source)[1] if source in group.at else [source]
         made = frozenset(n for n in read if n in homes and homes[n] is not group)
@@ -320,7 +320,7 @@ def _part(b: Builder, new: dict[Node, Node], join: _Join, first: int, last: int)
             stack += needed
             continue
         if node.prim.name == "concat" and node.params["axis"] == axis and _ends(node) == ends:
-            found[node] = b.concat([new[i] for i in node.inputs[first:last] if i.size], axis)
+            found[node] = b.concat([new[i] for i in node.inputs[first:last]], axis)
         elif not inner(node):
             found[node] = b.slice(new[node], low, high)
         elif node.prim.name == "copy":

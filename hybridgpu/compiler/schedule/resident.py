@@ -228,7 +228,7 @@ def _why_no_steps(scheduled: Scheduled, target: Target, of_loops: dict[Node, str
             what = "kernel", _why_no_step(kernel, target)
         else:
             assert group.library is not None
-            if group.library.prim.name == "join":
+            if group.join is not None:
                 continue
             why = of_loops.get(group.library)
             what = ("loop", why) if why else ("library call", "")

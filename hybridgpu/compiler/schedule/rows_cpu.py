@@ -17,17 +17,15 @@ from .scalar import Scalar, ScalarProgram, Store
 from .streamed import head, past, put, side_by_side, walks, walks_lines
 
 __all__ = [
-    *(
-        "SHORT_ROW",
-        "TILE",
-        "fill_columns",
-        "fill_inner",
-        "keeps_near",
-        "kept_at",
-        "run_length",
-        "tile_rows",
-        "together",
-    ),
+    "SHORT_ROW",
+    "TILE",
+    "fill_columns",
+    "fill_inner",
+    "keeps_near",
+    "kept_at",
+    "run_length",
+    "tile_rows",
+    "together",
 ]
 
 TILE = 64  #: rows of a tile

@@ -30,9 +30,7 @@ __all__ = ["Streamed", "head", "past", "put", "side_by_side", "streamed", "walks
 _BLOCK = 256  #: bytes of a result that are stored together: four of the widest vectors
 _RESULTS = 4  #: whose blocks stay in registers
 _LINE = 64
-_LONG = (
-    2048  #: bytes of a row from which on what is left over of such blocks does not matter; others have blocks of a line
-)
+_LONG = 2048  #: bytes of a row from which on what is left over does not matter; shorter ones have blocks of a line
 _SHORT = 512  #: bytes of a row that is not worth looking for its first line, …
 _SHORT_LINES = 64  #: … and of one that begins with a line and is not worth blocks
 _PARTS = 16  #: of so small a part of a kernel is not streamed

@@ -101,7 +101,7 @@ class Group:
         shares: the part of the domain where a node is read, for those that are not read everywhere.
         contract: the dot or conv whose epilogue this group is, if any.
         scatter: the node whose updates this group computes and scatters, if any; its index is that of an update.
-        library: the node that a library computes, alone in its group.
+        library: the node that a library computes, or a join of what others store, alone in its group.
         updates: the group that scatters the table whose elements this group's kernel then computes with, if any.
         prologues: position of an operand of the product -> the group whose work it does as it loads the operand.
         merged_into: the group that took this one over, if any.
@@ -128,6 +128,11 @@ class Group:
     def anchor(self) -> Node:
         """A member to name the group by: its first (most downstream) node."""
         return next(iter(self.at)) if self.at else self.library  # type: ignore[return-value]
+
+    @property
+    def join(self) -> Node | None:
+        """The join in memory, parts of which others store, that is this group: no step computes it."""
+        return self.library if self.library is not None and self.library.prim.name == "join" else None
 
     def needed(self, node: Node) -> tuple[list[Node], list[Node]]:
         """The members that ``node`` is made of, and the arrays and constants that these read."""

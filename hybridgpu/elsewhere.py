@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from .provenance import advice
 
-__all__ = ["AUTOGRAD", "CONTRIB", "OPERATORS", "OPTIMIZERS", "ROOT", "SCHEDULERS", "no_attribute"]
+__all__ = ["AUTOGRAD", "CONTRIB", "ITERATORS", "OPERATORS", "OPTIMIZERS", "ROOT", "SCHEDULERS", "no_attribute"]
 
 
 def no_attribute(module: str, name: str, *tables: Mapping[str, str]) -> AttributeError:
@@ -25,6 +25,8 @@ _MIXED = (
     "optimizer; with float16 multiply the loss by a number, and the batch size of trainer.step by the same"
 )
 
+_ONNX = "net.export(path), whose files MXNet 1.9.1 reads and its mx.contrib.onnx converts"
+
 #: of the package itself
 ROOT = {
     "no_grad": _PAUSE,
@@ -40,13 +42,34 @@ ROOT = {
     "amp": _MIXED,
     "rtc": "operators of F in a hybridized block, which become kernels, or a mx.operator.CustomOp",
     "log": "logging.getLogger(name), of Python's logging",
+    "error": "except mx.MXNetError, without kinds of it",
+    "executor_manager": "mx.mod.Module(symbol, data_names, label_names, context=contexts)",
+    "library": "mx.operator.CustomOp for an operator of your own: compiled libraries of MXNet's cannot be loaded",
+    "libinfo": "mx.__version__, and mx.runtime.Features() for what is there",
+    "misc": "mx.lr_scheduler",
+    "notebook": "a callback of your own, called with param.epoch, param.nbatch and param.eval_metric",
+    "onnx": _ONNX,
+    "torch": "mx.operator.CustomOp, whose forward may call another library",
 }
 
 #: modules of MXNet's contrib that are not here
 CONTRIB = {
     "amp": _MIXED,
-    "onnx": "net.export(path), whose files MXNet 1.9.1 reads and its mx.contrib.onnx converts",
+    "onnx": _ONNX,
     "quantization": "net.cast('float16') for smaller weights: nothing here computes a net in int8",
+    "svrg_optimization": "mx.mod.Module with an optimizer of mx.optimizer: gradients of reduced variance are not here",
+}
+
+_RECORDS = "mx.io.ImageRecordIter(path_imgrec, data_shape, batch_size{0})"
+
+#: of ``mx.io``
+ITERATORS = {
+    "ImageDetRecordIter": "mx.image.ImageDetIter(batch_size, data_shape, path_imgrec), whose labels are (N, objects, width)",
+    "ImageRecordInt8Iter": _RECORDS.format(", dtype='int8'"),
+    "ImageRecordIter_v1": _RECORDS.format(""),
+    "ImageRecordUInt8Iter": _RECORDS.format(", dtype='uint8'"),
+    "ImageRecordUInt8Iter_v1": _RECORDS.format(", dtype='uint8'"),
+    "LibSVMIter": "mx.io.NDArrayIter(data, label, batch_size) with a dense array of the file's rows: all arrays are dense",
 }
 
 AUTOGRAD = {

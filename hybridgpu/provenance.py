@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import threading
@@ -11,6 +12,7 @@ from types import FrameType
 __all__ = ["advice", "block_scope", "current_block", "mark", "place", "user_frame", "user_line", "user_place"]
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_IMPORTS = os.path.dirname(importlib.__file__) + os.sep  # import_module is between a program and what it imports
 
 
 class _Blocks(threading.local):
@@ -47,7 +49,7 @@ def user_place(frame: FrameType | None, *folders: str) -> FrameType | None:
     while frame is not None:
         file = frame.f_code.co_filename
         if file not in _ours:
-            if file.startswith((_PACKAGE, "<frozen")):
+            if file.startswith((_PACKAGE, _IMPORTS, "<frozen")):
                 _ours.add(file)
             elif not file.startswith(folders):
                 return frame

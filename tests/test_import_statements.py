@@ -30,6 +30,23 @@ STATEMENTS = {
     "from hybridgpu.ndarray.random import uniform as found": "mx.nd.random.uniform",
     "from hybridgpu.ndarray._internal import _plus_scalar as found": "mx.nd._internal._plus_scalar",
     "import hybridgpu.symbol.contrib as found": "mx.sym.contrib",
+    "from hybridgpu.gluon.nn.basic_layers import Dense as found": "mx.gluon.nn.Dense",
+    "from hybridgpu.gluon.nn.conv_layers import MaxPool2D as found": "mx.gluon.nn.MaxPool2D",
+    "from hybridgpu.gluon.nn.activations import PReLU as found": "mx.gluon.nn.PReLU",
+    "from hybridgpu.gluon.contrib.nn.basic_layers import SyncBatchNorm as found": "mx.gluon.contrib.nn.SyncBatchNorm",
+    "from hybridgpu.gluon.rnn.rnn_cell import ResidualCell as found": "mx.gluon.rnn.ResidualCell",
+    "from hybridgpu.gluon.rnn.rnn_cell import LSTMCell as found": "mx.gluon.rnn.LSTMCell",
+    "from hybridgpu.rnn.rnn_cell import FusedRNNCell as found": "mx.rnn.FusedRNNCell",
+    "from hybridgpu.rnn.rnn import load_rnn_checkpoint as found": "mx.rnn.load_rnn_checkpoint",
+    "from hybridgpu.image.image import ImageIter as found": "mx.image.ImageIter",
+    "from hybridgpu.image.detection import ImageDetIter as found": "mx.image.ImageDetIter",
+    "from hybridgpu.io.io import NDArrayIter as found": "mx.io.NDArrayIter",
+    "from hybridgpu.kvstore.base import KVStoreBase as found": "mx.kv.KVStoreBase",
+    "import hybridgpu.kvstore.kvstore as found": "mx.kv",
+    "from hybridgpu.ndarray.utils import load_frombuffer as found": "mx.nd.load_frombuffer",
+    "from hybridgpu.optimizer.optimizer import Adam as found": "mx.optimizer.Adam",
+    "found = mx.image.image.CreateAugmenter": "mx.image.CreateAugmenter",
+    "found = mx.gluon.nn.basic_layers.Dense": "mx.gluon.nn.Dense",
 }
 
 
@@ -55,6 +72,18 @@ def test_names_that_are_not_there(statement):
         (
             "from hybridgpu import np, npx",
             "'np'\nArrays and operators with NumPy's interface are not here: write mx.nd",
+        ),
+        (
+            "from hybridgpu.io import LibSVMIter",
+            "'LibSVMIter'\nWrite mx.io.NDArrayIter(data, label, batch_size) with a dense",
+        ),
+        ("from hybridgpu.io import ImageDetRecordIter", "\nWrite mx.image.ImageDetIter(batch_size, data_shape"),
+        ("from hybridgpu.io import ImageRecordUInt8Iter", "batch_size, dtype='uint8'). (<string>:1)"),
+        ("import hybridgpu.executor_manager", "'executor_manager'\nWrite mx.mod.Module("),
+        ("import hybridgpu.contrib.svrg_optimization", "'svrg_optimization'\nWrite mx.mod.Module with"),
+        (
+            "import importlib; importlib.import_module('hybridgpu.amp')",
+            "loss by a number, and the batch size of trainer.step by the same. (<string>:1)",
         ),
         ("import hybridgpu.amp", "'amp'\nWrite net.cast"),
         ("from hybridgpu import gluom", "module 'hybridgpu' has no attribute 'gluom'; did you mean gluon?"),

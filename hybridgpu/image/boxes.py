@@ -21,7 +21,7 @@ from .. import ndarray as nd
 from ..ndarray import NDArray
 from ..provenance import user_frame
 from .augment import Augmenter, CastAug, ForceResizeAug, ResizeAug, color_augmenters, normalizers
-from .image import copyMakeBorder, fixed_crop
+from .pictures import copyMakeBorder, fixed_crop
 
 __all__ = [
     "CreateDetAugmenter", "CreateMultiRandCropAugmenter", "DetAugmenter", "DetBorrowAug", "DetHorizontalFlipAug",

@@ -18,7 +18,7 @@ from ..iterators import DataBatch, DataDesc, DataIter
 from ..ndarray import NDArray, array
 from ..recordio import MXIndexedRecordIO, MXRecordIO, unpack
 from .augment import CreateAugmenter
-from .image import imdecode
+from .pictures import imdecode
 
 __all__ = ["ImageIter"]
 

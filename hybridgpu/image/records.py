@@ -17,8 +17,8 @@ from ..iterators import MXDataIter
 from ..ndarray import array
 from ..recordio import unpack
 from .augment import Augmenter, HorizontalFlipAug, RandomSizedCropAug, ResizeAug, color_augmenters
-from .image import center_crop, imresize, random_crop
 from .iterator import listed
+from .pictures import center_crop, imresize, random_crop
 
 __all__ = ["ImageRecordIter"]
 

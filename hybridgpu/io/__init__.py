@@ -5,6 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..paths import also_named
+
+also_named(__name__, "io")
+
 
 def __getattr__(name: str) -> Any:
     # the iterators hand out NDArrays, so they stand above what reads files
@@ -17,7 +21,9 @@ def __getattr__(name: str) -> Any:
     from .. import iterators
 
     if name not in iterators.__all__:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        from ..elsewhere import ITERATORS, no_attribute
+
+        raise no_attribute(__name__, name, ITERATORS)
     value = globals()[name] = getattr(iterators, name)
     return value
 

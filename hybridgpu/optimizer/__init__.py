@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizers (``mx.optimizer``)."""
 
+from ..paths import also_named
 from . import contrib
 from .adaptive import *
 from .adaptive import __all__ as _adaptive
@@ -27,3 +28,5 @@ __all__ = [
     "register",
     *_adaptive,
 ]
+
+also_named(__name__, "optimizer")

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """``mx.rnn``: the symbolic recurrent cells from before Gluon, kept for older programs."""
 
+from ..paths import also_named
 from . import io
 from .buckets import BucketSentenceIter
+from .cells import *
+from .cells import __all__ as _cells
 from .checkpoints import do_rnn_checkpoint, load_rnn_checkpoint, save_rnn_checkpoint
 from .combined import *
 from .combined import __all__ as _combined
@@ -10,8 +13,6 @@ from .conv import *
 from .conv import __all__ as _conv
 from .io import *
 from .io import __all__ as _io
-from .rnn_cell import *
-from .rnn_cell import __all__ as _cells
 
 __all__ = [
     "BucketSentenceIter",
@@ -24,3 +25,5 @@ __all__ = [
     *_conv,
     *_io,
 ]
+
+also_named(__name__, "rnn", "rnn_cell")

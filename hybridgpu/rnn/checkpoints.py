@@ -9,7 +9,7 @@ from typing import Any
 from ..model import load_checkpoint, save_checkpoint
 from ..ndarray import NDArray
 from ..symbol import Symbol
-from .rnn_cell import BaseRNNCell
+from .cells import BaseRNNCell
 
 __all__ = ["do_rnn_checkpoint", "load_rnn_checkpoint", "save_rnn_checkpoint"]
 

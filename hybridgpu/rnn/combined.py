@@ -9,7 +9,7 @@ from typing import Any
 from .. import initializer, ndarray, symbol
 from ..base import numeric_types
 from ..symbol import Symbol
-from .rnn_cell import CALLED_DIRECTLY, BaseRNNCell, GRUCell, LSTMCell, RNNCell, RNNParams, sequence
+from .cells import CALLED_DIRECTLY, BaseRNNCell, GRUCell, LSTMCell, RNNCell, RNNParams, sequence
 
 __all__ = [
     "BidirectionalCell",

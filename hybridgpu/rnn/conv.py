@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import symbol
-from .rnn_cell import BaseRNNCell, RNNParams
+from .cells import BaseRNNCell, RNNParams
 
 __all__ = ["ConvGRUCell", "ConvLSTMCell", "ConvRNNCell"]
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """``gluon.rnn``: recurrent cells, which make one step, and layers, which run whole sequences."""
 
+from ...paths import also_named
+from .cells import *
+from .cells import __all__ as _cells
 from .combined import *
 from .combined import __all__ as _combined
-from .rnn_cell import *
-from .rnn_cell import __all__ as _cells
 from .rnn_layer import *
 from .rnn_layer import __all__ as _layers
 
 __all__ = [*_cells, *_combined, *_layers]
+
+also_named(__name__, "rnn_cell")

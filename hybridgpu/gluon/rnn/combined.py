@@ -9,7 +9,7 @@ from ... import symbol
 from ...base import numeric_types
 from ..block import indent
 from ..parameter import ParameterDict
-from .rnn_cell import _CALLED_DIRECTLY, HybridRecurrentCell, RecurrentCell
+from .cells import _CALLED_DIRECTLY, HybridRecurrentCell, RecurrentCell
 from .sequence import Sequence, is_tensor, masked, reversed_steps
 
 __all__ = [

@@ -11,7 +11,7 @@ from ...ndarray import NDArray
 from ...ops.rnn import GATES
 from ..hybrid import HybridBlock
 from ..parameter import Parameter
-from . import combined, rnn_cell
+from . import cells, combined
 from .sequence import is_tensor
 
 __all__ = ["GRU", "LSTM", "RNN"]
@@ -116,8 +116,8 @@ class _RNNLayer(HybridBlock):
             options = {f"{n}_initializer": self._initializers[n] for n in self._initializers if n[:3] != "h2r"}
             options |= {"input_size": width, "prefix": prefix}
             if self._mode in kinds:
-                return rnn_cell.RNNCell(self._hidden_size, activation=kinds[self._mode], **options)
-            made = rnn_cell.LSTMCell if self._mode == "lstm" else rnn_cell.GRUCell
+                return cells.RNNCell(self._hidden_size, activation=kinds[self._mode], **options)
+            made = cells.LSTMCell if self._mode == "lstm" else cells.GRUCell
             return made(self._hidden_size, **options)
 
         stack = combined.HybridSequentialRNNCell(prefix=self.prefix, params=self.params)

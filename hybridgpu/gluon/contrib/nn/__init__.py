@@ -8,6 +8,7 @@ from typing import Any
 
 from .... import ndarray as nd_module
 from ....context import num_gpus
+from ....paths import also_named
 from ...block import Block
 from ...hybrid import HybridBlock
 from ...nn import BatchNorm, HybridSequential, Sequential
@@ -16,6 +17,8 @@ __all__ = [
     "Concurrent", "HybridConcurrent", "Identity", "PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D", "SparseEmbedding",
     "SyncBatchNorm",
 ]  # fmt: skip
+
+also_named(__name__, "basic_layers")
 
 
 class Concurrent(Sequential):

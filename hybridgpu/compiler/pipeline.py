@@ -177,7 +177,17 @@ def _groups(ready: Materialized, target: Target) -> FusionPlan:
     wanted = frozenset(ready.graph.outputs)
     why_left = _why_left(ready.graph, target)
     plan = join_prologues(fuse(ready.graph, target, ready.generated_dots, why_left), wanted, target)
-    return _with_scatters_joined(plan, wanted, target)
+    return _with_what_is_stored(_with_scatters_joined(plan, wanted, target), wanted)
+
+
+def _with_what_is_stored(plan: FusionPlan, outputs: frozenset[Node]) -> FusionPlan:
+    """``plan`` without groups that store nothing, such as those of a join's operand of which a slice leaves out all."""
+    while True:
+        readers = plan.readers()
+        groups = [g for g in plan.groups if g.library or g.updates or _stored(g, outputs, readers)]
+        if len(groups) == len(plan.groups):
+            return plan
+        plan = FusionPlan(groups, plan.cuts)
 
 
 def _body(graph: Graph, target: Target) -> tuple[Graph, list[Kernel | None]]:

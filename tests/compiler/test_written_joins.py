@@ -131,3 +131,21 @@ def test_small_joins_stay_steps_of_one_kernel():
     program = compile_graph(build("joined_inside"), target)
     assert any(rule == "join" and "as a step of one kernel" in why for *_, rule, why in program.cuts)
     assert [k.kind for k in program.kernels] == ["graph"]
+
+
+@TARGETS
+@pytest.mark.parametrize("widths", [(64, 64, 1), (64, 1, 64)], ids=str)
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("squared", [False, True])
+def test_nothing_is_computed_for_what_a_slice_leaves_out(target, widths, step, squared, compiler, cuda_driver):
+    """The first part is seen by nothing: its group stores nothing, and had no kernel that could be made."""
+    b = builder()
+    parts = [joined.softmax(b, b.input(parse(f"f32[33,{w}]"), f"x{k}")) for k, w in enumerate(widths)]
+    whole = b.concat(parts, 1)
+    whole = whole * whole if squared else whole
+    graph = b.finish([b.slice(whole, (0, 64), (33, 129), (1, step))], "seen")
+    program = compile_graph(graph, target)
+    read = [program.buffers[k] for s in program.steps for k in s.buffers]
+    assert {b.index for b in read if b.place == "input"} == {1, 2}
+    held = arrays(graph)
+    Oracle(graph, held).check(run_program(program, held, cuda_driver, exact=False), "seen")

@@ -90,7 +90,8 @@ def flag(name: str, default: bool) -> bool:
     text = text_of(name)
     found = _WORDS.get(text.lower()) if text else default
     if found is None:
-        raise MXNetError(f"Invalid Input: '{text}', valid values are: {{'0', '1'}}, in {name}")
+        folder = "\nA folder belongs in HYBRIDGPU_CACHE_DIR." if name == "HYBRIDGPU_CACHE" else ""
+        raise MXNetError(f"Invalid Input: '{text}', valid values are: {{'0', '1'}}, in {name}{folder}")
     return found
 
 

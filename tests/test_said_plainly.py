@@ -43,6 +43,12 @@ def test_a_switch_that_says_neither(monkeypatch, name):
         SWITCHES[name][0]()
 
 
+def test_a_folder_for_the_switch(monkeypatch):
+    monkeypatch.setenv("HYBRIDGPU_CACHE", "/folder")
+    with pytest.raises(mx.MXNetError, match=r"in HYBRIDGPU_CACHE\nA folder belongs in HYBRIDGPU_CACHE_DIR\.$"):
+        settings.lasting_cache()
+
+
 def test_no_lasting_cache_in_words(monkeypatch, tmp_path):
     monkeypatch.setenv("HYBRIDGPU_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("HYBRIDGPU_CACHE", "no")

@@ -240,9 +240,20 @@ def _batch_shapes(p: Values, shapes: list[Any]) -> list[Any]:
     if data is None:
         return shapes
     axis = p.__dict__.get("axis", 1)
-    if not -len(data) <= axis < len(data):
-        return shapes
-    return [data, *(s or (data[axis],) for s in shapes[1:])]
+    return [data, *(s or (data[_channel_axis(axis, len(data))],) for s in shapes[1:])]
+
+
+def _channel_axis(axis: int, ndim: int) -> int:
+    """The axis counted from the front.
+
+    Raises:
+        MXNetError: data of ``ndim`` axes have none such.
+    """
+    if not -ndim <= axis < ndim:
+        raise MXNetError(
+            f"Check failed: channelAxis < dshape.ndim() ({axis} vs. {ndim}) : Channel axis out of range: {axis}"
+        )
+    return axis % ndim
 
 
 def _from_batch(p: Values, training: bool) -> bool:
@@ -269,11 +280,7 @@ def _batch_norm(
     """
     data, gamma, beta, moving_mean, moving_var = inputs
     need_float(data)
-    if not -data.ndim <= axis < data.ndim:
-        raise MXNetError(
-            f"Check failed: channelAxis < dshape.ndim() ({axis} vs. {data.ndim}) : Channel axis out of range: {axis}"
-        )
-    axis %= data.ndim
+    axis = _channel_axis(axis, data.ndim)
     for name, vector in zip(("gamma", "beta", "mean", "var"), inputs[1:], strict=True):
         wanted = _statistics_type(data.dtype)
         if vector.dtype is not wanted:

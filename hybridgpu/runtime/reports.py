@@ -94,16 +94,25 @@ class CompileReport:
 
 
 #: where a program came from
-_SOURCES = {"compiled": "compiled", "disk": "from disk", "none": "from memory", "background": "not yet"}
+_SOURCES = {
+    "compiled": "compiled",
+    "disk": "from disk",
+    "none": "from memory",
+    "numpy": "for NumPy",
+    "background": "not yet",
+}
 #: what the time was spent on where it was no compiler's
 _MEANINGS = {
     "disk": "the program was in the cache on disk; the time went into reading and loading it",
     "none": "no compiler ran, since its kernels were known; the time went into planning it",
+    "numpy": "no compiler ran; NumPy runs the graph operator by operator",
 }
 _report = CompileReport()
 
 
 def _from(event: CompileEvent) -> str:
+    if event.target == "reference" and event.cache == "none":
+        return "numpy"
     return "compiled" if event.compiled_modules else event.cache
 
 
@@ -131,7 +140,7 @@ def record(event: CompileEvent, program: Program | None) -> None:
     if level < 1:
         return
     modules = event.compiled_modules
-    made = f"{counted(modules, 'module')} compiled" if modules else _SOURCES[event.cache]
+    made = f"{counted(modules, 'module')} compiled" if modules else _SOURCES[_from(event)]
     say(
         f"{event.name} {event.signature} on {event.target}: {counted(event.kernels, 'kernel')}, {made}, "
         f"{event.seconds * 1e3:.1f} ms{event.mode} ({event.reason})"

@@ -554,8 +554,14 @@ def test_a_property_that_fails_says_why():
 def test_what_is_advised_exists():
     for table in (habits.LAYERS, habits.LOSSES, habits.METHODS):
         for name, instead in table.items():
-            for owner, path in re.findall(r"\b(nn|gluon\.rnn|gluon\.loss|net)\.(\w+)", instead):
-                where = {"nn": nn, "gluon.rnn": gluon.rnn, "gluon.loss": gluon.loss, "net": net()}[owner]
+            for owner, path in re.findall(r"\b(contrib\.nn|nn|gluon\.rnn|gluon\.loss|net)\.(\w+)", instead):
+                where = {
+                    "contrib.nn": gluon.contrib.nn,
+                    "nn": nn,
+                    "gluon.rnn": gluon.rnn,
+                    "gluon.loss": gluon.loss,
+                    "net": net(),
+                }[owner]
                 assert hasattr(where, path), (name, instead)
             for operator in re.findall(r"\bF\.(?:contrib\.)?(\w+)", instead):
                 assert find(operator, "contrib" if "F.contrib" in instead else ""), (name, instead)

@@ -60,6 +60,10 @@ LAYERS = {
         ["This layer requires uniform type. Expected 'float64' v.s. given 'float32' at 'gamma'",
          "data is float64, but gamma is float32", "net.cast('float64')"],
     ),
+    "batch norm of a vector": (
+        lambda **k: nn.BatchNorm(**k), {"in_channels": 3}, ((3,), "float32"), (ValueError, MXNetError),
+        ["Check failed: channelAxis < dshape.ndim() (1 vs. 1) : Channel axis out of range: 1", "BatchNorm(data: "],
+    ),
     "layer norm float64": (
         lambda **k: nn.LayerNorm(**k), {"in_channels": 3}, ((2, 3), "float64"), (MXNetError, MXNetError),
         ["expected float64, got float32", "LayerNorm(data: float64[2,3], gamma", "net.cast('float64')"],

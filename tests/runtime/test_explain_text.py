@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from hybridgpu import autograd, nd
+from hybridgpu import autograd, gluon, nd
 from hybridgpu.explain import Cut, Explanation, _folded
 from hybridgpu.gluon import nn, rnn
 from hybridgpu.runtime import compile_report, program
@@ -131,6 +131,34 @@ def test_the_report_says_what_the_time_was_for(modules, cache, shown, meaning):
     lines = str(CompileReport([event, event])).splitlines()
     assert all(shown in line for line in lines[1:3])
     assert lines[3:] == ([meaning] if meaning else [])
+
+
+def test_the_report_without_a_compiler():
+    event = CompileEvent("net", "f32[2]", "reference", "first call", 0, 0, "none", 0.001)
+    _, line, meaning = str(CompileReport([event])).splitlines()
+    assert "  for NumPy  " in line
+    assert meaning == "for NumPy: no compiler ran; NumPy runs the graph operator by operator"
+
+
+def test_parts_of_a_join_are_said_to_be_of_the_join(compiler):
+    """Not of the convolution behind it, which asks for the copy."""
+
+    class Branches(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__(prefix="net_")
+            with self.name_scope():
+                self.left, self.right, self.after = (nn.Conv2D(8, k, padding=k // 2) for k in (1, 3, 3))
+
+        def hybrid_forward(self, F, x):
+            return self.after(F.concat(F.relu(self.left(x)), F.relu(self.right(x)), dim=1))
+
+    net = Branches()
+    net.initialize()
+    net.hybridize()
+    report = net.explain(nd.ones((2, 8, 8, 8)))
+    parts = [k for k in report.kernels if "writes" in k.choice]
+    assert [k.choice["writes"] for k in parts] == ["writes its part of net_concat0"] * 2
+    assert all("net_conv2_fwd" not in k.operators for k in parts)
 
 
 def test_a_product_says_what_it_computes_as_it_loads(compiler):

@@ -268,6 +268,8 @@ def _rewritten(
         if join is None:
             new[node] = b.apply(node.prim, [new[i] for i in node.inputs], node.params)
             continue
+        if node.prim.name == "copy":  # whoever reads it asked for it; what lies there is the value
+            b.prov = node.inputs[0].prov
         operands, mine = [], parts.setdefault(join, {})
         for first, last in join.parts():
             value = _part(b, new, join, first, last)

@@ -149,6 +149,12 @@ def write_joins(
             break
         other, parts = _rewritten(ready, joins)
         found = fused(other)
+        whole = [
+            j for j in joins if not any(_scatters(part, found) for k, (part, _) in parts[j].items() if k not in j.gains)
+        ]
+        if len(whole) < len(joins):
+            joins = whole
+            continue
         failed = [(j, k) for j in joins for k in j.gains if not _gains(*parts[j][k], found)]
         if not failed:
             if _seconds(other.graph, found, target) >= _seconds(ready.graph, plan, target):
@@ -253,7 +259,7 @@ def _gaining(whole: Node, stored: Node, group: Group, kernels: _Kernels, refused
 def _rewritten(
     ready: Materialized, joins: Sequence[_Join]
 ) -> tuple[Materialized, dict[_Join, dict[int, tuple[Node, frozenset[Node]]]]]:
-    """``ready`` with these joins in memory; of each operand that gains what stands there, and what it gains by."""
+    """``ready`` with these joins in memory; of each part, by its first operand, what stands there and what it gains by."""
     b = Builder(TABLE)
     new: dict[Node, Node] = {n: b.input(n.type, n.params["name"]) for n in ready.graph.inputs}
     of = {j.stored: j for j in joins}
@@ -277,8 +283,8 @@ def _rewritten(
                 value = b.apply(TABLE["copy"], (value,), {_PART: count})
                 count += 1
             operands.append(value)
-            if first in join.gains:
-                mine[first] = value, frozenset(new[n] for n in join.gains[first].made)
+            made = join.gains[first].made if first in join.gains else ()
+            mine[first] = value, frozenset(new[n] for n in made)
         new[node] = b.reshape(b.apply(TABLE["join"], operands, {"axis": join.axis}), node.shape)
     graph = b.finish([behind(new[o], RESHAPES) for o in ready.graph.outputs], ready.graph.name)
     left = set(graph.nodes)
@@ -347,10 +353,18 @@ def _gains(part: Node, by: frozenset[Node], plan: FusionPlan) -> bool:
     """Whether the kernel that writes a part computes what else would go through memory."""
     if part.prim.name == "join":
         return True
-    home = next((g for g in plan.groups if part in g.at), None)
-    if home is None or home.scatter is not None or home.updates is not None:
-        return False
-    return not by.isdisjoint(home.at)
+    home = _home(part, plan)
+    return home is not None and not _scatters(part, plan) and not by.isdisjoint(home.at)
+
+
+def _scatters(part: Node, plan: FusionPlan) -> bool:
+    """Whether the kernel that writes a part scatters: it adds up in its result's memory as if this were an array."""
+    home = _home(part, plan)
+    return home is not None and (home.scatter is not None or home.updates is not None)
+
+
+def _home(part: Node, plan: FusionPlan) -> Group | None:
+    return next((g for g in plan.groups if part in g.at), None)
 
 
 def _seconds(graph: Graph, plan: FusionPlan, target: Target) -> float:

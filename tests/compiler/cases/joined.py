@@ -100,6 +100,33 @@ def joined_and_read(b: Builder, x: Node, y: Node) -> Any:
     return b.concat([s, softmax(b, y)], 1), b.sum(s * y, (0,))
 
 
+@case("f32[32,96]", "f32[32,96]", "f32[96,40]")
+def joined_and_multiplied(b: Builder, x: Node, y: Node, w: Node) -> Any:
+    """Another kernel reads a part, whose rows would lie apart."""
+    s = softmax(b, x)
+    return b.concat([s, softmax(b, y)], 1), b.dot(s, w)
+
+
+@case("f32[32,96]", "f32[32,96]")
+def joined_and_summed(b: Builder, x: Node, y: Node) -> Any:
+    """Another kernel reads the join as its parts."""
+    joined = softmaxes_in_rows(b, x, y, 1)
+    return joined, b.sum(joined, (0,))
+
+
+@case("f32[6]", "f32[5]")
+def joined_vectors(b: Builder, x: Node, y: Node) -> Node:
+    """Shorter than a sector of memory, but nothing lies between them."""
+    return softmaxes_in_rows(b, x, y)
+
+
+@case("f32[40,96]", "i32[40]", "f32[32,96]")
+def joined_with_a_scatter(b: Builder, x: Node, i: Node, y: Node) -> Node:
+    """A kernel that scatters adds up where its result lies, which must be an array of its own."""
+    found = b.scatter_add(x, b.max(b.min(i, 31), 0), axis=0, extent=32)
+    return b.max(b.concat([found * 2.0, softmax(b, y)], 1), 0.1)
+
+
 @case("f32[32,96]")
 def joined_twice(b: Builder, x: Node) -> Node:
     s = softmax(b, x)

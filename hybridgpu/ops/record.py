@@ -19,7 +19,7 @@ from ..compiler.ir import Builder, Node
 from ..compiler.ir.types import TensorType
 from ..dataclass import dataclass, field
 from ..dtypes import DType
-from ..provenance import advice
+from ..provenance import advice, mark
 from .params import REQUIRED, Param, Values, text_of
 from .refusal import differing_types
 
@@ -224,11 +224,9 @@ class Operator:
                 try:
                     items[name] = param.parse(name, attributes[name])
                 except MXNetError as e:
-                    raise MXNetError(f"{e}, {self._as_called(attributes)}") from None
+                    raise self._unfit(str(e), attributes) from None
             elif param.default is REQUIRED:
-                raise MXNetError(
-                    f"Required parameter {name} of {param.kind} is not presented, {self._as_called(attributes)}"
-                )
+                raise self._unfit(f"Required parameter {name} of {param.kind} is not presented", attributes)
             else:
                 items[name] = param.default if param.default is None else param.parse(name, param.default)
         values = Values(items)
@@ -241,18 +239,23 @@ class Operator:
         shown = "".join(f', {k}="{text_of(v)}"' for k, v in sorted(attributes.items()))
         return f'in operator {self.name}(name=""{shown})'
 
+    def _unfit(self, text: str, attributes: dict[str, Any]) -> MXNetError:
+        """An error whose block and line are told where it leaves a block."""
+        error = MXNetError(f"{text}, {self._as_called(attributes)}")
+        mark(error)
+        return error
+
     def _unknown(self, name: str, attributes: dict[str, Any]) -> MXNetError:
         lines = [
             f"{n} : {p.type_name}{'' if p.default is REQUIRED else f', optional, default={p.default}'}"
             for n, p in self.params.items()
         ]
         instead = meant(name, self.params, _SPELLED)
-        return MXNetError(
-            f"Cannot find argument '{name}', Possible Arguments:\n----------------\n"
-            + "\n".join(lines)
-            + f"\n, {self._as_called(attributes)}"
-            + ("\n" + advice(f"Write {instead} instead of {name}.") if instead else "")
+        error = self._unfit(
+            f"Cannot find argument '{name}', Possible Arguments:\n----------------\n" + "\n".join(lines) + "\n",
+            attributes,
         )
+        return MXNetError(f"{error}\n{advice(f'Write {instead} instead of {name}.')}") if instead else error
 
     def attribute_texts(self, attributes: dict[str, Any]) -> dict[str, str]:
         """The attributes as a Symbol keeps them: text, only what was given."""

@@ -276,3 +276,34 @@ def test_the_constant_that_is_advised():
     net.initialize()
     net.hybridize()
     assert net(nd.ones((2, 3))).asnumpy().tolist() == [[3.0] * 3] * 2
+
+
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda F, x: F.softmax(x, axis=(0, 1)), "Invalid Parameter format for axis expect int but value='(0, 1)'"),
+        (lambda F, x: F.FullyConnected(x), "Required parameter num_hidden of int is not presented"),
+        (lambda F, x: F.concat(dim=0), "value 0 for Parameter num_args should be greater equal to 1"),
+        (lambda F, x: F.clip(x, a_min=0, a_max=1, foo=2), "Cannot find argument 'foo', Possible Arguments:"),
+        (lambda F, x: F.Activation(x, act_type="zz"), "Invalid Input: 'zz'"),
+    ],
+    ids=["form", "missing", "bound", "unknown", "word"],
+)
+def test_arguments_that_do_not_fit(call, text, hybridized):
+    """In MXNet's words alone outside a block; in one, with it and the line."""
+
+    class Wrong(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return call(F, x)
+
+    net = Wrong(prefix="wrong_")
+    net.hybridize(hybridized)
+    x = nd.ones((2, 3))
+    with pytest.raises(MXNetError) as inside:
+        net(x)
+    with pytest.raises(MXNetError) as outside:
+        call(nd, x)
+    *said, where = str(inside.value).split("\n")
+    assert re.fullmatch(r"\(in block wrong, test_wrong_inputs\.py:\d+\)", where)
+    assert "\n".join(said).startswith(text) and str(outside.value) == "\n".join(said)

@@ -58,3 +58,15 @@ def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, dict[str, NDArray]
     """(Symbol, arguments, auxiliary states) of what ``save_checkpoint`` or ``HybridBlock.export`` wrote."""
     symbol = load_symbol(f"{prefix}-symbol.json")
     return (symbol, *load_params(prefix, epoch))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "FeedForward":  # which stands above, on Module
+        from .module.feed_forward import FeedForward
+
+        return FeedForward
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "FeedForward"})

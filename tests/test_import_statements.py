@@ -79,6 +79,8 @@ def test_names_that_are_not_there(statement):
         ),
         ("from hybridgpu.io import ImageDetRecordIter", "\nWrite mx.image.ImageDetIter(batch_size, data_shape"),
         ("from hybridgpu.io import ImageRecordUInt8Iter", "batch_size, dtype='uint8'). (<string>:1)"),
+        ("from hybridgpu.ndarray import numpy", "'numpy'\nWrite nd without it"),
+        ("import hybridgpu.symbol.numpy_extension", "'numpy_extension'\nWrite sym without it"),
         ("import hybridgpu.executor_manager", "'executor_manager'\nWrite mx.mod.Module("),
         ("import hybridgpu.contrib.svrg_optimization", "'svrg_optimization'\nWrite mx.mod.Module with"),
         (

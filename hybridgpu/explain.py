@@ -172,7 +172,9 @@ class Explanation:
             elif isinstance(step, HostStep):
                 moved = sum(program.buffers[b].nbytes for b in (*step.inputs, step.output))
                 operator = step.operator[1] or step.operator[0]
-                self.library_calls.append(LibraryCall(step.primitive, operator, moved, loaded.describe(step)))
+                notes = loaded.describe(step), f"writes its part of {step.writes}" if step.writes else ""
+                note = "; ".join(filter(None, notes))
+                self.library_calls.append(LibraryCall(step.primitive, operator, moved, note))
                 if step.body is not None:
                     self._steps(step.body, loaded, f"at every step of {operator}")
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import gcd, prod
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,12 +13,13 @@ from ..compiler.ir.graph import Node
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.primitives import TABLE
 from ..compiler.primitives.loop import drive
-from ..compiler.program import HostStep, Program
+from ..compiler.program import Buffer, HostStep, Program
 from ..compiler.reference import evaluate_stored
 from ..dtypes import from_short
 
-__all__ = ["Declined", "Direct", "Libraries", "Library", "Prepared", "prepare_step", "run_host_step", "special"]
+__all__ = ["Declined", "Direct", "Libraries", "Library", "Part", "Prepared", "prepare_step", "run_host_step", "special"]
 
+_ALIGNMENT = 16  #: bytes of which addresses of operands and results are multiples
 _LINE = 64  #: bytes of a cache line
 _FEW_SETS = 1024  #: bytes: lines whose distances are multiples share a sixteenth of a first-level cache
 _MANY, _TALL = 1 << 14, 32  #: elements, and rows, of a copy that is worth several calls of NumPy
@@ -36,8 +38,21 @@ class Direct(Protocol):
         """A function of a stream that starts it; False, with nothing done, if the library cannot after all.
 
         Args:
-            operands, out, work: ``ctypes.c_void_p`` that hold the addresses (multiples of 16, of ``work`` 256) by then.
+            operands, out, work: ``ctypes.c_void_p`` that hold the addresses by then: multiples of 16, of ``work`` 256,
+                of a part what it was prepared for.
         """
+
+
+class Part(NamedTuple):
+    """How a result lies that is a part of a larger array.
+
+    Attributes:
+        strides: in elements, the last one 1.
+        alignment: bytes of which its address is a multiple, 16 at most.
+    """
+
+    strides: tuple[int, ...]
+    alignment: int
 
 
 class Prepared(Protocol):
@@ -48,7 +63,9 @@ class Prepared(Protocol):
         """What computes it and why, for people."""
 
     def __call__(self, operands: Sequence[Any], out: Any) -> bool:
-        """Compute into the C-contiguous ``out``; False, with nothing done, if the library cannot after all."""
+        """Compute into ``out``, C-contiguous or the part that it was prepared for; False, with nothing done, if the library
+        cannot after all.
+        """
 
     def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> Direct | None:
         """The same for operands that lie in memory row after row; None if it takes more than the library's call.
@@ -74,12 +91,19 @@ class Library(Protocol):
     """What a device computes better than its array module does. Programs and eager calls ask the same one."""
 
     def prepare(
-        self, primitive: str, inputs: Sequence[TensorType], params: Mapping[str, Any], out: TensorType, operator: str
+        self,
+        primitive: str,
+        inputs: Sequence[TensorType],
+        params: Mapping[str, Any],
+        out: TensorType,
+        operator: str,
+        part: Part | None = None,
     ) -> Prepared | None:
         """Prepare a primitive for given types, once for all its calls; None if the library knows nothing of it.
 
         Args:
             operator: name for errors.
+            part: how the result lies, if not in memory of its own.
         """
 
     def offers(self, primitive: str) -> bool:
@@ -93,11 +117,17 @@ class Libraries:
         self._all = libraries
 
     def prepare(
-        self, primitive: str, inputs: Sequence[TensorType], params: Mapping[str, Any], out: TensorType, operator: str
+        self,
+        primitive: str,
+        inputs: Sequence[TensorType],
+        params: Mapping[str, Any],
+        out: TensorType,
+        operator: str,
+        part: Part | None = None,
     ) -> Prepared | None:
         """See :class:`Library`."""
         for library in self._all:
-            found = library.prepare(primitive, inputs, params, out, operator)
+            found = library.prepare(primitive, inputs, params, out, operator, part)
             if found is not None:
                 return found
         return None
@@ -135,7 +165,11 @@ def prepare_step(library: Library | None, step: HostStep, program: Program) -> P
     ]
     out = program.buffers[step.output]
     type = tensor_type(out.shape, from_short(out.dtype))
-    return library.prepare(step.primitive, inputs, step.params, type, step.operator[1] or step.operator[0])
+    part = None
+    if out.whole >= 0:
+        whole = program.buffers[out.whole].shape
+        part = Part(tuple(prod(whole[k + 1 :]) for k in range(len(whole))), gcd(out.start, _ALIGNMENT))
+    return library.prepare(step.primitive, inputs, step.params, type, step.operator[1] or step.operator[0], part)
 
 
 def _axes(step: HostStep) -> tuple[int, int]:
@@ -167,7 +201,7 @@ def run_host_step(
         prepared: of the device's library, if that knows the primitive.
     """
     b = program.buffers[step.output]
-    out = array(step.output, b.shape)
+    out = array(step.output, b.shape) if b.whole < 0 else _part(b, program.buffers[b.whole], array)
     operands = []
     for index, shape, transposed in zip(step.inputs, step.input_shapes, step.transposed, strict=True):
         x = array(index, shape)
@@ -189,6 +223,12 @@ def run_host_step(
         params = {k: from_short(v) if k == "dtype" else v for k, v in step.params.items()}
         type = tensor_type(b.shape, from_short(b.dtype))
         out[...] = evaluate_stored(TABLE[step.primitive], xp, operands, params, type)
+
+
+def _part(b: Buffer, whole: Buffer, array: Callable[[int, tuple[int, ...]], Any]) -> Any:
+    """A view of a part of a join."""
+    begin = np.unravel_index(b.start // from_short(b.dtype).size, whole.shape)
+    return array(b.whole, whole.shape)[tuple(slice(int(k), int(k) + d) for k, d in zip(begin, b.shape, strict=True))]
 
 
 def _copy(xp: Any, out: Any, seen: Any) -> None:

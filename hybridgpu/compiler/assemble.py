@@ -72,14 +72,16 @@ def assemble(
             if root not in parts.where:
                 parts.declare(root, *memory.places[root])
             if root is not node:
-                parts.declare_part(node, root, placed[node].moved(target) * node.dtype.size)
+                # a library takes any address
+                start = placed[node].moved(target) if kernel is not None else placed[node].start
+                parts.declare_part(node, root, start * node.dtype.size)
         if group.join is not None:
             continue  # its parts are where they belong
         joins = dict.fromkeys(_label(roots[n]) for n in use.outputs if n in roots)
         if joins and kernel is not None:
             kernel.choice["writes"] = f"writes its part of {' and '.join(joins)}"
         if kernel is None:
-            parts.call(group, body)
+            parts.call(group, body, " and ".join(joins))
         else:
             parts.start(kernel, use, [*pairs, *((updates[y], y) for y in use.outputs if updates.get(y) in use.inputs)])
     program = Program(
@@ -192,8 +194,8 @@ class _Parts:
         self.buffers.append(Buffer("barrier", 0, (1,), "u32", 4))
         return len(self.buffers) - 1
 
-    def call(self, group: Group, body: Callable[[Graph], Program]) -> None:
-        """Add a library's call."""
+    def call(self, group: Group, body: Callable[[Graph], Program], writes: str) -> None:
+        """Add a library's call; ``writes``: as for HostStep."""
         node = group.library
         assert node is not None
         params = dict(node.params)
@@ -210,6 +212,7 @@ class _Parts:
                 operator=_origin(node),
                 body=None if inner is None else body(inner),
                 note=_why_unfolded(self._target, node),
+                writes=writes,
             )
         )
 

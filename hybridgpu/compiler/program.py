@@ -18,7 +18,7 @@ __all__ = ["END_OF_UNIT", "Buffer", "HostStep", "KernelInfo", "KernelStep", "Pro
 
 _MOST = 512  #: pointers that an entry takes one by one; foreign calls have a limit
 END_OF_UNIT = "\f\n"  #: between translation units; a blank of C++, so that the whole text is a unit as well
-VERSION = 3  #: of the stored form; part of every program's key
+VERSION = 4  #: of the stored form; part of every program's key
 
 
 @dataclass
@@ -93,6 +93,7 @@ class HostStep:
     operator: tuple[str, str, str]
     body: Program | None = None  #: what a loop runs at every step
     note: str = ""  #: why a library computes what a kernel could as well
+    writes: str = ""  #: the join that it writes a part of
 
 
 @dataclass

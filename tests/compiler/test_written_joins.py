@@ -13,8 +13,10 @@ from compiler.cases import arrays, build, joined, parse
 from compiler.oracle import Oracle
 from emulated import run_program
 
+from hybridgpu.compiler import pipeline
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
+from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.target import CPU, CUDA
 
 TARGETS = pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)
@@ -153,3 +155,19 @@ def test_nothing_is_computed_for_what_a_slice_leaves_out(target, widths, step, s
     assert {b.index for b in read if b.place == "input"} == {1, 2}
     held = arrays(graph)
     Oracle(graph, held).check(run_program(program, held, cuda_driver, exact=False), "seen")
+
+
+@TARGETS
+@pytest.mark.parametrize("axis", [0, 1])
+def test_products_of_libraries_are_written_into_parts(target, axis, compiler, cuda_driver, monkeypatch):
+    monkeypatch.setattr(pipeline, "wants_kernel", lambda target, node: False)
+    b = builder()
+    x, v, w = (b.input(parse(t), name) for t, name in (("f32[24,96]", "x"), ("f32[96,20]", "v"), ("f32[96,20]", "w")))
+    graph = b.finish([b.concat([b.dot(x, v), b.dot(x, w)], axis)], "products")
+    program = compile_graph(graph, target)
+    assert [s.writes for s in program.steps] == ["join"] * 2
+    assert program.bytes_moved == sum(program.buffers[k].nbytes for s in program.steps for k in (*s.inputs, s.output))
+    held = arrays(graph)
+    Oracle(graph, held).check(run_program(program, held, cuda_driver), "products")
+    again = Program.from_bytes(program.to_bytes())
+    Oracle(graph, held).check(run_program(again, held, cuda_driver), "read back")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuDNN's functions for convolutions on host memory, as documented, one plain loop each.
 //
-// Sums are in double. What cuDNN demands of its callers is checked and answered with its statuses: packed
-// strides, group counts, extents, alignment, workspaces, a stream, one thread at a time per handle. float32 with
+// Sums are in double. What cuDNN demands of its callers is checked and answered with its statuses: strides
+// without overlaps, group counts, extents, alignment, workspaces, a stream, one thread at a time per handle. float32 with
 // any mathematics but FMA is rounded to TF32, as a GPU does. Tests read counters and plant failures through the
 // functions at the end.
 //
@@ -91,6 +91,13 @@ long product(const std::vector<int> &dims, size_t from = 0) {
     return n;
 }
 
+// Where the k-th element lies.
+long place(const Tensor &t, long k) {
+    long found = 0;
+    for (size_t a = t.dims.size(); a-- > 0; k /= t.dims[a]) found += k % t.dims[a] * t.strides[a];
+    return found;
+}
+
 // Whether the four descriptors belong together.
 int consistent(const Tensor &x, const Filter &w, const Convolution &c, const Tensor &y) {
     const size_t rank = c.pad.size();
@@ -101,9 +108,11 @@ int consistent(const Tensor &x, const Filter &w, const Convolution &c, const Ten
     if (rank != 2 && rank != 3) return say(BAD, "neither two nor three spatial axes");
     if (x.dims.size() != rank + 2 || w.dims.size() != rank + 2 || y.dims.size() != rank + 2) return say(BAD, "ranks differ");
     for (const Tensor *t : {&x, &y}) {
-        long packed = 1;
-        for (size_t k = t->dims.size(); k-- > 0; packed *= t->dims[k])
-            if (t->strides[k] != packed) return say(LAYOUT, "strides that are not packed");
+        long least = 1;
+        for (size_t k = t->dims.size(); k-- > 0; least = long(t->strides[k]) * t->dims[k]) {
+            if (t->strides[k] < least || (k + 1 == t->dims.size() && t->strides[k] != 1)) return say(LAYOUT, "strides that overlap");
+            if (t->strides[k] > least && knob("no strides")) return say(UNSUPPORTED, "strides that are not packed");
+        }
     }
     if (c.groups < 1 || x.dims[1] != w.dims[1] * c.groups || w.dims[0] % c.groups) return say(BAD, "channels and group count");
     if (y.dims[0] != x.dims[0] || y.dims[1] != w.dims[0]) return say(SHAPE, "samples or channels of the result");
@@ -198,10 +207,15 @@ double scale_of(const void *value, int type) {
     return type == DOUBLE ? *static_cast<const double *>(value) : double(*static_cast<const float *>(value));
 }
 
-void finish(const std::vector<double> &sums, const void *alpha, const void *beta, int type, void *out) {
+long place(const Filter &, long k) { return k; }
+
+template <class Shape>
+void finish(const std::vector<double> &sums, const void *alpha, const void *beta, int type, const Shape &shape, void *out) {
     const double a = scale_of(alpha, type), b = scale_of(beta, type);
-    for (size_t k = 0; k < sums.size(); ++k)
-        store(out, long(k), type, a * sums[k] + (b ? b * load(out, long(k), type, false) : 0));
+    for (size_t k = 0; k < sums.size(); ++k) {
+        const long at = place(shape, long(k));
+        store(out, at, type, a * sums[k] + (b ? b * load(out, at, type, false) : 0));
+    }
 }
 
 template <class T> T &at(void *p) { return *static_cast<T *>(p); }
@@ -312,15 +326,15 @@ QUERIES(BackwardFilter, x, y, w, x, w, y, {3, OK, 0, -1}, {0, OK, 0, -1}, {1, OK
         const bool reduced = type == FLOAT && c.math != FMA; \
         std::vector<double> sums(size_t(product(SIZE.dims))); \
         products(xt, wt, c, yt, [&](long i, long j, long k) { SUM; }); \
-        finish(sums, alpha, beta, type, LAST); \
+        finish(sums, alpha, beta, type, SIZE, LAST); \
         return OK; \
     }
 #define LOAD(array, where) load(array, where, type, reduced)
 #ifndef FAKE_LACKS
-RUN(Forward, x, w, y, xd, wd, yd, yt, sums[k] += LOAD(x, i) * LOAD(w, j))
+RUN(Forward, x, w, y, xd, wd, yd, yt, sums[k] += LOAD(x, place(xt, i)) * LOAD(w, j))
 #endif
-RUN(BackwardData, w, y, x, xd, wd, yd, xt, sums[i] += LOAD(w, j) * LOAD(y, k))
-RUN(BackwardFilter, x, y, w, xd, wd, yd, wt, sums[j] += LOAD(x, i) * LOAD(y, k))
+RUN(BackwardData, w, y, x, xd, wd, yd, xt, sums[i] += LOAD(w, j) * LOAD(y, place(yt, k)))
+RUN(BackwardFilter, x, y, w, xd, wd, yd, wt, sums[j] += LOAD(x, place(xt, i)) * LOAD(y, place(yt, k)))
 
 // act(alpha1 * conv(x) + alpha2 * z + bias), under the conditions of the documentation.
 API int cudnnConvolutionBiasActivationForward(void *handle, const void *alpha1, void *xd, const void *x, void *wd, const void *w, void *cd, int algorithm, void *work, size_t bytes, const void *alpha2, void *zd, const void *z, void *bd, const void *bias, void *ad, void *yd, void *y) {
@@ -346,22 +360,22 @@ API int cudnnConvolutionBiasActivationForward(void *handle, const void *alpha1, 
         const char *a = static_cast<const char *>(p), *b = static_cast<const char *>(q);
         return a < b + size * m && b < a + size * n;
     };
-    const long results = product(yt.dims);
+    const long results = product(yt.dims), reach = place(yt, results - 1) + 1;
     for (const void *other : {static_cast<const void *>(y), z})
-        if (meet(x, product(xt.dims), other, results)) return say(BAD, "the operand overlaps");
-    if (meet(w, product(wt.dims), y, results) || meet(bias, yt.dims[1], y, results)) return say(BAD, "the weight or the bias overlaps");
-    if (z != y && meet(z, results, y, results)) return say(BAD, "what is added overlaps the result in part");
+        if (meet(x, place(xt, product(xt.dims) - 1) + 1, other, reach)) return say(BAD, "the operand overlaps");
+    if (meet(w, product(wt.dims), y, reach) || meet(bias, yt.dims[1], y, reach)) return say(BAD, "the weight or the bias overlaps");
+    if (z != y && meet(z, reach, y, reach)) return say(BAD, "what is added overlaps the result in part");
     TRY(start(use.handle, "Fused", algorithm, xt, work, bytes, {x, w, z, bias, y}));
     const int type = xt.type;
     const bool reduced = type == FLOAT && c.math != FMA;
     const double one = scale_of(alpha1, type), two = scale_of(alpha2, type);
     std::vector<double> sums(static_cast<size_t>(results));
-    products(xt, wt, c, yt, [&](long i, long j, long k) { sums[k] += load(x, i, type, reduced) * load(w, j, type, reduced); });
+    products(xt, wt, c, yt, [&](long i, long j, long k) { sums[k] += load(x, place(xt, i), type, reduced) * load(w, j, type, reduced); });
     const long places = product(yt.dims, 2);
     for (long k = 0; k < results; ++k) {
-        double v = one * sums[k] + (two ? two * load(z, k, type, false) : 0) + load(bias, k / places % yt.dims[1], type, false);
+        double v = one * sums[k] + (two ? two * load(z, place(zt, k), type, false) : 0) + load(bias, k / places % yt.dims[1], type, false);
         if (a.mode == RELU) v = v > 0 ? v : 0;  // of NaN, too
-        store(y, k, type, v);
+        store(y, place(yt, k), type, v);
     }
     return OK;
 }

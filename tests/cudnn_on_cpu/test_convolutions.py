@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import gc
 import threading
+from math import gcd, prod
 
 import numpy as np
 import pytest
 from cudnn_on_cpu.cases import BACKWARD, CONV, FORMS, FORWARD, Case, arguments, case_of, misaligned
+from emulated import aligned
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hybridgpu.backends.cuda import cudnn_conv
 from hybridgpu.backends.cuda.cudnn import CudnnError
-from hybridgpu.backends.library import Declined
+from hybridgpu.backends.library import Declined, Part
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.dtypes import bf16, f16, f32, f64, i32
@@ -281,3 +283,23 @@ def test_the_stand_in_refuses_what_cudnn_would(fake, library, place):
     with pytest.raises(CudnnError, match="strides") as raised:
         asked()
     assert raised.value.unsupported
+
+
+@pytest.mark.parametrize("channels", [0, 1, 16])
+@pytest.mark.parametrize("name", FORMS)
+def test_parts_of_joins(library, name, channels):
+    """Behind other channels; where a part begins at no multiple of 16 bytes, or is a weight's derivative, it is copied."""
+    (x, w, params), *_ = FORMS[name]
+    case = Case(x, w, f32, **params)
+    (n, o, *size), others = case.out.shape, channels + 5
+    shape = (n, o + others, *size)
+    whole = aligned(shape, np.float32)
+    whole[...] = 7
+    start = 4 * channels * prod(size)
+    part = Part(tuple(prod(shape[k + 1 :]) for k in range(len(shape))), gcd(start, 16))
+    prepared = library.prepare("conv", case.types, case.params, case.out, "conv0", part)
+    out = whole[:, channels : channels + o]
+    assert prepared([*case.operands], out) is True
+    case.check(out)
+    assert start % 16 == 0 or prepared.note.endswith(", copied then")
+    assert (whole[:, :channels] == 7).all() and (whole[:, channels + o :] == 7).all()

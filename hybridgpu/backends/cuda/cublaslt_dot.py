@@ -24,7 +24,7 @@ import numpy as np
 
 from ...compiler.ir.types import TensorType
 from ...locks import Lock
-from ..library import Declined, Direct, Prepared
+from ..library import Declined, Direct, Part, Prepared
 from . import cublaslt
 from .cublaslt import Binding, CublasLtError, Descriptor, Heuristic, find, installed
 from .foreign import SUCCESS, Held, Outcomes, Place
@@ -96,7 +96,13 @@ class ProductLibrary(Held[Binding]):
         return primitive == "affine" and self.expected()
 
     def prepare(
-        self, primitive: str, inputs: Sequence[TensorType], params: Mapping[str, Any], out: TensorType, operator: str
+        self,
+        primitive: str,
+        inputs: Sequence[TensorType],
+        params: Mapping[str, Any],
+        out: TensorType,
+        operator: str,
+        part: Part | None = None,
     ) -> Prepared | None:
         """See :class:`~..library.Library`."""
         if primitive not in ("dot", "affine"):
@@ -112,7 +118,7 @@ class ProductLibrary(Held[Binding]):
         if max(*x.shape, *w.shape, out.size // (out.shape[-1] * out.shape[-2])) > _LARGEST:
             return Declined(f"{_FALLBACK} (more than 2^31 rows)")
         epilogue = [name for name, there in (("bias", primitive == "affine"), ("relu", params.get("relu"))) if there]
-        return _Product(self, binding, out, x.shape[-1], tuple(epilogue), operator)
+        return _Product(self, binding, out, x.shape[-1], tuple(epilogue), operator, part)
 
 
 class _Plan(NamedTuple):
@@ -131,7 +137,14 @@ class _Product:
     """
 
     def __init__(
-        self, library: ProductLibrary, binding: Binding, out: TensorType, depth: int, epilogue: Sequence[str], name: str
+        self,
+        library: ProductLibrary,
+        binding: Binding,
+        out: TensorType,
+        depth: int,
+        epilogue: Sequence[str],
+        name: str,
+        part: Part | None = None,
     ) -> None:
         self._library, self._binding, self._out, self._depth = library, binding, out, depth
         self._epilogue, self._operator = epilogue, name
@@ -142,16 +155,23 @@ class _Product:
         self._lain: dict[Any, tuple[Matrices, Matrices]] = {}  #: by their strides, operands that need no copy
         self._lock = Lock()
         self._problem = ""
+        m, n = out.shape[-2:]
+        result = None if part is None else matrices(out.shape, part.strides)
+        self._apart = part is not None and (result is None or result.leading > _LARGEST)
+        if result is None or self._apart:
+            result = Matrices(False, n, (out.size // (m * n), m * n))
+        self._result, self._aligned = result, _ALIGNMENT if part is None else part.alignment
 
     @property
     def note(self) -> str:
         if self._problem:
             return f"{_FALLBACK} ({self._problem})"
         words = f"cuBLASLt {self._binding.version}"
-        return f"{words}, {' and '.join(self._epilogue)} in its epilogue" if self._epilogue else words
+        words = f"{words}, {' and '.join(self._epilogue)} in its epilogue" if self._epilogue else words
+        return f"{words}, copied then" if self._apart else words
 
     def __call__(self, operands: Sequence[Any], out: Any) -> bool:
-        """Compute into ``out`` (C-contiguous); False, and nothing done, if no algorithm can.
+        """Compute into ``out`` (C-contiguous or prepared for); False, and nothing done, if no algorithm can.
 
         Raises:
             CublasLtError: cuBLASLt failed.
@@ -173,14 +193,19 @@ class _Product:
                 bias = operands[2] if "bias" in self._epilogue else None
                 if bias is not None and bias.strides[-1] != bias.dtype.itemsize:
                     bias = self._copied(bias)
-                at = [place.address(a) for a in (x, w, out, *(() if bias is None else (bias,)))]
+                made = place.xp.empty(out.shape, out.dtype) if self._apart else out
+                at = [place.address(a) for a in (x, w, made, *(() if bias is None else (bias,)))]
                 together = _ALIGNMENT
                 for address in at:
                     together |= address
                 alignment = together & -together
                 with self._lock:
                     plan = self._plan(left, right, alignment)
-                    return self._start(plan, at)
+                    started = self._start(plan, at)
+                if started and made is not out:
+                    bits = np.uint16 if out.dtype.itemsize == 2 else out.dtype
+                    out.view(bits)[...] = made.view(bits)
+                return started
         except CublasLtError as e:
             raise e.at(self._operator) from None
 
@@ -218,6 +243,8 @@ class _Product:
         Raises:
             CublasLtError: cuBLASLt failed.
         """
+        if self._apart:
+            return None
         lain: list[Matrices] = []
         for shape, turned in zip(shapes[:2], transposed, strict=False):
             steps = [prod(shape[k + 1 :]) for k in range(len(shape))]
@@ -231,7 +258,7 @@ class _Product:
         try:
             with self._library.place.current():
                 with self._lock:
-                    plan = self._plan(left, right, _ALIGNMENT)
+                    plan = self._plan(left, right, self._aligned)
                 return _Direct(self, plan, left, right) if plan.algorithms else None
         except CublasLtError as e:
             raise e.at(self._operator) from None
@@ -259,7 +286,7 @@ class _Product:
         for operand, rows, columns in ((right, n, k), (left, k, m)):
             stored = (columns, rows) if operand.transposed else (rows, columns)
             layouts.append(self._layout(*stored, operand.leading, count, operand.batch[1]))
-        layouts.append(self._layout(n, m, n, count, m * n))
+        layouts.append(self._layout(n, m, self._result.leading, count, self._result.batch[1]))
         preference = Descriptor(binding, "MatmulPreference")
         preference.set(cublaslt.MAX_WORKSPACE, cublaslt.UINT64, WORKSPACE)
         preference.set(cublaslt.REDUCTIONS, cublaslt.UINT32, cublaslt.REDUCE_IN_COMPUTE_TYPE)

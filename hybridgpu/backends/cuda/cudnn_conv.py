@@ -31,7 +31,7 @@ import numpy as np
 from ...compiler.ir.types import TensorType
 from ...compiler.primitives.conv import finished
 from ...dtypes import from_short
-from ..library import Declined, Direct, Prepared
+from ..library import Declined, Direct, Part, Prepared
 from . import cudnn
 from .cudnn import Binding, CudnnError, Descriptor, Performance, find, installed, ints
 from .cudnn_forms import Form, data_form, form_of, weights_form
@@ -89,7 +89,13 @@ class ConvolutionLibrary(Held[Binding]):
         super().__init__(place, finder, "cudnnCreate", installed if finder is find else None)
 
     def prepare(
-        self, primitive: str, inputs: Sequence[TensorType], params: Mapping[str, Any], out: TensorType, operator: str
+        self,
+        primitive: str,
+        inputs: Sequence[TensorType],
+        params: Mapping[str, Any],
+        out: TensorType,
+        operator: str,
+        part: Part | None = None,
     ) -> Prepared | None:
         """See :class:`~..library.Library`.
 
@@ -112,12 +118,20 @@ class ConvolutionLibrary(Held[Binding]):
         if isinstance(form, str):
             return Declined(f"{_FALLBACK} ({form})")
         try:
-            if primitive == "affine_conv" and form.kind == "forward":
-                added = ("bias", "array")[: len(inputs) - 2]
-                return _Fused(self, binding, form, out.dtype.short, operator, added, params["relu"])
-            if primitive == "affine_conv":
+            if primitive == "affine_conv" and form.kind != "forward":
                 return Declined(f"{_FALLBACK} (cuDNN adds nothing to a {_KINDS[form.kind].words})")
-            return _Convolution(self, binding, form, out.dtype.short, operator)
+            added = ("bias", "array")[: len(inputs) - 2]
+            whole: Callable[..., _Convolution] = partial(_Convolution, self, binding, form, out.dtype.short, operator)
+            if primitive == "affine_conv":
+                whole = partial(_Fused, self, binding, form, out.dtype.short, operator, added, params["relu"])
+            if part is None:
+                return whole()
+            # an array would have to lie so, too
+            lies = part.alignment % _ALIGNMENT == 0 and len(added) < 2
+            strides = form.strides(part.strides, out.shape[0]) if lies else None
+            if strides is not None and (made := whole(strides=strides)).at_once:
+                return made
+            return whole(copied=True)
         except CudnnError as e:
             raise e.at(operator) from None
 
@@ -136,18 +150,33 @@ class ConvolutionLibrary(Held[Binding]):
 class _Convolution:
     """One convolution with its descriptors and what is left of the algorithms that could compute it.
 
+    Args:
+        strides: of the result in elements, None if it is packed.
+        copied: the result is copied to where it belongs.
+
     Attributes:
         note: what computes it, for ``explain``.
     """
 
-    def __init__(self, library: ConvolutionLibrary, binding: Binding, form: Form, short: str, operator: str) -> None:
+    def __init__(
+        self,
+        library: ConvolutionLibrary,
+        binding: Binding,
+        form: Form,
+        short: str,
+        operator: str,
+        strides: Sequence[int] | None = None,
+        copied: bool = False,
+    ) -> None:
+        self._strides, self._copied = strides, copied
         self._library, self._binding, self._form, self._operator = library, binding, form, operator
         self._type, accumulated, mathematics, self._allowed = _TYPES[short]
         type = self._type
         scalar: Any = ctypes.c_double if accumulated == cudnn.DOUBLE else ctypes.c_float
         self._one, self._zero = scalar(1), scalar(0)
         self._bits, self.itemsize = type == cudnn.BFLOAT16, from_short(short).size
-        self._x, self._y = (self._tensor(type, shape) for shape in (form.x, form.y))
+        self._x = self._tensor(type, form.x, strides if form.kind == "data" else None)
+        self._y = self._tensor(type, form.y, strides if form.kind == "forward" else None)
         self._w = Descriptor(binding, "Filter")
         binding.call("cudnnSetFilterNdDescriptor", self._w, type, cudnn.NCHW, len(form.w), ints(form.w))
         self._conv = Descriptor(binding, "Convolution")
@@ -172,11 +201,9 @@ class _Convolution:
         with library.place.current():
             self._candidates = self._supported()
 
-    def _tensor(self, type: int, shape: Sequence[int]) -> Descriptor:
+    def _tensor(self, type: int, shape: Sequence[int], strides: Sequence[int] | None = None) -> Descriptor:
         made = Descriptor(self._binding, "Tensor")
-        strides = [1]
-        for d in reversed(shape[1:]):
-            strides.insert(0, strides[0] * d)
+        strides = strides or [prod(shape[k + 1 :]) for k in range(len(shape))]
         self._binding.call("cudnnSetTensorNdDescriptor", made, type, len(shape), ints(shape), ints(strides))
         return made
 
@@ -190,7 +217,7 @@ class _Convolution:
     def _said(self, algorithm: int) -> str:
         """What computes it, if that is ``algorithm``."""
         kind, padded = _KINDS[self._form.kind], ", padded first" if self._form.copies else ""
-        return f"cuDNN {self._binding.version}: {kind.words}, {kind.algorithms[algorithm]}{padded}"
+        return f"cuDNN {self._binding.version}: {kind.words}, {kind.algorithms[algorithm]}{padded}{', copied then' * self._copied}"
 
     def _supported(self) -> list[_Candidate]:
         """What could be used, the fastest by cuDNN's estimate first."""
@@ -244,7 +271,7 @@ class _Convolution:
             self._mathematics = mathematics
 
     def __call__(self, operands: Sequence[Any], out: Any) -> bool:
-        """Compute into ``out`` (C-contiguous); False, and nothing done, if no algorithm can.
+        """Compute into ``out`` (C-contiguous or prepared for); False, and nothing done, if no algorithm can.
 
         Raises:
             CudnnError: cuDNN failed.
@@ -258,13 +285,15 @@ class _Convolution:
         try:
             with place.current():
                 first, second = (self._aligned(a) for a in form.operands(place.xp, *operands))
-                made = out
                 turned = form.kind == "filter" and not form.native
-                if turned or place.address(out) % _ALIGNMENT:
-                    made = place.xp.empty(form.result, out.dtype)
+                made = place.xp.empty(form.result, out.dtype) if turned else self._room(out)
                 if not self._start(place, place.address(first), place.address(second), place.address(made)):
                     return False
-                if turned:
+                if turned and self._copied:
+                    whole = place.xp.empty(out.shape, out.dtype)
+                    form.deliver(made, whole)
+                    out[...] = whole
+                elif turned:
                     form.deliver(made, out)
                 elif made is not out:
                     out[...] = made.reshape(out.shape)
@@ -275,7 +304,7 @@ class _Convolution:
     def direct(self, shapes: Sequence[tuple[int, ...]], transposed: Sequence[bool]) -> Direct | None:
         """See :class:`~..library.Prepared`."""
         as_they_lie = self._form.native or self._form.kind == "forward"
-        if not as_they_lie or self._form.copies or any(transposed):
+        if not as_they_lie or self._form.copies or self._copied or any(transposed):
             return None
         candidates = self.at_once
         return _Direct(self, candidates[0]) if candidates else None
@@ -298,6 +327,12 @@ class _Convolution:
         """Whether two contiguous arrays share memory."""
         here, there = (self._library.place.address(x) for x in (a, b))
         return bool(here < there + b.nbytes and there < here + a.nbytes)
+
+    def _room(self, out: Any) -> Any:
+        """Where the result is computed: ``out``, or memory of its own from which it is copied."""
+        if self._copied or self._library.place.address(out) % _ALIGNMENT:
+            return self._library.place.xp.empty(self._form.result, out.dtype)
+        return out
 
     def _aligned(self, a: Any) -> Any:
         return a if self._library.place.address(a) % _ALIGNMENT == 0 else a.copy()
@@ -356,8 +391,10 @@ class _Fused(_Convolution):
         operator: str,
         added: Sequence[str],
         relu: bool,
+        strides: Sequence[int] | None = None,
+        copied: bool = False,
     ) -> None:
-        super().__init__(library, binding, form, short, operator)
+        super().__init__(library, binding, form, short, operator, strides, copied)
         self._added, self._relu = added, relu
         self._bias = self._tensor(self._type, (1, form.y[1], *(1,) * (len(form.y) - 2)))
         self._activation = Descriptor(binding, "Activation")
@@ -420,7 +457,7 @@ class _Fused(_Convolution):
         added = [self._aligned(place.xp.ascontiguousarray(a)) for a in operands[2:]]
         if len(added) > 1 and self._meet(first, added[1]):  # which cuDNN forbids
             added[1] = added[1].copy()
-        made = place.xp.empty(self._form.y, out.dtype) if place.address(out) % _ALIGNMENT else out
+        made = self._room(out)
         at = [place.address(a) for a in (first, second, *added)]
         rest = self.behind(at, place.address(made))
         while fused := self._fused:  # another thread may shorten the list

@@ -64,6 +64,17 @@ class Form:
         """Shape of what is computed."""
         return {"forward": self.y, "data": self.x, "filter": self.w}[self.kind]
 
+    def strides(self, given: tuple[int, ...], samples: int) -> tuple[int, ...] | None:
+        """Those of a result that is a part of a larger array, for all its axes; None if cuDNN cannot write it there.
+
+        Args:
+            given: of the primitive's result, in elements.
+            samples: its first extent.
+        """
+        if self.kind == "filter" or given[0] * samples > _LARGEST:
+            return None
+        return (*given[:2], *given[1:2] * (len(self.result) - len(given)), *given[2:])
+
     def operands(self, xp: Any, x: Any, w: Any) -> tuple[Any, Any]:
         """cuDNN's two operands, contiguous, of the primitive's: (x, w), (w, y) or (x, y)."""
         rank, groups = len(self.pad), self.groups

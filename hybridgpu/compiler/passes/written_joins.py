@@ -4,7 +4,7 @@
 Inside a map kernel a join is an index expression. But what other kernels compute, a row's softmax or a convolution,
 would first be stored and then copied into the join by one more kernel, which moves every byte three times. Such a join
 becomes the primitive ``join``: memory that its operands are parts of. The kernel of each operand stores into its part,
-and no step copies.
+a library that computes one is given the strides of the whole, and no step copies.
 
 What follows the join element by element in the copying kernel is computed by each part instead. Operands that gain
 nothing, such as arguments, are copied by kernels of their own parts.
@@ -12,7 +12,7 @@ nothing, such as arguments, are copied by kernels of their own parts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from math import prod
 
 from ...dataclass import dataclass
@@ -23,13 +23,14 @@ from ..primitives.views import RESHAPES, behind
 from ..target import Target
 from .fuse import Cut, FusionPlan, Group
 from .fuse.group import describe_two
-from .materialize import SCATTERS, Materialized
+from .materialize import PRODUCTS, SCATTERS, Materialized
 
 __all__ = ["Place", "places", "write_joins"]
 
 _RUN = 32  #: bytes of a part that are neighbours, at least: memory is written in sectors of so many
 _SHARE = 0.5  #: of a join's bytes that are not moved, at least: each part is another text to compile
 _ALIGNED = {"cpu": 64, "cuda": 16}  #: bytes of which kernels take their pointers to be multiples
+_LIBRARY = (*PRODUCTS, "conv", "affine_conv", "conv_data")  #: primitives that a library computes into parts
 _TRIES = 4  #: times that what turns out to gain nothing is left out
 _PART = "part"  #: parameter of a copy: its number, so that no two parts are one node
 
@@ -176,7 +177,8 @@ def _candidates(
     """What map kernels store of joins, operands of which other kernels store."""
     readers, outputs = plan.readers(), set(graph.outputs)
     homes = {n: g for g in plan.groups for n in g.at}
-    kernels = _Kernels(homes, readers, outputs)
+    libraries = frozenset(g.library for g in plan.groups if g.library is not None and g.library.prim.name in _LIBRARY)
+    kernels = _Kernels(homes, libraries, readers, outputs, graph.uses(), target)
     for group in plan.groups:
         others = group.library or group.contract or group.scatter or group.updates
         if others is not None or group.reduced or group.sums or group.prologues:
@@ -202,11 +204,14 @@ def _candidates(
 
 @dataclass(frozen=True)
 class _Kernels:
-    """The group that computes a node, those that read it, and the results of the graph."""
+    """The group that computes a node, nodes that a library does, groups that read one, and the results of the graph."""
 
     homes: dict[Node, Group]
+    libraries: frozenset[Node]
     readers: dict[Node, list[Group]]
     outputs: set[Node]
+    uses: dict[Node, list[Node]]
+    target: Target
 
 
 def _join_of(stored: Node, group: Group, kernels: _Kernels, refused: list[Cut]) -> _Join | None:
@@ -240,6 +245,11 @@ def _gaining(whole: Node, stored: Node, group: Group, kernels: _Kernels, refused
             continue
         read = group.needed(source)[1] if source in group.at else [source]
         made = frozenset(n for n in read if n in homes and homes[n] is not group)
+        if operand in kernels.libraries and _alone(stored, whole, k, kernels.uses, kernels.outputs):
+            reason = _why_no_part(operand, _ends(whole)[k] * prod(operand.shape[axis + 1 :]), kernels.target)
+            made = frozenset() if reason else frozenset((operand,))
+            if reason:
+                refused.append(Cut(operand, stored, "join", reason))
         if not made:
             continue
         run = prod(operand.shape[axis:]) * stored.dtype.size
@@ -251,6 +261,18 @@ def _gaining(whole: Node, stored: Node, group: Group, kernels: _Kernels, refused
         others = any(n in kernels.outputs or len(kernels.readers[n]) > 1 for n in made)
         found[k] = _Gain(made, (1 if others else 2) * operand.type.nbytes)
     return found
+
+
+def _why_no_part(node: Node, start: int, target: Target) -> str:
+    """Why a library does not write its result ``start`` elements behind the begin of a join, '' if it does."""
+    if target.name != "cuda" or node.prim.name in PRODUCTS:
+        return ""
+    one = describe_two(node, node)[0]
+    if len(node.inputs) > 3:  # an array behind the bias
+        return f"what is added to {one} would have to lie as its part of the join does"
+    if start * node.dtype.size % _ALIGNED[target.name]:
+        return f"the part of {one} begins at no multiple of {_ALIGNED[target.name]} bytes, which cuDNN wants"
+    return ""
 
 
 # -- the graph with them
@@ -279,7 +301,7 @@ def _rewritten(
         operands, mine = [], parts.setdefault(join, {})
         for first, last in join.parts():
             value = _part(b, new, join, first, last)
-            if not (first in join.gains and _alone(join, first, uses, ready.graph.outputs)):
+            if not (first in join.gains and _alone(join.stored, join.whole, first, uses, ready.graph.outputs)):
                 value = b.apply(TABLE["copy"], (value,), {_PART: count})
                 count += 1
             operands.append(value)
@@ -291,14 +313,14 @@ def _rewritten(
     return Materialized(graph, ready.types, frozenset(new[n] for n in ready.generated_dots) & left), parts
 
 
-def _alone(join: _Join, k: int, uses: dict[Node, list[Node]], outputs: Sequence[Node]) -> bool:
-    """Whether nothing but the join reads its ``k``-th operand, or stores anything of it."""
-    operand, stored = join.whole.inputs[k], join.stored
-    if stored.prim.name != "copy" or behind(stored.inputs[0], RESHAPES) is not join.whole:
+def _alone(stored: Node, whole: Node, k: int, uses: dict[Node, list[Node]], outputs: Collection[Node]) -> bool:
+    """Whether nothing but the join ``whole``, which is ``stored``, reads its ``k``-th operand, or stores anything of it."""
+    operand = whole.inputs[k]
+    if stored.prim.name != "copy" or behind(stored.inputs[0], RESHAPES) is not whole:
         return False
     if operand.prim.family in ("view", "leaf") or operand in outputs or operand.prim.name in SCATTERS:
         return False
-    return len(uses[operand]) == 1 and len(uses[join.whole]) == 1 and join.whole.inputs.count(operand) == 1
+    return len(uses[operand]) == 1 and len(uses[whole]) == 1 and whole.inputs.count(operand) == 1
 
 
 def _part(b: Builder, new: dict[Node, Node], join: _Join, first: int, last: int) -> Node:
@@ -351,7 +373,7 @@ def _ends(whole: Node) -> list[int]:
 
 def _gains(part: Node, by: frozenset[Node], plan: FusionPlan) -> bool:
     """Whether the kernel that writes a part computes what else would go through memory."""
-    if part.prim.name == "join":
+    if part.prim.name == "join" or (part in by and any(g.library is part for g in plan.groups)):
         return True
     home = _home(part, plan)
     return home is not None and not _scatters(part, plan) and not by.isdisjoint(home.at)

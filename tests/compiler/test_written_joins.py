@@ -131,6 +131,12 @@ def test_small_parts_are_copied(target):
     assert any(rule == "join" and "would gain little" in why for *_, rule, why in program.cuts)
 
 
+@TARGETS
+def test_explanation_says_that_what_is_scattered_is_copied(target):
+    cuts = compile_graph(build("joined_with_a_scatter"), target).cuts
+    assert any(rule == "join" and "a part of which is scattered" in why for *_, rule, why in cuts)
+
+
 def test_small_joins_stay_steps_of_one_kernel():
     """Where small kernels are put together, a join that others read would keep them apart."""
     target = replace(CUDA, resident="auto")

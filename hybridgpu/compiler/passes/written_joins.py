@@ -122,6 +122,10 @@ class _Join:
         more = sum(first not in self.gains for first, _ in self.parts()) - 1
         return bool(self.gains) and self.saved * target.byte_seconds > more * target.launch_seconds
 
+    def source(self) -> Node:
+        """The first array that need not be stored."""
+        return next(n for n in self.group.pending if any(n in g.made for g in self.gains.values()))
+
     @property
     def saved(self) -> int:
         """Bytes that are neither stored nor read."""
@@ -154,6 +158,11 @@ def write_joins(
             j for j in joins if not any(_scatters(part, found) for k, (part, _) in parts[j].items() if k not in j.gains)
         ]
         if len(whole) < len(joins):
+            for join in joins:
+                if join not in whole:
+                    one, other_one = describe_two(join.source(), join.stored)
+                    reason = f"{one} is copied into {other_one}, a part of which is scattered: that adds up in an array of its own"
+                    refused.append(Cut(join.source(), join.stored, "join", reason))
             joins = whole
             continue
         failed = [(j, k) for j in joins for k in j.gains if not _gains(*parts[j][k], found)]
@@ -189,7 +198,7 @@ def _candidates(
         if len(found) < len(stored) or kept.intersection(stored):
             continue
         for join in found:
-            source = next(n for n in group.pending if any(n in g.made for g in join.gains.values()))
+            source = join.source()
             one, other = describe_two(source, join.stored)
             small = join.saved * target.byte_seconds <= target.launch_seconds
             if target.resident != "never" and join.stored in readers and small:

@@ -98,6 +98,26 @@ def test_gradients_are_the_eager_ones(function, numeric, dtype, context, request
         np.testing.assert_allclose(g, w, atol={"float16": 0.02, "bfloat16": 0.1}.get(dtype, 1e-4) * abs(w).max())
 
 
+@pytest.mark.parametrize("context", ["cpu", "gpu"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("numeric", ["strict", "fast"])
+def test_the_largest_sum_gets_the_gradient(numeric, dtype, context, request):
+    """A sum of halves is kept as the float that it is, its maximum as a half: neither equals the other."""
+    if context == "gpu":
+        request.getfixturevalue("cuda_driver")
+    net = nn.HybridLambda(lambda F, x: F.max(F.sum(x, axis=1)))
+    net.hybridize(numeric=numeric)
+    ctx = mx.gpu(0) if context == "gpu" else mx.cpu()
+    x = nd.array(np.random.default_rng(0).standard_normal((30, 100)), ctx=ctx).astype(dtype)
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    y.backward()
+    sums = x.astype("float32").asnumpy().sum(1)
+    want = np.where(sums == sums.max(), np.float32(1), np.float32(0))[:, None]
+    np.testing.assert_array_equal(x.grad.astype("float32").asnumpy(), np.broadcast_to(want, x.shape))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("numeric", ["strict", "fast"])
 def test_ties_all_get_the_whole_gradient(numeric, dtype):

@@ -15,7 +15,7 @@ from ...dataclass import dataclass
 from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, reachable
 from ..primitives import TABLE
 from ..primitives.views import behind
-from .extremes import EXTREMES, changes, compared
+from .extremes import EXTREMES, changes, compared, shown
 
 __all__ = ["Derivative", "differentiate", "residuals"]
 
@@ -117,7 +117,7 @@ def _changed(kept: Sequence[Node], value: dict[Node, Node], made: Graph, exact: 
     pairs, change = compared(made), changes(exact)
     found = []
     for node in extremes:
-        operand = behind(value[node.inputs[0]])
+        operand = shown(value[node.inputs[0]])
         if operand in pairs.get(value[node], ()) and change(operand):
             found.append(node)
     return found

@@ -13,12 +13,11 @@ from collections.abc import Callable
 
 from ..ir.graph import Builder, Graph, Node, reachable
 from ..primitives import TABLE
-from ..primitives.views import behind
 from ..target import Target
 from .joins import APART
 from .rewrite import rewritten
 
-__all__ = ["EXTREMES", "changes", "compare_in_memory", "compared", "met_by_extremes"]
+__all__ = ["EXTREMES", "changes", "compare_in_memory", "compared", "met_by_extremes", "shown"]
 
 EXTREMES = ("amax", "amin")
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
@@ -58,12 +57,19 @@ def changes(exact: bool) -> Callable[[Node], bool]:
     return find
 
 
+def shown(node: Node) -> Node:
+    """What ``node`` shows elements of, in the same bits: what narrows rounds them."""
+    while node.prim.family == "view" and len(node.inputs) == 1 and node.prim.name != "narrow":
+        node = node.inputs[0]
+    return node
+
+
 def compared(graph: Graph) -> dict[Node, list[Node]]:
     """What of ``graph`` is compared with something else, views of either aside -> with what."""
     found: dict[Node, list[Node]] = {}
     for node in graph.nodes:
         if node.prim.name in _COMPARISONS:
-            a, b = map(behind, node.inputs)
+            a, b = map(shown, node.inputs)
             found.setdefault(a, []).append(b)
             found.setdefault(b, []).append(a)
     return found
@@ -90,7 +96,7 @@ def compare_in_memory(graph: Graph, target: Target) -> Graph:
     wanted = set()
     for node in graph.nodes:
         if node.prim.name in EXTREMES and node in pairs:
-            operand = behind(node.inputs[0])
+            operand = shown(node.inputs[0])
             if operand in pairs[node] and change(operand):
                 wanted.add(operand)
     if not wanted:

@@ -46,6 +46,12 @@ HG_DEVICE typename Op::State warps_merge(const typename Op::State* part) {
   return lanes_merge<Op, WARPS>(part[team * WARPS + threadIdx.x % WARPS]);
 }
 
+// n, of which the compiler knows nothing: what follows from it is neither computed ahead of a loop nor kept for later.
+HG_DEVICE int hidden(int n) {
+  asm volatile("" : "+r"(n));
+  return n;
+}
+
 // -- clusters of blocks (sm_90 and later), which read each other's shared memory
 
 HG_DEVICE int cluster_rank() {

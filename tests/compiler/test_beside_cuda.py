@@ -31,7 +31,9 @@ from compiler.test_rows_cuda import check
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
 
 from hybridgpu.backends.cuda.driver import module_source
+from hybridgpu.backends.cuda.nvrtc import NUMERIC
 from hybridgpu.compiler.ir import Builder, Graph, Node
+from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import Program
@@ -297,3 +299,46 @@ def test_sums_stay_in_registers(arch):
         if need.spills or need.registers * found[n].launch["threads"] > 1 << 16
     }
     assert not wrong, {n: (need, found[n].choice) for n, need in wrong.items()}
+
+
+def norm_gelu(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """The derivative of a norm, whose statistics are known, before GELU."""
+    shape = (x.shape[0], 1)
+    mean, scale = (b.input(tensor_type(shape, x.dtype), name) for name in ("mean", "scale"))
+    n = (x - mean) * scale
+    y = n * g
+    slope = dy * ((b.erf(y * 0.70710678) + 1.0) * 0.5 + y * b.exp(y * y * -0.5) * 0.39894228)
+    w = slope * g
+    dx = scale * (w - b.mean(w, (-1,), keepdims=True) - n * b.mean(w * n, (-1,), keepdims=True))
+    return dx, b.sum(slope * n, (0,)), b.sum(slope, (0,))
+
+
+def rms_slopes(b: Builder, x: Node, dy: Node, g: Node) -> Made:
+    """One sum."""
+    scale = b.rsqrt(b.mean(x * x, (-1,), keepdims=True) + 1e-6)
+    w = dy * g
+    return scale * (w - x * (scale * scale) * b.mean(w * x, (-1,), keepdims=True)), b.sum(dy * x * scale, (0,))
+
+
+@pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_sums_that_take_most_registers_leave_no_stack(arch):
+    """In the strict mode, as production compiles: no stack, not even in the first compilation."""
+    target, lengths = cuda_target(arch, 132), (8192, 12288, 16384)
+    lengths += (65536, 100000, 120000, 131072) if target.cluster_blocks > 1 else ()
+    found = {}
+    for make in (norm_slopes, norm_gelu, rms_slopes):
+        for w in lengths:
+            for k in compile_graph(graph_of(make, (512, w)), target).kernels:
+                if "sums_beside_rows" in k.choice:
+                    found[k.name] = k
+    options = ["-default-device", *NUMERIC["strict"]]
+    report = compile_report(module_source(list(found.values())), arch, options, [kernels_folder()])
+    wrong = {n: need for n, need in report.kernels.items() if need.stack or need.spills}
+    assert len(found) >= 2 * len(lengths) - 2
+    assert not wrong, {n: (need, found[n].choice) for n, need in wrong.items()}
+
+
+def test_positions_are_found_anew_where_sums_take_most_registers():
+    texts = [compile_graph(graph_of(norm_slopes, (512, w)), CUDA).kernels[0].text for w in (4096, 8192, 65536, 120000)]
+    assert ["hg::hidden(lane)" in t for t in texts] == [False, False, True, True]

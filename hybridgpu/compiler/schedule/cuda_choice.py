@@ -52,10 +52,11 @@ _SUM_BYTES = 32 * 1024  #: of shared memory, in which the teams of a block put t
 _SUM_ROWS = 4  #: rows of a team, at least: its part is then at most half an array's bytes, …
 _PART_ROWS = 32  #: … and a sixteenth with so many rows, which blocks of a cluster have together where rows have …
 _PART_WIDTH = 2048  #: … so many elements: kernels of shorter ones may be steps of another, which clusters may not
-# Loops over sums are taken apart, and the assembler reads ahead in them: it parks values in memory where sums take more
-# than a part of the registers, unless spans are short. These parts are NVRTC's, for five architectures.
-_CROWDED = 1 / 4  #: spans of two elements from here on, nothing else kept, no blocks of 1024 threads, …
-_FULL = 3 / 8  #: … and single elements from here on in a block that has its rows alone
+# Loops over sums are taken apart, and the compiler reads ahead in them and finds positions once for all rows: it parks
+# values in memory where sums take more than a part of the registers, unless spans are short and positions are hidden from
+# it. These parts are NVRTC's, for five architectures.
+_CROWDED = 1 / 4  #: no blocks of 1024 threads, positions in clusters hidden; beyond, all are, spans of two …
+_FULL = 3 / 8  #: … and nothing else kept, single elements from here on in a block that has its rows alone
 _CLUSTERED = 7 / 8  #: part of the multiprocessors that clusters fill: those of one lie in one part of the GPU
 _SECTOR = 32  #: bytes that memory moves at least, …
 _LINE = 128  #: … and that one access looks up
@@ -133,6 +134,7 @@ class Form:
         unroll: steps of a loop that are taken together.
         blocks: of a multiprocessor, where a block takes rows to the end; else 0: there are as many as rows need.
         merged: blocks that have rows of their own, and put their sums over all rows together behind these.
+        hidden: positions are found anew in every walk: no registers keep them from row to row.
         why: the choice in words.
     """
 
@@ -147,6 +149,7 @@ class Form:
     unroll: int = 1
     blocks: int = 0
     merged: int = 1
+    hidden: bool = False
     why: str = ""
 
     @property
@@ -297,7 +300,9 @@ def _keeps_sums(work: Work, target: Target, team: int, cluster: int, threads: in
     if words > min(MOST_SUMS, registers - own - spans):
         return False
     crowd = _crowd(work, steps, threads, target)
-    if crowd > _CROWDED and (threads > 512 or work.vector > (2 if crowd <= _FULL or cluster > 1 else 1)):
+    if crowd >= _CROWDED and threads > 512:
+        return False
+    if crowd > _CROWDED and work.vector > (2 if crowd <= _FULL or cluster > 1 else 1):
         return False
     return threads == team or threads * words * 4 <= _SUM_BYTES
 
@@ -349,9 +354,10 @@ def _row_form(work: Work, target: Target, team: int, cluster: int, block: int = 
     parts = resident * target.multiprocessors / (cluster * merged)
     seconds += 8 * work.sums * work.width * parts * target.byte_seconds
     live = resident if work.sums else 0
-    return Form(
-        threads, team, cluster, steps, places, refused, shared, seconds, steps if kept else unroll, live, merged
-    )
+    share = work.sums * steps * work.vector * threads / target.registers
+    hidden = not work.double and (share > _CROWDED or (share == _CROWDED and cluster > 1))
+    taken = steps if kept else unroll
+    return Form(threads, team, cluster, steps, places, refused, shared, seconds, taken, live, merged, hidden)
 
 
 def _merged(work: Work, target: Target, cluster: int, teams: int) -> int:

@@ -348,6 +348,7 @@ def _rows(
         "blocks": form.blocks,
         "sums_shape": f"[{form.steps * vector}][{form.threads}]" if plan.sums and teams > 1 else "",
         "merged": form.merged,
+        "hidden": form.hidden,
         "sums_at": [form.steps * vector * form.threads * sum(sizes[:n]) for n in range(len(sizes))],
     }
     texts: list[object] = [*plan.row_stores, fields["anchor"]]

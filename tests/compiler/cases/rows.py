@@ -48,6 +48,12 @@ def slopes_of_full_rows(b: Builder, x: Node, dy: Node, g: Node) -> Any:
     return slopes(b, x, dy, g)
 
 
+@case("f32[2,65536]", "f32[2,65536]", "f32[65536]")
+def slopes_that_take_registers(b: Builder, x: Node, dy: Node, g: Node) -> Any:
+    """Sums over all rows take so many that positions are found anew in every walk."""
+    return slopes(b, x, dy, g)
+
+
 @case("f32[5,9000]", "f32[5,9000]", "f32[9000]", multiprocessors=9)
 def slopes_in_a_cluster(b: Builder, x: Node, dy: Node, g: Node) -> Any:
     """Each block of a cluster on CUDA has a piece of every row, and the sums of its columns; two clusters have rows."""

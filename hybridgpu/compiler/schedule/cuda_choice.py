@@ -54,9 +54,9 @@ _PART_ROWS = 32  #: … and a sixteenth with so many rows, which blocks of a clu
 _PART_WIDTH = 2048  #: … so many elements: kernels of shorter ones may be steps of another, which clusters may not
 # Loops over sums are taken apart, and the compiler reads ahead in them and finds positions once for all rows: it parks
 # values in memory where sums take more than a part of the registers, unless spans are short and positions are hidden from
-# it. These parts are NVRTC's, for five architectures.
+# it; nothing else is kept beyond a quarter. These parts are NVRTC's, for five architectures.
 _CROWDED = 1 / 4  #: no blocks of 1024 threads, positions in clusters hidden; beyond, all are, spans of two …
-_FULL = 3 / 8  #: … and nothing else kept, single elements from here on in a block that has its rows alone
+_FULL = 3 / 8  #: … and single elements from here on in a block that has its rows alone
 _CLUSTERED = 7 / 8  #: part of the multiprocessors that clusters fill: those of one lie in one part of the GPU
 _SECTOR = 32  #: bytes that memory moves at least, …
 _LINE = 128  #: … and that one access looks up

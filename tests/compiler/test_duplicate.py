@@ -116,7 +116,7 @@ def log_softmax(b: Builder, x: Node, axis: int = 1) -> Node:
     return d - b.log(b.sum(b.exp(d), (axis,), keepdims=True))
 
 
-#: what is made of rows and of their reductions, of which types, what lies between kernels, how many arrays are moved
+#: what is made of rows and of their reductions, of which types, what lies between a GPU's kernels, how many arrays are moved
 REDUCED = {
     "in two directions": (lambda b, x: crosswise(b, x - b.sum(x, (1,), keepdims=True)), ["f32"], ROW, 3),
     "at few places": (lambda b, x, at: picked(b, log_softmax(b, x), at), ["f32", "i64"], 2 * ROW, 1),
@@ -135,7 +135,9 @@ def test_reductions_are_written_rather_than_what_is_made_of_them(what, target):
     function, kinds, between, arrays = REDUCED[what]
     types = [f"{t}[{N}]" if t == "i64" else f"{t}[{N},{N}]" for t in kinds]
     program = compile_graph(graph_of(function, *types), target)
-    assert stored(program) == between
+    totals = any("totals" in k.choice for k in program.kernels)  # (a host adds up what is picked on the way)
+    assert totals == (target is CPU and between == 2 * ROW)
+    assert stored(program) == (0 if totals else between)
     assert arrays * ARRAY < program.bytes_moved < arrays * ARRAY + 16 * ROW
 
 
@@ -173,7 +175,9 @@ def test_operands_of_a_join_are_computed_in_their_own_loops(target, count, axis)
     program = compile_graph(graph_of(function, *[f"f32[{N},{N}]"] * count), target)
     (kernel,) = program.kernels
     assert program.bytes_moved == program.bytes_min
-    assert kernel.text.count("hg::tanh(") == count and "?" not in kernel.text.replace("? rows", "")
+    # (a host stores past the caches from one line on: parts that begin elsewhere have a loop before and one behind)
+    loops = 3 if target is CPU and axis == 0 else 1
+    assert kernel.text.count("hg::tanh(") == loops * count and "?" not in kernel.text.replace("? rows", "")
 
 
 @TARGETS
@@ -182,9 +186,11 @@ def test_the_border_of_a_pad_computes_nothing(target):
     assert len(compile_graph(graph, target).kernels) == 1
 
 
-@pytest.mark.parametrize(("target", "kernels"), [(CPU, 9), (CUDA, 1)], ids=["cpu", "cuda"])
+@pytest.mark.parametrize(("target", "kernels"), [(CPU, 8), (CUDA, 1)], ids=["cpu", "cuda"])
 def test_short_parts_of_rows_are_computed_everywhere_or_before(target: Target, kernels: int):
-    """Loops are not cut into pieces of a few elements: such operands are kernels of their own on a CPU."""
+    """Loops are not cut into pieces of a few elements: such operands are kernels of their own on a CPU, each of which
+    writes its part.
+    """
     graph = graph_of(lambda b, *xs: b.concat([b.tanh(x) for x in xs], 1), *["f32[4096,8]"] * 8)
     program = compile_graph(graph, target)
     assert len([s for s in program.steps if isinstance(s, KernelStep)]) == kernels

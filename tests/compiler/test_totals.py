@@ -209,6 +209,25 @@ def test_what_is_no_total_on_the_way(make, compiler):
     assert len(program.steps) > 1 and not any("totals" in k.choice for k in program.kernels)
 
 
+def clipped(b: Builder, x: Node, label: Node) -> Made:
+    """As gradients are by their norm."""
+    n = b.sum(x * x, (-1,))
+    return [x * b.reshape(b.max(b.sqrt(b.sum(n, every(n))), 1.0), (1,) * x.ndim)]
+
+
+def contrasted(b: Builder, x: Node, label: Node) -> Made:
+    """As pictures are: the mean of what is computed of each row, added to every element; values of rows are results."""
+    n = b.sum(x * 0.3, (-1,))
+    return [x * 0.7 + b.reshape(b.mean(n, every(n)) * 0.3, (1,) * x.ndim), n]
+
+
+@pytest.mark.parametrize("shape", [(6, 64), (200, 10), (20, 3), (65, 257), (5, 4, 3)], ids=str)
+@pytest.mark.parametrize("make", [clipped, contrasted], ids=lambda f: f.__name__)
+def test_elements_that_wait_for_the_total_are_a_second_walk(make, shape, compiler):
+    program = check(graph_of(make, shape))
+    assert [k.choice.get("totals", 0) for k in program.kernels] == [1, 0]
+
+
 @pytest.mark.parametrize("make", ["cross_entropy", "focal", "norms"])
 def test_a_gpu_begins_behind_the_last_row_and_says_so(make):
     program = compile_graph(graph_of(MAKERS[make], (70, 100)), CUDA)

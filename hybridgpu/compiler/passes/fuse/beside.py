@@ -18,7 +18,7 @@ from ...ir.indexing import Var, all_vars
 from ...target import Target
 from .group import Cut, Group, align, bijective, describe_two
 
-__all__ = ["MOST_SUMS", "Beside", "beside", "fits"]
+__all__ = ["MOST_SUMS", "Beside", "beside", "fits", "late"]
 
 _TRIED = 4  #: arrays that two groups are tried to be lined up by
 _ROW = 64  #: elements of a row, at least: shorter rows lie side by side on a CPU, and are too short for a team
@@ -75,7 +75,7 @@ def beside(a: Group, b: Group, shared: Node, target: Target) -> Beside | Cut | N
         return None
     if any(n.prim.name != "sum" for n in sums):
         return refuse(f"{one} runs along columns of the rows of {other}, which add up sums only on the way")
-    early = set(rows.pending) & _late(columns, sums) or set(columns.pending) & _late(rows, list(rows.sums))
+    early = set(rows.pending) & late(columns, sums) or set(columns.pending) & late(rows, list(rows.sums))
     if early or _awaited(columns, sums):
         return refuse(f"{one} needs its sums over all rows before these were walked")
     why = fits([*sums, *rows.sums], reduced, target)
@@ -126,7 +126,7 @@ def _lined_up(a: Group, b: Group, shared: Node) -> tuple[dict[Var, Var], list[Va
     return None
 
 
-def _late(group: Group, sums: list[Node]) -> set[Node]:
+def late(group: Group, sums: list[Node]) -> set[Node]:
     """The members of ``group`` that are made of ``sums``, these included."""
     return {n for n in group.at if any(m in sums for m in group.needed(n)[0])} if sums else set()
 
@@ -134,8 +134,8 @@ def _late(group: Group, sums: list[Node]) -> set[Node]:
 def _awaited(columns: Group, sums: list[Node]) -> bool:
     """True if something that is computed for every element, or another sum, depends on one of ``sums``."""
     across = set(columns.reduced)
-    late = _late(columns, sums)
-    for n in late:
+    waiting = late(columns, sums)
+    for n in waiting:
         if n in sums:
             if any(m in sums and m is not n for m in columns.needed(n)[0]):
                 return True

@@ -14,6 +14,7 @@ from math import prod
 
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, all_vars, linearize, of_var, substitute
+from .beside import late
 from .group import Group, align, bijective, describe
 from .merge import merge, rises
 from .state import State, merged
@@ -99,10 +100,12 @@ def _merge(state: State, rows: Group, group: Group, shared: Node) -> bool:
 
 
 def _take_in(state: State, rows: Group) -> None:
-    """Merge what is computed for every element of the rows: it was apart, as the rows ran before their total."""
+    """Merge what is computed for every element of the rows, without a total: it was apart, as the rows ran before theirs."""
     for node in [n for n in rows.pending if n.size == rows.points]:
         for low in state.resolve(node):
-            if low.level < rows.level and not low.reduced and rises(state, low, rows.level, rows):
+            if low.level >= rows.level or low.reduced or not late(rows, list(rows.totals)).isdisjoint(low.pending):
+                continue
+            if rises(state, low, rows.level, rows):
                 merge(state, rows, low, node, levels=True)
 
 

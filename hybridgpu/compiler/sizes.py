@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["FEWEST", "SHORT", "alike", "enlarged", "length_class"]
+__all__ = ["FEWEST", "NARROW", "SHORT", "alike", "enlarged", "length_class"]
 
 FEWEST = 5  #: turns of a loop whose number is better an argument: compilers write shorter loops out
 SHORT = 32  #: turns of an inner loop that is not cut into pieces if all of them are shorter
+NARROW = 32  #: CPU: rows side by side, fewer of which are walked as they lie in memory
 _BATCH = 32  #: turns of an outermost loop that decide at least …
 _COARSE = 8  #: … and the factor from one such number to the next
 

@@ -13,6 +13,7 @@ from math import prod
 
 from ...dataclass import dataclass
 from ..ir.graph import Builder, Node
+from ..sizes import NARROW
 from ..target import Target
 
 __all__ = [
@@ -42,7 +43,6 @@ _CPU_PART = 256 << 10  #: CPU: bytes of a part, which the second-level cache kee
 _NEAR = 1 << 20  #: … of a row that it keeps, …
 _FAR = 8 << 20  #: … and of one that is read again in any case, by the same kernel and soon
 _COLUMNS = 128  #: CPU: rows that are neighbours in memory and walked together
-_NARROW = 32  #: CPU: rows side by side, fewer of which are walked as they lie in memory (over the batch they are not)
 _RUN = 1 << 10  #: CPU: elements inside an axis that is cut unevenly, at least
 
 
@@ -143,7 +143,7 @@ def parts_on_chip(total: Node, again: bool, target: Target) -> Parts | None:
         together = 1 if contiguous else min(_COLUMNS, inner)
         most = _CPU_PART // (size * together)
         row = count * size * together
-        in_order = contiguous or (inner < _NARROW and axes[0] > 0)
+        in_order = contiguous or (inner < NARROW and axes[0] > 0)
         wanted = -(-count // most) if row > (_FAR if again and in_order else _NEAR) else 1
     else:
         together = 1 if contiguous else min(SIDE_BY_SIDE, total.size)

@@ -9,7 +9,7 @@ from math import gcd, prod
 from typing import Any
 
 from ..ir.indexing import Expr, Var, of_var
-from ..sizes import alike
+from ..sizes import NARROW, alike
 from .kernel import Writer, address, mentioned
 from .numbers import ranks, told_row, told_turned
 from .passes import Accumulator, Plan, Total
@@ -41,8 +41,7 @@ _FAR = 256 * 1024  #: … and into the second; longer rows are left to the hardw
 _AHEAD = 4096  #: bytes between a row in work and the one fetched ahead
 _GROUPED = 8192  #: bytes of rows that are walked together: they stay in the first-level cache, …
 _MOST_ROWS = 4  #: … and their number
-_NARROW = 32  #: neighbouring rows from which on lanes are rows; where they are fewer, …
-_LONG = 32  #: … the least length of rows whose lanes take several elements of each, …
+_LONG = 32  #: where few rows are neighbours, the least length of rows whose lanes take several elements of each, …
 _STATES = 128  #: … and elements of all: in the end lanes put their states together
 _RESULTS = 4  #: that are stored in blocks
 _WIDE = 4  #: bytes of an element from which rows that begin anywhere are streamed (halves are computed for longer), …
@@ -176,7 +175,7 @@ def run_length(program: ScalarProgram, rows: list[Var]) -> int:
     A run of them lies in memory without a gap, of every array that is walked, and is some whole vectors.
     """
     last, count = rows[-1], rows[-1].extent
-    if len(program.reduced) != 1 or not 1 < count < _NARROW or program.sums or program.totals:
+    if len(program.reduced) != 1 or not 1 < count < NARROW or program.sums or program.totals:
         return 0
     along = program.reduced[0]
     run = _VECTOR // gcd(_VECTOR, count)

@@ -101,9 +101,10 @@ def _merge(state: State, rows: Group, group: Group, shared: Node) -> bool:
 
 def _take_in(state: State, rows: Group) -> None:
     """Merge what is computed for every element of the rows, without a total: it was apart, as the rows ran before theirs."""
+    waiting = late(rows, list(rows.totals))  # (what is merged here waits for none)
     for node in [n for n in rows.pending if n.size == rows.points]:
         for low in state.resolve(node):
-            if low.level >= rows.level or low.reduced or not late(rows, list(rows.totals)).isdisjoint(low.pending):
+            if low.level >= rows.level or low.reduced or not waiting.isdisjoint(low.pending):
                 continue
             if rises(state, low, rows.level, rows):
                 merge(state, rows, low, node, levels=True)

@@ -30,7 +30,7 @@ from .runtime.steps import Steps
 from .runtime.training import training_program
 from .settings import numeric_mode
 from .symbol.inference import Inference
-from .symbol.lowering import lower_symbol, mutations, structure
+from .symbol.lowering import backward_mutations, lower_symbol, mutations, structure
 from .symbol.node import SymbolNode, topological
 from .symbol.placement import head_contexts
 from .symbol.symbol import Symbol
@@ -279,9 +279,9 @@ class Executor:
     def _interpret(self, inputs: list[NDArray], is_train: bool, wanted: tuple[bool, ...]) -> list[NDArray]:
         """Primitive by primitive: an executor that runs a few times only is not worth a compilation."""
         types = tuple(x._type.tensor for x in inputs)
-        late = mutations(self._symbol, is_train, in_backward=True)
-        early = mutations(self._symbol, is_train, in_backward=False)
-        key = (types, is_train)
+        late = backward_mutations(self._symbol, is_train, wanted)
+        early = mutations(self._symbol, is_train, recorded=any(wanted))
+        key = (types, is_train, wanted)
         function = self._functions.get(key)
         if function is None:
             named = dict(zip(self._symbol.list_inputs(), types, strict=True))
@@ -299,7 +299,8 @@ class Executor:
         results = [wrap(v, self._ctx) for v in values[:heads]]
         if any(wanted):
             writes = [(arrays[m.position], values[heads + k], m.keep) for k, m in enumerate(late)]
-            FunctionCall(function, inputs, results, self._ctx, seed, values[heads:], writes)
+            needs = [m.needs for m in late]
+            FunctionCall(function, inputs, results, self._ctx, seed, values[heads:], writes, needs=needs)
             given = (*(True,) * heads, *(False,) * (len(values) - heads))
             derivative, takes, _ = function.derivative(given, wanted)
             self._needs_heads = any(k >= len(inputs) + len(values) for k in takes) and bool(derivative.graph.outputs)

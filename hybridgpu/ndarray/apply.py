@@ -21,6 +21,7 @@ from ..compiler.primitives import builder
 from ..context import Context, given_or_current
 from ..misplaced import in_array_code
 from ..ops.functions import Bound
+from ..ops.mutation import When
 from ..ops.params import Values
 from ..ops.record import Operator, shape_text
 from ..ops.refusal import add_details
@@ -153,16 +154,16 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
     else:
         wrapped = [wrap(r, where) for r in visible]
         written = wrapped[0] if len(wrapped) == 1 else wrapped
+    in_backward = []
     if op.mutates:  # only now: an ``out`` that does not fit changes nothing
-        for target, source, keep in op.writes(values, recording.state.training, late=False):
-            blend(inputs[target]._data, results[source], keep)
+        for target, source, keep, when in op.writes(values, recording.state.training):
+            if when is When.BACKWARD:
+                in_backward.append((inputs[target]._data, results[source], keep))
+            else:
+                blend(inputs[target]._data, results[source], keep)
     if track:
         if function is not None:
-            late = [
-                (inputs[target]._data, results[source], keep)
-                for target, source, keep in op.writes(values, recording.state.training, late=True)
-            ]
-            FunctionCall(function, inputs, wrapped, where, seed, results[len(visible) :], late, (op, values))
+            FunctionCall(function, inputs, wrapped, where, seed, results[len(visible) :], in_backward, (op, values))
         elif op.eager_gradient is not None:
             _record_eager(op, values, inputs, wrapped, device)
     return written

@@ -9,7 +9,7 @@ recorded itself under ``create_graph``, which is all that higher orders need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import mul
 from typing import Any
 
@@ -26,6 +26,7 @@ from ..compiler.passes.differentiate import differentiate
 from ..compiler.passes.simplify import simplify
 from ..compiler.reference import Interpreter
 from ..context import Context
+from ..ops.mutation import backward_order
 from ..recording import GradientInfo, history, state
 from .array import NDArray, wrap
 from .placing import zeros_on
@@ -48,6 +49,10 @@ NOT_RECORDED = (
     "autograd.record() to save computational graphs for backward. If you want to differentiate the same graph twice, you "
     "need to pass retain_graph=True to backward."
 )
+
+
+#: an array that takes a value, and how much of the old one stays; see :func:`blend`
+Pending = tuple[Any, Any, float]
 
 
 def tracked(inputs: Sequence[NDArray]) -> bool:
@@ -90,8 +95,13 @@ class Node:
         """
         return False
 
-    def write(self) -> None:
-        """What a backward pass writes besides gradients, whether any gradient arrives or not: here nothing."""
+    def reached(self, flags: list[bool]) -> list[bool]:
+        """For inputs that lead to a wanted variable, those of them whose gradients the backward pass computes."""
+        return flags
+
+    def due(self, wanted: Sequence[bool]) -> Sequence[Pending]:
+        """What a backward pass for the ``wanted`` inputs writes besides gradients, whether any gradient arrives or not."""
+        return ()
 
     def release(self) -> None:
         """Forget what the backward pass needs."""
@@ -165,7 +175,7 @@ class Function:
 
 
 class WritingCall(Node):
-    """A recorded call whose backward pass also writes: ``writes`` are (array, value, keep), see :func:`blend`."""
+    """A recorded call whose backward pass, each time that it runs in training, also makes ``writes``."""
 
     __slots__ = ("arrays", "ctx", "seed", "writes")
 
@@ -175,15 +185,17 @@ class WritingCall(Node):
         results: Sequence[NDArray],
         ctx: Context,
         seed: Any,
-        writes: Sequence[tuple[Any, Any, float]],
+        writes: Sequence[Pending],
     ) -> None:
         super().__init__(inputs, results)
         self.arrays = [x._data for x in inputs]
-        self.ctx, self.seed, self.writes = ctx, seed, list(writes)
+        self.ctx, self.seed = ctx, seed
+        self.writes: Sequence[Pending] = writes
 
     def release(self) -> None:
         self.released = True
         self.arrays = []
+        self.writes = ()
         self.seed = None
 
     def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
@@ -191,25 +203,27 @@ class WritingCall(Node):
             if c is not None and c._type.tensor is not t.tensor:
                 # compiled code trusts what it is given
                 raise MXNetError(f"a gradient of type {c._type.tensor!r} arrived where {t.tensor!r} is needed")
-        found = self._gradients(cotangents, wanted)
-        self.write()  # last: the derivative may read what it changes
-        return found
+        return self._gradients(cotangents, wanted)
 
-    def write(self) -> None:
-        with device_of(self.ctx).current():
-            for write in self.writes:
-                blend(*write)
-        self.writes.clear()
+    def due(self, wanted: Sequence[bool]) -> Sequence[Pending]:
+        if not self.writes or not state.training:
+            return ()
+        bits = sum(1 << k for k, w in enumerate(wanted) if w)
+        return [w for w, n in zip(self.writes, self._needs(), strict=True) if n & bits]
+
+    def _needs(self) -> Sequence[int]:
+        """For each write, bits of the inputs of which one has to be wanted for it to happen."""
+        raise NotImplementedError
 
     def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
-        """As ``backward``, without the writes."""
+        """As ``backward``, for cotangents that fit."""
         raise NotImplementedError
 
 
 class FunctionCall(WritingCall):
     """A recorded call of a :class:`Function`."""
 
-    __slots__ = ("function", "operator", "results")
+    __slots__ = ("function", "needs", "operator", "results")
 
     def __init__(
         self,
@@ -219,17 +233,40 @@ class FunctionCall(WritingCall):
         ctx: Context,
         seed: Any = None,
         hidden: Sequence[Any] = (),
-        writes: Sequence[tuple[Any, Any, float]] = (),
+        writes: Sequence[Pending] = (),
         operator: Any = None,
+        needs: Sequence[int] = (),
     ) -> None:
-        """``operator`` (record, attributes) made the call, for ``autograd.get_symbol``; ``hidden`` are results that callers do not see; ``writes`` (array, value, keep) happen at the backward pass."""
+        """
+        Args:
+            hidden: results that callers do not see.
+            writes: what the backward pass writes.
+            operator: (record, attributes) that made the call.
+            needs: for each write, bits of the inputs of which one has to be wanted for it to happen; without it any.
+        """
         super().__init__(inputs, results, ctx, seed, writes)
         self.function, self.operator = function, operator
+        self.needs = needs
         self.results = [*(r._data for r in results), *hidden]
 
     def release(self) -> None:
         super().release()
         self.results = []
+
+    def reached(self, flags: list[bool]) -> list[bool]:
+        if self.operator is None:
+            return flags
+        op, values = self.operator
+        if op.all_with_gradient:
+            return flags
+        having = op.inputs_with_gradient(values, len(flags))
+        return flags if len(having) == len(flags) else [f and k in having for k, f in enumerate(flags)]
+
+    def due(self, wanted: Sequence[bool]) -> Sequence[Pending]:
+        return super().due(wanted) if self.needs else self.writes if state.training else ()
+
+    def _needs(self) -> Sequence[int]:
+        return self.needs
 
     def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         visible = len(self.types)
@@ -350,7 +387,7 @@ def backward(
     infos = [h._autograd for h in heads]
     if any(i is None for i in infos):
         raise MXNetError(f"Check failed: !AGInfo::IsNone(*i): {NOT_RECORDED}")
-    if len(infos) == 1 and variables is None and not create_graph and head_grads[0] is None:
+    if len(infos) == 1 and variables is None and train_mode and not create_graph and head_grads[0] is None:
         node = infos[0].node
         if node is not None and node.sweep(retain_graph):
             return []
@@ -370,7 +407,9 @@ def backward(
                     leaves[i.key] = i
         else:
             leaves = {v.key: v for v in variables}
-        _run(order, found, leaves, retain_graph)
+        pending = _run(order, found, leaves, retain_graph)
+        if pending:
+            _write(pending, infos, order, leaves, variables)
         if variables is not None:
             gradients = [found.get(v.key) for v in variables]
             if create_graph:  # a gradient that is constant is still part of the graph, with derivative zero
@@ -422,31 +461,92 @@ def _accumulate(found: dict[Any, NDArray], key: Any, g: NDArray) -> None:
         found[key] = old + g
 
 
-def _run(order: Sequence[Node], found: dict[Any, NDArray], leaves: dict[Any, GradientInfo], retain: bool) -> None:
+def _run(
+    order: Sequence[Node], found: dict[Any, NDArray], leaves: dict[Any, GradientInfo], retain: bool
+) -> list[tuple[Node, Sequence[Pending]]]:
+    """Run the backward passes.
+
+    Returns:
+        The nodes that write, with what they write once all derivatives have read it.
+    """
     reaches: set[Any] = set(leaves)  # values that a wanted variable reaches
     wanted: dict[int, list[bool]] = {}
     for node in order:
         flags = [i is not None and i.key in reaches for i in node.inputs]
+        if True in flags:
+            flags = node.reached(flags)
+            if True in flags:
+                reaches.update([(id(node), k) for k in range(len(node.types))])
         wanted[id(node)] = flags
-        if any(flags):
-            reaches.update((id(node), k) for k in range(len(node.types)))
+    pending: list[tuple[Node, Sequence[Pending]]] = []
     for node in reversed(order):
         keys = [(id(node), k) for k in range(len(node.types))]
         # a wanted intermediate value keeps its cotangent
         cotangents = [found.get(k) if k in leaves else found.pop(k, None) for k in keys]
         flags = wanted[id(node)]
-        if any(c is not None for c in cotangents) and any(flags):
-            parts = iter(node.backward(cotangents, flags))
-            for info, want in zip(node.inputs, flags, strict=True):
-                if want:
-                    part = next(parts)
-                    if part is not None:
-                        assert info is not None
-                        _accumulate(found, info.key, part)
-        elif any(flags):
-            node.write()
+        if True in flags:
+            due = node.due(flags)
+            if due:
+                pending.append((node, due))
+            if any(c is not None for c in cotangents):
+                parts = iter(node.backward(cotangents, flags))
+                for info, want in zip(node.inputs, flags, strict=True):
+                    if want:
+                        part = next(parts)
+                        if part is not None:
+                            assert info is not None
+                            _accumulate(found, info.key, part)
         if not retain:
             node.release()
+    return pending
+
+
+def _write(
+    pending: Sequence[tuple[Any, Sequence[Pending]]],
+    heads: Sequence[GradientInfo],
+    order: Sequence[Node],
+    leaves: Collection[Any],
+    variables: Sequence[GradientInfo] | None,
+) -> None:
+    """Make the writes of a sweep; of one array several, such as of two calls of one layer, in MXNet's order."""
+    targets = [id(target) for _, due in pending for target, _, _ in due]
+    if len(set(targets)) < len(targets):
+        first = [v.key for v in variables or _variables(heads) if v.key in leaves]
+        run = backward_order(
+            order,
+            _reads,
+            lambda node: [(id(node), k) for k in range(len(node.types))],
+            first,
+        )
+        place = {id(n): k for k, n in enumerate(run)}
+        pending = sorted(pending, key=lambda p: place[id(p[0])])
+    for node, due in pending:
+        with device_of(node.ctx).current():
+            for target, value, keep in due:
+                blend(target, value, keep)
+
+
+def _reads(node: Node) -> list[Any]:
+    """The values whose gradients the node's backward pass computes."""
+    having = node.reached([True] * len(node.inputs))
+    return [i.key for i, h in zip(node.inputs, having, strict=True) if i is not None and h]
+
+
+def _variables(heads: Sequence[GradientInfo]) -> list[GradientInfo]:
+    """The variables that the heads depend on, in the order of MXNet's ``list_inputs``."""
+    found: dict[Any, GradientInfo] = {}
+    met: set[int] = set()
+    stack: list[GradientInfo | None] = [*reversed(heads)]
+    while stack:
+        info = stack.pop()
+        if info is None:
+            continue
+        if info.node is None:
+            found.setdefault(info.key, info)
+        elif id(info.node) not in met:
+            met.add(id(info.node))
+            stack += reversed(info.node.inputs)
+    return list(found.values())
 
 
 def _deliver(leaf: GradientInfo, gradient: NDArray | None) -> None:

@@ -181,7 +181,7 @@ def identity(b: Builder, p: Values, data: Node) -> Node:
     return b.copy(data)
 
 
-@operator("BlockGrad stop_gradient", same_shape=True)
+@operator("BlockGrad stop_gradient", same_shape=True, differentiable=False)
 def block_grad(b: Builder, p: Values, data: Node) -> Node:
     """Identity through which no gradient flows."""
     return b.stop_gradient(data)
@@ -472,6 +472,7 @@ def add_n(b: Builder, p: Values, *args: Node) -> Node:
     result_dtype=lambda p, d: d[1] or d[2],
     infer_inputs=lambda p, s: _where_shapes(s),
     infer_from_results=lambda p, s, results: _where_shapes(s, results[0]),
+    no_gradient=("condition",),
     samples=tuple(
         sample(shapes, positions={0: (0, 1)})
         for shapes in ([(3, 5)] * 3, [(4,), (4, 2, 3), (4, 2, 3)], [(1,)] * 3, [(0, 3)] * 3)

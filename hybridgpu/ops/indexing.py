@@ -43,6 +43,7 @@ def bounded(b: Builder, at: Node, extent: int, mode: str) -> Node:
     },
     dtypes="**",
     method="take",
+    no_gradient=("indices",),
     samples=(
         sample([(4, 5), (3,)], None, {1: (-2, 6)}),
         sample([(2, 3, 4), (2, 2)], {"axis": 1, "mode": "wrap"}, {1: (-7, 7)}),
@@ -79,6 +80,7 @@ def batch_take(b: Builder, p: Values, a: Node, indices: Node) -> Node:
     dtypes="**",
     infer_inputs=second_without_axis,
     method="pick",
+    no_gradient=("index",),
     samples=(
         sample([(3, 4), (3,)], None, {1: (-2, 5)}),
         sample([(2, 3, 4), (2, 4)], {"axis": 1, "mode": "wrap"}, {1: (-4, 7)}),
@@ -151,6 +153,7 @@ def _embedding_shapes(p: Values, shapes: list[Any]) -> list[Any]:
     infer_inputs=_embedding_shapes,
     infer_dtypes=lambda p, d: [d[0], d[1] or p.dtype],
     result_dtype=lambda p, d: d[1] or p.dtype,
+    no_gradient=("data",),
     samples=(
         sample([(4,), (6, 3)], {"input_dim": 6, "output_dim": 3}, {0: (-1, 7)}),
         sample([(2, 3), (5, 40)], {"input_dim": 5, "output_dim": 40}, {0: (0, 4)}),
@@ -185,6 +188,7 @@ def _flat_positions(b: Builder, indices: Node, shape: Sequence[int]) -> Node:
     "gather_nd",
     "data indices",
     dtypes="**",
+    no_gradient=("indices",),
     samples=(
         sample([(3, 4), (2, 5)], positions={1: (-3, 2)}),
         sample([(3, 2, 4), (1, 2, 3)], positions={1: (0, 2)}),
@@ -230,6 +234,7 @@ def _scattered(b: Builder, into: Node, updates: Node, indices: Node) -> Node:
     "data indices",
     params={"shape": Shape(doc="extents of the result")},
     dtypes="**",
+    no_gradient=("indices",),
     samples=(
         sample([(1,), (2, 1)], {"shape": (3, 4)}, {1: (0, 2)}),
         sample([(1, 4), (1, 1)], {"shape": (3, 4)}, {1: (0, 2)}),

@@ -16,9 +16,10 @@ from ..compiler.ir import Builder, Node
 from ..compiler.primitives.gradient import gradient_rule
 from ..dtypes import f32, i64
 from .linear import need_float
+from .mutation import When, Write
 from .nn import stable_softmax
 from .params import Bool, Enum, Float, Param, Values
-from .record import Write, operator, sample, shape_text
+from .record import operator, sample, shape_text
 
 __all__: list[str] = []
 
@@ -375,8 +376,7 @@ def _sparse_shapes(p: Values, shapes: list[Any]) -> list[Any]:
     auxiliary=("moving_avg",),
     initial={"moving_avg": '["zero", {}]'},
     infer_inputs=_sparse_shapes,
-    mutates=lambda p, training: [Write(1, 1, p.momentum)],
-    mutates_in_backward=True,
+    mutates=lambda p, training: [Write(1, 1, p.momentum, When.BACKWARD)],
     domain=(0.0, 1.0),
     samples=(sample([(4, 3), (3,)]),),
 )

@@ -20,8 +20,9 @@ from ..compiler.ir.share import share as share_of
 from ..compiler.primitives.gradient import gradient_rule
 from ..dtypes import DType, f32
 from .linear import need_float
+from .mutation import When, Write
 from .params import Bool, Double, Enum, Float, Int, Param, Text, Values
-from .record import Write, operator, sample, shape_text
+from .record import operator, sample, shape_text
 from .refusal import differing_types
 from .shape import axis_of
 
@@ -261,13 +262,16 @@ def _from_batch(p: Values, training: bool) -> bool:
 
 
 def _batch_writes(p: Values, training: bool, results: int = 3) -> list[Write]:
-    """The running averages in training; a gamma that is fixed becomes 1. Their values follow the ``results``."""
+    """The running averages, in the backward pass of training; a gamma that is fixed becomes 1 in the forward pass.
+
+    Their values follow the ``results``.
+    """
     found = []
     if _from_batch(p, training):
         keep = float(np.float32(p.momentum))
-        found = [Write(3, results, keep), Write(4, results + 1, keep)]
+        found = [Write(3, results, keep, When.BACKWARD), Write(4, results + 1, keep, When.BACKWARD)]
     if p.fix_gamma:
-        found.append(Write(1, results + len(found)))
+        found.append(Write(1, results + len(found), when=When.RECORDED))
     return found
 
 
@@ -349,7 +353,6 @@ _BATCH: dict[str, Any] = {
     "infer_dtypes": _batch_dtypes,
     "infer_inputs": _batch_shapes,
     "mutates": _batch_writes,
-    "mutates_in_backward": True,
     "domain": (0.25, 2.0),
 }
 _AXIS: dict[str, Param] = {

@@ -14,6 +14,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..dtypes import f32
 from .linear import need_float
+from .mutation import Write
 from .optimizer import (
     BETAS,
     CLIP,
@@ -27,7 +28,7 @@ from .optimizer import (
 )
 from .optimizer_adamw import BOUNDS, adamw, adamw_params, lamb_direction, lamb_step, need_factor
 from .params import REQUIRED, Bool, Float, Floats, Int, Param, Shape, Values
-from .record import Write, check_same_shape, operator, sample
+from .record import check_same_shape, operator, sample
 
 __all__: list[str] = []
 

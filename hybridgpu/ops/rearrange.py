@@ -355,6 +355,7 @@ def _like_shapes(p: Values, shapes: list[Any]) -> list[Any]:
     "lhs rhs",
     infer_inputs=_like_shapes,
     infer_from_results=lambda p, shapes, results: [results[0], results[0]],
+    no_gradient=("rhs",),
     samples=(sample([(3, 4), (3, 4)]),),
 )
 def identity_like(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:

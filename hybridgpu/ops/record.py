@@ -11,7 +11,7 @@ import inspect
 import os
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..arguments import meant
 from ..base import MXNetError
@@ -20,6 +20,7 @@ from ..compiler.ir.types import TensorType
 from ..dataclass import dataclass, field
 from ..dtypes import DType
 from ..provenance import advice, mark
+from .mutation import Write
 from .params import REQUIRED, Param, Values, text_of
 from .refusal import differing_types
 
@@ -27,7 +28,6 @@ __all__ = [
     "OPERATORS",
     "Operator",
     "Sample",
-    "Write",
     "check_same_shape",
     "operator",
     "sample",
@@ -88,17 +88,6 @@ def sample(
     return Sample(None if shapes is None else tuple(shapes), attributes or {}, positions or {})
 
 
-class Write(NamedTuple):
-    """An input that changes: its new value is ``keep`` of the old one and ``1 - keep`` of a result of the lowering.
-
-    So are running averages written, of which several calls between two backward passes all count.
-    """
-
-    target: int
-    result: int
-    keep: float = 0.0
-
-
 @dataclass(eq=False)
 class Operator:
     """One operator.
@@ -133,7 +122,6 @@ class Operator:
         infer_from_results: (values, shapes, shapes of the results) -> shapes, the other way round.
         mutates: input index -> index of the result of ``lower`` whose value it takes after the call, or
             (values, training) -> :class:`Write` items; results beyond ``outputs`` exist for this only.
-        mutates_in_backward: in training, the inputs change when the backward pass runs (MXNet's running averages).
         accumulates: (values) -> whether results are multiplied into the arrays of ``out=`` instead of replacing them.
         eager: (xp, values, *arrays) -> arrays, for results whose shape depends on values.
         eager_gradient: (xp, values, cotangents, inputs, outputs) -> one array or None an input, with ``eager``.
@@ -146,6 +134,7 @@ class Operator:
         samples: calls that tests make. Needed unless the record has ``same_shape`` and no required attribute.
         domain: (low, high) of the values that tests draw.
         differentiable: False where the gradient is zero by definition.
+        no_gradient: names of inputs whose gradient is: conditions, positions, lengths, arrays of which the shape counts.
     """
 
     name: str
@@ -172,7 +161,6 @@ class Operator:
     unknown_axes: Callable[[Values, int], Iterable[int]] | None = None
     infer_from_results: Callable[[Values, list[Any], list[Any]], list[Any]] | None = None
     mutates: dict[int, int] | Callable[[Values, bool], Iterable[Write]] = field(default_factory=dict)
-    mutates_in_backward: bool = False
     accumulates: Callable[[Values], bool] = lambda values: False
     eager: Callable[..., Any] | None = None
     eager_gradient: Callable[..., Sequence[Any]] | None = None
@@ -185,10 +173,17 @@ class Operator:
     samples: tuple[Sample, ...] = ()
     domain: tuple[float, float] = (-2.0, 2.0)
     differentiable: bool = True
+    no_gradient: tuple[str, ...] = ()
     _parsed: dict[Any, Values] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.variadic = bool(self.inputs) and self.inputs[0].startswith("*")
+        without = {*self.auxiliary, *self.no_gradient}
+        self.all_with_gradient = self.differentiable and not without
+        #: what ``inputs_with_gradient`` gives, where the inputs are always the same
+        self._with_gradient: Sequence[int] | None = None
+        if without and self.optional is None and not self.variadic:
+            self._with_gradient = [k for k, n in enumerate(self.inputs) if n not in without]
         #: attributes that change from call to call
         self.varies = frozenset(n for n, p in self.params.items() if p.varies)
         ours = getattr(self.lower, "__module__", "").startswith(f"{__package__.partition('.')[0]}.")
@@ -289,13 +284,23 @@ class Operator:
             return self.num_outputs(values)
         return self.visible(values) if callable(self.visible) else self.visible
 
-    def writes(self, values: Values, training: bool, late: bool) -> list[Write]:
-        """The inputs that change at the call or, for ``late``, when its backward pass runs."""
-        if not self.mutates or late is not (self.mutates_in_backward and training):
-            return []
+    def writes(self, values: Values, training: bool) -> list[Write]:
+        """The inputs that change."""
         if callable(self.mutates):
             return list(self.mutates(values, training))
         return [Write(target, result) for target, result in self.mutates.items()]
+
+    def inputs_with_gradient(self, values: Values, count: int) -> Sequence[int]:
+        """Positions of the inputs, ``count`` in all, whose gradients the backward pass computes."""
+        if not self.differentiable:
+            return ()
+        if self._with_gradient is not None:
+            return self._with_gradient
+        without = {*self.auxiliary_names(values), *self.no_gradient}
+        if not without:
+            return range(count)
+        names = self.input_names(values, count)
+        return [k for k in range(count) if names[k] not in without]
 
     def output_suffix(self, values: Values, index: int) -> str:
         """What follows ``<node name>_`` in the name of a result."""
@@ -320,7 +325,11 @@ class Operator:
             # an inference rule of a primitive: say which operator asked for the impossible
             shapes = ", ".join(f"{i.dtype.name}{shape_text(i.shape)}" for i in inputs)
             raise MXNetError(f"operator {self.name} does not take inputs of {shapes}: {e}") from e
-        return (out,) if isinstance(out, Node) else tuple(out)
+        results = (out,) if isinstance(out, Node) else tuple(out)
+        if self.differentiable:
+            return results
+        # zero by definition, whatever the lowering is made of
+        return tuple(b.stop_gradient(x) if x.inputs and not isinstance(x.prim.vjp, str) else x for x in results)
 
     def dtype_letters(self, count: int) -> str:
         """The letters of ``dtypes`` for a call with ``count`` inputs."""

@@ -143,6 +143,7 @@ def reshape(b: Builder, p: Values, data: Node) -> Node:
     dtypes="**",
     params={k: Int(None) for k in ("lhs_begin", "lhs_end", "rhs_begin", "rhs_end")},
     method="reshape_like",
+    no_gradient=("rhs",),
     samples=(
         sample([(2, 6), (3, 4)]),
         sample([(2, 12), (2, 3, 4)], {"lhs_begin": 1, "lhs_end": 2, "rhs_begin": 1, "rhs_end": 3}),
@@ -464,6 +465,7 @@ def broadcast_axis(b: Builder, p: Values, data: Node) -> Node:
     params={"lhs_axes": Shape(None, "axes of lhs"), "rhs_axes": Shape(None, "axes of rhs that give their extents")},
     dtypes="**",
     method="broadcast_like",
+    no_gradient=("rhs",),
     samples=(
         sample([(1, 3), (4, 3)]),
         sample([(2, 1), (5, 7)], {"lhs_axes": (1,), "rhs_axes": (-1,)}),

@@ -221,10 +221,8 @@ def _run(plan: _Plan, nodes: Sequence[Any]) -> None:
             target += arrays[r]
         for target in zeroed:
             target[...] = 0
-        if node.writes:
-            for write in node.writes:  # last: the derivative may read what they change
-                blend(*write)
-            node.writes.clear()
+        for write in node.writes:  # last: the derivative may read what they change
+            blend(*write)
     for info in plan.leaves:
         info.fresh = True
 

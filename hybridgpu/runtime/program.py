@@ -158,7 +158,7 @@ def compiled(
     found = _memory.get(key)
     if found is not None:
         return found
-    writes = mutations(symbol, training, in_backward=False)
+    writes = mutations(symbol, training, recorded=False)
     constant -= {w.position for w in writes}
 
     def lower(dumper: Dumper) -> Graph:

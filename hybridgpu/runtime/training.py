@@ -26,7 +26,7 @@ from ..ndarray.tape import Function, WritingCall, run_function
 from ..recording import state
 from ..settings import numeric_mode
 from ..store import default_store
-from ..symbol.lowering import Structure, lower_symbol, mutations
+from ..symbol.lowering import Structure, backward_mutations, lower_symbol, mutations
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
 from .prepared_backward import Origin, sweep
@@ -43,7 +43,7 @@ class Training:
         forward: its results are the heads, the values of the writes, and the kept values.
         backward: None if no wanted input gets a gradient.
         heads: number of heads; each has a cotangent, zeros where the user gives none.
-        late: positions of inputs that take new values when the backward pass runs, in order of the results.
+        late: inputs that take new values when the backward pass runs, in order of the results.
         early: the same for the call itself; these results follow the late ones.
         kept: positions of kept values among the results of the forward program.
         takes, gives, draws: see Derivative; kept values stand between inputs and cotangents.
@@ -51,8 +51,8 @@ class Training:
 
     def __init__(self, symbol: Symbol, types: list[TensorType], training: bool, wanted: tuple[bool, ...]) -> None:
         self.symbol, self.types, self.training, self.wanted = symbol, types, training, wanted
-        self.late = mutations(symbol, training, in_backward=True)
-        self.early = mutations(symbol, training, in_backward=False)
+        self.late = backward_mutations(symbol, training, wanted)
+        self.early = mutations(symbol, training, recorded=True)
         self.heads = len(symbol._heads)
         self._graph: Graph | None = None
         self._function: Function | None = None
@@ -246,6 +246,9 @@ class TrainingCall(WritingCall):
     def release(self) -> None:
         super().release()
         self.kept, self.room = [], None
+
+    def _needs(self) -> Sequence[int]:
+        return [m.needs for m in self.program.late]
 
     def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         program = self.program

@@ -108,7 +108,7 @@ def _lower(recipe: Recipe) -> tuple[Graph, list[Slot], dict[int, int]]:
         made = op.build(b, values, [x for row in rows for x in row])
         for k in range(len(rows)):
             replace(k * stride, made[k])
-        for write in op.writes(values, False, late=False):
+        for write in op.writes(values, False):
             replace(write.target, made[write.result])
     else:
         for k, (weight, grad, *states) in enumerate(rows):
@@ -124,7 +124,7 @@ def _lower(recipe: Recipe) -> tuple[Graph, list[Slot], dict[int, int]]:
             else:
                 made = op.build(b, values, [weight, grad, *states])
                 replace(k * stride, made[0])
-            for write in op.writes(values, False, late=False):
+            for write in op.writes(values, False):
                 replace(k * stride + first + write.target, made[write.result])
     return b.finish(results, recipe.name), late.slots, over
 

@@ -11,12 +11,13 @@ from ..base import MXNetError
 from ..compiler.ir import Graph, Node
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
+from ..ops.mutation import When, Write, backward_order
 from .inference import Inference
 from .node import SymbolNode, topological
 from .subgraph import incomplete, lower_nodes
 from .symbol import Symbol
 
-__all__ = ["Mutation", "Structure", "lower_symbol", "mutations", "structure"]
+__all__ = ["Mutation", "Structure", "backward_mutations", "lower_symbol", "mutations", "structure"]
 
 
 class Mutation(NamedTuple):
@@ -25,39 +26,77 @@ class Mutation(NamedTuple):
     Attributes:
         node, result: what it takes.
         position: of the variable in ``list_inputs``.
-        keep: how much of the old value stays, see ``ops.record.Write``.
+        keep: how much of the old value stays, see ``ops.mutation.Write``.
+        needs: of a write in the backward pass: bits of the variables, in the same order, of which one's gradient has to
+            be wanted for it to happen.
     """
 
     node: SymbolNode
     result: int
     position: int
     keep: float
+    needs: int = 0
 
 
-def mutations(symbol: Symbol, training: bool, in_backward: bool) -> list[Mutation]:
-    """The variables that a run of the graph changes, either at the call or when its backward pass runs.
-
-    The latter are in the order in which a backward pass meets them.
+def mutations(symbol: Symbol, training: bool, recorded: bool) -> list[Mutation]:
+    """The variables that a call of the graph changes.
 
     Raises:
         MXNetError: an operator that would have to change something other than a variable.
     """
-    found: list[Mutation] = []
+    when = (When.CALL, When.RECORDED) if recorded else (When.CALL,)
     order = topological(symbol._heads)
-    if not any(node.op is not None and node.op.mutates for node in order):
-        return found
-    position = {name: k for k, name in enumerate([n.name for n in order if n.op is None])}
+    return [m for m, w in _writes(order, training) if w.when in when]
+
+
+def backward_mutations(symbol: Symbol, training: bool, wanted: Sequence[bool]) -> list[Mutation]:
+    """The variables that a backward pass changes if all gradients are computed that are ``wanted``, in order.
+
+    An operator's backward pass, which writes, is run only for a gradient that somebody wants: that of a variable from
+    which gradients flow back through the operator.
+
+    Args:
+        wanted: for each variable in ``list_inputs`` order.
+
+    Raises:
+        MXNetError: as ``mutations``.
+    """
+    order = topological(symbol._heads)
+    found = [(m, w) for m, w in _writes(order, training) if w.when is When.BACKWARD]
+    if not found:
+        return []
+    operators = [n for n in order if n.op is not None]
+    variables = [n for n in order if n.op is None]
+    reads = {n: [n.inputs[k] for k in n.op.inputs_with_gradient(n.values, len(n.inputs))] for n in operators if n.op}
+    needs = {n: 1 << k for k, n in enumerate(variables)}
+    for node in operators:
+        needs[node] = 0
+        for source, _ in reads[node]:
+            needs[node] |= needs[source]
+    run = backward_order(
+        operators,
+        reads.__getitem__,
+        lambda node: [(node, k) for k in range(node.num_outputs)],
+        [(n, 0) for n, w in zip(variables, wanted, strict=True) if w],
+    )
+    place = {n: k for k, n in enumerate(run)}
+    reached = [m._replace(needs=needs[m.node]) for m, _ in found if m.node in place]
+    return sorted(reached, key=lambda m: place[m.node])
+
+
+def _writes(order: Sequence[SymbolNode], training: bool) -> list[tuple[Mutation, Write]]:
+    found = []
+    position = {n.name: k for k, n in enumerate([n for n in order if n.op is None])}
     for node in order:
-        # what an operator with late writes changes in prediction (a fixed gamma becomes 1) nobody reads in a graph
-        if node.op is None or not node.op.mutates or node.op.mutates_in_backward is not in_backward:
+        if node.op is None or not node.op.mutates:
             continue
-        for target, result, keep in node.op.writes(node.values, training, in_backward):
-            source = node.inputs[target][0]
+        for write in node.op.writes(node.values, training):
+            source = node.inputs[write.target][0]
             if source.op is None:
-                found.append(Mutation(node, result, position[source.name], keep))
-            elif target in node.auxiliary_inputs():
-                raise MXNetError(f"operator {node.name} changes its input {target}, which must be a variable")
-    return found[::-1] if in_backward else found
+                found.append((Mutation(node, write.result, position[source.name], write.keep), write))
+            elif write.target in node.auxiliary_inputs():
+                raise MXNetError(f"operator {node.name} changes its input {write.target}, which must be a variable")
+    return found
 
 
 def lower_symbol(

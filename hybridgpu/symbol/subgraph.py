@@ -9,6 +9,7 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import Provenance
+from ..ops.mutation import When
 from ..ops.params import Values
 from ..util import is_np_shape
 from .faults import fault, origin
@@ -96,9 +97,10 @@ class Subgraph:
             MXNetError: as ``lower_nodes``; also an operator that would change one of its inputs in training.
         """
         for node in self.order:
-            if node.op is None or (node.op.mutates_in_backward and not b.training):
+            if node.op is None or not node.op.mutates:
                 continue
-            if node.op.writes(node.values, b.training, node.op.mutates_in_backward):
+            writes = node.op.writes(node.values, b.training)
+            if any(w.when is When.CALL or (w.when is When.BACKWARD and b.training) for w in writes):
                 raise MXNetError(
                     f"operator {node.name} ({node.op.name}) changes its inputs, which is not possible inside a loop or "
                     f"branch{origin(node)}\nCompute it outside, or with use_global_stats=True."

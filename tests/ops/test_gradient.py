@@ -20,7 +20,7 @@ from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.primitives.gradient import INEXACT_RULES
 from hybridgpu.context import cpu
-from hybridgpu.dtypes import dtype_of, f64
+from hybridgpu.dtypes import dtype_of, f32, f64
 from hybridgpu.ndarray.apply import operator_graph
 from hybridgpu.ndarray.tape import Function
 from hybridgpu.ops.record import Operator
@@ -136,3 +136,18 @@ def test_derivatives(op: Operator) -> None:
         assert abs(got - want) <= 2e-5 * scale, f"{op.name} {values}: second derivative {got}, difference {want}"
     if not checked:
         pytest.skip("draws, or its gradient is by definition no derivative")
+
+
+@pytest.mark.parametrize(
+    "op", [op for op in RECORDS if not op.differentiable or op.no_gradient], ids=lambda op: op.name
+)
+def test_inputs_without_gradient(op: Operator) -> None:
+    """No gradient is lost because the record says that there is none."""
+    for sample in samples_of(op) if op.eager is None else ():
+        values = op.parse(sample.attributes)
+        shapes = sample.shapes if sample.shapes is not None else (SHAPES[0],) * len(op.input_names(values, 3))
+        graph, _ = operator_graph(op, values, [tensor_type(s, f32) for s in shapes], True)
+        given = tuple(k < op.num_visible(values) for k in range(len(graph.outputs)))
+        _, _, gives = Function(graph, False).derivative(given, (True,) * len(shapes))
+        having = op.inputs_with_gradient(values, len(shapes))
+        assert [k for k, g in enumerate(gives) if g is not None and k not in having] == []

@@ -167,10 +167,12 @@ def test_running_averages_change_in_the_backward_pass(mode, fixed, global_):
     arrays = [array(a) for a in inputs]
     arrays[0].attach_grad()
     with autograd.train_mode():
-        run(*arrays)  # not recorded: nothing changes
+        run(*arrays)  # not recorded: nothing changes but, eagerly, a fixed gamma
+    np.testing.assert_array_equal(arrays[1].asnumpy(), np.ones(3) if fixed and not mode else gamma)
     with autograd.record():
         y = run(*arrays)
-    for a, before in zip(arrays, inputs, strict=True):
+    now = [x, np.ones(3) if fixed else gamma, *inputs[2:]]
+    for a, before in zip(arrays, now, strict=True):
         np.testing.assert_array_equal(a.asnumpy(), before)
     y.backward()
     after = [a.asnumpy() for a in arrays]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures layers, losses, optimizers, metrics, training and tutorials with MXNet or hybridgpu.
+"""Measures layers, losses, optimizers, metrics, states, training and tutorials with MXNet or hybridgpu.
 
-    python record.py mxnet            # writes numbers.json beside this file
+    python record.py mxnet [NAME …]   # writes numbers.json beside this file; other families stay as they are
     python record.py hybridgpu NAME   # prints
 
 The modules beside this one hold the cases; each has ``CASES`` and ``measure(mx, name)``, which gives
@@ -17,7 +17,7 @@ import sys
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FAMILIES = ("layers", "losses", "metrics", "optimizers", "training", "tutorials")
+FAMILIES = ("layers", "losses", "metrics", "optimizers", "states", "training", "tutorials")
 
 
 def draw(shape, seed, low=-1, high=1):
@@ -56,9 +56,12 @@ def same(ours, theirs, rtol=1e-4, atol=2e-5):
 def main():
     mx = importlib.import_module(sys.argv[1])
     found = {}
+    if sys.argv[1] == "mxnet" and sys.argv[2:]:
+        found = {name: recorded(name) for name in FAMILIES if name not in sys.argv[2:]}
     for name in sys.argv[2:] or FAMILIES:
         module = family(name)
         found[name] = {case: module.measure(mx, case) for case in module.CASES}
+    found = {name: found[name] for name in FAMILIES if name in found}
     text = json.dumps(found, indent=None, separators=(",", ":")).replace('},"', '},\n"')
     if sys.argv[1] == "mxnet":
         with open(os.path.join(HERE, "numbers.json"), "w") as f:

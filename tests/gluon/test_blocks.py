@@ -13,7 +13,7 @@ import hybridgpu as mx
 from hybridgpu.base import MXNetError
 from hybridgpu.gluon.parameter import DeferredInitializationError
 
-nd, nn, gluon = mx.nd, mx.gluon.nn, mx.gluon
+autograd, nd, nn, gluon = mx.autograd, mx.nd, mx.gluon.nn, mx.gluon
 
 # -- names
 
@@ -475,3 +475,45 @@ def test_a_parameter_that_no_computation_uses_has_no_shape(hybridized):
         )
         with pytest.raises(ValueError, match=words):
             net(nd.ones((2, 5)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("request_", ["write", "add", "null"])
+@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
+def test_a_cast_converts_gradients(hybrid, request_, dtype):
+    """Accumulated gradients go on; a graph recorded before writes into the gradients of then."""
+    net = nn.Dense(2, in_units=3)
+    net.initialize(mx.init.One())
+    net.collect_params().setattr("grad_req", request_)
+    if hybrid:
+        net.hybridize()
+    x = nd.array([[1.5, 2, 3.75]])
+
+    def record(x, times=1):
+        with autograd.record():
+            return (net(x) * times).sum()
+
+    weight = net.weight
+    if request_ != "null":
+        for _ in range(2):
+            record(x, 4).backward()
+    before, late = weight._grad and weight._grad[0], record(x)
+    net.cast(dtype)
+    assert weight.data().asnumpy().tolist() == [[1, 1, 1]] * 2
+    if request_ == "null":
+        assert weight._grad is None and weight.data().grad is None
+        return
+    times = 8 if request_ == "add" else 4
+    got = weight.grad()
+    assert got.dtype == weight.data().dtype and got.astype("float32").asnumpy()[0].tolist() == [
+        1.5 * times,
+        2 * times,
+        3.75 * times,
+    ]
+    late.backward()
+    kept = times + 1 if request_ == "add" else 1
+    assert before.asnumpy()[0].tolist() == [1.5 * kept, 2 * kept, 3.75 * kept]
+    record(x.astype(dtype), 2).backward()
+    final = times + 2 if request_ == "add" else 2
+    assert weight.grad() is got and weight.data().grad is got
+    assert got.astype("float32").asnumpy()[0].tolist() == [1.5 * final, 2 * final, 3.75 * final]

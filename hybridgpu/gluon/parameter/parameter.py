@@ -303,7 +303,7 @@ class Parameter:
             raise ValueError(f"Cannot reset context for Parameter '{self.name}' because it has not been initialized.")
 
     def cast(self, dtype: Any) -> None:
-        """Convert values and gradients.
+        """Convert values and gradients, accumulated ones too.
 
         Raises:
             TypeError: an unknown type; nothing is changed.
@@ -313,10 +313,14 @@ class Parameter:
         self._var = None
         if self._data is None:
             return
+        old = self._grad
         with recording.pause():
             self._data = [d.astype(dtype) for d in self._data]
             bump()
             self._init_grad()
+            for new, gradient in zip(self._grad or (), old or (), strict=True):
+                if gradient.size:
+                    gradient.astype(dtype).copyto(new)
 
     # -- values
 

@@ -554,7 +554,6 @@ class NDArray:
     __imul__ = _in_place("broadcast_mul", "_mul_scalar", "*=")
     __itruediv__ = _in_place("broadcast_div", "_div_scalar", "/=")
     __imod__ = _in_place("broadcast_mod", "_mod_scalar", "%=")
-    __ipow__ = _in_place("broadcast_power", "_power_scalar", "**=")
 
     def __hash__(self) -> int:
         return id(self) // 16

@@ -234,6 +234,8 @@ class Symbol:
     __isub__ = _in_place("__isub__", "-=", False, "-")
     __imul__ = _in_place("__imul__", "*=", False, "*")
     __itruediv__ = _in_place("__itruediv__", "/=", False, "/")
+    # MXNet rebinds x, while eager code writes into the array; there is no in-place power of arrays
+    __imod__ = _in_place("__imod__", "%=", False, "%")
 
     # -- what only arrays have
 

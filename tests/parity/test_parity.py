@@ -52,6 +52,14 @@ DIFFERENCES: dict[str, dict[str, tuple[str, str]]] = {
         "nd.norm(x, ord=3)": ("MXNetError: norm only supports ord=1 and ord=2, not 3", RUBBISH),
         "mx.num_gpus()": ("0", "in MXNet it lives in mx.context only"),
     },
+    "in_place": {
+        f"change(sym.var('a'), '%=', {other})": (
+            f"NotImplementedForSymbol: Function __imod__ (namely operator \"%=\") with arguments (<class '{kind}'>) "
+            "is not implemented for Symbol and only available in NDArray.",
+            "MXNet rebinds the name while tracing and writes into the array eagerly, so the two would end with different arrays",
+        )
+        for other, kind in (('sym.var("b")', "Symbol"), ("2", "int"), ("nd.ones((2,))", "NDArray"))
+    },
     "symbol": {
         "out.infer_shape((5, 3))": (
             "([(5, 3), (4, 3), (4,), (2, 4), (2,)], [(5, 2)], [])",

@@ -10,13 +10,13 @@ import warnings
 
 import numpy as np
 import pytest
-from recorded import optimizers
+from recorded import optimizers, updates
 from recorded.record import recorded, same
 
 import hybridgpu as mx
 from hybridgpu import lr_scheduler, nd, optimizer
 
-RECORDED = recorded("optimizers")
+RECORDED, UPDATES = recorded("optimizers"), recorded("updates")
 
 
 @pytest.mark.parametrize("name", optimizers.CASES)
@@ -26,6 +26,15 @@ def test_steps(name):
     rtol, atol = (2e-3, 4e-3) if "multi_precision" in name else (1e-5, 1e-5 if "ftml" in name else 2e-6)
     for key, theirs in RECORDED[name].items():
         assert same(ours[key], theirs, rtol, atol), key
+
+
+@pytest.mark.parametrize("case", updates.CASES)
+def test_operators(case):
+    ours, theirs = updates.measure(mx, case), UPDATES[case]
+    if case.split()[0] in updates.DEFECTS:  # which shows after the first result
+        where = 1 if "beside" in case else 0
+        ours, theirs = ([found[0][: where + 1]] for found in (ours, theirs))
+    assert same(ours, theirs, *((2e-3, 2e-3) if "float16" in case else (1e-5, 2e-6)))
 
 
 @pytest.mark.parametrize(
@@ -47,18 +56,21 @@ def test_two_steps_by_hand(name, first, second):
         np.testing.assert_allclose(w.asnumpy(), expected, rtol=1e-5)
 
 
-def test_decay_under_nesterov_is_that_of_the_old_weight():
-    """MXNet takes the momentum's decay from the weight that it has just overwritten; here both are of the old weight."""
-    o = optimizer.NAG(momentum=0.9, learning_rate=0.1, wd=0.2)
-    w, m = np.array([1.0, -2.0]), np.zeros(2)
-    weight, g = nd.array(w), np.array([0.5, 0.25])
-    state = o.create_state(0, weight)
+@pytest.mark.parametrize("where", ["in place", "a view of it", "beside"])
+def test_decay_under_nesterov(where):
+    """MXNet's momentum takes the decay from the weight that it has just overwritten, if it has."""
+    w, m = np.array([1.0, -2.0]), np.array([0.3, -0.1])
+    g, weight, state = np.array([0.5, 0.25]), nd.array(w), nd.array(m)
+    out = {"in place": weight, "a view of it": weight[:], "beside": nd.zeros(2)}[where]
     for _ in range(3):
-        o.update(0, weight, nd.array(g), state)
-        decayed = g + 0.2 * w
-        m = 0.9 * m + decayed
-        w = w - 0.1 * (decayed + 0.9 * m)
-    np.testing.assert_allclose(weight.asnumpy(), w, rtol=1e-5)
+        nd.nag_mom_update(weight, nd.array(g), state, out=out, lr=0.1, momentum=0.9, wd=0.2)
+        old = 0.9 * m
+        new = w - old + 1.9 * (old - 0.1 * (g + 0.2 * w))
+        m = old - 0.1 * (g + 0.2 * (w if where == "beside" else new))
+        np.testing.assert_allclose(out.asnumpy(), new, rtol=1e-5)
+        np.testing.assert_allclose(state.asnumpy(), m, rtol=1e-5)
+        if where != "beside":
+            w = new
 
 
 def rates(scheduler, n):

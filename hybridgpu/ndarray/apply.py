@@ -101,6 +101,8 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
     where = common_context(op, inputs) if inputs else given_or_current(ctx)
     if not inputs and isinstance(out, NDArray):
         values = _like(out, values)
+    if op.in_place is not None and isinstance(out, NDArray) and out.address == inputs[0].address:
+        op = op.in_place
     if op.python is not None:
         found = op.python(values, inputs)
         if out is not None:

@@ -9,6 +9,7 @@ with a float copy of half precision weights (``mp_``), and those that take many 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -116,10 +117,10 @@ def _nesterov(b: Builder, s: Scalars, lr: Node, wd: Node, weight: Node, grad: No
     return weight - old + (s.momentum + 1) * mom, mom
 
 
-def _nesterov_mixed(
+def _nesterov_in_place(
     b: Builder, s: Scalars, lr: Node, wd: Node, weight: Node, grad: Node, mom: Node
 ) -> tuple[Node, ...]:
-    """As MXNet has it: the momentum takes in the decay of the new weight."""
+    """As MXNet has it where the weight is overwritten: the momentum takes in the decay of the new one."""
     new, _ = _nesterov(b, s, lr, wd, weight, grad, mom)
     return new, s.momentum * mom - lr * (s.scaled(grad) + wd * new)
 
@@ -200,13 +201,16 @@ def _plain(name: str, states: str, params: dict[str, Param], step: Step, doc: st
     """The operator of one step; half precision is computed in float."""
     count = len(states.split())
 
-    def lower(b: Builder, p: Values, weight: Node, grad: Node, *held: Node) -> list[Node]:
-        need_float(weight)
-        floats = [wide(b, x) for x in (weight, grad, *held)]
-        s = Scalars(b, p, floats[0])
-        return [b.cast(x, weight.dtype) for x in step(b, s, s.lr, s.wd, *floats)]
+    def lowering(step: Step) -> Callable[..., list[Node]]:
+        def lower(b: Builder, p: Values, weight: Node, grad: Node, *held: Node) -> list[Node]:
+            need_float(weight)
+            floats = [wide(b, x) for x in (weight, grad, *held)]
+            s = Scalars(b, p, floats[0])
+            return [b.cast(x, weight.dtype) for x in step(b, s, s.lr, s.wd, *floats)]
 
-    operator(
+        return lower
+
+    record = operator(
         name,
         f"weight grad {states}",
         params=params,
@@ -220,7 +224,9 @@ def _plain(name: str, states: str, params: dict[str, Param], step: Step, doc: st
             sample([(3, 5)] * (2 + count), example),
             sample([(7,)] * (2 + count), {**example, "rescale_grad": 0.5}),
         ),
-    )(lower)
+    )(lowering(step))
+    if step in _IN_PLACE:
+        record.in_place = replace(record, lower=lowering(_IN_PLACE[step]))
 
 
 def single(dtypes: Sequence[DType | None], first: int) -> list[DType | None]:
@@ -274,7 +280,8 @@ _RMSPROP_END: dict[str, Param] = {
     "clip_weights": Float(-1.0, "largest absolute weight; none if negative"),
 }
 _STEP_SAMPLE = {"lr": 0.1, "wd": 0.01}
-_MIXED: dict[Step, Step] = {sgd: sgd, sgd_momentum: sgd_momentum, _nesterov: _nesterov_mixed}
+_IN_PLACE: dict[Step, Step] = {_nesterov: _nesterov_in_place}
+_MIXED = (sgd, sgd_momentum, _nesterov)  # whose float copy is always overwritten
 
 for _name, _states, _params, _step, _doc, _example in (
     ("sgd_update _sparse_sgd_update", "", _SGD, sgd, "Stochastic gradient descent.", {"clip_gradient": 0.5}),
@@ -349,7 +356,8 @@ for _name, _states, _params, _step, _doc, _example in (
 ):
     _plain(_name, _states, _params, _step, _doc, {**_STEP_SAMPLE, **_example})
     if _step in _MIXED:
-        _mixed(f"mp_{_name.split()[0]}", _states, _params, _MIXED[_step], _doc, {**_STEP_SAMPLE, **_example})
+        _step = _IN_PLACE.get(_step, _step)
+        _mixed(f"mp_{_name.split()[0]}", _states, _params, _step, _doc, {**_STEP_SAMPLE, **_example})
 
 
 def _row_shapes(p: Values, shapes: list[Any]) -> list[Any]:

@@ -110,6 +110,16 @@ def _many(
     )(lower)
 
 
+def _stepped(b: Builder, weight: Node, copy: Sequence[Node]) -> Node:
+    """What a step starts from: the float copy of a weight of half precision; other weights themselves, as in MXNet."""
+    return copy[0] if copy and weight.dtype.is_half else wide(b, weight)
+
+
+def _copied(b: Builder, weight: Node, copy: Sequence[Node], new: Node) -> list[Node]:
+    """The float copy after a step, if there is one."""
+    return [b.copy(new if weight.dtype.is_half else x) for x in copy]
+
+
 def _many_sgd(momentum: bool, mixed: bool, preloaded: bool) -> None:
     stride = 2 + momentum + mixed
     name = f"{'preloaded_' * preloaded}multi_{'mp_' * mixed}sgd_{'mom_' * momentum}update"
@@ -125,7 +135,8 @@ def _many_sgd(momentum: bool, mixed: bool, preloaded: bool) -> None:
 
     def each(b: Builder, p: Values, k: int, group: list[Node], data: Sequence[Node]) -> list[Node]:
         weight, grad, *held = group
-        master = held.pop() if mixed else wide(b, weight)
+        copy = [held.pop()] if mixed else []
+        master = _stepped(b, weight, copy)
         s = Scalars(b, p, master)
         if preloaded:
             _need_numbers("learning rates", "num_weights", p.num_weights, data[-2].size)
@@ -138,7 +149,7 @@ def _many_sgd(momentum: bool, mixed: bool, preloaded: bool) -> None:
         step = sgd_momentum if momentum else sgd
         new, *rest = step(b, s, lr, wd, master, b.cast(grad, master.dtype), *(b.cast(x, master.dtype) for x in held))
         rest = [b.cast(r, x.dtype) for r, x in zip(rest, held, strict=True)]
-        return [b.cast(new, weight.dtype), *rest, *([b.copy(new)] if mixed else [])]
+        return [b.cast(new, weight.dtype), *rest, *_copied(b, weight, copy, new)]
 
     shapes = [(3, 5)] * stride + [(7,)] * stride + [(2,)] * (2 * preloaded)
     example: dict[str, Any] = {} if preloaded else {"lrs": (0.1, 0.2), "wds": (0.0, 0.01)}
@@ -166,7 +177,7 @@ def _many_adamw(mixed: bool) -> None:
     stride = 4 + mixed
 
     def each(b: Builder, p: Values, k: int, group: list[Node], data: Sequence[Node]) -> list[Node]:
-        weight, grad, mean, var, *masters = group
+        weight, grad, mean, var, *copy = group
         for what, given in (
             ("learning rates", p.lrs),
             ("weight decays", p.wds),
@@ -174,13 +185,13 @@ def _many_adamw(mixed: bool) -> None:
         ):
             _need_numbers(what, "num_weights", p.num_weights, len(given))
         need_factor(data[-1])
-        master = masters[0] if mixed else wide(b, weight)
+        master = _stepped(b, weight, copy)
         s = Scalars(b, p, master)
         old = (master, *(b.cast(x, master.dtype) for x in (grad, mean, var)))
         scale = b.cast(data[-1], master.dtype)
         new, *moments = adamw(b, s, s(p.lrs[k]), s(p.wds[k]), s(p.etas[k]), scale, old)
         moments = [b.cast(m, mean.dtype) for m in moments]
-        return [b.cast(new, weight.dtype), *moments, *([b.copy(new)] if mixed else [])]
+        return [b.cast(new, weight.dtype), *moments, *_copied(b, weight, copy, new)]
 
     params = adamw_params(many=True)
     params.pop("num_weights")
@@ -195,21 +206,21 @@ def _many_lamb(mixed: bool) -> None:
     stride = 4 + mixed
 
     def each(b: Builder, p: Values, k: int, group: list[Node], data: Sequence[Node]) -> list[Node]:
-        weight, grad, mean, var, *masters = group
+        weight, grad, mean, var, *copy = group
         for what, given in (
             ("learning rates", p.learning_rates),
             ("weight decays", p.wds),
             ("step counts", p.step_count),
         ):
             _need_numbers(what, "num_tensors", p.num_tensors, len(given))
-        master = masters[0] if mixed else wide(b, weight)
+        master = _stepped(b, weight, copy)
         s = Scalars(b, p, master)
         old = (master, *(b.cast(x, master.dtype) for x in (grad, mean, var)))
         g, *moments = lamb_direction(b, s, p.step_count[k], s(p.wds[k]), *old)
         norms = [b.sqrt(b.sum(x * x, keepdims=True)) for x in (b.cast(weight, master.dtype), g)]
         new = lamb_step(b, s, s(p.learning_rates[k]), master, g, *norms)
         moments = [b.cast(m, mean.dtype) for m in moments]
-        return [b.cast(new, weight.dtype), *moments, *([b.copy(new)] if mixed else [])]
+        return [b.cast(new, weight.dtype), *moments, *_copied(b, weight, copy, new)]
 
     params: dict[str, Param] = {
         "learning_rates": Floats(REQUIRED, "learning rates", varies=True),

@@ -122,6 +122,8 @@ class Operator:
         infer_from_results: (values, shapes, shapes of the results) -> shapes, the other way round.
         mutates: input index -> index of the result of ``lower`` whose value it takes after the call, or
             (values, training) -> :class:`Write` items; results beyond ``outputs`` exist for this only.
+        in_place: the same operator where its result is written over its first input, if that changes what it computes:
+            kernels of MXNet that read an operand again after they have overwritten it.
         accumulates: (values) -> whether results are multiplied into the arrays of ``out=`` instead of replacing them.
         eager: (xp, values, *arrays) -> arrays, for results whose shape depends on values.
         eager_gradient: (xp, values, cotangents, inputs, outputs) -> one array or None an input, with ``eager``.
@@ -161,6 +163,7 @@ class Operator:
     unknown_axes: Callable[[Values, int], Iterable[int]] | None = None
     infer_from_results: Callable[[Values, list[Any], list[Any]], list[Any]] | None = None
     mutates: dict[int, int] | Callable[[Values, bool], Iterable[Write]] = field(default_factory=dict)
+    in_place: Operator | None = None
     accumulates: Callable[[Values], bool] = lambda values: False
     eager: Callable[..., Any] | None = None
     eager_gradient: Callable[..., Sequence[Any]] | None = None

@@ -92,6 +92,7 @@ def _lower(recipe: Recipe) -> tuple[Graph, list[Slot], dict[int, int]]:
     """The graph, its numbers, and which result replaces which input."""
     b = builder()
     op, constants = OPERATORS[recipe.operator], dict(recipe.constants)
+    op = op.in_place or op
     b.prov = Provenance(op.name, op.name.strip("_"))
     late = LateNumbers(b)
     rows = [[b.input(t, f"w{k}_{j}") for j, t in enumerate(row)] for k, row in enumerate(recipe.rows)]

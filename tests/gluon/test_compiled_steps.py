@@ -26,7 +26,7 @@ OPTIMIZERS = [
     ("sgd", {"momentum": 0.9, "wd": 0.1}),
     ("sgd", {"momentum": 0.9, "wd": 0.01, "clip_gradient": 0.3}),
     ("nag", {"wd": 0.1}),
-    ("nag", {"momentum": 0.9, "clip_gradient": 0.3}),
+    ("nag", {"momentum": 0.9, "wd": 0.1, "clip_gradient": 0.3}),
     ("signum", {"wd": 0.1, "wd_lh": 0.01}),
     ("signum", {"momentum": 0, "clip_gradient": 0.3}),
     ("adam", {"wd": 0.1}),

@@ -21,6 +21,29 @@ CASES = {
         ("nag", {"momentum": 0.9, "clip_gradient": 0.3}),
         ("nag", HALF),
         ("nag", {"momentum": 0.9, **HALF}),
+        ("nag", {"wd": 0.1}),
+        ("nag", {"momentum": 0.9, "wd": 0.1}),
+        ("nag", {"momentum": 0.9, "wd": 0.1, "clip_gradient": 0.3}),
+        ("nag", {"momentum": 0.9, "wd": 0.1, **HALF}),
+        ("nag", {"momentum": 0.9, "wd": 0.1, "clip_gradient": 0.3, **HALF}),
+        ("sgd", {"momentum": 0.9, "wd": 0.1, "clip_gradient": 0.3, **HALF}),
+        ("sgd", {"momentum": 0.9, "wd": 0.1, "lazy_update": True}),
+        ("signum", {"wd": 0.1, "wd_lh": 0.1, "momentum": 0.5, "clip_gradient": 0.3}),
+        ("signum", {"wd": 0.1, **HALF}),
+        ("lars", {"momentum": 0.9, "wd": 0.1, "clip_gradient": 0.3, **HALF}),
+        ("lbsgd", {"momentum": 0.9, "wd": 0.1, "clip_gradient": 0.3, **HALF}),
+        ("dcasgd", {"wd": 0.1, "clip_gradient": 0.3, **HALF}),
+        ("adam", {"wd": 0.1, "clip_gradient": 0.2, **HALF}),
+        ("adagrad", {"wd": 0.1, **HALF}),
+        ("rmsprop", {"wd": 0.1, "clip_gradient": 0.2, **HALF}),
+        ("rmsprop", {"centered": True, "wd": 0.1, "clip_gradient": 0.2}),
+        ("rmsprop", {"centered": True, "wd": 0.1, **HALF}),
+        ("adadelta", {"wd": 0.1, "clip_gradient": 0.3, **HALF}),
+        ("ftrl", {"wd": 0.1, "clip_gradient": 0.3, **HALF}),
+        ("ftml", {"wd": 0.1, "learning_rate": 0.1, "clip_gradient": 0.3, **HALF}),
+        ("adamax", {"wd": 0.1, **HALF}),
+        ("nadam", {"wd": 0.1, "clip_gradient": 0.3, **HALF}),
+        ("lamb", {"wd": 0.1, "clip_gradient": 0.3, **HALF}),
         ("signum", {"wd": 0.1}),
         ("signum", {"momentum": 0}),
         ("signum", {"wd_lh": 0.1}),
@@ -59,8 +82,15 @@ def structure(state):
     return None if state is None else [list(state.shape), np.dtype(state.dtype).name]
 
 
+def values(state):
+    """Projections of the arrays of a state."""
+    if isinstance(state, (tuple, list)):
+        return [values(s) for s in state]
+    return None if state is None else project(state)
+
+
 def measure(mx, name):
-    """The weights after each step, the structure of the states, the rate and number of updates."""
+    """The weights after each step, the states at the end, their structure, the rate and number of updates."""
     kind, arguments = CASES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -80,6 +110,7 @@ def measure(mx, name):
     return {
         "steps": steps,
         "state": structure(updater.states[0]),
+        "states": [values(updater.states[k]) for k in range(3)],
         "aggregate": optimizer.aggregate_num,
         "rate": float(optimizer.learning_rate),
         "updates": optimizer.num_update,

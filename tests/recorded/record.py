@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures layers, losses, optimizers, metrics, states, training and tutorials with MXNet or hybridgpu.
+"""Measures layers, losses, optimizers, metrics, states, training, tutorials and updates with MXNet or hybridgpu.
 
-    python record.py mxnet [NAME …]   # writes numbers.json beside this file; other families stay as they are
-    python record.py hybridgpu NAME   # prints
+    python record.py mxnet [NAME …]     # writes the families, or those named, into numbers.json beside this file
+    python record.py hybridgpu [NAME …] # prints them
 
 The modules beside this one hold the cases; each has ``CASES`` and ``measure(mx, name)``, which gives
 what the test compares: texts exactly, numbers nearly. Arrays are projected on a fixed vector.
@@ -17,7 +17,7 @@ import sys
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FAMILIES = ("layers", "losses", "metrics", "optimizers", "states", "training", "tutorials")
+FAMILIES = ("layers", "losses", "metrics", "optimizers", "states", "training", "tutorials", "updates")
 
 
 def draw(shape, seed, low=-1, high=1):
@@ -61,10 +61,11 @@ def main():
     for name in sys.argv[2:] or FAMILIES:
         module = family(name)
         found[name] = {case: module.measure(mx, case) for case in module.CASES}
+    file = os.path.join(HERE, "numbers.json")
     found = {name: found[name] for name in FAMILIES if name in found}
     text = json.dumps(found, indent=None, separators=(",", ":")).replace('},"', '},\n"')
     if sys.argv[1] == "mxnet":
-        with open(os.path.join(HERE, "numbers.json"), "w") as f:
+        with open(file, "w") as f:
             f.write(text + "\n")
     else:
         print(text)

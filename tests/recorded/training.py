@@ -38,6 +38,7 @@ CASES = {
     "mlp lamb": (mlp, VECTORS, "lamb", {"learning_rate": 0.01}, 1),
     "lenet": (lenet, IMAGES, "sgd", {"learning_rate": 0.1, "momentum": 0.9}, 1),
     "lenet adam two devices": (lenet, IMAGES, "adam", {"learning_rate": 0.01}, 2),
+    "mlp nag decay": (mlp, VECTORS, "nag", {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.05}, 1),
     "normalised": (normalised, IMAGES, "nag", {"learning_rate": 0.1, "momentum": 0.9}, 1),
 }
 

@@ -12,7 +12,7 @@ from .base import MXNetError
 from .context import Context
 from .dtypes import dtype_of
 from .executor import Executor
-from .ndarray.array import NDArray, wrap
+from .ndarray.array import NDArray
 from .ndarray.placing import zeros_on
 from .symbol.inference import Inference, type_propagation
 from .symbol.node import topological
@@ -163,8 +163,7 @@ def simple_bind(
             held = source.get(name)
             if held is None or held.dtype != dtype or held.size < prod(shape) or held.context != places[name]:
                 continue
-            flat = held._data.reshape(-1)[: prod(shape)]
-            return held if held.shape == shape else wrap(flat.reshape(shape), held.context)
+            return held if held.shape == shape else held._sharing(lambda d: d.reshape(-1)[: prod(shape)].reshape(shape))
         array = new(name, shape, dtype)
         if keep:
             buffer[name] = array

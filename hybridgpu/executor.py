@@ -417,7 +417,7 @@ class Executor:
                         "If you really want to up size, set allow_up_sizing=True to enable allocation of new arrays."
                     )
                 return wrap_like(array, shape)
-            return wrap(array._data.reshape(-1)[:size].reshape(shape), array.context)
+            return array._sharing(lambda data: data.reshape(-1)[:size].reshape(shape))
 
         arguments = [renew(n, a, s, "arg") for n, a, s in zip(self._arguments, self.arg_arrays, shapes, strict=True)]
         gradients = [renew(n, g, s, "grad") for n, g, s in zip(self._arguments, self._gradients, shapes, strict=True)]

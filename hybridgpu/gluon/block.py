@@ -18,6 +18,7 @@ from ..provenance import advice, place, user_frame
 from .habits import ARGUMENTS, attribute_error
 from .parameter import Parameter, ParameterDict
 from .parameter.dictionary import shown_names
+from .parameter.parameter import take_together
 from .scope import BlockScope
 
 __all__ = ["Block", "HookHandle"]
@@ -93,7 +94,9 @@ class Block:
 
     def __repr__(self) -> str:
         body = "\n".join(
-            f"  ({key}): {indent(repr(block), 2)}" for key, block in self.__dict__.items() if isinstance(block, Block)
+            f"  ({key}): {indent(repr(block), 2)}"
+            for key, block in list(self.__dict__.items())
+            if isinstance(block, Block)
         )
         return f"{type(self).__name__}(\n{body}\n)"
 
@@ -170,7 +173,7 @@ class Block:
                 return any(holds(v) for v in value.values())
             return isinstance(value, Block) and id(value) not in children
 
-        for key, value in self.__dict__.items():
+        for key, value in list(self.__dict__.items()):  # other threads may prepare calls, which lie there, too
             if key[:1] != "_" and isinstance(value, (list, tuple, dict)) and holds(value):
                 warnings.warn(
                     f'"{type(self).__name__}.{key}" is an unregistered container with Blocks. Note that Blocks inside the list, tuple '
@@ -260,8 +263,8 @@ class Block:
                     )
                 continue
             fitting.append((params[name], params[name]._load_check(value, ctx, cast_dtype, dtype_source)))
-        for p, value in fitting:  # only now: a load that fails changes nothing
-            p._load_init(value, ctx)
+        # only now: a load that fails changes nothing
+        take_together([(p, p._load_init(value, ctx)) for p, value in fitting])
 
     def save(self, prefix: str) -> None:
         """Write the model's structure with the graphs of traced blocks, and its parameters, to two files."""

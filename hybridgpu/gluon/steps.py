@@ -171,8 +171,9 @@ class TrainerSteps:
     def __call__(self, updater: Any, rows: Sequence[Row]) -> None:
         """Make a step for some of the parameters."""
         self._repeat = None
-        groups = self._groups(updater, rows)
         indices, grads, weights = (list(column) for column in zip(*rows, strict=True))
+        before = [w._data for w in weights]
+        groups = self._groups(updater, rows)
         if groups is None:
             updater(indices, grads, weights)
             return
@@ -182,7 +183,8 @@ class TrainerSteps:
         infos = [w._autograd for w in weights]
         # a step that left parameters out says nothing of the next one, in which they may have new gradients
         learned = sum(p.grad_req != "null" for p in self._params)
-        if len(set(indices)) == len(indices) == learned and all(i is not None for i in infos):
+        stayed = all(w._data is data for w, data in zip(weights, before, strict=True))  # while programs were bound
+        if len(set(indices)) == len(indices) == learned and stayed and all(i is not None for i in infos):
             states = updater.states
             self._repeat = _Repeat(
                 updater,
@@ -192,8 +194,8 @@ class TrainerSteps:
                 _precision(optimizer),
                 [(p, p._grad_req) for p in self._params],
                 [
-                    (i, self._params[i], w, w._data, g, info, states[i])
-                    for i, g, w, info in zip(indices, grads, weights, infos, strict=True)
+                    (i, self._params[i], w, data, g, info, states[i])
+                    for i, g, w, data, info in zip(indices, grads, weights, before, infos, strict=True)
                 ],
                 groups,
                 indices,

@@ -30,6 +30,7 @@ from ..util import is_np_shape
 from .array import NDArray, refuse_in_place, wrap
 from .late import LateCall, late_call, late_key
 from .tape import Function, FunctionCall, Pullback, blend, tracked
+from .versions import latest
 
 __all__ = ["apply", "apply_function", "operator_graph"]
 
@@ -225,7 +226,7 @@ def _record_eager(
     def pullback(*cotangents: NDArray) -> list[NDArray | None]:
         assert op.eager_gradient is not None
         given = [c._data for c in cotangents]
-        found = attempt(op.eager_gradient, device.xp, values, given, arrays, outputs)
+        found = attempt(op.eager_gradient, device.xp, values, given, list(map(latest, arrays)), outputs)
         return [None if g is None else wrap(g, where) for g in found]
 
     Pullback(pullback, inputs, results)

@@ -9,7 +9,7 @@ recognising a hybridized call's signature cheap.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -354,7 +354,11 @@ class NDArray:
 
     def detach(self) -> NDArray:
         """The same memory without history."""
-        return wrap(self._data, self._type.ctx)
+        return self._sharing(_whole)
+
+    def _sharing(self, cut: Callable[[Any], Any]) -> NDArray:
+        """An array in the same memory: of ``cut``, a contiguous view of the data that it is given."""
+        return wrap(cut(self._data), self._type.ctx)
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Give the array a zeroed gradient buffer; cuts its history.
@@ -435,7 +439,8 @@ class NDArray:
         if tracked((self,)):
             op = OPERATORS["Reshape"]
             return apply(op, (self,), op.parse({"shape": tuple(shape), "reverse": reverse}))  # type: ignore[no-any-return]
-        return wrap(self._data.reshape(infer_reshape(self.shape, shape, reverse)), self._type.ctx)
+        target = infer_reshape(self.shape, shape, reverse)
+        return self._sharing(lambda data: data.reshape(target))
 
     def flatten(self, inplace: bool = False) -> NDArray:
         """All axes but the first as one; with ``inplace`` in the same memory."""
@@ -525,7 +530,7 @@ class NDArray:
 
     def __repr__(self) -> str:
         extents = "x".join(str(d) for d in self.shape)
-        return f"\n{self.asnumpy()!s}\n<{type(self).__name__} {extents} @{self.context}>"
+        return f"\n{self.asnumpy()!s}\n<NDArray {extents} @{self.context}>"
 
     __str__ = __repr__
 
@@ -587,6 +592,10 @@ def _moves(x: NDArray, target: Context) -> bool:
     """True if the data must travel from one memory to another."""
     own = x.context
     return (own.device_typeid == 2 or target.device_typeid == 2) and own != target
+
+
+def _whole(data: Any) -> Any:
+    return data
 
 
 def _restore(values: Any, ctx: Context) -> NDArray:

@@ -78,21 +78,21 @@ def part(x: NDArray, key: Any) -> NDArray:
         if not -extent <= key < extent:
             raise IndexError(f"index {key} is out of bounds for axis 0 with size {extent}")
         at = int(key) % extent
-        return wrap(x._data[at] if x.ndim > 1 else x._data[at : at + 1], x.context)
+        return x._sharing(lambda data: data[at] if data.ndim > 1 else data[at : at + 1])
     if isinstance(key, slice) and (key.step is None or key.step == 1) and x.ndim:
         begin, end, _ = key.indices(x.shape[0])
         if end < begin:
             raise MXNetError(f"Check failed: begin <= end ({begin} vs. {end}) : Invalid slicing range [{begin}, {end})")
-        return wrap(x._data[begin:end], x.context)
+        return x._sharing(lambda data: data[begin:end])
     index = _as_tuple(normalize(x, key))
     if not any(k is Ellipsis for k in index):
         index = (*index, Ellipsis)  # what would be a scalar stays in the array's memory
     values = x._data[index]
-    if not _is_basic(index) or not values.flags.c_contiguous:
-        values = device_of(x.context).xp.array(values, order="C")
-    if values.ndim == 0 and x.ndim:
-        values = values.reshape(1)
-    return wrap(values, x.context)
+    scalar = values.ndim == 0 and bool(x.ndim)
+    if _is_basic(index) and values.flags.c_contiguous:
+        return x._sharing(lambda data: data[index].reshape(1) if scalar else data[index])
+    values = device_of(x.context).xp.array(values, order="C")
+    return wrap(values.reshape(1) if scalar else values, x.context)
 
 
 @on_its_device

@@ -69,7 +69,7 @@ def method_operator(name: str) -> Operator | None:
 
 def attribute_error(x: Any, name: str) -> AttributeError:
     """The error for an attribute that arrays do not have."""
-    text = f"'{type(x).__name__}' object has no attribute '{name}'"
+    text = f"'NDArray' object has no attribute '{name}'"
     instead = _INSTEAD.get(name)
     # with the object alone: Python would add a guess at another name behind the advice
     return AttributeError(f"{text}\n{advice(f'Write {instead}.')}", obj=x) if instead else AttributeError(text)

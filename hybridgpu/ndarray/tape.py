@@ -30,6 +30,7 @@ from ..ops.mutation import backward_order
 from ..recording import GradientInfo, history, state
 from .array import NDArray, wrap
 from .placing import zeros_on
+from .versions import latest
 
 __all__ = [
     "Function",
@@ -115,6 +116,7 @@ class Node:
 
 def blend(target: Any, value: Any, keep: float) -> None:
     """Write ``keep`` of ``target`` and the rest of ``value`` into the array ``target``."""
+    target = latest(target)
     if keep:
         try:
             part = value * (1 - keep)
@@ -280,7 +282,7 @@ class FunctionCall(WritingCall):
 
     def _argument(self, k: int, heads: Sequence[NDArray]) -> NDArray:
         if k < len(self.arrays):
-            x = wrap(self.arrays[k], self.ctx)
+            x = wrap(latest(self.arrays[k]), self.ctx)
             x._autograd = self.inputs[k]
             return x
         k -= len(self.arrays)

@@ -72,8 +72,8 @@ class Calls:
 
     def keep(self, kind: Kind, born: int, program: Any, call: Call) -> None:
         """Remember a call, made in the epoch ``born``; beyond the limit the oldest goes."""
-        calls = self._calls.copy()  # other threads look meanwhile
-        calls.pop(kind, None)
+        # other threads look meanwhile; calls of another epoch hold parameters that were replaced
+        calls = {k: found for k, found in self._calls.items() if found[0] == born and k != kind}
         while len(calls) >= _PREPARED:
             del calls[next(iter(calls))]
         calls[kind] = born, program, call

@@ -22,6 +22,7 @@ from ..explain import Explanation, LibraryCall, RecordedExplanation, StagedExpla
 from ..locks import Lock
 from ..ndarray.array import ArrayType, NDArray
 from ..ndarray.tape import tracked
+from ..ndarray.versions import exchanging, pinned
 from ..provenance import user_frame
 from ..settings import numeric_mode
 from ..symbol import Symbol
@@ -113,6 +114,8 @@ class CachedOp:
         self._open: frozenset[int] = frozenset()
         self._kept: dict[Any, Kept] = {}
         self._calls = Calls()
+        #: how arguments and results are nested, of a block's graph
+        self.formats: tuple[Any, Any] = (None, None)
 
     def _stage(self, symbol: Symbol, names: list[str]) -> CachedOp:
         return CachedOp(symbol, names, {}, f"{self.name} stage", self.mode, self.numeric, self.background)
@@ -194,8 +197,9 @@ class CachedOp:
         return later[1] if found is None else found
 
     def inputs(self, arrays: Sequence[NDArray], ctx: Context) -> list[NDArray]:
-        """Arrays for all variables of the graph, parameters included."""
-        return [arrays[s] if isinstance(s, int) else s.data(ctx) for s in self.sources]
+        """Arrays for all variables of the graph, parameters included, all in one version."""
+        with exchanging.raw:
+            return [pinned(arrays[s] if isinstance(s, int) else s.data(ctx)) for s in self.sources]
 
     def compiled_for(self, inputs: Sequence[NDArray], ctx: Context, wait: bool = False) -> Compiled:
         """The program for the types of ``inputs``; ``wait`` for it if it is being made in the background."""

@@ -2,8 +2,8 @@
 """A counter that whatever gives a parameter new memory increments.
 
 A prepared call holds addresses of parameters; it checks this number instead of every parameter.
-Writing new values into a parameter (``set_data``) keeps its memory; it counts where something was computed from the
-values and kept (runtime/kept.py), once until that is computed again.
+``set_data`` and loading do (ndarray/versions.py). Writing in place (``p.data()[:] = x``, a Trainer's step) does not; it
+counts where something was computed from the values and kept (runtime/kept.py), once until that is computed again.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@
 A program may have a *prelude* (compiler/passes/prelude.py), which depends on parameters alone. Its results are kept
 with the block, one set for all signatures that want the same ones. Every write into a parameter's memory is told
 (backends/writes.py): what is kept is then out of date, and so is every prepared call, so that calls pay nothing for
-the check. The next call computes the values again, into the same memory: addresses that prepared calls and CUDA
-graphs hold stay right.
+the check. The next call computes the values again, into new memory: another thread's call may still read the old ones.
 """
 
 from __future__ import annotations
@@ -58,6 +57,7 @@ class Kept:
     def outdated(self) -> None:
         """See :class:`~hybridgpu.backends.writes.Watcher`."""
         self._outdated = True
+        self._read = []  # what was replaced is held no longer than by calls
         bump()
 
     def values(self, arrays: Sequence[Any]) -> list[Any] | None:
@@ -70,7 +70,8 @@ class Kept:
             None if others may write one of the parameters without telling: then nothing can be kept.
         """
         with self._computing:
-            if self._outdated or any(a is not b for a, b in zip(arrays, self._read, strict=True)):
+            read = self._read
+            if self._outdated or len(read) < len(arrays) or any(a is not b for a, b in zip(arrays, read, strict=True)):
                 unwatch(self._reference, self._owners)
                 self._read = list(arrays)
                 self._owners[:] = [id(owner(a)) for a in arrays]
@@ -81,22 +82,22 @@ class Kept:
                     if any(map(is_shared, arrays)):
                         self._outdated = True
                         return None
-                    self._compute()
+                    self._compute(arrays)
                 except BaseException:
                     self._outdated = True
                     raise
             return self._values
 
-    def _compute(self) -> None:
+    def _compute(self, arrays: Sequence[Any]) -> None:
         made, device = self._prelude.made, self._prelude.made.device
         with device.current():
             # parameters may have been written on any stream, and the values are read on any
             device.synchronize()
             if made.program is None:
-                self._values = made.loaded(*self._read)
+                values = made.loaded(*arrays)
             else:
-                if not self._values:
-                    self._values = [lasting(device.xp, t.shape, t.dtype.np) for t in made.outputs]
-                made.loaded(self._read, self._values)
+                values = [lasting(device.xp, t.shape, t.dtype.np) for t in made.outputs]
+                made.loaded(arrays, values)
             device.synchronize()
+        self._values = values
         self.runs += 1

@@ -119,7 +119,7 @@ def _written(
         return None
     writer = Writer(form, in_order, born, training, slow, recording)
     if recording:
-        writer.untracked(len(in_order), list(whole.params.values()))
+        writer.untracked(len(in_order), list(whole.live.values()))
     heads = len(made.outputs) - len(made.writes)
     writer.start(made, whole, ctx, [s for s in op.sources if isinstance(s, int)], heads, reuse=True)
     for r, k in enumerate(made.writes, heads):
@@ -136,7 +136,7 @@ def _on_device(op: CachedOp, types: Sequence[ArrayType], training: bool, made: C
     whole = fixed_of(op, types, made, ctx)
     if whole is None or any(a & ALIGNED for a in whole.addresses):
         return None
-    params, kept, addresses = whole
+    _, params, kept, addresses = whole
     bound = loaded.bind(tuple(addresses))
     arguments = [op.sources[k] for k in loaded.layout.moving]
     libraries = bool(loaded.layout.libraries)
@@ -181,7 +181,7 @@ def _on_device(op: CachedOp, types: Sequence[ArrayType], training: bool, made: C
                         return y
             return slow(args)
 
-        call_one.keep = (params, bound)  # type: ignore[attr-defined]
+        call_one.keep = (whole, bound)  # type: ignore[attr-defined]
         return call_one
 
     def call_several(*args: Any) -> Any:
@@ -196,5 +196,5 @@ def _on_device(op: CachedOp, types: Sequence[ArrayType], training: bool, made: C
             return start_elsewhere(moving, args) if elsewhere() else start(moving, args)
         return slow(args)
 
-    call_several.keep = (params, bound)  # type: ignore[attr-defined]
+    call_several.keep = (whole, bound)  # type: ignore[attr-defined]
     return call_several

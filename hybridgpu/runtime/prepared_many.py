@@ -43,7 +43,7 @@ def prepare_many(
     found = start_of(op, types, made, ctx, pooled=True)
     if found is None:
         return None
-    start, params = found
+    start, params = found[0], found[1].params
     heads = len(made.outputs) - len(made.writes)
     writes = [(op.sources[k] if isinstance(op.sources[k], int) else params[k]) for k in made.writes]
     current = made.device.current

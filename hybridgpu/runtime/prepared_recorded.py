@@ -13,7 +13,7 @@ from ..ndarray.array import ArrayType, NDArray, array_type
 from ..recording import GradientInfo, history
 from .epoch import epoch
 from .prepared_backward import Origin, origin_of
-from .start import POOLED, arguments_of, fixed_of, start_of
+from .start import POOLED, Fixed, arguments_of, fixed_of, start_of
 from .structured import Call, finish_of, prepared_for
 from .training import Training, TrainingCall
 from .written import Writer
@@ -63,10 +63,10 @@ def prepare_recorded(
     return prepared_for(form, slow, lambda slow: _started(op, types, program, slow, finish_of(results)))
 
 
-def _known(op: CachedOp, program: Training, params: dict[int, NDArray], ctx: Context, born: int) -> Known | None:
-    count = len(op.sources)
+def _known(op: CachedOp, program: Training, whole: Fixed, ctx: Context, born: int) -> Known | None:
+    count, params = len(op.sources), whole.params
     infos: list[GradientInfo | None] = [None] * count
-    for k, p in params.items():
+    for k, p in whole.live.items():
         infos[k] = history(p)
         if _wanted(infos[k]) is not program.wanted[k] or (p._autograd is not None and p._autograd.node is not None):
             return None
@@ -76,7 +76,7 @@ def _known(op: CachedOp, program: Training, params: dict[int, NDArray], ctx: Con
     return Known(
         infos,
         [params[k]._data if k in params else None for k in range(count)],
-        [(p, p._autograd) for p in params.values()],
+        [(p, p._autograd) for p in whole.live.values()],
         moving,
         origin_of(program, ctx, params, [k for k, _, _ in moving], born),
         [array_type(t.shape, t.dtype.np, ctx) for t in program.forward.outputs[:heads]],
@@ -96,7 +96,7 @@ def _written(
     born = epoch[0]
     ctx, _, in_order = arguments_of(op, types)
     whole = fixed_of(op, types, program.forward, ctx)
-    known = None if whole is None else _known(op, program, whole.params, ctx, born)
+    known = None if whole is None else _known(op, program, whole, ctx, born)
     if whole is None or known is None:
         return None
     writer = Writer(form, in_order, born, program.training, slow, recording=True)

@@ -18,6 +18,7 @@ from ..backends.memory import empty
 from ..context import Context
 from ..generator import drawing
 from ..ndarray.array import ArrayType, NDArray, wrap
+from ..ndarray.versions import exchanging, pinned
 from .pool import DevicePool, OutputPool
 from .program import Compiled
 
@@ -37,11 +38,13 @@ class Fixed(NamedTuple):
     """What no call changes.
 
     Attributes:
-        params: the parameters by position.
+        live: the parameters' arrays by position.
+        params: the same in one version, which stays while a call reads it.
         kept: what was computed from them.
         addresses: of both.
     """
 
+    live: dict[int, NDArray]
     params: dict[int, NDArray]
     kept: list[Any]
     addresses: list[int]
@@ -56,8 +59,8 @@ def arguments_of(op: CachedOp, types: Sequence[ArrayType]) -> tuple[Context, int
 
 def start_of(
     op: CachedOp, types: Sequence[ArrayType], made: Compiled, ctx: Context, pooled: bool
-) -> tuple[Start, dict[int, NDArray]] | None:
-    """What runs the program of a graph whose arguments are of the right types, and the parameters by position.
+) -> tuple[Start, Fixed] | None:
+    """What runs the program of a graph whose arguments are of the right types, and what no call changes.
 
     A start gives (all results, random state); None if the arguments lie where kernels cannot read them.
     """
@@ -68,7 +71,7 @@ def start_of(
         return None
     start = _on_device if made.program.target == "cuda" else _on_host
     found = start(op, made, ctx, fixed, pooled)
-    return None if found is None else (found, fixed.params)
+    return None if found is None else (found, fixed)
 
 
 def fixed_of(op: CachedOp, types: Sequence[ArrayType], made: Compiled, ctx: Context) -> Fixed | None:
@@ -77,19 +80,21 @@ def fixed_of(op: CachedOp, types: Sequence[ArrayType], made: Compiled, ctx: Cont
     Args:
         types: of the inputs that ``made`` is for; another thread may have cast parameters since.
     """
-    params = {k: op.sources[k].data(ctx) for k in sorted(op.fixed)}
+    with exchanging:
+        live = {k: op.sources[k].data(ctx) for k in sorted(op.fixed)}
+        params = {k: pinned(p) for k, p in live.items()}
     if any(p._type is not types[k] for k, p in params.items()):
         return None
     kept = op.kept_for(made, params, ctx)
     if kept is None:
         return None
     addresses = [p.address for p in params.values()] + [made.device.address(v) for v in kept]
-    return Fixed(params, list(kept), addresses)
+    return Fixed(live, params, list(kept), addresses)
 
 
 def _on_host(op: CachedOp, made: Compiled, ctx: Context, whole: Fixed, pooled: bool) -> Start:
     """With library calls between the kernels; what is one foreign call is written out (runtime/written.py)."""
-    params, kept, _ = whole
+    _, params, kept, _ = whole
     takes = [taking(t, ctx, pooled, made) for t in made.outputs]
     sources, draw = op.sources, drawing(ctx) if made.draws else None
     bound = made.loaded.bind(whole.addresses)
@@ -135,7 +140,7 @@ def lanes(loaded: Any, bound: Any, outputs: Callable[[], Any]) -> tuple[_Ready, 
 
 def _on_device(op: CachedOp, made: Compiled, ctx: Context, whole: Fixed, pooled: bool) -> Start | None:
     loaded, device, draws, sources = made.loaded, made.device, made.draws, op.sources
-    params, kept, addresses = whole
+    _, params, kept, addresses = whole
     if any(a & ALIGNED for a in addresses):
         return None
     bound = loaded.bind(tuple(addresses))

@@ -23,6 +23,7 @@ from ..context import Context
 from ..locks import Lock
 from ..ndarray.array import NDArray, wrap
 from ..ndarray.tape import Function, WritingCall, run_function
+from ..ndarray.versions import latest
 from ..recording import state
 from ..settings import numeric_mode
 from ..store import default_store
@@ -257,7 +258,7 @@ class TrainingCall(WritingCall):
         filled = [(self.zeros(k) if c is None else c)._data for k, c in enumerate(cotangents)]
         if program.backward is None:
             return [None] * sum(wanted)
-        arguments = [*self.arrays, *self.kept, *filled]
+        arguments = [*map(latest, self.arrays), *self.kept, *filled]
         results = program.backward.results([arguments[k] for k in program.takes], self.seed)
         every = iter(program.gives)
         of_input = [next(every) if w else None for w in program.wanted]
@@ -274,7 +275,7 @@ class TrainingCall(WritingCall):
         backward, takes, gives = function.derivative(given, wanted, recompute=True)
         arguments = []
         for a, info in zip(self.arrays, self.inputs, strict=True):
-            x = wrap(a, self.ctx)
+            x = wrap(latest(a), self.ctx)
             x._autograd = info
             arguments.append(x)
         arguments += [c for c in cotangents if c is not None]

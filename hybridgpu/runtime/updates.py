@@ -213,7 +213,7 @@ class Update:
             with self.device.current():
                 self._block = self.device.from_host(self._host)
         start = self.device.address(self._block)
-        addresses = [a.address for a in arrays] + [start + _STRIDE * k for k in range(count)]
+        addresses = [self.device.address(a) for a in self._arrays] + [start + _STRIDE * k for k in range(count)]
         self._run = self._on_device(addresses) if on_device else self._on_host(loaded, addresses)
 
     def __call__(self, numbers: Sequence[Mapping[str, Any]]) -> None:

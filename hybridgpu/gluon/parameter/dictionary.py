@@ -13,7 +13,7 @@ from ...context import Context
 from ...ndarray import NDArray
 from ...ndarray import load as load_arrays
 from ...ndarray import save as save_arrays
-from .parameter import Constant, Parameter, same_dtype
+from .parameter import Constant, Parameter, same_dtype, take_together
 
 __all__ = ["ParameterDict", "shown_names"]
 
@@ -220,7 +220,7 @@ class ParameterDict:
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Take values from a dictionary.
+        """Take values from a dictionary, all together: a hybridized call of another thread sees all of them or none.
 
         Raises:
             AssertionError: a missing parameter, or one that does not fit.
@@ -249,5 +249,5 @@ class ParameterDict:
                 )
                 continue
             fitting.append((self[name], self[name]._load_check(value, ctx, cast_dtype, dtype_source)))
-        for p, value in fitting:  # only now: a load that fails changes nothing
-            p._load_init(value, ctx)
+        # only now: a load that fails changes nothing
+        take_together([(p, p._load_init(value, ctx)) for p, value in fitting])

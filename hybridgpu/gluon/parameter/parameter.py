@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import initializer, recording
+from ...backends.writes import is_shared
 from ...base import MXNetError
 from ...context import Context, cpu, current_context
 from ...dtypes import dtype_of
@@ -17,13 +18,14 @@ from ...initializer import InitDesc
 from ...ndarray import NDArray, array
 from ...ndarray.array import empty
 from ...ndarray.placing import zeros_on
+from ...ndarray.versions import VersionedArray, exchange, versioned
 from ...provenance import advice, user_frame
 from ...runtime.epoch import bump
 from ...symbol import Symbol
 from ...symbol import var as make_var
 from ...util import is_np_shape
 
-__all__ = ["Constant", "DeferredInitializationError", "Parameter", "contexts", "same_dtype", "shape_is_known"]
+__all__ = ["Constant", "DeferredInitializationError", "Parameter", "contexts", "same_dtype", "shape_is_known", "take_together"]  # fmt: skip
 
 
 class DeferredInitializationError(MXNetError):
@@ -76,7 +78,7 @@ class Parameter:
     ) -> None:
         self._var: Symbol | None = None
         self._trainer: Any = None
-        self._data: list[NDArray] | None = None
+        self._data: list[VersionedArray] | None = None
         self._grad: list[NDArray] | None = None
         self._deferred_init: tuple[Any, list[Context], Any, Any] | None = None
         self._differentiable = differentiable
@@ -117,6 +119,8 @@ class Parameter:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy has gradients of its own where there are gradients."""
         self.__dict__.update(state)
+        if self._data is not None:
+            self._data = [versioned(d) for d in self._data]
         if self._data is not None and self._grad is not None:
             recording.mark_variables(self._data, self._grad, self.grad_req)
 
@@ -140,7 +144,7 @@ class Parameter:
         self._grad_req = req
         if req == "null" and self._grad is not None:
             self._grad = None
-            self._data = [d.detach() for d in self._data or []]
+            self._data = [versioned(d.detach()) for d in self._data or []]
             bump()
         elif self._data is not None:
             self._init_grad()
@@ -230,7 +234,7 @@ class Parameter:
         self._deferred_init = None  # only now: what failed can be tried again
 
     def _init_impl(self, data: NDArray, where: list[Context]) -> None:
-        self._data = [data.copyto(ctx) for ctx in where]
+        self._data = [versioned(data.copyto(ctx)) for ctx in where]
         bump()
         self._tell_trainer()
         self._init_grad()
@@ -272,18 +276,23 @@ class Parameter:
             )
         return data
 
-    def _load_init(self, data: NDArray, ctx: Any) -> None:
-        """Take values that ``_load_check`` returned, initialising if necessary."""
+    def _load_init(self, data: NDArray, ctx: Any) -> list[tuple[VersionedArray, Any]]:
+        """Take values that ``_load_check`` returned, initialising if necessary.
+
+        Returns:
+            The arrays that are still to be given them, with the memory where they lie.
+        """
         self._shape = data.shape
         if not same_dtype(self._dtype, data.dtype):
             self.cast(data.dtype)
-        if self._data is not None:
-            self.set_data(data)
-        elif self._deferred_init:
-            self._init_impl(data, self._deferred_init[1])
-        else:
-            self._init_impl(data, contexts(ctx) if ctx is not None else [cpu()])
+        if self._data is None:
+            self._init_impl(
+                data, self._deferred_init[1] if self._deferred_init else contexts(cpu() if ctx is None else ctx)
+            )
+            self._deferred_init = None
+            return []
         self._deferred_init = None
+        return self._new_values(data)
 
     def reset_ctx(self, ctx: Any) -> None:
         """Move to other devices.
@@ -315,7 +324,7 @@ class Parameter:
             return
         old = self._grad
         with recording.pause():
-            self._data = [d.astype(dtype) for d in self._data]
+            self._data = [versioned(d.astype(dtype)) for d in self._data]
             bump()
             self._init_grad()
             for new, gradient in zip(self._grad or (), old or (), strict=True):
@@ -341,7 +350,7 @@ class Parameter:
             )
         )
 
-    def _on(self, arrays: list[NDArray] | None, ctx: Context | None) -> NDArray:
+    def _on(self, arrays: Sequence[NDArray] | None, ctx: Context | None) -> NDArray:
         if arrays is None:
             self._check_initialized()
         assert arrays is not None
@@ -413,7 +422,7 @@ class Parameter:
         return [d.context for d in self._data]
 
     def set_data(self, data: Any) -> None:
-        """Write new values into every copy; shapes must agree.
+        """Give every copy new values; shapes must agree. A call of another thread sees the old ones or the new ones.
 
         Raises:
             AssertionError: the shape differs.
@@ -427,10 +436,23 @@ class Parameter:
             self._deferred_init = (init, where, default, data)
             self._finish_deferred_init()
             return
+        take_together([(self, self._new_values(data))])
+
+    def _new_values(self, data: NDArray) -> list[tuple[VersionedArray, Any]]:
+        """The arrays that are to be given new values, with the memory where these lie.
+
+        What others may read without asking (DLPack, a NumPy array without a copy) is written where it is.
+        """
+        made = []
         with recording.pause():
-            for own in self._data:
-                own[:] = data
-        self._tell_trainer()
+            for own in self._data or ():
+                if is_shared(own._data):
+                    own[:] = data
+                    continue
+                fresh = empty(own.shape, own.context, own.dtype)
+                fresh[:] = data
+                made.append((own, fresh._data))
+        return made
 
     def _set_trainer(self, trainer: Any) -> None:
         """Say which Trainer learns the parameter.
@@ -472,6 +494,14 @@ class Parameter:
                 stype=self._stype,
             )
         return self._var
+
+
+def take_together(parameters: Sequence[tuple[Parameter, list[tuple[VersionedArray, Any]]]]) -> None:
+    """Give parameters the values of ``_new_values``: a call sees all of them or none."""
+    exchange([pair for _, pairs in parameters for pair in pairs])
+    bump()
+    for p, _ in parameters:
+        p._tell_trainer()
 
 
 class Constant(Parameter):

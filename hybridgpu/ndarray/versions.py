@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of parameters, whose new values come in new memory: calls in other threads see the old ones or the new ones.
+
+Calls read without a lock. So new values are written where nobody reads yet, and then :func:`exchange` gives the array
+that memory: a single store, for several arrays while nobody takes a version of them. Who reads holds the memory
+that was there when it began: an eager operator by its list of operands, a compiled call by :func:`pinned` arrays.
+
+An array keeps its identity, and all else that shared its memory goes along: views, and what a recorded call wants to
+read or to write in its backward pass (:func:`latest`).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..backends.devices import device_of
+from ..backends.writes import owner, written
+from ..locks import Lock
+from .array import NDArray, wrap
+
+__all__ = ["VersionedArray", "exchange", "exchanging", "latest", "pinned", "versioned"]
+
+exchanging = Lock()  #: held while arrays get other memory, and while somebody takes one version of several
+#: identity of memory that an array had -> it, its address, and the array; until it is freed
+_former: dict[int, tuple[weakref.ref[Any], int, weakref.ref[VersionedArray]]] = {}
+
+
+class VersionedArray(NDArray):
+    """An array that :func:`exchange` may give other memory.
+
+    Its address is that of the moment: prepared calls, which take addresses of arguments, leave such arguments to the
+    general way (they look at the class), which holds the memory.
+    """
+
+    __slots__ = ("_family",)
+    _family: list[weakref.ref[VersionedArray]] | None  #: all arrays of this memory, None while there is one
+
+    @property
+    def address(self) -> int:
+        """Where the data lies on its device now."""
+        return device_of(self._type.ctx).address(self._data)
+
+    def _sharing(self, cut: Callable[[Any], Any]) -> NDArray:
+        with exchanging:  # or the view would be of memory that the array no longer has
+            made = _made(cut(self._data), self)
+            if self._family is None:
+                self._family = [weakref.ref(self)]
+            made._family = self._family
+            self._family[:] = [r for r in self._family if r() is not None]
+            self._family.append(weakref.ref(made))
+        return made
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._family = None
+        super().__setstate__(state)
+
+
+def _made(data: Any, like: NDArray) -> VersionedArray:
+    made = VersionedArray.__new__(VersionedArray)
+    made._data = data
+    made._type = like._type if data.shape == like.shape else wrap(data, like._type.ctx)._type
+    made._address = made._autograd = made._family = None
+    return made
+
+
+def versioned(array: NDArray) -> VersionedArray:
+    """An array in the same memory that may get another one; nobody else should hold ``array``."""
+    return array if isinstance(array, VersionedArray) else _made(array._data, array)
+
+
+def exchange(pairs: Sequence[tuple[VersionedArray, Any]]) -> None:
+    """Give each array its new memory; a call sees that of all or of none."""
+    with exchanging:
+        before = [_exchange_one(array, data) for array, data in pairs]
+    for data in before:
+        written(data)
+
+
+def _exchange_one(array: VersionedArray, data: Any) -> Any:
+    before, begin = array._data, array.address
+    memory = _memory(before)
+    key = id(memory)
+    _former[key] = weakref.ref(memory, lambda _: _former.pop(key, None)), begin, weakref.ref(array)  # type: ignore[misc]
+    for reference in array._family or ():
+        member = reference()
+        if member is not None and member is not array:
+            member._data = _part(data, member.address - begin, member.shape)
+    array._data = data
+    return before
+
+
+def latest(data: Any) -> Any:
+    """The memory that stands in the place of ``data`` now: for the backward pass of a call that was recorded before."""
+    found = _former.get(id(_memory(data))) if _former else None
+    array = None if found is None else found[2]()
+    if found is None or array is None:
+        return data
+    with exchanging:
+        at = device_of(array._type.ctx).address(data)
+        return _part(array._data, at - found[1], data.shape)
+
+
+def _memory(data: Any) -> Any:
+    """What is alive as long as somebody has the data, or views of it."""
+    return owner(data) if isinstance(data, np.ndarray) else data  # memory of CuPy's takes no weak references
+
+
+def _part(data: Any, offset: int, shape: tuple[int, ...]) -> Any:
+    first = offset // data.itemsize
+    return data.reshape(-1)[first : first + prod(shape)].reshape(shape)
+
+
+def pinned(array: NDArray) -> NDArray:
+    """An array that keeps its memory; take those of one call while ``exchanging`` is held."""
+    if array.__class__ is NDArray:
+        return array
+    made = NDArray.__new__(NDArray)
+    made._data, made._type, made._address, made._autograd = array._data, array._type, None, array._autograd
+    return made

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -29,6 +30,7 @@ from .structure import flatten, formats_agree, regroup
 __all__ = ["HybridBlock"]
 
 _preparing = Lock()  #: a block is traced, and its parameters are filled, by one thread
+_changing = Lock()  #: held while a block gets or loses its compiled graph
 
 
 class HybridBlock(Block):
@@ -92,9 +94,11 @@ class HybridBlock(Block):
         self._changed()
 
     def _drop_cached_op(self, why: str) -> None:
-        if self._cached_op is not None:
-            self._first = f"first call since {why}"
-        self._cached_op = None
+        with _changing:
+            if self._cached_op is not None:
+                self._first = f"first call since {why}"
+            self._cached_op = None
+            self._drops += 1
 
     def hybridize(
         self,
@@ -183,6 +187,7 @@ class HybridBlock(Block):
         inner = self._inner
         return self._forward((x, *args)) if inner is None else inner(x, *args)
 
+    _drops = 0  #: how often the compiled graph was dropped
     _entry: Callable[..., Any] = forward  #: the ``forward`` that a prepared call may stand for
     _inner: Callable[..., Any] | None = None  #: a prepared call where ``forward`` is overridden and calls this one
 
@@ -222,7 +227,8 @@ class HybridBlock(Block):
 
     def _get_graph(self, *args: Any) -> tuple[list[Symbol], Symbol]:
         """(input variables, output) of the trace; made once."""
-        if self._cached_graph is None:
+        graph = self._cached_graph  # which another thread may drop
+        if graph is None:
             flat, self._in_format = flatten(args, "input")
             names = ["data"] if len(flat) <= 1 else [f"data{k}" for k in range(len(flat))]
             inputs = [make_var(n) if x is not None else None for n, x in zip(names, flat, strict=True)]
@@ -240,10 +246,24 @@ class HybridBlock(Block):
                     f"{type(self).__name__}.hybrid_forward returned None: end it with a return statement (block {self.name})."
                 )
             outputs, self._out_format = flatten(out, "output")
-            self._cached_graph = ([i for i in inputs if i is not None], Group(outputs))
-        return self._cached_graph
+            graph = self._cached_graph = ([i for i in inputs if i is not None], Group(outputs))
+        return graph
 
-    def _build_cached_op(self, args: tuple[Any, ...]) -> None:
+    def _compiled_graph(self, args: tuple[Any, ...]) -> CachedOp:
+        """The graph of calls, traced and bound to the parameters if need be."""
+        op = self._cached_op
+        if op is None:
+            with _preparing:
+                op = self._cached_op
+                if op is None:
+                    drops = self._drops
+                    op = self._build_cached_op(args)
+                    with _changing:
+                        if self._drops == drops:  # else it is out of date: another thread has called hybridize()
+                            self._cached_op = op
+        return op
+
+    def _build_cached_op(self, args: tuple[Any, ...]) -> CachedOp:
         inputs, out = self._get_graph(*args)
         params = dict(self.collect_params().items())
         names = set(out.list_inputs())
@@ -267,7 +287,9 @@ class HybridBlock(Block):
                 "self.weight = self.params.get('weight', ...), and name them as arguments of hybrid_forward. "
                 f"(block {self.name})"
             )
-        self._cached_op = CachedOp(out, data, params, self.name, *manner_of(self._flags), first=self._first)  # type: ignore
+        op = CachedOp(out, data, params, self.name, *manner_of(self._flags), first=self._first)  # type: ignore[arg-type]
+        op.formats = self._in_format, self._out_format
+        return op
 
     def _position(self, name: str) -> str:
         number = int(name[4:] or 0)
@@ -275,18 +297,14 @@ class HybridBlock(Block):
 
     def _call_cached_op(self, args: tuple[Any, ...]) -> Any:
         flat, form = flatten(args, "input")
-        if self._cached_op is None:
-            with _preparing:
-                if self._cached_op is None:
-                    self._build_cached_op(args)
-        op = self._cached_op
-        assert op is not None
-        if not formats_agree(self._in_format, form):
+        op = self._compiled_graph(args)
+        traced, results = op.formats
+        if not formats_agree(traced, form):
             raise ValueError(
-                f"The argument structure of HybridBlock does not match the cached version. Stored format = {form}, input format = {self._in_format}\n"
+                f"The argument structure of HybridBlock does not match the cached version. Stored format = {form}, input format = {traced}\n"
                 + advice(
                     # (MXNet's words call this call's format the stored one)
-                    f"The net was traced with {self._in_format}, this call has {form}: 0 is an array, -1 is None, brackets are a list. "
+                    f"The net was traced with {traced}, this call has {form}: 0 is an array, -1 is None, brackets are a list. "
                     "Pass arguments of the same structure at each call, or call hybridize() again before another one."
                 )
             )
@@ -297,31 +315,31 @@ class HybridBlock(Block):
         except DeferredInitializationError:
             self._complete([op.sources[k] for k in op.fixed], args)
             out = op(arrays)
-        if self._callback is not None:
-            self._monitor(arrays)
-        elif not self._forward_hooks and not self._forward_pre_hooks:
+        callback = self._callback
+        if callback is not None:
+            for name, op_name, value in op.internals(arrays, callback[1]):
+                callback[0](name.encode(), op_name.encode(), value)
+        elif self._repeats(op):
             # what a user's forward does around ours is done at every call
             whole = getattr(self.forward, "__func__", None) is type(self)._entry
-            general = self._call if whole else self._forward
-            install = self._install_whole if whole else self._install_inner
-            fast = op.prepared(general, args, form, self._out_format, install)
+            place, of = "_fast" if whole else "_inner", weakref.ref(op)
+
+            def install(fast: Callable[..., Any]) -> None:
+                object.__setattr__(self, place, fast)
+                if not self._repeats(of()):  # another thread has changed the block meanwhile
+                    self.__dict__.pop(place, None)
+
+            fast = op.prepared(self._call if whole else self._forward, args, form, results, install)
             if fast is not None:
                 install(fast)
-        if isinstance(self._out_format, int) and self._out_format == 0:
+        if isinstance(results, int) and results == 0:
             return out[0]
-        return regroup(list(out), self._out_format)
+        return regroup(list(out), results)
 
-    def _install_whole(self, fast: Callable[..., Any]) -> None:
-        object.__setattr__(self, "_fast", fast)
-
-    def _install_inner(self, fast: Callable[..., Any]) -> None:
-        object.__setattr__(self, "_inner", fast)
-
-    def _monitor(self, arrays: list[NDArray]) -> None:
-        assert self._callback is not None and self._cached_op is not None
-        callback, monitor_all = self._callback
-        for name, op_name, value in self._cached_op.internals(arrays, monitor_all):
-            callback(name.encode(), op_name.encode(), value)
+    def _repeats(self, op: CachedOp | None) -> bool:
+        """Whether prepared calls of this graph stand for calls of the block as it is now."""
+        changed = self._forward_hooks or self._forward_pre_hooks or self._callback is not None
+        return op is not None and self._cached_op is op and self._active and not changed
 
     def register_op_hook(self, callback: Callable[..., None], monitor_all: bool = False) -> None:
         """Call ``callback(name, operator, array)`` for every result inside the compiled graph."""
@@ -406,11 +424,12 @@ class HybridBlock(Block):
         Raises:
             RuntimeError: not traced yet.
         """
-        if not self._cached_graph:
+        graph = self._cached_graph
+        if not graph:
             raise RuntimeError(
                 "Please first call block.hybridize() and then run forward with this block at least once before calling export."
             )
-        out = self._cached_graph[1]
+        out = graph[1]
         auxiliary, parameters = set(out.list_auxiliary_states()), self.collect_params()
         values = {}
         for name in out.list_inputs():  # MXNet's order: that of the graph
@@ -435,20 +454,25 @@ class HybridBlock(Block):
             RuntimeError: the block is not hybridized, or its ``forward`` is Python of its own.
             TypeError: no inputs were given.
         """
-        if not self._active:
-            raise RuntimeError(f"{self.name} is not hybridized: call hybridize() before explain()")
-        if not inputs:
-            raise TypeError(
-                f"explain() of {self.name} needs the inputs of a call, whose shapes it reports on: write net.explain(x)"
-            )
-        self._call(inputs)
-        if self._cached_op is None:
-            raise RuntimeError(
-                f"{self.name} has no graph to explain: {type(self).__name__} overrides forward, which runs as Python at every call. "
-                "Write hybrid_forward(self, F, x) in its place, or explain the blocks that it calls."
-            )
-        arrays = [x for x in flatten(inputs, "input")[0] if x is not None]
-        return self._cached_op.explain(arrays)
+        op = None
+        while op is None:
+            if not self._active:
+                raise RuntimeError(f"{self.name} is not hybridized: call hybridize() before explain()")
+            if not inputs:
+                raise TypeError(
+                    f"explain() of {self.name} needs the inputs of a call, whose shapes it reports on: write net.explain(x)"
+                )
+            with _changing:
+                before = self._drops
+            self._call(inputs)
+            with _changing:
+                op, drops = self._cached_op, self._drops
+            if op is None and drops == before:  # else another thread has hybridized it anew since
+                raise RuntimeError(
+                    f"{self.name} has no graph to explain: {type(self).__name__} overrides forward, which runs as Python at every call. "
+                    "Write hybrid_forward(self, F, x) in its place, or explain the blocks that it calls."
+                )
+        return op.explain([x for x in flatten(inputs, "input")[0] if x is not None])
 
 
 def _warn_of_unused(backend: str | None, others: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from ..dtypes import dtype_of, f32
 from ..locks import Lock
 from ..ndarray import NDArray
 from ..ndarray import save as save_arrays
+from ..ndarray.versions import VersionedArray, exchanging, pinned
 from ..ops.refusal import about_types
 from ..provenance import advice, block_scope, user_frame
 from ..runtime.cached_op import CachedOp
@@ -98,7 +99,7 @@ class HybridBlock(Block):
             if self._cached_op is not None:
                 self._first = f"first call since {why}"
             self._cached_op = None
-            self._drops += 1
+            self._changes += 1
 
     def hybridize(
         self,
@@ -150,11 +151,13 @@ class HybridBlock(Block):
             "background": background,
         }
         check_flags(flags)
-        self._active, self._flags = active, flags
-        if clear:
-            self._clear_cached_op("hybridize()")
-        elif self._flags != before:
-            self._drop_cached_op("hybridize()")  # the trace stays; calls are as the new flags say
+        with _changing:
+            self._active, self._flags = active, flags
+            self._changes += 1
+            if clear:
+                self._clear_cached_op("hybridize()")
+            elif self._flags != before:
+                self._drop_cached_op("hybridize()")  # the trace stays; calls are as the new flags say
         if active and (self._forward_hooks or self._forward_pre_hooks):
             import warnings
 
@@ -187,7 +190,7 @@ class HybridBlock(Block):
         inner = self._inner
         return self._forward((x, *args)) if inner is None else inner(x, *args)
 
-    _drops = 0  #: how often the compiled graph was dropped
+    _changes = 0  #: how often it was hybridized, or its graph dropped
     _entry: Callable[..., Any] = forward  #: the ``forward`` that a prepared call may stand for
     _inner: Callable[..., Any] | None = None  #: a prepared call where ``forward`` is overridden and calls this one
 
@@ -256,10 +259,10 @@ class HybridBlock(Block):
             with _preparing:
                 op = self._cached_op
                 if op is None:
-                    drops = self._drops
+                    changes = self._changes
                     op = self._build_cached_op(args)
                     with _changing:
-                        if self._drops == drops:  # else it is out of date: another thread has called hybridize()
+                        if self._changes == changes:  # else it is out of date: another thread has called hybridize()
                             self._cached_op = op
         return op
 
@@ -297,6 +300,11 @@ class HybridBlock(Block):
 
     def _call_cached_op(self, args: tuple[Any, ...]) -> Any:
         flat, form = flatten(args, "input")
+        if any(isinstance(x, VersionedArray) for x in flat):  # a parameter's, whose memory prepared calls must not take
+            with exchanging:
+                args = tuple(regroup([x if x is None else pinned(x) for x in flat], form))
+            fast = self._fast or self._inner
+            return self._call_cached_op(args) if fast is None else fast(*args)
         op = self._compiled_graph(args)
         traced, results = op.formats
         if not formats_agree(traced, form):
@@ -456,18 +464,18 @@ class HybridBlock(Block):
         """
         op = None
         while op is None:
-            if not self._active:
+            with _changing:
+                active, before = self._active, self._changes
+            if not active:
                 raise RuntimeError(f"{self.name} is not hybridized: call hybridize() before explain()")
             if not inputs:
                 raise TypeError(
                     f"explain() of {self.name} needs the inputs of a call, whose shapes it reports on: write net.explain(x)"
                 )
-            with _changing:
-                before = self._drops
             self._call(inputs)
             with _changing:
-                op, drops = self._cached_op, self._drops
-            if op is None and drops == before:  # else another thread has hybridized it anew since
+                op, changes = self._cached_op, self._changes
+            if op is None and changes == before:  # else another thread has hybridized it anew since
                 raise RuntimeError(
                     f"{self.name} has no graph to explain: {type(self).__name__} overrides forward, which runs as Python at every call. "
                     "Write hybrid_forward(self, F, x) in its place, or explain the blocks that it calls."

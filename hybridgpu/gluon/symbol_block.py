@@ -134,8 +134,7 @@ class SymbolBlock(HybridBlock):
 
     def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
         """The graph always runs compiled; flags are taken over."""
-        super().hybridize(active, *args, **kwargs)
-        self._active = True
+        super().hybridize(True, *args, **kwargs)
 
     def cast(self, dtype: Any) -> None:
         """Convert all parameters."""

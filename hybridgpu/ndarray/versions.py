@@ -33,8 +33,8 @@ _former: dict[int, tuple[weakref.ref[Any], int, weakref.ref[VersionedArray]]] = 
 class VersionedArray(NDArray):
     """An array that :func:`exchange` may give other memory.
 
-    Its address is that of the moment: prepared calls, which take addresses of arguments, leave such arguments to the
-    general way (they look at the class), which holds the memory.
+    Its address is that of the moment: prepared calls, which take addresses of arguments, want :func:`pinned` arrays in the
+    place of such arguments (they look at the class).
     """
 
     __slots__ = ("_family",)

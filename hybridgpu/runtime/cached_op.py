@@ -101,6 +101,7 @@ class CachedOp:
         if any(map(ends_program, order)):
             self.stages = Stages(symbol, self._stage)
         self._last: tuple[list[ArrayType], bool] | None = None
+        self._reasons: dict[Any, str] = {}  #: of programs that are being made, perhaps by several threads
         self._changes: dict[str, int] = {}
         self._count = 0
         self._modules = self._compiled = 0
@@ -174,25 +175,33 @@ class CachedOp:
         """A new signature's program, or what answers while it is made in the background."""
         later = self._later.get(key)
         if later is None:
-            reason = self._reason(types, training)
-            self._last = (types, training)
-            if not self.background:
-                found = make(reason)
-                _keep(seen, key, found)
-                return found
-            meanwhile = make(reason, True)
-            if not meanwhile.interpreted:  # another block of the same structure has it
-                _keep(seen, key, meanwhile)
-                return meanwhile
+            with _keeping:
+                if key in seen:  # by another thread
+                    return seen[key]
+                reason = self._reasons.get(key)
+                if reason is None:
+                    reason = self._reasons[key] = self._reason(types, training)
+                    self._last = (types, training)
+            try:
+                if not self.background:
+                    found = make(reason)
+                    _keep(seen, key, found)
+                    return found
+                meanwhile = make(reason, True)
+                if not meanwhile.interpreted:  # another block of the same structure has it
+                    _keep(seen, key, meanwhile)
+                    return meanwhile
 
-            def done(found: Any) -> None:
-                _keep(seen, key, found)
-                self._later.pop(key, None)
+                def done(found: Any) -> None:
+                    _keep(seen, key, found)
+                    self._later.pop(key, None)
 
-            later = Later(lambda: make(reason), done), meanwhile
-            _keep(self._later, key, later)
-            if later[0].finished:  # before it was kept
-                self._later.pop(key, None)
+                later = Later(lambda: make(reason), done), meanwhile
+                _keep(self._later, key, later)
+                if later[0].finished:  # before it was kept
+                    self._later.pop(key, None)
+            finally:
+                self._reasons.pop(key, None)
         found = later[0].result(wait)
         return later[1] if found is None else found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 
 import pytest
 
@@ -70,6 +71,31 @@ def test_explain_while_another_thread_hybridizes():
     assert not errors, errors[0]
 
 
+def test_explain_in_the_middle_of_hybridize(monkeypatch):
+    """Another thread has said that the net is not hybridized, and is about to drop its graph."""
+    net, x = ready()
+    net.hybridize()
+    reached, call, clear = threading.Event(), Scaled._call, Scaled._clear_cached_op
+    other = threading.Thread(target=net.hybridize, args=(False,))
+
+    def slow(self, why):
+        reached.set()
+        time.sleep(0.2)
+        clear(self, why)
+
+    def meanwhile(self, args):
+        if not reached.is_set():
+            other.start()
+            reached.wait(10)
+        return call(self, args)
+
+    monkeypatch.setattr(Scaled, "_clear_cached_op", slow)
+    monkeypatch.setattr(Scaled, "_call", meanwhile)
+    with pytest.raises(RuntimeError, match="is not hybridized"):
+        net.explain(x)
+    other.join(10)
+
+
 #: name -> (change, what the next call runs ``hybrid_forward`` with, or what it does not run it for)
 CHANGES = {
     "hybridize(False)": (lambda net: net.hybridize(False), ["nd"]),
@@ -106,3 +132,30 @@ def test_a_change_during_a_call_is_not_undone_by_it(change, moment, monkeypatch)
         runs = runs if runs != ["sym"] else []  # traced once
     if net._cached_op is not None:
         assert net._cached_op.mode is manner_of(net._flags)[0]
+
+
+def test_threads_that_wait_for_one_program_have_one_reason(monkeypatch):
+    """Whoever compiles it says why, not which thread came first."""
+    net, _ = ready()
+    x, reasons, barrier = nd.ones((4, 4)), [], threading.Barrier(2)
+    original = CachedOp._reason
+
+    def reason(op, types, training):
+        found = original(op, types, training)
+        reasons.append(found)
+        return found
+
+    monkeypatch.setattr(CachedOp, "_reason", reason)
+    made = CachedOp._made
+
+    def together(op, *args, **kwargs):
+        barrier.wait(10)  # both have seen that there is none
+        return made(op, *args, **kwargs)
+
+    monkeypatch.setattr(CachedOp, "_made", together)
+    threads = [threading.Thread(target=net, args=(x,)) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert reasons == ["data axis 0: (1, 4) -> (4, 4)"]

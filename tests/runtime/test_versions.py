@@ -18,6 +18,7 @@ from emulated import install, uninstall
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
 from hybridgpu.gluon import nn
+from hybridgpu.runtime.cached_op import CachedOp
 
 SIDE = 1024  #: of a square of 4 MB, which takes long enough to copy that a call in between is no rare event
 SECONDS = 0.5
@@ -192,6 +193,19 @@ def test_a_parameter_as_an_argument_is_of_one_version():
     p.initialize(mx.init.Zero())
     argument = p.data()
     while_written(lambda k: p.set_data(full(k)), lambda: net(argument))
+
+
+def test_a_parameter_as_an_argument_of_a_prepared_call(monkeypatch):
+    net, _ = ready(Shown(side=4), 4)
+    p = gluon.Parameter("p", shape=(1, 4))
+    p.initialize(mx.init.One())
+    net(p.data()), net(p.data())
+    monkeypatch.setattr(CachedOp, "__call__", None)  # the general way
+    for k in range(3):
+        p.data()[:] = k
+        assert numbers_of(net(p.data())) == numbers_of(net(p.data()[0:1])) == [k]
+    x = nd.full((1, 4), 7)
+    assert numbers_of(net(x)) == [7]
 
 
 @pytest.mark.parametrize("copy", ["asnumpy", "copy", "astype", "slice", "pickle"])

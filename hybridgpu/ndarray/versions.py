@@ -38,7 +38,7 @@ class VersionedArray(NDArray):
     """
 
     __slots__ = ("_family",)
-    _family: list[weakref.ref[VersionedArray]] | None  #: all arrays of this memory, None while there is one
+    _family: dict[int, weakref.ref[VersionedArray]] | None  #: all arrays of this memory by identity; None for one alone
 
     @property
     def address(self) -> int:
@@ -49,15 +49,19 @@ class VersionedArray(NDArray):
         with exchanging:  # or the view would be of memory that the array no longer has
             made = _made(cut(self._data), self)
             if self._family is None:
-                self._family = [weakref.ref(self)]
-            made._family = self._family
-            self._family[:] = [r for r in self._family if r() is not None]
-            self._family.append(weakref.ref(made))
+                self._family = {}
+                _join(self, self._family)
+            _join(made, self._family)
         return made
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._family = None
         super().__setstate__(state)
+
+
+def _join(array: VersionedArray, family: dict[int, weakref.ref[VersionedArray]]) -> None:
+    array._family, key = family, id(array)
+    family[key] = weakref.ref(array, lambda _: family.pop(key, None))  # type: ignore[misc]
 
 
 def _made(data: Any, like: NDArray) -> VersionedArray:
@@ -86,7 +90,7 @@ def _exchange_one(array: VersionedArray, data: Any) -> Any:
     memory = _memory(before)
     key = id(memory)
     _former[key] = weakref.ref(memory, lambda _: _former.pop(key, None)), begin, weakref.ref(array)  # type: ignore[misc]
-    for reference in array._family or ():
+    for reference in list((array._family or {}).values()):
         member = reference()
         if member is not None and member is not array:
             member._data = _part(data, member.address - begin, member.shape)

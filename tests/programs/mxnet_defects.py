@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What MXNet 1.9.1 does not do, or does wrong, in programs that run here: each once, by name, with a reproduction.
+
+A program that meets one of these is compared with MXNet up to there, or without what is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["DEFECTS", "Defect", "rules_for"]
+
+
+@dataclass(frozen=True)
+class Defect:
+    """One defect.
+
+    Attributes:
+        name: a sentence that says what happens.
+        reproduction: lines behind ``import mxnet as mx; from mxnet import autograd, gluon, nd``.
+        ends: a regular expression of the error that a program ends with; "" where MXNet raises none.
+        script: a regular expression of scripts that meet it.
+        ignore: a regular expression of labels of observations that are wrong in such scripts.
+        until: a regular expression of labels from which on everything follows from what is wrong.
+    """
+
+    name: str
+    reproduction: str
+    ends: str = ""
+    script: str = ""
+    ignore: str = ""
+    until: str = ""
+
+
+DEFECTS = (
+    Defect(
+        "Instance normalization has no float64",
+        "nd.InstanceNorm(nd.ones((1, 2, 3), dtype='float64'), nd.ones(2, dtype='float64'), nd.ones(2, dtype='float64'))",
+        ends="Unsupported data type 1",
+    ),
+    Defect(
+        "RMSProp, AdaGrad, AdaDelta and Ftrl have float32 states whatever the weights are",
+        "net = gluon.nn.Dense(1, in_units=1)\n"
+        "net.initialize()\n"
+        "net.cast('float64')\n"
+        "trainer = gluon.Trainer(net.collect_params(), 'rmsprop')\n"
+        "with autograd.record():\n"
+        "    y = net(nd.ones((1, 1), dtype='float64'))\n"
+        "y.backward()\n"
+        "trainer.step(1)",
+        ends=r"step\([\s\S]*Incompatible attr in node",
+    ),
+    Defect(
+        "The first of two graphs cannot be differentiated after the second if an operator's input has no gradient",
+        "net = gluon.nn.BatchNorm()\n"
+        "net.initialize()\n"
+        "with autograd.record():\n"
+        "    first = net(nd.ones((1, 2)))\n"
+        "with autograd.record():\n"
+        "    second = net(nd.ones((1, 2)))\n"
+        "second.backward()\n"
+        "first.backward()",
+        ends="The any container is empty",
+    ),
+    Defect(
+        "oneDNN cannot differentiate some transposed convolutions",
+        "net = gluon.nn.HybridSequential()\n"
+        "net.add(gluon.nn.Conv2DTranspose(2, 3), gluon.nn.Dense(4))\n"
+        "net.initialize()\n"
+        "with autograd.record():\n"
+        "    y = net(nd.random.normal(shape=(3, 2, 6, 6)))\n"
+        "    loss = (y * y).mean()\n"
+        "loss.backward()",
+        ends="could not execute a primitive",
+    ),
+    Defect(
+        "AdaDelta scales gradients where they lie",
+        "net = gluon.nn.Dense(1, in_units=1)\n"
+        "net.initialize()\n"
+        "trainer = gluon.Trainer(net.collect_params(), 'adadelta')\n"
+        "with autograd.record():\n"
+        "    y = net(nd.ones((1, 1)))\n"
+        "y.backward()\n"
+        "trainer.step(2)\n"
+        "assert net.weight.grad() == 1",
+        script='"adadelta"',
+        ignore="gradient of",
+    ),
+    Defect(
+        "BatchNorm is differentiated in the mode that the backward pass names, whichever it was computed in",
+        "net = gluon.nn.BatchNorm(in_channels=1)\n"
+        "net.initialize()\n"
+        "with autograd.record():\n"
+        "    y = net(nd.array([[1], [2]]))\n"
+        "y.backward(nd.array([[1], [2]]), train_mode=False)\n"
+        "assert abs(net.gamma.grad() - 1) < 0.01",
+        until="mixed modes",
+    ),
+)
+
+
+def rules_for(script: str) -> dict[str, Any]:
+    """Arguments of ``compare.difference`` for a script whose second way is MXNet."""
+    met = [d for d in DEFECTS if re.search(d.script, script)]
+    return {
+        "ends": "|".join(d.ends for d in met if d.ends),
+        "ignore": "|".join(d.ignore for d in met if d.ignore),
+        "until": "|".join(d.until for d in met if d.until),
+        "float64": 1e-4,  # numbers among an operator's attributes are float32
+    }

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random Gluon programs, eager and hybridized, on the emulated GPU and by the real MXNet: every state agrees.
+
+A program builds a net (blocks and parameters that are shared, hybridized inside, or not), trains and predicts in turn, freezes,
+casts, writes, saves, loads, copies and exports, and observes parameters, gradients, running statistics and states of trainers
+after each of these. What fails is shrunk, and printed as a script that can be run.
+
+The examples are the same in every run. A session with others:
+``HYBRIDGPU_RANDOM_PROGRAMS=2000 pytest tests/programs/test_random_programs.py --hypothesis-seed=1``; with
+``HYBRIDGPU_MXNET_PYTHON`` MXNet runs them, too. ``-m exhaustive`` runs each program in every way.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+import hypothesis
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from programs.compare import difference, raised
+from programs.execute import Agent, execute
+from programs.generate import programs
+from programs.mxnet_defects import DEFECTS, Defect, rules_for
+from programs.script import ACTIONS, LAYERS, Program, Way, render
+
+SESSION = int(os.environ.get("HYBRIDGPU_RANDOM_PROGRAMS", "0"))
+MXNET_PYTHON = os.environ.get("HYBRIDGPU_MXNET_PYTHON")
+with_mxnet = pytest.mark.skipif(not MXNET_PYTHON, reason="HYBRIDGPU_MXNET_PYTHON names no Python with MXNet 1.9.1")
+
+EAGER = Way("eager")
+HYBRIDIZED = (
+    Way("hybridized", hybridize=True),
+    Way("static", hybridize=True, flags="static_alloc=True, static_shape=True"),
+    Way("background", hybridize=True, flags="background=True"),
+)
+EMULATED = Way("emulated", hybridize=True, flags="static_alloc=True, static_shape=True", context="gpu")
+MXNET = Way("MXNet", module="mxnet")
+
+
+def examples(count: int) -> settings:
+    """``count`` programs, the same ones each time; a session by hand draws its own."""
+    return settings(
+        max_examples=SESSION or count,
+        derandomize=not SESSION,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@pytest.fixture(scope="module")
+def mxnet():
+    agent = Agent(MXNET_PYTHON)
+    yield agent
+    agent.close()
+
+
+def check(program: Program, *ways: Way, agent: Agent | None = None) -> None:
+    """Run a program eagerly and in other ways; all must observe the same."""
+    script = render(program, EAGER)
+    expected = execute(script)
+    for way in ways:
+        other = render(program, way)
+        if way.module == "hybridgpu":
+            found, rules = execute(other), {}
+        else:
+            assert agent is not None
+            found, rules = agent(other), rules_for(script)
+        differs = difference(expected, found, **rules)
+        if differs:
+            note(other)
+            raise AssertionError(f"{way.name}: {differs}")
+
+
+@pytest.mark.parametrize("way", HYBRIDIZED, ids=lambda way: way.name)
+@examples(80)
+@given(program=programs)
+def test_hybridized(compiler, way, program):
+    check(program, way)
+
+
+@examples(6)
+@given(program=programs)
+def test_emulated(cuda_driver, program):
+    check(program, EMULATED)
+
+
+@with_mxnet
+@examples(300)
+@given(program=programs)
+def test_mxnet(mxnet, program):
+    check(program, MXNET, agent=mxnet)
+
+
+@pytest.mark.exhaustive
+@examples(1000)
+@given(program=programs)
+def test_every_way(compiler, request, program):
+    agent = request.getfixturevalue("mxnet") if MXNET_PYTHON else None
+    check(program, *HYBRIDIZED, *([MXNET] if agent else []), agent=agent)
+
+
+def test_every_layer_and_action_is_written():
+    """A kind that never fits would be a row that tests nothing."""
+    layers, actions = set(), set()
+
+    def collect(drawn):
+        for layer in drawn:
+            layers.add(layer.kind)
+            collect(layer.inside)
+
+    @settings(max_examples=400, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
+    @given(program=programs)
+    def draw(program):
+        script = render(program, EAGER)
+        collect(layer for layer in program.layers if len(script) > 0)
+        actions.update(re.findall(r"^# \d+: (.*)$", script, re.M))
+
+    draw()
+    assert layers == set(LAYERS)
+    assert actions == set(ACTIONS)
+
+
+def test_a_planted_fault_is_found_and_shrunk():
+    def differs(program):
+        script = render(program, EAGER)
+        planted = script.replace("nn.LayerNorm(", "nn.LayerNorm(epsilon=0.1, ")
+        return difference(execute(script), execute(planted)) is not None
+
+    smallest = hypothesis.find(
+        programs, differs, settings=settings(max_examples=200, derandomize=True, database=None, deadline=None)
+    )
+    assert [layer.kind for layer in smallest.layers] == ["layer norm"]
+    assert len(smallest.actions) == 1 and not smallest.trainers
+
+
+_IMPORTS = "import {0} as mx\nfrom {0} import autograd, gluon, nd\nobserved = []\n"
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
+def test_what_mxnet_does_wrong_is_right_here(defect: Defect):
+    assert raised(execute(_IMPORTS.format("hybridgpu") + defect.reproduction)) is None
+
+
+@with_mxnet
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
+def test_mxnet_has_the_defect(mxnet, defect: Defect):
+    said = raised(mxnet(_IMPORTS.format("mxnet") + defect.reproduction))
+    assert said is not None and re.search(defect.ends or "AssertionError", said), said

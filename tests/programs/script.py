@@ -934,7 +934,6 @@ _OPTIMIZERS = (
     '"ftrl", {"learning_rate": 0.1}',
     '"nadam", {"learning_rate": 0.01, "epsilon": 1e-3}',
     '"ftml", {"learning_rate": 0.01, "epsilon": 1e-3}',
-    '"lamb", {"learning_rate": 0.01, "epsilon": 1e-3}',
     '"sgd", {"learning_rate": 0.1, "momentum": 0.9, "multi_precision": True}',
 )  # fmt: skip
 

@@ -17,7 +17,7 @@ from ..compiler.ir.graph import RANDOM_STATE, Graph
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.primitives.loop import inline, loop
 from ..dtypes import bool_, u32
-from .params import Int, Param, Shape, Values
+from .params import Int, Longs, Param, Values
 from .record import operator, shape_text
 
 __all__ = ["Step", "recorded_body"]
@@ -106,11 +106,15 @@ def _graph_inputs(locations: Sequence[int], groups: Sequence[Any], count: int) -
     return placed
 
 
-_COMMON: dict[str, Param] = {
-    "num_args": Int(0, "number of graphs and inputs"),
-    "num_outputs": Int(0, "number of results"),
-    "num_out_data": Int(0, "how many of them are not loop variables"),
-}
+def _counts(graphs: int, results: int) -> dict[str, Param]:
+    """Numbers of inputs and results, of which there are at least so many."""
+    return {
+        "num_args": Int(doc="number of graphs and inputs", low=graphs),
+        "num_outputs": Int(doc="number of results", low=results),
+    }
+
+
+_DATA: dict[str, Param] = {"num_out_data": Int(doc="how many results are not loop variables", low=0)}
 
 
 def _foreach_shapes(p: Values, graphs: Sequence[Any], shapes: list[Any]) -> list[Any]:
@@ -127,10 +131,11 @@ def _foreach_shapes(p: Values, graphs: Sequence[Any], shapes: list[Any]) -> list
     "_foreach",
     "*data",
     params={
-        **_COMMON,
-        "in_state_locs": Shape(doc="where loop variables are among the inputs of the graph"),
-        "in_data_locs": Shape(doc="where the data are"),
-        "remain_locs": Shape(doc="where captured values are"),
+        **_counts(1, 0),
+        **_DATA,
+        "in_state_locs": Longs(doc="where loop variables are among the inputs of the graph"),
+        "in_data_locs": Longs(doc="where the data are"),
+        "remain_locs": Longs(doc="where captured values are"),
     },
     count_param="num_args",
     subgraphs=1,
@@ -168,11 +173,12 @@ def _while_shapes(p: Values, graphs: Sequence[Any], shapes: list[Any]) -> list[A
     "_while_loop",
     "*data",
     params={
-        **_COMMON,
-        "max_iterations": Int(doc="bound of the number of steps", low=0),
-        "cond_input_locs": Shape(doc="the inputs of the condition's graph among those of the node"),
-        "func_input_locs": Shape(doc="the inputs of the body's graph"),
-        "func_var_locs": Shape(doc="where the loop variables are among the inputs of the body's graph"),
+        **_counts(2, 1),
+        **_DATA,
+        "max_iterations": Int(doc="bound of the number of steps", low=1),
+        "cond_input_locs": Longs(doc="the inputs of the condition's graph among those of the node"),
+        "func_input_locs": Longs(doc="the inputs of the body's graph"),
+        "func_var_locs": Longs(doc="where the loop variables are among the inputs of the body's graph"),
     },
     count_param="num_args",
     subgraphs=2,
@@ -221,11 +227,10 @@ def _cond_shapes(p: Values, graphs: Sequence[Any], shapes: list[Any]) -> list[An
     "_cond",
     "*data",
     params={
-        "num_args": _COMMON["num_args"],
-        "num_outputs": _COMMON["num_outputs"],
-        "cond_input_locs": Shape(doc="the inputs of the condition's graph among those of the node"),
-        "then_input_locs": Shape(doc="the inputs of the first branch's graph"),
-        "else_input_locs": Shape(doc="the inputs of the second branch's graph"),
+        **_counts(3, 1),
+        "cond_input_locs": Longs(doc="the inputs of the condition's graph among those of the node"),
+        "then_input_locs": Longs(doc="the inputs of the first branch's graph"),
+        "else_input_locs": Longs(doc="the inputs of the second branch's graph"),
     },
     count_param="num_args",
     subgraphs=3,

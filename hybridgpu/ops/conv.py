@@ -11,7 +11,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.primitives.conv import flipped
 from .linear import need_float
-from .params import Bool, Enum, Int, Param, Shape, Values
+from .params import Bool, Enum, Param, Shape, Unsigned, UnsignedLong, Values
 from .record import operator, sample, shape_text, tuple_text
 from .refusal import refusal
 
@@ -72,9 +72,9 @@ _CONV: dict[str, Param] = {
     "stride": Shape((), "step between windows; () means 1"),
     "dilate": Shape((), "step between the elements of a window; () means 1"),
     "pad": Shape((), "zeros added at both ends; () means 0"),
-    "num_filter": Int(doc="channels of the result", low=1),
-    "num_group": Int(1, "groups of channels that do not see each other", low=1),
-    "workspace": Int(1024, "accepted"),
+    "num_filter": Unsigned(doc="channels of the result", low=1),
+    "num_group": Unsigned(1, "groups of channels that do not see each other", low=1),
+    "workspace": UnsignedLong(1024, "accepted"),
     "no_bias": Bool(False, "there is no bias"),
     "cudnn_tune": Enum(None, "accepted", choices=("fastest", "limited_workspace", "off")),
     "cudnn_off": Bool(False, "accepted"),
@@ -275,7 +275,7 @@ def _margins(p: Values, spatial: Sequence[int], reach: Sequence[int], stride: Se
         **_CONV,
         "adj": Shape((), "added to the size of the result"),
         "target_shape": Shape((), "spatial shape of the result; pad and adj follow from it"),
-        "workspace": Int(512, "accepted"),
+        "workspace": UnsignedLong(512, "accepted"),
         "no_bias": Bool(True, "there is no bias"),
     },
     optional=_inputs,

@@ -10,7 +10,7 @@ from ..compiler.ir import Builder, Node
 from ..dtypes import DType, f32, f64, i64
 from ..util import is_np_shape
 from .late import Late, held_number
-from .params import REQUIRED, Bool, Double, Dtype, Int, Param, Shape, Values
+from .params import REQUIRED, Bool, Double, Dtype, Int, Long, Param, Shape, Values
 from .record import operator, sample, shape_text
 
 __all__ = ["arange_length"]
@@ -140,9 +140,9 @@ def linspace(b: Builder, p: Values) -> Node:
     "_eye",
     "",
     params={
-        "N": Int(doc="rows"),
-        "M": Int(0, "columns, 0 for N"),
-        "k": Int(0, "diagonal"),
+        "N": Long(doc="rows"),
+        "M": Long(0, "columns, 0 for N"),
+        "k": Long(0, "diagonal"),
         "dtype": Dtype("float32", "element type"),
     },
     differentiable=False,

@@ -12,21 +12,29 @@ from ..compiler.ir import Builder, Node
 from ..dtypes import f32, i64
 from .conv import steps_of
 from .linear import need_float
-from .params import Bool, Enum, Int, Param, Shape, Values
+from .params import Bool, Enum, Int, Param, Shape, Unsigned, UnsignedLong, Values
 from .record import operator, sample, shape_text, tuple_text
 from .resize import need_4d
 
 __all__: list[str] = []
+
+
+def _counts(kind: type[Int]) -> dict[str, Param]:
+    """Numbers of channels; their C type differs between the operators."""
+    return {
+        "num_filter": kind(doc="channels of the result", low=1),
+        "num_group": kind(1, "groups of channels that do not see each other", low=1),
+        "num_deformable_group": kind(1, "groups of channels with offsets of their own", low=1),
+    }
+
 
 _CONV: dict[str, Param] = {
     "kernel": Shape(doc="extents of the window: (h, w)"),
     "stride": Shape((), "step between windows; () means 1"),
     "dilate": Shape((), "step between the elements of a window; () means 1"),
     "pad": Shape((), "zeros added at both ends; () means 0"),
-    "num_filter": Int(doc="channels of the result", low=1),
-    "num_group": Int(1, "groups of channels that do not see each other", low=1),
-    "num_deformable_group": Int(1, "groups of channels with offsets of their own", low=1),
-    "workspace": Int(1024, "accepted"),
+    **_counts(Int),
+    "workspace": UnsignedLong(1024, "accepted"),
     "no_bias": Bool(False, "there is no bias"),
     "layout": Enum(None, "order of the axes", choices=("NCDHW", "NCHW", "NCW")),
 }
@@ -175,7 +183,7 @@ def deformable_convolution(
 @operator(
     "_contrib_ModulatedDeformableConvolution",
     "data offset mask weight bias",
-    params={**_CONV, "im2col_step": Int(64, "accepted")},
+    params={**_CONV, **_counts(Unsigned), "im2col_step": Unsigned(64, "accepted")},
     optional=_inputs("data", "offset", "mask"),
     infer_inputs=_shapes(3),
     samples=(
@@ -205,11 +213,11 @@ def modulated_deformable_convolution(
     "Correlation",
     "data1 data2",
     params={
-        "kernel_size": Int(1, "extent of the windows that are compared, odd", low=0),
-        "max_displacement": Int(1, "how far windows are moved", low=0),
-        "stride1": Int(1, "step between windows of the first image", low=1),
-        "stride2": Int(1, "step between displacements", low=1),
-        "pad_size": Int(0, "zeros added around both images", low=0),
+        "kernel_size": Unsigned(1, "extent of the windows that are compared, odd", low=0),
+        "max_displacement": Unsigned(1, "how far windows are moved", low=0),
+        "stride1": Unsigned(1, "step between windows of the first image", low=1),
+        "stride2": Unsigned(1, "step between displacements", low=1),
+        "pad_size": Unsigned(0, "zeros added around both images", low=0),
         "is_multiply": Bool(True, "mean product; else mean absolute difference"),
     },
     outputs=1,

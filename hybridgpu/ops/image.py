@@ -10,7 +10,7 @@ from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import broadcast_shapes
 from ..dtypes import DType, f32, f64, i32, i64, u8
 from .create import _uniform01
-from .params import REQUIRED, Bool, Float, Floats, Int, Param, Shape, Values
+from .params import REQUIRED, Bool, Float, Floats, Int, Ints, Param, Values
 from .record import operator, sample, shape_text
 
 _GREY = (0.299, 0.587, 0.114)  # weights of red, green and blue in the luminance
@@ -119,7 +119,7 @@ def crop(b: Builder, p: Values, data: Node) -> Node:
 @operator(
     "_image_resize",
     params={
-        "size": Shape((), "(width, height), or one number for both"),
+        "size": Ints((), "(width, height), or one number for both"),
         "keep_ratio": Bool(False, "one number is the shorter side's new length"),
         "interp": Int(1, "0: nearest, 1: bilinear, 2: bicubic"),
     },

@@ -72,7 +72,7 @@ def _rows(p: Values, shape: Sequence[int]) -> tuple[tuple[int, ...], int]:
         "preserve_shape": Bool(False, "classes lie along the last axis"),
         "normalization": _NORMALIZATION,
         "out_grad": Bool(False, "multiply the gradient by the output, as MXNet does"),
-        "smooth_alpha": Float(0.0, "probability that a label gives to the other classes"),
+        "smooth_alpha": Float(0.0, "probability that a label gives to the other classes", within=(0, 1)),
     },
     infer_inputs=_softmax_shapes,
     samples=(
@@ -369,9 +369,9 @@ def _sparse_shapes(p: Values, shapes: list[Any]) -> list[Any]:
     "IdentityAttachKLSparseReg",
     "data moving_avg",
     params={
-        "sparseness_target": Float(0.1, "wanted mean activation"),
+        "sparseness_target": Float(0.1, "wanted mean activation", within=(0, 1)),
         "penalty": Float(0.001, "factor of the penalty"),
-        "momentum": Float(0.9, "how much of the running average stays"),
+        "momentum": Float(0.9, "how much of the running average stays", within=(0, 1)),
     },
     auxiliary=("moving_avg",),
     initial={"moving_avg": '["zero", {}]'},

@@ -128,7 +128,7 @@ _SOFTMAX: dict[str, Param] = {
     "axis": Int(-1, "axis along which the results sum to 1"),
     "temperature": Double(None, "divides the input"),
     "dtype": Dtype(None, "type of the result"),
-    "use_length": Bool(False, "the second input masks the tail"),
+    "use_length": Bool(False, "the second input masks the tail", optional=True),
 }
 
 
@@ -240,7 +240,7 @@ def softmax_activation(b: Builder, p: Values, data: Node) -> Node:
         "p": Float(0.5, "probability of dropping", within=(0, 1)),
         "mode": Enum("training", "when it acts", choices=("always", "training")),
         "axes": Shape((), "axes along which one mask is shared"),
-        "cudnn_off": Bool(False, "accepted"),
+        "cudnn_off": Bool(False, "accepted", optional=True),
     },
     outputs=2,
     visible=1,

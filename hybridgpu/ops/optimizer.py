@@ -324,8 +324,8 @@ for _name, _states, _params, _step, _doc, _example in (
         "d v z",
         {
             **rate(),
-            "beta1": Float(0.6),
-            "beta2": Float(0.999),
+            "beta1": Float(0.6, "decay of the mean", within=(0, 1)),
+            "beta2": Float(0.999, "decay of the square", within=(0, 1)),
             "epsilon": Double(1e-8, "keeps the divisor from 0"),
             "t": Int(doc="number of the step", varies=True),
             "wd": DECAY,

@@ -27,7 +27,7 @@ from .optimizer import (
     wide,
 )
 from .optimizer_adamw import BOUNDS, adamw, adamw_params, lamb_direction, lamb_step, need_factor
-from .params import REQUIRED, Bool, Float, Floats, Int, Param, Shape, Values
+from .params import REQUIRED, Bool, Float, Floats, Int, Ints, Param, Values
 from .record import check_same_shape, operator, sample
 
 __all__: list[str] = []
@@ -231,7 +231,7 @@ def _many_lamb(mixed: bool) -> None:
         **BOUNDS,
         "clip_gradient": CLIP,
         "bias_correction": Bool(True, "undo that the moments start at 0"),
-        "step_count": Shape(REQUIRED, "number of the step, for each weight", varies=True),
+        "step_count": Ints(REQUIRED, "number of the step, for each weight", varies=True),
     }
     example = {"learning_rates": (0.1, 0.2), "wds": (0.0, 0.01), "step_count": (1, 3)}
     shapes = [(3, 5)] * stride + [(7,)] * stride

@@ -2,15 +2,15 @@
 """Attribute descriptors: how an operator's attribute is read, checked, written and documented.
 
 An attribute arrives as a Python value or, from a Symbol or a model file, as text. ``parse`` gives
-one canonical value for both; ``text`` writes it as MXNet does. Errors have MXNet's wording.
+one canonical value for both: like MXNet's Python, it writes a value as text and reads that by the C
+type of the attribute (attribute_text.py); common values take a shorter way to the same result.
+Errors have MXNet's wording.
 """
 
 from __future__ import annotations
 
-import ast
 import math
-import re
-import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,16 @@ import numpy as np
 from ..base import MXNetError
 from ..dataclass import dataclass, field
 from ..dtypes import DType, dtype_of
+from .attribute_text import (
+    FLOAT,
+    read_entry_int,
+    read_float,
+    read_int,
+    read_optional_int,
+    read_stream_float,
+    read_tuple,
+    unread_rest,
+)
 
 __all__ = [
     "REQUIRED",
@@ -30,9 +40,15 @@ __all__ = [
     "Float",
     "Floats",
     "Int",
+    "Ints",
+    "Long",
+    "Longs",
     "Param",
+    "Position",
     "Shape",
     "Text",
+    "Unsigned",
+    "UnsignedLong",
     "Values",
     "text_of",
 ]
@@ -88,87 +104,142 @@ class Param:
         Raises:
             MXNetError: the value does not fit.
         """
-        if isinstance(value, str) and value.strip() == "None":
-            value = None
-        if value is None:
-            if self.optional or self.default is None:
-                return None
-            raise self.invalid(name, value)
+        text = value if isinstance(value, str) else text_of(value)
+        if (self.optional or self.default is None) and text.rstrip(_BLANKS) == "None":
+            return None
         try:
-            return self.convert(value)
-        except (ValueError, TypeError, SyntaxError, OverflowError):
-            raise self.invalid(name, value) from None
+            return self.read(text)
+        except (ValueError, OverflowError):
+            raise self.invalid(name, text) from None
 
-    def convert(self, value: Any) -> Any:
+    def read(self, text: str) -> Any:
+        """The value of a text.
+
+        Raises:
+            ValueError: it is none.
+            OverflowError: the C type does not hold it.
+        """
         raise NotImplementedError
 
-    def invalid(self, name: str, value: Any) -> MXNetError:
-        return MXNetError(f"Invalid Parameter format for {name} expect {self.expects} but value='{value}'")
+    def invalid(self, name: str, value: str) -> MXNetError:
+        """The error for a text that is no value."""
+        return MXNetError(f"Invalid Parameter format for {name} expect {self.type_name} but value='{value}'")
+
+    def outside(self, name: str, value: Any, bound: str) -> MXNetError:
+        """The error for a value outside its bounds."""
+        shown = f"{value:g}" if isinstance(value, float) else value
+        return MXNetError(f"value {shown} for Parameter {name} {bound}\n{name}: {self.doc}")
 
     @property
     def type_name(self) -> str:
-        """How documentation names the type."""
+        """How documentation and messages name the type."""
         return self.expects + (" or None" if self.optional or self.default is None else "")
 
     @property
     def kind(self) -> str:
-        """How messages name the type."""
+        """How the message about a missing attribute names the type."""
         return self.expects
 
 
-_LEAST, _GREATEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
-_LONG = re.compile(r"(?<=\d)L\b")  # how Python 2 wrote integers, in files of its time
-
-
-def _literal(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    if value.isdecimal() and value.isascii() and value[0] != "0":
-        return int(value)  # nearly all of them; Python's parser takes fifty times as long
-    return ast.literal_eval(_LONG.sub("", value.strip()))
+_BLANKS = " \t\n\v\f\r"
 
 
 @dataclass(frozen=True)
 class Int(Param):
-    """An integer; text such as '3' too."""
+    """An integer of 32 bits; ``low`` bounds it below, ``within`` on both sides."""
 
     low: int | None = None
+    within: tuple[int, int] | None = None
     expects: str = field(default="int", init=False)
 
+    span = (-(1 << 31), (1 << 31) - 1)  # what the C type holds
+
     def parse(self, name: str, value: Any) -> Any:
-        number = super().parse(name, value)
+        number = value
+        if type(value) is not int or not self.span[0] <= value <= self.span[1]:
+            number = super().parse(name, value)
         if self.low is not None and number is not None and number < self.low:
-            raise MXNetError(
-                f"value {number} for Parameter {name} should be greater equal to {self.low}\n{name}: {self.doc}"
-            )
+            raise self.outside(name, number, f"should be greater equal to {self.low}")
+        if self.within is not None and number is not None and not self.within[0] <= number <= self.within[1]:
+            raise self.outside(name, number, f"exceed bound [{self.within[0]},{self.within[1]}]")
         return number
 
-    def convert(self, value: Any) -> int:
-        value = _literal(value)
-        if isinstance(value, (bool, np.bool_)) or int(value) != value:
-            raise ValueError
-        if not -(1 << 63) <= value < 1 << 63:
-            raise ValueError
-        return int(value)
+    def read(self, text: str) -> int:
+        optional = self.optional or self.default is None
+        return (read_optional_int if optional else read_int)(text, *self.span)
+
+
+@dataclass(frozen=True)
+class Unsigned(Int):
+    """An integer of 32 bits without a sign. MXNet takes negative ones, too, as huge numbers; here they are refused."""
+
+    expects: str = field(default="int (non-negative)", init=False)
+
+    span = (0, (1 << 32) - 1)
+
+
+@dataclass(frozen=True)
+class Long(Int):
+    """An integer of 64 bits."""
+
+    expects: str = field(default="long", init=False)
+
+    span = (-(1 << 63), (1 << 63) - 1)
+
+
+@dataclass(frozen=True)
+class UnsignedLong(Int):
+    """An integer of 64 bits without a sign."""
+
+    expects: str = field(default="long (non-negative)", init=False)
+
+    span = (0, (1 << 64) - 1)
+
+
+@dataclass(frozen=True)
+class Position(Int):
+    """A position in an array: MXNet's ``int``, of 64 bits as in its builds for arrays of more than 2^31 elements."""
+
+    span = (-(1 << 63), (1 << 63) - 1)
 
 
 @dataclass(frozen=True)
 class _Number(Param):
-    """A number; integers and text too; ``within`` bounds it on both sides."""
+    """A number; integers and text too; ``within`` bounds it on both sides, ``low`` below."""
 
     within: tuple[float, float] | None = None
+    low: float | None = field(default=None, kw_only=True)
 
     def parse(self, name: str, value: Any) -> Any:
-        number = super().parse(name, value)
-        if self.within is not None and number is not None and not self.within[0] <= number <= self.within[1]:
-            low, high = self.within
-            raise MXNetError(f"value {value} for Parameter {name} exceed bound [{low:g},{high:g}]\n{name}: {self.doc}")
+        least, greatest = FLOAT[self.expects]
+        if type(value) is float and (least <= abs(value) <= greatest or value == 0):
+            number: Any = value
+        else:
+            number = self._parse(name, value)
+        if number is None:
+            return None
+        if self.within is not None and not self.within[0] <= number <= self.within[1]:
+            raise self.outside(name, number, f"exceed bound [{self.within[0]:g},{self.within[1]:g}]")
+        if self.low is not None and not number >= self.low:
+            raise self.outside(name, number, f"should be greater equal to {self.low:g}")
         return number
 
-    def convert(self, value: Any) -> float:
-        if isinstance(value, (bool, np.bool_)) or value in ("True", "False"):
-            raise ValueError
-        return float(value)
+    def _parse(self, name: str, value: Any) -> Any:
+        if self.optional or self.default is None:
+            return super().parse(name, value)
+        text = value if isinstance(value, str) else text_of(value)
+        try:
+            return read_float(text, *FLOAT[self.expects])
+        except OverflowError:
+            raise MXNetError(f"Out of range value for {name}, value='{text}'") from None
+        except ValueError:
+            rest = unread_rest(text)
+            if not rest:
+                raise self.invalid(name, text) from None
+            raise MXNetError(f"Some trailing characters could not be parsed: '{rest}'") from None
+
+    def read(self, text: str) -> float:
+        return read_stream_float(text, FLOAT[self.expects][1])
 
 
 @dataclass(frozen=True)
@@ -184,15 +255,6 @@ class Float(_Number):
 
     expects: str = field(default="float", init=False)
 
-    def parse(self, name: str, value: Any) -> Any:
-        number = super().parse(name, value)
-        if number and not _LEAST <= abs(number) <= _GREATEST and math.isfinite(number):
-            if not self.optional and self.default is not None:
-                raise MXNetError(f"Out of range value for {name}, value='{value}'")
-            if abs(number) > _GREATEST:
-                raise self.invalid(name, value)
-        return number
-
 
 @dataclass(frozen=True)
 class Bool(Param):
@@ -200,18 +262,21 @@ class Bool(Param):
 
     expects: str = field(default="boolean", init=False)
 
-    def convert(self, value: Any) -> bool:
-        if isinstance(value, str):
-            return {"true": True, "1": True, "false": False, "0": False}[value.strip().lower()]
-        if isinstance(value, (bool, np.bool_, int, np.integer)):
-            return bool(value)
-        raise ValueError
-
     def parse(self, name: str, value: Any) -> Any:
-        try:
-            return super().parse(name, value)
-        except KeyError:
-            raise self.invalid(name, value) from None
+        if value is True or value is False:
+            return value
+        if self.optional and isinstance(value, str) and value.strip(_BLANKS).lower() == "none":
+            return None
+        return super().parse(name, value)
+
+    def read(self, text: str) -> bool:
+        found = _TRUTH.get(text.lower())
+        if found is None:
+            raise ValueError
+        return found
+
+
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
 @dataclass(frozen=True)
@@ -221,15 +286,21 @@ class Enum(Param):
     choices: tuple[str, ...] = ()
     expects: str = field(default="int", init=False)
 
-    def convert(self, value: Any) -> str:
-        if value not in self.choices:
-            valid = ", ".join(f"'{c}'" for c in sorted(self.choices))
-            raise MXNetError(f"Invalid Input: '{value}', valid values are: {{{valid}}}")
-        return str(value)
+    def parse(self, name: str, value: Any) -> str | None:
+        text = value if isinstance(value, str) else text_of(value)
+        if text in self.choices:
+            return text
+        if text == "None" and (self.optional or self.default is None):
+            return None
+        raise self.invalid(name, text)
+
+    def invalid(self, name: str, value: str) -> MXNetError:
+        return MXNetError(f"Invalid Input: '{value}', valid values are: {self.type_name}")
 
     @property
     def type_name(self) -> str:
-        return "{" + ", ".join(repr(c) for c in sorted(self.choices)) + "}"
+        none = ["None"] if self.optional or self.default is None else []
+        return "{" + ", ".join([*none, *(repr(c) for c in sorted(self.choices))]) + "}"
 
 
 @dataclass(frozen=True)
@@ -238,59 +309,92 @@ class Text(Param):
 
     expects: str = field(default="string", init=False)
 
-    def convert(self, value: Any) -> str:
-        return str(value)
-
     def parse(self, name: str, value: Any) -> Any:
         return None if value is None else str(value)
 
 
 @dataclass(frozen=True)
-class Shape(Param):
-    """A tuple of integers; one integer means a tuple of one. ``holes`` allows None entries."""
+class _Tuple(Param):
+    """Numbers in parentheses."""
 
-    holes: bool = False
-    expects: str = field(default="Shape(tuple)", init=False)
-
-    def convert(self, value: Any) -> tuple[int | None, ...]:
-        value = _literal(value)
-        if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-            value = (value,)
-        return tuple(self._entry(v) for v in value)
-
-    def _entry(self, v: Any) -> int | None:
-        if v is None and self.holes:
-            return None
-        if isinstance(v, (bool, np.bool_)) or int(v) != v or not -(1 << 63) <= v < 1 << 63:
+    def known(self, found: tuple[Any, ...] | None) -> Any:
+        """What was read. MXNet takes None for every tuple, as one of unknown length, over which most operators stumble."""
+        if found is None and not self.optional and self.default is not None:
             raise ValueError
-        return int(v)
+        return found
+
+    @property
+    def kind(self) -> str:
+        return self.type_name
 
 
 @dataclass(frozen=True)
-class Floats(Param):
+class Shape(_Tuple):
+    """A tuple of integers of 64 bits; one integer means a tuple of one. ``holes`` allows None entries."""
+
+    holes: bool = False
+    span = (-(1 << 63), (1 << 63) - 1)
+
+    def parse(self, name: str, value: Any) -> Any:
+        if type(value) in (tuple, list) and all(type(v) is int and self.span[0] <= v <= self.span[1] for v in value):
+            return tuple(value)
+        return super().parse(name, value)
+
+    def read(self, text: str) -> tuple[int | None, ...]:
+        single, entry = (read_optional_int, read_optional_int) if self.holes else (read_int, read_entry_int)
+        low, high = self.span
+        return self.known(
+            read_tuple(text, partial(single, low=low, high=high), partial(entry, low=low, high=high), self.holes)
+        )
+
+    @property
+    def type_name(self) -> str:
+        return "Shape or None" if self.optional else "Shape(tuple)"
+
+
+@dataclass(frozen=True)
+class Ints(Shape):
+    """A tuple of integers of 32 bits."""
+
+    span = (-(1 << 31), (1 << 31) - 1)
+
+
+@dataclass(frozen=True)
+class Longs(Shape):
+    """A list of integers of 64 bits."""
+
+    @property
+    def type_name(self) -> str:
+        return "tuple of <long>"
+
+
+@dataclass(frozen=True)
+class Floats(_Tuple):
     """A tuple of finite floats, none too large for single precision if that keeps them; one number means a tuple of one."""
 
     single: bool = True
-    expects: str = field(default="tuple of <float>", init=False)
 
-    def convert(self, value: Any) -> tuple[float, ...]:
-        value = _literal(value)
-        numbers = (float(value),) if isinstance(value, (int, float, np.generic)) else tuple(float(v) for v in value)
-        most = _GREATEST if self.single else sys.float_info.max
-        if not all(abs(v) <= most for v in numbers):  # NaN among them
-            raise ValueError
-        return numbers
+    def parse(self, name: str, value: Any) -> Any:
+        high = FLOAT["float" if self.single else "double"][1]
+        if type(value) in (tuple, list) and all(type(v) in (float, int) and abs(v) <= high for v in value):
+            return tuple(map(float, value))
+        return super().parse(name, value)
+
+    def read(self, text: str) -> tuple[float | None, ...]:
+        number = partial(read_stream_float, high=FLOAT["float" if self.single else "double"][1])
+        return self.known(read_tuple(text, number, number))
+
+    @property
+    def type_name(self) -> str:
+        return f"tuple of <{'float' if self.single else 'double'}>"
 
 
 @dataclass(frozen=True)
-class Axis(Param):
+class Axis(Shape):
     """Axes of a reduction: None, an integer, or a tuple (empty means all)."""
 
     default: Any = None
-    expects: str = field(default="Shape(tuple)", init=False)
-
-    def convert(self, value: Any) -> tuple[int, ...]:
-        return Shape().convert(value)  # type: ignore[return-value]
+    optional: bool = True
 
 
 @dataclass(frozen=True)
@@ -300,10 +404,12 @@ class Dtype(Param):
     expects: str = field(default="string", init=False)
 
     def parse(self, name: str, value: Any) -> Any:
-        return super().parse(name, "float64" if value is None else value)
-
-    def convert(self, value: Any) -> DType:
-        return dtype_of(value)
+        if isinstance(value, str) and value == "None" and (self.optional or self.default is None):
+            return None
+        try:
+            return dtype_of("float64" if value is None else value)
+        except (TypeError, ValueError):
+            raise self.invalid(name, value if isinstance(value, str) else text_of(value)) from None
 
     def invalid(self, name: str, value: Any) -> MXNetError:
         valid = "'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8'"

@@ -13,7 +13,7 @@ from ..compiler.primitives.gradient import gradient_rule
 from ..dtypes import DType, f32, i32, i64
 from .conv import LAYOUTS, channels_first, channels_last, last, steps_of, windowed
 from .linear import need_float
-from .params import Bool, Enum, Int, Param, Shape, Values
+from .params import Bool, Enum, Int, Ints, Param, Shape, Values
 from .record import operator, sample, shape_text
 
 _WORDS = {3: "3D in (batch, channel, x)", 4: "4D in (batch, channel, y, x)", 5: "5D in (batch, channel, d, y, x)"}
@@ -255,7 +255,7 @@ def averaging(b: Builder, size: int, source: int, dtype: DType) -> Node:
 
 @operator(
     "_contrib_AdaptiveAvgPooling2D",
-    params={"output_size": Shape((), "spatial shape of the result, one number for both; () means 1")},
+    params={"output_size": Ints((), "spatial shape of the result, one number for both; () means 1")},
     samples=(
         sample([(1, 2, 7, 5)], {"output_size": (3, 2)}),
         sample([(2, 3, 6, 4)], {"output_size": (3, 2)}),

@@ -12,7 +12,7 @@ from ..compiler.primitives.gradient import gradient_rule
 from ..dtypes import bool_, f32, f64, i64, u8
 from .linalg import diagonal, matrix_of_diagonal
 from .linear import need_float
-from .params import Bool, Double, Enum, Float, Int, Param, Shape, Text, Values
+from .params import Bool, Double, Enum, Float, Int, Ints, Param, Shape, Text, Values
 from .record import operator, sample, shape_text
 from .shape import axis_of
 from .slicing import slice_bounds
@@ -299,7 +299,7 @@ def arange_like(b: Builder, p: Values, data: Node) -> Node:
 
 @operator(
     "_contrib_index_array",
-    params={"axes": Shape(None, "which indices, in this order; None for all")},
+    params={"axes": Ints(None, "which indices, in this order; None for all", optional=True)},
     samples=(
         sample([(3, 4)]),
         sample([(2, 3, 4)], {"axes": (2, 0)}),

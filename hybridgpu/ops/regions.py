@@ -13,7 +13,7 @@ from .resize import need_4d
 
 __all__: list[str] = []
 
-_SCALE = Float(doc="from the coordinates of regions to those of the data, up to 1")
+_SCALE = Float(doc="from the coordinates of regions to those of the data, up to 1", within=(0, 1))
 
 
 def _check(p: Values, data: Node, rois: Node, width: int) -> None:
@@ -114,7 +114,7 @@ def _moved_inputs(p: Values) -> list[str]:
         "pooled_size": Int(doc="bins of a region along each axis", low=1),
         "part_size": Int(0, "offsets of a region along each axis; 0: one a bin", low=0),
         "sample_per_part": Int(1, "samples along each axis of a bin", low=1),
-        "trans_std": Float(0.0, "factor of the offsets, up to 1"),
+        "trans_std": Float(0.0, "factor of the offsets, up to 1", within=(0, 1)),
         "no_trans": Bool(False, "there are no offsets"),
     },
     optional=_moved_inputs,

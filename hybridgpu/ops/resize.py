@@ -11,7 +11,7 @@ from ..compiler.ir import Builder, Node
 from ..compiler.primitives.gradient import gradient_rule
 from ..dtypes import DType, f32, i32, i64
 from .linear import need_float
-from .params import Bool, Enum, Float, Int, Values
+from .params import Bool, Enum, Float, Int, UnsignedLong, Values
 from .record import operator, sample, shape_text, tuple_text
 
 __all__ = ["need_4d"]
@@ -50,7 +50,7 @@ def _upsampling_shapes(p: Values, shapes: list[Any]) -> list[Any]:
         "sample_type": Enum(doc="how new elements come about", choices=("bilinear", "nearest")),
         "multi_input_mode": Enum("concat", "what becomes of several inputs", choices=("concat", "sum")),
         "num_args": Int(1, "number of inputs", low=1),
-        "workspace": Int(512, "accepted"),
+        "workspace": UnsignedLong(512, "accepted"),
     },
     count_param="num_args",
     optional=_upsampling_inputs,

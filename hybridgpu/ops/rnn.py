@@ -18,7 +18,7 @@ from ..compiler.primitives.loop import loop
 from ..dtypes import DType, i64
 from .create import _uniform01
 from .linear import need_float
-from .params import Bool, Double, Enum, Float, Int, Param, Values
+from .params import Bool, Double, Enum, Float, Int, Param, Unsigned, Values
 from .record import operator, sample, shape_text, tuple_text
 from .refusal import differing_types, refusal
 from .shape import concat
@@ -86,8 +86,8 @@ def _shapes(p: Values, shapes: list[Any]) -> list[Any]:
 
 
 _PARAMS: dict[str, Param] = {
-    "state_size": Int(doc="units of a layer", low=0),
-    "num_layers": Int(doc="layers on top of each other", low=0),
+    "state_size": Unsigned(doc="units of a layer", low=0),
+    "num_layers": Unsigned(doc="layers on top of each other", low=0),
     "bidirectional": Bool(False, "every layer runs in both directions; the results lie side by side"),
     "mode": Enum(doc="the kind of cell", choices=tuple(GATES)),
     "p": Float(0.0, "rate of dropout between layers, in training", within=(0, 1)),

@@ -20,7 +20,7 @@ from ..dataclass import dataclass
 from ..dtypes import DType, bool_, f32, f64, i32, i64
 from .create import _uniform01, checked_shape
 from .linear import need_float
-from .params import Bool, Dtype, Float, Int, Param, Shape, Values
+from .params import Bool, Dtype, Float, Int, Long, Param, Shape, Values
 from .record import Sample, operator, sample, shape_text
 
 __all__: list[str] = []
@@ -287,7 +287,7 @@ for _family in _FAMILIES:
 @operator(
     "_random_randint random_randint",
     "",
-    params={"low": Int(doc="smallest"), "high": Int(doc="above the largest"), **_DRAW},
+    params={"low": Long(doc="smallest"), "high": Long(doc="above the largest"), **_DRAW},
     differentiable=False,
     result_dtype=lambda p, d: p.dtype or i32,
     samples=(

@@ -11,7 +11,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..dtypes import i64
 from ..util import is_np_shape
-from .params import Bool, Int, Shape, Values
+from .params import Bool, Int, Ints, Shape, Values
 from .record import operator, sample, shape_text, tuple_text
 
 __all__ = ["axis_of", "infer_reshape", "second_without_axis"]
@@ -207,7 +207,7 @@ def expand_dims(b: Builder, p: Values, data: Node) -> Node:
 
 @operator(
     "squeeze",
-    params={"axis": Shape(None, "axes to drop; None for all of extent 1")},
+    params={"axis": Ints(None, "axes to drop; None for all of extent 1", optional=True)},
     method="squeeze",
     samples=(
         sample([(1, 2, 1, 3)]),
@@ -278,7 +278,7 @@ def swapaxes(b: Builder, p: Values, data: Node) -> Node:
 
 @operator(
     "reverse flip",
-    params={"axis": Shape(doc="axes to reverse")},
+    params={"axis": Ints(doc="axes to reverse")},
     method="flip",
     samples=(
         sample([(3, 5)], {"axis": 1}),
@@ -346,7 +346,7 @@ def stack(b: Builder, p: Values, *data: Node) -> Node:
 
 @operator(
     "tile",
-    params={"reps": Shape(doc="repetitions an axis")},
+    params={"reps": Ints(doc="repetitions an axis")},
     method="tile",
     samples=(
         sample([(2, 3)], {"reps": (2, 2)}),
@@ -462,7 +462,10 @@ def broadcast_axis(b: Builder, p: Values, data: Node) -> Node:
 @operator(
     "broadcast_like",
     "lhs rhs",
-    params={"lhs_axes": Shape(None, "axes of lhs"), "rhs_axes": Shape(None, "axes of rhs that give their extents")},
+    params={
+        "lhs_axes": Shape(None, "axes of lhs", optional=True),
+        "rhs_axes": Shape(None, "axes of rhs that give their extents", optional=True),
+    },
     dtypes="**",
     method="broadcast_like",
     no_gradient=("rhs",),

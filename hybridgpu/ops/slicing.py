@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from .params import Bool, Int, Shape, Values
+from .params import Bool, Int, Ints, Position, Shape, Values
 from .record import operator, sample, shape_text
 from .shape import axis_of
 
@@ -71,8 +71,8 @@ def slice_(b: Builder, p: Values, data: Node) -> Node:
     "slice_axis",
     params={
         "axis": Int(doc="the axis"),
-        "begin": Int(doc="first position"),
-        "end": Int(doc="position after the last", optional=True),
+        "begin": Position(doc="first position"),
+        "end": Position(doc="position after the last", optional=True),
     },
     method="slice_axis",
     unknown_axes=lambda p, ndim: [axis_of(p.axis, ndim)],
@@ -98,7 +98,7 @@ def slice_axis(b: Builder, p: Values, data: Node) -> Node:
 @operator(
     "slice_like",
     "data shape_like",
-    params={"axes": Shape((), "axes to cut; () for all")},
+    params={"axes": Ints((), "axes to cut; () for all")},
     dtypes="**",
     method="slice_like",
     samples=(

@@ -10,7 +10,7 @@ from ..compiler.ir import Builder, Node
 from ..dtypes import DType, f32, i32
 from .conv import windowed
 from .linear import need_float
-from .params import Bool, Enum, Float, Int, Param, Shape, Values
+from .params import Bool, Enum, Float, Int, Param, Shape, Unsigned, Values
 from .record import operator, sample, shape_text
 from .resize import need_4d
 
@@ -128,7 +128,7 @@ def _sampled(b: Builder, data: Node, grid: Node) -> Node:
 @operator(
     "BilinearSampler",
     "data grid",
-    params={"cudnn_off": Bool(False, "accepted")},
+    params={"cudnn_off": Bool(False, "accepted", optional=True)},
     outputs=2,
     visible=1,
     output_names=("output", "tmp"),
@@ -189,7 +189,7 @@ def spatial_transformer(b: Builder, p: Values, data: Node, loc: Node) -> Sequenc
 
 _REGIONS: dict[str, Param] = {
     "pooled_size": Shape(doc="bins of a region: height, width"),
-    "spatial_scale": Float(doc="from the coordinates of regions to those of the data, up to 1"),
+    "spatial_scale": Float(doc="from the coordinates of regions to those of the data, up to 1", within=(0, 1)),
 }
 
 
@@ -326,7 +326,7 @@ def box_iou(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
     "Crop",
     "*data",
     params={
-        "num_args": Int(1, "number of inputs", low=1),
+        "num_args": Int(1, "number of inputs", within=(1, 3)),
         "offset": Shape((0, 0), "first row and column"),
         "h_w": Shape((0, 0), "height and width, with one input"),
         "center_crop": Bool(False, "cut at the middle"),
@@ -372,7 +372,7 @@ def crop(b: Builder, p: Values, *inputs: Node) -> Node:
         "alpha": Float(1e-4, "factor of the mean of squares"),
         "beta": Float(0.75, "exponent"),
         "knorm": Float(2, "added to the mean of squares"),
-        "nsize": Int(doc="channels that are averaged, an odd number", low=1),
+        "nsize": Unsigned(doc="channels that are averaged, an odd number", low=1),
     },
     outputs=2,
     visible=1,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from functools import cached_property
 from math import prod
 
+from ...base import MXNetError
 from ...dataclass import dataclass
 from ...dtypes import DType
 
@@ -49,11 +50,38 @@ class TensorType:
         return tensor_type, (self.shape, self.dtype)
 
 
+_LARGEST = (1 << 63) - 1  #: bytes of an array: sizes and positions are signed numbers of 64 bits everywhere
+
+
+def _check_size(shape: tuple[int, ...], dtype: DType) -> None:
+    """
+    Raises:
+        MXNetError: an extent is negative, or sizes of the array do not fit in 64 bits.
+    """
+    nbytes = dtype.size
+    for extent in shape:
+        if extent < 0:
+            raise MXNetError(f"Shape [{','.join(map(str, shape))}] has the negative extent {extent}")
+        nbytes *= max(extent, 1)  # strides count on even where there are no elements
+    if nbytes > _LARGEST:
+        raise MXNetError(
+            f"Size of tensor you are trying to allocate is larger than 2^63 bytes: {dtype.name} "
+            f"[{','.join(map(str, shape))}]"
+        )
+
+
 _TYPES: dict[tuple[tuple[int, ...], DType], TensorType] = {}
 
 
 def tensor_type(shape: tuple[int, ...], dtype: DType) -> TensorType:
-    """The one TensorType of this shape and dtype (threads may call at once: setdefault is atomic)."""
+    """The one TensorType of this shape and dtype (threads may call at once: setdefault is atomic).
+
+    Raises:
+        MXNetError: there can be no such array.
+    """
     key = (shape, dtype)
     found = _TYPES.get(key)
-    return found if found is not None else _TYPES.setdefault(key, TensorType(shape, dtype))
+    if found is not None:
+        return found
+    _check_size(shape, dtype)
+    return _TYPES.setdefault(key, TensorType(shape, dtype))

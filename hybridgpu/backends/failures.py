@@ -16,7 +16,7 @@ from weakref import WeakSet
 from ..base import MXNetError
 from ..locks import Lock
 
-__all__ = ["DeviceError", "again", "attempt", "give_up", "keeper", "release", "told"]
+__all__ = ["DeviceError", "HostMemoryError", "again", "attempt", "give_up", "keeper", "release", "told"]
 
 _LIBRARIES = ("cupy", "cupy_backends")
 _MISSING = "Failure finding"  #: how CuPy begins to say that a library of CUDA is not there
@@ -59,6 +59,10 @@ class DeviceError(MXNetError):
     def __init__(self, message: str, memory: bool = False, lost: bool = False) -> None:
         super().__init__(message)
         self.memory, self.lost = memory, lost
+
+
+class HostMemoryError(MXNetError, MemoryError):
+    """The host has no memory for an array, or the system gives this process no more."""
 
 
 def told(error: Exception) -> Exception:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..locks import Lock
 from ..provenance import advice
-from .failures import again
+from .failures import HostMemoryError, again
 
 __all__ = ["ALIGNMENT", "aligned_bytes", "copy", "empty", "lasting", "lodger", "zeros"]
 
@@ -34,14 +34,14 @@ def aligned_bytes(nbytes: int, make: Callable[..., np.ndarray] = np.empty) -> np
     as to write it.
 
     Raises:
-        MemoryError: the system does not give so many.
+        HostMemoryError: the system does not give so many.
     """
     alignment = ALIGNMENT if nbytes < _LARGE else _PAGE
     try:
         raw = make(nbytes + alignment, np.uint8)
     except MemoryError:
         instead = advice("Take a smaller batch, or drop arrays, recorded graphs and results that are no longer needed.")
-        raise MemoryError(f"Unable to allocate {nbytes / 2**30:,.1f} GiB of the host's memory\n{instead}") from None
+        raise HostMemoryError(f"Unable to allocate {nbytes / 2**30:,.1f} GiB of the host's memory\n{instead}") from None
     skip = -raw.__array_interface__["data"][0] % alignment
     return raw[skip : skip + nbytes]
 

@@ -8,11 +8,11 @@ list of array calls that its lowering makes. A lowering of one primitive is one 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from .. import recording
 from ..backends.devices import device_of
-from ..backends.failures import attempt
+from ..backends.failures import HostMemoryError, attempt
 from ..backends.writes import assign
 from ..base import MXNetError
 from ..compiler.ir.graph import RANDOM_STATE, Graph, Provenance
@@ -119,7 +119,10 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
     if op.eager is not None:
         with _named(op, values, inputs):
             op.check(values, [x._type.tensor for x in inputs])
-        results = attempt(run_eagerly, op, device.xp, values, arrays)
+        try:
+            results = attempt(run_eagerly, op, device.xp, values, arrays)
+        except Exception as e:
+            _fail(op, values, inputs, e)
         function = seed = None
     else:
         training = recording.state.training
@@ -128,21 +131,27 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
         call = _late(op, values, inputs, training) if function is None and op.varies and not track else None
         if call is not None:
             function = call.function
-            arrays += map(device.from_host, call.numbers(values))
+            try:
+                arrays += map(device.from_host, call.numbers(values))
+            except ArithmeticError as e:
+                _fail(op, values, inputs, e)
         elif function is None:
             if len(_functions) >= _LIMIT:
                 _functions.clear()
             with _named(op, values, inputs):
                 graph, draws = operator_graph(op, values, [x._type.tensor for x in inputs], training)
             function = _functions[key] = Function(graph, draws)
-        if function.draws:
-            from ..generator import next_state
+        try:
+            if function.draws:
+                from ..generator import next_state
 
-            seed = device.from_host(next_state(where))
-            results = function.run(device, [*arrays, seed])
-        else:
-            seed = None
-            results = function.run(device, arrays)
+                seed = device.from_host(next_state(where))
+                results = function.run(device, [*arrays, seed])
+            else:
+                seed = None
+                results = function.run(device, arrays)
+        except Exception as e:
+            _fail(op, values, inputs, e)
     visible = results[: op.num_visible(values)]
     if out is not None:
         wrapped, written = _targets(op, values, out), out
@@ -199,10 +208,34 @@ class _named:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if isinstance(error, MXNetError):
-            names = self._op.input_names(self._values, len(self._inputs))
-            types = [x._type.tensor for x in self._inputs]
-            error.args = (f"{error}{add_details(error, self._op, self._values, names, types)}",)
-            mark(error)
+            _add_operator(error, self._op, self._values, self._inputs)
+
+
+def _add_operator(error: MXNetError, op: Operator, values: Values, inputs: Sequence[NDArray]) -> None:
+    names = op.input_names(values, len(inputs))
+    types = [x._type.tensor for x in inputs]
+    error.args = (f"{error}{add_details(error, op, values, names, types)}",)
+    mark(error)
+
+
+def _fail(op: Operator, values: Values, inputs: Sequence[NDArray], error: Exception) -> NoReturn:
+    """Raise, in the ``except`` clause of an operator's work, MXNet's error with the operator and its arguments.
+
+    What an array library says of values that it cannot work with (sizes and counts that attributes ask for) becomes one.
+    """
+    if isinstance(error, MXNetError):
+        if type(error) is MXNetError:
+            _add_operator(error, op, values, inputs)
+        raise error
+    found: MXNetError
+    if isinstance(error, MemoryError):
+        found = HostMemoryError(f"There is not enough memory: {error}".removesuffix(": "))
+    elif isinstance(error, (ArithmeticError, ValueError)):
+        found = MXNetError(f"operator {op.name} cannot be computed: {error}")
+    else:
+        raise error
+    _add_operator(found, op, values, inputs)
+    raise found from error
 
 
 def run_eagerly(op: Operator, xp: Any, values: Values, arrays: Sequence[Any]) -> list[Any]:

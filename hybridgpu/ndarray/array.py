@@ -74,11 +74,17 @@ def wrap(data: Any, ctx: Context) -> NDArray:
 
 
 def empty(shape: tuple[int, ...], ctx: Context | None = None, dtype: Any = np.float32) -> NDArray:
-    """An uninitialised array."""
+    """An uninitialised array.
+
+    Raises:
+        MXNetError: there can be no array of this size.
+    """
+    kind = dtype_of(dtype)
+    tensor_type(shape, kind)
     where = ctx or current_context()
     device = device_of(where)
     with device.current():
-        return wrap(memory.empty(device.xp, shape, dtype_of(dtype).np), where)
+        return wrap(memory.empty(device.xp, shape, kind.np), where)
 
 
 def _binary(operator: str, scalar: str, reverse_scalar: str | None = None, reflected: bool = False) -> Any:

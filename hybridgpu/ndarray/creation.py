@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,20 @@ def _made(name: str, ctx: Context | None, out: NDArray | None = None, **attribut
 
 
 def _extents(shape: Any) -> tuple[int, ...]:
-    return (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(d) for d in shape)
+    """The extents as integers.
+
+    Raises:
+        TypeError: one is no integer.
+    """
+    try:
+        return tuple(map(index, (shape,) if isinstance(shape, (int, np.integer)) else shape))
+    except TypeError:
+        raise TypeError(f"array item must be integer, but the shape is {shape}") from None
+
+
+def _shape_of_zeros(shape: Any) -> Any:
+    """A shape for an operator that reads it itself; NumPy's arrays stand for tuples."""
+    return tuple(shape.tolist()) if isinstance(shape, np.ndarray) else shape
 
 
 def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
@@ -78,12 +92,16 @@ def zeros(
     shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None, **kwargs: Any
 ) -> NDArray:
     """Zeros, float32 by default."""
-    return _made("_zeros", ctx, kwargs.get("out"), shape=_extents(shape), dtype="float32" if dtype is None else dtype)
+    return _made(
+        "_zeros", ctx, kwargs.get("out"), shape=_shape_of_zeros(shape), dtype="float32" if dtype is None else dtype
+    )
 
 
 def ones(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """Ones, float32 by default."""
-    return _made("_ones", ctx, kwargs.get("out"), shape=_extents(shape), dtype="float32" if dtype is None else dtype)
+    return _made(
+        "_ones", ctx, kwargs.get("out"), shape=_shape_of_zeros(shape), dtype="float32" if dtype is None else dtype
+    )
 
 
 def full(

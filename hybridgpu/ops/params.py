@@ -340,12 +340,11 @@ class Shape(_Tuple):
             return tuple(value)
         return super().parse(name, value)
 
-    def read(self, text: str) -> tuple[int | None, ...]:
+    def read(self, text: str) -> Any:
         single, entry = (read_optional_int, read_optional_int) if self.holes else (read_int, read_entry_int)
         low, high = self.span
-        return self.known(
-            read_tuple(text, partial(single, low=low, high=high), partial(entry, low=low, high=high), self.holes)
-        )
+        found = read_tuple(text, partial(single, low=low, high=high), partial(entry, low=low, high=high), self.holes)
+        return self.known(found)
 
     @property
     def type_name(self) -> str:
@@ -380,7 +379,7 @@ class Floats(_Tuple):
             return tuple(map(float, value))
         return super().parse(name, value)
 
-    def read(self, text: str) -> tuple[float | None, ...]:
+    def read(self, text: str) -> Any:
         number = partial(read_stream_float, high=FLOAT["float" if self.single else "double"][1])
         return self.known(read_tuple(text, number, number))
 

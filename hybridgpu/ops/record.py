@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -189,6 +190,8 @@ class Operator:
             self._with_gradient = [k for k, n in enumerate(self.inputs) if n not in without]
         #: attributes that change from call to call
         self.varies = frozenset(n for n, p in self.params.items() if p.varies)
+        #: attributes that say how many inputs there are
+        self._counts = [n for n in _INPUT_COUNTS if n in self.params] if self.variadic else []
         ours = getattr(self.lower, "__module__", "").startswith(f"{__package__.partition('.')[0]}.")
         #: what a stored program depends on beside the name: of our own lowerings the cache knows the sources, any
         #: other record is unlike all before it
@@ -229,9 +232,19 @@ class Operator:
                 items[name] = param.default if param.default is None else param.parse(name, param.default)
         values = Values(items)
         values.__dict__["given"] = given
+        for count in self._counts:
+            self._check_count(items[count], count, attributes)
+        if callable(self.outputs):
+            self._check_count(self.outputs(values), "number of outputs", attributes)
         if hashable and len(self._parsed) < 4096:
             self._parsed[given] = values
         return values
+
+    def _check_count(self, count: int, what: str, attributes: dict[str, Any]) -> None:
+        if count > MAX_ENTRIES:
+            raise self._unfit(f"{what} is {count}, more than any graph needs", attributes)
+        if count < 0:
+            raise self._unfit(f"{what} is {count}, which is negative", attributes)
 
     def _as_called(self, attributes: dict[str, Any]) -> str:
         shown = "".join(f', {k}="{text_of(v)}"' for k, v in sorted(attributes.items()))
@@ -322,12 +335,16 @@ class Operator:
             MXNetError: dtypes or shapes that do not fit.
         """
         self.check(values, [i.type for i in inputs], node)
+        # of what a graph of its own unrolls into, its operators answer for
+        before = b.limit(f"operator {self.name}", sys.maxsize if self.subgraphs else MAX_UNROLLED)
         try:
             out = self.lower(b, values, graphs, *inputs) if self.subgraphs else self.lower(b, values, *inputs)
-        except (TypeError, ValueError, IndexError) as e:
+        except (TypeError, ValueError, IndexError, ArithmeticError) as e:
             # an inference rule of a primitive: say which operator asked for the impossible
             shapes = ", ".join(f"{i.dtype.name}{shape_text(i.shape)}" for i in inputs)
             raise MXNetError(f"operator {self.name} does not take inputs of {shapes}: {e}") from e
+        finally:
+            b.restore(before)
         results = (out,) if isinstance(out, Node) else tuple(out)
         if self.differentiable:
             return results
@@ -413,6 +430,11 @@ class Operator:
         lines += ["    out: array that receives the result.", "    name: name of the node (Symbols).", ""]
         return "\n".join(lines)
 
+
+_INPUT_COUNTS = ("num_args", "num_arrays", "num_weights", "num_tensors")
+#: nodes that one operator may unroll into, and inputs or results that it may have: a number in a small file is no reason
+#: to work for minutes or to list billions of names
+MAX_UNROLLED = MAX_ENTRIES = 1 << 16
 
 OPERATORS: dict[str, Operator] = {}  #: every name, canonical or alias
 

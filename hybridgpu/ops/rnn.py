@@ -60,8 +60,12 @@ def _sizes(p: Values, depth: int) -> list[tuple[tuple[int, ...], tuple[int, ...]
 
 
 def _parameter_count(p: Values, depth: int) -> int:
-    rows = GATES[p.mode] * p.state_size
-    return sum(prod(i) + prod(h) + (prod(r) if r else 0) + 2 * rows for i, h, r in _sizes(p, depth))
+    rows, directions = GATES[p.mode] * p.state_size, 2 if p.bidirectional else 1
+    out = p.projection_size or p.state_size
+    # in one direction of a layer, beside the weights of its inputs, which are wider in all layers but the first
+    own = rows * out + out * p.state_size * bool(p.projection_size) + 2 * rows
+    widths = depth + out * directions * (p.num_layers - 1) if p.num_layers else 0
+    return int(directions * (rows * widths + own * p.num_layers))
 
 
 def _shapes(p: Values, shapes: list[Any]) -> list[Any]:
@@ -246,6 +250,7 @@ def rnn(b: Builder, p: Values, *inputs: Node) -> tuple[Node, ...]:
     x, lstm = nodes["data"], p.mode == "lstm"
     length, n, depth = x.shape
     directions = 2 if p.bidirectional else 1
+    b.reserve(p.num_layers * directions * 16)  # at least
     weights = _unpacked(b, p, depth, nodes["parameters"])
     valid = None
     if p.use_sequence_length:

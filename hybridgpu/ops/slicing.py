@@ -159,6 +159,7 @@ def split(b: Builder, p: Values, data: Node) -> list[Node]:
 
 def cut(b: Builder, data: Node, axis: int, at: Sequence[int], squeeze_axis: bool) -> list[Node]:
     """Pieces between consecutive positions of ``at``."""
+    b.reserve(len(at))
     out = []
     for begin, end in pairwise(at):
         low = tuple(begin if k == axis else 0 for k in range(data.ndim))

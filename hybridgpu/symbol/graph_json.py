@@ -21,8 +21,6 @@ from .upgrade import OLDEST, VERSION, split_hidden, upgrade
 
 __all__ = ["read_graph", "write_graph"]
 
-_MAX_OUTPUTS = 1 << 16  # of one node: a number in a file is no reason to list billions of names
-
 # -- writing
 
 
@@ -238,8 +236,6 @@ def _check_attributes(node: SymbolNode, what: str, where: str) -> None:
         _ = node.values
     except MXNetError as e:
         raise _fail(where, f"{what}: {e}") from None
-    if node.num_outputs > _MAX_OUTPUTS:
-        raise _fail(where, f"{what}: {node.num_outputs} outputs, more than any graph needs; see num_outputs")
     if len(node.subgraphs) != op.subgraphs:
         raise _fail(where, f"{what}: it has {len(node.subgraphs)} subgraphs, not {op.subgraphs}")
 

@@ -82,6 +82,10 @@ class Inference:
                 raise MXNetError(f"variable {node.name}: {node.attrs['__shape__']!r} is no shape") from None
         if known_shape(shape):
             self.shapes[id(node), 0] = tuple(shape)
+            try:
+                tensor_type(tuple(shape), dtypes.get(node.name, f32))
+            except MXNetError as e:
+                raise MXNetError(f"variable {node.name}: {e}") from None
         elif shape:
             self.partial[id(node), 0] = tuple(d if known_shape((d,)) else UNKNOWN for d in shape)
         if node.name in dtypes:
@@ -256,7 +260,10 @@ class Inference:
             for (source, _), key in zip(node.inputs, keys, strict=True)
         ):
             return  # its shape came from elsewhere; its type comes with its own visit
-        types = [tensor_type(s, self._dtype(k)) for s, k in zip(shapes, keys, strict=True)]
+        try:
+            types = [tensor_type(s, self._dtype(k)) for s, k in zip(shapes, keys, strict=True)]
+        except MXNetError as e:
+            raise fault(node, e, shapes) from None
         for k, t in enumerate(self.results(node, types)):
             known = self.shapes.get((id(node), k))
             if known is not None and known != t.shape:

@@ -7,11 +7,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from hybridgpu import nd, sym
 from hybridgpu.base import MXNetError
 from hybridgpu.ops import OPERATORS
 from hybridgpu.ops.functions import names_in, registered
@@ -72,6 +76,8 @@ def letter(op, name: str, attributes: dict[str, str]) -> tuple[str, str]:
         op.parse(attributes)
     except MXNetError as e:
         message = str(e)
+        if "more than any graph needs" in message or "which is negative" in message:
+            return "b", message
         return next(
             (s for s, words in SIGNS.items() if message.startswith(words) or (s == "b" and words + name in message)),
             "o",
@@ -177,3 +183,74 @@ def test_values_are_mxnets(kind):
             assert (2**31 - 1 if found is None else found) in (theirs, theirs - 2**31 + 1), text
         compared += 1
     assert compared >= 6
+
+
+@pytest.mark.parametrize("part", [0, *(pytest.param(k, marks=pytest.mark.exhaustive) for k in range(1, 8))])
+def test_senseless_sizes_are_refused_by_name(part):
+    script = Path(__file__).with_name("hostile_attributes.py")
+    done = subprocess.run([sys.executable, str(script), str(part), "8"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["calls"] > 1000
+    assert not found["wrong"], "\n".join(found["wrong"])
+
+
+def recurrent(**attributes: str):
+    """A file with a recurrent layer."""
+    names = ("data", "parameters", "state", "state_cell")
+    nodes = [{"op": "null", "name": n, "inputs": []} for n in names]
+    attributes = {"state_size": "4", "num_layers": "1", "mode": "lstm", **attributes}
+    nodes.append({"op": "RNN", "name": "rnn0", "attrs": attributes, "inputs": [[k, 0, 0] for k in range(4)]})
+    return json.dumps({"nodes": nodes, "arg_nodes": [0, 1, 2, 3], "heads": [[4, 0, 0]]})
+
+
+@pytest.mark.parametrize(
+    ("attributes", "text"),
+    [
+        ({"num_layers": "8192", "state_size": str(2**40)}, f"state_size expect int (non-negative) but value='{2**40}'"),
+        ({"num_layers": "8192"}, "operator RNN unrolls into too many steps"),
+        ({"num_layers": str(2**20)}, "operator RNN unrolls into too many steps"),
+        ({"num_layers": str(2**32 - 1)}, "operator RNN unrolls into too many steps"),
+        ({"state_size": str(2**32 - 1)}, "Size of tensor you are trying to allocate is larger than 2^63 bytes"),
+    ],
+)
+def test_small_files_cost_little(attributes, text):
+    start = time.process_time()
+    with pytest.raises(MXNetError, match="rnn0") as caught:
+        sym.load_json(recurrent(**attributes)).infer_shape(data=(2, 3, 4))
+    assert text in str(caught.value)
+    assert time.process_time() - start < 0.5  # it was 13 s
+
+
+HUGE = (2**40, 2**40)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda x: nd.arange(0, np.inf), "Invalid Parameter format for stop expect double or None but value='inf'"),
+        (lambda x: nd.arange(0, 1e18), "not enough memory"),
+        (lambda x: nd.tile(x, (2**40,)), "Invalid Parameter format for reps expect Shape(tuple) but value='(1099511627776,)'"),
+        (lambda x: nd.tile(x, (2**31 - 1,) * 2), "larger than 2^63 bytes"),
+        (lambda x: nd.repeat(x, 2**40), "Invalid Parameter format for repeats expect int but value='1099511627776'"),
+        (lambda x: nd.one_hot(x, 2**40), "Invalid Parameter format for depth expect int but value='1099511627776'"),
+        (lambda x: nd.Pad(x.reshape((1, 1, 2, 3)), mode="edge", pad_width=(0, 0, 0, 0, 2**62, 2**62, 0, 0)), "larger than 2^63 bytes"),
+        (lambda x: nd.broadcast_to(nd.ones((1, 1)), HUGE), "larger than 2^63 bytes"),
+        (lambda x: nd.zeros(HUGE), "larger than 2^63 bytes"),
+        (lambda x: nd.empty(HUGE), "larger than 2^63 bytes"),
+        (lambda x: nd.empty((2**50,)), "Unable to allocate"),
+        (lambda x: nd.zeros((2.0, 3)), "Invalid Parameter format for shape expect Shape(tuple) but value='(2.0, 3)'"),
+        (lambda x: nd.zeros((1,) * 100), "100 axes"),
+        (lambda x: nd.topk(x, k=2.0), "Invalid Parameter format for k expect int but value='2.0'"),
+        (lambda x: nd.sum(x, axis=1, keepdims=2), "Invalid Parameter format for keepdims expect boolean but value='2'"),
+        (lambda x: nd.split(x, num_outputs=2**31 - 1), "number of outputs is 2147483647, more than any graph needs"),
+        (lambda x: sym.split(sym.var("x"), num_outputs=2**31 - 1), "number of outputs is 2147483647, more than any graph needs"),
+        (lambda x: sym.zeros(HUGE).infer_shape(), "larger than 2^63 bytes"),
+        (lambda x: sym.var("x", shape=HUGE).infer_shape(), "variable x: Size of tensor"),
+        (lambda x: (sym.var("x") + 1).infer_shape(x=HUGE), "variable x: Size of tensor"),
+    ],
+)  # fmt: skip
+def test_absurd_sizes_are_errors_of_mxnet(call, text):
+    with pytest.raises(MXNetError) as caught:
+        call(nd.ones((2, 3)))
+    assert text in str(caught.value)

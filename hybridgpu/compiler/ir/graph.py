@@ -17,9 +17,11 @@ type; binary primitives broadcast as NumPy does.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ...base import MXNetError
 from ...dataclass import dataclass, field
 from ...dtypes import DType, f32, u32
 from .share import Last, Share, share
@@ -203,6 +205,26 @@ class Builder:
         self.inputs: list[Node] = []
         self._state: Node | None = None
         self._streams = 0
+        self._end, self._limited = sys.maxsize, ""
+
+    def limit(self, what: str, nodes: int) -> tuple[int, str]:
+        """From now on ``what`` may record so many nodes. What was said before comes back, for :meth:`restore`."""
+        before = (self._end, self._limited)
+        self._end, self._limited = self._count + nodes, what
+        return before
+
+    def restore(self, before: tuple[int, str]) -> None:
+        """End what ``limit`` began."""
+        self._end, self._limited = before
+
+    def reserve(self, nodes: int) -> None:
+        """Say that so many nodes follow, before the work for the first one begins.
+
+        Raises:
+            MXNetError: they are more than the limit leaves.
+        """
+        if self._count + nodes > self._end:
+            raise MXNetError(f"{self._limited} unrolls into too many steps: its attributes ask for {nodes} more")
 
     def apply(self, prim: Primitive, inputs: Sequence[Node], params: dict[str, Any]) -> Node:
         """The node ``prim(*inputs, **params)``, new or recorded before."""
@@ -214,6 +236,8 @@ class Builder:
         if found is not None:
             return found
         out = prim.infer([i.type for i in inputs], params)
+        if self._count >= self._end:
+            self.reserve(1)
         node = Node(self, prim, tuple(inputs), params, out, self._count, self.prov)
         self._count += 1
         self._memo[key] = node

@@ -6,6 +6,8 @@ from __future__ import annotations
 from functools import cached_property
 from math import prod
 
+import numpy as np
+
 from ...base import MXNetError
 from ...dataclass import dataclass
 from ...dtypes import DType
@@ -50,14 +52,17 @@ class TensorType:
         return tensor_type, (self.shape, self.dtype)
 
 
+_MOST_AXES = int(getattr(np, "MAXDIMS", 64))  #: that NumPy's arrays can have
 _LARGEST = (1 << 63) - 1  #: bytes of an array: sizes and positions are signed numbers of 64 bits everywhere
 
 
 def _check_size(shape: tuple[int, ...], dtype: DType) -> None:
     """
     Raises:
-        MXNetError: an extent is negative, or sizes of the array do not fit in 64 bits.
+        MXNetError: there are too many axes, an extent is negative, or sizes of the array do not fit in 64 bits.
     """
+    if len(shape) > _MOST_AXES:
+        raise MXNetError(f"An array of {len(shape)} axes is asked for; NumPy's have at most {_MOST_AXES}")
     nbytes = dtype.size
     for extent in shape:
         if extent < 0:

@@ -82,7 +82,19 @@ def compiler():
 #: folders whose subject lies above the generated code, and this one's own files
 _ABOVE_CODE = {
     Path(__file__).parent / name
-    for name in (".", "autograd", "exchange", "gluon", "io", "ndarray", "ops", "parity", "programs", "runtime", "symbol")
+    for name in (
+        ".",
+        "autograd",
+        "exchange",
+        "gluon",
+        "io",
+        "ndarray",
+        "ops",
+        "parity",
+        "programs",
+        "runtime",
+        "symbol",
+    )
 }
 
 

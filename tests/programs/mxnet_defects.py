@@ -76,6 +76,34 @@ DEFECTS = (
         ends="could not execute a primitive",
     ),
     Defect(
+        "autograd.grad ends the process where gradients of a sum are blocked",
+        "net, blocked, head = gluon.nn.LayerNorm(), gluon.nn.LayerNorm(), gluon.nn.Dense(3)\n"
+        "for block in (net, blocked, head):\n"
+        "    block.initialize()\n"
+        "with autograd.record():\n"
+        "    x = net(nd.random.normal(shape=(2, 4)))\n"
+        "    y = head(nd.BlockGrad(x + blocked(x)))\n"
+        "    loss = (y * y).mean()\n"
+        "autograd.grad(loss, [p.data() for b in (net, blocked, head) for p in b.collect_params().values()])",
+        ends="the process ended",
+    ),
+    Defect(
+        "Gradients of a GRU of two layers in float64 are made of memory that nobody has written",
+        "net = gluon.rnn.GRU(3, layout='NTC', num_layers=2)\n"
+        "net.initialize()\n"
+        "net.cast('float64')\n"
+        "found = []\n"
+        "for _ in range(100):\n"
+        "    nd.full((10000,), 1e30, dtype='float64')\n"
+        "    with autograd.record():\n"
+        "        y = net(nd.ones((3, 4, 5), dtype='float64'))\n"
+        "    y.backward()\n"
+        "    found.append(net.l0_i2h_weight.grad().asnumpy())\n"
+        "assert all(abs(g - found[0]).max() < 1e-6 for g in found)",
+        script=r"rnn\.GRU\(.*num_layers=2(?s:.)*float64",
+        until=".",
+    ),
+    Defect(
         "AdaDelta scales gradients where they lie",
         "net = gluon.nn.Dense(1, in_units=1)\n"
         "net.initialize()\n"

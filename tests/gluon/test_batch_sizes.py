@@ -76,6 +76,11 @@ def pictures():
     return chain(*first, *second, nn.Dense(16, activation="tanh"), nn.Dense(5))
 
 
+def wide_pictures():
+    """Pictures whose rows are whole blocks of vectors, which are stored past the caches where there are many."""
+    return chain(nn.Conv2D(16, 3, padding=1), nn.BatchNorm(), nn.Activation("relu"), nn.Dense(5))
+
+
 #: name -> (net, shape of an example, kernels of a training step that another batch size adds on a GPU: forms that
 #: were chosen by a length of another class, of many positions or time steps a picture or sentence)
 NETS = {
@@ -83,6 +88,7 @@ NETS = {
     "normalised": (normalised, (20,), 0),
     "dropped": (dropped, (20,), 0),
     "pictures": (pictures, (3, 12, 12), 4),
+    "wide pictures": (wide_pictures, (3, 8, 8), 4),
     "attention": (Attention, (6, 16), 0),
     "recurrent": (Recurrent, (3, 8), 0),
 }

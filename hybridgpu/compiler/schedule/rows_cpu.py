@@ -408,7 +408,9 @@ def _stream(
             w.into_blocks.append(text)
     if not found:
         return ""
-    return (f"{writer.extent(last)} >= {_FROM} && " if length else "") + past(program, writer, first, found, not length)
+    return (f"{writer.extent(last)} >= {_FROM} && " if length else "") + past(
+        program, writer, first, found, not length, told=told is not None
+    )
 
 
 def linear(variables: list[Var]) -> str:

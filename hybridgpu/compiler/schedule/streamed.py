@@ -200,16 +200,17 @@ def past(
     stores: Sequence[Store],
     lines: bool = True,
     each: int | None = None,
+    told: bool = False,
 ) -> str:
     """C text of whether a kernel that runs over ``first`` from ``begin`` to ``end`` streams ``stores``.
 
     ``lines``: whether each row begins with a line, or finds its first one. ``each``: the bytes that one value of ``first``
-    moves, if these are not those of the program as a whole.
+    moves, if these are not those of the program as a whole. ``told``: whether an extent that they depend on is an argument.
     """
     start = "begin" if lines and any(s.offset.coefficient(first) * s.node.dtype.size % _LINE for s in stores) else "0"
     starts = [f"hg::aligned({address(f'{writer.results}{program.stores.index(s)}', start)})" for s in stores]
     each = sum(_moving(program, first).values()) if each is None else each
-    text = writer.numbers.told("bytes", each) if writer.told else str(each)
+    text = writer.numbers.told("bytes", each) if told or writer.told else str(each)
     return " && ".join([f"hg::streams((end - begin) * {text})", *starts])
 
 

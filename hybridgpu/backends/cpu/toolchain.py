@@ -44,6 +44,8 @@ FLAGS = (
     "-fno-tree-slp-vectorize",
     # and its induction variables those of simd loops that read an array both plainly and with a stride (test_running)
     "-fno-ivopts",
+    # it takes selections after each other apart into paths, and what was a maximum of two vectors becomes a dozen masks
+    "-fno-tree-dominator-opts",
     _UNCONTRACTED,
     "-fvisibility=hidden",
     "-fno-exceptions",

@@ -211,6 +211,11 @@ struct Tile<1, N, T> {
   HG_DEVICE void out(T*, const T*, const int, const Index) {}
 };
 
+template <typename T>
+HG_DEVICE void clear(T* t, const Index n) {
+  for (Index i = 0; i < n; ++i) t[i] = T();
+}
+
 template <int W, int N, typename T>
 HG_DEVICE void tile_in(T* to, const T* from, const Index n) { Tile<W, N, T>::in(to, N, from, n); }
 template <int W, int N, typename T>

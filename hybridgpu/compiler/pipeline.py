@@ -16,6 +16,7 @@ from .ir.verify import verify
 from .passes.epilogues import join_epilogues
 from .passes.extremes import compare_in_memory
 from .passes.fuse import FusionPlan, Group, fuse
+from .passes.fuse.state import LaneShare
 from .passes.joins import join_in_steps
 from .passes.materialize import SCATTERS, Materialized, materialize
 from .passes.moments import merge_moments
@@ -176,7 +177,8 @@ def _fused(graph: Graph, target: Target, seen: Observer, over: Mapping[int, int]
 def _groups(ready: Materialized, target: Target) -> FusionPlan:
     wanted = frozenset(ready.graph.outputs)
     why_left = _why_left(ready.graph, target)
-    plan = join_prologues(fuse(ready.graph, target, ready.generated_dots, why_left), wanted, target)
+    fused = fuse(ready.graph, target, ready.generated_dots, why_left, *_lane_share(ready.graph, target))
+    plan = join_prologues(fused, wanted, target)
     return _with_what_is_stored(_with_scatters_joined(plan, wanted, target), wanted)
 
 
@@ -293,6 +295,14 @@ def _why_left(graph: Graph, target: Target) -> Callable[[Node], str]:
     from .passes.conv_epilogues import why_not_joined
 
     return why_not_joined(graph, target, lambda node: _wants_kernel(target, node))
+
+
+def _lane_share(graph: Graph, target: Target) -> list[LaneShare]:
+    if target.name != "cpu" or all(n.prim.name != "windows" for n in graph.nodes):
+        return []
+    from .schedule.windows_cpu import lane_share
+
+    return [lane_share]
 
 
 def _with_window_rows_apart(graph: Graph, target: Target) -> Graph:

@@ -25,6 +25,8 @@ class Target:
         name: 'cpu' or 'cuda'; also the folder of templates.
         op_seconds: one scalar operation of a fused kernel, vectorised.
         byte_seconds: one byte to or from memory.
+        caches: CPU: (bytes, seconds) of what an array of so many bytes is written to and read from instead, the
+            smallest first.
         launch_seconds: starting one more kernel.
         max_arguments: pointers a kernel may take.
         max_nodes: primitives a kernel may hold.
@@ -50,6 +52,7 @@ class Target:
     op_seconds: float
     byte_seconds: float
     launch_seconds: float
+    caches: tuple[tuple[int, float], ...] = ()
     max_arguments: int = 28
     max_nodes: int = 256
     register_row: int = 64 * 1024
@@ -74,14 +77,24 @@ class Target:
         """CUDA: shares of the memory's rate that each multiprocessor gets while only so many blocks run."""
         return min(_ALONE, self.multiprocessors / min(self.multiprocessors, blocks))
 
+    def seconds_a_byte(self, nbytes: float) -> float:
+        """What it takes to write, or to read, a byte of an array of ``nbytes`` that is read soon."""
+        return next((seconds for size, seconds in self.caches if nbytes <= size), self.byte_seconds)
+
     def with_numeric(self, numeric: str) -> Target:
         """The same machine in another numeric mode."""
         return self if numeric == self.numeric else replace(self, numeric=numeric)
 
 
-CPU = Target("cpu", op_seconds=3e-11, byte_seconds=2.5e-11, launch_seconds=1e-8)
-
 _KIB = 1024
+CPU = Target(
+    "cpu",
+    op_seconds=3e-11,
+    byte_seconds=2.5e-11,
+    launch_seconds=1e-8,
+    caches=((1024 * _KIB, 4e-12), (16 * 1024 * _KIB, 8e-12)),
+)
+
 #: compute capability -> (shared memory of a block, of a multiprocessor in KiB, resident threads). Unknown ones have
 #: those of the newest that is older.
 _CUDA = {

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 import pytest
 from compiler.cases import arrays, parse
@@ -92,3 +94,27 @@ def test_what_parts_share_is_computed_once_or_by_both(gate, parts, kernels, comp
     assert (program.bytes_moved < 1.4 * program.bytes_min) == (kernels == 1)
     cpu_backend().load(program)(inputs, outputs)
     np.testing.assert_allclose(outputs[0], evaluate(graph, inputs)[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("count", "kinds"), [(2, ["reduce"]), (3, ["map", "reduce"]), (9, ["map", "reduce"])])
+def test_reductions_of_what_is_made_of_a_join(count, kinds):
+    """Loops of a reduction are not cut: each element would be chosen among all parts of the join."""
+    b = builder()
+    parts = [b.input(parse("f32[2,4,7,7]")) for _ in range(count)]
+    graph = b.finish([b.sum(b.max(b.concat(parts, 1), 0.0), (2, 3))], "g")
+    assert [k.kind for k in compile_graph(graph, CPU).kernels] == kinds
+
+
+def test_reductions_of_a_join_of_joins():
+    """Each layer of a DenseNet joins what came before with its own results."""
+    b = builder()
+    parts = [b.input(parse("f32[2,4,7,7]")) for _ in range(6)]
+    graph = b.finish([b.sum(b.max(reduce(lambda x, y: b.concat((x, y), 1), parts), 0.0), (2, 3))], "g")
+    assert [k.kind for k in compile_graph(graph, CPU).kernels] == ["map", "reduce"]
+
+
+def test_what_follows_a_reduction_of_a_join_stays_with_it():
+    b = builder()
+    x = b.concat([b.input(parse("f32[8,16]")) for _ in range(3)], 1)
+    graph = b.finish([x - b.mean(x, (1,), keepdims=True)], "g")
+    assert len(compile_graph(graph, CPU).kernels) == 1

@@ -16,6 +16,7 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CPU
 from hybridgpu.dtypes import f16, f32, f64, i64
+from hybridgpu.ops.conv import windowed
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
@@ -62,7 +63,7 @@ SHAPES = {
     "three in a row": ((2, 3, 9, 15), (3, 3), (3, 3), 1, True),
     "one axis": ((4, 3, 40), (4,), (4,), 1, True),
     "volumes": ((2, 2, 4, 6, 8), (2, 2, 2), (2, 2, 2), 1, True),
-    "few windows": ((4, 3, 6, 6), (2, 2), (2, 2), 1, False),
+    "few windows": ((4, 3, 6, 6), (2, 2), (2, 2), 2, False),
     "rows longer than windows need": ((2, 3, 7, 9), (2, 2), (2, 2), 3, True),
     "gaps": ((2, 3, 9, 9), (2, 2), (3, 3), 0, False),
     "overlaps": ((2, 3, 9, 9), (3, 3), (2, 2), 0, False),
@@ -96,14 +97,76 @@ def test_derivatives(name, dtype):
     np.testing.assert_allclose(made.astype("float64"), want, tolerance, tolerance)
 
 
+#: what is costly is computed by a kernel of its own: lanes of vectors would have no window, or several the same elements
+EXP_APART = {"few windows", "gaps", "overlaps"}
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_poolings(name):
     shape, kernel, stride = SHAPES[name][:3]
     b = builder()
     x = b.input(tensor_type(shape, f32))
     program, (made,), (want,) = ran(b, [pooling(b, b.exp(x), kernel, stride)])
-    assert [k.kind for k in program.kernels] == ["reduce"]
+    assert [k.kind for k in program.kernels] == ["map"] * (name in EXP_APART) + ["reduce"]
     np.testing.assert_allclose(made, want, 1e-6)
+
+
+def scaled(b, x, channels):
+    """What batch normalisation does in prediction."""
+    return x * b.broadcast(channels, x.shape) + b.broadcast(channels, x.shape)
+
+
+BEFORE = {
+    "nothing": lambda b, x, channels: x,
+    "relu": lambda b, x, channels: b.max(x, 0.0),
+    "scaled": scaled,
+    "scaled, relu": lambda b, x, channels: b.max(scaled(b, x, channels), 0.0),
+    "sigmoid": lambda b, x, channels: b.sigmoid(x),
+    "from half": lambda b, x, channels: b.cast(x, f32),
+}
+#: what is pooled, its shape, kernel, stride, padding -> kernels, and how the last one's loops are made
+PLANS = [
+    ("nothing", (1, 64, 112, 112), 3, 2, 1, 1, "written out"),
+    # a way through the caches costs less than three operations for every window
+    ("scaled, relu", (1, 64, 112, 112), 3, 2, 1, 2, "written out"),
+    ("scaled, relu", (1, 64, 112, 112), 3, 1, 1, 2, "written out"),
+    ("scaled", (1, 64, 28, 28), 3, 2, 1, 2, "written out"),
+    ("from half", (1, 64, 112, 112), 3, 2, 1, 2, "written out"),
+    ("sigmoid", (1, 64, 112, 112), 3, 2, 1, 2, "written out"),
+    # … and one through memory costs more
+    ("scaled, relu", (8, 64, 112, 112), 3, 2, 1, 1, "written out"),
+    ("relu", (1, 64, 112, 112), 3, 2, 1, 1, "written out"),
+    ("relu", (1, 64, 28, 28), 3, 2, 1, 2, "written out"),
+    # every element is in one window, so nothing is computed again
+    ("scaled, relu", (1, 64, 28, 28), 2, 2, 0, 1, "columns"),
+    ("sigmoid", (1, 64, 112, 112), 2, 2, 0, 1, "columns"),
+    ("sigmoid", (1, 64, 7, 7), 2, 2, 0, 2, "inner"),
+    ("sigmoid", (1, 64, 112, 112), 7, 7, 0, 2, "inner"),
+    ("scaled, relu", (1, 64, 7, 7), 7, 7, 0, 1, "columns"),
+]
+
+
+@pytest.mark.parametrize(("before", "shape", "kernel", "stride", "pad", "count", "form"), PLANS)
+def test_what_is_computed_in_windows(before, shape, kernel, stride, pad, count, form):
+    b = builder()
+    x = b.input(tensor_type(shape, f16 if before == "from half" else f32))
+    channels = b.input(tensor_type((1, shape[1], 1, 1), f32))
+    y = BEFORE[before](b, x, channels)
+    out = (shape[-1] + 2 * pad - kernel) // stride + 1
+    over = windowed(b, y, (kernel, kernel), (stride, stride), (1, 1), (out, out), (pad, pad), -1.0)
+    program = compile_graph(b.finish([b.amax(over, axes=(0, 1))], "g"), CPU)
+    assert (len(program.steps), program.kernels[-1].choice.get("form")) == (count, form)
+
+
+def test_a_channels_scale_is_loaded_outside_the_window(compiler):
+    """What lies in the padding is tested for where elements are loaded, not where numbers of their channel are."""
+    b = builder()
+    x, channels = b.input(tensor_type((8, 16, 112, 112), f32)), b.input(tensor_type((1, 16, 1, 1), f32))
+    over = windowed(b, scaled(b, x, channels), (3, 3), (2, 2), (1, 1), (56, 56), (1, 1), -1.0)
+    program, (made,), (want,) = ran(b, [b.amax(over, axes=(0, 1))])
+    (kernel,) = program.kernels
+    assert kernel.choice["form"] == "written out" and kernel.text.count("x0[i") == 1
+    np.testing.assert_allclose(made, want, 1e-5, 1e-5)
 
 
 @st.composite

@@ -23,10 +23,11 @@
 #include "math_cpu_exp.h"
 #include "math_cpu_log.h"
 #include "reduce.h"
-HG_KERNEL amax_sub_neg_9b732b25(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL amax_sub_neg_4006aaab(const int* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  float t0[1024] __attribute__((aligned(64)));
+  if (end - begin < 64) hg::clear(t0, 16 * 64);
     for (Index at = begin; at < end; at += 64) {
       const Index count = end - at < 64 ? end - at : 64;
-      float t0[1024] __attribute__((aligned(64)));
       hg::tile_in<16, 64>(t0, x1 + (at * 16), count);
       float r_v5[64] __attribute__((aligned(64)));
       float r_v3[64] __attribute__((aligned(64)));
@@ -91,5 +92,5 @@ HG_KERNEL amax_sub_neg_9b732b25(const int* HG_RESTRICT x0, const float* HG_RESTR
     }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* output0) {
-  amax_sub_neg_9b732b25((int*)input1, (float*)input0, (float*)output0, 0, e[0]);
+  amax_sub_neg_4006aaab((int*)input1, (float*)input0, (float*)output0, 0, e[0]);
 }

@@ -46,12 +46,12 @@ HG_KERNEL conv_79b84f57(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "reduce.h"
-HG_KERNEL add_max_amax_183ff933(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+HG_KERNEL add_max_amax_621d7bd5(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  float t0[64] __attribute__((aligned(64)));
   for (Index i0 = begin; i0 < end; ++i0) {
   for (Index i1 = 0; i1 < 4; ++i1) {
     for (Index at = 0; at < 16; at += 16) {
       const Index count = 16;
-      float t0[64] __attribute__((aligned(64)));
       for (Index i4 = 0; i4 < 2; ++i4)
       for (Index i2 = 0; i2 < 4; ++i2)
       hg::tile_in<2, 16>(t0 + (i4 * 32 + i2 * 4), x0 + (i0 * 256 + i1 * 64 + i2 * 16 + i4 * 8), 4);
@@ -93,5 +93,5 @@ HG_KERNEL add_max_amax_183ff933(const float* HG_RESTRICT x0, const float* HG_RES
 HG_KERNEL conv_79b84f57(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, float* HG_RESTRICT y0, const Index begin, const Index end);
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* input1, char* input2, char* output0, char* output1) {
   conv_79b84f57((float*)input0, (float*)input1, (float*)output1, 0, e[0]);
-  add_max_amax_183ff933((float*)output1, (float*)input2, (float*)output0, 0, e[1]);
+  add_max_amax_621d7bd5((float*)output1, (float*)input2, (float*)output0, 0, e[1]);
 }

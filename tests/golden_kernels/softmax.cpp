@@ -15,10 +15,11 @@
 #include "math_cpu_exp.h"
 #include "reduce.h"
 #include "tile_cpu.h"
-HG_KERNEL amax_sub_div_2d393be9(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index at_stride0, const Index n_i1) {
+HG_KERNEL amax_sub_div_c584b6c0(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end, const Index at_stride0, const Index n_i1) {
+  float t0[4096] __attribute__((aligned(64)));
+  if (end - begin < 64) hg::clear(t0, n_i1 * 64);
     for (Index at = begin; at < end; at += 64) {
       const Index count = end - at < 64 ? end - at : 64;
-      float t0[4096] __attribute__((aligned(64)));
       hg::transpose(x0 + (at * at_stride0), n_i1, t0, 64, count, n_i1);
       float o0[4096] __attribute__((aligned(64)));
       float r_v1[64] __attribute__((aligned(64)));
@@ -67,5 +68,5 @@ HG_KERNEL amax_sub_div_2d393be9(const float* HG_RESTRICT x0, float* HG_RESTRICT 
     }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
-  amax_sub_div_2d393be9((float*)input0, (float*)output0, 0, e[0], e[1], e[2]);
+  amax_sub_div_c584b6c0((float*)input0, (float*)output0, 0, e[0], e[1], e[2]);
 }

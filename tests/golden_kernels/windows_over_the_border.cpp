@@ -15,133 +15,132 @@
 #include "cpu.h"
 #include "math_cpu_basic.h"
 #include "reduce.h"
-HG_KERNEL mul_amax_sub_2fec127b(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+#include "stream_cpu.h"
+HG_KERNEL mul_c9f77fc1(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
+  const bool past = hg::streams((end - begin) * 8) && hg::aligned(y0 + begin);
+  for (Index at = begin; at < end - 63; at += 64) {
+    alignas(64) float o0[64];
+    if (past) hg::ahead<true>(x0 + (at + 4096), 64);
+    HG_SIMD
+    for (Index j = 0; j < 64; ++j) {
+      const Index i0 = at + j;
+      const float v0 = x0[i0];
+      const float v1 = v0 * 0.5f;
+      o0[j] = v1;
+    }
+    hg::put<64>(y0 + at, o0, past);
+  }
+  HG_SIMD
+  for (Index i0 = end - (end - begin) % 64; i0 < end; ++i0) {
+    const float v0 = x0[i0];
+    const float v1 = v0 * 0.5f;
+    y0[i0] = v1;
+  }
+  if (past) hg::streamed();
+}
+HG_KERNEL amax_max_sub_13db3d17(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index begin, const Index end) {
   for (Index i0 = begin; i0 < end; ++i0) {
     const float v0 = x0[i0 * 480];
-    const float v1 = v0 * 0.5f;
-    const float v2 = x0[i0 * 480 + 1];
-    const float v3 = v2 * 0.5f;
-    const float v4 = x0[i0 * 480 + 40];
-    const float v5 = v4 * 0.5f;
-    const float v6 = x0[i0 * 480 + 41];
-    const float v7 = v6 * 0.5f;
-    const float v8 = hg::Max<float>::merge(0.0f, v1);
-    const float v9 = hg::Max<float>::merge(v8, v3);
-    const float v10 = hg::Max<float>::merge(v9, v5);
-    const float v11 = hg::Max<float>::merge(v10, v7);
-    const float v12 = hg::maximum(v11, 0.0f);
-    const float v13 = hg::Sum<float>::merge(0.0f, v1);
-    const float v14 = hg::Sum<float>::merge(v13, v3);
-    const float v15 = hg::Sum<float>::merge(v14, v5);
-    const float v16 = hg::Sum<float>::merge(v15, v7);
-    const float v17 = v16 * 0.125f;
-    const float v18 = v12 - v17;
-    y0[i0 * 120] = v18;
+    const float v1 = x0[i0 * 480 + 1];
+    const float v2 = x0[i0 * 480 + 40];
+    const float v3 = x0[i0 * 480 + 41];
+    const float v4 = hg::Max<float>::merge(0.0f, v0);
+    const float v5 = hg::Max<float>::merge(v4, v1);
+    const float v6 = hg::Max<float>::merge(v5, v2);
+    const float v7 = hg::Max<float>::merge(v6, v3);
+    const float v8 = hg::maximum(v7, 0.0f);
+    const float v9 = hg::Sum<float>::merge(0.0f, v0);
+    const float v10 = hg::Sum<float>::merge(v9, v1);
+    const float v11 = hg::Sum<float>::merge(v10, v2);
+    const float v12 = hg::Sum<float>::merge(v11, v3);
+    const float v13 = v12 * 0.125f;
+    const float v14 = v8 - v13;
+    y0[i0 * 120] = v14;
     HG_SIMD
     for (Index i2 = 1; i2 < 20; ++i2) {
-      const float v19 = x0[i0 * 480 + i2 * 2 - 1];
-      const float v20 = v19 * 0.5f;
-      const float v21 = x0[i0 * 480 + i2 * 2];
-      const float v22 = v21 * 0.5f;
-      const float v23 = x0[i0 * 480 + i2 * 2 + 1];
-      const float v24 = v23 * 0.5f;
-      const float v25 = x0[i0 * 480 + i2 * 2 + 39];
-      const float v26 = v25 * 0.5f;
-      const float v27 = x0[i0 * 480 + i2 * 2 + 40];
-      const float v28 = v27 * 0.5f;
-      const float v29 = x0[i0 * 480 + i2 * 2 + 41];
-      const float v30 = v29 * 0.5f;
-      const float v31 = hg::Max<float>::merge(0.0f, v20);
-      const float v32 = hg::Max<float>::merge(v31, v22);
-      const float v33 = hg::Max<float>::merge(v32, v24);
-      const float v34 = hg::Max<float>::merge(v33, v26);
-      const float v35 = hg::Max<float>::merge(v34, v28);
-      const float v36 = hg::Max<float>::merge(v35, v30);
-      const float v37 = hg::maximum(v36, 0.0f);
-      const float v38 = hg::Sum<float>::merge(0.0f, v20);
-      const float v39 = hg::Sum<float>::merge(v38, v22);
-      const float v40 = hg::Sum<float>::merge(v39, v24);
-      const float v41 = hg::Sum<float>::merge(v40, v26);
-      const float v42 = hg::Sum<float>::merge(v41, v28);
-      const float v43 = hg::Sum<float>::merge(v42, v30);
-      const float v44 = v43 * 0.125f;
-      const float v45 = v37 - v44;
-      y0[i0 * 120 + i2] = v45;
+      const float v15 = x0[i0 * 480 + i2 * 2 - 1];
+      const float v16 = x0[i0 * 480 + i2 * 2];
+      const float v17 = x0[i0 * 480 + i2 * 2 + 1];
+      const float v18 = x0[i0 * 480 + i2 * 2 + 39];
+      const float v19 = x0[i0 * 480 + i2 * 2 + 40];
+      const float v20 = x0[i0 * 480 + i2 * 2 + 41];
+      const float v21 = hg::Max<float>::merge(0.0f, v15);
+      const float v22 = hg::Max<float>::merge(v21, v16);
+      const float v23 = hg::Max<float>::merge(v22, v17);
+      const float v24 = hg::Max<float>::merge(v23, v18);
+      const float v25 = hg::Max<float>::merge(v24, v19);
+      const float v26 = hg::Max<float>::merge(v25, v20);
+      const float v27 = hg::maximum(v26, 0.0f);
+      const float v28 = hg::Sum<float>::merge(0.0f, v15);
+      const float v29 = hg::Sum<float>::merge(v28, v16);
+      const float v30 = hg::Sum<float>::merge(v29, v17);
+      const float v31 = hg::Sum<float>::merge(v30, v18);
+      const float v32 = hg::Sum<float>::merge(v31, v19);
+      const float v33 = hg::Sum<float>::merge(v32, v20);
+      const float v34 = v33 * 0.125f;
+      const float v35 = v27 - v34;
+      y0[i0 * 120 + i2] = v35;
     }
     for (Index i1 = 1; i1 < 6; ++i1) {
-      const float v46 = x0[i0 * 480 + i1 * 80 - 40];
-      const float v47 = v46 * 0.5f;
-      const float v48 = x0[i0 * 480 + i1 * 80 - 39];
-      const float v49 = v48 * 0.5f;
-      const float v50 = x0[i0 * 480 + i1 * 80];
-      const float v51 = v50 * 0.5f;
-      const float v52 = x0[i0 * 480 + i1 * 80 + 1];
-      const float v53 = v52 * 0.5f;
-      const float v54 = x0[i0 * 480 + i1 * 80 + 40];
-      const float v55 = v54 * 0.5f;
-      const float v56 = x0[i0 * 480 + i1 * 80 + 41];
-      const float v57 = v56 * 0.5f;
-      const float v58 = hg::Max<float>::merge(0.0f, v47);
-      const float v59 = hg::Max<float>::merge(v58, v49);
-      const float v60 = hg::Max<float>::merge(v59, v51);
-      const float v61 = hg::Max<float>::merge(v60, v53);
-      const float v62 = hg::Max<float>::merge(v61, v55);
-      const float v63 = hg::Max<float>::merge(v62, v57);
-      const float v64 = hg::maximum(v63, 0.0f);
-      const float v65 = hg::Sum<float>::merge(0.0f, v47);
-      const float v66 = hg::Sum<float>::merge(v65, v49);
-      const float v67 = hg::Sum<float>::merge(v66, v51);
-      const float v68 = hg::Sum<float>::merge(v67, v53);
-      const float v69 = hg::Sum<float>::merge(v68, v55);
-      const float v70 = hg::Sum<float>::merge(v69, v57);
-      const float v71 = v70 * 0.125f;
-      const float v72 = v64 - v71;
-      y0[i0 * 120 + i1 * 20] = v72;
+      const float v36 = x0[i0 * 480 + i1 * 80 - 40];
+      const float v37 = x0[i0 * 480 + i1 * 80 - 39];
+      const float v38 = x0[i0 * 480 + i1 * 80];
+      const float v39 = x0[i0 * 480 + i1 * 80 + 1];
+      const float v40 = x0[i0 * 480 + i1 * 80 + 40];
+      const float v41 = x0[i0 * 480 + i1 * 80 + 41];
+      const float v42 = hg::Max<float>::merge(0.0f, v36);
+      const float v43 = hg::Max<float>::merge(v42, v37);
+      const float v44 = hg::Max<float>::merge(v43, v38);
+      const float v45 = hg::Max<float>::merge(v44, v39);
+      const float v46 = hg::Max<float>::merge(v45, v40);
+      const float v47 = hg::Max<float>::merge(v46, v41);
+      const float v48 = hg::maximum(v47, 0.0f);
+      const float v49 = hg::Sum<float>::merge(0.0f, v36);
+      const float v50 = hg::Sum<float>::merge(v49, v37);
+      const float v51 = hg::Sum<float>::merge(v50, v38);
+      const float v52 = hg::Sum<float>::merge(v51, v39);
+      const float v53 = hg::Sum<float>::merge(v52, v40);
+      const float v54 = hg::Sum<float>::merge(v53, v41);
+      const float v55 = v54 * 0.125f;
+      const float v56 = v48 - v55;
+      y0[i0 * 120 + i1 * 20] = v56;
       HG_SIMD
       for (Index i2 = 1; i2 < 20; ++i2) {
-        const float v73 = x0[i0 * 480 + i1 * 80 + i2 * 2 - 41];
-        const float v74 = v73 * 0.5f;
-        const float v75 = x0[i0 * 480 + i1 * 80 + i2 * 2 - 40];
-        const float v76 = v75 * 0.5f;
-        const float v77 = x0[i0 * 480 + i1 * 80 + i2 * 2 - 39];
-        const float v78 = v77 * 0.5f;
-        const float v79 = x0[i0 * 480 + i1 * 80 + i2 * 2 - 1];
-        const float v80 = v79 * 0.5f;
-        const float v81 = x0[i0 * 480 + i1 * 80 + i2 * 2];
-        const float v82 = v81 * 0.5f;
-        const float v83 = x0[i0 * 480 + i1 * 80 + i2 * 2 + 1];
-        const float v84 = v83 * 0.5f;
-        const float v85 = x0[i0 * 480 + i1 * 80 + i2 * 2 + 39];
-        const float v86 = v85 * 0.5f;
-        const float v87 = x0[i0 * 480 + i1 * 80 + i2 * 2 + 40];
-        const float v88 = v87 * 0.5f;
-        const float v89 = x0[i0 * 480 + i1 * 80 + i2 * 2 + 41];
-        const float v90 = v89 * 0.5f;
-        const float v91 = hg::Max<float>::merge(v74, v76);
-        const float v92 = hg::Max<float>::merge(v91, v78);
-        const float v93 = hg::Max<float>::merge(v92, v80);
-        const float v94 = hg::Max<float>::merge(v93, v82);
-        const float v95 = hg::Max<float>::merge(v94, v84);
-        const float v96 = hg::Max<float>::merge(v95, v86);
-        const float v97 = hg::Max<float>::merge(v96, v88);
-        const float v98 = hg::Max<float>::merge(v97, v90);
-        const float v99 = hg::maximum(v98, 0.0f);
-        const float v100 = hg::Sum<float>::merge(0.0f, v74);
-        const float v101 = hg::Sum<float>::merge(v100, v76);
-        const float v102 = hg::Sum<float>::merge(v101, v78);
-        const float v103 = hg::Sum<float>::merge(v102, v80);
-        const float v104 = hg::Sum<float>::merge(v103, v82);
-        const float v105 = hg::Sum<float>::merge(v104, v84);
-        const float v106 = hg::Sum<float>::merge(v105, v86);
-        const float v107 = hg::Sum<float>::merge(v106, v88);
-        const float v108 = hg::Sum<float>::merge(v107, v90);
-        const float v109 = v108 * 0.125f;
-        const float v110 = v99 - v109;
-        y0[i0 * 120 + i1 * 20 + i2] = v110;
+        const float v57 = x0[i0 * 480 + i1 * 80 + i2 * 2 - 41];
+        const float v58 = x0[i0 * 480 + i1 * 80 + i2 * 2 - 40];
+        const float v59 = x0[i0 * 480 + i1 * 80 + i2 * 2 - 39];
+        const float v60 = x0[i0 * 480 + i1 * 80 + i2 * 2 - 1];
+        const float v61 = x0[i0 * 480 + i1 * 80 + i2 * 2];
+        const float v62 = x0[i0 * 480 + i1 * 80 + i2 * 2 + 1];
+        const float v63 = x0[i0 * 480 + i1 * 80 + i2 * 2 + 39];
+        const float v64 = x0[i0 * 480 + i1 * 80 + i2 * 2 + 40];
+        const float v65 = x0[i0 * 480 + i1 * 80 + i2 * 2 + 41];
+        const float v66 = hg::Max<float>::merge(v57, v58);
+        const float v67 = hg::Max<float>::merge(v66, v59);
+        const float v68 = hg::Max<float>::merge(v67, v60);
+        const float v69 = hg::Max<float>::merge(v68, v61);
+        const float v70 = hg::Max<float>::merge(v69, v62);
+        const float v71 = hg::Max<float>::merge(v70, v63);
+        const float v72 = hg::Max<float>::merge(v71, v64);
+        const float v73 = hg::Max<float>::merge(v72, v65);
+        const float v74 = hg::maximum(v73, 0.0f);
+        const float v75 = hg::Sum<float>::merge(0.0f, v57);
+        const float v76 = hg::Sum<float>::merge(v75, v58);
+        const float v77 = hg::Sum<float>::merge(v76, v59);
+        const float v78 = hg::Sum<float>::merge(v77, v60);
+        const float v79 = hg::Sum<float>::merge(v78, v61);
+        const float v80 = hg::Sum<float>::merge(v79, v62);
+        const float v81 = hg::Sum<float>::merge(v80, v63);
+        const float v82 = hg::Sum<float>::merge(v81, v64);
+        const float v83 = hg::Sum<float>::merge(v82, v65);
+        const float v84 = v83 * 0.125f;
+        const float v85 = v74 - v84;
+        y0[i0 * 120 + i1 * 20 + i2] = v85;
       }
     }
   }
 }
 HG_EXPORT void run0(char* arena, const Index* e, char* const* w, char* input0, char* output0) {
-  mul_amax_sub_2fec127b((float*)input0, (float*)output0, 0, e[0]);
+  mul_c9f77fc1((float*)input0, (float*)(arena + e[0]), 0, e[1]);
+  amax_max_sub_13db3d17((float*)(arena + e[2]), (float*)output0, 0, e[3]);
 }

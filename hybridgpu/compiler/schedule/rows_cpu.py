@@ -236,8 +236,13 @@ def fill_columns(
         "tile_begin": "begin" if runtime else "0",
         "tile_end": end,
         "tile_size": size,
+        "partial": ""
+        if run or (known and last.extent % size == 0)
+        else f"{end} - {'begin' if runtime else '0'} < {size}",
         "count": str(size)
         if run or (known and last.extent % size == 0)
+        else end
+        if known and last.extent < size
         else f"{end} - at < {size} ? {end} - at : {size}",
         "totals": _totals(plan, size),
         "totals_part": _PART,

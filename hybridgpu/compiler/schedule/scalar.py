@@ -344,6 +344,14 @@ class _Evaluator:
         return scalar
 
     def load(self, node: Node, offset: Expr, conditions: tuple[Condition, ...]) -> Scalar:
+        """A load of the element at ``offset``, which is made only where ``conditions`` hold.
+
+        They are no reason to wait for what lies at one place wherever they hold or not, as the scale of a channel does in
+        the padding around its plane: such a load needs no test, and belongs outside the loops that the test depends on.
+        """
+        tested = frozenset[Var]().union(*(c.expr.vars for c in conditions))
+        if tested.isdisjoint(offset.vars) and offset.low >= 0 and offset.high < node.size:
+            conditions = ()
         used = offset.vars.union(*(c.expr.vars for c in conditions))
         return self.intern(
             ("load", node, offset, conditions),

@@ -11,14 +11,18 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ..ir.indexing import ZERO, Expr, Var, delinearize, linearize, of_var, substitute
+from ..ir.graph import Node
+from ..ir.indexing import ZERO, Expr, Index, Var, delinearize, linearize, of_var, substitute
+from ..passes.fuse.group import Group
 from .kernel import Writer, address
 from .scalar import Scalar, ScalarProgram, Store
 
-__all__ = ["tile_windows"]
+__all__ = ["lane_share", "tile_windows"]
 
 _LANES = 64  #: windows of a tile, …
 _MOST_LANES = 256  #: … or so many of several rows
+_VECTOR = 16  #: of whose lanes there is a multiple: what is left over would be computed window by window
+_FILLED = 0.75  #: of vectors' lanes, from which on they count as used
 _FEWEST = 4
 _WIDEST = 4  #: elements of a window's row that tiles are turned for
 _WINDOW = 16  #: elements of a window
@@ -50,6 +54,7 @@ def tile_windows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dic
         return None  # tiles may have lanes without a window: positions would be anything
     merged = _merged(program, rows, [*loads, *stores])
     lanes = prod(v.extent for v in merged) if len(merged) > 1 else min(_LANES, row.extent)
+    lanes += -lanes % _VECTOR
     outer = program.reduced[:-1]
     place = linearize([*map(of_var, outer), ZERO], [v.extent for v in program.reduced]) * lanes
     place = place + linearize([*map(of_var, merged[:-1]), ZERO], [v.extent for v in merged])
@@ -83,6 +88,27 @@ def tile_windows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dic
     if len(merged) > 1:
         _replace(program, rows, merged)
     return fields
+
+
+def lane_share(group: Group, node: Node, index: Index) -> float:
+    """The part of vectors' lanes that loops over windows of ``group`` use where they compute ``node`` at ``index``.
+
+    Lanes are neighbouring windows, of several rows in a tile, or neighbours in a row of a window where windows are few or
+    far apart. A rest that is small compared with whole vectors does not count.
+    """
+    rows, offset = group.rows, linearize(index, node.shape)
+    if not group.reduced or not rows:
+        return 1.0
+    lanes, step, run = rows[-1].extent, offset.coefficient(rows[-1]), 1
+    for v in reversed(group.reduced):
+        run *= v.extent if offset.coefficient(v) == run else 1
+    if lanes < _FEWEST or step > _WIDEST:
+        lanes = run
+    elif step == group.reduced[-1].extent:
+        for v in rows[-2:0:-1]:
+            lanes *= v.extent if lanes * v.extent <= _MOST_LANES else 1
+    share = lanes / (lanes + -lanes % _VECTOR)
+    return share if share < _FILLED else 1.0
 
 
 def _merged(program: ScalarProgram, rows: list[Var], tiled: list[Scalar | Store]) -> list[Var]:

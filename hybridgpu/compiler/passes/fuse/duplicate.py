@@ -21,9 +21,11 @@ from ...sizes import enlarged
 from ...target import Target
 from .group import Group
 
-__all__ = ["Ingredients", "cost_of", "made_of", "worth_repeating"]
+__all__ = ["Ingredients", "cost_of", "made_of", "pays_in_windows", "worth_repeating"]
 
 _MOST_NODES = 12  #: that are looked at on the way to memory
+_LOAD = 1.25  #: CPU: what loading one more array costs, in operations
+_CONVERSION = {"float16": 8, "bfloat16": 1}  #: CPU: what an element that becomes a float, or is rounded, costs
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,27 @@ def made_of(node: Node, stored: Collection[Node], computes: Callable[[Node], boo
 
 def _of_a_library(node: Node, computes: Callable[[Node], bool]) -> bool:
     return node.prim.family not in ("leaf", "view") and not computes(node)
+
+
+def pays_in_windows(node: Node, made: Ingredients | None, executed: float, target: Target) -> bool:
+    """Whether the loops of a host over windows should compute ``node``, and all that it is made of, ``executed`` times.
+
+    Otherwise it is written once, by a kernel that reads as much, and read in place of what it is made of. What is far from
+    memory, or made by a product whose kernel can compute it, is not worth more than once.
+
+    Args:
+        executed: lanes of vectors that would hold no window count as well.
+    """
+    if made is None or made.written:
+        return False
+    arrays = [i for i in made.bytes if 2 * i.size > node.size]
+    converted = sum(_CONVERSION.get(i.dtype.name, 0) for i in arrays)
+    once = made.operations / (node.size * enlarged(node.shape)) + converted
+    more = (executed - node.size) * once + executed * _LOAD * (len(arrays) - 1)
+    more -= (executed + node.size) * _CONVERSION.get(node.dtype.name, 0)  # read, and rounded, where it is kept
+    nbytes = node.type.nbytes
+    saved = 2 * nbytes * target.seconds_a_byte(nbytes * enlarged(node.shape)) + target.launch_seconds
+    return more * target.op_seconds <= saved
 
 
 def worth_repeating(

@@ -12,6 +12,7 @@ node that is refused opens a group one level above its consumers, and the refusa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import takewhile
 from math import prod
 
@@ -23,7 +24,7 @@ from ...sizes import alike, enlarged
 from ...target import Target
 from ..joins import APART, TOGETHER, WHY_APART
 from ..materialize import PRODUCTS, SCATTERS, exchanged, reads_views
-from .duplicate import cost_of, made_of, worth_repeating
+from .duplicate import Ingredients, cost_of, made_of, pays_in_windows, worth_repeating
 from .earlier import merge_earlier
 from .group import CONTRACTIONS, Cut, Group, bijective, reexpress
 from .group import describe as _describe
@@ -31,12 +32,13 @@ from .group import describe_two as _describe_two
 from .merge import lift, merge, merge_beside, merge_siblings, round_where_made
 from .pooled import why_not_pooled
 from .rows import reduces
-from .state import State, Why
+from .state import LaneShare, State, Why
 from .totals import merge_totals
 
 __all__ = ["FusionPlan", "fuse"]
 
 _PIECE = 256  #: CPU: elements of a row that are neighbours, at least, for a walk of their own
+_FEW_JOINED = 3  #: CPU: arrays of a join from which on reductions read it from memory
 #: CPU: how often what parts of a join share would go through memory: it is written, for which its lines are fetched
 #: first, read by the loops of two parts, and what it is made of is read by one more kernel
 _JOINED_WAYS = 5
@@ -59,7 +61,11 @@ class FusionPlan:
 
 
 def fuse(
-    graph: Graph, target: Target, generated_dots: frozenset[Node] = frozenset(), why_left: Why = lambda node: ""
+    graph: Graph,
+    target: Target,
+    generated_dots: frozenset[Node] = frozenset(),
+    why_left: Why = lambda node: "",
+    lane_share: LaneShare = lambda group, node, index: 1.0,
 ) -> FusionPlan:
     """Partition the nodes of ``graph`` that compute into groups.
 
@@ -69,8 +75,9 @@ def fuse(
         generated_dots: the matrix products, convolutions and scatters for which a kernel is generated; others go to a
             library.
         why_left: a library's node -> why it does not compute what follows, in words; '' if there is nothing to say.
+        lane_share: the part of a vector's lanes that loops over windows use.
     """
-    state = State(graph, target, generated_dots, set(graph.outputs), why_left)
+    state = State(graph, target, generated_dots, set(graph.outputs), why_left, lane_share)
     for node in reversed(graph.nodes):
         if node.prim.family in ("leaf", "view"):
             continue
@@ -171,7 +178,7 @@ def _repeat(state: State, node: Node, readers: list[Group], computing: Group | N
         return False
     if any(_no_room(state, g, node) or _too_often(state, g, node, needed_elsewhere=False) for g in groups):
         return False
-    made = made_of(node, state.outputs, lambda n: n.prim.name not in SCATTERS and _is_member(state, n))
+    made = _made_of(state, node)
     if made is None or not worth_repeating(
         node, made, readers, computing, lambda g: _executed(state, g, node), state.target
     ):
@@ -180,6 +187,19 @@ def _repeat(state: State, node: Node, readers: list[Group], computing: Group | N
         for index in list(g.pending[node]):
             state.add(g, node, index)
     return True
+
+
+def _made_of(state: State, node: Node) -> Ingredients | None:
+    return made_of(node, state.outputs, lambda n: n.prim.name not in SCATTERS and _is_member(state, n))
+
+
+def _in_windows(group: Group, node: Node) -> bool:
+    """True if loops over windows, or several places of loops, read ``node``: elements once for each that they lie in."""
+    if group.contract is not None or any(all_vars(i) != set(group.vars) for i in group.pending[node]):
+        return False
+    reduced = set(group.reduced)
+    windows = any(reduced & e.vars and e.vars - reduced for i in group.pending[node] for e in i)
+    return windows or len(group.pending[node]) > 1
 
 
 def _say_why(state: State, node: Node, readers: list[Group], rule: str, reason: str) -> None:
@@ -248,6 +268,9 @@ def _admit(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Cu
 
 def _admit_elementwise(state: State, group: Group, node: Node, needed_elsewhere: bool) -> Cut | None:
     wanted, reduced = group.pending[node], group.reduced
+    if state.target.name == "cpu" and reduced and _reads_join(node) and not _follows_reduction(node):
+        reason = f"{_describe(node)} reads a join, for which loops are cut, but not those of a reduction"
+        return Cut(node, group.anchor, "join", reason)
     if needed_elsewhere:
         offset = group.refine(node)
         order = bijective(offset, node.size) if offset is not None else None
@@ -271,6 +294,34 @@ def _admit_elementwise(state: State, group: Group, node: Node, needed_elsewhere:
     for index in list(wanted):
         state.add(group, node, index)
     return None
+
+
+def _reads_join(node: Node) -> bool:
+    """True if ``node`` reads a join of several arrays, or of joins: each element would be chosen among all of them."""
+    for i in map(behind, node.inputs):
+        stack, count = [i], 0
+        while stack and count < _FEW_JOINED:
+            n = stack.pop()
+            if n.prim.name == "concat":
+                stack += map(behind, n.inputs)
+            else:
+                count += 1
+        if count >= _FEW_JOINED:
+            return True
+    return False
+
+
+def _follows_reduction(node: Node) -> bool:
+    """True if a reduction is part of what ``node`` is made of, as the mean is of a deviation from it."""
+    stack, seen = [node], {node}
+    while stack:
+        for i in map(behind, stack.pop().inputs):
+            if i.prim.family == "reduce":
+                return True
+            if i.prim.family == "elementwise" and i not in seen:
+                seen.add(i)
+                stack.append(i)
+    return False
 
 
 def _makes_rows(state: State, group: Group, node: Node, order: list[Var]) -> bool:
@@ -303,8 +354,23 @@ def _too_often(state: State, group: Group, node: Node, needed_elsewhere: bool) -
     if TOGETHER in node.params:
         return None
     executed = _executed(state, group, node)
-    extra = (executed - node.size) * cost_of(node)
     target = state.target
+    if target.name == "cpu" and not needed_elsewhere and _in_windows(group, node):
+        lanes = min(map(partial(state.lane_share, group, node), group.pending[node]))
+        if (executed <= node.size and lanes == 1) or pays_in_windows(
+            node, _made_of(state, node), executed / lanes, target
+        ):
+            return None
+        times = (
+            f"{executed / node.size:.1f} times an element" if executed > node.size else "in a part of a vector's lanes"
+        )
+        return Cut(
+            node,
+            group.anchor,
+            "recompute",
+            f"{_describe(node)} would be computed {times} of windows, which costs more than keeping it in memory",
+        )
+    extra = (executed - node.size) * cost_of(node)
     ways = _JOINED_WAYS if target.name == "cpu" and group.shares.get(node, 1.0) < 1 else 2
     saved = ways * node.type.nbytes * target.byte_seconds * (0 if needed_elsewhere else 1)
     saved += target.launch_seconds / enlarged(node.shape)

@@ -11,9 +11,11 @@ from ...ir.indexing import Index
 from ...target import Target
 from .group import Cut, Group
 
-__all__ = ["State", "Why", "merged"]
+__all__ = ["LaneShare", "State", "Why", "merged"]
 
 Why = Callable[[Node], str]  #: a library's node -> why it does not compute what follows, in words
+#: (group, node, index at which a window reads it) -> the part of vectors' lanes that loops which compute it there use
+LaneShare = Callable[[Group, Node, Index], float]
 
 
 @dataclass
@@ -23,6 +25,7 @@ class State:
     generated_dots: frozenset[Node]
     outputs: set[Node]
     why_left: Why
+    lane_share: LaneShare
     readers: dict[Node, dict[Group, None]] = field(default_factory=dict)
     homes: dict[Node, Group] = field(default_factory=dict)  #: node -> the group that computes it
     groups: list[Group] = field(default_factory=list)

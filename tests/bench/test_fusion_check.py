@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bench/fusion_check.py: what it cuts, what it takes out of a network, and what it says."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from hybridgpu import sym
+from hybridgpu.compiler.pipeline import compile_graph
+from hybridgpu.compiler.target import CPU
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def fusion_check():
+    spec = importlib.util.spec_from_file_location("fusion_check", ROOT / "bench" / "fusion_check.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["fusion_check"] = module  # dataclasses look their module up
+    path = list(sys.path)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path[:] = path
+    return module
+
+
+def test_cut_apart(fusion_check):
+    """Two elementwise operators and a pooling are one kernel, or two, whichever of the operators is kept."""
+    x = sym.var("data")
+    out = sym.Pooling(sym.relu(x * 2.0), kernel=(2, 2), stride=(2, 2), pool_type="max")
+    ((_, graph),) = fusion_check.graphs("g", out, {"data": (2, 3, 16, 16)}, "f32", False)
+    fused, *parts = (len(compile_graph(g, CPU).steps) for g in fusion_check.versions(graph))
+    assert fused == 1 and max(parts) == 2
+
+
+def test_kernels_of_a_graph(fusion_check):
+    x = sym.var("data")
+    y = sym.Pooling(sym.relu(x), kernel=(2, 2), stride=(2, 2), pool_type="max")
+    out = sym.softmax(sym.Flatten(sym.sigmoid(y)))
+    ((_, graph),) = fusion_check.graphs("g", out, {"data": (2, 3, 16, 16)}, "f32", False)
+    windows = list(fusion_check.kernels(graph, every=False))
+    every = list(fusion_check.kernels(graph, every=True))
+    assert len(windows) == 1 and "Pooling" in windows[0][0] and len(windows) < len(every)
+    assert [len(compile_graph(part, CPU).steps) for _, part in every] == [1] * len(every)
+
+
+def test_report(fusion_check, compiler, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(fusion_check, "ROUNDS", 1)
+    file = tmp_path / "rows.json"
+    options = ["--sizes", "7", "--limit", "1e9", "--json", str(file)]
+    assert fusion_check.main(["poolings", "bn+relu max 3x3/2+1", *options]) == 0
+    (row,) = json.loads(file.read_text())
+    assert row["name"] == "bn+relu max 3x3/2+1 1x7" and row["fused"] > 0 < row["parts"]
+    assert "1 timed, 0 slower than their parts" in capsys.readouterr().out
+    assert fusion_check.main(["poolings", "bn+relu max 3x3/2+1", "--sizes", "7", "--limit", "-1"]) == 1

@@ -58,7 +58,7 @@ def trained(name: str, target: Target, batch: int) -> Iterator[tuple[str, Progra
     training = Training(symbol, [types[n] for n in names], True, wanted)
     derivative: list = []
     training._follow(training._plan(derivative))
-    yield "forward", compile_graph(training._forward_graph(name, derivative), target)
+    yield "forward", compile_graph(training._forward_graph(derivative), target)
     yield "backward", compile_graph(derivative[0].graph, target)
 
 

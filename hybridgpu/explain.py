@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -111,15 +111,10 @@ class Explanation:
         kept_bytes: memory of what is kept.
     """
 
-    def __init__(self, name: str, made: Any, names: Mapping[str, str] | None = None) -> None:
-        """
-        Args:
-            names: what stands for names of operators, of a program that others use under other names.
-        """
+    def __init__(self, name: str, made: Any) -> None:
         self.name = name
-        self._names = names or {}
         self.compile_seconds: float = made.seconds
-        self.program: Program | None = made.program
+        self.program: Program | None = made.described
         self.kernels: list[KernelReport] = []
         self.library_calls: list[LibraryCall] = []
         self.cuts: list[Cut] = []
@@ -139,13 +134,14 @@ class Explanation:
         self.bytes_moved, self.bytes_min = self.program.bytes_moved, self.program.bytes_min
         self.arena_bytes, self.arena_least = self.program.arena_bytes, self.program.arena_least
         self.overwritten, self.hosted = self.program.overwritten, self.program.hosted
-        self._steps(self.program, made.loaded)
+        self._steps(self.program, made.program, made.loaded)
         self.cuts = [Cut(*c) for c in self.program.cuts]
         self.kept, self.kept_bytes = [KeptValue(*k) for k in self.program.kept], self.program.kept_bytes
 
-    def _steps(self, program: Program, loaded: Any, within: str = "") -> None:
+    def _steps(self, program: Program, plan: Program, loaded: Any, within: str = "") -> None:
+        """Tell of the steps of ``program``, which is ``plan`` with names."""
         results = set(program.output_buffers)
-        for step in program.steps:
+        for step, planned in zip(program.steps, plan.steps, strict=True):
             if isinstance(step, KernelStep):
                 k = program.kernels[step.kernel]
                 of = {b: program.buffers[b] for b in step.buffers}
@@ -155,7 +151,7 @@ class Explanation:
                 # what takes the place of an argument is read and written
                 needed += sum(program.buffers[b].nbytes for b in written if program.buffers[b].place == "input")
                 moved = step.bytes_read + step.bytes_written
-                operators = [(o, self._names.get(n, n), line) for o, n, line in step.operators or k.operators]
+                operators = list(dict.fromkeys(step.operators or k.operators))
                 choice = k.choice if step.choice is None else step.choice
                 self.kernels.append(
                     KernelReport(
@@ -169,14 +165,14 @@ class Explanation:
                         "; ".join(filter(None, (_direct(k.kind, choice), within))),
                     )
                 )
-            elif isinstance(step, HostStep):
+            elif isinstance(step, HostStep) and isinstance(planned, HostStep):
                 moved = sum(program.buffers[b].nbytes for b in (*step.inputs, step.output))
                 operator = step.operator[1] or step.operator[0]
-                notes = loaded.describe(step), f"writes its part of {step.writes}" if step.writes else ""
+                notes = loaded.describe(planned), f"writes its part of {step.writes}" if step.writes else ""
                 note = "; ".join(filter(None, notes))
                 self.library_calls.append(LibraryCall(step.primitive, operator, moved, note))
-                if step.body is not None:
-                    self._steps(step.body, loaded, f"at every step of {operator}")
+                if step.body is not None and planned.body is not None:
+                    self._steps(step.body, planned.body, loaded, f"at every step of {operator}")
 
     def source(self) -> str:
         """All kernel texts, each under its operators."""

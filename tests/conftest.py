@@ -141,9 +141,11 @@ def _quickly_compiled(request):
 
 @pytest.fixture(autouse=True)
 def _own_programs(request, monkeypatch):
-    """Many tests change what the compiler chooses: none finds a program of another test on disk. Kernels are shared."""
-    from hybridgpu.runtime import program
+    """Many tests change what the compiler chooses: none finds a program of another test. Kernels are shared."""
+    from hybridgpu.runtime import program, training
 
+    monkeypatch.setattr(program, "_memory", {})
+    monkeypatch.setattr(training, "_memory", {})
     monkeypatch.setattr(program, "VERSION", f"{program.VERSION} {request.path.name} {request.function.__name__}")
 
 

@@ -8,8 +8,8 @@ made it.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable
+from dataclasses import fields, replace
 from typing import Any
 
 from ..dataclass import dataclass, field
@@ -18,7 +18,7 @@ __all__ = ["END_OF_UNIT", "Buffer", "HostStep", "KernelInfo", "KernelStep", "Pro
 
 _MOST = 512  #: pointers that an entry takes one by one; foreign calls have a limit
 END_OF_UNIT = "\f\n"  #: between translation units; a blank of C++, so that the whole text is a unit as well
-VERSION = 4  #: of the stored form; part of every program's key
+VERSION = 5  #: of the stored form; part of every program's key
 
 
 @dataclass
@@ -120,7 +120,6 @@ class Program:
         resident: CUDA: which kernels became one and which did not, and why, in words.
         kept: for each of the further inputs what computes it, why that is not done at every call, and its bytes.
         updates: (number of the result, position of the input) of what is written over inputs: no outputs of the program.
-        lines: of the user's that may have made nodes, where the program is stored: provenance ends with them.
     """
 
     name: str
@@ -145,7 +144,6 @@ class Program:
     kept: list[tuple[str, str, int]] = field(default_factory=list)
     resident: list[str] = field(default_factory=list)
     updates: list[tuple[int, int]] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
 
     @property
     def kept_bytes(self) -> int:
@@ -191,35 +189,25 @@ class Program:
         """CPU: True if entries take one array of pointers, first those to inputs that may move, then to outputs."""
         return len(self.inputs) - len(self.fixed) + len(self.outputs) > _MOST
 
-    def relocate(self, lines: Mapping[str, str]) -> None:
-        """Name other lines of the user's in provenance, which ends with them: ``lines`` are old -> new."""
-        self.lines = [lines.get(line, line) for line in self.lines]
-        longest_first = sorted(lines, key=len, reverse=True)  # one may be the end of another
-        known = tuple(longest_first)
+    def renamed(self, rename: Callable[[str], str]) -> Program:
+        """The same program, for reports: what ``rename`` makes of all texts that name nodes."""
+        from .ir.text import align_comments  # which calls need not wait for
 
-        def moved(line: str) -> str:
-            if line.endswith(known):
-                for old in longest_first:
-                    rest = line.removesuffix(old)
-                    if rest != line and not rest[-1:].strip():  # a word of its own
-                        return rest + lines[old]
-            return line
+        def renamed(x: Any) -> Any:
+            cls = type(x)
+            if cls is str:
+                return rename(x)
+            if cls in (list, tuple):
+                return cls(map(renamed, x))
+            if cls is dict:
+                return {k: renamed(v) for k, v in x.items()}
+            if cls in _NAMING:
+                x = replace(x, **{n: renamed(getattr(x, n)) for n in _NAMING[cls]})
+            if cls is Program:
+                x.graph = align_comments(x.graph)
+            return x
 
-        self._relocate(lambda text: "\n".join(map(moved, text.split("\n"))))
-
-    def _relocate(self, rename: Callable[[str], str]) -> None:
-        self.graph = rename(self.graph)
-        for kernel in self.kernels:
-            kernel.operators = [_in_last(o, rename) for o in kernel.operators]
-        for step in self.steps:
-            if isinstance(step, KernelStep):
-                step.operators = tuple(_in_last(o, rename) for o in step.operators)
-                continue
-            step.operator = _in_last(step.operator, rename)
-            if step.body is not None:
-                step.body._relocate(rename)
-        if self.prelude is not None:
-            self.prelude._relocate(rename)
+        return renamed(self)  # type: ignore[no-any-return]
 
     def to_bytes(self) -> bytes:
         """A form that :meth:`from_bytes` reads back, and that depends on the values alone.
@@ -235,11 +223,13 @@ class Program:
         return _program(marshal.loads(data))
 
 
-def _in_last(triple: tuple[str, str, str], rename: Callable[[str], str]) -> tuple[str, str, str]:
-    operator, name, place = triple
-    return operator, name, rename(place)
-
-
+#: where names of nodes may stand
+_NAMING: dict[type, tuple[str, ...]] = {
+    KernelInfo: ("operators", "choice"),
+    KernelStep: ("operators", "choice"),
+    HostStep: ("operator", "body", "note", "writes"),
+    Program: ("name", "kernels", "steps", "cuts", "graph", "prelude", "kept", "resident"),
+}
 _FIELDS = {cls: [f.name for f in fields(cls)] for cls in (Buffer, KernelInfo, KernelStep, HostStep, Program)}
 
 

@@ -125,8 +125,7 @@ class TrainerSteps:
         programs = []
         for program, weights in self._last:
             recipe = program.recipe
-            names = {recipe.row_name(k): recipe.row_name(k, name) for k, name in enumerate(weights)}
-            programs.append(Explanation(recipe.name, program.made, names))
+            programs.append(Explanation(recipe.name, program.made.named(recipe.names(weights))))
         return StepExplanation(programs, [])
 
     # -- the next step like the last one

@@ -127,7 +127,7 @@ class Hooks:
             found = old(program, arrays, seed, kept)
             with program.device.current():
                 place = _wait(program.device.xp)
-            own = program.program.name if program.program else "graph"
+            own = program.names(program.program.name) if program.program else "graph"
             name = "".join([*scopes.names, scopes.graphs[-1] if scopes.graphs else own])
             self._trace.span("graph", name, place, start, time.perf_counter_ns())
             return found

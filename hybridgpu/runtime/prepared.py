@@ -142,7 +142,7 @@ def _on_device(op: CachedOp, types: Sequence[ArrayType], training: bool, made: C
     libraries = bool(loaded.layout.libraries)
     stream, current, elsewhere = loaded.driver.stream, device.current, device.elsewhere
     output = made.outputs[0]
-    ready, lane = lanes(loaded, bound, lambda: DevicePool(output, ctx, device).take)
+    ready, lane = lanes(made, bound, lambda: DevicePool(output, ctx, device).take)
 
     def start(moving: tuple[int, ...], args: Sequence[NDArray]) -> NDArray:
         run, take = ready.streams.get(stream().ptr) or lane()

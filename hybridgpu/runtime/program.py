@@ -30,6 +30,7 @@ from ..context import Context
 from ..dtypes import from_short
 from ..generator import next_state
 from ..locks import Lock
+from ..name_table import NameTable
 from ..ndarray.array import NDArray, wrap
 from ..provenance import user_frame
 from ..resources import sources_hash
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 __all__ = ["Build", "Compiled", "compiled", "interpret", "store_key"]
 
 
+_NAMELESS = NameTable()
+
+
 class Compiled:
     """A Symbol compiled for given input types on a device.
 
@@ -59,6 +63,7 @@ class Compiled:
         seconds: what making it cost.
         cache: 'disk' where the program was found there, 'background' while it is being made, else 'none'.
         reason: why the reference interpreter runs.
+        names: what the program's nodes are called by whoever runs it; others may run it, too.
     """
 
     def __init__(
@@ -70,6 +75,20 @@ class Compiled:
         self.prelude: Prelude | None = None
         self.seconds = 0.0
         self.cache, self.reason = "none", ""
+        self.names = _NAMELESS
+
+    @property
+    def described(self) -> Program | None:
+        """The program with names."""
+        return self.program and self.program.renamed(self.names)
+
+    def named(self, names: NameTable) -> Compiled:
+        """The same program as another graph of its structure runs it."""
+        other = copy.copy(self)
+        other.names = names
+        if self.prelude is not None:
+            other.prelude = self.prelude._replace(made=self.prelude.made.named(names))
+        return other
 
     @property
     def interpreted(self) -> bool:
@@ -101,10 +120,14 @@ class Compiled:
 
     def results(self, arrays: Sequence[Any], seed: Any = None, kept: Sequence[Any] = ()) -> list[Any]:
         """Results for device arrays."""
-        if self.device.elsewhere():
-            with self.device.current():
-                return self._results(arrays, seed, kept)
-        return self._results(arrays, seed, kept)
+        try:
+            if self.device.elsewhere():
+                with self.device.current():
+                    return self._results(arrays, seed, kept)
+            return self._results(arrays, seed, kept)
+        except Exception as e:
+            self.names.rename_error(e)
+            raise
 
     def _results(self, arrays: Sequence[Any], seed: Any, kept: Sequence[Any]) -> list[Any]:
         arguments = [*arrays, seed, *kept] if self.draws else [*arrays, *kept]
@@ -154,10 +177,11 @@ def compiled(
     numeric = numeric_mode(numeric)
     # the device by identity (a Compiled holds it): kernels of one GPU do not run on another of the same kind
     compiler = backend.key() if backend else "reference"
-    key = (shape, tuple(types), training, fixed, constant, numeric, compiler, is_np_shape(), id(device))
+    key = (shape.hash, tuple(types), training, fixed, constant, numeric, compiler, is_np_shape(), id(device))
+    names = shape.table(name)
     found = _memory.get(key)
     if found is not None:
-        return found
+        return found.named(names)
     writes = mutations(symbol, training, recorded=False)
     constant -= {w.position for w in writes}
 
@@ -167,24 +191,23 @@ def compiled(
         if dumper.folder is not None:
             dumper.write("00_symbol.json", symbol.tojson())
         named = dict(zip(symbol.list_inputs(), types, strict=True))
-        return lower_symbol(symbol, named, training, name, writes)
+        return lower_symbol(symbol, named, training, name, writes, shared=True)
 
     if interpreted:
-        found = interpret(lower(Dumper("")), types, device, name, reason)
+        found = interpret(lower(Dumper("", names)), types, device, name, reason, names)
         found.writes = tuple(w.position for w in writes)
         return found
     with _building:
         found = _memory.get(key)
         if found is None:
-            identity, lines = repr((shape.hash, *key[1:8])), shape.lines
-            own = list(types)
-            with Build(lower, own, device, fixed, name, reason, identity, numeric, constant, lines=lines) as job:
+            identity, own = repr(key[:8]), list(types)
+            with Build(lower, own, device, fixed, name, reason, identity, numeric, constant, names=names) as job:
                 found = job.finish()
             found.writes = tuple(w.position for w in writes)
             if len(_memory) >= LIMIT:  # the oldest goes; whoever uses it keeps it
                 del _memory[next(iter(_memory))]
-            _memory[key] = found
-    return found
+            _memory[key] = found.named(_NAMELESS)
+    return found.named(names)
 
 
 class Build:
@@ -198,7 +221,7 @@ class Build:
         numeric: the numeric mode.
         constant: as for ``compiled``.
         over: results that are to replace inputs, see ``compile_graph``; without a compiler there are none.
-        lines: of the user's that the graph names, on which ``identity`` does not depend, in its order.
+        names: what the placeholders in the graph stand for.
 
     Attributes:
         outputs: types of the results, known once it is planned.
@@ -216,11 +239,11 @@ class Build:
         numeric: str,
         constant: frozenset[int] = frozenset(),
         over: Mapping[int, int] | None = None,
-        lines: Sequence[str] = (),
+        names: NameTable = _NAMELESS,
     ) -> None:
         self._lower, self._types, self._device, self._fixed = lower, types, device, fixed
         self._name, self._reason, self._identity, self._numeric = name, reason, identity, numeric
-        self._constant, self._over, self._lines = constant, over, lines
+        self._constant, self._over, self._names = constant, over, names
         self._backend = device.backend()
         self._program: Program | None = None
         self._made: Compiled | None = None
@@ -241,8 +264,9 @@ class Build:
                     self._plan(self._backend)
                 except NotBuiltError as e:
                     self._made = self._interpreted(f"{e}. {e.advice}")
-        except BaseException:
+        except BaseException as e:
             self._left.close()
+            self._names.rename_error(e)
             raise
         self.outputs = _outputs(self._program) if self._program is not None else self._result().outputs
         self._seconds = time.perf_counter() - start
@@ -259,18 +283,17 @@ class Build:
         store = default_store()
         key = store_key(self._identity)
         if not dump_folder():  # a dump needs the stages
-            self._program = _stored(store.get("program", key), self._lines)
+            self._program = _stored(store.get("program", key))
         self._cached = self._program is not None
         if self._program is None:
             self._foreseen = self._left.enter_context(backend.foresee(self._numeric))
             from ..compiler.pipeline import compile_graph
 
-            dumper = Dumper(self._name)
+            dumper = Dumper(self._name, self._names)
             target = backend.target.with_numeric(self._numeric)
             seen = dumper if dumper.folder else None
             graph = self._lower(dumper)
             program = compile_graph(graph, target, self._fixed, seen, self._constant, self._over)
-            program.lines = list(self._lines)
             store.put("program", key, program.to_bytes())
             self._program = program
 
@@ -294,7 +317,11 @@ class Build:
                 self._made = self._load()
             except NotBuiltError as e:
                 self._made = self._interpreted(f"{e}. {e.advice}")
+            except BaseException as e:
+                self._names.rename_error(e)
+                raise
         made = self._made
+        made.names = self._names
         spent = time.perf_counter() - start if self._beside is None else self._beside.seconds
         made.seconds = self._seconds + spent
         _record(made, self._name, self._types, self._reason)
@@ -312,7 +339,7 @@ class Build:
         return made
 
     def _interpreted(self, why: str) -> Compiled:
-        return _reference(self._lower(Dumper(self._name)), self._types, self._device, why, self._constant)
+        return _reference(self._lower(Dumper(self._name, self._names)), self._types, self._device, why, self._constant)
 
     def _result(self) -> Compiled:
         assert self._made is not None
@@ -332,16 +359,12 @@ def store_key(identity: str) -> str:
     return hashlib.sha256(f"{VERSION} {sources_hash(default_store())} {identity}".encode()).hexdigest()
 
 
-def _stored(data: bytes | None, lines: Sequence[str]) -> Program | None:
-    """The program of a stored form, which says where its nodes are made now; None (a miss) if it is not one."""
+def _stored(data: bytes | None) -> Program | None:
+    """The program of a stored form; None (a miss) if it is not one."""
     if data is None:
         return None
     try:
-        program = Program.from_bytes(data)
-        moved = {old: new for old, new in zip(program.lines, lines, strict=True) if old != new}
-        if moved:
-            program.relocate(moved)
-        return program
+        return Program.from_bytes(data)
     except (AttributeError, EOFError, LookupError, TypeError, ValueError):
         return None
 
@@ -397,12 +420,15 @@ def _interpreter(
     return made
 
 
-def interpret(graph: Graph, types: Sequence[TensorType], device: Device, name: str, reason: str) -> Compiled:
+def interpret(
+    graph: Graph, types: Sequence[TensorType], device: Device, name: str, reason: str, names: NameTable
+) -> Compiled:
     """A graph that is run operator by operator while its program is made; see runtime/background.py."""
     start = time.perf_counter()
     made = _interpreter(graph, types, device)
     made.seconds, made.cache = time.perf_counter() - start, "background"
     made.reason = "its program is being compiled"
+    made.names = names
     _record(made, name, types, f"{reason}; operators run one by one while it is compiled")
     return made
 
@@ -424,5 +450,5 @@ def _record(made: Compiled, name: str, types: Sequence[TensorType], reason: str)
             made.seconds,
             program.numeric if program else "strict",
         ),
-        program,
+        made,
     )

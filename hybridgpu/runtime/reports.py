@@ -10,14 +10,18 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError
-from ..compiler.program import KernelStep, Program
+from ..compiler.program import KernelStep
 from ..dataclass import dataclass, field
 from ..explain import annotated, counted, size
 from ..locks import Lock
+from ..name_table import NameTable
 from ..settings import debug_level, dump_folder
+
+if TYPE_CHECKING:
+    from .program import Compiled
 
 __all__ = ["CompileEvent", "CompileReport", "Dumper", "compile_report", "modules_compiled", "record"]
 
@@ -131,7 +135,7 @@ def modules_compiled() -> int:
     return _modules[0]
 
 
-def record(event: CompileEvent, program: Program | None) -> None:
+def record(event: CompileEvent, made: Compiled) -> None:
     """Note an event and print it as HYBRIDGPU_DEBUG asks for."""
     with _lock:
         _report.events.append(event)
@@ -140,11 +144,12 @@ def record(event: CompileEvent, program: Program | None) -> None:
     if level < 1:
         return
     modules = event.compiled_modules
-    made = f"{counted(modules, 'module')} compiled" if modules else _SOURCES[_from(event)]
+    source = f"{counted(modules, 'module')} compiled" if modules else _SOURCES[_from(event)]
     say(
-        f"{event.name} {event.signature} on {event.target}: {counted(event.kernels, 'kernel')}, {made}, "
+        f"{event.name} {event.signature} on {event.target}: {counted(event.kernels, 'kernel')}, {source}, "
         f"{event.seconds * 1e3:.1f} ms{event.mode} ({event.reason})"
     )
+    program = made.described if level >= 2 else None
     if program is None:
         return
     if level >= 2:
@@ -179,7 +184,8 @@ class Dumper:
 
     _count = 0
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, names: NameTable) -> None:
+        self._names = names
         root = dump_folder()
         self.folder: Path | None = None
         if root:
@@ -200,6 +206,7 @@ class Dumper:
     def __call__(self, stage: str, value: Any) -> None:
         if self.folder is None:
             return
+        named = self._names
         if stage == "04_groups":
             lines = []
             for g in value.groups:
@@ -208,12 +215,14 @@ class Dumper:
                     f"group {g.serial} level {g.level} domain {[v.extent for v in g.vars]} reduced {[v.extent for v in g.reduced]}: {members}"
                 )
             lines += [f"cut {c.producer!r} | {c.consumer!r} [{c.rule}] {c.reason}" for c in value.cuts]
-            self.write(f"{stage}.txt", "\n".join(lines) + "\n")
+            self.write(f"{stage}.txt", named("\n".join(lines) + "\n"))
         elif stage == "05_kernels":
             self.write(
-                f"{stage}.txt", "\n".join(f"{k.kind} {k.summary} {k.choice} extents {k.extents}" for k in value) + "\n"
+                f"{stage}.txt",
+                named("\n".join(f"{k.kind} {k.summary} {k.choice} extents {k.extents}" for k in value) + "\n"),
             )
         elif stage == "06_program":
+            value = value.renamed(named)
             self.write(
                 "06_plan.json",
                 json.dumps(
@@ -226,4 +235,6 @@ class Dumper:
             for k in value.kernels:
                 self.write(f"kernel_{k.name}.{ending}", annotated(k.text, k.operators))
         else:
-            self.write(f"{stage}.txt", str(value))
+            from ..compiler.ir.text import align_comments
+
+            self.write(f"{stage}.txt", align_comments(named(str(value))))

@@ -119,20 +119,22 @@ class _Ready(threading.local):
         self.streams: dict[int, tuple[Callable[..., None], Any]] = {}
 
 
-def lanes(loaded: Any, bound: Any, outputs: Callable[[], Any]) -> tuple[_Ready, Callable[[], Any]]:
+def lanes(made: Compiled, bound: Any, outputs: Callable[[], Any]) -> tuple[_Ready, Callable[[], Any]]:
     """What is known of streams, by their pointers, and what makes it for the current stream.
 
     Args:
         bound: the program with the addresses of its parameters.
         outputs: makes what outputs come from, which is another thing for each stream.
     """
-    ready, stream = _Ready(), loaded.driver.stream
+    ready, stream = _Ready(), made.loaded.driver.stream
+    libraries = made.loaded.layout.libraries  # whose errors tell of operators
 
     def lane() -> tuple[Callable[..., None], Any]:
         known = ready.streams
         if len(known) >= STREAMS:
             del known[next(iter(known))]
-        found = known[stream().ptr] = (bound.lane().run, outputs())
+        run = bound.lane().run
+        found = known[stream().ptr] = (made.names.in_errors(run) if libraries else run, outputs())
         return found
 
     return ready, lane
@@ -144,7 +146,7 @@ def _on_device(op: CachedOp, made: Compiled, ctx: Context, whole: Fixed, pooled:
     if any(a & ALIGNED for a in addresses):
         return None
     bound = loaded.bind(tuple(addresses))
-    ready, lane = lanes(loaded, bound, lambda: [taking(t, ctx, pooled, made) for t in made.outputs])
+    ready, lane = lanes(made, bound, lambda: [taking(t, ctx, pooled, made) for t in made.outputs])
     arguments = [sources[k] for k in loaded.layout.moving if k < len(sources)]
     reads_state = len(sources) in loaded.layout.moving
     libraries = bool(loaded.layout.libraries)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..backends.base import Mode
 from ..backends.devices import Device, device_of
@@ -21,6 +21,7 @@ from ..compiler.passes.differentiate import Derivative, differentiate, residuals
 from ..compiler.target import Target
 from ..context import Context
 from ..locks import Lock
+from ..name_table import GRAPH, NameTable
 from ..ndarray.array import NDArray, wrap
 from ..ndarray.tape import Function, WritingCall, run_function
 from ..ndarray.versions import latest
@@ -37,6 +38,14 @@ from .reports import Dumper
 __all__ = ["Training", "TrainingCall", "training_program"]
 
 
+class StateWrite(NamedTuple):
+    """An input that takes a result, as :class:`~hybridgpu.symbol.lowering.Mutation` says."""
+
+    position: int
+    keep: float
+    needs: int = 0
+
+
 class Training:
     """The two programs of one signature.
 
@@ -44,7 +53,7 @@ class Training:
         forward: its results are the heads, the values of the writes, and the kept values.
         backward: None if no wanted input gets a gradient.
         heads: number of heads; each has a cotangent, zeros where the user gives none.
-        late: inputs that take new values when the backward pass runs, in order of the results.
+        late: the inputs that take new values when the backward pass runs, in order of the results.
         early: the same for the call itself; these results follow the late ones.
         kept: positions of kept values among the results of the forward program.
         takes, gives, draws: see Derivative; kept values stand between inputs and cotangents.
@@ -52,8 +61,8 @@ class Training:
 
     def __init__(self, symbol: Symbol, types: list[TensorType], training: bool, wanted: tuple[bool, ...]) -> None:
         self.symbol, self.types, self.training, self.wanted = symbol, types, training, wanted
-        self.late = backward_mutations(symbol, training, wanted)
-        self.early = mutations(symbol, training, recorded=True)
+        self.late = [StateWrite(m.position, m.keep, m.needs) for m in backward_mutations(symbol, training, wanted)]
+        self.early = [StateWrite(m.position, m.keep) for m in mutations(symbol, training, recorded=True)]
         self.heads = len(symbol._heads)
         self._graph: Graph | None = None
         self._function: Function | None = None
@@ -80,11 +89,24 @@ class Training:
         other.backward = None if self.backward is None else self.backward.in_mode(mode)
         return other
 
+    def of(self, symbol: Symbol, names: NameTable) -> Training:
+        """The same programs as those of another graph of this structure."""
+        other = copy.copy(self)
+        other.symbol = symbol
+        other._graph, other._function, other._kept_nodes = None, None, ()
+        other.forward = self.forward.named(names)
+        other.backward = None if self.backward is None else self.backward.named(names)
+        return other
+
     def graph(self) -> Graph:
         """The graph of the heads and the writes."""
         if self._graph is None:
             named = dict(zip(self.symbol.list_inputs(), self.types, strict=True))
-            self._graph = lower_symbol(self.symbol, named, self.training, "graph", [*self.late, *self.early])
+            writes = [
+                *backward_mutations(self.symbol, self.training, self.wanted),
+                *mutations(self.symbol, self.training, recorded=True),
+            ]
+            self._graph = lower_symbol(self.symbol, named, self.training, writes=writes, shared=True)
         return self._graph
 
     def function(self) -> Function:
@@ -93,29 +115,29 @@ class Training:
             graph = self.graph()
             draws = any(n.params["name"] == RANDOM_STATE for n in graph.inputs)
             heads = graph.outputs[: self.heads]
-            self._function = Function(Graph(graph.name, graph.inputs, heads), draws)
+            self._function = Function(Graph("graph", graph.inputs, heads), draws)
         return self._function
 
-    def interpret(self, device: Device, name: str, reason: str) -> None:
+    def interpret(self, device: Device, names: NameTable, reason: str) -> None:
         """Compile nothing: operators run one by one."""
         derivative: list[Derivative] = []
         self._follow(self._plan(derivative))
-        self.forward = interpret(self._forward_graph(name, derivative), self.types, device, name, reason)
+        graph = self._forward_graph(derivative)
+        self.forward = interpret(graph, self.types, device, names.graph, reason, names)
         if any(g is not None for g in self.gives):
-            types = self._backward_types(self.forward.outputs)
-            self.backward = interpret(derivative[0].graph, types, device, f"{name}_backward", reason)
+            types, name = self._backward_types(self.forward.outputs), f"{names.graph}_backward"
+            self.backward = interpret(derivative[0].graph, types, device, name, reason, names)
 
     def make(
         self,
         device: Device,
         fixed: frozenset[int],
-        name: str,
+        names: NameTable,
         reason: str,
         identity: str,
         numeric: str,
-        lines: Sequence[str],
     ) -> None:
-        """Compile both programs, or find them in the store; ``identity``, ``lines``: as for ``Build``."""
+        """Compile both programs, or find them in the store; ``identity``, ``names``: as for ``Build``."""
         self._exact = numeric == "strict"
         backend = device.backend()
         self._target = backend.target.with_numeric(numeric) if backend else None
@@ -130,14 +152,15 @@ class Training:
         def forward(dumper: Dumper) -> Graph:
             if dumper.folder is not None:
                 dumper.write("00_symbol.json", self.symbol.tojson())
-            return self._forward_graph(name, derivative)
+            return self._forward_graph(derivative)
 
         def backward(dumper: Dumper) -> Graph:
             self._derive(derivative)
             made = derivative[0].graph
-            return Graph(f"{name}_backward", made.inputs, made.outputs)
+            return Graph(f"{GRAPH}_backward", made.inputs, made.outputs)
 
-        first = Build(forward, self.types, device, fixed, name, reason, f"{identity} forward", numeric, lines=lines)
+        name, own = names.graph, f"{identity} forward"
+        first = Build(forward, self.types, device, fixed, name, reason, own, numeric, names=names)
         with first:
             if all(g is None for g in self.gives):
                 self.forward = first.finish()
@@ -152,7 +175,7 @@ class Training:
                 reason,
                 f"{identity} backward",
                 numeric,
-                lines=lines,
+                names=names,
             )
             with second:
                 second.start()
@@ -161,11 +184,11 @@ class Training:
     def _follow(self, plan: dict[str, Any]) -> None:
         self.kept, self.takes, self.gives = list(plan["kept"]), tuple(plan["takes"]), tuple(plan["gives"])
 
-    def _forward_graph(self, name: str, derivative: list[Derivative]) -> Graph:
+    def _forward_graph(self, derivative: list[Derivative]) -> Graph:
         graph = self.graph()
         self._derive(derivative)
         extra = [n for n in self._kept_nodes if n not in graph.outputs]
-        return Graph(name, graph.inputs, (*graph.outputs, *extra))
+        return Graph(GRAPH, graph.inputs, (*graph.outputs, *extra))
 
     def _backward_types(self, outputs: Sequence[TensorType]) -> list[TensorType]:
         arguments = [*self.types, *(outputs[k] for k in self.kept), *outputs[: self.heads]]
@@ -284,6 +307,7 @@ class TrainingCall(WritingCall):
         return [None if k is None else results[k] for k in gives]
 
 
+_NOTHING = Symbol([])  # in the place of a graph: what others share holds none
 _memory: dict[Any, Training] = {}
 _building = Lock()
 
@@ -311,19 +335,20 @@ def training_program(
     backend = device.backend()
     compiler = backend.key() if backend else "reference"
     numeric = numeric_mode(numeric)
-    key = (structure, tuple(types), training, wanted, fixed, numeric, compiler, is_np_shape(), id(device))
+    key = (structure.hash, tuple(types), training, wanted, fixed, numeric, compiler, is_np_shape(), id(device))
+    names = structure.table(name)
     found = _memory.get(key)
     if found is None and interpreted:
         found = Training(symbol, list(types), training, wanted)
-        found.interpret(device, name, reason)
+        found.interpret(device, names, reason)
+        return found
     if found is None:
         with _building:
             found = _memory.get(key)
             if found is None:
                 found = Training(symbol, list(types), training, wanted)
-                identity = f"training {(structure.hash, *key[1:8])!r}"
-                found.make(device, fixed, name, reason, identity, numeric, structure.lines)
+                found.make(device, fixed, names, reason, f"training {key[:8]!r}", numeric)
                 if len(_memory) >= LIMIT:
                     del _memory[next(iter(_memory))]
-                _memory[key] = found
-    return found
+                found = _memory[key] = found.of(_NOTHING, NameTable())
+    return found.of(symbol, names)

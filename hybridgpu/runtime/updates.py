@@ -26,6 +26,7 @@ from ..compiler.primitives import builder
 from ..context import Context
 from ..dtypes import f64
 from ..locks import Lock
+from ..name_table import GRAPH, NameTable, name_placeholder
 from ..ndarray.array import NDArray
 from ..ops import OPERATORS
 from ..ops.late import LateNumbers, Slot
@@ -61,6 +62,11 @@ class Recipe(NamedTuple):
     def row_name(self, k: int, weight: str = "") -> str:
         """How reports name the update of row ``k``, whose weight may have a name."""
         return f"{self.operator.strip('_')} of {weight or f'weight {k}'}, {self.rows[k][0].shape}"
+
+    def names(self, weights: Sequence[str] = ()) -> NameTable:
+        """For reports; ``weights`` are the names of the weights, if they are known."""
+        named = weights or [""] * len(self.rows)
+        return NameTable(self.name, tuple([self.row_name(k, name) for k, name in enumerate(named)]))
 
     @property
     def name(self) -> str:
@@ -113,7 +119,7 @@ def _lower(recipe: Recipe) -> tuple[Graph, list[Slot], dict[int, int]]:
             replace(write.target, made[write.result])
     else:
         for k, (weight, grad, *states) in enumerate(rows):
-            b.prov = Provenance(op.name, recipe.row_name(k))
+            b.prov = Provenance(op.name, name_placeholder(k))
             values = late.values(op, k, constants, 1)
             first = 0
             if recipe.wrapped:
@@ -127,7 +133,7 @@ def _lower(recipe: Recipe) -> tuple[Graph, list[Slot], dict[int, int]]:
                 replace(k * stride, made[0])
             for write in op.writes(values, False):
                 replace(k * stride + first + write.target, made[write.result])
-    return b.finish(results, recipe.name), late.slots, over
+    return b.finish(results, GRAPH), late.slots, over
 
 
 _memory: dict[Any, UpdateProgram] = {}
@@ -169,7 +175,16 @@ def update_program(recipe: Recipe, ctx: Context, reason: str) -> UpdateProgram |
             types = [n.type for n in graph.inputs]
             fixed = frozenset(range(len(types)))
             with Build(
-                lambda _: graph, types, device, fixed, recipe.name, reason, identity, "strict", over=over
+                lambda _: graph,
+                types,
+                device,
+                fixed,
+                recipe.name,
+                reason,
+                identity,
+                "strict",
+                over=over,
+                names=recipe.names(),
             ) as job:
                 made = job.finish()
             if made.program is None:

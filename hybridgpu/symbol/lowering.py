@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..base import MXNetError
 from ..compiler.ir import Graph, Node
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
+from ..name_table import GRAPH, NameTable, input_placeholder, name_placeholder, place_placeholder
 from ..ops.mutation import When, Write, backward_order
 from .inference import Inference
-from .node import SymbolNode, topological
-from .subgraph import incomplete, lower_nodes
+from .node import SymbolNode, is_hidden, topological
+from .subgraph import incomplete, lower_nodes, place_of
 from .symbol import Symbol
 
 __all__ = ["Mutation", "Structure", "backward_mutations", "lower_symbol", "mutations", "structure"]
@@ -105,11 +106,15 @@ def lower_symbol(
     training: bool,
     name: str = "graph",
     writes: Sequence[Mutation] = (),
+    shared: bool = False,
 ) -> Graph:
     """The graph whose inputs are the symbol's variables in ``list_inputs`` order.
 
     Its results are the heads, then the values of ``writes``. Graphs that draw random numbers get one
     more input, RANDOM_STATE, at the end.
+
+    Args:
+        shared: for a program that graphs of the same structure share: placeholders stand for all names.
 
     Raises:
         MXNetError: a node whose inputs do not fit; it is named, with the line that made it.
@@ -117,9 +122,12 @@ def lower_symbol(
     b = builder(training)
     results: dict[int, Sequence[Node]] = {}
     order = topological(symbol._heads)
+    number = {id(n): k for k, n in enumerate(_every(order))} if shared else {}
+    labels = {n: (name_placeholder(k), place_placeholder(k)) for n, k in number.items()}
     for node in order:
         if node.op is None:
-            results[id(node)] = (b.input(types[node.name], node.name),)
+            label = input_placeholder(number[id(node)]) if shared else node.name
+            results[id(node)] = (b.input(types[node.name], label),)
     shapes: dict[int, tuple[int, ...]] = {}
     if any(incomplete(n) is not None for n in order):
         inference = Inference(
@@ -127,41 +135,55 @@ def lower_symbol(
         )
         inference.run()
         shapes = inference.completed()
-    lower_nodes(b, order, results, shapes)
+    lower_nodes(b, order, results, shapes, labels)
     heads = [results[id(n)][k] for n, k in symbol._heads]
-    return b.finish([*heads, *(results[id(w.node)][w.result] for w in writes)], name)
+    return b.finish([*heads, *(results[id(w.node)][w.result] for w in writes)], GRAPH if shared else name)
 
 
 class Structure(NamedTuple):
-    """What the compiled form of a graph depends on.
+    """What the compiled form of a graph depends on, and what it calls its nodes, on which that does not depend.
 
     Attributes:
-        hash: of everything but the lines themselves; it tells which nodes were made on the same line.
-        lines: of the user's that made nodes, each once. A program tells of them, and is the same when they move.
+        hash: of operators, attributes and edges.
+        nodes, places: see :class:`~hybridgpu.name_table.NameTable`.
     """
 
     hash: str
-    lines: tuple[str, ...]
+    nodes: tuple[str, ...]
+    places: tuple[str, ...]
+
+    def table(self, name: str) -> NameTable:
+        """The names of a graph of this structure that is called ``name``."""
+        return NameTable(name, self.nodes, self.places)
 
 
 def structure(symbol: Symbol, order: Sequence[SymbolNode] | None = None) -> Structure:
-    """What the compiled form of ``symbol`` depends on; ``order``: its nodes, if they are known."""
-    lines: dict[str, int] = {"": 0}
-    found = _hash(symbol, lines, order or topological(symbol._heads))
-    return Structure(found, tuple(lines)[1:])
+    """The structure of ``symbol``; ``order``: its nodes, if they are known."""
+    order = order or topological(symbol._heads)
+    every = list(_every(order))
+    return Structure(_hash(symbol, order), tuple([n.name for n in every]), tuple([place_of(n) for n in every]))
 
 
-def _hash(symbol: Symbol, lines: dict[str, int], order: Sequence[SymbolNode]) -> str:
-    """``Structure.hash``; ``lines`` are numbered as they come."""
+def _every(order: Sequence[SymbolNode]) -> Iterator[SymbolNode]:
+    """The nodes in the order of their numbers: those of subgraphs behind the node they belong to."""
+    for node in order:
+        yield node
+        for s in node.subgraphs:
+            yield from _every(topological(s._heads))
+
+
+def _hash(symbol: Symbol, order: Sequence[SymbolNode]) -> str:
     digest = hashlib.sha256()
     number = {id(n): k for k, n in enumerate(order)}
-    for node in order:
+    first: dict[str, int] = {}  # variables of one name have one type
+    for k, node in enumerate(order):
+        if node.op is None:
+            digest.update(f"variable {first.setdefault(node.name, k)};".encode())
+            continue
         inputs = [(number[id(s)], k) for s, k in node.inputs]
-        operator = f"{node.op.name}{node.op.identity}" if node.op else ""
-        line = lines.setdefault(node.line, len(lines))
-        parts = (operator, node.name, sorted(node.attrs.items()), inputs, line, node.block)
-        digest.update(repr(parts).encode())
+        attributes = sorted(item for item in node.attrs.items() if not is_hidden(item[0]))
+        digest.update(repr((node.op.name, node.op.identity, attributes, inputs)).encode())
         for s in node.subgraphs:
-            digest.update(_hash(s, lines, topological(s._heads)).encode())
+            digest.update(_hash(s, topological(s._heads)).encode())
     digest.update(repr([(number[id(n)], k) for n, k in symbol._heads]).encode())
     return digest.hexdigest()

@@ -16,7 +16,9 @@ from .faults import fault, origin
 from .node import SymbolNode, topological
 from .symbol import Symbol
 
-__all__ = ["Subgraph", "fill_shapes", "incomplete", "lower_node", "lower_nodes"]
+__all__ = ["Subgraph", "fill_shapes", "incomplete", "lower_node", "lower_nodes", "place_of"]
+
+Labels = Mapping[int, tuple[str, str]]
 
 
 def incomplete(node: SymbolNode) -> tuple[int, ...] | None:
@@ -39,27 +41,42 @@ def incomplete(node: SymbolNode) -> tuple[int, ...] | None:
 
 
 def lower_node(
-    b: Builder, node: SymbolNode, inputs: Sequence[Node], shape: tuple[int, ...] | None = None
+    b: Builder,
+    node: SymbolNode,
+    inputs: Sequence[Node],
+    shape: tuple[int, ...] | None = None,
+    labels: Labels | None = None,
 ) -> tuple[Node, ...]:
     """Lower one node into a builder, by its operator's record.
 
     Args:
         shape: what an open shape turned out to be, see :func:`incomplete`.
+        labels: as for :func:`lower_nodes`.
     """
     assert node.op is not None
     values = node.values
     if shape is not None:
         values = Values({**values.as_dict(), "shape": shape})
-    return node.op.build(b, values, inputs, node.name, [Subgraph(s) for s in node.subgraphs])
+    return node.op.build(b, values, inputs, node.name, [Subgraph(s, labels) for s in node.subgraphs])
+
+
+def place_of(node: SymbolNode) -> str:
+    """The block and the line of the user's that made a node."""
+    return f"{node.block} {node.line}".strip()
 
 
 def lower_nodes(
-    b: Builder, order: Sequence[SymbolNode], results: dict[int, Sequence[Node]], shapes: Mapping[int, tuple[int, ...]]
+    b: Builder,
+    order: Sequence[SymbolNode],
+    results: dict[int, Sequence[Node]],
+    shapes: Mapping[int, tuple[int, ...]],
+    labels: Labels | None = None,
 ) -> None:
     """Lower all operators of ``order``; ``results`` has the variables and gets the rest.
 
     Args:
         shapes: of nodes with an open shape, by identity.
+        labels: name and place of nodes in programs, by identity, where they are not their own.
 
     Raises:
         MXNetError: a node whose inputs do not fit; it is named, with the line that made it.
@@ -67,10 +84,11 @@ def lower_nodes(
     for node in order:
         if node.op is None:
             continue
-        b.prov = Provenance(node.op.name, node.name, f"{node.block} {node.line}".strip())
+        name, place = labels[id(node)] if labels else (node.name, place_of(node))
+        b.prov = Provenance(node.op.name, name, place)
         inputs = [results[id(source)][k] for source, k in node.inputs]
         try:
-            results[id(node)] = lower_node(b, node, inputs, shapes.get(id(node)))
+            results[id(node)] = lower_node(b, node, inputs, shapes.get(id(node)), labels)
         except MXNetError as e:
             raise fault(node, e, [x.type for x in inputs]) from None
     b.prov = None
@@ -84,8 +102,8 @@ class Subgraph:
         outputs: number of its results.
     """
 
-    def __init__(self, symbol: Symbol) -> None:
-        self.symbol = symbol
+    def __init__(self, symbol: Symbol, labels: Labels | None = None) -> None:
+        self.symbol, self._labels = symbol, labels
         self.order = topological(symbol._heads)
         self.variables = [n for n in self.order if n.op is None]
         self.inputs, self.outputs = len(self.variables), len(symbol._heads)
@@ -117,7 +135,7 @@ class Subgraph:
             found.run()
             shapes = found.completed()
         prov = b.prov
-        lower_nodes(b, self.order, results, shapes)
+        lower_nodes(b, self.order, results, shapes, self._labels)
         b.prov = prov
         return [results[id(n)][k] for n, k in self.symbol._heads]
 

@@ -95,8 +95,8 @@ def test_a_second_try_of_an_eager_call_without_memory(fake, monkeypatch):
 class Net(mx.gluon.HybridBlock):
     """A dense layer whose activation is a kernel, and one that ends the net."""
 
-    def __init__(self, units):
-        super().__init__(prefix="net_")
+    def __init__(self, units, prefix="net_"):
+        super().__init__(prefix=prefix)
         with self.name_scope():
             self.first = nn.Dense(units, in_units=12, activation="relu", prefix="first_")
             self.last = nn.Dense(8, in_units=units, prefix="last_")
@@ -115,6 +115,28 @@ def explained(numeric="strict", units=16):
     net.hybridize(numeric=numeric)
     np.testing.assert_allclose(net(nd.array(x, ctx=mx.gpu(0))).asnumpy(), want, rtol=1e-5, atol=1e-6)
     return net.explain(nd.array(x, ctx=mx.gpu(0)))
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_failures_name_the_operator_of_the_net_that_calls(fake, recorded):
+    """Whichever net the program was made for; at the first call, and at one that is prepared."""
+    x = nd.ones((5, 12), ctx=mx.gpu(0))
+
+    def call(net):
+        with mx.autograd.record() if recorded else mx.autograd.pause():
+            return net(x).asnumpy()
+
+    for prefix in ("first_net_", "second_net_"):
+        net = Net(16, prefix)
+        net.initialize(ctx=mx.gpu(0))
+        net.hybridize()
+        for calls in (1, 2):
+            for _ in range(calls):
+                call(net)
+            fake.plant("cublasLtMatmul", 13)
+            with pytest.raises(mx.MXNetError, match=rf"^Error in operator {prefix}(first|last)_fwd: cublasLtMatmul"):
+                call(net)
+            fake.plant("cublasLtMatmul", 0)
 
 
 def test_explain_with_cublaslt(fake):

@@ -175,7 +175,7 @@ def step(name: str, make, known: dict[str, tuple[int, ...]], target, loss=None) 
     training = Training(loss, [types[n] for n in inputs], True, tuple(n in learned for n in inputs))
     derivative: list = []
     training._follow(training._plan(derivative))
-    graphs = (training._forward_graph(name, derivative), derivative[0].graph)
+    graphs = (training._forward_graph(derivative), derivative[0].graph)
     return {k.text.replace(k.name, "") for g in graphs for k in compile_graph(g, target).kernels}
 
 

@@ -30,7 +30,7 @@ def graphs(shape: tuple[int, ...]):
     training = Training(symbol, [types[n] for n in inputs], True, tuple(n in learned for n in inputs))
     derivative: list = []
     training._follow(training._plan(derivative))
-    return training._forward_graph("forward", derivative), derivative[0].graph
+    return training._forward_graph(derivative), derivative[0].graph
 
 
 @pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda t: t.name)

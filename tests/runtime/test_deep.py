@@ -82,7 +82,7 @@ def test_programs_of_a_training_step(traced):
     training = Training(traced, types, True, (True,) * len(names))
     derivative = []
     training._follow(training._plan(derivative))
-    for graph in (training._forward_graph("deep", derivative), derivative[0].graph):
+    for graph in (training._forward_graph(derivative), derivative[0].graph):
         assert len(graph.nodes) > LAYERS
         for target in (CPU, CUDA):
             program = compile_graph(graph, target)

@@ -111,7 +111,7 @@ def test_where_a_program_came_from(compiler, own_cache):
 
 def test_without_a_compiler():
     class Interpreted:
-        seconds, program, reason = 0.25, None, "its program is being compiled"
+        seconds, described, reason = 0.25, None, "its program is being compiled"
 
     said = str(Explanation("net", Interpreted()))
     assert "prepared in 250.0 ms\nNumPy runs the graph operator by operator: its program is being compiled" in said

@@ -29,8 +29,9 @@ from ...dtypes import ALL_DTYPES, DType, from_short
 from .graph import Builder, Graph, Node, Primitive, Provenance
 from .types import TensorType, tensor_type
 
-__all__ = ["parse_graph", "print_graph"]
+__all__ = ["align_comments", "parse_graph", "print_graph"]
 
+_COMMENT = re.compile(r"^(.*?) # ", re.M)
 _IMPLIED = ("type", "dtype", "position", "name")  # parameters that the result type or the header holds
 
 
@@ -49,7 +50,7 @@ def _print_one(graph: Graph, graphs: list[Graph]) -> str:
     taken: set[str] = set()
     for k, node in enumerate(graph.inputs):
         name = re.sub(r"\W", "_", node.params["name"] or f"in{k}")
-        if not re.match(r"[A-Za-z_]", name):
+        if not re.match(r"[^\W\d]", name):
             name = f"in{k}"
         while name in taken:
             name += "_"
@@ -71,11 +72,16 @@ def _print_one(graph: Graph, graphs: list[Graph]) -> str:
         params = [f"{k}={_param(v, graphs)}" for k, v in sorted(node.params.items()) if k not in _IMPLIED]
         text = " ".join([f"  {label[node]} = {node.prim.name}({', '.join(operands)})", *params, f" {node.type!r}"])
         if node.prov:
-            text = f"{text:<55} # {' '.join(part for part in node.prov if part)}"
+            text = f"{text} # {' '.join(part for part in node.prov if part)}"
         lines.append(text.rstrip())
     header = ", ".join(f"{label[n]}: {n.type!r}" for n in graph.inputs)
     results = ", ".join(label[o] for o in graph.outputs)
-    return "\n".join([f"graph {graph.name} ({header}) -> ({results})", *lines]) + "\n"
+    return align_comments("\n".join([f"graph {graph.name} ({header}) -> ({results})", *lines]) + "\n")
+
+
+def align_comments(text: str) -> str:
+    """A printed form with its comments below each other, as far as they fit."""
+    return _COMMENT.sub(lambda line: f"{line[1].rstrip():<55} # ", text)
 
 
 def _param(value: Any, graphs: list[Graph]) -> str:

@@ -76,9 +76,11 @@ def _end(observed: Observations) -> str | None:
 
 
 def _kind(label: str) -> str:
-    """What an observation is compared with in size: gradients of one moment cancel each other to some extent."""
+    """What an observation is compared with in size: what cancels has the rounding errors of
+    what is large, so gradients of all parameters are one kind, and so are their states."""
     moment, _, what = label.partition(": ")
-    return f"{moment}: {'gradient' if what.startswith('gradient') else what}"
+    what = "gradient" if what.startswith("gradient") else re.sub(r"(states of trainer \d+)\[\d+\]", r"\1", what)
+    return f"{moment}: {what}"
 
 
 def _scales(observed: Observations) -> dict[str, float]:

@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
+import signal
+import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
+from multiprocessing.util import Finalize
 from typing import Any
 
 import numpy as np
@@ -66,28 +70,40 @@ def _arrived(data: Any, ctx: Context) -> Any:
 
 
 _dataset: Any = None  #: of a worker process
+_make: Callable[[list[Any]], Any]  #: its batchify_fn
 
 
-def _start(dataset: Any) -> None:
-    global _dataset
-    _dataset = dataset
+def _start(dataset: Any, batchify: Callable[[list[Any]], Any]) -> None:
+    global _dataset, _make
+    _dataset, _make = dataset, batchify
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C goes to all processes, and is told by the first one
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End a worker whose program was killed: it would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _ready() -> None:
     pass
 
 
-def _load(indices: list[int], batchify: Callable[[list[Any]], Any]) -> bytes:
+def _load(indices: list[int]) -> bytes:
     try:
-        return pickle.dumps(batchify([_dataset[k] for k in indices]), pickle.HIGHEST_PROTOCOL)
-    except Exception as e:
+        return pickle.dumps(_make([_dataset[k] for k in indices]), pickle.HIGHEST_PROTOCOL)
+    except BaseException as e:
         if _arrives(e):
             raise
         kind, text = type(e).__name__, traceback.format_exc()
         raise RuntimeError(f"{kind} in a worker of the DataLoader: {e}\n\n{text}") from None
 
 
-def _arrives(error: Exception) -> bool:
+def _arrives(error: BaseException) -> bool:
     """Whether an error can be pickled and made again: one that cannot would break the pool."""
     try:
         pickle.loads(pickle.dumps(error))
@@ -96,8 +112,25 @@ def _arrives(error: Exception) -> bool:
     return True
 
 
+def _processes_of(pool: Executor) -> list[Any]:
+    return list((getattr(pool, "_processes", None) or {}).values())
+
+
+def _dismiss(pool: Executor) -> None:
+    """Let a pool end when its work is done; multiprocessing.Pool could hang here, with results under way."""
+    workers = _processes_of(pool)
+    pool.shutdown(wait=False, cancel_futures=True)
+    if multiprocessing.parent_process() is not None:  # a worker that ends waits for its own, whom nothing reaches then
+        for worker in workers:
+            worker.terminate()
+
+
 def _load_here(dataset: Any, indices: list[int], batchify: Callable[[list[Any]], Any]) -> Any:
     return batchify([dataset[k] for k in indices])
+
+
+#: where the system refuses workers
+_NEEDED = "They need processes, and room for semaphores in /dev/shm; thread_pool=True needs neither."
 
 
 class DataLoader:
@@ -162,12 +195,11 @@ class DataLoader:
         self._prefetch = max(0, int(prefetch) if prefetch is not None else 2 * self._num_workers)
         own = default_mp_batchify_fn if self._num_workers and not thread_pool else default_batchify_fn
         self._batchify = batchify_fn or own
-        self._pool: Executor | None = None
-        if self._num_workers and thread_pool:
-            self._pool = ThreadPoolExecutor(self._num_workers)
-        elif self._num_workers:
-            self._pool = self._processes()
         self._next: Iterator[Any] | None = None
+        self._pool: Executor | None = None
+        self._pid = os.getpid()
+        if self._num_workers:
+            self._begin()
         self._auto_reload = auto_reload and self._num_workers > 0
         if self._auto_reload:
             self._next = self._ahead()
@@ -175,6 +207,7 @@ class DataLoader:
     def __iter__(self) -> Iterator[Any]:
         if not self._num_workers:
             return self._plain()
+        self._adopt()
         if self._auto_reload:
             return self._reloading()
         ready, self._next = self._next, None
@@ -185,59 +218,104 @@ class DataLoader:
             batch = _load_here(self._dataset, indices, self._batchify)
             yield _arrived(batch, self._ctx) if self._ctx.device_type == "cpu_pinned" else batch
 
-    def _submit(self, indices: list[int]) -> Any:
+    def _adopt(self) -> None:
+        """Have workers of this process: those of the one that forked it do not answer here."""
+        if self._pid != os.getpid():
+            self._next, self._pid = None, os.getpid()
+            self._begin()
+
+    def _begin(self) -> None:
+        """Have new workers, which go with the loader, or with the process."""
+        self._pool = self._workers()
+        Finalize(self, _dismiss, (self._pool,), exitpriority=100)
+
+    def _submit(self, indices: list[int]) -> tuple[Executor, Future[Any]]:
+        """Let a worker make a batch."""
+        self._adopt()
         assert self._pool is not None
         if self._threads:
-            return self._pool.submit(_load_here, self._dataset, indices, self._batchify)
+            return self._pool, self._pool.submit(_load_here, self._dataset, indices, self._batchify)
         try:
-            return self._pool.submit(_load, indices, self._batchify)
-        except BrokenExecutor as e:
-            raise self._ended() from e
+            return self._pool, self._pool.submit(_load, indices)
+        except (
+            BrokenExecutor
+        ):  # a worker ended while it waited, or over an earlier batch, whose loss is told by _result
+            self._replace(self._pool)
+            return self._pool, self._pool.submit(_load, indices)
 
-    def _ended(self) -> RuntimeError:
-        """The error for a pool that lost a worker; the next pass has another pool."""
-        self._pool = self._processes()
-        return RuntimeError(
-            "A worker of the DataLoader ended while it made a batch: it may have run out of memory, or a library crashed.\n"
-            "Try fewer workers, or num_workers=0 to see the error itself."
-        )
+    def _replace(self, broken: Executor) -> None:
+        """Other workers for those of a pool that lost one, unless another pass was here."""
+        if self._pool is broken:
+            self._begin()
 
-    def _processes(self) -> Executor:
-        # forked workers see the dataset as it is, closures included; where there is no fork it is pickled
-        kind = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
-        pool = ProcessPoolExecutor(
-            self._num_workers, multiprocessing.get_context(kind), initializer=_start, initargs=(self._dataset,)
-        )
-        pool.submit(_ready)  # workers start now: what becomes of the dataset afterwards is not theirs
+    def _workers(self) -> Executor:
+        """Threads or processes.
+
+        Raises:
+            OSError: the system refuses processes, or the semaphores that they need.
+        """
+        if self._threads:
+            return ThreadPoolExecutor(self._num_workers)
+        try:
+            # forked workers see the dataset as it is, closures included; where there is no fork it is pickled
+            ways = multiprocessing.get_all_start_methods()
+            chosen = multiprocessing.get_start_method(allow_none=True)
+            way = chosen if chosen not in (None, ways[0]) else "fork" if "fork" in ways else "spawn"
+            pool = ProcessPoolExecutor(
+                self._num_workers,
+                multiprocessing.get_context(way),
+                initializer=_start,
+                initargs=(self._dataset, self._batchify),
+            )
+            pool.submit(_ready)  # workers start now: what becomes of the dataset afterwards is not theirs
+        except OSError as e:
+            e.strerror = f"{e.strerror}: the workers of a DataLoader cannot be started\n{_NEEDED}"
+            raise
         return pool
 
     def _ahead(self) -> Iterator[Any]:
         batches = iter(self._batch_sampler)
-        pending: deque[Any] = deque()
+        pending: deque[tuple[Executor, Future[Any]]] = deque()
         for indices in batches:
             pending.append(self._submit(indices))
             if len(pending) > max(self._prefetch, 1):
                 break
         return self._drain(pending, batches)
 
-    def _drain(self, pending: deque[Any], batches: Iterator[list[int]]) -> Iterator[Any]:
+    def _drain(self, pending: deque[tuple[Executor, Future[Any]]], batches: Iterator[list[int]]) -> Iterator[Any]:
         while pending:
-            try:
-                data = pending.popleft().result(self._timeout)
-            except LateError:
-                for worker in (getattr(self._pool, "_processes", None) or {}).values():
-                    worker.terminate()  # or the end of the program would wait for it
-                raise RuntimeError(
-                    f"Worker timed out after {self._timeout} seconds. This might be caused by slow transforms, a deadlock in the "
-                    "dataset, or too many workers.\nTry a larger timeout, num_workers=0 to see the error itself, or "
-                    "thread_pool=True."
-                ) from None
-            except BrokenExecutor as e:
-                raise self._ended() from e
+            data = self._result(*pending.popleft())
             indices = next(batches, None)
             if indices is not None:
                 pending.append(self._submit(indices))
-            yield _arrived(pickle.loads(data) if isinstance(data, bytes) else data, self._ctx)
+            data = _arrived(pickle.loads(data) if isinstance(data, bytes) else data, self._ctx)
+            yield data
+
+    def _result(self, pool: Executor, batch: Future[Any]) -> Any:
+        """What a worker made."""
+        try:
+            return batch.result(self._timeout)
+        except LateError:
+            if not batch.done():
+                raise self._late(pool) from None
+            raise  # the sample's own
+        except BrokenExecutor as e:
+            self._replace(pool)
+            raise RuntimeError(
+                "A worker of the DataLoader ended while it made a batch: it may have run out of memory, or a library crashed.\n"
+                "Try fewer workers, or num_workers=0 to see the error itself."
+            ) from e
+
+    def _late(self, pool: Executor) -> RuntimeError:
+        """The error for a batch that is not there in time; the next pass has other workers."""
+        for worker in _processes_of(pool):
+            worker.terminate()  # or the end of the program would wait for it
+        self._replace(pool)
+        return RuntimeError(
+            f"Worker timed out after {self._timeout} seconds. This might be caused by slow transforms, a deadlock in the "
+            "dataset, or too many workers.\nTry a larger timeout, num_workers=0 to see the error itself, or "
+            "thread_pool=True."
+        )
 
     def _reloading(self) -> Iterator[Any]:
         current, self._next = self._next, None
@@ -257,8 +335,3 @@ class DataLoader:
 
     def __len__(self) -> int:
         return len(self._batch_sampler)
-
-    def __del__(self) -> None:
-        pool = getattr(self, "_pool", None)
-        if pool is not None:  # who works finishes; multiprocessing.Pool could hang here, with results under way
-            pool.shutdown(wait=False, cancel_futures=True)

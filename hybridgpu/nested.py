@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["flatten", "formats_agree", "regroup"]
+__all__ = ["count_values", "flatten", "formats_agree", "regroup"]
 
 
 def flatten(args: Any, format_of: Callable[[Any], int | None]) -> tuple[list[Any], Any]:
@@ -41,6 +41,19 @@ def regroup(flat: list[Any], form: Any) -> Any:
             return None
         return [flat.pop(0) for _ in range(form)]
     return [regroup(flat, f) for f in form]
+
+
+def count_values(form: Any) -> int:
+    """How many values a format stands for.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if isinstance(form, list):
+        return sum(map(count_values, form))
+    if not isinstance(form, int) or form < -1:
+        raise ValueError(f"{str(form)[:50]} is no format of arguments")
+    return {0: 1, -1: 0}.get(form, form)
 
 
 def formats_agree(stored: Any, new: Any) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from numbers import Number
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
@@ -16,6 +17,15 @@ from .io.pictures import decode_picture, encode_picture
 from .io.recordio import read_record, write_record
 
 __all__ = ["IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "pack_img", "unpack", "unpack_img"]
+
+
+@contextmanager
+def _writing(name: str) -> Iterator[None]:
+    """Raises: MXNetError: what is written within does not reach the file, as on a full disk."""
+    try:
+        yield
+    except OSError as e:
+        raise MXNetError(f'Write "{name}": {e.strerror}') from None
 
 
 class MXRecordIO:
@@ -76,8 +86,9 @@ class MXRecordIO:
     def close(self) -> None:
         """Close the file; a second time does nothing."""
         if self.is_open:
-            self._file.close()
             self.is_open, self.pid = False, None
+            with _writing(self.uri):
+                self._file.close()
 
     def reset(self) -> None:
         """Begin again: a file that is written becomes empty."""
@@ -88,10 +99,11 @@ class MXRecordIO:
         """Append a record.
 
         Raises:
-            MXNetError: one of 512 MiB or more.
+            MXNetError: one of 512 MiB or more, or the disk is full.
         """
         self._check(writing=True)
-        write_record(self._file, buf)
+        with _writing(self.uri):
+            write_record(self._file, buf)
 
     def read(self) -> bytes | None:
         """The next record, None after the last.
@@ -147,9 +159,13 @@ class MXIndexedRecordIO(MXRecordIO):
                 ) from None
 
     def close(self) -> None:
-        super().close()
-        if self.fidx is not None:
-            self.fidx.close()
+        try:
+            super().close()
+        finally:
+            index, self.fidx = self.fidx, None
+            if index is not None:
+                with _writing(self.idx_path):
+                    index.close()
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"fidx": None}
@@ -180,7 +196,8 @@ class MXIndexedRecordIO(MXRecordIO):
         key, at = self.key_type(idx), self.tell()
         self.write(buf)
         assert self.fidx is not None
-        self.fidx.write(f"{key}\t{at}\n")
+        with _writing(self.idx_path):
+            self.fidx.write(f"{key}\t{at}\n")
         self.idx[key] = at
         self.keys.append(key)
 

@@ -369,15 +369,14 @@ def _of_user() -> str:
 def _limit() -> int:
     """Bytes that the folder may hold."""
     text = text_of("HYBRIDGPU_CACHE_SIZE")
-    try:
-        return max(int(text), 0) if text else _DEFAULT_SIZE
-    except ValueError:
+    if text and not text.isdecimal():
         warnings.warn(
             f"hybridgpu: HYBRIDGPU_CACHE_SIZE={text!r} is no number of bytes; the bound is {_DEFAULT_SIZE}",
             RuntimeWarning,
             stacklevel=user_frame(),
         )
         return _DEFAULT_SIZE
+    return int(text[:30]) if text else _DEFAULT_SIZE
 
 
 def reset_default_store() -> None:

@@ -92,6 +92,7 @@ _ABOVE_CODE = {
         "ops",
         "parity",
         "programs",
+        "reliability",
         "runtime",
         "symbol",
     )

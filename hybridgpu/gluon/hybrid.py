@@ -444,8 +444,8 @@ class HybridBlock(Block):
             if name in parameters:
                 kind = "aux" if name in auxiliary else "arg"
                 values[f"{kind}:{name}"] = parameters[name]._reduce()
+        save_arrays(f"{path}-{epoch:04d}.params", values)  # first what a full disk refuses first
         out.save(f"{path}-symbol.json", remove_amp_cast)
-        save_arrays(f"{path}-{epoch:04d}.params", values)
 
     def optimize_for(self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, **kwargs: Any) -> None:
         """Hybridize and trace with given inputs. Graph rewriting backends do not exist here."""

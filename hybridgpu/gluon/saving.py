@@ -11,10 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..base import MXNetError
 from ..io.atomic import replace_file
-from ..symbol import load_json
+from ..nested import count_values
+from ..symbol import Symbol, load_json
 
 if TYPE_CHECKING:
     from .block import Block
@@ -26,8 +28,8 @@ def save_model(block: Block, prefix: str) -> None:
     """Write a block, its children, their graphs and parameters."""
     model: dict[str, Any] = {}
     _describe(block, count(), model)
+    block.save_parameters(f"{prefix}-model.params")  # first what a full disk refuses first
     replace_file(f"{prefix}-model.json", json.dumps(model).encode())
-    block.save_parameters(f"{prefix}-model.params")
 
 
 def _key(block: Block, numbers: Iterator[int]) -> str:
@@ -55,26 +57,78 @@ def load_model(block: Block, prefix: str) -> None:
 
     Raises:
         KeyError: the blocks are others than those that were saved.
+        MXNetError: the file is damaged; the block stays as it was.
     """
-    with open(f"{prefix}-model.json") as f:
-        model = json.load(f)
-    _restore(block, count(), model)
+    file = f"{prefix}-model.json"
+    with open(file, "rb") as f:
+        data = f.read()
+    try:
+        matched = _matched(block, count(), json.loads(data))
+    except _Unknown as e:
+        raise KeyError(*e.args) from None
+    except (MXNetError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as e:
+        raise MXNetError(f"{file} is not what Block.save wrote: {type(e).__name__}: {str(e)[:200]}") from None
+    for one, saved in matched:
+        _restore(one, saved)
+    for one, saved in matched:  # whose children have their names
+        children = list(one._children.values())
+        one._children.clear()
+        one._children.update({saved.children[child.name]: child for child in children})
     block.load_parameters(f"{prefix}-model.params")
 
 
-def _restore(block: Any, numbers: Iterator[int], model: dict[str, Any]) -> None:
-    mine = model[_key(block, numbers)]
-    block._name = mine["orig_name"]
+class _Saved(NamedTuple):
+    """What the file says of a block."""
+
+    name: str
+    children: dict[str, str]
+    graph: tuple[list[Symbol], Symbol] | None
+    formats: tuple[Any, Any] = (None, None)
+
+    @classmethod
+    def of(cls, entry: dict[str, Any]) -> _Saved:
+        """Raises: whatever comes of a text that is something else."""
+        name, children = entry["orig_name"], entry["children"]
+        if not all(isinstance(text, str) for text in (name, *children.values())):
+            raise ValueError("names must be texts")
+        if not entry.get("hybridized"):
+            return cls(name, children, None)
+        inputs, out = [load_json(i) for i in entry["inputs"]], load_json(entry["symbol"])
+        formats = entry["in_format"], entry["out_format"]
+        for form, arrays in zip(formats, (len(inputs), len(out.list_outputs())), strict=True):
+            if count_values(form) != arrays:
+                raise ValueError(f"{arrays} arrays in the format {str(form)[:50]}")
+        return cls(name, children, (inputs, out), formats)
+
+
+class _Unknown(Exception):
+    """A block that the file does not have."""
+
+
+def _matched(block: Any, numbers: Iterator[int], model: dict[str, Any]) -> list[tuple[Any, _Saved]]:
+    """Each block with what the file says of it, before its children.
+
+    Raises:
+        _Unknown, or whatever comes of a text that is something else; nothing was changed.
+    """
+    key = _key(block, numbers)
+    if key not in model:
+        raise _Unknown(key)
+    saved = _Saved.of(model[key])
+    found = [(block, saved)]
+    for child in block._children.values():
+        inner = _matched(child, numbers, model[key])
+        if inner[0][1].name not in saved.children:
+            raise _Unknown(inner[0][1].name)
+        found += inner
+    return found
+
+
+def _restore(block: Any, saved: _Saved) -> None:
+    block._name = saved.name
     block._changed()
-    if mine.get("hybridized"):
-        block._in_format, block._out_format = mine["in_format"], mine["out_format"]
-        block._cached_graph = ([load_json(i) for i in mine["inputs"]], load_json(mine["symbol"]))
-        block._cached_op, block._active = None, True
+    if saved.graph is not None:
+        block._in_format, block._out_format = saved.formats
+        block._cached_graph, block._cached_op, block._active = saved.graph, None, True
     params = block.params
     params._params = {f"{block.name}_{k[len(params.prefix) :]}": p for k, p in params._params.items()}
-    children = list(block._children.values())
-    for child in children:
-        _restore(child, numbers, mine)
-    block._children.clear()
-    for child in children:
-        block._children[mine["children"][child.name]] = child

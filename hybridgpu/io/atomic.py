@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are written whole or not at all: a full disk or a killed process leaves the former one as it was."""
+"""Files that are written whole or not at all: a full disk or a killed process leaves the former one as it was.
+
+What is written has no name until it is complete, so that a process that is killed leaves nothing beside the file. Where
+the file system knows no such files, it has a temporary name.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +21,11 @@ __all__ = ["replace_file", "write_atomically"]
 #: the folder takes no other file, or the file is mounted on its own
 _FIXED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY}
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_NAMELESS = getattr(os, "O_TMPFILE", 0)
 
 
 def replace_file(fname: str | os.PathLike[str], data: bytes) -> None:
-    """Write under a temporary name, then move into place: where a link leads to, if it is one.
+    """Write beside the file, then move into place: where a link leads to, if it is one.
 
     A file that is there keeps its permissions and, where this user may give it away, its owner; another name of it
     (a hard link) keeps what it holds. A writable file that nothing can be moved to, as its folder is read-only or it is
@@ -43,17 +48,17 @@ def replace_file(fname: str | os.PathLike[str], data: bytes) -> None:
         with open(fname, "wb") as f:  # a pipe or a device is written to; nothing may take its place
             f.write(data)
     except OSError as e:
-        e.filename, e.filename2 = os.fspath(fname), None
-        raise
+        raise OSError(e.errno, e.strerror, os.fspath(fname)) from None
 
 
 def _move_into_place(target: Path, data: bytes, former: os.stat_result | None) -> None:
     beside = target.parent / f".{target.name[:50]}.{os.urandom(6).hex()}"
     try:
-        with open(os.open(beside, _NEW, 0o666), "wb") as f:
-            if former is not None:
-                _permit(beside, former)
-            f.write(data)
+        if not _write_nameless(beside, data, former):
+            with open(os.open(beside, _NEW, 0o666), "wb") as f:
+                if former is not None:
+                    _permit(beside, former)
+                f.write(data)
         os.replace(beside, target)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -61,7 +66,27 @@ def _move_into_place(target: Path, data: bytes, former: os.stat_result | None) -
         raise
 
 
-def _permit(file: Path, former: os.stat_result) -> None:
+def _write_nameless(file: Path, data: bytes, former: os.stat_result | None) -> bool:
+    """Write a file that gets its name when it is complete; False where there is no such thing."""
+    if not _NAMELESS:
+        return False
+    try:
+        handle = os.open(file.parent, os.O_WRONLY | _NAMELESS, 0o666)
+    except OSError:
+        return False  # if the folder is to blame, a file with a name tells it
+    with open(handle, "wb") as f:
+        if former is not None:
+            _permit(handle, former)
+        f.write(data)
+        f.flush()
+        try:
+            os.link(f"/proc/self/fd/{handle}", file, src_dir_fd=handle)  # a folder is given: then links are followed
+        except OSError:
+            return False
+    return True
+
+
+def _permit(file: Path | int, former: os.stat_result) -> None:
     """Let those use a file who may use the former one."""
     own = os.stat(file)
     if (own.st_uid, own.st_gid) != (former.st_uid, former.st_gid):

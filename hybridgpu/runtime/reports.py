@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -176,7 +177,15 @@ def record(event: CompileEvent, made: Compiled) -> None:
 
 def say(text: str) -> None:
     """A line on stderr."""
-    print(f"hybridgpu: {text}", file=sys.stderr)
+    if sys.stderr is not None:  # or it would go to stdout
+        with contextlib.suppress(OSError):  # nobody reads it any more
+            print(f"hybridgpu: {text}", file=sys.stderr)
+
+
+def _unwritable(folder: Path | str, error: OSError) -> MXNetError:
+    return MXNetError(
+        f"HYBRIDGPU_DUMP={folder}: {error.strerror}. Name a folder that can be made and written to, or unset it."
+    )
 
 
 class Dumper:
@@ -195,13 +204,14 @@ class Dumper:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise MXNetError(
-                    f"HYBRIDGPU_DUMP={root}: {error.strerror}. Name a folder that can be made and written to, or unset it."
-                ) from error
+                raise _unwritable(root, error) from error
 
     def write(self, name: str, text: str) -> None:
         if self.folder is not None:
-            (self.folder / name).write_text(text, encoding="utf-8")
+            try:
+                (self.folder / name).write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise _unwritable(self.folder, error) from error
 
     def __call__(self, stage: str, value: Any) -> None:
         if self.folder is None:

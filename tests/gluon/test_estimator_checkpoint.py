@@ -205,3 +205,29 @@ def test_prefixes_may_hold_the_words(tmp_path):
     made = make()
     handler = fit(made, tmp_path, {"epochs": 3}, model_prefix="epoch_of_batch", resume_from_checkpoint=True)
     assert (handler.trained_epoch, handler.trained_batch, made.max_epoch) == (0, 3, 2)
+
+
+def test_a_checkpoint_that_was_cut_off_is_none(tmp_path, monkeypatch):
+    """A process that ends between the two files of an epoch: training goes on from the epoch before."""
+
+    first, written = make(), []
+
+    def cut_off(write):
+        def writes(file):
+            if len(written) == 3:
+                raise KeyboardInterrupt
+            written.append(file)
+            write(file)
+
+        return writes
+
+    monkeypatch.setattr(first.net, "save_parameters", cut_off(first.net.save_parameters))
+    monkeypatch.setattr(first.trainer, "save_states", cut_off(first.trainer.save_states))
+    with pytest.raises(KeyboardInterrupt):
+        fit(first, tmp_path, {"epochs": 3})
+    second = make()
+    fit(second, tmp_path, {"epochs": 3}, resume_from_checkpoint=True)
+    whole = make()
+    fit(whole, tmp_path / "whole", {"epochs": 3})
+    for a, b in zip(second.net.collect_params().values(), whole.net.collect_params().values(), strict=True):
+        np.testing.assert_allclose(a.data().asnumpy(), b.data().asnumpy(), rtol=1e-5)

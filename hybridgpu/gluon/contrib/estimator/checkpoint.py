@@ -169,8 +169,9 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
             )
 
     def _write(self, estimator: Any, prefix: str) -> None:
-        estimator.net.save_parameters(self._path(f"{prefix}.params"))
+        # the file that _last looks for comes last: a checkpoint that was cut off between the two is none
         estimator.trainer.save_states(self._path(f"{prefix}.states"))
+        estimator.net.save_parameters(self._path(f"{prefix}.params"))
 
     # -- reading
 

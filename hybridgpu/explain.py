@@ -378,5 +378,10 @@ def size(n: int) -> str:
 
 def annotated(text: str, operators: list[tuple[str, str, str]]) -> str:
     """A kernel's text under a comment that names the user's operators and lines."""
-    lines = [f"//   {op} {name}  {line}".rstrip() for op, name, line in operators]
+    lines = [f"//   {op} {_in_comment(name)}  {line}".rstrip() for op, name, line in operators]
     return "// computes\n" + "\n".join(lines) + "\n" + text
+
+
+def _in_comment(name: str) -> str:
+    """A name, which may be of somebody else's file, as part of one line that ends where it ends."""
+    return name if name.isprintable() and not name.endswith("\\") else ascii(name)

@@ -109,13 +109,12 @@ class Updater:
 
         States are pickled: take them only from where code would be taken from.
         """
-        loaded = _Unpickler(io.BytesIO(states)).load()
+        loaded, optimizer = _Unpickler(io.BytesIO(states)).load(), self.optimizer
         if isinstance(loaded, tuple) and len(loaded) == 2:
-            self.states, self.optimizer = loaded
-            self.aggregate_updates = self.optimizer.aggregate_num > 0
-        else:
-            self.states = loaded
-        self.states = {i: _arrays(s) for i, s in self.states.items()}
+            loaded, optimizer = loaded
+        found = {i: _arrays(s) for i, s in loaded.items()}
+        self.aggregate_updates = optimizer.aggregate_num > 0  # nothing is taken of what is not whole
+        self.states, self.optimizer = found, optimizer
         self.states_synced = dict.fromkeys(self.states, False)
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
@@ -127,15 +126,17 @@ def load_states(updaters: Iterable[Any], fname: str) -> None:
     """Give every updater the states of a file.
 
     Raises:
-        EOFError, pickle.UnpicklingError: it is empty, cut short, or no file of states; the message names it.
+        EOFError, pickle.UnpicklingError: it is empty, cut short, damaged, or no file of states; the message names it.
+        AttributeError, ImportError: it needs a class that is not there.
     """
     with open(fname, "rb") as f:
         data = f.read()
     try:
         for updater in updaters:
             updater.set_states(data)
-    except (EOFError, pickle.UnpicklingError) as e:
-        raise type(e)(
+    except Exception as e:  # pickles fail in any way
+        kind = next((k for k in (EOFError, AttributeError, ImportError) if isinstance(e, k)), pickle.UnpicklingError)
+        raise kind(
             f"{fname} does not hold an optimizer's states, or not all of them: {e}\n"
             "Save them once more where the optimizer still has them."
         ) from None

@@ -12,7 +12,8 @@ __all__ = ["Observations", "difference", "raised"]
 
 Observations = Sequence[tuple[str, np.ndarray]]
 
-_FLOAT32 = 1e-3  #: difference of float32 arrays, relative to the largest element observed with them
+_FLOAT32 = 2e-3  #: difference of float32 arrays, relative to the largest element observed with them
+_LEAST = 0.02  #: size of what is compared, at least: gradients may be nothing but rounding errors of what was near 1
 _DIVERGED = 1e8  #: elements beyond are of a training that has diverged, where differences grow without bound
 
 
@@ -53,7 +54,7 @@ def difference(
             tolerance = _FLOAT32  # from here on: what was rounded once stays so
         if ignore and re.search(ignore, label):
             continue
-        scale = scales[_kind(label)]
+        scale = max(_LEAST, scales[_kind(label)])
         if not np.allclose(a, b, rtol=0, atol=tolerance * scale, equal_nan=True):
             off = np.nanmax(np.abs(a.astype(float) - b.astype(float)))
             return (
@@ -76,20 +77,23 @@ def _end(observed: Observations) -> str | None:
 
 
 def _kind(label: str) -> str:
-    """What an observation is compared with in size: what cancels has the rounding errors of
-    what is large, so gradients of all parameters are one kind, and so are their states."""
+    """What an observation is compared with in size.
+
+    What cancels has the rounding errors of what is large: gradients of all parameters are one kind, and so are their states.
+    """
     moment, _, what = label.partition(": ")
-    what = "gradient" if what.startswith("gradient") else re.sub(r"(states of trainer \d+)\[\d+\]", r"\1", what)
-    return f"{moment}: {what}"
+    if what.startswith("gradient"):
+        return f"{moment}: gradient"
+    return re.sub(r"(states of trainer \d+|autograd\.grad)\[\d+\]", r"\1", label)
 
 
 def _scales(observed: Observations) -> dict[str, float]:
-    """The largest finite element by kind of observation, 0.001 at least."""
+    """The largest finite element by kind of observation."""
     scales: dict[str, float] = {}
     for label, a in observed:
         if label != "raised" and a.dtype.kind in "fiu" and a.size:
             largest = float(np.abs(np.nan_to_num(a, posinf=0, neginf=0)).max())
-            scales[_kind(label)] = max(1e-3, largest, scales.get(_kind(label), 0))
+            scales[_kind(label)] = max(largest, scales.get(_kind(label), 0))
         else:
             scales.setdefault(_kind(label), 1.0)
     return scales

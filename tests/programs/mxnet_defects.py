@@ -88,7 +88,7 @@ DEFECTS = (
         ends="the process ended",
     ),
     Defect(
-        "Gradients of a GRU of two layers in float64 are made of memory that nobody has written",
+        "Gradients of recurrent layers in float64, of several layers or both directions, are made of unwritten memory",
         "net = gluon.rnn.GRU(3, layout='NTC', num_layers=2)\n"
         "net.initialize()\n"
         "net.cast('float64')\n"
@@ -100,8 +100,20 @@ DEFECTS = (
         "    y.backward()\n"
         "    found.append(net.l0_i2h_weight.grad().asnumpy())\n"
         "assert all(abs(g - found[0]).max() < 1e-6 for g in found)",
-        script=r"rnn\.GRU\(.*num_layers=2(?s:.)*float64",
+        script=r"rnn\.\w+\(.*(num_layers=2|bidirectional)(?s:.)*float64",
         until=".",
+    ),
+    Defect(
+        "Max pooling that is recorded in prediction mode has gradients of unwritten memory",
+        "net = gluon.nn.GlobalMaxPool2D()\n"
+        "x = nd.random.normal(shape=(2, 3, 6, 6))\n"
+        "x.attach_grad()\n"
+        "with autograd.record(train_mode=False):\n"
+        "    y = net(x * 1)\n"
+        "y.backward(train_mode=False)\n"
+        "assert x.grad.sum() == 6",
+        script="MaxPool2D",
+        until="record predict|mixed modes",
     ),
     Defect(
         "AdaDelta scales gradients where they lie",

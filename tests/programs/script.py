@@ -8,9 +8,9 @@ not fit the shape in front of it is left out, so that every draw is a program an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-__all__ = ["ACTIONS", "LAYERS", "Action", "Layer", "Program", "Way", "render"]
+__all__ = ["ACTIONS", "LAYERS", "Action", "Layer", "Program", "Way", "in_float64", "render"]
 
 Shape = tuple[int, ...]  #: of one sample, without the batch
 
@@ -944,6 +944,11 @@ def _source(number: int) -> tuple[Shape, int | None, str]:
     dtype = c.of("float64", "float32")
     shape = c.of((5,), (4,), (2, 6, 6), (3, 5, 7), (6, 4), (4,))
     return shape, 7 if c.of(False, False, False, True) and len(shape) == 1 else None, dtype
+
+
+def in_float64(program: Program) -> Program:
+    """The same program with float64 in place of float32."""
+    return replace(program, source=program.source - program.source % 2)
 
 
 def render(program: Program, way: Way) -> str:

@@ -18,11 +18,11 @@ import re
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
-from programs.compare import difference, raised
+from programs.compare import Observations, difference, raised
 from programs.execute import Agent, execute
 from programs.generate import programs
 from programs.mxnet_defects import DEFECTS, Defect, rules_for
-from programs.script import ACTIONS, LAYERS, Program, Way, render
+from programs.script import ACTIONS, LAYERS, Program, Way, in_float64, render
 
 SESSION = int(os.environ.get("HYBRIDGPU_RANDOM_PROGRAMS", "0"))
 MXNET_PYTHON = os.environ.get("HYBRIDGPU_MXNET_PYTHON")
@@ -63,19 +63,25 @@ def fixed_gammas(script: str) -> str:
 
 def check(program: Program, *ways: Way, agent: Agent | None = None) -> None:
     """Run a program eagerly and in other ways; all must observe the same."""
-    script = render(program, EAGER)
-    expected = execute(script)
+    expected = execute(render(program, EAGER))
     for way in ways:
-        other = render(program, way)
-        if way.module == "hybridgpu":
-            found, rules = execute(other), {"ignore": fixed_gammas(script)}
-        else:
-            assert agent is not None
-            found, rules = agent(other), rules_for(script)
-        differs = difference(expected, found, **rules)
-        if differs:
-            note(other)
-            raise AssertionError(f"{way.name}: {differs}")
+        found = differs(program, expected, way, agent)
+        if found and way is MXNET and in_float64(program) != program:
+            # MXNet rounds otherwise: near a tie, or where only rounding is left of a gradient, float64 tells
+            exact = in_float64(program)
+            found = differs(exact, execute(render(exact, EAGER)), way, agent) and found
+        if found:
+            note(render(program, way))
+            raise AssertionError(f"{way.name}: {found}")
+
+
+def differs(program: Program, expected: Observations, way: Way, agent: Agent | None) -> str | None:
+    """What differs from the eager way, in words."""
+    script = render(program, way)
+    if way is MXNET:
+        assert agent is not None
+        return difference(expected, agent(script), **rules_for(script))
+    return difference(expected, execute(script), ignore=fixed_gammas(script))
 
 
 @pytest.mark.parametrize("way", HYBRIDIZED, ids=lambda way: way.name)
@@ -128,13 +134,13 @@ def test_every_layer_and_action_is_written():
 
 
 def test_a_planted_fault_is_found_and_shrunk():
-    def differs(program):
+    def is_seen(program):
         script = render(program, EAGER)
         planted = script.replace("nn.LayerNorm(", "nn.LayerNorm(epsilon=0.1, ")
         return difference(execute(script), execute(planted)) is not None
 
     smallest = hypothesis.find(
-        programs, differs, settings=settings(max_examples=200, derandomize=True, database=None, deadline=None)
+        programs, is_seen, settings=settings(max_examples=200, derandomize=True, database=None, deadline=None)
     )
     assert [layer.kind for layer in smallest.layers] == ["layer norm"]
     assert len(smallest.actions) == 1 and not smallest.trainers

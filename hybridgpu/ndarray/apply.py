@@ -30,7 +30,7 @@ from ..util import is_np_shape
 from .array import NDArray, refuse_in_place, wrap
 from .late import LateCall, late_call, late_key
 from .tape import Function, FunctionCall, Pullback, blend, tracked
-from .versions import latest
+from .versions import before_write, latest
 
 __all__ = ["apply", "apply_function", "operator_graph"]
 
@@ -351,4 +351,5 @@ def write_out(results: Sequence[Any], targets: Sequence[NDArray], exact: bool) -
                 "out= must be an array of the shape and the type of the result: leave it away, or cast the inputs."
             )
     for target, result in zip(targets, results, strict=True):
+        before_write(target)
         assign(target._data, result)

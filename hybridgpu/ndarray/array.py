@@ -314,6 +314,8 @@ class NDArray:
                     return [wrap(memory.copy(device.xp, x._data), other)]
 
             return record_call(move, lambda g: [g.copyto(self.context)], [self])[0]
+        from .versions import before_write
+
         if not isinstance(other, NDArray):
             text = f"copyto does not support type {type(other)}"
             raise TypeError(f"{text}\n{advice('Write mx.cpu() or mx.gpu(i).')}" if isinstance(other, str) else text)
@@ -332,6 +334,7 @@ class NDArray:
         device = device_of(other.context)
         moved = device.receive(self._data, device_of(self._type.ctx)) if _moves(self, other.context) else self._data
         with device.current():
+            before_write(other)
             assign(other._data, moved)
         return other
 

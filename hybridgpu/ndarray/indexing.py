@@ -22,6 +22,7 @@ from ..dtypes import holds_numbers
 from .array import NDArray, wrap
 from .placing import on_its_device
 from .tape import record_call, tracked
+from .versions import before_write
 
 __all__ = ["get_item", "set_item"]
 
@@ -135,6 +136,7 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
                 f"{type(x)} does not support assignment with non-array-like object {value} of type {type(value)}"
             ) from None
         values = device.from_host(host)
+    before_write(x)
     target = x._data[index]
     shape = tuple(getattr(values, "shape", ()))
     while len(shape) > len(target.shape) and shape[0] == 1:  # leading axes of extent 1 may be dropped

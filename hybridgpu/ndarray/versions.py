@@ -7,23 +7,41 @@ that was there when it began: an eager operator by its list of operands, a compi
 
 An array keeps its identity, and all else that shared its memory goes along: views, and what a recorded call wants to
 read or to write in its backward pass (:func:`latest`).
+
+A hybridized call that was recorded needs both in its backward pass: the new values, and the old ones, of which it computes
+again what it did not keep. So before parameters are written in place, :func:`before_writes` gives those that such a
+call reads other memory. Calls are few then: most are released by a backward pass before anything is written.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..backends.devices import device_of
-from ..backends.writes import owner, written
+from ..backends.memory import copy
+from ..backends.writes import is_shared, owner, written
 from ..locks import Lock
 from .array import NDArray, wrap
+from .epoch import bump
 
-__all__ = ["VersionedArray", "exchange", "exchanging", "latest", "pinned", "versioned"]
+__all__ = [
+    "VersionedArray",
+    "before_write",
+    "before_writes",
+    "exchange",
+    "exchanging",
+    "latest",
+    "pinned",
+    "recorded",
+    "versioned",
+]
+
+_MANY = 1000  #: recorded calls from which on those that are over are looked for
 
 exchanging = Lock()  #: held while arrays get other memory, and while somebody takes one version of several
 #: identity of memory that an array had -> it, its address, and the array; until it is freed
@@ -81,6 +99,7 @@ def exchange(pairs: Sequence[tuple[VersionedArray, Any]]) -> None:
     """Give each array its new memory; a call sees that of all or of none."""
     with exchanging:
         before = [_exchange_one(array, data) for array, data in pairs]
+    bump()
     for data in before:
         written(data)
 
@@ -126,3 +145,66 @@ def pinned(array: NDArray) -> NDArray:
     made = NDArray.__new__(NDArray)
     made._data, made._type, made._address, made._autograd = array._data, array._type, None, array._autograd
     return made
+
+
+class _Recorded(list[weakref.ref[Any]]):
+    """Hybridized calls that were recorded. Who adds one calls :meth:`living` where there are more than ``limit``."""
+
+    __slots__ = ("_looking", "limit")
+
+    def __init__(self) -> None:
+        self._looking, self.limit = Lock(), _MANY
+
+    def living(self) -> list[Any]:
+        """Those whose backward pass may still run; the others leave."""
+        with self._looking:
+            count = len(self)  # another thread may add some
+            calls = [c for c in (reference() for reference in self[:count]) if c is not None and not c.released]
+            self[:count] = map(weakref.ref, calls)
+            self.limit = max(_MANY, 2 * len(calls))
+        return calls
+
+
+recorded = _Recorded()
+
+
+def before_write(array: NDArray) -> None:
+    """As :func:`before_writes`, of one array."""
+    if recorded and array.__class__ is VersionedArray:
+        before_writes((array,))
+
+
+def before_writes(arrays: Iterable[NDArray]) -> None:
+    """Leave memory that is about to be written in place to the recorded calls that still read it: arrays get a copy."""
+    calls = recorded.living() if recorded else ()
+    if not calls:
+        return
+    read: dict[int, int] = {}
+    for call in calls:
+        for a in call.arrays:
+            key = id(_memory(a))
+            read[key] = max(a.nbytes, read.get(key, 0))
+    moved = {}
+    for x in arrays:
+        if x.__class__ is VersionedArray:
+            whole = _whole(x)
+            data = whole._data
+            if 0 < read.get(id(_memory(data)), 0) <= data.nbytes and not is_shared(data):
+                moved[id(whole)] = whole
+    pairs = []
+    for whole in moved.values():
+        device = device_of(whole._type.ctx)
+        with device.current():
+            pairs.append((whole, copy(device.xp, whole._data)))
+    if pairs:
+        exchange(pairs)
+
+
+def _whole(array: VersionedArray) -> VersionedArray:
+    """The largest of the arrays that share the memory of one."""
+    found = array
+    for reference in list((array._family or {}).values()):
+        member = reference()
+        if member is not None and member.size > found.size:
+            found = member
+    return found

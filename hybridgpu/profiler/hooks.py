@@ -16,10 +16,10 @@ from typing import Any
 from .. import operator as custom
 from ..backends.devices import Device
 from ..ndarray import apply as eager
+from ..ndarray.epoch import bump
 from ..ndarray.tape import Function
 from ..ops import OPERATORS
 from ..runtime.cached_op import CachedOp
-from ..runtime.epoch import bump
 from ..runtime.program import Compiled
 from ..runtime.training import TrainingCall
 from ..runtime.updates import Update

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..ndarray.array import NDArray
+from ..ndarray.epoch import epoch
 from ..recording import history, state
-from .epoch import epoch
 
 __all__ = ["Calls", "Kind", "kind_of"]
 

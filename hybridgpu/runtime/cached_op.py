@@ -21,6 +21,7 @@ from ..context import Context
 from ..explain import Explanation, LibraryCall, RecordedExplanation, StagedExplanation
 from ..locks import Lock
 from ..ndarray.array import ArrayType, NDArray
+from ..ndarray.epoch import epoch
 from ..ndarray.tape import tracked
 from ..ndarray.versions import exchanging, pinned
 from ..provenance import user_frame
@@ -30,7 +31,6 @@ from ..symbol.lowering import structure
 from ..symbol.node import topological
 from .again import Calls, kind_of
 from .background import Later
-from .epoch import epoch
 from .kept import Kept
 from .prepared import prepare, reads_all
 from .prepared_recorded import prepare_recorded

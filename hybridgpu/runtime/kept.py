@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..backends.memory import lasting
 from ..backends.writes import is_shared, owner, unwatch, watch
 from ..locks import Lock
-from .epoch import bump
+from ..ndarray.epoch import bump
 
 if TYPE_CHECKING:
     from .program import Compiled

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import recording
 from ..ndarray.array import ArrayType, NDArray
-from .epoch import epoch
+from ..ndarray.epoch import epoch
 from .pool import DevicePool, OutputPool
 from .prepared_many import prepare_many
 from .program import Compiled

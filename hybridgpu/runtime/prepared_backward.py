@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..backends.writes import owner, written_all
 from ..context import Context
 from ..ndarray.array import ArrayType, NDArray, array_type
+from ..ndarray.epoch import epoch
 from ..ndarray.tape import blend
 from ..recording import GradientInfo
-from .epoch import epoch
 from .pool import OutputPool
 from .start import POOLED, taking
 

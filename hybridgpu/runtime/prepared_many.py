@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .. import recording
 from ..backends.writes import assign
 from ..ndarray.array import ArrayType, NDArray
-from .epoch import epoch
+from ..ndarray.epoch import epoch
 from .program import Compiled
 from .start import arguments_of, start_of
 

@@ -10,12 +10,12 @@ from .. import recording
 from ..backends.writes import assign
 from ..context import Context
 from ..ndarray.array import ArrayType, NDArray, array_type
+from ..ndarray.epoch import epoch
 from ..recording import GradientInfo, history
-from .epoch import epoch
 from .prepared_backward import Origin, origin_of
 from .start import POOLED, Fixed, arguments_of, fixed_of, start_of
 from .structured import Call, finish_of, prepared_for
-from .training import Training, TrainingCall
+from .training import Training, TrainingCall, note
 from .written import Writer
 
 if TYPE_CHECKING:
@@ -161,6 +161,7 @@ def _started(
             node.program, node.kept = program, [results[k]._data for k in kept]
             node.origin, node.at, node.room = origin, at, None
             node.kept_at = [results[k]._address for k in kept]  # type: ignore[misc]
+            note(node)
             # arrays of their own: one that waits in a pool would hold the recorded graph
             shown = [_view(results[k], GradientInfo(None, "null", node, k)) for k in range(heads)]
             return finish(shown) if finish else shown[0]

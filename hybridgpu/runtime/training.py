@@ -10,7 +10,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from operator import is_
 from typing import Any, NamedTuple
+from weakref import ref
+
+import numpy as np
 
 from ..backends.base import Mode
 from ..backends.devices import Device, device_of
@@ -23,12 +27,12 @@ from ..context import Context
 from ..locks import Lock
 from ..name_table import GRAPH, NameTable
 from ..ndarray.array import NDArray, wrap
-from ..ndarray.tape import Function, WritingCall, run_function
-from ..ndarray.versions import latest
+from ..ndarray.tape import Function, FunctionCall, WritingCall, run_function
+from ..ndarray.versions import latest, recorded
 from ..recording import state
 from ..settings import numeric_mode
 from ..store import default_store
-from ..symbol.lowering import Structure, backward_mutations, lower_symbol, mutations
+from ..symbol.lowering import Structure, backward_mutations, lower_operators, lower_symbol, mutations
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
 from .prepared_backward import Origin, sweep
@@ -66,6 +70,7 @@ class Training:
         self.heads = len(symbol._heads)
         self._graph: Graph | None = None
         self._function: Function | None = None
+        self._operators: Function | None = None
         self._kept_nodes: Sequence[Node] = ()
         self.forward: Compiled
         self.backward: Compiled | None = None
@@ -93,7 +98,7 @@ class Training:
         """The same programs as those of another graph of this structure."""
         other = copy.copy(self)
         other.symbol = symbol
-        other._graph, other._function, other._kept_nodes = None, None, ()
+        other._graph, other._function, other._operators, other._kept_nodes = None, None, None, ()
         other.forward = self.forward.named(names)
         other.backward = None if self.backward is None else self.backward.named(names)
         return other
@@ -113,10 +118,15 @@ class Training:
         """The graph as a function with derivatives of every order, for ``create_graph``."""
         if self._function is None:
             graph = self.graph()
-            draws = any(n.params["name"] == RANDOM_STATE for n in graph.inputs)
-            heads = graph.outputs[: self.heads]
-            self._function = Function(Graph("graph", graph.inputs, heads), draws)
+            self._function = _function(Graph("graph", graph.inputs, graph.outputs[: self.heads]))
         return self._function
+
+    def operators(self) -> Function:
+        """The same with all results of all operators, behind the heads: its derivative takes what they take one by one."""
+        if self._operators is None:
+            named = dict(zip(self.symbol.list_inputs(), self.types, strict=True))
+            self._operators = _function(lower_operators(self.symbol, named, self.training, "operators"))
+        return self._operators
 
     def interpret(self, device: Device, names: NameTable, reason: str) -> None:
         """Compile nothing: operators run one by one."""
@@ -237,6 +247,17 @@ class Training:
         return heads
 
 
+def note(call: TrainingCall) -> None:
+    """Have what a recorded call reads left to it when parameters are written in place."""
+    recorded.append(ref(call))
+    if len(recorded) > recorded.limit:
+        recorded.living()
+
+
+def _function(graph: Graph) -> Function:
+    return Function(graph, any(n.params["name"] == RANDOM_STATE for n in graph.inputs))
+
+
 class TrainingCall(WritingCall):
     """A recorded call of a hybridized graph.
 
@@ -263,6 +284,7 @@ class TrainingCall(WritingCall):
         self.at: list[int] = []
         self.kept_at: list[int] = []
         self.room: Any = None
+        note(self)
 
     def sweep(self, retain: bool) -> bool:
         return sweep(self, retain)
@@ -276,12 +298,15 @@ class TrainingCall(WritingCall):
 
     def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         program = self.program
+        arrays = list(map(latest, self.arrays))
+        if not all(map(is_, arrays, self.arrays)):
+            return self._by_operator(cotangents, wanted)
         if state.recording:
             return self._differentiable(cotangents, tuple(wanted))
         filled = [(self.zeros(k) if c is None else c)._data for k, c in enumerate(cotangents)]
         if program.backward is None:
             return [None] * sum(wanted)
-        arguments = [*map(latest, self.arrays), *self.kept, *filled]
+        arguments = [*arrays, *self.kept, *filled]
         results = program.backward.results([arguments[k] for k in program.takes], self.seed)
         every = iter(program.gives)
         of_input = [next(every) if w else None for w in program.wanted]
@@ -296,15 +321,34 @@ class TrainingCall(WritingCall):
         given = tuple(c is not None for c in cotangents)
         # nothing is kept: everything is computed again, so that derivatives of derivatives see it
         backward, takes, gives = function.derivative(given, wanted, recompute=True)
-        arguments = []
-        for a, info in zip(self.arrays, self.inputs, strict=True):
-            x = wrap(latest(a), self.ctx)
-            x._autograd = info
-            arguments.append(x)
-        arguments += [c for c in cotangents if c is not None]
-        seed = None if self.seed is None else self.seed.copy()  # which may outlive the hold on ours
-        results = run_function(backward, [arguments[k] for k in takes], self.ctx, seed)
+        arguments = [*self._inputs(), *(c for c in cotangents if c is not None)]
+        results = run_function(backward, [arguments[k] for k in takes], self.ctx, self._seed())
         return [None if k is None else results[k] for k in gives]
+
+    def _by_operator(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
+        """The gradients after inputs got other memory: of their new values and of what operators computed from the old ones.
+
+        That is what a backward pass of operators recorded one by one takes. The programs cannot: they compute again what
+        they do not keep. So the results of all operators are computed again from the memory of before.
+        """
+        function, seed, device = self.program.operators(), self._seed(), device_of(self.ctx)
+        if function.draws and seed is None:  # nothing that the heads show is drawn
+            seed = device.from_host(np.zeros(4, np.uint32))
+        arrays = [*self.arrays, seed] if function.draws else self.arrays
+        results = [wrap(r, self.ctx) for r in function.run(device, arrays)]
+        call = FunctionCall(function, self._inputs(), results, self.ctx, seed)
+        return call.backward([*cotangents, *[None] * (len(results) - len(cotangents))], wanted)
+
+    def _inputs(self) -> list[NDArray]:
+        """The inputs as they were recorded."""
+        made = [wrap(a, self.ctx) for a in self.arrays]
+        for x, info in zip(made, self.inputs, strict=True):
+            x._autograd = info
+        return made
+
+    def _seed(self) -> Any:
+        """The seed for what may outlive our hold on it."""
+        return None if self.seed is None else self.seed.copy()
 
 
 _NOTHING = Symbol([])  # in the place of a graph: what others share holds none

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from ..backends.writes import assign
 from ..generator import drawing
 from ..ndarray.array import NDArray
+from ..ndarray.epoch import epoch
+from ..ndarray.versions import recorded
 from ..recording import ResultInfo, history, state
-from .epoch import epoch
 from .pool import ONE, TWO, DataPool, OutputPool, RoomPool
 from .start import Fixed
 from .structured import function, listed, refusal, together, unpacking
@@ -170,6 +172,9 @@ class Writer:
         self.names |= {
             "TrainingCall": TrainingCall,
             "ResultInfo": ResultInfo,
+            "add": recorded.append,
+            "recorded": recorded,
+            "ref": ref,
             "program": program,
             "types": known.types,
             "origin": known.origin,
@@ -192,6 +197,7 @@ class Writer:
             "room": "room" if hidden else "None",
         }
         self.lines += ["node = new(TrainingCall)", *(f"node.{name} = {value}" for name, value in values.items())]
+        self.lines += ["add(ref(node))", "if len(recorded) > recorded.limit: recorded.living()"]
         for k, t in enumerate(known.types):
             self.names[f"r{k}"] = t
             self.lines += [f"y{k} = new(NDArray)", f"y{k}._data = d{k}", f"y{k}._type = r{k}", f"y{k}._address = at{k}"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..base import MXNetError
-from ..compiler.ir import Graph, Node
+from ..compiler.ir import Builder, Graph, Node
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
 from ..name_table import GRAPH, NameTable, input_placeholder, name_placeholder, place_placeholder
@@ -18,7 +18,15 @@ from .node import SymbolNode, is_hidden, topological
 from .subgraph import incomplete, lower_nodes, place_of
 from .symbol import Symbol
 
-__all__ = ["Mutation", "Structure", "backward_mutations", "lower_symbol", "mutations", "structure"]
+__all__ = [
+    "Mutation",
+    "Structure",
+    "backward_mutations",
+    "lower_operators",
+    "lower_symbol",
+    "mutations",
+    "structure",
+]
 
 
 class Mutation(NamedTuple):
@@ -119,6 +127,23 @@ def lower_symbol(
     Raises:
         MXNetError: a node whose inputs do not fit; it is named, with the line that made it.
     """
+    b, results = _lowered(symbol, types, training, shared)
+    heads = [results[id(n)][k] for n, k in symbol._heads]
+    return b.finish([*heads, *(results[id(w.node)][w.result] for w in writes)], GRAPH if shared else name)
+
+
+def lower_operators(symbol: Symbol, types: Mapping[str, TensorType], training: bool, name: str) -> Graph:
+    """As ``lower_symbol``, but behind the heads come all other results of all operators."""
+    b, results = _lowered(symbol, types, training, shared=False)
+    heads = [results[id(n)][k] for n, k in symbol._heads]
+    every = dict.fromkeys(r for n in topological(symbol._heads) if n.op is not None for r in results[id(n)])
+    return b.finish([*heads, *(r for r in every if r not in heads)], name)
+
+
+def _lowered(
+    symbol: Symbol, types: Mapping[str, TensorType], training: bool, shared: bool
+) -> tuple[Builder, dict[int, Sequence[Node]]]:
+    """The results of each node of ``symbol``, by its identity."""
     b = builder(training)
     results: dict[int, Sequence[Node]] = {}
     order = topological(symbol._heads)
@@ -136,8 +161,7 @@ def lower_symbol(
         inference.run()
         shapes = inference.completed()
     lower_nodes(b, order, results, shapes, labels)
-    heads = [results[id(n)][k] for n, k in symbol._heads]
-    return b.finish([*heads, *(results[id(w.node)][w.result] for w in writes)], GRAPH if shared else name)
+    return b, results
 
 
 class Structure(NamedTuple):

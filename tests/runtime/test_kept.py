@@ -17,7 +17,7 @@ from hybridgpu.backends import writes
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.program import Program
 from hybridgpu.gluon import nn
-from hybridgpu.runtime.epoch import epoch
+from hybridgpu.ndarray.epoch import epoch
 from hybridgpu.runtime.program import compiled
 
 CPU, GPU = mx.cpu(), mx.gpu(0)

@@ -17,10 +17,10 @@ from ...dtypes import dtype_of
 from ...initializer import InitDesc
 from ...ndarray import NDArray, array
 from ...ndarray.array import empty
+from ...ndarray.epoch import bump
 from ...ndarray.placing import zeros_on
 from ...ndarray.versions import VersionedArray, exchange, versioned
 from ...provenance import advice, user_frame
-from ...runtime.epoch import bump
 from ...symbol import Symbol
 from ...symbol import var as make_var
 from ...util import is_np_shape
@@ -499,7 +499,6 @@ class Parameter:
 def take_together(parameters: Sequence[tuple[Parameter, list[tuple[VersionedArray, Any]]]]) -> None:
     """Give parameters the values of ``_new_values``: a call sees all of them or none."""
     exchange([pair for _, pairs in parameters for pair in pairs])
-    bump()
     for p, _ in parameters:
         p._tell_trainer()
 

@@ -10,7 +10,8 @@ read or to write in its backward pass (:func:`latest`).
 
 A hybridized call that was recorded needs both in its backward pass: the new values, and the old ones, of which it computes
 again what it did not keep. So before parameters are written in place, :func:`before_writes` gives those that such a
-call reads other memory. Calls are few then: most are released by a backward pass before anything is written.
+call reads other memory. There is rarely one: a backward pass releases calls, and it comes before a step. So a call only
+stores its reader's mark, and who writes counts references.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ from .array import NDArray, wrap
 from .epoch import bump
 
 __all__ = [
+    "Reader",
     "VersionedArray",
     "before_write",
     "before_writes",
@@ -37,11 +40,9 @@ __all__ = [
     "exchanging",
     "latest",
     "pinned",
-    "recorded",
+    "read_later",
     "versioned",
 ]
-
-_MANY = 1000  #: recorded calls from which on those that are over are looked for
 
 exchanging = Lock()  #: held while arrays get other memory, and while somebody takes one version of several
 #: identity of memory that an array had -> it, its address, and the array; until it is freed
@@ -147,49 +148,82 @@ def pinned(array: NDArray) -> NDArray:
     return made
 
 
-class _Recorded(list[weakref.ref[Any]]):
-    """Hybridized calls that were recorded. Who adds one calls :meth:`living` where there are more than ``limit``."""
+class _Mark:
+    """What recorded calls hold until they are released: how many do is counted in references.
 
-    __slots__ = ("_looking", "limit")
+    Attributes:
+        data: memory that they read.
+        reader: whose mark it is; it holds one reference, too.
+    """
 
-    def __init__(self) -> None:
-        self._looking, self.limit = Lock(), _MANY
+    __slots__ = ("__weakref__", "data", "reader")
 
-    def living(self) -> list[Any]:
-        """Those whose backward pass may still run; the others leave."""
-        with self._looking:
-            count = len(self)  # another thread may add some
-            calls = [c for c in (reference() for reference in self[:count]) if c is not None and not c.released]
-            self[:count] = map(weakref.ref, calls)
-            self.limit = max(_MANY, 2 * len(calls))
-        return calls
+    def __init__(self, data: list[Any], reader: weakref.ref[Reader]) -> None:
+        self.data, self.reader = data, reader
 
 
-recorded = _Recorded()
+class Reader:
+    """What makes hybridized calls that are recorded, of which each holds ``mark`` as long as its backward pass may run.
+
+    Args:
+        data: memory that all of them read, of what may be written in the meantime.
+    """
+
+    __slots__ = ("__weakref__", "mark")
+
+    def __init__(self, data: Iterable[Any]) -> None:
+        global _marks
+        self.mark = _Mark(list(data), weakref.ref(self))
+        with _marking:
+            _marks = (*(m for m in _marks if m() is not None), weakref.ref(self.mark))
+
+
+_marking = Lock()
+_marks: tuple[weakref.ref[_Mark], ...] = ()
+
+
+def _name() -> int:
+    """References that counting those of a local name finds besides others."""
+    name = object()
+    return getrefcount(name)
+
+
+_NAME = _name()
+
+
+def read_later() -> bool:
+    """Whether there are recorded calls whose backward passes may still run."""
+    for reference in _marks:
+        mark = reference()
+        if mark is not None and getrefcount(mark) > (_NAME if mark.reader() is None else _NAME + 1):
+            return True
+    return False
 
 
 def before_write(array: NDArray) -> None:
     """As :func:`before_writes`, of one array."""
-    if recorded and array.__class__ is VersionedArray:
+    if array.__class__ is VersionedArray and read_later():
         before_writes((array,))
 
 
 def before_writes(arrays: Iterable[NDArray]) -> None:
-    """Leave memory that is about to be written in place to the recorded calls that still read it: arrays get a copy."""
-    calls = recorded.living() if recorded else ()
-    if not calls:
-        return
+    """Leave memory that is about to be written in place to the recorded calls that still read it: arrays get a copy.
+
+    Ask :func:`read_later` first, which is faster.
+    """
     read: dict[int, int] = {}
-    for call in calls:
-        for a in call.arrays:
-            key = id(_memory(a))
-            read[key] = max(a.nbytes, read.get(key, 0))
+    for reference in _marks:
+        mark = reference()
+        if mark is not None and getrefcount(mark) > (_NAME if mark.reader() is None else _NAME + 1):
+            for a in mark.data:
+                key = id(_memory(a))
+                read[key] = max(a.nbytes, read.get(key, 0))
     moved = {}
     for x in arrays:
         if x.__class__ is VersionedArray:
             whole = _whole(x)
             data = whole._data
-            if 0 < read.get(id(_memory(data)), 0) <= data.nbytes and not is_shared(data):
+            if data.nbytes >= read.get(id(_memory(data)), data.nbytes + 1) and not is_shared(data):
                 moved[id(whole)] = whole
     pairs = []
     for whole in moved.values():

@@ -11,11 +11,12 @@ from ..backends.writes import assign
 from ..context import Context
 from ..ndarray.array import ArrayType, NDArray, array_type
 from ..ndarray.epoch import epoch
+from ..ndarray.versions import Reader
 from ..recording import GradientInfo, history
 from .prepared_backward import Origin, origin_of
 from .start import POOLED, Fixed, arguments_of, fixed_of, start_of
 from .structured import Call, finish_of, prepared_for
-from .training import Training, TrainingCall, note
+from .training import Training, TrainingCall
 from .written import Writer
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Known(NamedTuple):
         fixed: parameters, and what each has to know of gradients.
         moving: (number of an input, of the argument it is, whether its gradient is wanted).
         origin: for prepared backward passes.
+        reader: whose mark the calls hold.
         types: of the results.
         late: (number of a result, of the input that it is the new value of, how much of the old one stays).
         early: (number of a result, of the input that it is the new value of).
@@ -42,6 +44,7 @@ class Known(NamedTuple):
     fixed: list[tuple[NDArray, Any]]
     moving: list[tuple[int, int, bool]]
     origin: Origin | None
+    reader: Reader
     types: list[ArrayType]
     late: list[tuple[int, int, float]]
     early: list[tuple[int, int]]
@@ -79,6 +82,7 @@ def _known(op: CachedOp, program: Training, whole: Fixed, ctx: Context, born: in
         [(p, p._autograd) for p in whole.live.values()],
         moving,
         origin_of(program, ctx, params, [k for k, _, _ in moving], born),
+        Reader(p._data for p in params.values()),
         [array_type(t.shape, t.dtype.np, ctx) for t in program.forward.outputs[:heads]],
         [(heads + k, m.position, m.keep) for k, m in enumerate(program.late)],
         [(first + k, m.position) for k, m in enumerate(program.early)],
@@ -124,7 +128,7 @@ def _started(
     if found is None or known is None:
         return None
     start = found[0]
-    template, data, fixed, moving, origin, head_types, late, early = known
+    template, data, fixed, moving, origin, reader, head_types, late, early = known
     heads, kept = program.heads, list(program.kept)
     device = program.forward.device
 
@@ -159,9 +163,8 @@ def _started(
             node.arrays, node.ctx, node.seed = arrays, ctx, words
             node.writes = [(arrays[k], results[r]._data, keep) for r, k, keep in late]
             node.program, node.kept = program, [results[k]._data for k in kept]
-            node.origin, node.at, node.room = origin, at, None
+            node.origin, node.at, node.room, node.mark = origin, at, None, reader.mark
             node.kept_at = [results[k]._address for k in kept]  # type: ignore[misc]
-            note(node)
             # arrays of their own: one that waits in a pool would hold the recorded graph
             shown = [_view(results[k], GradientInfo(None, "null", node, k)) for k in range(heads)]
             return finish(shown) if finish else shown[0]

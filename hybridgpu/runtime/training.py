@@ -12,7 +12,6 @@ import copy
 from collections.abc import Sequence
 from operator import is_
 from typing import Any, NamedTuple
-from weakref import ref
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from ..locks import Lock
 from ..name_table import GRAPH, NameTable
 from ..ndarray.array import NDArray, wrap
 from ..ndarray.tape import Function, FunctionCall, WritingCall, run_function
-from ..ndarray.versions import latest, recorded
+from ..ndarray.versions import Reader, latest
 from ..recording import state
 from ..settings import numeric_mode
 from ..store import default_store
@@ -247,13 +246,6 @@ class Training:
         return heads
 
 
-def note(call: TrainingCall) -> None:
-    """Have what a recorded call reads left to it when parameters are written in place."""
-    recorded.append(ref(call))
-    if len(recorded) > recorded.limit:
-        recorded.living()
-
-
 def _function(graph: Graph) -> Function:
     return Function(graph, any(n.params["name"] == RANDOM_STATE for n in graph.inputs))
 
@@ -263,10 +255,11 @@ class TrainingCall(WritingCall):
 
     Attributes:
         origin: of a prepared call, with ``at`` and ``kept_at``; see runtime/prepared_backward.py.
+        mark: as long as it may read its inputs; see ndarray/versions.py.
         room: where its kept values, what it writes later and its seed lie, if they lie together (runtime/pool.py).
     """
 
-    __slots__ = ("at", "kept", "kept_at", "origin", "program", "room")
+    __slots__ = ("at", "kept", "kept_at", "mark", "origin", "program", "room")
 
     def __init__(
         self,
@@ -284,14 +277,15 @@ class TrainingCall(WritingCall):
         self.at: list[int] = []
         self.kept_at: list[int] = []
         self.room: Any = None
-        note(self)
+        self.mark: Any = Reader(x._data for x in inputs).mark
 
     def sweep(self, retain: bool) -> bool:
         return sweep(self, retain)
 
     def release(self) -> None:
         super().release()
-        self.kept, self.room = [], None
+        self.kept = []
+        self.room = self.mark = None
 
     def _needs(self) -> Sequence[int]:
         return [m.needs for m in self.program.late]

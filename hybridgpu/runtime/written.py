@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 from ..backends.writes import assign
 from ..generator import drawing
 from ..ndarray.array import NDArray
 from ..ndarray.epoch import epoch
-from ..ndarray.versions import recorded
 from ..recording import ResultInfo, history, state
 from .pool import ONE, TWO, DataPool, OutputPool, RoomPool
 from .start import Fixed
@@ -172,12 +170,10 @@ class Writer:
         self.names |= {
             "TrainingCall": TrainingCall,
             "ResultInfo": ResultInfo,
-            "add": recorded.append,
-            "recorded": recorded,
-            "ref": ref,
             "program": program,
             "types": known.types,
             "origin": known.origin,
+            "reader": known.reader,
             "ctx": ctx,
         }
         hidden = len(program.forward.outputs) > program.heads or program.forward.draws
@@ -195,9 +191,9 @@ class Writer:
             "at": listed(f"x{s}._address" for _, s, _ in known.moving),
             "kept_at": listed(f"at{k}" for k in program.kept),
             "room": "room" if hidden else "None",
+            "mark": "reader.mark",
         }
         self.lines += ["node = new(TrainingCall)", *(f"node.{name} = {value}" for name, value in values.items())]
-        self.lines += ["add(ref(node))", "if len(recorded) > recorded.limit: recorded.living()"]
         for k, t in enumerate(known.types):
             self.names[f"r{k}"] = t
             self.lines += [f"y{k} = new(NDArray)", f"y{k}._data = d{k}", f"y{k}._type = r{k}", f"y{k}._address = at{k}"]

@@ -7,11 +7,14 @@ Nets, writes and what MXNet gave stand in tests/recorded (between.py).
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from recorded import between
 from recorded.record import recorded, same
 
 import hybridgpu as mx
+from hybridgpu import autograd, gluon, nd
+from hybridgpu.gluon import nn
 
 RECORDED = recorded("between")
 WAYS = {
@@ -19,6 +22,7 @@ WAYS = {
     "hybridized": {},
     "static": {"static_alloc": True, "static_shape": True},
     "fast": {"numeric": "fast"},
+    "background": {"background": True},
     "without a compiler": {},
 }
 
@@ -59,3 +63,167 @@ def test_steps_of_operators_and_compiled_ones(compiler, updates, monkeypatch):
 @pytest.mark.parametrize("name", ["dense", "shared"])
 def test_gradients_on_a_gpu(name, cuda_driver):
     expect(name, {"static_alloc": True, "static_shape": True}, mx.gpu(0))
+
+
+# -- what MXNet's numbers do not show
+
+
+class Scaled(nn.HybridBlock):
+    """A parameter behind random numbers and a function whose derivatives are not constant."""
+
+    def __init__(self, rate=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self._rate = rate
+        with self.name_scope():
+            self.w = self.params.get("w", shape=(64,), init="ones")
+
+    def hybrid_forward(self, F, x, w):
+        return F.broadcast_mul(F.tanh(F.broadcast_mul(F.Dropout(x, self._rate), w)), w)
+
+
+def ready(flags, net=None):
+    if net is None:
+        net = Scaled()
+        net.initialize()
+    if flags is not None:
+        net.hybridize(**flags)
+    x = nd.array(np.linspace(-1, 1, 128).reshape(2, 64))
+    x.attach_grad()
+    for _ in range(2):
+        with autograd.record():
+            y = net(x)
+        y.backward()
+    return net, x
+
+
+def test_random_numbers_are_those_of_the_call(compiler):
+    net = Scaled(rate=0.5)
+    net.initialize()
+    net, x = ready({}, net)
+    with autograd.record():
+        y = net(x)
+    dropped = y.asnumpy() == 0
+    net.w.set_data(nd.full((64,), 3))
+    position = mx.generator.position(mx.cpu())
+    y.backward()
+    assert mx.generator.position(mx.cpu()) == position
+    assert 0 < dropped.sum() < dropped.size
+    assert (x.grad.asnumpy() == 0).tolist() == dropped.tolist()
+
+
+def second_order(flags):
+    net, x = ready(flags)
+    with autograd.record():
+        y = net(x)
+    net.w.data()[:] = 2
+    with autograd.record():
+        (first,) = autograd.grad([y], [x], create_graph=True, retain_graph=True)
+        loss = (first * first).sum()
+    loss.backward()
+    return [a.asnumpy() for a in (first, x.grad, net.w.grad())]
+
+
+@pytest.mark.parametrize("flags", [{}, {"static_alloc": True, "static_shape": True}], ids=["hybridized", "static"])
+def test_derivatives_of_derivatives(compiler, flags):
+    for ours, eager in zip(second_order(flags), second_order(None), strict=True):
+        np.testing.assert_allclose(ours, eager, rtol=1e-5, atol=1e-6)
+
+
+def test_an_imported_net(compiler, tmp_path):
+    net, x = ready({})
+    net.export(str(tmp_path / "net"))
+    other = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))
+    grads = []
+    for block in (None, other):
+        block, x = ready(None, block)
+        (parameter,) = block.collect_params().values()
+        with autograd.record():
+            y = block(x)
+        parameter.data()[:] = 2
+        y.backward()
+        grads.append((x.grad.asnumpy(), parameter.grad().asnumpy()))
+    for ours, eager in zip(grads[1], grads[0], strict=True):
+        np.testing.assert_allclose(ours, eager, rtol=1e-5, atol=1e-6)
+
+
+# -- what is copied
+
+
+def addresses(net):
+    return [p.data().address for p in net.collect_params().values()]
+
+
+def written(net):
+    """Whether writing each parameter in place moves it."""
+    before = addresses(net)
+    for p in net.collect_params().values():
+        p.data()[:] = 1
+    return [a != b for a, b in zip(before, addresses(net), strict=True)]
+
+
+@pytest.mark.parametrize("flags", [{}, {"static_alloc": True, "static_shape": True}], ids=["hybridized", "static"])
+def test_the_usual_loop_copies_nothing(compiler, flags):
+    net = nn.HybridSequential()
+    net.add(nn.Dense(4, in_units=3), nn.BatchNorm(in_channels=4), nn.Dense(2, in_units=4))
+    net.initialize()
+    net.hybridize(**flags)
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"momentum": 0.9})
+    loss = gluon.loss.L2Loss()
+    loss.hybridize()
+    before = addresses(net)
+    for k in range(120):  # steps are compiled by then
+        with autograd.record():
+            kept = loss(net(nd.ones((2, 3))), nd.ones((2, 2)))
+        kept.backward()
+        trainer.step(2)
+        if k % 3 == 0:
+            net(nd.ones((2, 3)))
+            for p in net.collect_params().values():
+                p.data()[:] = 0.5
+    assert addresses(net) == before
+
+
+def test_only_what_a_call_reads_that_may_be_differentiated_is_copied(compiler):
+    net, x = ready({})
+    other, _ = ready({})
+    assert written(net) == [False]
+    for _ in range(2):  # prepared or not
+        with autograd.record():
+            y = net(x)
+        assert written(other) == [False]
+        assert written(net) == [True]
+        assert written(net) == [False]  # the call reads what was there before
+        y.backward(retain_graph=True)
+        assert written(net) == [False]
+    with autograd.record():
+        y = net(x)
+    y.backward(retain_graph=True)
+    assert written(net) == [True]
+    with autograd.record():
+        y = net(x)
+    y.backward()
+    assert written(net) == [False]
+    with autograd.record():
+        y = net(x)
+    del y
+    assert written(net) == [False]
+
+
+def test_a_call_that_outlives_what_prepared_it(compiler):
+    net, x = ready({})
+    with autograd.record():
+        y = net(x)
+    net.hybridize(clear=True)
+    assert written(net) == [True]
+    del y
+    assert written(net) == [False]
+
+
+def test_memory_that_others_see_stays(compiler):
+    net, x = ready({})
+    seen = np.array(net.w.data(), copy=False)
+    with autograd.record():
+        y = net(x)
+    net.w.data()[:] = 7
+    assert (seen == 7).all()
+    y.backward()

@@ -347,10 +347,12 @@ class _Evaluator:
         """A load of the element at ``offset``, which is made only where ``conditions`` hold.
 
         They are no reason to wait for what lies at one place wherever they hold or not, as the scale of a channel does in
-        the padding around its plane: such a load needs no test, and belongs outside the loops that the test depends on.
+        the padding around its plane: such a load needs no test, and belongs outside the loops that the test depends on. A
+        lone row, which is read at one value of what is tested, keeps its test: its place moves (``axes.normalize``).
         """
         tested = frozenset[Var]().union(*(c.expr.vars for c in conditions))
-        if tested.isdisjoint(offset.vars) and offset.low >= 0 and offset.high < node.size:
+        lone = any(c.bound == 1 for c in conditions)
+        if not lone and tested.isdisjoint(offset.vars) and offset.low >= 0 and offset.high < node.size:
             conditions = ()
         used = offset.vars.union(*(c.expr.vars for c in conditions))
         return self.intern(

@@ -142,7 +142,9 @@ def test_pooling_with_what_is_before_and_behind(name, forward):
         {"before": nn.BatchNorm(in_channels=8), "pool": POOLS[name](), "behind": nn.BatchNorm(in_channels=8)},
     )
     net.initialize()
-    assert forward(net, [IMAGE], False)[:2] == (["reduce"], ["reduce"])
+    # overlapping windows would normalise most elements twice or more, which takes longer than a way through the cache
+    cpu = ["map", "reduce"] if name == "max, overlapping" else ["reduce"]
+    assert forward(net, [IMAGE], False)[:2] == (cpu, ["reduce"])
 
 
 CONVOLUTIONS = {

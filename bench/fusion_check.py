@@ -292,7 +292,7 @@ def graphs(
     training = Training(out, [types[n] for n in inputs], True, tuple(n in out.list_arguments() for n in inputs))
     derivative: list[Any] = []
     training._follow(training._plan(derivative))
-    yield f"{name} forward", training._forward_graph("forward", derivative)
+    yield f"{name} forward", training._forward_graph(derivative)
     yield f"{name} backward", derivative[0].graph
 
 

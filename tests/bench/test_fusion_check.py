@@ -50,6 +50,14 @@ def test_kernels_of_a_graph(fusion_check):
     assert [len(compile_graph(part, CPU).steps) for _, part in every] == [1] * len(every)
 
 
+def test_both_passes_of_a_step(fusion_check):
+    out = sym.Pooling(sym.relu(sym.var("data")), kernel=(2, 2), stride=(2, 2), pool_type="max")
+    found = dict(fusion_check.graphs("g", out, {"data": (2, 3, 16, 16)}, "f32", True))
+    shapes = {name: [n.shape for n in graph.outputs] for name, graph in found.items()}
+    assert list(shapes) == ["g forward", "g backward"]
+    assert shapes["g forward"][0] == (2, 3, 8, 8) and shapes["g backward"] == [(2, 3, 16, 16)]
+
+
 def test_report(fusion_check, compiler, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(fusion_check, "ROUNDS", 1)
     file = tmp_path / "rows.json"

@@ -11,6 +11,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Graph, Node
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
+from ..compiler.primitives.views import ARRANGED, behind
 from ..name_table import GRAPH, NameTable, input_placeholder, name_placeholder, place_placeholder
 from ..ops.mutation import When, Write, backward_order
 from .inference import Inference
@@ -137,6 +138,8 @@ def lower_operators(symbol: Symbol, types: Mapping[str, TensorType], training: b
     b, results = _lowered(symbol, types, training, shared=False)
     heads = [results[id(n)][k] for n, k in symbol._heads]
     every = dict.fromkeys(r for n in topological(symbol._heads) if n.op is not None for r in results[id(n)])
+    # a reader that arranges a result anew reads what the result itself arranges
+    every |= dict.fromkeys(x for x in (behind(r, ARRANGED) for r in every) if x.prim.family != "leaf")
     return b.finish([*heads, *(r for r in every if r not in heads)], name)
 
 

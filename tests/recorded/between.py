@@ -66,6 +66,11 @@ NETS = {
         ),
         True,
     ),
+    "instances": (  # whose result is arranged anew, by two operators
+        (2, 3, 5),
+        lambda mx, nn: chain(nn, nn.InstanceNorm(scale=True, in_channels=3), nn.Dense(2, in_units=15)),
+        True,
+    ),
     "normalised": (
         (4, 3),
         lambda mx, nn: chain(nn, nn.Dense(5, in_units=3), nn.LayerNorm(in_channels=5), nn.GELU()),

@@ -67,8 +67,8 @@ NETS = {
         True,
     ),
     "instances": (  # whose result is arranged anew, by two operators
-        (2, 3, 5),
-        lambda mx, nn: chain(nn, nn.InstanceNorm(scale=True, in_channels=3), nn.Dense(2, in_units=15)),
+        (2, 3, 2, 3),
+        lambda mx, nn: chain(nn, nn.InstanceNorm(scale=True, in_channels=3), nn.Dense(2, in_units=18)),
         True,
     ),
     "normalised": (

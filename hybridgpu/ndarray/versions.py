@@ -20,11 +20,11 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from sys import getrefcount
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.devices import device_of
+from ..backends.devices import Device, device_of
 from ..backends.memory import copy
 from ..backends.writes import is_shared, owner, written
 from ..locks import Lock
@@ -45,8 +45,36 @@ __all__ = [
 ]
 
 exchanging = Lock()  #: held while arrays get other memory, and while somebody takes one version of several
-#: identity of memory that an array had -> it, its address, and the array; until it is freed
-_former: dict[int, tuple[weakref.ref[Any], int, weakref.ref[VersionedArray]]] = {}
+_former: dict[int, _Former] = {}  #: by identity of memory that a storage had; until that is freed
+
+
+class Storage:
+    """What arrays that share memory have in common: the memory of the moment.
+
+    Attributes:
+        data: all of it, as one array.
+        members: the arrays by identity.
+    """
+
+    __slots__ = ("data", "members")
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+        self.members: dict[int, weakref.ref[VersionedArray]] = {}
+
+    def join(self, array: VersionedArray) -> None:
+        """Add a member, which is forgotten as it goes."""
+        array._storage, members, key = self, self.members, id(array)
+        members[key] = weakref.ref(array, lambda _: members.pop(key, None))  # type: ignore[misc]
+
+
+class _Former(NamedTuple):
+    """Memory that a storage had: where the storage began in it, and the storage, which has another one now."""
+
+    memory: weakref.ref[Any]
+    device: Device
+    begin: int
+    storage: Storage
 
 
 class VersionedArray(NDArray):
@@ -56,8 +84,8 @@ class VersionedArray(NDArray):
     place of such arguments (they look at the class).
     """
 
-    __slots__ = ("_family",)
-    _family: dict[int, weakref.ref[VersionedArray]] | None  #: all arrays of this memory by identity; None for one alone
+    __slots__ = ("_storage",)
+    _storage: Storage | None  #: None until it is asked for
 
     @property
     def address(self) -> int:
@@ -67,27 +95,27 @@ class VersionedArray(NDArray):
     def _sharing(self, cut: Callable[[Any], Any]) -> NDArray:
         with exchanging:  # or the view would be of memory that the array no longer has
             made = _made(cut(self._data), self)
-            if self._family is None:
-                self._family = {}
-                _join(self, self._family)
-            _join(made, self._family)
+            _storage_of(self).join(made)
         return made
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._family = None
+        self._storage = None
         super().__setstate__(state)
 
 
-def _join(array: VersionedArray, family: dict[int, weakref.ref[VersionedArray]]) -> None:
-    array._family, key = family, id(array)
-    family[key] = weakref.ref(array, lambda _: family.pop(key, None))  # type: ignore[misc]
+def _storage_of(array: VersionedArray) -> Storage:
+    storage = array._storage
+    if storage is None:  # of an array that nobody has shared yet
+        storage = Storage(array._data)
+        storage.join(array)
+    return storage
 
 
 def _made(data: Any, like: NDArray) -> VersionedArray:
     made = VersionedArray.__new__(VersionedArray)
     made._data = data
     made._type = like._type if data.shape == like.shape else wrap(data, like._type.ctx)._type
-    made._address = made._autograd = made._family = None
+    made._address = made._autograd = made._storage = None
     return made
 
 
@@ -97,36 +125,40 @@ def versioned(array: NDArray) -> VersionedArray:
 
 
 def exchange(pairs: Sequence[tuple[VersionedArray, Any]]) -> None:
-    """Give each array its new memory; a call sees that of all or of none."""
+    """Give the storage of each array new memory; a call sees that of all or of none."""
+    before = []
     with exchanging:
-        before = [_exchange_one(array, data) for array, data in pairs]
-    bump()
+        try:
+            for array, data in pairs:
+                storage = _storage_of(array)
+                before.append(storage.data)
+                _exchange_one(storage, data, device_of(array._type.ctx))
+        finally:
+            bump()  # before anybody can take a version: a prepared call would go back to the one before
     for data in before:
         written(data)
 
 
-def _exchange_one(array: VersionedArray, data: Any) -> Any:
-    before, begin = array._data, array.address
-    memory = _memory(before)
-    key = id(memory)
-    _former[key] = weakref.ref(memory, lambda _: _former.pop(key, None)), begin, weakref.ref(array)  # type: ignore[misc]
-    for reference in list((array._family or {}).values()):
-        member = reference()
-        if member is not None and member is not array:
-            member._data = _part(data, member.address - begin, member.shape)
-    array._data = data
-    return before
+def _exchange_one(storage: Storage, data: Any, device: Device) -> None:
+    members = [m for m in (r() for r in list(storage.members.values())) if m is not None]
+    begin = device.address(storage.data)
+    parts = [_part(data, m.address - begin, m.shape) for m in members]
+    for old in (storage.data, *(m._data for m in members)):
+        memory = _memory(old)
+        key = id(memory)
+        reference = weakref.ref(memory, lambda _, key=key: _former.pop(key, None))  # type: ignore[misc]
+        _former[key] = _Former(reference, device, begin, storage)
+    for m, part in zip(members, parts, strict=True):
+        m._data = part
+    storage.data = data
 
 
 def latest(data: Any) -> Any:
     """The memory that stands in the place of ``data`` now: for the backward pass of a call that was recorded before."""
     found = _former.get(id(_memory(data))) if _former else None
-    array = None if found is None else found[2]()
-    if found is None or array is None:
+    if found is None:
         return data
-    with exchanging:
-        at = device_of(array._type.ctx).address(data)
-        return _part(array._data, at - found[1], data.shape)
+    return _part(found.storage.data, found.device.address(data) - found.begin, data.shape)
 
 
 def _memory(data: Any) -> Any:
@@ -218,27 +250,18 @@ def before_writes(arrays: Iterable[NDArray]) -> None:
             for a in mark.data:
                 key = id(_memory(a))
                 read[key] = max(a.nbytes, read.get(key, 0))
-    moved = {}
+    moved: dict[int, tuple[VersionedArray, Any]] = {}
     for x in arrays:
-        if x.__class__ is VersionedArray:
-            whole = _whole(x)
-            data = whole._data
+        if isinstance(x, VersionedArray):
+            with exchanging:
+                storage = _storage_of(x)
+            data = storage.data
             if data.nbytes >= read.get(id(_memory(data)), data.nbytes + 1) and not is_shared(data):
-                moved[id(whole)] = whole
+                moved[id(storage)] = x, data
     pairs = []
-    for whole in moved.values():
-        device = device_of(whole._type.ctx)
+    for x, data in moved.values():
+        device = device_of(x._type.ctx)
         with device.current():
-            pairs.append((whole, copy(device.xp, whole._data)))
+            pairs.append((x, copy(device.xp, data)))
     if pairs:
         exchange(pairs)
-
-
-def _whole(array: VersionedArray) -> VersionedArray:
-    """The largest of the arrays that share the memory of one."""
-    found = array
-    for reference in list((array._family or {}).values()):
-        member = reference()
-        if member is not None and member.size > found.size:
-            found = member
-    return found

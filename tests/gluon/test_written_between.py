@@ -227,3 +227,54 @@ def test_memory_that_others_see_stays(compiler):
     net.w.data()[:] = 7
     assert (seen == 7).all()
     y.backward()
+
+
+#: how all elements of a parameter are made three times as large, by arrays that nobody holds afterwards
+SHORT_LIVED = {
+    "slice": "p.data()[:] *= 3",
+    "slice of a slice": "p.data()[:][:] *= 3",
+    "reshaped": "p.data().reshape((-1,))[:] = 3",
+    "out": "nd.broadcast_mul(p.data(), nd.full((1, 1), 3), out=p.data()[:])",
+    "copy": "nd.full((1, 1), 3).copyto(p.data()[:])",
+}
+
+
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+@pytest.mark.parametrize("statement", SHORT_LIVED.values(), ids=SHORT_LIVED)
+def test_views_that_are_gone_when_the_backward_pass_runs(compiler, statement, hybridized):
+    net = nn.Dense(1, in_units=1, use_bias=False)
+    net.initialize(mx.init.One())
+    net.hybridize(hybridized)
+    x = nd.ones((1, 1))
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    exec(statement, {"p": net.weight, "nd": nd})
+    y.backward()
+    assert x.grad.asscalar() == 3
+
+
+#: what gives a parameter another array behind ``set_data``
+REPLACED = {
+    "cast": lambda net: (net.cast("float64"), net.cast("float32")),
+    "reset_ctx": lambda net: net.collect_params().reset_ctx(mx.cpu(0)),
+    "reinitialized": lambda net: net.initialize(mx.init.One(), force_reinit=True),
+}
+
+
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+@pytest.mark.parametrize("replace", REPLACED.values(), ids=REPLACED)
+def test_arrays_that_are_gone_when_the_backward_pass_runs(compiler, replace, hybridized):
+    """MXNet 1.9.1: the new value times the slope at the old one."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(1, in_units=1, use_bias=False), nn.HybridLambda("tanh"))
+    net.initialize(mx.init.One())
+    net.hybridize(hybridized)
+    x = nd.ones((1, 1))
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    net[0].weight.set_data(nd.full((1, 1), 3))
+    replace(net)
+    y.backward()
+    assert abs(x.grad.asscalar() - 1.2599) < 1e-4

@@ -18,6 +18,7 @@ from emulated import install, uninstall
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
 from hybridgpu.gluon import nn
+from hybridgpu.ndarray.versions import exchange
 from hybridgpu.runtime.cached_op import CachedOp
 
 SIDE = 1024  #: of a square of 4 MB, which takes long enough to copy that a call in between is no rare event
@@ -344,11 +345,11 @@ def test_views_cost_nothing_once_they_are_gone():
     for _ in range(1000):
         w[0:2], w.reshape((3, 4))[1]
     held = [w[k % 4] for k in range(100)]
-    assert len(w._family) == 101
+    assert len(w._storage.members) == 101
     p.set_data(nd.full((4, 3), 2))
     assert all((row.asnumpy() == 2).all() for row in held)
     del held
-    assert len(w._family) == 1
+    assert len(w._storage.members) == 1
 
 
 def test_memory_that_was_given_away_is_written_where_it_is():
@@ -461,3 +462,15 @@ def test_new_values_while_the_trainer_binds_its_program(monkeypatch):
             net(x).sum().backward()
         trainer.step(1)
         assert numbers_of(net.w.data()) == [want]
+
+
+def test_views_that_overlap_outlive_the_parameters_array():
+    p = gluon.Parameter("w", shape=(4,))
+    p.initialize(mx.init.One())
+    first, second = p.data()[0:3], p.data()[2:4]
+    x = p.data()[1:3]
+    p.cast("float64")
+    exchange([(x, nd.array([5, 6, 7, 8])._data)])
+    assert first.asnumpy().tolist() == [5, 6, 7]
+    assert second.asnumpy().tolist() == [7, 8]
+    assert x.asnumpy().tolist() == [6, 7]

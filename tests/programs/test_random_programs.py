@@ -56,9 +56,18 @@ def mxnet():
     agent.close()
 
 
-def fixed_gammas(script: str) -> str:
-    """Labels of what only eager operators set to 1, here as in MXNet: gammas of BatchNorms that do not scale."""
-    return "|".join(f"{name}_gamma$" for name in re.findall(r"^(\w+) = nn.BatchNorm\(.*scale=False", script, re.M))
+def eager_alone(script: str) -> str:
+    """Labels of what eager operators do and hybridized nets do not, here as in MXNet.
+
+    Eager operators set the gamma of a BatchNorm that does not scale to 1. One BatchNorm that is called several times, on
+    both sides of a BlockGrad, writes its averages in another order.
+    """
+    labels = [f"{name}_gamma$" for name in re.findall(r"^(\w+) = nn.BatchNorm\(.*scale=False", script, re.M)]
+    if "= Half(" in script:
+        for name in re.findall(r"^(\w+) = nn.BatchNorm\(", script, re.M):
+            if "= Twice(" in script or len(re.findall(rf"\b{name}\b", script)) > 2:
+                labels.append(f"{name}_running_(mean|var)$")
+    return "|".join(labels)
 
 
 def check(program: Program, *ways: Way, agent: Agent | None = None) -> None:
@@ -81,7 +90,7 @@ def differs(program: Program, expected: Observations, way: Way, agent: Agent | N
     if way is MXNET:
         assert agent is not None
         return difference(expected, agent(script), **rules_for(script))
-    return difference(expected, execute(script), ignore=fixed_gammas(script))
+    return difference(expected, execute(script), ignore=eager_alone(script))
 
 
 @pytest.mark.parametrize("way", HYBRIDIZED, ids=lambda way: way.name)

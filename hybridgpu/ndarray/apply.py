@@ -32,7 +32,7 @@ from .late import LateCall, late_call, late_key
 from .tape import Function, FunctionCall, Pullback, blend, tracked
 from .versions import before_write, latest
 
-__all__ = ["apply", "apply_function", "operator_graph"]
+__all__ = ["apply", "apply_function", "first_target", "operator_graph"]
 
 _graphs: dict[Any, tuple[Graph, bool]] = {}
 _functions: dict[Any, Function] = {}
@@ -100,10 +100,14 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
         MXNetError: inputs that do not fit, or that lie on different devices.
     """
     where = common_context(op, inputs) if inputs else given_or_current(ctx)
-    if not inputs and isinstance(out, NDArray):
-        values = _like(out, values)
-    if op.in_place is not None and isinstance(out, NDArray) and out.address == inputs[0].address:
-        op = op.in_place
+    if out is not None:
+        first = first_target(out)
+        if first is None:
+            pass  # _targets refuses it
+        elif not inputs:
+            values = _like(first, values)
+        elif op.in_place is not None and first.address == inputs[0].address:
+            op = op.in_place
     if op.python is not None:
         found = op.python(values, inputs)
         if out is not None:
@@ -221,7 +225,8 @@ def _add_operator(error: MXNetError, op: Operator, values: Values, inputs: Seque
 def _fail(op: Operator, values: Values, inputs: Sequence[NDArray], error: Exception) -> NoReturn:
     """Raise, in the ``except`` clause of an operator's work, MXNet's error with the operator and its arguments.
 
-    What an array library says of values that it cannot work with (sizes and counts that attributes ask for) becomes one.
+    What an array library says of values that it cannot work with (sizes and counts that attributes ask for) becomes one,
+    which names the class of what was raised: it may be a defect of ours.
     """
     if isinstance(error, MXNetError):
         if type(error) is MXNetError:
@@ -231,7 +236,7 @@ def _fail(op: Operator, values: Values, inputs: Sequence[NDArray], error: Except
     if isinstance(error, MemoryError):
         found = HostMemoryError(f"There is not enough memory: {error}".removesuffix(": "))
     elif isinstance(error, (ArithmeticError, ValueError)):
-        found = MXNetError(f"operator {op.name} cannot be computed: {error}")
+        found = MXNetError(f"operator {op.name} cannot be computed: {type(error).__name__}: {error}")
     else:
         raise error
     _add_operator(found, op, values, inputs)
@@ -296,6 +301,12 @@ def _like(out: NDArray, values: Values) -> Values:
     if getattr(given.get("dtype"), "is_float", False) and dtype.is_float:
         changed["dtype"] = dtype
     return Values({**given, **changed}) if changed else values
+
+
+def first_target(out: Any) -> NDArray | None:
+    """The array of ``out=``, or the first of several; None where it is something else."""
+    first = out[0] if isinstance(out, (list, tuple)) and out else out
+    return first if isinstance(first, NDArray) else None
 
 
 def _targets(op: Operator, values: Values, out: Any) -> list[NDArray]:

@@ -12,7 +12,7 @@ from ..misplaced import in_array_code
 from ..namespaces import Namespace
 from ..ops import OPERATORS
 from ..ops.samplers import make_samplers
-from .apply import apply, apply_function
+from .apply import apply, apply_function, first_target
 from .array import NDArray
 
 _operators = Namespace("random", apply_function, "ndarray")
@@ -25,8 +25,9 @@ def _call(name: str, inputs: list[Any], attributes: dict[str, Any], rest: dict[s
     for n, x in zip(op.inputs, inputs, strict=True):
         if not isinstance(x, NDArray):
             raise AssertionError(f"Argument {n} must have NDArray type, but got {x}{in_array_code(x)}")
-    if not inputs and isinstance(out, NDArray):
-        attributes.setdefault("dtype", out.dtype)
+    target = first_target(out)
+    if not inputs and target is not None:
+        attributes.setdefault("dtype", target.dtype)
     elif not inputs:
         attributes.setdefault("shape", (1,))
     return apply(op, inputs, op.parse({**attributes, **rest}), out, ctx)

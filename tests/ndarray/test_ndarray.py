@@ -15,6 +15,7 @@ from ndarray.support import numbered
 
 import hybridgpu as mx
 from hybridgpu.base import MXNetError
+from hybridgpu.ndarray.tape import Function
 
 nd = mx.nd
 
@@ -405,6 +406,21 @@ def test_an_out_that_does_not_fit_changes_nothing(out, message):
         nd.sgd_mom_update(weight, nd.ones((3,)), momentum, out=given, lr=0.1, momentum=0.9)
     np.testing.assert_array_equal(weight.asnumpy(), 1)
     np.testing.assert_array_equal(momentum.asnumpy(), 0)
+
+
+@pytest.mark.parametrize("kind", [ValueError, UnicodeError, ZeroDivisionError])
+def test_errors_inside_an_operator_name_their_class(monkeypatch, kind):
+    """So that a defect of ours does not read like a mistake of the user's."""
+
+    def fail(self, device, arrays):
+        raise kind("too many values to unpack")
+
+    x = nd.ones(2)
+    monkeypatch.setattr(Function, "run", fail)
+    said = rf"operator relu cannot be computed: {kind.__name__}: too many values to unpack"
+    with pytest.raises(MXNetError, match=said) as raised:
+        nd.relu(x)
+    assert type(raised.value.__cause__) is kind
 
 
 def test_from_numpy():

@@ -169,6 +169,10 @@ def test_steps(operator, formula, count, attributes, dtype):
     check([weight, *rest[1:]], in_place, ROUNDING[dtype])
     np.testing.assert_array_equal(rest[0].asnumpy(), inputs[1])  # the gradient stays
     arrays = [array(x) for x in inputs]
+    (result,) = reach(nd, operator)(*arrays, out=[arrays[0]], **attributes)
+    assert result is arrays[0]
+    check([result, *arrays[2:]], in_place, ROUNDING[dtype])
+    arrays = [array(x) for x in inputs]
     result = hybridized(operator, attributes)(*arrays)
     check([result, *arrays[2:]], want, ROUNDING[dtype])
     np.testing.assert_array_equal(arrays[0].asnumpy(), inputs[0])  # without out= the weight stays

@@ -196,6 +196,7 @@ def test_out_and_context():
     assert nd.random.normal(0, 1, out=out) is out and (out.asnumpy() != 0).all()
     for draw in (nd.random.normal, nd.normal, nd.random_poisson):  # as many as it takes
         assert draw(out=out) is out
+        assert draw(out=[out])[0] is out
     assert nd.random.normal().shape == nd.random.randint(0, 5).shape == (1,)
     assert nd.random.uniform(shape=2, ctx=mx.cpu(1)).context == mx.cpu(1)
     assert mx.random.normal(0, 1, (2, 3)).shape == (2, 3)

@@ -178,10 +178,13 @@ class CachedOp:
             with _keeping:
                 if key in seen:  # by another thread
                     return seen[key]
+                later = self._later.get(key)
                 reason = self._reasons.get(key)
-                if reason is None:
+                if later is None and reason is None:
                     reason = self._reasons[key] = self._reason(types, training)
                     self._last = (types, training)
+        if later is None:
+            assert reason is not None
             try:
                 if not self.background:
                     found = make(reason)
@@ -193,13 +196,17 @@ class CachedOp:
                     return meanwhile
 
                 def done(found: Any) -> None:
-                    _keep(seen, key, found)
-                    self._later.pop(key, None)
+                    with _keeping:
+                        _keep(seen, key, found)
+                        self._later.pop(key, None)
 
-                later = Later(lambda: make(reason), done), meanwhile
-                _keep(self._later, key, later)
-                if later[0].finished:  # before it was kept
-                    self._later.pop(key, None)
+                with _keeping:
+                    if key in seen:  # another thread was here, and its program is there already
+                        return seen[key]
+                    later = self._later.get(key)
+                    if later is None:  # it is kept before it can be done
+                        later = Later(lambda: make(reason), done), meanwhile
+                        _keep(self._later, key, later)
             finally:
                 self._reasons.pop(key, None)
         found = later[0].result(wait)

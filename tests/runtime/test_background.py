@@ -17,7 +17,7 @@ from hybridgpu.backends.cpu import compiling
 from hybridgpu.backends.cpu.compiling import CompileError
 from hybridgpu.backends.cpu.toolchain import Toolchain
 from hybridgpu.gluon import nn
-from hybridgpu.runtime import program
+from hybridgpu.runtime import cached_op, program
 from hybridgpu.runtime.background import Later
 from hybridgpu.runtime.cached_op import CachedOp
 from hybridgpu.runtime.reports import compile_report
@@ -109,6 +109,72 @@ def test_signatures_wait_for_their_turn(gate):
     for shape, y in zip(shapes, waiting, strict=True):
         np.testing.assert_allclose(net(nd.ones(shape)).asnumpy(), y, 1e-5, 1e-6)
     assert net._cached_op._later == {}
+
+
+@pytest.fixture
+def jobs(monkeypatch):
+    """What the thread of the background is asked for."""
+    made = []
+
+    def later(*args):
+        made.append(Later(*args))
+        return made[-1]
+
+    monkeypatch.setattr(cached_op, "Later", later)
+    return made
+
+
+def test_threads_that_call_at_once_ask_for_one_program(gate, jobs, monkeypatch):
+    net, x = network(42), nd.random.normal(shape=(4, 6))
+    want = net(x).asnumpy()
+    net.hybridize(background=True)
+    meet, real, found = threading.Barrier(8, timeout=60), cached_op.compiled, []
+
+    def interpreted_together(*args):
+        made = real(*args)
+        if made.interpreted:
+            meet.wait()  # none of them has asked yet
+        return made
+
+    monkeypatch.setattr(cached_op, "compiled", interpreted_together)
+    threads = [threading.Thread(target=lambda: found.append(net(x).asnumpy())) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert len(found) == 8 and all((y == want).all() for y in found)
+    assert len(jobs) == 1
+    gate.set()
+    settle(net)
+    np.testing.assert_allclose(net(x).asnumpy(), want, 1e-5, 1e-6)
+    assert net._cached_op._later == {} and net._cached_op._reasons == {}
+
+
+def test_a_thread_that_looks_before_another_one_asks(gate, jobs):
+    """It finds the program that is being made, and gives no second reason."""
+    net, x = network(43), nd.random.normal(shape=(4, 6))
+    net.hybridize(background=True)
+    net(nd.ones((1, 6)))
+    asked = len(jobs)
+
+    class Slow(dict):
+        looked = False
+
+        def get(self, key):
+            found = super().get(key)
+            if not self.looked:
+                self.looked = True
+                other = threading.Thread(target=net, args=(x,))
+                other.start()
+                other.join(60)
+            return found
+
+    net._cached_op._later = Slow(net._cached_op._later)
+    net(x)
+    assert len(jobs) == asked + 1
+    assert net._cached_op._count == 2, "two signatures, one reason each"
+    gate.set()
+    settle(net)
 
 
 def test_a_cached_op_takes_the_flag_as_text(gate):

@@ -90,8 +90,9 @@ class HybridBlock(Block):
         self.__dict__.pop("_inner", None)
 
     def _clear_cached_op(self, why: str) -> None:
-        self._drop_cached_op(why)
-        self._cached_graph = None
+        with _changing:
+            self._drop_cached_op(why)
+            self._cached_graph = None
         self._changed()
 
     def _drop_cached_op(self, why: str) -> None:
@@ -100,6 +101,19 @@ class HybridBlock(Block):
                 self._first = f"first call since {why}"
             self._cached_op = None
             self._changes += 1
+
+    def _stored_graph(self) -> tuple[tuple[list[Symbol], Symbol], tuple[Any, Any]] | None:
+        """The graph that calls run, with how their arguments and results are nested; None where they run operators."""
+        with _changing:
+            graph = self._cached_graph if self._active else None
+            return None if graph is None else (graph, (self._in_format, self._out_format))
+
+    def _take_graph(self, graph: tuple[list[Symbol], Symbol], formats: tuple[Any, Any]) -> None:
+        """Run a graph that was stored, in place of a trace, from the next call on."""
+        with _changing:
+            self._drop_cached_op("load()")
+            self._cached_graph, (self._in_format, self._out_format), self._active = graph, formats, True
+        self._changed()
 
     def hybridize(
         self,
@@ -140,7 +154,6 @@ class HybridBlock(Block):
         if numeric is not None:
             numeric_mode(numeric)
         _warn_of_unused(backend, kwargs)
-        before = self._flags
         flags = {
             "static_alloc": static_alloc,
             "static_shape": static_shape,
@@ -152,7 +165,7 @@ class HybridBlock(Block):
         }
         check_flags(flags)
         with _changing:
-            self._active, self._flags = active, flags
+            before, self._active, self._flags = self._flags, active, flags
             self._changes += 1
             if clear:
                 self._clear_cached_op("hybridize()")
@@ -232,24 +245,30 @@ class HybridBlock(Block):
         """(input variables, output) of the trace; made once."""
         graph = self._cached_graph  # which another thread may drop
         if graph is None:
-            flat, self._in_format = flatten(args, "input")
-            names = ["data"] if len(flat) <= 1 else [f"data{k}" for k in range(len(flat))]
-            inputs = [make_var(n) if x is not None else None for n, x in zip(names, flat, strict=True)]
-            grouped = regroup(list(inputs), self._in_format)
-            params = {key: p.var() for key, p in self._reg_params.items()}
-            with self.name_scope(), block_scope(self.name):
-                try:
-                    out = self.hybrid_forward(sym_module, *grouped, **params)
-                except TypeError as e:
-                    about_arguments(e, self, len(args))
-                    raise
-            if out is None:
-                raise TypeError(
-                    "Expected a list of symbols as input\n"
-                    f"{type(self).__name__}.hybrid_forward returned None: end it with a return statement (block {self.name})."
-                )
-            outputs, self._out_format = flatten(out, "output")
-            graph = self._cached_graph = ([i for i in inputs if i is not None], Group(outputs))
+            with _preparing, _changing:  # what another thread changes meanwhile comes after the trace, and undoes it
+                graph = self._cached_graph or self._trace(args)
+        return graph
+
+    def _trace(self, args: tuple[Any, ...]) -> tuple[list[Symbol], Symbol]:
+        flat, form = flatten(args, "input")
+        names = ["data"] if len(flat) <= 1 else [f"data{k}" for k in range(len(flat))]
+        inputs = [make_var(n) if x is not None else None for n, x in zip(names, flat, strict=True)]
+        grouped = regroup(list(inputs), form)
+        params = {key: p.var() for key, p in self._reg_params.items()}
+        with self.name_scope(), block_scope(self.name):
+            try:
+                out = self.hybrid_forward(sym_module, *grouped, **params)
+            except TypeError as e:
+                about_arguments(e, self, len(args))
+                raise
+        if out is None:
+            raise TypeError(
+                "Expected a list of symbols as input\n"
+                f"{type(self).__name__}.hybrid_forward returned None: end it with a return statement (block {self.name})."
+            )
+        outputs, self._out_format = flatten(out, "output")
+        self._in_format = form
+        graph = self._cached_graph = ([i for i in inputs if i is not None], Group(outputs))
         return graph
 
     def _compiled_graph(self, args: tuple[Any, ...]) -> CachedOp:
@@ -267,7 +286,9 @@ class HybridBlock(Block):
         return op
 
     def _build_cached_op(self, args: tuple[Any, ...]) -> CachedOp:
-        inputs, out = self._get_graph(*args)
+        with _changing:
+            inputs, out = self._get_graph(*args)
+            formats, flags = (self._in_format, self._out_format), self._flags
         params = dict(self.collect_params().items())
         names = set(out.list_inputs())
         unused = [
@@ -290,8 +311,8 @@ class HybridBlock(Block):
                 "self.weight = self.params.get('weight', ...), and name them as arguments of hybrid_forward. "
                 f"(block {self.name})"
             )
-        op = CachedOp(out, data, params, self.name, *manner_of(self._flags), first=self._first)  # type: ignore[arg-type]
-        op.formats = self._in_format, self._out_format
+        op = CachedOp(out, data, params, self.name, *manner_of(flags), first=self._first)  # type: ignore[arg-type]
+        op.formats = formats
         return op
 
     def _position(self, name: str) -> str:

@@ -39,13 +39,13 @@ def _key(block: Block, numbers: Iterator[int]) -> str:
 def _describe(block: Block, numbers: Iterator[int], into: dict[str, Any]) -> None:
     mine: dict[str, Any] = {"orig_name": block.name}
     into[_key(block, numbers)] = mine
-    if hasattr(block, "_cached_graph"):
+    if hasattr(block, "_stored_graph"):
         # deferred shapes are inferred by a trace, too: only what is run as a graph is stored as one
-        traced = block._cached_graph if block._active else None  # type: ignore[attr-defined]
+        traced = block._stored_graph()
         mine["hybridized"] = traced is not None
         if traced is not None:
-            inputs, out = traced
-            mine.update(in_format=block._in_format, out_format=block._out_format)  # type: ignore[attr-defined]
+            (inputs, out), formats = traced
+            mine.update(in_format=formats[0], out_format=formats[1])
             mine.update(inputs=[i.tojson() for i in inputs], symbol=out.tojson())
     mine["children"] = {child.name: key for key, child in block._children.items()}
     for child in block._children.values():
@@ -128,7 +128,6 @@ def _restore(block: Any, saved: _Saved) -> None:
     block._name = saved.name
     block._changed()
     if saved.graph is not None:
-        block._in_format, block._out_format = saved.formats
-        block._cached_graph, block._cached_op, block._active = saved.graph, None, True
+        block._take_graph(saved.graph, saved.formats)
     params = block.params
     params._params = {f"{block.name}_{k[len(params.prefix) :]}": p for k, p in params._params.items()}

@@ -128,9 +128,8 @@ class SymbolBlock(HybridBlock):
         return regroup([composed] if self._out_format == 0 else list(composed), self._out_format)
 
     def _clear_cached_op(self, why: str) -> None:
-        graph = self.__dict__.get("_cached_graph")
-        super()._clear_cached_op(why)
-        self._cached_graph = graph
+        self._drop_cached_op(why)  # the graph is what the block is
+        self._changed()
 
     def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
         """The graph always runs compiled; flags are taken over."""

@@ -101,15 +101,18 @@ CHANGES = {
     "hybridize(False)": (lambda net: net.hybridize(False), ["nd"]),
     "hybridize()": (lambda net: net.hybridize(), ["sym"]),
     "other flags": (lambda net: net.hybridize(static_alloc=True, clear=False), []),
+    "load()": (lambda net: net.load(net.file), []),
     "a hook": (lambda net: net.register_forward_hook(lambda *_: net.told.append("hook")), ["hook"]),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("moment", ["__init__", "__call__", "prepared"])
-def test_a_change_during_a_call_is_not_undone_by_it(change, moment, monkeypatch):
+def test_a_change_during_a_call_is_not_undone_by_it(change, moment, monkeypatch, tmp_path):
     """Another thread's, at the moments where the call has looked at the block already."""
     net, x = ready()
+    net.file = str(tmp_path / "net")
+    net.save(net.file)
     net.hybridize()
     original, (make, runs) = getattr(CachedOp, moment), CHANGES[change]
     pending = [make]
@@ -132,6 +135,37 @@ def test_a_change_during_a_call_is_not_undone_by_it(change, moment, monkeypatch)
         runs = runs if runs != ["sym"] else []  # traced once
     if net._cached_op is not None:
         assert net._cached_op.mode is manner_of(net._flags)[0]
+        assert net._cached_op.symbol is net._cached_graph[1]
+
+
+class Traced(nn.HybridBlock):
+    """A block that computes something else at every trace, and lets another thread work during one."""
+
+    factor, other = 2, None
+
+    def hybrid_forward(self, F, x):
+        if self.other is not None:
+            self.other.start()
+            self.other.join(0.2)  # if it can end, it does
+        return x * self.factor
+
+
+@pytest.mark.parametrize("change", ["load()", "hybridize()"])
+def test_a_change_during_a_trace_is_not_undone_by_it(change, tmp_path):
+    net, x = Traced(), nd.ones(3)
+    net.hybridize()
+    assert net(x).asnumpy().tolist() == [2] * 3
+    net.save(str(tmp_path / "net"))
+    net.hybridize()
+    net.factor = 3
+    other = net.other = threading.Thread(
+        target=lambda: net.load(str(tmp_path / "net")) if change == "load()" else net.hybridize()
+    )
+    net(x)
+    other.join(60)
+    net.other, net.factor = None, 4
+    for _ in range(3):  # by the graph of the file, or of a trace after hybridize()
+        assert net(x).asnumpy().tolist() == [2 if change == "load()" else 4] * 3
 
 
 def test_threads_that_wait_for_one_program_have_one_reason(monkeypatch):

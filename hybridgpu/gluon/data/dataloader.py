@@ -258,9 +258,10 @@ class DataLoader:
             return ThreadPoolExecutor(self._num_workers)
         try:
             # forked workers see the dataset as it is, closures included; where there is no fork it is pickled
-            ways = multiprocessing.get_all_start_methods()
-            chosen = multiprocessing.get_start_method(allow_none=True)
-            way = chosen if chosen not in (None, ways[0]) else "fork" if "fork" in ways else "spawn"
+            # What the program asked for is followed, be it the platform's own way.
+            way = multiprocessing.get_start_method(allow_none=True)
+            if way is None:
+                way = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
             pool = ProcessPoolExecutor(
                 self._num_workers,
                 multiprocessing.get_context(way),

@@ -8,6 +8,7 @@ import gc
 import pickle
 import sys
 import threading
+import time
 import weakref
 from contextlib import contextmanager
 
@@ -113,6 +114,9 @@ def while_written(write, call, readers=2, seconds=SECONDS, together=True, values
         for t in threads:
             t.start()
         stop.wait(seconds)
+        until = time.monotonic() + 60  # each does something, on a busy machine too
+        while not all(counts) and time.monotonic() < until and not stop.wait(0.01):
+            pass
         stop.set()
         for t in threads:
             t.join(60)

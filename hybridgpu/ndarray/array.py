@@ -18,49 +18,17 @@ from ..backends import memory
 from ..backends.devices import device_of
 from ..backends.writes import assign, share
 from ..base import numeric_types
-from ..compiler.ir.types import TensorType, tensor_type
+from ..compiler.ir.types import tensor_type
 from ..context import Context, current_context
-from ..dtypes import DType, dtype_of
+from ..dtypes import dtype_of
 from ..misplaced import in_array_code, in_graph, is_symbol
 from ..ops.record import OPERATORS
 from ..provenance import advice
 from ..unsupported import refuse
 from .dlpack import exported
+from .types import ArrayType, array_type
 
-__all__ = ["ArrayType", "NDArray", "array_type", "empty", "wrap"]
-
-
-class ArrayType:
-    """Shape, element type and context, interned; make it with :func:`array_type`."""
-
-    __slots__ = ("ctx", "tensor")
-
-    def __init__(self, tensor: TensorType, ctx: Context) -> None:
-        self.tensor, self.ctx = tensor, ctx
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.tensor.shape
-
-    @property
-    def dtype(self) -> DType:
-        return self.tensor.dtype
-
-    def __repr__(self) -> str:
-        return f"{self.tensor!r}@{self.ctx}"
-
-
-_TYPES: dict[Any, ArrayType] = {}
-
-
-def array_type(shape: tuple[int, ...], dtype: Any, ctx: Context) -> ArrayType:
-    """The one ArrayType of this shape, element type and context."""
-    key = (shape, dtype, ctx.device_typeid, ctx.device_id)
-    found = _TYPES.get(key)
-    if found is None:
-        tensor = tensor_type(tuple(int(d) for d in shape), dtype_of(dtype))
-        found = _TYPES.setdefault(key, ArrayType(tensor, ctx))
-    return found
+__all__ = ["NDArray", "empty", "wrap"]
 
 
 def wrap(data: Any, ctx: Context) -> NDArray:

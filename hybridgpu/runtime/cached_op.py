@@ -20,9 +20,10 @@ from ..base import MXNetError
 from ..context import Context
 from ..explain import Explanation, LibraryCall, RecordedExplanation, StagedExplanation
 from ..locks import Lock
-from ..ndarray.array import ArrayType, NDArray
+from ..ndarray.array import NDArray
 from ..ndarray.epoch import epoch
 from ..ndarray.tape import tracked
+from ..ndarray.types import ArrayType
 from ..ndarray.versions import exchanging, pinned
 from ..provenance import user_frame
 from ..settings import numeric_mode

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import recording
-from ..ndarray.array import ArrayType, NDArray
+from ..ndarray.array import NDArray
 from ..ndarray.epoch import epoch
+from ..ndarray.types import ArrayType
 from .pool import DevicePool, OutputPool
 from .prepared_many import prepare_many
 from .program import Compiled

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backends.writes import owner, written_all
 from ..context import Context
-from ..ndarray.array import ArrayType, NDArray, array_type
+from ..ndarray.array import NDArray
 from ..ndarray.epoch import epoch
 from ..ndarray.tape import blend
+from ..ndarray.types import ArrayType, array_type
 from ..recording import GradientInfo
 from .pool import OutputPool
 from .start import POOLED, taking

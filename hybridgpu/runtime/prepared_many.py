@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from .. import recording
 from ..backends.writes import assign
-from ..ndarray.array import ArrayType, NDArray
+from ..ndarray.array import NDArray
 from ..ndarray.epoch import epoch
+from ..ndarray.types import ArrayType
 from .program import Compiled
 from .start import arguments_of, start_of
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import recording
 from ..backends.writes import assign
 from ..context import Context
-from ..ndarray.array import ArrayType, NDArray, array_type
+from ..ndarray.array import NDArray
 from ..ndarray.epoch import epoch
+from ..ndarray.types import ArrayType, array_type
 from ..ndarray.versions import Reader
 from ..recording import GradientInfo, history
 from .prepared_backward import Origin, origin_of

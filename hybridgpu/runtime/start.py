@@ -17,7 +17,8 @@ import numpy as np
 from ..backends.memory import empty
 from ..context import Context
 from ..generator import drawing
-from ..ndarray.array import ArrayType, NDArray, wrap
+from ..ndarray.array import NDArray, wrap
+from ..ndarray.types import ArrayType
 from ..ndarray.versions import exchanging, pinned
 from .pool import DevicePool, OutputPool
 from .program import Compiled

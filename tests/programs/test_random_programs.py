@@ -22,7 +22,7 @@ from programs.compare import Observations, difference, raised
 from programs.execute import Agent, execute
 from programs.generate import programs
 from programs.mxnet_defects import DEFECTS, Defect, rules_for
-from programs.script import ACTIONS, LAYERS, Program, Way, in_float64, render
+from programs.script import ACTIONS, LAYERS, Action, Layer, Program, Way, in_float64, render
 
 SESSION = int(os.environ.get("HYBRIDGPU_RANDOM_PROGRAMS", "0"))
 MXNET_PYTHON = os.environ.get("HYBRIDGPU_MXNET_PYTHON")
@@ -161,6 +161,15 @@ _IMPORTS = "import {0} as mx\nfrom {0} import autograd, gluon, nd\nobserved = []
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
 def test_what_mxnet_does_wrong_is_right_here(defect: Defect):
     assert raised(execute(_IMPORTS.format("hybridgpu") + defect.reproduction)) is None
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
+def test_defects_excuse_programs_that_can_meet_them(defect: Defect):
+    """An error of MXNet in any other program is a difference."""
+    plain = Program(
+        0, (Layer("dense", 1),), (0,), tuple(Action(kind, 0) for kind in ("step", "two calls", "autograd.grad"))
+    )
+    assert not re.search(defect.script, render(plain, MXNET))
 
 
 @with_mxnet

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from programs.script import ACTIONS, LAYERS, Action, Layer, Program
+from programs.actions import ACTIONS, Action
+from programs.layers import LAYERS, Layer
+from programs.script import Program
 
 __all__ = ["programs"]
 

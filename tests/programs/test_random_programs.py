@@ -18,11 +18,13 @@ import re
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
+from programs.actions import ACTIONS, Action
 from programs.compare import Observations, difference, raised
 from programs.execute import Agent, execute
 from programs.generate import programs
+from programs.layers import LAYERS, Layer
 from programs.mxnet_defects import DEFECTS, Defect, rules_for
-from programs.script import ACTIONS, LAYERS, Action, Layer, Program, Way, in_float64, render
+from programs.script import Program, Way, in_float64, render
 
 SESSION = int(os.environ.get("HYBRIDGPU_RANDOM_PROGRAMS", "0"))
 MXNET_PYTHON = os.environ.get("HYBRIDGPU_MXNET_PYTHON")

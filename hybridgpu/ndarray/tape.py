@@ -409,9 +409,7 @@ def backward(
                     leaves[i.key] = i
         else:
             leaves = {v.key: v for v in variables}
-        pending = _run(order, found, leaves, retain_graph)
-        if pending:
-            _write(pending, infos, order, leaves, variables)
+        _run(order, found, infos, leaves, variables, retain_graph)
         if variables is not None:
             gradients = [found.get(v.key) for v in variables]
             if create_graph:  # a gradient that is constant is still part of the graph, with derivative zero
@@ -464,32 +462,37 @@ def _accumulate(found: dict[Any, NDArray], key: Any, g: NDArray) -> None:
 
 
 def _run(
-    order: Sequence[Node], found: dict[Any, NDArray], leaves: dict[Any, GradientInfo], retain: bool
-) -> list[tuple[Node, Sequence[Pending]]]:
-    """Run the backward passes.
-
-    Returns:
-        The nodes that write, with what they write once all derivatives have read it.
-    """
+    order: Sequence[Node],
+    found: dict[Any, NDArray],
+    heads: Sequence[GradientInfo],
+    leaves: dict[Any, GradientInfo],
+    variables: Sequence[GradientInfo] | None,
+    retain: bool,
+) -> None:
+    """Run the backward passes; each makes its writes before its node is released, which may own what is written."""
     reaches: set[Any] = set(leaves)  # values that a wanted variable reaches
     wanted: dict[int, list[bool]] = {}
+    targets: list[int] = []
     for node in order:
         flags = [i is not None and i.key in reaches for i in node.inputs]
         if True in flags:
             flags = node.reached(flags)
             if True in flags:
                 reaches.update([(id(node), k) for k in range(len(node.types))])
+                targets += [id(target) for target, _, _ in node.due(flags)]
         wanted[id(node)] = flags
-    pending: list[tuple[Node, Sequence[Pending]]] = []
-    for node in reversed(order):
+    sweep = list(reversed(order))
+    if len(set(targets)) < len(targets):  # several writes of one array, such as of two calls of one layer
+        sweep = _as_mxnet(order, heads, leaves, variables)
+        if not retain:
+            swept = set(map(id, sweep))
+            sweep += [n for n in order if id(n) not in swept]  # to be released
+    for node in sweep:
         keys = [(id(node), k) for k in range(len(node.types))]
         # a wanted intermediate value keeps its cotangent
         cotangents = [found.get(k) if k in leaves else found.pop(k, None) for k in keys]
         flags = wanted[id(node)]
         if True in flags:
-            due = node.due(flags)
-            if due:
-                pending.append((node, due))
             if any(c is not None for c in cotangents):
                 parts = iter(node.backward(cotangents, flags))
                 for info, want in zip(node.inputs, flags, strict=True):
@@ -498,34 +501,32 @@ def _run(
                         if part is not None:
                             assert info is not None
                             _accumulate(found, info.key, part)
+            due = node.due(flags)
+            if due:
+                _write(node, due)
         if not retain:
             node.release()
-    return pending
 
 
-def _write(
-    pending: Sequence[tuple[Any, Sequence[Pending]]],
-    heads: Sequence[GradientInfo],
+def _write(node: Any, due: Sequence[Pending]) -> None:
+    with device_of(node.ctx).current():
+        for target, value, keep in due:
+            blend(target, value, keep)
+
+
+def _as_mxnet(
     order: Sequence[Node],
+    heads: Sequence[GradientInfo],
     leaves: Collection[Any],
     variables: Sequence[GradientInfo] | None,
-) -> None:
-    """Make the writes of a sweep; of one array several, such as of two calls of one layer, in MXNet's order."""
-    targets = [id(target) for _, due in pending for target, _, _ in due]
-    if len(set(targets)) < len(targets):
-        first = [v.key for v in variables or _variables(heads) if v.key in leaves]
-        run = backward_order(
-            order,
-            _reads,
-            lambda node: [(id(node), k) for k in range(len(node.types))],
-            first,
-        )
-        place = {id(n): k for k, n in enumerate(run)}
-        pending = sorted(pending, key=lambda p: place[id(p[0])])
-    for node, due in pending:
-        with device_of(node.ctx).current():
-            for target, value, keep in due:
-                blend(target, value, keep)
+) -> list[Node]:
+    """The nodes whose backward passes run, in MXNet's order."""
+    return backward_order(
+        order,
+        _reads,
+        lambda node: [(id(node), k) for k in range(len(node.types))],
+        [v.key for v in variables or _variables(heads) if v.key in leaves],
+    )
 
 
 def _reads(node: Node) -> list[Any]:

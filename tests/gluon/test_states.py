@@ -43,6 +43,13 @@ def test_programs(name, way):
     expect(states.follow(mx, name, way), theirs)
 
 
+@pytest.mark.parametrize("way", FLAGS, indirect=True)
+@pytest.mark.parametrize("name", states.RECOMPUTED)
+def test_calls_that_are_recorded_in_a_backward_pass(name, way):
+    """They take memory that calls release; what those write has to be written by then."""
+    expect(states.recomputed(mx, name, way), RECORDED[name])
+
+
 @pytest.mark.parametrize("name", ["chain below the head", "shared", "fixed"])
 def test_programs_on_a_gpu(name, cuda_driver):
     expect(states.follow(mx, name, {}, mx.gpu(0)), RECORDED[name]["hybridized"])

@@ -7,7 +7,7 @@ eagerly and hybridized (with static memory, too, which makes no difference there
 
 import re
 
-from recorded.record import draw, project
+from recorded.record import draw, project, same
 
 SHAPE = (4, 3)
 WAYS = {"eager": None, "hybridized": {}, "static": {"static_alloc": True, "static_shape": True}}
@@ -110,7 +110,9 @@ EXECUTORS = {
     "executor, data": "data",
     "executor, below": "f_bias",
 }
-CASES = [*PROGRAMS, *EXECUTORS, "sparseness"]
+#: nets that compute a block's results again in the backward pass: how often the block stands above that
+RECOMPUTED = {"recomputed": 1, "recomputed, below two": 2}
+CASES = [*PROGRAMS, *EXECUTORS, "sparseness", *RECOMPUTED]
 
 
 def build(mx, name):
@@ -245,7 +247,53 @@ def sparseness(mx):
     return found
 
 
+def recomputed(mx, name, flags, ctx=None):
+    """[step, states] of a block under itself, whose lower call is recorded in the backward pass (gradient checkpointing)."""
+    nd, autograd = mx.nd, mx.autograd
+    block = mx.gluon.nn.HybridSequential(prefix="")
+    with block.name_scope():
+        block.add(mx.gluon.nn.Dense(3, in_units=3), mx.gluon.nn.BatchNorm(in_channels=3, momentum=0.5))
+    block.initialize(ctx=ctx)
+    params = block.collect_params()
+    for k, (_, p) in enumerate(sorted(params.items())):
+        p.set_data(nd.array(draw(p.shape, k, 0.5, 1.5)))
+    if flags is not None:
+        block.hybridize(**flags)
+
+    class Checkpoint(autograd.Function):
+        def forward(self, x):
+            self.save_for_backward(x)
+            with autograd.pause():
+                return block(x)
+
+        def backward(self, dy):
+            z = self.saved_tensors[0].copy()
+            z.attach_grad()
+            with autograd.record():
+                y = block(z)
+            y.backward(dy)
+            return z.grad
+
+    found = []
+    for step in range(4):  # later calls are prepared
+        x = nd.array(draw((4, 3), 20 + step, -1, 3), ctx=ctx)
+        x.attach_grad()
+        with autograd.record():
+            y = Checkpoint()(x)
+            for _ in range(RECOMPUTED[name]):
+                y = block(y)
+            loss = (y * y * y).sum()
+        loss.backward()
+        mx.nd.waitall()
+        found.append([step, number(x.grad), [number(p.data()) for n, p in sorted(params.items()) if "running" in n]])
+    return found
+
+
 def measure(mx, name):
+    if name in RECOMPUTED:
+        found = [recomputed(mx, name, flags) for flags in WAYS.values()]
+        assert all(same(f, found[0]) for f in found), name
+        return found[0]
     if name in PROGRAMS:
         found = {way: follow(mx, name, flags) for way, flags in WAYS.items()}
         assert found.pop("static") == found["hybridized"]

@@ -27,13 +27,14 @@ from .runtime.cached_op import CachedOp
 from .runtime.program import Compiled, compiled
 from .runtime.stages import ends_program
 from .runtime.steps import Steps
-from .runtime.training import training_program
+from .runtime.training import Training, training_program
 from .settings import numeric_mode
 from .symbol.inference import Inference
 from .symbol.lowering import backward_mutations, lower_symbol, mutations, structure
 from .symbol.node import SymbolNode, topological
 from .symbol.placement import head_contexts
 from .symbol.symbol import Symbol
+from .util import is_np_shape
 
 __all__ = ["Executor"]
 
@@ -86,6 +87,7 @@ class Executor:
         self._watched: Callable[[], bool] = lambda: False
         self._steps: Steps | None = None
         self._functions: dict[Any, Function] = {}
+        self._programs: dict[Any, Compiled | Training] = {}
         # operators that end programs run between compiled ones
         self._stages: CachedOp | None = None
         if any(map(ends_program, topological(symbol._heads))):
@@ -247,7 +249,34 @@ class Executor:
         """By the compiled program."""
         types = [x._type.tensor for x in inputs]
         if any(wanted):
-            program = training_program(
+            program = self._trained(types, is_train, wanted)
+            first = len(types) + len(program.kept)
+            self._needs_heads = any(k >= first for k in program.takes)
+            return program.call(inputs, self._ctx)
+        made = self._compiled(types, is_train)
+        return made.run(inputs, self._ctx)
+
+    def _compiled(self, types: list[TensorType], is_train: bool) -> Compiled:
+        key = (tuple(types), is_train, is_np_shape())
+        found = self._programs.get(key)
+        if found is None:
+            found = self._programs[key] = compiled(
+                self._symbol,
+                types,
+                is_train,
+                self._ctx,
+                name=self._name(),
+                structure=self._structure,
+                numeric=self._numeric,
+            )
+        assert isinstance(found, Compiled)
+        return found
+
+    def _trained(self, types: list[TensorType], is_train: bool, wanted: tuple[bool, ...]) -> Training:
+        key = (tuple(types), is_train, is_np_shape(), wanted)
+        found = self._programs.get(key)
+        if found is None:
+            found = self._programs[key] = training_program(
                 self._symbol,
                 types,
                 is_train,
@@ -259,22 +288,8 @@ class Executor:
                 self._structure,
                 self._numeric,
             )
-            first = len(types) + len(program.kept)
-            self._needs_heads = any(k >= first for k in program.takes)
-            return program.call(inputs, self._ctx)
-        made = self._compiled(types, is_train)
-        return made.run(inputs, self._ctx)
-
-    def _compiled(self, types: list[TensorType], is_train: bool) -> Compiled:
-        return compiled(
-            self._symbol,
-            types,
-            is_train,
-            self._ctx,
-            name=self._name(),
-            structure=self._structure,
-            numeric=self._numeric,
-        )
+        assert isinstance(found, Training)
+        return found
 
     def _interpret(self, inputs: list[NDArray], is_train: bool, wanted: tuple[bool, ...]) -> list[NDArray]:
         """Primitive by primitive: an executor that runs a few times only is not worth a compilation."""
@@ -509,18 +524,7 @@ class Executor:
         if not any(wanted):
             made = self._compiled(types, False)
             return made.program.arena_bytes if made.program else None
-        programs = training_program(
-            self._symbol,
-            types,
-            True,
-            wanted,
-            self._ctx,
-            frozenset(),
-            self._name(),
-            "executor",
-            self._structure,
-            self._numeric,
-        )
+        programs = self._trained(types, True, wanted)
         forward, backward = programs.forward.program, programs.backward and programs.backward.program
         if forward is None:
             return None

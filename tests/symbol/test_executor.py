@@ -232,6 +232,23 @@ def test_memory_of_a_graph(make, grad_req, least, most, compiler):
     assert least <= int(found.group(1)) <= most
 
 
+def test_programs_are_looked_up_once(compiler, monkeypatch):
+    """One lookup of a program makes a table of all names and copies what other executors have, too."""
+    monkeypatch.setattr(executors, "_COMPILE_AFTER", 0)
+    looked_up = []
+    for name in ("compiled", "training_program"):
+        make = getattr(executors, name)
+        monkeypatch.setattr(executors, name, lambda *a, make=make, **k: looked_up.append(make) or make(*a, **k))
+    y = mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=2, name="f")
+    executor = y.simple_bind(mx.cpu(), x=(3, 4))
+    for is_train in (True, False) * 3:
+        executor.forward(is_train=is_train)
+        if is_train:
+            executor.backward(nd.ones((3, 2)))
+    executor.debug_str()
+    assert len(looked_up) == 2
+
+
 def test_memory_is_not_known_where_shapes_depend_on_values():
     x = sym.var("x")
     masked = sym.contrib.boolean_mask(x, x.sum(axis=1))

@@ -111,6 +111,31 @@ def test_random_numbers_are_those_of_the_call(compiler):
     assert (x.grad.asnumpy() == 0).tolist() == dropped.tolist()
 
 
+@pytest.mark.parametrize("way", WAYS, indirect=True)
+@pytest.mark.parametrize("retain", [False, True])
+def test_gradients_behind_random_numbers(way, retain):
+    """Numbers that a call drew show in its result; what operators take of them and of the new values is written out."""
+    net = Scaled(rate=0.25)
+    net.initialize()
+    net.w.set_data(nd.array(np.linspace(0.5, 2, 64)))
+    net, x = ready(way, net)
+    with autograd.record():
+        y = net(x)
+    y.backward(retain_graph=True)
+    kept, w = y.asnumpy() != 0, net.w.data().asnumpy()
+    assert 0 < kept.sum() < kept.size
+    d = x.asnumpy() * kept / 0.75
+    t = np.tanh(d * w)
+    np.testing.assert_allclose(y.asnumpy(), t * w, rtol=1e-4, atol=1e-6)
+    for k in range(1 + retain):
+        new = np.linspace(-3, 3, 64).astype("float32") + k
+        net.w.set_data(nd.array(new))
+        y.backward(retain_graph=k < retain)
+        slope = new * (1 - t * t)
+        np.testing.assert_allclose(x.grad.asnumpy(), slope * new * kept / 0.75, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(net.w.grad().asnumpy(), (t + slope * d).sum(0), rtol=1e-4, atol=1e-5)
+
+
 def second_order(flags):
     net, x = ready(flags)
     with autograd.record():

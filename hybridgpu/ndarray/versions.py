@@ -20,13 +20,14 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from sys import getrefcount
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..backends.devices import Device, device_of
+from ..backends.devices import device_of
 from ..backends.memory import copy
 from ..backends.writes import is_shared, owner, written
+from ..context import Context
 from ..locks import Lock
 from .array import NDArray, wrap
 from .epoch import bump
@@ -45,36 +46,55 @@ __all__ = [
 ]
 
 exchanging = Lock()  #: held while arrays get other memory, and while somebody takes one version of several
-_former: dict[int, _Former] = {}  #: by identity of memory that a storage had; until that is freed
+#: identity of memory that a family had -> it, its address, and the family; until it is freed
+_former: dict[int, tuple[weakref.ref[Any], int, _Family]] = {}
+_current: dict[int, weakref.ref[Any]] = {}  #: identity of memory that a family has -> it; until it is freed
 
 
-class Storage:
-    """What arrays that share memory have in common: the memory of the moment.
+class _Family:
+    """All arrays that share memory that they may exchange.
 
     Attributes:
-        data: all of it, as one array.
+        data: the whole memory, of which each array has a part: one that had all of it may be gone.
+        ctx: where it lies.
         members: the arrays by identity.
     """
 
-    __slots__ = ("data", "members")
+    __slots__ = ("__weakref__", "ctx", "data", "members")
 
-    def __init__(self, data: Any) -> None:
-        self.data = data
+    def __init__(self, data: Any, ctx: Context) -> None:
+        self.data, self.ctx = data, ctx
         self.members: dict[int, weakref.ref[VersionedArray]] = {}
+        _note(data)
+
+    def begin(self) -> int:
+        """Where the memory lies on its device."""
+        return device_of(self.ctx).address(self.data)
 
     def join(self, array: VersionedArray) -> None:
-        """Add a member, which is forgotten as it goes."""
-        array._storage, members, key = self, self.members, id(array)
+        array._family, members, key = self, self.members, id(array)
         members[key] = weakref.ref(array, lambda _: members.pop(key, None))  # type: ignore[misc]
 
+    def take(self, data: Any, begin: int, parts: Iterable[Any]) -> None:
+        """Have other memory than that which begins at the address ``begin``; the arrays, ``parts`` of it, are to follow.
 
-class _Former(NamedTuple):
-    """Memory that a storage had: where the storage began in it, and the storage, which has another one now."""
+        Who holds memory of before finds the family by it, also when no array of the family is left.
+        """
+        for old in (*parts, self.data):
+            memory = _memory(old)
+            key = id(memory)
+            reference = weakref.ref(memory, lambda _, key=key: _former.pop(key, None))  # type: ignore[misc]
+            _former[key] = reference, begin, self
+        _current.pop(key, None)
+        _note(data)
+        self.data = data
 
-    memory: weakref.ref[Any]
-    device: Device
-    begin: int
-    storage: Storage
+
+def _note(data: Any) -> None:
+    """Note that a family has this memory."""
+    memory = _memory(data)
+    key = id(memory)
+    _current[key] = weakref.ref(memory, lambda _: _current.pop(key, None))  # type: ignore[misc]
 
 
 class VersionedArray(NDArray):
@@ -84,8 +104,8 @@ class VersionedArray(NDArray):
     place of such arguments (they look at the class).
     """
 
-    __slots__ = ("_storage",)
-    _storage: Storage | None  #: None until it is asked for
+    __slots__ = ("_family",)
+    _family: _Family
 
     @property
     def address(self) -> int:
@@ -94,63 +114,60 @@ class VersionedArray(NDArray):
 
     def _sharing(self, cut: Callable[[Any], Any]) -> NDArray:
         with exchanging:  # or the view would be of memory that the array no longer has
-            made = _made(cut(self._data), self)
-            _storage_of(self).join(made)
+            made = _made(cut(self._data), self, self._family)
         return made
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._storage = None
         super().__setstate__(state)
+        _Family(self._data, self._type.ctx).join(self)
 
 
-def _storage_of(array: VersionedArray) -> Storage:
-    storage = array._storage
-    if storage is None:  # of an array that nobody has shared yet
-        storage = Storage(array._data)
-        storage.join(array)
-    return storage
-
-
-def _made(data: Any, like: NDArray) -> VersionedArray:
+def _made(data: Any, like: NDArray, family: _Family) -> VersionedArray:
     made = VersionedArray.__new__(VersionedArray)
     made._data = data
     made._type = like._type if data.shape == like.shape else wrap(data, like._type.ctx)._type
-    made._address = made._autograd = made._storage = None
+    made._address = made._autograd = None
+    family.join(made)
     return made
 
 
 def versioned(array: NDArray) -> VersionedArray:
     """An array in the same memory that may get another one; nobody else should hold ``array``."""
-    return array if isinstance(array, VersionedArray) else _made(array._data, array)
+    if isinstance(array, VersionedArray):
+        return array
+    return _made(array._data, array, _Family(array._data, array._type.ctx))
 
 
 def exchange(pairs: Sequence[tuple[VersionedArray, Any]]) -> None:
-    """Give the storage of each array new memory; a call sees that of all or of none."""
+    """Give each array its new memory, which is as large; a call sees that of all or of none."""
+    _exchange([(array._family, data) for array, data in pairs])
+
+
+def _exchange(pairs: Sequence[tuple[_Family, Any]]) -> None:
+    """As ``exchange``. Nothing is stored before all is computed: what goes wrong changes nothing."""
     before = []
     with exchanging:
+        stores = []
+        for family, data in {id(f): (f, d) for f, d in pairs}.values():
+            begin, parts = family.begin(), []
+            for reference in list(family.members.values()):
+                member = reference()
+                if member is not None:
+                    parts.append((member, _part(data, member.address - begin, member.shape)))
+            stores.append((family, data, begin, parts))
+        # Before, so that no prepared call takes the old values after somebody saw a new one; and after, for those that
+        # took addresses in between. All while the lock is held: who waits for it takes the new values.
+        bump()
         try:
-            for array, data in pairs:
-                storage = _storage_of(array)
-                before.append(storage.data)
-                _exchange_one(storage, data, device_of(array._type.ctx))
+            for family, data, begin, parts in stores:
+                before.append(family.data)
+                family.take(data, begin, [member._data for member, _ in parts])
+                for member, part in parts:
+                    member._data = part
         finally:
-            bump()  # before anybody can take a version: a prepared call would go back to the one before
+            bump()
     for data in before:
         written(data)
-
-
-def _exchange_one(storage: Storage, data: Any, device: Device) -> None:
-    members = [m for m in (r() for r in list(storage.members.values())) if m is not None]
-    begin = device.address(storage.data)
-    parts = [_part(data, m.address - begin, m.shape) for m in members]
-    for old in (storage.data, *(m._data for m in members)):
-        memory = _memory(old)
-        key = id(memory)
-        reference = weakref.ref(memory, lambda _, key=key: _former.pop(key, None))  # type: ignore[misc]
-        _former[key] = _Former(reference, device, begin, storage)
-    for m, part in zip(members, parts, strict=True):
-        m._data = part
-    storage.data = data
 
 
 def latest(data: Any) -> Any:
@@ -158,7 +175,10 @@ def latest(data: Any) -> Any:
     found = _former.get(id(_memory(data))) if _former else None
     if found is None:
         return data
-    return _part(found.storage.data, found.device.address(data) - found.begin, data.shape)
+    _, begin, family = found
+    with exchanging:
+        at = device_of(family.ctx).address(data)
+        return _part(family.data, at - begin, data.shape)
 
 
 def _memory(data: Any) -> Any:
@@ -167,6 +187,8 @@ def _memory(data: Any) -> Any:
 
 
 def _part(data: Any, offset: int, shape: tuple[int, ...]) -> Any:
+    if not offset and data.shape == shape:
+        return data
     first = offset // data.itemsize
     return data.reshape(-1)[first : first + prod(shape)].reshape(shape)
 
@@ -198,20 +220,24 @@ class Reader:
     """What makes hybridized calls that are recorded, of which each holds ``mark`` as long as its backward pass may run.
 
     Args:
-        data: memory that all of them read, of what may be written in the meantime.
+        data: memory that all of them read. Only that of families is looked after.
+
+    Attributes:
+        mark: None if there is none.
     """
 
     __slots__ = ("__weakref__", "mark")
 
     def __init__(self, data: Iterable[Any]) -> None:
-        global _marks
-        self.mark = _Mark(list(data), weakref.ref(self))
-        with _marking:
-            _marks = (*(m for m in _marks if m() is not None), weakref.ref(self.mark))
+        exchanged = [a for a in data if id(_memory(a)) in _current]
+        self.mark: _Mark | None = None
+        if exchanged:
+            mark = self.mark = _Mark(exchanged, weakref.ref(self))
+            key = id(mark)
+            _marks[key] = weakref.ref(mark, lambda _: _marks.pop(key, None))  # type: ignore[misc]
 
 
-_marking = Lock()
-_marks: tuple[weakref.ref[_Mark], ...] = ()
+_marks: dict[int, weakref.ref[_Mark]] = {}  #: those that are alive, by identity
 
 
 def _name() -> int:
@@ -225,7 +251,7 @@ _NAME = _name()
 
 def read_later() -> bool:
     """Whether there are recorded calls whose backward passes may still run."""
-    for reference in _marks:
+    for reference in list(_marks.values()):
         mark = reference()
         if mark is not None and getrefcount(mark) > (_NAME if mark.reader() is None else _NAME + 1):
             return True
@@ -244,24 +270,22 @@ def before_writes(arrays: Iterable[NDArray]) -> None:
     Ask :func:`read_later` first, which is faster.
     """
     read: dict[int, int] = {}
-    for reference in _marks:
+    for reference in list(_marks.values()):
         mark = reference()
         if mark is not None and getrefcount(mark) > (_NAME if mark.reader() is None else _NAME + 1):
             for a in mark.data:
                 key = id(_memory(a))
                 read[key] = max(a.nbytes, read.get(key, 0))
-    moved: dict[int, tuple[VersionedArray, Any]] = {}
+    moved = {}
     for x in arrays:
-        if isinstance(x, VersionedArray):
-            with exchanging:
-                storage = _storage_of(x)
-            data = storage.data
+        if x.__class__ is VersionedArray:
+            data = x._family.data
             if data.nbytes >= read.get(id(_memory(data)), data.nbytes + 1) and not is_shared(data):
-                moved[id(storage)] = x, data
+                moved[id(x._family)] = x._family
     pairs = []
-    for x, data in moved.values():
-        device = device_of(x._type.ctx)
+    for family in moved.values():
+        device = device_of(family.ctx)
         with device.current():
-            pairs.append((x, copy(device.xp, data)))
+            pairs.append((family, copy(device.xp, family.data)))
     if pairs:
-        exchange(pairs)
+        _exchange(pairs)

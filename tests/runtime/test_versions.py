@@ -19,7 +19,7 @@ from emulated import install, uninstall
 import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
 from hybridgpu.gluon import nn
-from hybridgpu.ndarray.versions import exchange
+from hybridgpu.ndarray import versions
 from hybridgpu.runtime.cached_op import CachedOp
 
 SIDE = 1024  #: of a square of 4 MB, which takes long enough to copy that a call in between is no rare event
@@ -228,6 +228,37 @@ def test_a_copy_of_a_parameter_is_of_one_version(copy):
     while_written(lambda k: p.set_data(full(k)), copies[copy], seconds=SECONDS / 2)
 
 
+@pytest.mark.parametrize("first", ["in general", "eager"])
+def test_a_prepared_call_after_one_that_saw_new_values(first, monkeypatch):
+    """While they are exchanged, a thread makes a call of another kind and then a prepared one."""
+    net, x = ready(Shown(side=4), 4)
+    seen, threads, bump = [], [], versions.bump
+
+    def calls():
+        if first == "eager":
+            found = numbers_of(net.w.data())
+        else:
+            other = Shown(side=4, params=net.collect_params(), prefix=net.prefix)
+            other.hybridize()
+            found = numbers_of(other(x))
+        seen.append(found + numbers_of(net(x)))
+
+    def while_others_call():
+        threads.append(threading.Thread(target=calls))
+        threads[-1].start()
+        threads[-1].join(0.2)  # it may wait for us
+        bump()
+
+    net(x)
+    monkeypatch.setattr(versions, "bump", while_others_call)
+    net.w.set_data(full(1, 4))
+    for t in threads:
+        t.join(60)
+    assert seen
+    assert all(a <= b for a, b in seen), seen
+    assert numbers_of(net(x)) == [1]
+
+
 # -- several parameters
 
 
@@ -342,6 +373,68 @@ def test_views_see_new_values(view, times):
         assert (seen.asnumpy() == 1).all()
 
 
+def test_views_of_memory_that_no_array_has_as_a_whole():
+    """The parameter has other memory; a recorded call reads one view and the other one, which overlaps it, is written."""
+    net = Shown(side=3, function=lambda F, w: w)
+    net.hybrid_forward = lambda F, x, w: F.broadcast_mul(F.slice_axis(w, axis=0, begin=0, end=3), x)
+    net, _ = ready(net, 3)
+    p = gluon.Parameter("p", shape=(4, 3))
+    p.initialize(mx.init.One())
+    upper, lower = p.data()[0:3], p.data()[2:4]
+    p.cast("float64")
+    with autograd.record():
+        y = net(upper)
+    lower[:] = 7
+    assert upper.asnumpy()[:, 0].tolist() == [1, 1, 7]
+    assert lower.asnumpy()[:, 0].tolist() == [7, 7]
+    upper[:] = 3  # they still share it
+    assert lower.asnumpy()[:, 0].tolist() == [3, 7]
+    y.backward()
+    assert net.w.grad().asnumpy()[:, 0].tolist() == [3, 3, 3]
+
+
+def test_an_exchange_that_fails_changes_nothing(monkeypatch):
+    net, x = ready(Shown("uv", side=4), 4)
+    view, number, part = net.v.data()[1:3], [0], versions._part
+
+    def failing(*args):
+        number[0] += 1
+        if number[0] == 3:
+            raise MemoryError
+        return part(*args)
+
+    with monkeypatch.context() as m:
+        m.setattr(versions, "_part", failing)
+        with pytest.raises(MemoryError):
+            net.collect_params().load_dict({name: full(1, 4) for name in net.collect_params()})
+    assert numbers_of([net.u.data(), net.v.data(), view, *net(x)]) == [0] * 5
+
+
+def test_recorded_calls_are_noted_as_long_as_they_read_parameters():
+    loss, (net, x) = gluon.loss.L2Loss(), ready(Shown(side=4), 4)
+    loss.hybridize()
+    gc.collect()
+    before, kept = len(versions._marks), []
+    for k in range(1, 4):
+        x = nd.zeros((k, 4))  # of another shape: not prepared
+        x.attach_grad()
+        with autograd.record():
+            kept.append(loss(x, x))
+    assert len(versions._marks) == before
+    for shape in ((1, 4), (4, 1), (4, 4)):
+        with autograd.record():
+            kept.append(net(nd.zeros(shape)))
+    assert len(versions._marks) >= before + 3
+    assert versions.read_later()
+    for y in kept[3:]:
+        y.backward()
+    assert not versions.read_later()
+    net.hybridize(clear=True)
+    kept.clear()
+    gc.collect()
+    assert len(versions._marks) == before
+
+
 def test_views_cost_nothing_once_they_are_gone():
     p = gluon.Parameter("p", shape=(4, 3))
     p.initialize(mx.init.One())
@@ -349,11 +442,11 @@ def test_views_cost_nothing_once_they_are_gone():
     for _ in range(1000):
         w[0:2], w.reshape((3, 4))[1]
     held = [w[k % 4] for k in range(100)]
-    assert len(w._storage.members) == 101
+    assert len(w._family.members) == 101
     p.set_data(nd.full((4, 3), 2))
     assert all((row.asnumpy() == 2).all() for row in held)
     del held
-    assert len(w._storage.members) == 1
+    assert len(w._family.members) == 1
 
 
 def test_memory_that_was_given_away_is_written_where_it_is():
@@ -474,7 +567,7 @@ def test_views_that_overlap_outlive_the_parameters_array():
     first, second = p.data()[0:3], p.data()[2:4]
     x = p.data()[1:3]
     p.cast("float64")
-    exchange([(x, nd.array([5, 6, 7, 8])._data)])
+    versions.exchange([(x, nd.array([5, 6, 7, 8])._data)])
     assert first.asnumpy().tolist() == [5, 6, 7]
     assert second.asnumpy().tolist() == [7, 8]
     assert x.asnumpy().tolist() == [6, 7]

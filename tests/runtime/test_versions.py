@@ -559,15 +559,3 @@ def test_new_values_while_the_trainer_binds_its_program(monkeypatch):
             net(x).sum().backward()
         trainer.step(1)
         assert numbers_of(net.w.data()) == [want]
-
-
-def test_views_that_overlap_outlive_the_parameters_array():
-    p = gluon.Parameter("w", shape=(4,))
-    p.initialize(mx.init.One())
-    first, second = p.data()[0:3], p.data()[2:4]
-    x = p.data()[1:3]
-    p.cast("float64")
-    versions.exchange([(x, nd.array([5, 6, 7, 8])._data)])
-    assert first.asnumpy().tolist() == [5, 6, 7]
-    assert second.asnumpy().tolist() == [7, 8]
-    assert x.asnumpy().tolist() == [6, 7]

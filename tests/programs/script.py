@@ -154,7 +154,6 @@ _OPTIMIZERS = (
     '"adagrad", {"learning_rate": 0.1, "eps": 1e-3}',
     '"adadelta", {"epsilon": 1e-3}',
     '"ftrl", {"learning_rate": 0.1}',
-    '"nadam", {"learning_rate": 0.01, "epsilon": 1e-3}',
     '"ftml", {"learning_rate": 0.01, "epsilon": 1e-3}',
     '"sgd", {"learning_rate": 0.1, "momentum": 0.9, "multi_precision": True}',
 )  # fmt: skip

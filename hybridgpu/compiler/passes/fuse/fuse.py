@@ -194,12 +194,11 @@ def _made_of(state: State, node: Node) -> Ingredients | None:
 
 
 def _in_windows(group: Group, node: Node) -> bool:
-    """True if loops over windows, or several places of loops, read ``node``: elements once for each that they lie in."""
+    """True if loops over windows read ``node``: each element once for each window that it lies in."""
     if group.contract is not None or any(all_vars(i) != set(group.vars) for i in group.pending[node]):
         return False
     reduced = set(group.reduced)
-    windows = any(reduced & e.vars and e.vars - reduced for i in group.pending[node] for e in i)
-    return windows or len(group.pending[node]) > 1
+    return any(reduced & e.vars and e.vars - reduced for i in group.pending[node] for e in i)
 
 
 def _say_why(state: State, node: Node, readers: list[Group], rule: str, reason: str) -> None:

@@ -294,6 +294,7 @@ def _unhybridize(s: Session, c: Choice) -> None:
 
 def _copy(s: Session, c: Choice) -> None:
     s.line("other = copied(net)")
+    s.line("other.collect_params().zero_grad()  # copies that MXNet makes have none that were added up")
     s.line(f"x = {s.x(s.batch(c))}")
     s.line('observe("copy", other(x))')
     s.line('training = gluon.Trainer(other.collect_params(), "sgd", {"learning_rate": 0.1})')

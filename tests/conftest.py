@@ -79,6 +79,13 @@ def compiler():
         pytest.skip("no C++ compiler")
 
 
+@pytest.fixture
+def no_compiler(monkeypatch):
+    """A host without a C++ compiler, where NumPy runs programs."""
+    monkeypatch.setattr("hybridgpu.backends.devices.HostDevice.backend", lambda self: None)
+    monkeypatch.setattr("hybridgpu.runtime.program._warned", True)
+
+
 #: folders whose subject lies above the generated code, and this one's own files
 _ABOVE_CODE = {
     Path(__file__).parent / name

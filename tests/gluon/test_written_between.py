@@ -28,13 +28,10 @@ WAYS = {
 
 
 @pytest.fixture
-def way(request, monkeypatch):
+def way(request):
     """How a net is hybridized (None: it is not)."""
-    if request.param == "without a compiler":
-        monkeypatch.setattr("hybridgpu.backends.devices.HostDevice.backend", lambda self: None)
-        monkeypatch.setattr("hybridgpu.runtime.program._warned", True)
-    elif request.param != "eager":
-        request.getfixturevalue("compiler")
+    if request.param != "eager":
+        request.getfixturevalue("no_compiler" if request.param == "without a compiler" else "compiler")
     return WAYS[request.param]
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..compiler.devices.cpu import CpuConstants
 from ..compiler.ir.graph import Node
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.primitives import TABLE
@@ -20,8 +21,8 @@ from ..dtypes import from_short
 __all__ = ["Declined", "Direct", "Libraries", "Library", "Part", "Prepared", "prepare_step", "run_host_step", "special"]
 
 _ALIGNMENT = 16  #: bytes of which addresses of operands and results are multiples
-_LINE = 64  #: bytes of a cache line
-_FEW_SETS = 1024  #: bytes: lines whose distances are multiples share a sixteenth of a first-level cache
+_LINE = CpuConstants.line_bytes
+_FEW_SETS = CpuConstants.aliased_bytes  #: lines whose distances are multiples share a sixteenth of a first-level cache
 _MANY, _TALL = 1 << 14, 32  #: elements, and rows, of a copy that is worth several calls of NumPy
 
 

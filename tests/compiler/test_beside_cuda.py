@@ -41,8 +41,8 @@ from hybridgpu.compiler.target import CUDA, cuda_target
 from hybridgpu.dtypes import DType, f32, f64, from_short
 from hybridgpu.resources import kernels_folder
 
-FEW = replace(CUDA, multiprocessors=2)  #: blocks have several rows, and those of some a row less
-ALONE = replace(CUDA, cluster_blocks=1)  #: rows of one block, as before sm_90
+FEW = CUDA.changed(multiprocessors=2)  #: blocks have several rows, and those of some a row less
+ALONE = CUDA.changed(cluster_blocks=1)  #: rows of one block, as before sm_90
 
 
 def beside(program: Program) -> list[dict]:
@@ -120,7 +120,7 @@ def test_blocks_put_their_sums_together(dtype, width, cuda_driver):
 @pytest.mark.parametrize(("width", "shared", "two"), [(8193, 227, 2), (16384, 227, 2), (16385, 227, 0), (16384, 99, 0)])
 def test_long_rows_of_one_block(width, shared, two, cuda_driver):
     """What is needed again, beside sums that take half of the registers, is in shared memory."""
-    program = check(cuda_driver, graph_of(norm_slopes, (3, width)), replace(ALONE, shared_bytes=shared << 10))
+    program = check(cuda_driver, graph_of(norm_slopes, (3, width)), ALONE.changed(shared_bytes=shared << 10))
     assert [(c["sums_beside_rows"], "cluster" in c, "read_again" in c) for c in beside(program)] == [
         (two, False, False)
     ] * bool(two)
@@ -206,7 +206,7 @@ def test_as_many_sums_as_there_are_registers_for(cuda_driver):
 
 @pytest.mark.parametrize(("count", "width", "sums"), [(2, 128, [2]), (3, 9000, [3]), (3, 15000, [1, 2])])
 def test_walks_with_sums_become_one_as_far_as_these_fit(count, width, sums, cuda_driver):
-    program = check(cuda_driver, graph_of(softmaxes(count), (7, width)), replace(ALONE, multiprocessors=2))
+    program = check(cuda_driver, graph_of(softmaxes(count), (7, width)), ALONE.changed(multiprocessors=2))
     assert sorted(c["sums_beside_rows"] for c in beside(program)) == sums
     assert any(why.startswith(TOGETHER) for *_, why in program.cuts) is (len(sums) > 1)
 
@@ -325,7 +325,7 @@ def rms_slopes(b: Builder, x: Node, dy: Node, g: Node) -> Made:
 def test_sums_that_take_most_registers_leave_no_stack(arch):
     """In the strict mode, as production compiles: no stack, not even in the first compilation."""
     target, lengths = cuda_target(arch, 132), (8192, 12288, 16384)
-    lengths += (65536, 100000, 120000, 131072) if target.cluster_blocks > 1 else ()
+    lengths += (65536, 100000, 120000, 131072) if target.gpu.cluster_blocks > 1 else ()
     found = {}
     for make in (norm_slopes, norm_gelu, rms_slopes):
         for w in lengths:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from hybridgpu.dtypes import bf16, f16, f32, f64
 from hybridgpu.resources import kernels_folder
 
 #: a GPU with so little on chip that rows of test size do not stay there
-SMALL = replace(CUDA, shared_bytes=16384, cluster_blocks=1, part_elements=64, multiprocessors=2, launch_seconds=1e-9)
+SMALL = CUDA.changed(shared_bytes=16384, cluster_blocks=1, part_elements=64, multiprocessors=2, launch_seconds=1e-9)
 
 
 def parts(b: Builder, x: Node, axes: tuple[int, ...]) -> tuple[Node, Node, Node]:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from compiler.cases import parse
@@ -81,7 +79,7 @@ def test_where_kernels_end_makes_no_difference(make, shape, dtype, target, numer
 def test_sums_in_parts(dtype, cuda_driver):
     """On a GPU a long row is summed in parts, whose sums another kernel adds up."""
     graph, inputs = made(lambda b, x: [b.mean(x * 100.0, (1,))], (1, 5000), dtype)
-    program = compile_graph(graph, replace(CUDA, launch_seconds=0.0, part_elements=256))
+    program = compile_graph(graph, CUDA.changed(launch_seconds=0.0, part_elements=256))
     assert len(program.steps) == 2
     close(run_program(program, inputs, cuda_driver, exact=False), graph, inputs, TYPES[dtype])
 

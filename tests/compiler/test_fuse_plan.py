@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -305,7 +304,7 @@ def test_readers_of_one_array_become_one_as_far_as_there_is_room(limit, rule):
     outs = [x * y * z for y, z in zip(others[::2], others[1::2], strict=True)]
     for target in (CPU, CUDA):
         for most in range(4, 14):
-            _, plan = fused(b.finish(outs, "siblings"), replace(target, **{limit: most}))
+            _, plan = fused(b.finish(outs, "siblings"), target.changed(**{limit: most}))
             sizes = [len(g.at) if rule == "size" else len(g.pending) for g in plan.groups]
             each = 2 if rule == "size" else 1 + 2
             room = most // 2 if rule == "size" else (most - 1) // 2  # of outputs that a kernel may have

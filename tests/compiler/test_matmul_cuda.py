@@ -278,7 +278,7 @@ def test_thin_products_read_16_bytes_at_once_in_enough_blocks(product):
     size = from_short(product[0]).size
     assert kernel.choice["vectors"][1] * size == 16
     (step,) = program.steps
-    assert step.extents[1] * kernel.launch["scale"] >= CUDA.multiprocessors * 3 // 4
+    assert step.extents[1] * kernel.launch["scale"] >= CUDA.gpu.multiprocessors * 3 // 4
 
 
 @pytest.mark.parametrize(("k", "n"), [(64, 24), (784, 256), (4096, 1000)])

@@ -428,7 +428,7 @@ def test_texts_in_place_stay_in_registers(arch):
     found = {}
     for function, types, _, _ in PROGRAMS.values():
         with sharing("everywhere"):
-            program = compile_graph(drawn(function, types), cuda_target(arch, CUDA.multiprocessors))
+            program = compile_graph(drawn(function, types), cuda_target(arch, CUDA.gpu.multiprocessors))
         shared = {program.kernels[s.kernel].name for s in program.steps if isinstance(s, KernelStep) and s.in_place}
         found |= {k.name: k for k in program.kernels if k.name in shared}
     assert len(found) > 5

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -26,7 +25,7 @@ from hybridgpu.compiler.target import CPU, CUDA, cuda_target
 from hybridgpu.dtypes import f16, f32, f64
 
 #: a GPU with so little on chip that rows of test size do not stay there
-SMALL = replace(CUDA, shared_bytes=16384, cluster_blocks=1, part_elements=64, multiprocessors=2, launch_seconds=1e-9)
+SMALL = CUDA.changed(shared_bytes=16384, cluster_blocks=1, part_elements=64, multiprocessors=2, launch_seconds=1e-9)
 
 
 @pytest.fixture
@@ -172,7 +171,7 @@ def test_halves_are_left_alone(cuda_driver, small_caches):
     graph = statistics((5, 40000), (1,), f16)
     x = (np.random.default_rng(7).normal(size=(5, 40000)) + 20).astype(np.float16)
     wide = x.astype(np.float64)
-    for target in (CPU, replace(SMALL, launch_seconds=1.0)):
+    for target in (CPU, SMALL.changed(launch_seconds=1.0)):
         assert merge_moments(graph, target) is graph
         program = compile_graph(graph, target)
         mean, variance = run_program(program, [x], cuda_driver, exact=False)

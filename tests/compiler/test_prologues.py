@@ -7,7 +7,6 @@ Each is compared with the reference in float64, and bit by bit with the kernels 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -405,7 +404,7 @@ def test_rule(name):
 def test_limits_hold_for_both_operands_together(generous, target, limits, rule):
     """One kernel makes both operands: each by itself would fit into the product's."""
     made = product_of(["f32[16,16]"] * 3, lambda b, x, y, z: b.dot(x * y, x * z))
-    program = compile_graph(made, replace(target, **limits))
+    program = compile_graph(made, target.changed(**limits))
     assert [k.kind for k in program.kernels] == (["matmul"] if rule is None else ["map", "matmul"])
     assert {why for _, _, why, _ in program.cuts} == ({rule} if rule else set())
 

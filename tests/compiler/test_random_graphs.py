@@ -137,8 +137,8 @@ def test_cuda_text_executed_on_the_cpu(cuda_driver, graph, seed, specials):
 #: machines that are short of what keeps rows on chip, or eager to reduce in parts
 MACHINES = {
     "shared": replace(CUDA, thread_items=0),
-    "again": replace(CUDA, thread_items=0, shared_bytes=0, cluster_blocks=1),
-    "parts": replace(CUDA, launch_seconds=0.0, part_elements=2, cluster_blocks=1),
+    "again": CUDA.changed(thread_items=0, shared_bytes=0, cluster_blocks=1),
+    "parts": CUDA.changed(launch_seconds=0.0, part_elements=2, cluster_blocks=1),
 }
 
 

@@ -205,7 +205,7 @@ def test_every_line_of_the_barrier_is_needed(line, tmp_path, monkeypatch):
 )
 def test_shared_memory_is_not_taken_over_too_early(name, place, staged):
     """Blocks play several blocks of a step with the same shared memory."""
-    program = compile_graph(build(name), replace(cuda_of(name), async_copies=staged))
+    program = compile_graph(build(name), cuda_of(name).changed(async_copies=staged))
     (kernel,) = program.kernels
     line = "__syncthreads();  // shared memory is used again"
     begin, end = [m.span() for m in re.finditer(re.escape(line), kernel.text)][place]
@@ -309,7 +309,7 @@ FETCHES = {
 @pytest.mark.parametrize("what", FETCHES)
 def test_what_there_is_room_for(what):
     machine, name, found = FETCHES[what]
-    (kernel,) = compile_graph(build(name), replace(cuda_of(name), **machine)).kernels
+    (kernel,) = compile_graph(build(name), cuda_of(name).changed(**machine)).kernels
     assert kernel.choice["ahead"] == found
 
 
@@ -321,7 +321,7 @@ def test_many_lines_for_few_blocks_are_left():
         x, w, v = (b.input(tensor_type(s, f32), n) for s, n in (((1, 30), "x"), ((30, 30), "w"), ((30, units), "v")))
         h = b.tanh(b.dot(x, w))
         graph = b.finish([b.tanh(b.dot(h, v))], "wide")
-        (kernel,) = compile_graph(graph, replace(CUDA, resident="always", multiprocessors=2)).kernels
+        (kernel,) = compile_graph(graph, CUDA.changed(resident="always", multiprocessors=2)).kernels
         return kernel.choice.get("ahead", {})
 
     assert fetched(300) == {"l2": 36000}

@@ -162,7 +162,7 @@ ROWS: list[tuple[Callable[..., Any], tuple[str, ...]]] = [
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_of_long_rows(cuda_driver, form, function, types):
     machine, expected = FORMS[form]
-    program = check(cuda_driver, graph_of(function, *types), replace(CUDA, part_elements=1 << 30, **machine), orders=3)
+    program = check(cuda_driver, graph_of(function, *types), CUDA.changed(part_elements=1 << 30, **machine), orders=3)
     (kernel,) = program.kernels
     assert expected(kernel.choice, kernel.launch), kernel.choice
 
@@ -170,7 +170,7 @@ def test_forms_of_long_rows(cuda_driver, form, function, types):
 @pytest.mark.parametrize("machine", [{}, {"thread_items": 0}, {"thread_items": 0, "shared_bytes": 2048}], ids=str)
 @pytest.mark.parametrize("shape", ["f32[3,7,5]", "f32[2,50,64]", "f16[2,300,24]", "f32[2,40,9]", "f64[70,33,4]"])
 def test_inner_axes(cuda_driver, shape, machine):
-    program = check(cuda_driver, graph_of(softmax_inner, shape), replace(CUDA, **machine), orders=3)
+    program = check(cuda_driver, graph_of(softmax_inner, shape), CUDA.changed(**machine), orders=3)
     assert [c["form"] for c in choices(program)] == ["columns"]
 
 
@@ -212,7 +212,7 @@ LONG_INNER = [
 
 @pytest.mark.parametrize(("function", "types", "machine"), LONG_INNER, ids=lambda v: getattr(v, "__name__", str(v)))
 def test_blocks_of_a_cluster_share_rows_side_by_side(cuda_driver, function, types, machine):
-    program = check(cuda_driver, graph_of(function, *types), replace(CUDA, **machine), orders=2)
+    program = check(cuda_driver, graph_of(function, *types), CUDA.changed(**machine), orders=2)
     (choice,) = choices(program)
     assert choice["form"] == "columns" and choice["cluster"] > 1 and "read_again" not in choice
     assert program.bytes_moved == program.bytes_min
@@ -289,7 +289,7 @@ def test_reductions_of_one_input_share_a_kernel(cuda_driver, function, dtype, sp
 
 
 #: in parts of a few hundred elements, as if starting a kernel took no time
-EAGER = replace(CUDA, launch_seconds=0.0, part_elements=200)
+EAGER = CUDA.changed(launch_seconds=0.0, part_elements=200)
 IN_PARTS = [
     (statistics, "f32[1,4096]"),
     (statistics, "f32[2,3001]"),
@@ -413,8 +413,8 @@ def test_launches_fit_the_machine():
                 shapes = [f"{t}[300,{length}]" if k < 2 else f"{t}[{length}]" for k, t in enumerate(types)]
                 for k in compile_graph(graph_of(function, *shapes), target).kernels:
                     assert k.launch is not None
-                    assert k.launch["threads"] <= 1024 and k.launch["shared"] <= target.shared_bytes
-                    assert k.choice.get("cluster", 1) <= target.cluster_blocks
+                    assert k.launch["threads"] <= 1024 and k.launch["shared"] <= target.gpu.shared_bytes
+                    assert k.choice.get("cluster", 1) <= target.gpu.cluster_blocks
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
@@ -427,10 +427,10 @@ def test_forms_stay_in_registers(arch):
     found = {}
     for machine, _ in FORMS.values():
         target = cuda_target(arch, 132)
-        if target.cluster_blocks < machine.get("cluster_blocks", 1):
+        if target.gpu.cluster_blocks < machine.get("cluster_blocks", 1):
             continue
         for graph in graphs:
-            for k in compile_graph(graph, replace(target, part_elements=1 << 30, **machine)).kernels:
+            for k in compile_graph(graph, target.changed(part_elements=1 << 30, **machine)).kernels:
                 found[k.name] = k
     built_in_registers(found, arch)
 

@@ -81,7 +81,7 @@ SHARED_OUT = {
 def test_every_way_of_sharing_out(case, position, cuda_driver):
     shape, where, axis, extent, machine = SHARED_OUT[case]
     graph = graph_of(lambda b, g, i: b.scatter_add(g, i, axis=axis, extent=extent), (shape, f32), (where, position))
-    program = compile_graph(graph, replace(CUDA, **machine))
+    program = compile_graph(graph, CUDA.changed(**machine))
     assert kinds(program) == ["scatter"]
     rng = np.random.default_rng(5)
     updates, at = numbers(rng, shape, f32), rng.integers(0, extent, where).astype(position.np)
@@ -174,7 +174,7 @@ def test_of_rows_replaced_twice_the_last_stays(dtype, filled, cuda_driver):
 def test_halves_are_summed_in_float(dtype, apart, cuda_driver):
     """One by one, in their own type, ones would stop to count at 2048 (256)."""
     graph = graph_of(lambda b, g, i: b.scatter_add(g, i, axis=0, extent=2), ((4096, 3), dtype), ((4096,), i32))
-    program = compile_graph(graph, CUDA if apart else replace(CUDA, launch_seconds=1.0))
+    program = compile_graph(graph, CUDA if apart else CUDA.changed(launch_seconds=1.0))
     assert kinds(program) == ["scatter"] + ["reduce"] * apart
     got, _ = run(cuda_driver, program, np.ones((4096, 3), dtype.np), np.zeros(4096, np.int32))
     np.testing.assert_array_equal(got.astype(np.float32), [[4096] * 3, [0] * 3])
@@ -209,7 +209,7 @@ def test_few_rows_are_summed_in_parts(case, dtype, cuda_driver):
 
 
 @pytest.mark.parametrize(
-    "target", [CUDA, cuda_target("sm_75", 40), cuda_target("sm_86", 80)], ids=lambda t: str(t.multiprocessors)
+    "target", [CUDA, cuda_target("sm_75", 40), cuda_target("sm_86", 80)], ids=lambda t: str(t.gpu.multiprocessors)
 )
 @pytest.mark.parametrize("shape", [(10_000, 64, 8192), (50_000, 128, 2048), (1000, 1, 1 << 20), (7, 1024, 100)])
 def test_the_chosen_form_is_the_fastest_of_all(shape, target):
@@ -221,7 +221,7 @@ def test_the_chosen_form_is_the_fastest_of_all(shape, target):
     assert form.seconds <= 1.5 * min(every)
     held = form.most * form.lanes * work.vector * work.held
     assert form.shared(work) in (0, held) and held + 20 * 1024 <= (
-        target.shared_bytes if form.shared(work) else 48 * 1024
+        target.gpu.shared_bytes if form.shared(work) else 48 * 1024
     )
 
 
@@ -405,7 +405,7 @@ def test_what_follows_a_sum_of_halves_has_it_rounded(dtype, cuda_driver):
     graph = graph_of(
         lambda b, g, i: b.scatter_add(g, i, axis=0, extent=2) * 0.5 - 1024, ((2049, 4), dtype), ((2049,), i32)
     )
-    program = compile_graph(graph, replace(CUDA, launch_seconds=1.0))
+    program = compile_graph(graph, CUDA.changed(launch_seconds=1.0))
     assert kinds(program) == ["scatter"]
     (got,) = run_program(program, [np.ones((2049, 4), dtype.np), np.zeros(2049, np.int32)], cuda_driver, exact=False)
     np.testing.assert_array_equal(got.astype(np.float32), [[0] * 4, [-1024] * 4])
@@ -420,7 +420,7 @@ def test_what_follows_in_every_way_of_sharing_out(case, cuda_driver):
     c, i = b.input(tensor_type(table[-1:], f32), "c"), b.input(tensor_type(where, i32), "i")
     y = b.scatter_add(g, i, axis=axis, extent=extent)
     graph = b.finish([y * 2 + r + b.broadcast(c, table)])
-    program = compile_graph(graph, replace(CUDA, **machine))
+    program = compile_graph(graph, CUDA.changed(**machine))
     assert kinds(program) == ["scatter"]
     rng = np.random.default_rng(5)
     updates, rest, line = (numbers(rng, n.shape, f32) for n in (g, r, c))

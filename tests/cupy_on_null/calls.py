@@ -119,10 +119,10 @@ def a_program_that_another_thread_loaded() -> None:
 
 def a_device_is_what_its_architecture_says() -> None:
     backend = device_of(GPU).backend()
-    of_h200 = replace(
-        backend.target, resident_threads=2048, shared_bytes=227 << 10, shared_total=228 << 10, cluster_blocks=8
+    of_h200 = backend.target.changed(
+        resident_threads=2048, shared_bytes=227 << 10, shared_total=228 << 10, cluster_blocks=8
     )
-    assert backend.target == of_h200 and backend.target.multiprocessors == 132
+    assert backend.target == of_h200 and backend.target.gpu.multiprocessors == 132
 
 
 def a_device_that_is_newer_than_nvrtc() -> None:

@@ -108,6 +108,12 @@ def test_table_of_operators_is_current():
     assert maker.PAGE.read_text(encoding="utf-8") == maker.page(), "run python docs/make_operators.py"
 
 
+def test_constants_of_devices_are_current():
+    maker = load("make_devices")
+    text = maker.PAGE.read_text(encoding="utf-8")
+    assert text == maker.page(text), "run python docs/make_devices.py"
+
+
 def test_pictures_are_current():
     maker = load("make_pictures")
     for name, text in maker.pictures().items():

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -158,7 +157,7 @@ def test_a_device_may_have_less_than_the_architecture_that_kernels_are_for():
     driver, whole = EmulatedDriver(), CudaBackend(EmulatedDriver(), np, lambda a: 0)
     driver.limits = {"shared_bytes": 99 << 10, "resident_threads": 1536, "cluster_blocks": 1}
     less = CudaBackend(driver, np, lambda a: 0)
-    assert less.target == replace(whole.target, shared_bytes=99 << 10, resident_threads=1536, cluster_blocks=1)
+    assert less.target == whole.target.changed(shared_bytes=99 << 10, resident_threads=1536, cluster_blocks=1)
     assert less.key() != whole.key()
     b = builder()
     x = b.input(tensor_type((256, 40_000), f32), "x")

@@ -305,7 +305,7 @@ class CudaBackend:
 
     def __init__(self, driver: Driver, xp: Any, address: Callable[[Any], int], library: Library | None = None) -> None:
         target = cuda_target(driver.arch, driver.multiprocessors)
-        self.target = replace(target, **{k: min(getattr(target, k), most) for k, most in driver.limits.items()})
+        self.target = target.changed(**{k: min(getattr(target.gpu, k), most) for k, most in driver.limits.items()})
         if library is not None:
             products, convolutions = library.offers("affine"), library.offers("affine_conv")
             self.target = replace(self.target, library_epilogues=products, library_convolutions=convolutions)
@@ -318,7 +318,7 @@ class CudaBackend:
     def key(self) -> str:
         epilogues = " epilogues" if self.target.library_epilogues else ""
         epilogues += " convolutions" if self.target.library_convolutions else ""
-        limits = "".join(f" {k} {getattr(self.target, k)}" for k in sorted(self.driver.limits))
+        limits = "".join(f" {k} {getattr(self.target.gpu, k)}" for k in sorted(self.driver.limits))
         return f"cuda {self.driver.identity} {self.driver.multiprocessors}{limits}{epilogues} {self.target.resident}"
 
     def foresee(self, numeric: str) -> AbstractContextManager[Any]:

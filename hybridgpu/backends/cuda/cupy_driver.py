@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ...compiler.devices.gpu import GpuConstants
 from ...compiler.program import KernelInfo
 from ...resources import kernels_hash
 from ...store import Store
@@ -23,7 +24,7 @@ __all__ = ["CupyDriver"]
 
 _CLUSTERS = 120  #: cudaDevAttrClusterLaunch, which CuPy does not name
 _FOREIGN = (200, 209, 218, 222, 300)  #: statuses of machine code that is not for this driver and device, or broken
-_SHARED = 48 << 10  #: bytes of dynamic shared memory that every kernel may take
+_SHARED = GpuConstants.static_shared  #: bytes of dynamic shared memory that every kernel may take
 
 
 class CupyDriver:

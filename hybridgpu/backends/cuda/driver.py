@@ -83,8 +83,8 @@ class Driver(Protocol):
         identity: compiler and architecture, part of cache keys.
         compiled: modules compiled so far (not found in a cache).
         cooperative: kernels may be started whose blocks all live at once.
-        limits: attributes of a :class:`~...compiler.target.Target` -> the most that the device has of it, which may be less
-            than others of its architecture have, or of the one that kernels are compiled for.
+        limits: constants of :class:`~...compiler.devices.gpu.GpuConstants` -> the most that the device has of it, which may
+            be less than others of its architecture have, or of the one that kernels are compiled for.
     """
 
     arch: str

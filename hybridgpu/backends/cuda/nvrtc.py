@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ...compiler.devices.gpu import GpuConstants
 from ...resources import kernels_folder
 
 __all__ = [
@@ -32,8 +33,7 @@ NUMERIC = {
 }
 
 REPORT = "--ptxas-options=-v"  #: lets the log say what each kernel needs
-_REGISTERS = 65536  #: of a multiprocessor
-_UNIT = 8  #: registers are given to threads in such units
+_REGISTERS, _UNIT = GpuConstants.registers, GpuConstants.register_unit  #: of a multiprocessor, and of a thread
 _KERNEL = re.compile(r"Compiling entry function '(\w+)'(.*?)Used (\d+) registers", re.S)
 _LINE = re.compile(r"(ptxas +(info +:|\. +).*|ptxas info|    \d+ bytes stack frame.*)\n?")
 

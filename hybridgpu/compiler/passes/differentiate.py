@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 
 from ...dataclass import dataclass
+from ..devices.cpu import CpuConstants
 from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, reachable
 from ..primitives import TABLE
 from ..primitives.views import behind
@@ -21,7 +22,7 @@ __all__ = ["Derivative", "differentiate", "residuals"]
 
 #: families whose results are kept for the backward pass rather than computed again
 _EXPENSIVE = frozenset({"contract", "conv", "reduce", "scan", "sort", "library", "index", "loop"})
-_LINE = 64  #: bytes of a row from which on looking it up is reading it
+_LINE = CpuConstants.line_bytes  #: bytes of a row from which on looking it up is reading it
 
 
 @dataclass(frozen=True)

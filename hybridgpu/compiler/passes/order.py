@@ -15,11 +15,14 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from ...dataclass import dataclass
+from ..devices.cpu import CpuConstants
 from ..ir.graph import Node
 
 __all__ = ["WORTH", "Uses", "lifetimes", "order"]
 
-WORTH = 1 << 20  #: bytes at the fullest step; less stays in a core's cache, and is not worth another order or text
+WORTH = (
+    CpuConstants.l2_bytes
+)  #: bytes at the fullest step; less stays in a core's cache, and is not worth another order or text
 _BETTER = 0.95  #: share of the peak that another order must not exceed
 _NONE: Mapping[Node, Node] = MappingProxyType({})
 _ALIKE = 1.02  #: peaks that differ less are equal: then fewer changes between kernels and library calls count

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from math import prod
 
 from ...dataclass import dataclass
+from ..devices.cpu import CpuConstants
+from ..devices.gpu import GpuConstants
 from ..ir.graph import Builder, Node
 from ..sizes import NARROW
 from ..target import Target
@@ -37,11 +39,10 @@ _ROUND = 64  #: parts hold a multiple of so many elements where that is possible
 
 _PART = 64 << 10  #: CUDA: bytes of a part, which a block keeps on chip, …
 _SHARE = 2  #: … and of a block's shared memory at most one in so many
-_SECTOR = 32  #: CUDA: bytes that memory moves at least
 _CLUSTERED = 2048  #: CUDA: elements of rows that are neighbours in memory from which on blocks of a cluster share them
-_CPU_PART = 256 << 10  #: CPU: bytes of a part, which the second-level cache keeps, …
-_NEAR = 1 << 20  #: … of a row that it keeps, …
-_FAR = 8 << 20  #: … and of one that is read again in any case, by the same kernel and soon
+_CPU_PART = CpuConstants.l2_bytes // 4  #: CPU: bytes of a part, which the second-level cache keeps, …
+_NEAR = CpuConstants.l2_bytes  #: … of a row that it keeps, …
+_FAR = CpuConstants.l3_bytes // 2  #: … and of one that is read again in any case, by the same kernel and soon
 _COLUMNS = 128  #: CPU: rows that are neighbours in memory and walked together
 _RUN = 1 << 10  #: CPU: elements inside an axis that is cut unevenly, at least
 
@@ -94,15 +95,13 @@ def met_nearby(x: Node, uses: dict[Node, list[Node]]) -> Iterator[Node]:
 
 def rate(blocks: int, target: Target) -> float:
     """Bytes a second that so many blocks read."""
-    active = min(blocks, target.multiprocessors)
-    share = 1 / (target.byte_seconds * target.multiprocessors)
-    return active * share * target.boost(active)
+    return target.device.rate(blocks)
 
 
 def wanted_parts(rows: int, contiguous: bool, target: Target) -> int:
     """Parts of a row that keep all multiprocessors busy."""
     blocks = rows if contiguous else -(-rows // SIDE_BY_SIDE)
-    return -(-_BLOCKS * target.multiprocessors // blocks)
+    return -(-_BLOCKS * target.gpu.multiprocessors // blocks)
 
 
 def cut(shape: tuple[int, ...], axes: tuple[int, ...], wanted: int) -> Parts | None:
@@ -147,7 +146,7 @@ def parts_on_chip(total: Node, again: bool, target: Target) -> Parts | None:
         wanted = -(-count // most) if row > (_FAR if again and in_order else _NEAR) else 1
     else:
         together = 1 if contiguous else min(SIDE_BY_SIDE, total.size)
-        most = min(_PART, target.shared_bytes // _SHARE) // (size * together)
+        most = min(_PART, target.gpu.shared_bytes // _SHARE) // (size * together)
         if not _gains(total, again, contiguous, target):
             return None
         busy = wanted_parts(total.size, contiguous, target)
@@ -176,7 +175,7 @@ def _gains(total: Node, again: bool, contiguous: bool, target: Target) -> bool:
     if contiguous or again:
         fits, blocks = kept_by_blocks(total, contiguous, target)
     else:
-        fits = x.size // total.size * min(_SECTOR, total.size * size) <= target.shared_bytes
+        fits = x.size // total.size * min(GpuConstants.sector_bytes, total.size * size) <= target.gpu.shared_bytes
         blocks = -(-total.size // SIDE_BY_SIDE)
     whole = x.type.nbytes * (1 if fits else 3 if again else 2) / rate(blocks, target)
     merged = x.type.nbytes * target.byte_seconds * (2 if again else 1) + target.launch_seconds * (2 if again else 1)
@@ -188,16 +187,17 @@ def kept_by_blocks(total: Node, contiguous: bool, target: Target) -> tuple[bool,
 
     Of neighbouring rows they keep some that are half a sector of memory side by side, or half of all.
     """
+    gpu = target.gpu
     x = total.inputs[0]
-    room, count, size = target.cluster_blocks * target.shared_bytes, x.size // total.size, x.dtype.size
+    room, count, size = gpu.cluster_blocks * gpu.shared_bytes, x.size // total.size, x.dtype.size
     if contiguous:
-        return count * max(4, total.dtype.size) <= room, total.size * target.cluster_blocks
+        return count * max(4, total.dtype.size) <= room, total.size * gpu.cluster_blocks
     inner = prod(d for a, d in enumerate(x.shape) if a > total.params["axes"][-1])
-    tile = 1 << (-(-min(inner, _SECTOR // size) // 2) - 1).bit_length()
+    tile = 1 << (-(-min(inner, GpuConstants.sector_bytes // size) // 2) - 1).bit_length()
     if count * tile * size > room:
         return False, -(-total.size // SIDE_BY_SIDE)
     wide = min(SIDE_BY_SIDE, inner, room // (count * size))
-    return True, -(-total.size // wide) * (target.cluster_blocks if count >= _CLUSTERED else 1)
+    return True, -(-total.size // wide) * (gpu.cluster_blocks if count >= _CLUSTERED else 1)
 
 
 def _length(x: Node, axes: tuple[int, ...], parts: Parts) -> int:

@@ -18,12 +18,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ...dataclass import dataclass, field
+from ..devices.cpu import CpuConstants
 from .order import WORTH
 from .plan import ALIGNMENT
 
 __all__ = ["LARGE", "Reuse", "reuse"]
 
-LARGE = 1 << 20  #: bytes of an array that is not found in a core's cache any more
+LARGE = CpuConstants.l2_bytes  #: bytes of an array that is not found in a core's cache any more
 _SHARE = 256  #: a buffer that is a smaller part of the peak is left alone
 
 Lifetime = tuple[int, int, int]

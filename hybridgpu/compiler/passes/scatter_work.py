@@ -25,14 +25,7 @@ _BLOCKS = 4  #: blocks that a multiprocessor should hold
 _FEWER_BLOCKS = 2  #: … where rows are many and long
 _WORTH = 1.15  #: times that this has to be faster
 _LEAST_HELD = 8 * 1024
-_ROUND_CYCLES = 150  #: of a multiprocessor for a round
-_ROUND_WAITS = 700  #: cycles from a round to the next
-_HIT_CYCLES = 10  #: of a multiprocessor for an update that a block lists
-_HIT_WAITS = 600  #: cycles until what an update brings is there
-_BLOCK_CYCLES = 3000  #: from a block's start to its end, besides
-_ATOMIC = 2e-12  #: seconds for an element that a library adds up
 _EQUAL = 2e-7  #: seconds that make no difference
-_STEP = 2e-5  #: seconds for a step of a library, which Python starts
 
 
 @dataclass(frozen=True)
@@ -123,8 +116,9 @@ def choose(work: Work, target: Target, usual: int = 0) -> Form:
 
 def _spaces(target: Target) -> tuple[int, int]:
     """Bytes of shared memory for rows, and more of them: a multiprocessor then has fewer blocks."""
-    few = max(_LEAST_HELD, min(_HELD, target.shared_total // _BLOCKS - _LISTED))
-    return few, max(few, min(target.shared_bytes - _LISTED, target.shared_total // _FEWER_BLOCKS - _LISTED))
+    gpu = target.gpu
+    few = max(_LEAST_HELD, min(_HELD, gpu.shared_total // _BLOCKS - _LISTED))
+    return few, max(few, min(gpu.shared_bytes - _LISTED, gpu.shared_total // _FEWER_BLOCKS - _LISTED))
 
 
 def _fastest(work: Work, target: Target, lanes: int, most: int) -> Form:
@@ -136,25 +130,31 @@ def _fastest(work: Work, target: Target, lanes: int, most: int) -> Form:
 
 def seconds(work: Work, form: Form, target: Target) -> float:
     """What the model says of a form."""
+    gpu = target.gpu
     blocks, looks = form.blocks(work), form.looks(work)
-    busy = min(blocks, target.multiprocessors)
+    busy = min(blocks, gpu.multiprocessors)
     shared = form.most * form.lanes * work.vector * work.held + _LISTED
-    resident = max(1, min(target.resident_threads // THREADS, target.shared_total // shared))
-    turns = -(-blocks // (target.multiprocessors * resident))
+    resident = max(1, min(gpu.resident_threads // THREADS, gpu.shared_total // shared))
+    turns = -(-blocks // (gpu.multiprocessors * resident))
     rounds = -(-looks // _ROUND)
     hits = work.updates * form.tiles(work) / blocks
-    computed = blocks / busy * (rounds * _ROUND_CYCLES + hits * _HIT_CYCLES)
-    waited = rounds * _ROUND_WAITS + hits / min(form.teams, form.rows) * _HIT_WAITS + _BLOCK_CYCLES
+    computed = blocks / busy * (rounds * gpu.scatter_round_cycles + hits * gpu.scatter_hit_cycles)
+    waited = (
+        rounds * gpu.scatter_round_latency
+        + hits / min(form.teams, form.rows) * gpu.scatter_hit_latency
+        + gpu.scatter_block_cycles
+    )
     moved = (work.updates + work.rows) * work.columns * work.size * target.byte_seconds
-    moved *= target.multiprocessors / busy / target.boost(busy)
-    return max(moved, computed / target.clock, turns * waited / target.clock)
+    moved *= gpu.multiprocessors / busy / gpu.boost(busy)
+    return max(moved, computed / gpu.clock, turns * waited / gpu.clock)
 
 
 def library_seconds(work: Work, target: Target) -> float:
     """What a library takes, which adds each element where it belongs: in no order, and after the updates are in memory."""
+    gpu = target.gpu
     elements = work.updates * work.columns
     moved = (3 * elements + 2 * work.rows * work.columns) * work.size
-    return 3 * _STEP + moved * target.byte_seconds + elements * _ATOMIC
+    return 3 * gpu.library_step_seconds + moved * target.byte_seconds + elements * gpu.atomic_seconds
 
 
 def work_of(node: Node) -> Work:

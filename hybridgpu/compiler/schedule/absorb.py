@@ -27,7 +27,6 @@ from .prologue import Made, apart_in_rows, made, panel_columns, panel_rows, scat
 __all__ = ["join_prologues"]
 
 _NEARBY, _NEARBY_GPU = 0, 1 << 20  #: bytes of an array that may be read across its rows (never in vectors of a host)
-_LOAD = 2  #: what loading one more array costs, in operations
 _PARTS = 1.5  #: arithmetic in parts, against loops over all of it that load their constants once
 _SHORT = 64  #: elements of a matrix, of many, that are worth loops of their own
 
@@ -165,7 +164,7 @@ class _Price:
 def _seconds(members: list[Node], read: list[Node], size: int, target: Target, times: float = 1.0) -> float:
     """What it takes to compute ``size`` elements, each of them several ``times``; later ones read from a cache."""
     arrays = [n for n in read if n.prim.name == "input" or n.prim.family != "leaf"]
-    arithmetic = sum(n.prim.cost for n in members) + _LOAD * max(0, len(arrays) - 1)
+    arithmetic = sum(n.prim.cost for n in members) + target.device.product_load_ops * max(0, len(arrays) - 1)
     nbytes = sum(min(n.type.nbytes, size * n.dtype.size) for n in arrays)
     return times * size * arithmetic * target.op_seconds + nbytes * target.byte_seconds
 

@@ -19,18 +19,15 @@ from re import findall
 from typing import Any
 
 from ...dataclass import dataclass, field
+from ..devices.gpu import GpuConstants
 from ..ir.graph import Node
 from ..target import Target
 from .kernel import Kernel
 
 __all__ = ["Ahead", "Staged", "fetch_ahead"]
 
-_LATENCY = 6e-7  #: seconds from asking memory to the answer
-_LINE = 128  #: bytes that one prefetch fetches
-_ISSUE = 4 / 1.5e9  #: seconds of a multiprocessor for a line, with the address and the loop
-_PIECE = 16  #: bytes that a thread copies at once
+_PIECE = GpuConstants.access_bytes  #: bytes that a thread copies at once
 _MOST = 64 << 10  #: bytes of shared memory for weights
-_SYSTEM = 1 << 10  #: bytes of shared memory that the system takes of each block
 _STATE = 16  #: bytes of the state of a reduction, at most
 
 
@@ -84,13 +81,14 @@ def fetch_ahead(
         held: blocks that a multiprocessor holds at once.
         grid: blocks that there are going to be.
     """
+    gpu = target.gpu
     written = {n for k in kernels for n in k.outputs}
     used = -(-max((k.launch.shared for k in kernels if k.launch), default=0) // _PIECE) * _PIECE
     near: dict[int, Staged] = {}
     staged: set[Node] = set()
-    if target.async_copies:
+    if gpu.async_copies:
         pools = max(map(_pool_bytes, kernels))
-        room = min(target.shared_bytes, target.shared_total // held - _SYSTEM) - pools - used
+        room = min(gpu.shared_bytes, gpu.shared_total // held - gpu.system_shared) - pools - used
         room = min(room, _MOST)
         for k, kernel in enumerate(kernels):
             found = _columns(kernel) if phases[k] and phases[k] not in phases[:k] else None
@@ -113,6 +111,7 @@ def _far(
     target: Target,
 ) -> list[Node]:
     """Arrays that later phases read as a whole, phase by phase, where waiting for them would take longer."""
+    gpu = target.gpu
     soon = {n for k, phase in zip(kernels, phases, strict=True) if not phase for n in k.inputs}
     far: dict[Node, None] = {}
     for phase in range(1, 1 + max(phases)):
@@ -123,9 +122,9 @@ def _far(
         fresh = [n for n in wanted if n not in far]
         nbytes = sum(n.type.nbytes for n in fresh)
         beside = sum(s for s, at in zip(seconds, phases, strict=True) if at < phase)
-        saved = _LATENCY + min(nbytes * target.byte_seconds, beside)
-        lines = sum(-(-n.type.nbytes // _LINE) for n in fresh)
-        if fresh and lines / min(grid, target.multiprocessors) * _ISSUE < saved:
+        saved = gpu.memory_seconds + min(nbytes * target.byte_seconds, beside)
+        lines = sum(-(-n.type.nbytes // gpu.line_bytes) for n in fresh)
+        if fresh and lines / min(grid, gpu.multiprocessors) * (gpu.prefetch_cycles / gpu.clock) < saved:
             far |= dict.fromkeys(fresh)
     return list(far)
 

@@ -15,6 +15,7 @@ from math import prod
 from typing import Any
 
 from ...dataclass import dataclass
+from ..devices.cpu import CpuConstants
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Index, Var
 from ..passes.fuse.group import Group, describe
@@ -40,10 +41,10 @@ __all__ = [
     "wants_conv_kernel",
 ]
 
-BAND = 192 << 10  #: bytes of a band's copy that leave room in the second-level cache
+BAND = 3 * CpuConstants.l2_bytes // 16  #: bytes of a band's copy that leave room in the second-level cache
 MOST = 448 << 10  #: bytes of a copy on the stack, at the very most
 LINE = 4 << 10  #: pixels of a band: results of a tile stay in the first-level cache
-LANES = 16  #: floats of the widest vector
+LANES = CpuConstants.vector_bytes // 4  #: floats of the widest vector
 _TAPS = 4096
 _DIRECT = 1 << 24  #: multiplications up to which a GPU computes a convolution directly
 _THREADS = 128  #: of a block

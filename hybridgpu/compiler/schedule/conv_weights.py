@@ -20,6 +20,7 @@ from typing import Any
 
 from ...dataclass import dataclass
 from ...dtypes import DType, f32
+from ..devices.cpu import CpuConstants
 from ..ir.graph import Node, Params
 from ..target import Target
 from .conv import band_of, epilogue, shape_of
@@ -30,7 +31,7 @@ from .scalar import ScalarProgram
 
 __all__ = ["Weights", "schedule_conv_weights", "wants_weights_kernel", "weights_of", "why_unfolded"]
 
-_BYTES = 64  #: of the vectors that estimates are made for
+_BYTES = CpuConstants.vector_bytes  #: of the vectors that estimates are made for
 _COPY = 128 << 10  #: bytes of what the taps of some positions of one channel read, at most: see conv_weights_cpu.h
 _TAPS = 512  #: sums of one channel, at most
 

@@ -22,17 +22,11 @@ from .scalar import Scalar
 
 __all__ = ["Form", "Kept", "Work", "choose_columns", "choose_rows", "choose_rows_with_sums", "kept_values"]
 
-_UNDER_WAY = 40 * 1024  #: bytes that must be under way on a multiprocessor to keep memory busy
-_LANES = 128  #: scalar operations a multiprocessor does in a cycle
 _OWN_REGISTERS = 26  #: of a thread besides the values it keeps
 _LEAST_OWN = 20  #: … where registers are scarce
 _DOUBLE_OWN = 60  #: … for values of two registers, and functions of them
 _ARRAY_OWN = 8  #: … and for every further array
 _MOST_KEPT = 64  #: 4-byte words of values that a thread keeps
-_ROW_CYCLES = 900  #: to read the first bytes of a row
-_LANE_CYCLES = 30  #: a step of a reduction among lanes
-_BARRIER_CYCLES = 60  #: of a block, without its warps
-_CLUSTER_CYCLES = 700  #: a barrier of a cluster
 _UNROLLED = 16  #: elements under way where loops are not taken apart …
 _MOST_STEPS = 4  #: … in so many steps at most
 _RESERVED = 2048  #: bytes of shared memory for the states of warps and for the system
@@ -41,8 +35,6 @@ _LONG = 8192  #: elements of a row from which on the number of rows counts; for 
 _USUAL = 1 << 22  #: … so many elements in all, so that kernels do not depend on the number of rows
 _LEAST_THREADS = 128  #: of a block, …
 _LEAST_CLUSTERED = 256  #: … and of one that shares rows with others that are neighbours in memory
-_STEP_CYCLES = 40  #: of a loop that is not taken apart
-_SHARED = 128  #: bytes of shared memory that are read or written in a cycle
 _SUM_OWN = 4  #: registers that sums over all rows take besides their words
 # Each block leaves a row of such sums in memory, which is written and read again: with R rows for each block the parts
 # are 2 / R of the bytes of an array, so few blocks with many rows move least. One block leaves a multiprocessor idle
@@ -57,9 +49,6 @@ _PART_WIDTH = 2048  #: … so many elements: kernels of shorter ones may be step
 # it; nothing else is kept beyond a quarter. These parts are NVRTC's, for five architectures.
 _CROWDED = 1 / 4  #: no blocks of 1024 threads, positions in clusters hidden; beyond, all are, spans of two …
 _FULL = 3 / 8  #: … and single elements from here on in a block that has its rows alone
-_CLUSTERED = 7 / 8  #: part of the multiprocessors that clusters fill: those of one lie in one part of the GPU
-_SECTOR = 32  #: bytes that memory moves at least, …
-_LINE = 128  #: … and that one access looks up
 
 
 @dataclass(frozen=True)
@@ -172,10 +161,11 @@ class Form:
 
         There are two at least, so that adding them up is no other text. All are to run at once.
         """
-        live = self.blocks * target.multiprocessors
+        gpu = target.gpu
+        live = self.blocks * gpu.multiprocessors
         each = self.cluster * self.merged
         if each > 1:
-            live = int(live * _CLUSTERED) // each
+            live = int(live * gpu.cluster_fill) // each
         return max(2, min(live, -(-rows // (self.across * _SUM_ROWS * self.merged))))
 
 
@@ -251,7 +241,7 @@ def _shapes(work: Work, target: Target, neighbours: int) -> Iterator[tuple[int, 
                 yield across, down, 1
             cluster = 2
             while _clusters(work, target, neighbours, across, down) and down * cluster * 4 <= work.width:
-                if cluster > target.cluster_blocks:
+                if cluster > target.gpu.cluster_blocks:
                     break
                 yield across, down, cluster
                 cluster *= 2
@@ -263,7 +253,7 @@ def _clusters(work: Work, target: Target, neighbours: int, across: int, down: in
     """Whether blocks of a cluster may share rows: if they keep elements, and sectors of memory are not cut into more than two."""
     if not work.kept or down == 1 or across * down < _LEAST_CLUSTERED or _states(work, across, down, 2) > _STATES:
         return False
-    return 2 * across * work.vector >= min(neighbours, _SECTOR // max(1, work.read // work.arrays))
+    return 2 * across * work.vector >= min(neighbours, target.gpu.sector_bytes // max(1, work.read // work.arrays))
 
 
 def _lanes(across: int, down: int) -> int:
@@ -281,7 +271,7 @@ def _teams(work: Work, target: Target) -> Iterator[tuple[int, int]]:
     spans = -(-(work.width + (work.vector - 1 if work.ragged else 0)) // work.vector)
     most = 512 if work.double else 1024  # 64 registers of a thread hold no erf of doubles beside what is kept
     cluster = 1
-    while cluster <= target.cluster_blocks:
+    while cluster <= target.gpu.cluster_blocks:
         mine = -(-spans // cluster)
         team = 1 if cluster == 1 else 128
         while team <= most and (team == 1 or team < 2 * mine):
@@ -294,7 +284,7 @@ def _keeps_sums(work: Work, target: Target, team: int, cluster: int, threads: in
     """True if the threads of a block have registers for their sums, and teams have room to put them together."""
     steps = -(-work.width // (team * cluster * work.vector))
     words = work.sums * work.vector * steps
-    registers = target.registers // threads
+    registers = target.gpu.registers // threads
     spans = work.vector * work.arrays * (2 if work.double else 1) if work.vector > 1 else 0
     own = _DOUBLE_OWN if work.double else _LEAST_OWN
     if words > min(MOST_SUMS, registers - own - spans):
@@ -309,22 +299,23 @@ def _keeps_sums(work: Work, target: Target, team: int, cluster: int, threads: in
 
 def _crowd(work: Work, steps: int, threads: int, target: Target) -> float:
     """The part of a thread's registers that its sums take, or two values that it keeps, if these take more."""
-    return max(work.sums, 4 if work.double else 2) * steps * work.vector * threads / target.registers
+    return max(work.sums, 4 if work.double else 2) * steps * work.vector * threads / target.gpu.registers
 
 
 def _row_form(work: Work, target: Target, team: int, cluster: int, block: int = 0) -> Form:
+    gpu = target.gpu
     spans = -(-(work.width + (work.vector - 1 if work.ragged else 0)) // work.vector)
     steps = -(-spans // (team * cluster))
     threads = block or max(team, _LEAST_THREADS)
     teams = threads // team
-    space = target.shared_bytes - _RESERVED if teams == 1 else 0
+    space = gpu.shared_bytes - _RESERVED if teams == 1 else 0
     unroll = work.unroll(threads)
     places, refused, words, shared = _place(work, target, threads, steps, space)
     rows = work.rows if work.width >= _LONG else max(1, _USUAL // work.width)
     blocks = -(-rows // teams) * cluster
     kept = words + work.sums
     merged, states = _merged(work, target, cluster, teams), threads * work.sums * steps * work.vector * 4
-    if merged > 1 and states <= target.shared_bytes - _RESERVED:  # (nothing else is kept any more)
+    if merged > 1 and states <= gpu.shared_bytes - _RESERVED:  # (nothing else is kept any more)
         shared, states = max(shared, states), 0
     else:
         merged, states = 1, states if teams > 1 else 0
@@ -332,29 +323,31 @@ def _row_form(work: Work, target: Target, team: int, cluster: int, block: int = 
     if work.sums:
         crowded = _crowd(work, steps, threads, target) * _SUM_BLOCKS > _CROWDED
         own = _DOUBLE_OWN + work.sums * steps * work.vector
-        crowded |= work.double and own * threads * _SUM_BLOCKS > target.registers
+        crowded |= work.double and own * threads * _SUM_BLOCKS > gpu.registers
         resident = 1 if crowded else min(resident, _SUM_BLOCKS)
     items = teams * cluster * steps * team * work.vector  # of a block, were all spans full
     used = teams * work.width / items * cluster
     moved = _moving(work, target, resident, blocks, threads, steps if kept else min(steps, unroll), used) * work.width
-    computed = items / teams * (work.operations + 4 * work.walks) / _LANES
-    computed += sum(work.width * k.size * 2 / _SHARED for k in work.kept if isinstance(places.get(k.scalar), int))
-    cycles: float = _ROW_CYCLES + work.merges * _LANE_CYCLES * min(team, 32).bit_length()
+    computed = items / teams * (work.operations + 4 * work.walks) / gpu.lanes
+    computed += sum(
+        work.width * k.size * 2 / gpu.shared_cycle_bytes for k in work.kept if isinstance(places.get(k.scalar), int)
+    )
+    cycles: float = gpu.row_cycles + work.merges * gpu.shuffle_cycles * min(team, 32).bit_length()
     if team > 32:
-        cycles += work.merges * (_BARRIER_CYCLES + 4 * (team // 32) + _LANE_CYCLES * 5)
+        cycles += work.merges * (gpu.barrier_cycles + 4 * (team // 32) + gpu.shuffle_cycles * 5)
     if cluster > 1:
-        cycles += (work.merges + 1) * _CLUSTER_CYCLES
-    cycles += _STEP_CYCLES * steps * work.walks if steps > unroll else 0
+        cycles += (work.merges + 1) * gpu.cluster_barrier_cycles
+    cycles += gpu.loop_cycles * steps * work.walks if steps > unroll else 0
     cycles *= cluster / (resident * teams)
-    cycles += steps / 2 * max(1.0, team * work.vector * max(work.read, 1) / _LINE)
-    computed /= target.clock
-    per_row = max(moved, computed) + min(moved, computed) / (resident * teams) + cycles / target.clock
+    cycles += steps / 2 * max(1.0, team * work.vector * max(work.read, 1) / gpu.line_bytes)
+    computed /= gpu.clock
+    per_row = max(moved, computed) + min(moved, computed) / (resident * teams) + cycles / gpu.clock
     per_row *= _text(kept, steps * work.vector)
-    seconds = per_row * work.rows / min(target.multiprocessors, blocks)
-    parts = resident * target.multiprocessors / (cluster * merged)
+    seconds = per_row * work.rows / min(gpu.multiprocessors, blocks)
+    parts = resident * gpu.multiprocessors / (cluster * merged)
     seconds += 8 * work.sums * work.width * parts * target.byte_seconds
     live = resident if work.sums else 0
-    share = work.sums * steps * work.vector * threads / target.registers
+    share = work.sums * steps * work.vector * threads / gpu.registers
     hidden = not work.double and (share > _CROWDED or (share == _CROWDED and cluster > 1))
     taken = steps if kept else unroll
     return Form(threads, team, cluster, steps, places, refused, shared, seconds, taken, live, merged, hidden)
@@ -363,17 +356,18 @@ def _row_form(work: Work, target: Target, team: int, cluster: int, block: int = 
 def _merged(work: Work, target: Target, cluster: int, teams: int) -> int:
     """Blocks that put their sums together: so many that parts are a small share of all bytes."""
     alone = work.sums and cluster == teams == 1 and work.width >= _PART_WIDTH
-    return min(target.cluster_blocks, _PART_ROWS // _SUM_ROWS) if alone else 1
+    return min(target.gpu.cluster_blocks, _PART_ROWS // _SUM_ROWS) if alone else 1
 
 
 def _column_form(work: Work, target: Target, neighbours: int, across: int, down: int, cluster: int) -> Form:
+    gpu = target.gpu
     threads = across * down
     rows = across * work.vector
     steps = -(-work.width // (down * cluster))
     states = _states(work, across, down, cluster)
     lanes = _lanes(across, down)
     unroll = work.unroll(threads)
-    space = target.shared_bytes - _RESERVED - states
+    space = gpu.shared_bytes - _RESERVED - states
     places, refused, words, shared = _place(work, target, threads, steps, space, work.crossing * work.vector)
     assumed = work.rows if work.width * rows >= _LONG else max(rows, _USUAL // work.width)
     blocks = -(-assumed // rows) * cluster
@@ -385,23 +379,25 @@ def _column_form(work: Work, target: Target, neighbours: int, across: int, down:
         * rows
     )
     if rows < neighbours:  # else what follows along the row is next in memory
-        moved *= max(1.0, 2 * _SECTOR / (rows * max(work.read, 1)))
-    computed = cluster * steps * down * rows * (work.operations + 2 * work.walks) / _LANES
+        moved *= max(1.0, 2 * gpu.sector_bytes / (rows * max(work.read, 1)))
+    computed = cluster * steps * down * rows * (work.operations + 2 * work.walks) / gpu.lanes
     computed += sum(
-        work.width * rows * k.size * 2 / _SHARED for k in work.kept if isinstance(places.get(k.scalar), int)
+        work.width * rows * k.size * 2 / gpu.shared_cycle_bytes
+        for k in work.kept
+        if isinstance(places.get(k.scalar), int)
     )
-    cycles = _ROW_CYCLES + _STEP_CYCLES * steps * work.walks
+    cycles = gpu.row_cycles + gpu.loop_cycles * steps * work.walks
     if lanes > 1:
-        cycles += work.merges * _LANE_CYCLES * lanes.bit_length() * work.vector
+        cycles += work.merges * gpu.shuffle_cycles * lanes.bit_length() * work.vector
     if down > lanes:
-        cycles += work.merges * (_BARRIER_CYCLES + threads // 8 + 30 + 6 * -(-down // lanes**2) * work.vector)
-        cycles += work.merges * _LANE_CYCLES * (lanes.bit_length() - 1) * work.vector
+        cycles += work.merges * (gpu.barrier_cycles + threads // 8 + 30 + 6 * -(-down // lanes**2) * work.vector)
+        cycles += work.merges * gpu.shuffle_cycles * (lanes.bit_length() - 1) * work.vector
     if cluster > 1:
-        cycles += (work.merges + 1) * _CLUSTER_CYCLES
-    computed /= target.clock
-    per_block = max(moved, computed) + (min(moved, computed) + cluster * cycles / target.clock) / resident
+        cycles += (work.merges + 1) * gpu.cluster_barrier_cycles
+    computed /= gpu.clock
+    per_block = max(moved, computed) + (min(moved, computed) + cluster * cycles / gpu.clock) / resident
     per_block *= _text(words, steps * work.vector)
-    seconds = per_block * -(-work.rows // rows) / min(target.multiprocessors, blocks)
+    seconds = per_block * -(-work.rows // rows) / min(gpu.multiprocessors, blocks)
     return Form(threads, down, cluster, steps, places, refused, shared, seconds, steps if words else unroll)
 
 
@@ -412,10 +408,11 @@ def _moving(work: Work, target: Target, resident: int, blocks: int, threads: int
         steps: spans of a thread that are under way at once.
         used: part of the spans that holds elements.
     """
-    share = 1 / (target.byte_seconds * target.multiprocessors)
-    boost = target.boost(blocks)
+    gpu = target.gpu
+    share = 1 / (target.byte_seconds * gpu.multiprocessors)
+    boost = gpu.boost(blocks)
     under_way = resident * threads * steps * work.vector * max(work.read, 1) * used
-    rate = share * boost * min(1.0, under_way / (_UNDER_WAY * boost))
+    rate = share * boost * min(1.0, under_way / (gpu.bytes_in_flight * boost))
     return (work.read + work.written + work.again) / rate
 
 
@@ -445,16 +442,17 @@ def _place(
     Args:
         more: values that a thread holds besides, such as those of a row.
     """
+    gpu = target.gpu
     items = steps * work.vector
     # what remains of a thread's registers beside its own ones and the spans that it works on
     own = _DOUBLE_OWN if work.double else _LEAST_OWN
     spans = (work.vector * work.arrays * (4 if work.ragged else 1) + more) * (2 if work.double else 1)
-    free = min(_MOST_KEPT, target.registers // threads - own - spans)
+    free = min(_MOST_KEPT, gpu.registers // threads - own - spans)
     partial = work.told or (threads * items % work.width and work.width % (threads * items))
     if (threads > 512 or steps > _UNROLLED) and partial:
         free = min(free, _UNROLLED)  # ends that have a condition each
     if threads > 512 and (
-        more or target.cluster_blocks == 1
+        more or gpu.cluster_blocks == 1
     ):  # (rows of a cluster are longer: reading them again costs more)
         free -= _ARRAY_OWN * (work.arrays - 1)
     if work.sums:
@@ -490,11 +488,12 @@ def _place(
 
 def _resident(target: Target, threads: int, registers: int, shared: int, blocks: int) -> int:
     """Blocks that a multiprocessor holds at once, if there are so many ``blocks``."""
-    each = min(-(-(_OWN_REGISTERS + registers) // 8) * 8, target.registers // threads)
-    fits = [target.resident_threads // threads, target.registers // (each * threads), 32]
+    gpu = target.gpu
+    each = min(-(-(_OWN_REGISTERS + registers) // gpu.register_unit) * gpu.register_unit, gpu.registers // threads)
+    fits = [gpu.resident_threads // threads, gpu.registers // (each * threads), gpu.resident_blocks]
     if shared:
-        fits.append(target.shared_total // (shared + 1024))
-    return max(1, min(*fits, -(-blocks // target.multiprocessors)))
+        fits.append(gpu.shared_total // (shared + gpu.system_shared))
+    return max(1, min(*fits, -(-blocks // gpu.multiprocessors)))
 
 
 def _text(words: int, items: int) -> float:

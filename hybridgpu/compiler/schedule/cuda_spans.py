@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...dataclass import dataclass, field
+from ..devices.gpu import GpuConstants
 from ..ir.indexing import ZERO, Expr, Opaque, Quotient, Remainder, Var
 from .kernel import Statement, Writer, address
 from .passes import Pass, Plan
@@ -17,8 +18,8 @@ from .scalar import Scalar, ScalarProgram, Store
 
 __all__ = ["Block", "Span", "Spans", "choose_vector"]
 
-_ACCESS = 16  #: bytes of the widest access
-_SPAN = 32  #: most bytes of a span of the widest array
+_ACCESS = GpuConstants.access_bytes  #: bytes of the widest access
+_SPAN = 2 * GpuConstants.access_bytes  #: most bytes of a span of the widest array
 _PEELED = 16  #: spans that a row must have before its ragged ends are taken apart
 
 

@@ -14,6 +14,7 @@ from math import prod
 
 from ...dataclass import dataclass, field
 from ...dtypes import DType
+from ..devices.cpu import CpuConstants
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Var, of_var
 from ..sizes import SHORT
@@ -24,15 +25,15 @@ from .tiles import Tiling, between, tiling
 
 __all__ = ["AHEAD", "BUSY", "Buffer", "Call", "Loop", "TooLong", "Turn", "moves", "nests", "operations", "walked"]
 
-_TILE_BYTES = 24 * 1024  #: of all operands' tiles together: half of a first-level cache
+_TILE_BYTES = CpuConstants.l1_bytes // 2  #: of all operands' tiles together: half of a first-level cache
 _TILES = ((64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))  #: across, along: larger first
-_MEETS = 1024  #: bytes between lines that meet in a few sets of the first-level cache
+_MEETS = CpuConstants.aliased_bytes  #: bytes between lines that meet in a few sets of the first-level cache
 _WINDOW = 4  #: loads of an array that make a window
 _UNROLLED = 4  #: an innermost loop as short as that is written out
 _FEW = 256  #: points of a kernel that is not worth cutting
 _MOST_TURNS = 64  #: of one loop
 _MOST_STATEMENTS = 800  #: of a kernel whose loops are cut
-AHEAD = 4096  #: bytes between what is in work and what is fetched ahead, …
+AHEAD = CpuConstants.prefetched_bytes  #: bytes between what is in work and what is fetched ahead, …
 _BLOCK = 64  #: … so many elements at a time, …
 _RUNTIME_BLOCK = 256  #: … or so many, where the number of elements is an argument
 BUSY = 10  #: operations for an element of each array from which on several are fetched ahead

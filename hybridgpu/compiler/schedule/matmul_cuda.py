@@ -25,12 +25,6 @@ from .numbers import sums_outside
 
 __all__ = ["Dot", "Form", "along_the_sum", "axpy_words", "choose", "dot_of", "forms", "library_seconds", "loads"]
 
-_UNDER_WAY = 32 * 1024  #: bytes that must be under way on a multiprocessor to keep memory busy
-_ROUND = 6e-7  #: seconds from asking memory to the answer
-_LOADS = 32  #: loads of threads that a multiprocessor does in a cycle, …
-_NEAR = 128  #: … and bytes that it gets of its first-level cache, …
-_L2 = 24  #: … and of the second
-_BLOCK_CYCLES = 100  #: to start a block
 _SHARED = 40 * 1024  #: bytes of shared memory that a block takes, at most
 _NEARBY = 1 << 20  #: bytes of a right operand that is read at once
 _MANY = 4096  #: matrices of a batch, for a choice that does not depend on their number
@@ -38,9 +32,6 @@ _FEW = 16  #: rows that a block computes at once
 _SUMS = 256  #: bytes of registers for sums
 _SHORT = 64  #: terms of a sum that one thread computes
 _SHORTEST = 16  #: terms of the shortest sums that count, where one form is for many lengths
-_LIBRARY_CALL = 6e-6  #: seconds that a call costs beyond a kernel: it stands between CUDA graphs
-_LIBRARY_SHARE = 0.8  #: of the arithmetic that a library makes use of
-_TENSOR = 512  #: multiplications of halves that a library does in a cycle of a multiprocessor
 #: (rows and columns of a patch, of a thread's part of it, groups, steps of a stage, share of the arithmetic)
 _TILES = ((16, 2, 4, 128, 0.2), (32, 4, 4, 128, 0.4), (64, 4, 1, 32, 0.5))
 
@@ -254,16 +245,17 @@ def _alike(a: Form, b: Form) -> bool:
 
 def library_seconds(target: Target, dot: Dot) -> float:
     """What a library's product takes."""
-    rate = _TENSOR if dot.dtype.is_half else _rate(dot.dtype) * _LIBRARY_SHARE
+    gpu = target.gpu
+    rate = gpu.tensor_lanes if dot.dtype.is_half else _rate(target, dot.dtype) * gpu.library_share
     parts = dot.batch * -(-dot.m // 64) * -(-dot.n // 64) * max(1, dot.k // 256)
-    share = min(1.0, parts / target.multiprocessors)
-    compute = dot.work / (rate * target.clock * target.multiprocessors * share)
-    return target.launch_seconds + _LIBRARY_CALL + max(dot.nbytes * target.byte_seconds, compute)
+    share = min(1.0, parts / gpu.multiprocessors)
+    compute = dot.work / (rate * gpu.clock * gpu.multiprocessors * share)
+    return target.launch_seconds + gpu.library_seconds + max(dot.nbytes * target.byte_seconds, compute)
 
 
-def _rate(dtype: DType) -> int:
+def _rate(target: Target, dtype: DType) -> int:
     """Multiplications and additions that a multiprocessor does in a cycle."""
-    return 64 if dtype.size == 8 or not dtype.is_float else 128
+    return target.gpu.wide_lanes if dtype.size == 8 or not dtype.is_float else target.gpu.lanes
 
 
 def forms(target: Target, dot: Dot) -> Iterator[Form]:
@@ -290,20 +282,21 @@ def _seconds(
         near: bytes through the first-level caches.
         share: of memory accesses' bytes that are used.
     """
-    many = target.multiprocessors
+    gpu = target.gpu
+    many = gpu.multiprocessors
     used = min(1.0, blocks / many)
     read = dot.nbytes - dot.batch * dot.m * dot.n * dot.dtype.size
-    waited = read / min(1.0, blocks * under_way / (many * _UNDER_WAY))
+    waited = read / min(1.0, blocks * under_way / (many * gpu.product_bytes_in_flight))
     memory = max(dot.nbytes, waited) * target.byte_seconds / share
-    busy = (max(cycles, near / _NEAR) + blocks * _BLOCK_CYCLES) / (target.clock * many * used)
-    return target.launch_seconds + _ROUND + max(memory, busy, rounds * _ROUND)
+    busy = (max(cycles, near / gpu.l1_cycle_bytes) + blocks * gpu.block_cycles) / (gpu.clock * many * used)
+    return target.launch_seconds + gpu.memory_seconds + max(memory, busy, rounds * gpu.memory_seconds)
 
 
 def _elements(target: Target, dot: Dot) -> Form:
     count = dot.batch * dot.m * dot.n
     blocks = -(-count // 128)
     apart = 1 if dot.right[1] == 1 else min(8, dot.k)  # neighbours read different lines
-    cycles = count * dot.k * (2 * apart / _LOADS + 1 / _rate(dot.dtype))
+    cycles = count * dot.k * (2 * apart / target.gpu.cycle_loads + 1 / _rate(target, dot.dtype))
     seconds = _seconds(target, dot, blocks, 128 * 4 * dot.dtype.size, 0.1 * dot.k, cycles, 0, 1)
     arguments = (dot.left[1], dot.right[0])
     return Form("product_element", 0, 0, 128, 1, 0, arguments, (1, 1), seconds)
@@ -340,7 +333,7 @@ def _dots(target: Target, dot: Dot) -> Iterator[Form]:
                 read / vector * ((1 if along else vector) + rows / each)
                 + dot.batch * down * dot.n * rows * layers * lanes * lanes.bit_length()
             )
-            cycles = max(read * rows / (_rate(dot.dtype) * 0.6), loads / _LOADS)
+            cycles = max(read * rows / (_rate(target, dot.dtype) * 0.6), loads / target.gpu.cycle_loads)
             near = read * (sector + dot.dtype.size * rows / each)
             seconds = _seconds(target, dot, blocks, under_way, steps / unrolled, cycles, near, share)
             arguments = (rows, each, lanes, layers, warps, vector, *dot.left, *dot.right)
@@ -360,7 +353,9 @@ def _axpy(target: Target, dot: Dot) -> Iterator[Form]:
     asked = vector * deep * dot.dtype.size
     unrolled = _unrolled(rows, asked)
     read = dot.batch * down * dot.n * dot.k
-    cycles = max(read * rows / (_rate(dot.dtype) * 0.6), read / vector * (1 + rows / deep) / _LOADS)
+    cycles = max(
+        read * rows / (_rate(target, dot.dtype) * 0.6), read / vector * (1 + rows / deep) / target.gpu.cycle_loads
+    )
     for lanes in (widest >> k for k in range(widest.bit_length())):
         columns = lanes * vector
         if lanes < widest and columns * dot.dtype.size < 32:
@@ -405,8 +400,8 @@ def _tiles(target: Target, dot: Dot, side: int, part: int, groups: int, depth: i
     blocks = dot.batch * down * across
     stage = 2 * side * depth * dot.dtype.size
     steps = -(-dot.k // depth)
-    cycles = blocks * side * side * steps * depth / (_rate(dot.dtype) * efficiency)
-    cycles += blocks * 2 * side * dot.k * dot.dtype.size / _L2
+    cycles = blocks * side * side * steps * depth / (_rate(target, dot.dtype) * efficiency)
+    cycles += blocks * 2 * side * dot.k * dot.dtype.size / target.gpu.l2_cycle_bytes
     seconds = _seconds(target, dot, blocks, stage, steps + 1, cycles, 0, 1)
     words = max(depth * 2 * (side + wide), groups * side * side)
     arguments = (side, side, depth, groups, part, *vectors, along_left, along_right, la, sa, sb, lb)

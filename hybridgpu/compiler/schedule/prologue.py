@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...dataclass import dataclass
+from ..devices.cpu import CpuConstants
+from ..devices.gpu import GpuConstants
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
 from ..passes.fuse.group import Group
@@ -40,12 +42,12 @@ __all__ = [
     "scattered",
 ]
 
-PANEL = 128 << 10  #: bytes of a panel: with the other operand it stays in the second-level cache, …
-_MOST = 256 << 10  #: … and at the very most
+PANEL = CpuConstants.l2_bytes // 8  #: bytes of a panel: with the other operand it stays in the second-level cache, …
+_MOST = CpuConstants.l2_bytes // 4  #: … and at the very most
 _ROWS = (192, 64, 32, 16, 8, 4)  #: of a panel of a left operand
 _COLUMNS = (480, 192, 96, 48, 24, 8)  #: of one of a right operand that is contiguous along the sum, …
 _STRIP = (512, 256, 128, 64)  #: … and of one that is contiguous along its columns
-_ACCESS = 16  #: bytes of a thread's widest access
+_ACCESS = GpuConstants.access_bytes  #: bytes of a thread's widest access
 
 
 @dataclass

@@ -20,6 +20,7 @@ from heapq import heappop, heappush
 
 from ...dataclass import dataclass
 from ...dtypes import DType
+from ..devices.gpu import GpuConstants
 from ..ir.graph import Node
 from ..passes.fuse.group import Group
 from ..target import Target
@@ -41,15 +42,12 @@ from .resident_cost import (
 
 __all__ = ["Parameter", "Step", "resident"]
 
-#: seconds of the host for a turn of a loop, besides starting kernels: 13.1 us were measured for an LSTM, with NumPy's
-#: arrays and a driver that starts nothing
-_TURN = 1.3e-5
 _LARGE = 4  #: launches that a step may take as long as
 _MOST_STEPS = 32  #: of a kernel: compilers take more than twice as long for twice the text
 _MOST_PARAMETERS = 250  #: of eight bytes each: a kernel may have 4 KiB of them, but every launch copies them
 _GREEDY = 96  #: words that a thread of a product holds, from which on blocks may not leave threads 128 registers each
 _WIDE = 256  #: threads of a block with such a step, at most
-_STATIC = 48 << 10  #: bytes of shared memory that steps declare, at most
+_STATIC = GpuConstants.static_shared  #: bytes of shared memory that steps declare, at most
 
 Scheduled = list[tuple[Group, Kernel | None]]
 
@@ -178,7 +176,8 @@ def _weighed(loop: Kernel, target: Target) -> Weighed:
     found = weigh(_in_phases([loop]), length * len(kernels), target)
     products = [x for k in kernels for x in k.members if x.prim.name == "dot"]
     slower = sum(max(0.0, beyond_library(target, x)) for x in products)
-    return replace(found, saved=found.saved + length * _TURN, cost=found.cost + length * slower, turns=length)
+    host = length * target.gpu.iteration_seconds
+    return replace(found, saved=found.saved + host, cost=found.cost + length * slower, turns=length)
 
 
 def _loop_alone(loop: Kernel, target: Target) -> Kernel:
@@ -211,7 +210,7 @@ def _why_no_part(kernel: Kernel, target: Target) -> str:
         return "a table that blocks own in parts"
     if kernel.choice.get("read_again"):
         return "rows that are read a second time"
-    if launch.shared and launch.shared + _STATIC > target.shared_bytes:
+    if launch.shared and launch.shared + _STATIC > target.gpu.shared_bytes:
         return "more shared memory than steps have"
     return ""
 
@@ -437,6 +436,7 @@ def _step(
 
 
 def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, why: str) -> Kernel:
+    gpu = target.gpu
     sizes = [size_of(p.kernel) for p in placed]
     threads = block_threads(sizes)
     assert threads is not None
@@ -446,7 +446,7 @@ def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, 
     pointers = [Parameter(f"p{j}", n.dtype, n in written) for j, n in enumerate((*inputs, *outputs))]
     name = {n: p.name for n, p in zip((*inputs, *outputs), pointers, strict=True)}
     held = blocks_held(threads, target)
-    grid = min(at_once(placed, sizes, threads), held * target.multiprocessors)
+    grid = min(at_once(placed, sizes, threads), held * gpu.multiprocessors)
     first = {k: next(p.phase for p in placed if p.kernel is k or (p.loop and p.loop is k.turns)) for k in kernels}
     seconds = [sum(p.times * seconds_alone(p.kernel, target) for p in placed if p.kernel in _parts(k)) for k in kernels]
     ahead = fetch_ahead(kernels, [first[k] for k in kernels], seconds, held, grid, target)
@@ -481,7 +481,7 @@ def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, 
             extent=len(number.values),
             scale=1,
             per_block=1,
-            limit=target.resident_threads // threads,
+            limit=gpu.resident_threads // threads,
             shared=ahead.shared,
             cooperative=True,
         ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dataclass import dataclass
+from ..devices.gpu import GpuConstants
 from ..target import Target
 from .kernel import Kernel
 from .looped import Loop
@@ -26,12 +27,9 @@ __all__ = [
 ]
 
 # What a barrier of the grid and a cooperative launch cost: not measured yet, there was no GPU when they were chosen.
-_BARRIER = 1.1e-6  #: seconds from the last arrival to the first read behind
-_ARRIVAL = 6e-10  #: seconds more for each block: all count on one word
-_COOPERATIVE = 5e-7  #: seconds that starting a cooperative kernel takes beyond another one
 
 _REGISTERS = 96  #: that a thread is thought to hold: as many as the greediest step
-_WARP = 32  #: threads: those that exchange values are all there
+_WARP = GpuConstants.warp_threads  #: threads: those that exchange values are all there
 _USUAL = 256  #: threads of a block where every step takes any number
 
 
@@ -133,7 +131,8 @@ def at_once(placed: Sequence[Placed], sizes: Sequence[tuple[str, int]], threads:
 
 def blocks_held(threads: int, target: Target) -> int:
     """Blocks that a multiprocessor is thought to hold at once."""
-    return max(1, min(target.resident_threads // threads, target.registers // (_REGISTERS * threads)))
+    gpu = target.gpu
+    return max(1, min(gpu.resident_threads // threads, gpu.registers // (_REGISTERS * threads)))
 
 
 def weigh(placed: Sequence[Placed], launches: int, target: Target, loops: Sequence[Weighed] = ()) -> Weighed:
@@ -142,13 +141,14 @@ def weigh(placed: Sequence[Placed], launches: int, target: Target, loops: Sequen
     Args:
         loops: what loops among them cost in any case.
     """
+    gpu = target.gpu
     sizes = [size_of(p.kernel) for p in placed]
     threads = block_threads(sizes)
     assert threads is not None
     barriers = barriers_of(placed)
-    grid = min(at_once(placed, sizes, threads), blocks_held(threads, target) * target.multiprocessors)
-    cost = _COOPERATIVE + barriers * (_BARRIER + grid * _ARRIVAL)
-    everywhere = target.resident_threads * target.multiprocessors
+    grid = min(at_once(placed, sizes, threads), blocks_held(threads, target) * gpu.multiprocessors)
+    cost = gpu.cooperative_seconds + barriers * (gpu.grid_barrier_seconds + grid * gpu.grid_arrival_seconds)
+    everywhere = gpu.resident_threads * gpu.multiprocessors
     for p, (how, _) in zip(placed, sizes, strict=True):
         launch = p.kernel.launch
         assert launch is not None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import gcd, prod
 from typing import Any
 
+from ..devices.cpu import CpuConstants
 from ..ir.indexing import Expr, Var, of_var
 from ..sizes import NARROW, alike
 from .kernel import Writer, address, mentioned
@@ -29,24 +30,26 @@ __all__ = [
 ]
 
 TILE = 64  #: rows of a tile
-_VECTOR = 16  #: rows of up to so many elements are turned, a tile of them at a time, to lie side by side, …
+_VECTOR = (
+    CpuConstants.vector_bytes // 4
+)  #: rows of up to so many elements are turned, a tile of them at a time, to lie side by side, …
 SHORT_ROW = 63  #: … and of up to so many that are no multiple: vectors would be filled in part
 _LANES = 64  #: states of one reduction: four vectors hide the latency of an addition
 _MOST_LANES = 128  #: … or so many, where they divide a row and 64 do not
 _CHEAP = 8  #: operations of an element up to which GCC may take two rows of columns at once: states are read once
 _PART = 64  #: elements that a state of a sum takes in before it is added to another, which bounds the rounding error
 _COLUMNS = 256  #: columns that are walked together, half as many if several times: states in the first-level cache
-_NEAR = 16 * 1024  #: bytes of rows that are fetched ahead into the first-level cache, …
-_FAR = 256 * 1024  #: … and into the second; longer rows are left to the hardware
-_AHEAD = 4096  #: bytes between a row in work and the one fetched ahead
-_GROUPED = 8192  #: bytes of rows that are walked together: they stay in the first-level cache, …
+_NEAR = CpuConstants.l1_bytes // 3  #: bytes of rows that are fetched ahead into the first-level cache, …
+_FAR = CpuConstants.l2_bytes // 4  #: … and into the second; longer rows are left to the hardware
+_AHEAD = CpuConstants.prefetched_bytes  #: bytes between a row in work and the one fetched ahead
+_GROUPED = CpuConstants.l1_bytes // 6  #: bytes of rows that are walked together: they stay in the first-level cache, …
 _MOST_ROWS = 4  #: … and their number
 _LONG = 32  #: where few rows are neighbours, the least length of rows whose lanes take several elements of each, …
 _STATES = 128  #: … and elements of all: in the end lanes put their states together
 _RESULTS = 4  #: that are stored in blocks
 _WIDE = 4  #: bytes of an element from which rows that begin anywhere are streamed (halves are computed for longer), …
 _FROM = 384  #: … and elements of a row: whole lines are few in shorter ones
-_OWN = 16 * 1024  #: bytes of a row that are kept in a buffer of their own
+_OWN = CpuConstants.l1_bytes // 3  #: bytes of a row that are kept in a buffer of their own
 
 
 def kept_at(

@@ -19,6 +19,7 @@ from dataclasses import replace
 from math import prod
 
 from ...dataclass import dataclass
+from ..devices.cpu import CpuConstants
 from ..ir.graph import Node
 from ..ir.indexing import ZERO, Expr, Var, of_var
 from .kernel import Statement, Writer, address
@@ -27,16 +28,16 @@ from .scalar import ScalarProgram, Store
 
 __all__ = ["Streamed", "head", "past", "put", "side_by_side", "streamed", "walks", "walks_lines"]
 
-_BLOCK = 256  #: bytes of a result that are stored together: four of the widest vectors
+_BLOCK = 4 * CpuConstants.vector_bytes  #: bytes of a result that are stored together: four of the widest vectors
 _RESULTS = 4  #: whose blocks stay in registers
-_LINE = 64
+_LINE = CpuConstants.line_bytes
 _LONG = 2048  #: bytes of a row from which on what is left over does not matter; shorter ones have blocks of a line
 _SHORT = 512  #: bytes of a row that is not worth looking for its first line, …
 _SHORT_LINES = 64  #: … and of one that begins with a line and is not worth blocks
 _PARTS = 16  #: of so small a part of a kernel is not streamed
 _MOST_OPERATIONS = 4  #: for a byte
-_FAR = 16 << 10  #: bytes between what is in work and what is fetched ahead from memory, …
-_ALL_FAR = 32 << 10  #: … of all arrays: two thirds of a first-level cache
+_FAR = CpuConstants.far_prefetched_bytes  #: bytes between what is in work and what is fetched ahead from memory, …
+_ALL_FAR = 2 * CpuConstants.l1_bytes // 3  #: … of all arrays: two thirds of a first-level cache
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import gcd, prod
 
 from ...dataclass import dataclass
+from ..devices.cpu import CpuConstants
 from ..ir.indexing import Expr, Var
 from ..sizes import alike
 from .numbers import ragged
@@ -20,8 +21,10 @@ __all__ = ["SHORTEST", "Tiling", "between", "counted", "tiling", "unit_stride"]
 
 SHORTEST = 8  #: an axis below is no axis to walk along
 _FEWEST = 2048  #: points of a kernel that is worth it
-_STREAMS = 128  #: lines that a core follows at once
-_LARGE = 8 << 20  #: bytes of an array that comes from memory, where following lines pays more than turning them
+_STREAMS = CpuConstants.streams  #: lines that a core follows at once
+_LARGE = (
+    CpuConstants.l3_bytes // 2
+)  #: bytes of an array that comes from memory, where following lines pays more than turning them
 _MORE = 1.5  #: what innermost loops over whole vectors may cost: a result is turned in place of an operand, or both are
 _IN_ORDER, _IN_CACHE, _THROUGH_TILE, _SCATTERED = 4, 5, 6, 64  #: cost of a byte, in quarters
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from ..devices.cpu import CpuConstants
 from ..ir.graph import Node
 from ..ir.indexing import ZERO, Expr, Index, Var, delinearize, linearize, of_var, substitute
 from ..passes.fuse.group import Group
@@ -21,7 +22,9 @@ __all__ = ["lane_share", "tile_windows"]
 
 _LANES = 64  #: windows of a tile, …
 _MOST_LANES = 256  #: … or so many of several rows
-_VECTOR = 16  #: of whose lanes there is a multiple: what is left over would be computed window by window
+_VECTOR = (
+    CpuConstants.vector_bytes // 4
+)  #: of whose lanes there is a multiple: what is left over would be computed window by window
 _FILLED = 0.75  #: of vectors' lanes, from which on they count as used
 _FEWEST = 4
 _WIDEST = 4  #: elements of a window's row that tiles are turned for

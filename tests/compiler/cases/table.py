@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,11 +33,11 @@ def case(*types: str, **machine: Any) -> Callable[[Callable[..., Any]], Callable
 
 def cuda_of(name: str, arch: str = "") -> Target:
     """The CUDA target of a case, on ``arch`` (by default that of ``CUDA``)."""
-    target = cuda_target(arch, CUDA.multiprocessors) if arch else CUDA
+    target = cuda_target(arch, CUDA.gpu.multiprocessors) if arch else CUDA
     machine = dict(MACHINES.get(name, {}))
     if "cluster_blocks" in machine:
-        machine["cluster_blocks"] = min(machine["cluster_blocks"], target.cluster_blocks)
-    return replace(target, **machine)
+        machine["cluster_blocks"] = min(machine["cluster_blocks"], target.gpu.cluster_blocks)
+    return target.changed(**machine)
 
 
 def parse(text: str) -> Any:

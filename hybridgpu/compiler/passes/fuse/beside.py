@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from math import prod
 
 from ....dataclass import dataclass
+from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 from ...ir.indexing import Var, all_vars
 from ...target import Target
@@ -22,7 +23,7 @@ __all__ = ["MOST_SUMS", "Beside", "beside", "fits", "late"]
 
 _TRIED = 4  #: arrays that two groups are tried to be lined up by
 _ROW = 64  #: elements of a row, at least: shorter rows lie side by side on a CPU, and are too short for a team
-_CPU_BYTES = 96 * 1024  #: CPU: of the sums, which stay in the first two caches beside the row
+_CPU_BYTES = 2 * CpuConstants.l1_bytes  #: CPU: of the sums, which stay in the first two caches beside the row
 MOST_SUMS = 64  #: CUDA: 4-byte words of the sums that a thread keeps in registers, at most
 _CUDA_THREADS = 512  #: CUDA: of a block that has registers for these beside any arrays; one of 1024 may not have
 _CUDA_ITEMS = 32  #: CUDA: 4-byte elements of a row for each of these, at most, …
@@ -91,11 +92,11 @@ def fits(sums: Collection[Node], reduced: Sequence[Var], target: Target) -> str:
     if width < _ROW:
         return f"whose {width} elements are too few to be walked one by one"
     if target.name == "cuda":
-        items = -(-width // (_CUDA_THREADS * target.cluster_blocks))
+        items = -(-width // (_CUDA_THREADS * target.gpu.cluster_blocks))
         size = max(4, *(n.dtype.size for n in sums))
-        most = target.cluster_blocks * target.shared_bytes // (_CUDA_KEPT * size)
+        most = target.gpu.cluster_blocks * target.gpu.shared_bytes // (_CUDA_KEPT * size)
         if items * size > 4 * _CUDA_ITEMS or (items * size > 4 * _CUDA_FEW and width > most):
-            blocks = f"{target.cluster_blocks} blocks have" if target.cluster_blocks > 1 else "a block has"
+            blocks = f"{target.gpu.cluster_blocks} blocks have" if target.gpu.cluster_blocks > 1 else "a block has"
             return f"whose {width} elements are more than {blocks} room for"
         words = items * nbytes // 4
         return f"for which a thread would need {words} registers" if words > MOST_SUMS else ""

@@ -14,7 +14,8 @@ from collections.abc import Callable, Collection, Iterable
 from math import prod
 
 from ....dataclass import dataclass
-from ....dtypes import f32
+from ....dtypes import DType, f32
+from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 from ...primitives.views import PLAIN_VIEWS
 from ...sizes import enlarged
@@ -24,8 +25,6 @@ from .group import Group
 __all__ = ["Ingredients", "cost_of", "made_of", "pays_in_windows", "worth_repeating"]
 
 _MOST_NODES = 12  #: that are looked at on the way to memory
-_LOAD = 1.25  #: CPU: what loading one more array costs, in operations
-_CONVERSION = {"float16": 8, "bfloat16": 1}  #: CPU: what an element that becomes a float, or is rounded, costs
 
 
 @dataclass(frozen=True)
@@ -98,6 +97,11 @@ def _of_a_library(node: Node, computes: Callable[[Node], bool]) -> bool:
     return node.prim.family not in ("leaf", "view") and not computes(node)
 
 
+def _converting(dtype: DType) -> int:
+    """CPU: operations for an element that becomes a float, or is rounded."""
+    return {"float16": CpuConstants.half_ops, "bfloat16": CpuConstants.bfloat16_ops}.get(dtype.name, 0)
+
+
 def pays_in_windows(node: Node, made: Ingredients | None, executed: float, target: Target) -> bool:
     """Whether the loops of a host over windows should compute ``node``, and all that it is made of, ``executed`` times.
 
@@ -110,12 +114,12 @@ def pays_in_windows(node: Node, made: Ingredients | None, executed: float, targe
     if made is None or made.written:
         return False
     arrays = [i for i in made.bytes if 2 * i.size > node.size]
-    converted = sum(_CONVERSION.get(i.dtype.name, 0) for i in arrays)
+    converted = sum(_converting(i.dtype) for i in arrays)
     once = made.operations / (node.size * enlarged(node.shape)) + converted
-    more = (executed - node.size) * once + executed * _LOAD * (len(arrays) - 1)
-    more -= (executed + node.size) * _CONVERSION.get(node.dtype.name, 0)  # read, and rounded, where it is kept
+    more = (executed - node.size) * once + executed * CpuConstants.load_ops * (len(arrays) - 1)
+    more -= (executed + node.size) * _converting(node.dtype)  # read, and rounded, where it is kept
     nbytes = node.type.nbytes
-    saved = 2 * nbytes * target.seconds_a_byte(nbytes * enlarged(node.shape)) + target.launch_seconds
+    saved = 2 * nbytes * target.device.seconds_a_byte(nbytes * enlarged(node.shape)) + target.launch_seconds
     return more * target.op_seconds <= saved
 
 

@@ -78,10 +78,10 @@ def _bytes(state: State, group: Group) -> int:
 def _blocks(state: State, group: Group, shared: Node) -> int:
     """Blocks of its kernel that have work."""
     if not group.reduced:
-        return state.target.multiprocessors
+        return state.target.gpu.multiprocessors
     rows = prod(v.extent for v in group.rows)
     offset = group.refine(shared)
     order = bijective(offset, shared.size) if offset is not None else None
     if order and order[-1] in group.reduced:
-        return rows * state.target.cluster_blocks
+        return rows * state.target.gpu.cluster_blocks
     return -(-rows // SIDE_BY_SIDE)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from math import prod
 
+from ...devices.gpu import GpuConstants
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Index, Var, all_vars
 from .group import Group, bijective, describe
@@ -19,7 +20,7 @@ __all__ = ["lanes_of", "why_not_pooled"]
 #: elements of a window that a thread computes: those of 3 by 3, the largest that is usual whose lanes are not even. With
 #: more, kernels have too few threads. Not measured, there was no GPU.
 _MOST_TURNS = 9
-_WARP = 32
+_WARP = GpuConstants.warp_threads
 _REDUCTIONS = ("sum", "prod", "amax", "amin")
 
 

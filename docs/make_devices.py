@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the tables of devices' constants into docs/devices.md, from the records of hybridgpu/compiler/devices.
+
+    python docs/make_devices.py [--check]
+
+A table stands between ``<!-- cpu -->`` and ``<!-- end of cpu -->``, another between those of ``gpu``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from hybridgpu.compiler.devices.cpu import CpuConstants
+from hybridgpu.compiler.devices.gpu import GpuConstants
+from hybridgpu.compiler.devices.record import DeviceConstants, constants_of
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "devices.md"
+RECORDS = {"cpu": CpuConstants, "gpu": GpuConstants}
+
+
+def value_text(value: Any, unit: str) -> str:
+    """A value with its unit, in the multiple that people use."""
+    if unit == "flag":
+        return "yes" if value else "no"
+    if unit == "bytes" and value and value % 1024 == 0:
+        return f"{value >> 20} MiB" if value % (1 << 20) == 0 else f"{value >> 10} KiB"
+    text = f"{value:.4g}"
+    return text if unit in ("count", "share") else f"{text} {unit}"
+
+
+def table(record: type[DeviceConstants]) -> str:
+    """The constants of a record."""
+    lines = ["| constant | value | what it is | source | measured |", "|---|---|---|---|---|"]
+    for c in constants_of(record):
+        value, measured = value_text(c.default, c.unit), "yes" if c.measured else "no"
+        lines.append(f"| `{c.name}` | {value} | {c.about} | {c.source} | {measured} |")
+    return "\n".join(lines) + "\n"
+
+
+def page(text: str) -> str:
+    """The page with its tables as they should be."""
+    for name, record in RECORDS.items():
+        marked = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", re.S)
+        assert marked.search(text), f"{PAGE.name} has lost its markers of {name}"
+        text = marked.sub(lambda _, record=record: table(record), text)
+    return text
+
+
+def main() -> int:
+    text = PAGE.read_text(encoding="utf-8")
+    made = page(text)
+    if "--check" in sys.argv[1:]:
+        if text != made:
+            print("docs/devices.md is not current: run python docs/make_devices.py", file=sys.stderr)
+        return int(text != made)
+    PAGE.write_text(made, encoding="utf-8")
+    print(f"wrote {PAGE.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The constants of a host's processor: one record for all of them.
+
+Sizes of parts, and so the order in which sums are taken, follow from these figures. Results of the strict mode are the
+same on every processor, so there is no record a processor, and ``hybridgpu calibrate`` shows what it measures without
+applying it.
+"""
+
+from __future__ import annotations
+
+from ...dataclass import dataclass
+from .record import DeviceConstants, constant
+
+__all__ = ["CpuConstants"]
+
+_KIB = 1024
+_MEASURED = "measured on one core of an EPYC (Zen 5, AVX-512)"
+_TUNED = "chosen by measurement on one core of an EPYC (Zen 5)"
+_DATASHEET = "data sheet of Zen 5; Golden Cove has as much, older processors less"
+
+
+@dataclass(frozen=True)
+class CpuConstants(DeviceConstants):
+    """A processor with vectors, and caches of three levels."""
+
+    op_seconds: float = constant(3e-11, "s", "a scalar operation of a fused kernel, vectorised", _MEASURED, True)
+    byte_seconds: float = constant(2.5e-11, "s/byte", "a byte to or from memory", _MEASURED, True)
+    launch_seconds: float = constant(1e-8, "s", "one more kernel of a program: a call of a function", "assumed")
+    product_load_ops: float = constant(
+        2, "operations", "one more array, for an element of a product's operand", "assumed"
+    )
+    l1_bytes: int = constant(48 * _KIB, "bytes", "a core's first-level cache for data", _DATASHEET)
+    l2_bytes: int = constant(1024 * _KIB, "bytes", "a core's second-level cache", _DATASHEET)
+    l3_bytes: int = constant(
+        16 * 1024 * _KIB,
+        "bytes",
+        "the third-level cache, as far as one core counts on it",
+        "assumed: half of Zen 5's 32 MiB",
+    )
+    l2_byte_seconds: float = constant(4e-12, "s/byte", "a byte to or from the second-level cache", _MEASURED, True)
+    l3_byte_seconds: float = constant(8e-12, "s/byte", "a byte to or from the third-level cache", _MEASURED, True)
+    line_bytes: int = constant(64, "bytes", "a cache line", "the same for all x86-64 processors, and most of Arm")
+    vector_bytes: int = constant(64, "bytes", "the widest vector", "AVX-512; narrower ones take several")
+    aliased_bytes: int = constant(
+        1024, "bytes", "lines whose distances are multiples of it share few sets of a first-level cache", _DATASHEET
+    )
+    prefetched_bytes: int = constant(4096, "bytes", "between what is in work and what is fetched ahead", _TUNED, True)
+    far_prefetched_bytes: int = constant(
+        16 * _KIB, "bytes", "the same where memory is streamed past the caches", _TUNED, True
+    )
+    streams: int = constant(128, "count", "lines that a core follows at once", _TUNED, True)
+    load_ops: float = constant(1.25, "operations", "one more array, for an element of a window", _TUNED, True)
+    half_ops: int = constant(8, "operations", "an element that float16 is converted to or from", _TUNED, True)
+    bfloat16_ops: int = constant(1, "operations", "an element that bfloat16 is converted to or from", _TUNED, True)
+
+    def rate(self, blocks: int) -> float:
+        return 1 / self.byte_seconds
+
+    def seconds_a_byte(self, nbytes: float) -> float:
+        if nbytes <= self.l2_bytes:
+            return self.l2_byte_seconds
+        return self.l3_byte_seconds if nbytes <= self.l3_bytes else self.byte_seconds

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the compiler may know of a device: constants with a unit, a source, and whether they were measured.
+
+Two records, :class:`.cpu.CpuConstants` and :class:`.gpu.GpuConstants`, hold every figure that describes a device rather
+than a decision of the compiler: seconds, rates, latencies, sizes of caches, limits. Tile sizes and thresholds that were
+chosen to fit them stay beside the code that uses them, and are written as shares of these figures where they are that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from ...dataclass import dataclass, field
+
+__all__ = ["Constant", "DeviceConstants", "constant", "constants_of"]
+
+
+def constant(default: Any, unit: str, about: str, source: str, measured: bool = False) -> Any:
+    """A field of a record.
+
+    Args:
+        unit: such as 's', 'bytes', 'cycles'; 'count' for plain numbers, 'share' for parts of one.
+        about: what it is, in words.
+        source: where the default comes from: 'assumed' and why, a document, or where it was measured.
+        measured: the default was measured on a device of this kind.
+    """
+    return field(default=default, metadata={"unit": unit, "about": about, "source": source, "measured": measured})
+
+
+@dataclass(frozen=True)
+class Constant:
+    """What is written down of a field of a record; see :func:`constant`."""
+
+    name: str
+    default: Any
+    unit: str
+    about: str
+    source: str
+    measured: bool
+
+
+def constants_of(record: type[DeviceConstants]) -> tuple[Constant, ...]:
+    """Every constant of a record, in its order."""
+    return tuple(Constant(f.name, f.default, **f.metadata) for f in fields(record))
+
+
+@dataclass(frozen=True)
+class DeviceConstants:
+    """The figures that both kinds of device have: what cost models compare everything with."""
+
+    op_seconds: float
+    byte_seconds: float
+    launch_seconds: float
+    product_load_ops: float
+
+    def rate(self, blocks: int) -> float:
+        """Bytes a second that so many blocks read together."""
+        raise NotImplementedError
+
+    def seconds_a_byte(self, nbytes: float) -> float:
+        """What it takes to write, or to read, a byte of an array of ``nbytes`` that is read soon."""
+        return self.byte_seconds

@@ -31,8 +31,11 @@ __all__ = [
     "StaticReport",
     "compile_report",
     "has_nvrtc",
+    "nvdisasm",
     "nvrtc_cubin",
     "occupancy",
+    "resident_blocks",
+    "resources",
 ]
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
@@ -175,7 +178,7 @@ def nvrtc_cubin(
 
 
 # ------------------------------------------------------------------------------------ reading
-def _resources(log: str) -> dict[str, KernelResources]:
+def resources(log: str) -> dict[str, KernelResources]:
     """From the lines of ptxas -v."""
     found = {}
     for part in re.split(r"Compiling entry function '", log)[1:]:
@@ -198,14 +201,15 @@ def _resources(log: str) -> dict[str, KernelResources]:
 
 
 @functools.cache
-def _nvdisasm() -> str | None:
+def nvdisasm() -> str | None:
+    """Where the disassembler is: of the wheel nvidia-cuda-nvdisasm, or on the path."""
     site = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
     found = [str(p) for p in sorted(site.glob("*/bin/nvdisasm"))]
     return found[0] if found else shutil.which("nvdisasm")
 
 
 def _instructions(cubin: bytes) -> dict[str, int]:
-    tool = _nvdisasm()
+    tool = nvdisasm()
     if not tool:
         return {}
     with build_folder() as folder:
@@ -238,7 +242,7 @@ def compile_report(
     cached by content.
     """
     includes = find_includes(source, include_dirs)
-    parts = [_version(), source, includes.digest(), arch, *options, "", *names, str(_nvdisasm())]
+    parts = [_version(), source, includes.digest(), arch, *options, "", *names, str(nvdisasm())]
     parts += [Path(__file__).read_text(), *nvidia_includes()]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
     kept = cache_dir() / f"static-{key}.json"
@@ -250,7 +254,7 @@ def compile_report(
     else:
         cubin, log = nvrtc_cubin(source, arch, options, include_dirs, names)
         found = re.findall(r"^.*?\(\d+\): warning.*$|^ptxas.*warning.*$", log, re.M)
-        report = StaticReport(arch, _resources(log), tuple(found), _instructions(cubin), len(cubin), log)
+        report = StaticReport(arch, resources(log), tuple(found), _instructions(cubin), len(cubin), log)
         with build_folder() as folder:
             (folder / "report.json").write_text(json.dumps(asdict(report)))
             os.replace(folder / "report.json", kept)
@@ -285,8 +289,8 @@ _REGISTER_UNIT = 256  # registers are given to a warp in such units
 _WARP_UNIT = 4  # and warps share them in four partitions
 
 
-def occupancy(arch: str, registers: int, threads: int, shared: int = 0) -> float:
-    """Resident threads over the most an SM can hold, for blocks of so many threads.
+def resident_blocks(arch: str, registers: int, threads: int, shared: int = 0) -> int:
+    """Blocks of so many threads that an SM holds at once.
 
     registers: of a thread; shared: bytes of static and dynamic shared memory of a block.
     """
@@ -295,10 +299,15 @@ def occupancy(arch: str, registers: int, threads: int, shared: int = 0) -> float
     per_warp = -(-max(registers, 1) * 32 // _REGISTER_UNIT) * _REGISTER_UNIT
     warps_by_registers = sm.registers // per_warp // _WARP_UNIT * _WARP_UNIT
     need = -(-(shared + sm.shared_reserved) // sm.shared_unit) * sm.shared_unit
-    blocks = min(
+    return min(
         sm.threads // (warps * 32),
         sm.blocks,
         warps_by_registers // warps,
         sm.shared // need if need else sm.blocks,
     )
-    return blocks * warps * 32 / sm.threads
+
+
+def occupancy(arch: str, registers: int, threads: int, shared: int = 0) -> float:
+    """Resident threads over the most an SM can hold; arguments as for :func:`resident_blocks`."""
+    blocks = resident_blocks(arch, registers, threads, shared)
+    return blocks * -(-threads // 32) * 32 / _MULTIPROCESSORS[arch].threads

@@ -14,7 +14,7 @@ from .static_checks import (
     has_nvrtc,
     occupancy,
 )
-from .static_checks import _resources as read_log
+from .static_checks import resources as read_log
 from .support import KERNELS, kernel_text
 
 needs_nvrtc = pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")

@@ -19,6 +19,7 @@ __all__ = [
     "NvrtcError",
     "architecture",
     "compile_cubin",
+    "compile_reported",
     "compiler_version",
     "in_registers",
     "rules_hash",
@@ -130,11 +131,17 @@ def compile_cubin(source: str, arch: str, numeric: str = "strict") -> tuple[byte
     Raises:
         NvrtcError: with the text and the log.
     """
+    code, log = compile_reported(source, arch, numeric)
+    return code, without_report(log)
+
+
+def compile_reported(source: str, arch: str, numeric: str = "strict") -> tuple[bytes, str]:
+    """The same; the log also says what each kernel needs."""
     while True:
         code, log = _compile(source, arch, numeric)
         again = in_registers(source, log)
         if again == source:
-            return code, without_report(log)
+            return code, log
         source = again
 
 

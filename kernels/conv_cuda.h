@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One element of a direct convolution, by one thread; S holds the shape as constants (templates/cuda/conv.j2): planes,
-// and how far channels of the operand (XC), results of the kernel (WO) and its channels (WC) are apart in memory.
+// and how far channels of the operand (XC), results of the kernel (WO) and its channels (WC) are apart in memory. Index
+// holds every position in either.
 #pragma once
 
 namespace hg {
@@ -29,11 +30,17 @@ HG_DEVICE MadePlane<F> conv_plane(const F& made, const int c) {
 }
 template <typename S, typename C, typename T>
 HG_DEVICE C conv_pixel(const T* from, const int z, const int y, const int x) {
-  return (C)from[((long long)z * S::H + y) * S::W + x];
+  return (C)from[((typename S::Index)z * S::H + y) * S::W + x];
 }
 template <typename S, typename C, typename F>
 HG_DEVICE C conv_pixel(const MadePlane<F>& from, const int z, const int y, const int x) {
   return (C)(*from.made)(from.c, z, y, x);
+}
+
+// Turns of a loop of so many that are taken together, each with so many taps: two loads for each are under way at once,
+// and all of them in registers.
+HG_DEVICE constexpr int conv_turns(const int taps, const int turns) {
+  return taps > 16 ? 1 : taps * turns <= 16 ? turns : 16 / taps;
 }
 
 // The result at (o, d, h, w) of the sample that x is or starts at, a sum over so many channels.
@@ -41,13 +48,16 @@ template <typename S, typename C, typename X, typename T>
 HG_DEVICE C conv_element(const X& x, const T* weights, const int channels, int o, int d, int h, int w) {
   const T* const own = weights + o * S::WO;
   C sum = 0;
+#pragma unroll (conv_turns(4 * S::KD * S::KH * S::KW, 4))
   for (int c = 0; c < channels; ++c) {
     const auto from = conv_plane<S>(x, o / S::OG * channels + c);
     const T* at = own + c * S::WC;
     for (int i = 0; i < S::KD; ++i) {
       const int z = conv_place<S::SD, S::DD, S::LD, S::BD, S::D>(d, i);
+#pragma unroll (conv_turns(S::KW, S::KH))
       for (int j = 0; j < S::KH; ++j) {
         const int y = conv_place<S::SH, S::DH, S::LH, S::BH, S::H>(h, j);
+#pragma unroll (conv_turns(1, S::KW))
         for (int k = 0; k < S::KW; ++k, ++at) {
           const int v = conv_place<S::SW, S::DW, S::LW, S::BW, S::W>(w, k);
           if (z >= 0 && y >= 0 && v >= 0)

@@ -6,10 +6,11 @@
 //   %7 = max(%6, 0.0)  f32[2,4,8,8]
 //   %8 = reshape(%7) shape=(2, 4, 4, 2, 4, 2)  f32[2,4,4,2,4,2]
 //   %9 = amax(%8) axes=(3, 5)  f32[2,4,4,4]
-namespace conv_add_amax_d33ebb52_ {
+namespace conv_add_amax_4d37df1f_ {
 struct S {
   static constexpr int OG = 4;
-  static constexpr long long XC = 100, WO = 27, WC = 9;
+  typedef int Index;
+  static constexpr Index XC = 100, WO = 27, WC = 9;
   static constexpr int D = 1, H = 10, W = 10;
   static constexpr int KD = 1, KH = 3, KW = 3;
   static constexpr int SD = 1, SH = 1, SW = 1;
@@ -18,8 +19,8 @@ struct S {
   static constexpr int LD = 0, LH = 0, LW = 0;
 };
 }  // namespace
-extern "C" __global__ void HG_BOUNDS(128) conv_add_amax_d33ebb52(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const long long n0) {
-  typedef long long Index;
+extern "C" __global__ void HG_BOUNDS(128) conv_add_amax_4d37df1f(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, float* HG_RESTRICT y1, const long long n0) {
+  typedef int Index;
   const Index thread = (Index)blockIdx.x * 128 + threadIdx.x;
   const bool live = thread < (Index)n0 * 256;  // others take part in exchanges
   const Index e = live ? thread / 4 : 0;
@@ -38,7 +39,7 @@ extern "C" __global__ void HG_BOUNDS(128) conv_add_amax_d33ebb52(const float* HG
     const Index i5 = r % 2;
     const Index z2 = i2 * 2 + i4;
     const Index z3 = i3 * 2 + i5;
-    const float v0 = hg::conv_element<conv_add_amax_d33ebb52_::S, float>(x1 + z0 * 300, x2, 3, (int)z1, 0, (int)z2, (int)z3);
+    const float v0 = hg::conv_element<conv_add_amax_4d37df1f_::S, float>(x1 + z0 * 300, x2, 3, (int)z1, 0, (int)z2, (int)z3);
     const float v2 = v0 + v1;
     const float v3 = hg::maximum(v2, 0.0f);
     if (live) y0[i0 * 256 + i1 * 64 + i2 * 16 + i4 * 8 + i3 * 2 + i5] = v0;

@@ -31,10 +31,11 @@ extern "C" __global__ void HG_BOUNDS(256) mul_83c6ab81(const float* HG_RESTRICT 
   HG_GRID(t, n - n_whole * 4) mul_83c6ab81_::step<1>(x0, y0, n_whole * 4 + t);
 }
 
-namespace max_conv_add_a57d0521_ {
+namespace max_conv_add_09b9fd55_ {
 struct S {
   static constexpr int OG = 8;
-  static constexpr long long XC = 324, WO = 49, WC = 392;
+  typedef int Index;
+  static constexpr Index XC = 324, WO = 49, WC = 392;
   static constexpr int D = 1, H = 9, W = 9;
   static constexpr int KD = 1, KH = 7, KW = 7;
   static constexpr int SD = 1, SH = 1, SW = 1;
@@ -43,8 +44,8 @@ struct S {
   static constexpr int LD = 0, LH = 0, LW = 0;
 };
 }  // namespace
-extern "C" __global__ void HG_BOUNDS(128) max_conv_add_a57d0521(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const long long n0) {
-  typedef long long Index;
+extern "C" __global__ void HG_BOUNDS(128) max_conv_add_09b9fd55(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const long long n0) {
+  typedef int Index;
   const Index e = (Index)blockIdx.x * 128 + threadIdx.x;
   if (e >= (Index)n0 * 72) return;
   const Index i0 = e / 72;
@@ -57,7 +58,7 @@ extern "C" __global__ void HG_BOUNDS(128) max_conv_add_a57d0521(const float* HG_
     const float v1 = hg::maximum(v0, 0.0f);
     return float(v1);
   };
-  const float v0 = hg::conv_element<max_conv_add_a57d0521_::S, float>(image, x2, 3, (int)i1, 0, (int)i2, (int)i3);
+  const float v0 = hg::conv_element<max_conv_add_09b9fd55_::S, float>(image, x2, 3, (int)i1, 0, (int)i2, (int)i3);
   const float v1 = x0[i1 * 36 + i0 * 9 + i2 * 3 + i3];
   const float v2 = v1 * 0.01f;
   const float v3 = v0 + v2;

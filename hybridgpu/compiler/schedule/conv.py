@@ -24,6 +24,7 @@ from ..sizes import FEWEST
 from ..target import Target
 from .conv_pooled import windows_of
 from .in_place import at_points
+from .index_type import index_type
 from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, summary, touched, traffic
 from .plane_layout import PlaneLayout, once_copied, planes_of
 from .prologue import planes
@@ -348,6 +349,9 @@ def schedule_conv(
     else:
         loops = _threads(conv, shape, writer, batched, axes[0].extent, conv.size // max(conv.shape[0], 1))
         loops.fields |= {"coordinates": coordinates(axes, "e"), "windows": None}
+    if target.name != "cpu":
+        computed = [image.program] if image else []
+        loops.fields["index_type"] = index_type([program, *computed], [n.size for n in (*whole, conv)])
     choice = loops.choice
     if image:
         choice["prologue"] = f"computes {describe(x)} as it loads it"

@@ -15,13 +15,14 @@ from math import prod
 
 from ...dataclass import dataclass, field
 from ..ir.graph import Node
-from ..ir.indexing import Expr, Opaque, Var, linearize, of_var
+from ..ir.indexing import Expr, Var, linearize, of_var
+from .index_type import index_type
 from .kernel import Launch, Statement, Writer, address, mentioned
 from .pieces import only_moved, restrict, turns
 from .scalar import Scalar, ScalarProgram
 from .tiles import Tiling, counted, tiling, unit_stride
 
-__all__ = ["THREADS", "Flat", "Pack", "Tile", "Tiled", "aligned", "contiguous", "fits_int", "parts", "step_body"]
+__all__ = ["THREADS", "Flat", "Pack", "Tile", "Tiled", "aligned", "contiguous", "parts", "step_body"]
 
 THREADS = 256
 _SHARED_BYTES = 40 * 1024  #: of all tiles of a kernel: 48 KiB are there without asking
@@ -174,8 +175,12 @@ def parts(program: ScalarProgram, writer: Writer) -> tuple[dict[str, object], La
     if len(pieces) > 1:
         choice["parts"] = len(pieces)
     launch = Launch(THREADS, extent=0, scale=blocks.numerator, per_block=blocks.denominator, limit=16)
-    index_type = "int" if fits_int(program) else "long long"
-    fields = {"parts": made, "index_type": index_type, "several": len(pieces) > 1, "bounds": _bounds(program)}
+    fields = {
+        "parts": made,
+        "index_type": index_type([program]),
+        "several": len(pieces) > 1,
+        "bounds": _bounds(program),
+    }
     return fields, launch, choice
 
 
@@ -186,23 +191,6 @@ def _bounds(program: ScalarProgram) -> str:
         for s in program.scalars
     )
     return "HG_BOUNDS_WIDE" if called else "HG_BOUNDS"
-
-
-def fits_int(program: ScalarProgram) -> bool:
-    """True if every position and every step of its arithmetic, with room for a last grid step, fits 32 bits."""
-    limit = 1 << 31
-    room = 1 << 24  # a step of a grid loop: far more than any GPU's threads times a vector
-    return max([prod(v.extent for v in program.vars) + room, *map(_reach, program.expressions())]) < limit
-
-
-def _reach(e: Expr) -> int:
-    """The largest magnitude on the way to the value of ``e``, terms added in any order."""
-    total = abs(e.const)
-    for atom, c in e.terms:
-        if not isinstance(atom, (Var, Opaque)):
-            total = max(total, _reach(atom.expr))
-        total += abs(c) * max(abs(atom.low), abs(atom.high))
-    return total
 
 
 # -- parts

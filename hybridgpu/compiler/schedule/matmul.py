@@ -24,6 +24,7 @@ from ..passes.pack import DEEPEST, PANELS
 from ..primitives.views import behind
 from ..target import Target
 from .in_place import at_points
+from .index_type import index_type
 from .kernel import (
     Kernel,
     Launch,
@@ -494,13 +495,14 @@ def _on_gpu(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
         "layers": form.layers,
         "words": form.words,
     }
+    computed = {k: p.made(k, sums[k]) for k in p.prologues}
     fields["loaders"] = [
-        loader(p.made(k, sums[k]), _MADE[k], writer, form.vectors[k], (m, n)[k], places[k], told) for k in p.prologues
+        loader(x, _MADE[k], writer, form.vectors[k], (m, n)[k], places[k], told) for k, x in computed.items()
     ]
     sizes = [*(node.size for node in (*writer.inputs, dot)), *(s.reach for s in p.program.stores)]
     fields |= _elements(p, form, batch, fields) if not form.rows else _patches(p, form, batch, fields)
     fields["right_type"] = dot.inputs[1].dtype.storage
-    fields["index_type"] = "int" if 2 * max(sizes) < 1 << 31 else "long long"
+    fields["index_type"] = index_type([p.program, *(x.program for x in computed.values())], sizes)
     extents, launch = _grid(form, batch, m, n)
     return _Loops(fields, _chosen(form, _library(target, dot) if dot.dtype.is_float else None), extents, launch)
 

@@ -232,6 +232,7 @@ class Planes:
     """A convolution's operand as a lambda that computes neighbours of a row (an element, on a GPU).
 
     Attributes:
+        program: what it computes.
         axes: names of its parameters: sample, channel, and three spatial axes.
         step: from one neighbour to the next; 0: there is one.
         once, each: statements of a row and of each neighbour.
@@ -241,6 +242,7 @@ class Planes:
         headers: what the statements call for.
     """
 
+    program: ScalarProgram
     axes: tuple[str, ...]
     step: int
     once: list[Statement]
@@ -273,7 +275,7 @@ def planes(group: Group, operand: Node, writer: Writer, step: int) -> Planes:
         if statement := mine.statement(s):
             (each if inner in s.vars else once).append(statement)
     value = mine.names[program.stores[0].value]
-    return Planes(names, step, once, each, operand.dtype.storage, value, touched(program), headers(program))
+    return Planes(program, names, step, once, each, operand.dtype.storage, value, touched(program), headers(program))
 
 
 # -- a GPU

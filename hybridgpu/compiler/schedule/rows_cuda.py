@@ -16,6 +16,7 @@ from ..sizes import length_class
 from .cuda_choice import Form, Work, choose_columns, choose_rows, choose_rows_with_sums, kept_values
 from .cuda_spans import Block, Spans, choose_vector, kept_type
 from .in_place import in_passes
+from .index_type import index_type
 from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, mentioned, summary, touched, traffic
 from .numbers import adds_over_the_batch, ranks
 from .passes import Accumulator, Plan, Sum
@@ -468,9 +469,8 @@ def _common(
     if _counts(form, length):
         steps = f"({length} + {more}) / {each}" if more else length
     width = prod(v.extent for v in program.reduced)
-    sizes = [s.node.size for s in program.scalars if s.op == "load" and s.node] + [s.reach for s in program.stores]
-    total = prod(v.extent for v in program.vars)
     held = {s: place for s, place in form.places.items() if place != "registers"}
+    parts = form.parts(prod(v.extent for v in program.vars if v not in program.reduced), spans.writer.target)
     return {
         "threads": form.threads,
         "width": length or width,
@@ -478,7 +478,7 @@ def _common(
         "steps": steps or form.steps,
         "items": form.steps * spans.vector,
         "unroll": "HG_UNROLL" if form.steps <= form.unroll and not steps else f"#pragma unroll {form.unroll}",
-        "index_type": "int" if 2 * max([total, *sizes]) < 1 << 31 else "long long",
+        "index_type": index_type([program], [parts * width] if program.sums else ()),
         "walks": walks,
         "last": plan.passes[-1],
         "held": [{"type": kept_type(s), "name": places[s], "offset": at} for s, at in held.items()],

@@ -22,8 +22,9 @@ from ..ir.indexing import ZERO, Expr, Opaque, Var, delinearize, linearize, of_va
 from ..passes.scatter_work import THREADS, Form, Work, choose
 from ..primitives import TABLE
 from ..sizes import alike
+from .index_type import index_type
 from .kernel import Launch, Statement, Writer, address, coordinates, mentioned
-from .map_cuda import contiguous, fits_int, step_body
+from .map_cuda import contiguous, step_body
 from .pieces import live
 from .scalar import Scalar, ScalarProgram, Store
 from .scatter_epilogue import Epilogue
@@ -124,9 +125,7 @@ def cuda_fields(
     used = body.used | mentioned([at]) | ({base} if inner_var else set())
     after = epilogue.part(_value(element, scatter.dtype, as_bits), at, work.vector) if epilogue else None
     fields: dict[str, Any] = {
-        "index_type": "int"
-        if all(map(fits_int, [program, *([epilogue.program] if epilogue else [])]))
-        else "long long",
+        "index_type": index_type([program, *([epilogue.program] if epilogue else [])]),
         "held": "unsigned short" if as_bits else scatter.dtype.compute,
         "held_count": 0 if form.shared(work) else form.most * form.lanes * work.vector,
         "stand": _stand(writer, axes, work, form, first, used),

@@ -10,14 +10,17 @@ namespace hg {
 // zero: the next barrier, of this launch or another one with any number of blocks, finds it ready. Launches that use the
 // same word run one after the other. It is zero before the first.
 HG_DEVICE void grid_sync(unsigned int* const arrived) {
+  const unsigned int turn = 0x80000000u;
+  unsigned int before = 0, now;
+  // (the top bit cannot turn while this block is missing, so it is read early: nothing waits for an atomic's answer)
+  if (threadIdx.x == 0) asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(before) : "l"(arrived) : "memory");
   __syncthreads();
   if (threadIdx.x == 0) {
-    const unsigned int turn = 0x80000000u;
-    __threadfence();  // the block's writes are seen before its arrival
-    const unsigned int before = atomicAdd(arrived, blockIdx.x == 0 ? turn - (gridDim.x - 1) : 1u);
-    while (((before ^ *(volatile unsigned int*)arrived) & turn) == 0) {
-    }
-    __threadfence();  // the others' arrivals are seen before their writes are read
+    // the release makes the block's writes seen before its arrival, the acquire others' arrivals before their writes are read
+    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" : : "l"(arrived), "r"(blockIdx.x == 0 ? turn - (gridDim.x - 1) : 1u) : "memory");
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(arrived) : "memory");
+    } while (((before ^ now) & turn) == 0);
   }
   __syncthreads();
 }

@@ -176,8 +176,9 @@ def test_every_barrier_is_needed(name):
 #: what stands in grid_sync -> what is put in its place
 TORN = {
     "  __syncthreads();\n  if": "  if",
-    "    __threadfence();  // the block's writes": "    //",
-    "    while (": "    if (",
+    "red.release.gpu": "red.relaxed.gpu",
+    "ld.acquire.gpu": "ld.relaxed.gpu",
+    "    do {": "    if (true) {",
     "  }\n  __syncthreads();\n": "  }\n",
     "gridDim.x - 1)": "gridDim.x)",
     "gridDim.x - 1) ": "gridDim.x - 2) ",

@@ -72,6 +72,18 @@ MEMORY = re.compile(
     r"(?P<vector>\.v[248]|)\.(?P<type>[busf]\d+)"
 )
 ASYNC_COPY = re.compile(r"cp\.async\.(?P<level>ca|cg)\.shared\.global(?:\.L2::(?:64|128|256)B)?")
+_SCOPE = r"\.(?P<scope>cta|cluster|gpu|sys)"
+_CELL = r"\.(?P<type>[bus](?:16|32|64))"
+_SPACE = r"(?P<space>\.global|\.shared|)"
+SYNC_ACCESS = re.compile(
+    rf"(?:(?P<load>ld)\.(?:relaxed|(?P<acquires>acquire))|st\.(?:relaxed|(?P<releases>release))){_SCOPE}{_SPACE}{_CELL}"
+)
+ATOMIC = re.compile(
+    rf"(?:(?P<atom>atom)(?:\.(?:relaxed|(?P<acquires>acquire|acq_rel(?P<both>))|(?P<releases>release)))?"
+    rf"|red(?:\.(?:relaxed|(?P<only>release)))?)(?:{_SCOPE})?{_SPACE}\.(?P<op>add|exch|min|max|and|or|xor){_CELL}"
+)
+FENCE = re.compile(rf"fence\.(?:acq_rel|sc){_SCOPE}|membar\.(?P<level>cta|gl|sys)")
+SCOPES = {"cta": 0, "cluster": 1, "gpu": 2, "sys": 3}
 MOVE = re.compile(r"mov\.[busf](16|32|64)")
 MAX_ACCESS_BYTES = 32
 CLUSTER_ARRIVE = re.compile(r"barrier\.cluster\.arrive(\.release)?\.aligned")
@@ -193,6 +205,13 @@ def _instruction(text: str, operands: Sequence[Operand]) -> str:
         return _move(name, fields, operands, text)
     if match := MEMORY.fullmatch(name):
         return _memory(match, fields, operands, text)
+    if match := SYNC_ACCESS.fullmatch(name):
+        return _sync_access(match, fields, operands, text)
+    if match := ATOMIC.fullmatch(name):
+        return _atomic(match, fields, operands, text)
+    if match := FENCE.fullmatch(name):
+        scope = match["scope"] or {"gl": "gpu"}.get(match["level"], match["level"])
+        return f"coc_fence({SCOPES[scope]});"
     if match := ASYNC_COPY.fullmatch(name):
         return _async_copy(match["level"], fields, operands, text)
     if name == "bar.sync":
@@ -313,6 +332,40 @@ def _memory(match: re.Match[str], fields: list[str], operands: Sequence[Operand]
         return f"{memory} coc_v[{count}]; {call} " + " ".join(sets)
     list_ = ", ".join(f"({memory}){_value(n, operands, text)}" for n in names)
     return f"const {memory} coc_v[] = {{{list_}}}; coc::ptx::store<{size}>({address}, coc_v);"
+
+
+def _cell(match: re.Match[str]) -> tuple[str, str]:
+    """The C++ types of a cell of memory and of the register that it travels in."""
+    bits = int(match["type"][1:])
+    register = f"coc::ptx::operand<'{ {16: 'h', 32: 'r', 64: 'l'}[bits] }'>::type"
+    return (f"std::make_signed<{register}>::type" if match["type"][0] == "s" else register), register
+
+
+def _sync_access(match: re.Match[str], fields: list[str], operands: Sequence[Operand], text: str) -> str:
+    cell, register = _cell(match)
+    scope = SCOPES[match["scope"]]
+    if len(fields) != 2:
+        raise CompileError(f"inline PTX: {text!r} takes an address and a value")
+    if match["load"]:
+        at = _address(fields[1], match["space"], operands, text)
+        call = f"coc::ptx::sync_load<{cell}>({at}, {int(bool(match['acquires']))}, {scope})"
+        return _assign(fields[0], f"({register}){call}", operands, text)
+    at = _address(fields[0], match["space"], operands, text)
+    value = f"({cell}){_value(fields[1], operands, text)}"
+    return f"coc::ptx::sync_store<{cell}>({at}, {value}, {int(bool(match['releases']))}, {scope});"
+
+
+def _atomic(match: re.Match[str], fields: list[str], operands: Sequence[Operand], text: str) -> str:
+    cell, register = _cell(match)
+    gives = bool(match["atom"])
+    if len(fields) != 2 + gives:
+        raise CompileError(f"inline PTX: {text!r} takes {2 + gives} operands")
+    at = _address(fields[gives], match["space"], operands, text)
+    value = f"({cell}){_value(fields[1 + gives], operands, text)}"
+    releases = bool(match["releases"] or match["only"]) or match["both"] is not None
+    order = f"{int(bool(match['acquires']))}, {int(releases)}, {SCOPES[match['scope'] or 'gpu']}"
+    call = f"coc::ptx::atom_{match['op']}<{cell}>({at}, {value}, {order})"
+    return _assign(fields[0], f"({register}){call}", operands, text) if gives else f"{call};"
 
 
 def _async_copy(level: str, fields: list[str], operands: Sequence[Operand], text: str) -> str:

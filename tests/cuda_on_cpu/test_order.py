@@ -185,3 +185,138 @@ def test_the_logical_clock_may_wrap():
         launch(text.replace("= a[threadIdx.x]", "= a[threadIdx.x + 32]"), half, out(32))
     with pytest.raises((Race, UninitialisedRead)):
         launch(text.replace("__syncthreads();", ""), half, out(32), order="reverse")
+
+
+# -- accesses that have an order and a scope
+SIGNAL = """
+__global__ void k(float* a, unsigned* flag, float* o) {
+  if (blockIdx.x == 0) {
+    a[threadIdx.x] = 5;
+    __syncthreads();
+    if (threadIdx.x == 0) asm volatile("RELEASE.global.SET [%0], %1;" : : "l"(flag), "r"(1u) : "memory");
+  } else {
+    if (threadIdx.x == 0) {
+      unsigned seen;
+      do asm volatile("ACQUIRE.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory"); while (!seen);
+      LATER
+    }
+    __syncthreads();
+    o[threadIdx.x] = a[threadIdx.x];
+  }
+}"""
+
+
+def signal(release: str, acquire: str, later: str = "", **how) -> None:
+    kind = "u32" if release.startswith("st") else "add.u32"
+    text = SIGNAL.replace("RELEASE", release).replace("SET", kind).replace("ACQUIRE", acquire).replace("LATER", later)
+    if release.startswith("atom"):
+        text = text.replace('[%0], %1;" : :', '%0, [%1], %2;" : "=r"(*o_) :').replace(
+            "float* o)", "float* o, unsigned* o_)"
+        )
+    result, more = out(64), [out(1, np.uint32)] if release.startswith("atom") else []
+    buffers = Buffer.empty(64, np.float32, name="a"), Buffer(np.zeros(1, np.uint32), name="flag"), result, *more
+    launch(text, *buffers, grid=2, block=64, cooperative=True, **how)
+    assert (result.get() == 5).all()
+
+
+FENCE = 'asm volatile("fence.acq_rel.gpu;" ::: "memory");'
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("release", ["red.release.gpu", "st.release.gpu", "atom.release.sys", "atom.acq_rel.gpu"])
+@pytest.mark.parametrize(
+    "acquire, later", [("ld.acquire.gpu", ""), ("ld.acquire.sys", ""), ("ld.relaxed.gpu", FENCE)], ids=str
+)
+def test_a_release_and_an_acquire_order_what_lies_around_them(release, acquire, later, order):
+    signal(release, acquire, later, order=order)
+
+
+NO_ORDER = {
+    "a relaxed write": ("red.relaxed.gpu", "ld.acquire.gpu", ""),
+    "a relaxed store": ("st.relaxed.gpu", "ld.acquire.gpu", ""),
+    "no word is relaxed": ("red", "ld.acquire.gpu", ""),
+    "an acquire that writes": ("atom.acquire.gpu", "ld.acquire.gpu", ""),
+    "a relaxed read": ("red.release.gpu", "ld.relaxed.gpu", ""),
+    "a fence of the block": ("red.release.gpu", "ld.relaxed.gpu", FENCE.replace("gpu", "cta")),
+}
+
+
+@pytest.mark.parametrize("what", NO_ORDER)
+@pytest.mark.parametrize("order", ORDERS)
+def test_other_accesses_order_nothing(what, order):
+    with pytest.raises((Race, UninitialisedRead), match="'a'"):
+        signal(*NO_ORDER[what], order=order)
+
+
+@pytest.mark.parametrize(
+    "release, acquire", [("red.release.cta", "ld.acquire.gpu"), ("red.release.gpu", "ld.acquire.cta")]
+)
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_scope_that_leaves_the_other_block_out_orders_nothing(release, acquire, order):
+    with pytest.raises((Race, UninitialisedRead), match="'a'|'flag'"):
+        signal(release, acquire, order=order)
+
+
+def test_a_store_hides_what_was_released_before():
+    """Who reads the later value has synchronised with whoever stored it, and with nobody else."""
+    text = """
+    __global__ void k(float* a, unsigned* flag, float* o) {
+      unsigned seen = 0;
+      if (blockIdx.x == 0) { a[0] = 5; asm volatile("red.release.gpu.global.add.u32 [%0], 1;" :: "l"(flag) : "memory"); }
+      if (blockIdx.x == 1) {
+        while (!seen) asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
+        asm volatile("OP" :: "l"(flag), "r"(2u) : "memory");
+      }
+      if (blockIdx.x == 2) {
+        while (seen < 2) asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
+        o[0] = a[0];
+      }
+    }"""
+    for op in ("red.relaxed.gpu.global.add.u32 [%0], %1;", "st.relaxed.gpu.global.u32 [%0], %1;"):
+        buffers = Buffer.empty(1, np.float32, name="a"), Buffer(np.zeros(1, np.uint32), name="flag"), out(1)
+        # (in another order of blocks the last may see the first value, too)
+        how = {"grid": 3, "block": 1, "cooperative": True, "order": "forward"}
+        if op.startswith("red"):
+            launch(text.replace("OP", op), *buffers, **how)
+            continue
+        with pytest.raises((Race, UninitialisedRead), match="'a'"):
+            launch(text.replace("OP", op), *buffers, **how)
+
+
+def test_a_release_is_no_fence_for_later_writes():
+    text = """
+    __global__ void k(float* a, unsigned* flag, float* o) {
+      if (blockIdx.x == 0) {
+        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" :: "l"(flag + 1) : "memory");
+        a[0] = 5;
+        asm volatile("SECOND.global.add.u32 [%0], 1;" :: "l"(flag) : "memory");
+      } else {
+        unsigned seen = 0;
+        while (!seen) asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
+        o[0] = a[0];
+      }
+    }"""
+    for order in ORDERS:
+        for second in ("red.release.gpu", "red.relaxed.gpu"):
+            buffers = Buffer.empty(1, np.float32, name="a"), Buffer(np.zeros(2, np.uint32), name="flag"), out(1)
+            how = {"grid": 2, "block": 1, "cooperative": True, "order": order}
+            if second == "red.release.gpu":
+                launch(text.replace("SECOND", second), *buffers, **how)
+                continue
+            with pytest.raises((Race, UninitialisedRead), match="'a'"):
+                launch(text.replace("SECOND", second), *buffers, **how)
+
+
+OPERATIONS = {"add": 12, "exch": 5, "min": 5, "max": 7, "and": 5, "or": 7, "xor": 2}
+
+
+@pytest.mark.parametrize("op", OPERATIONS)
+def test_what_atomics_compute(op):
+    bits = "b32" if op in ("exch", "and", "or", "xor") else "u32"
+    text = f"""__global__ void k(unsigned* a, unsigned* o) {{
+      asm volatile("atom.relaxed.gpu.global.{op}.{bits} %0, [%1], %2;" : "=r"(*o) : "l"(a), "r"(5u) : "memory");
+      asm volatile("red.relaxed.gpu.global.{op}.{bits} [%0], %1;" : : "l"(a + 1), "r"(5u) : "memory");
+    }}"""
+    a, old = Buffer(np.full(2, 7, np.uint32), name="a"), out(1, np.uint32)
+    assert launch(text, a, old, block=1).atomics == 2
+    assert a.get().tolist() == [OPERATIONS[op]] * 2 and old.get()[0] == 7

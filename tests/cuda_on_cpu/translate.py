@@ -21,6 +21,7 @@ LINE_MARKER = re.compile(r'^# \d+ "((?:[^"\\]|\\.)*)".*$')
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[A-Za-z_]\w*|\d[\w.]*|::|\S')
 BRACE = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[{}]')
 ALIGNMENT = re.compile(r"(?:aligned|alignas)\s*\(\s*(\d+)\s*\)")
+_ORDERING = re.compile(r"\b__threadfence|\bcoc_fence|\bcoc::ptx::(?:sync|atom)_")  # what orders memory besides barriers
 DEFAULT_DYNAMIC_ALIGNMENT = 16  # bytes; what CUDA promises for extern __shared__ arrays
 
 
@@ -75,7 +76,7 @@ def translate(preprocessed: str, is_user_file: Callable[[str], bool]) -> Transla
         text="".join(out),
         kernels=list(_kernels(text)),
         dynamic_alignment=max([DEFAULT_DYNAMIC_ALIGNMENT, *alignments]),
-        fenced="__threadfence" in text,
+        fenced=_ORDERING.search(text) is not None,
     )
 
 

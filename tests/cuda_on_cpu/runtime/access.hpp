@@ -106,13 +106,21 @@ NOINLINE static void wild(uptr a, u32 size, u32 kind, uptr pc) {
 // cells
 static ALWAYS_INLINE u32 lowest_bit(u32 x) { return __builtin_ctz(x | 16); }
 
+// Synchronising accesses do not race with each other if they concern each other's threads.
+static bool both_sync(u32 kind, u32 other) {
+  if (!(kind & SYNC && other & SYNC_BIT)) return false;
+  if (LIKELY(g.sync_scope >= SCOPE_GPU)) return true;
+  const u32 block = ((other & ID_MASK) - 1) / g.block_threads;
+  return within(g.sync_scope, block, cluster_key(block));
+}
+
 NOINLINE static bool write_clashes(Region& r, Cell& c, uptr at, u32 kind, uptr pc) {
   const Thread& t = *g.cur;
   if (c.wthr & PENDING_BIT && !(kind & ASYNC_END)) {
     report_pending(r, at, kind, c, pc);
     return true;
   }
-  if (g.params.races && !(kind & SYNC && c.wthr & SYNC_BIT) &&
+  if (g.params.races && !both_sync(kind, c.wthr) &&
       !ordered(c.wthr, c.wclk, t, r.shared)) {
     report_race(kind & WRITE ? "write-after-write" : "read-after-write", r, at, c.wthr, c.wpc, pc);
     return true;
@@ -126,7 +134,7 @@ NOINLINE static bool read_clashes(Region& r, Cell& c, int slot, uptr at, u32 kin
     report_readonly(r, at, c.rpc, pc);
     return true;
   }
-  if (kind & SYNC && c.rthr[slot] & SYNC_BIT) return false;
+  if (both_sync(kind, c.rthr[slot])) return false;
   if (ordered(c.rthr[slot], c.rclk[slot], *g.cur, r.shared)) return false;
   report_race("write-after-read", r, at, c.rthr[slot], c.rpc, pc);
   return true;

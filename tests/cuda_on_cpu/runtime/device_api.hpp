@@ -29,8 +29,34 @@ API void coc_atomic(void* p, unsigned size, void* ret) {
   if (!g.module->checked) return;
   access(a, size, WRITE | SYNC | RMW, pc);
   if (g.know) {
-    acquire(a);
-    release(a);
+    acquire(a, SCOPE_SYSTEM);
+    release(a, SCOPE_SYSTEM);
+  }
+}
+
+// Checks an ld, st, atom or red of inline PTX that has an order and a scope, before it happens. Unlike atomicAdd, whose
+// acquire is taken on trust, it orders what its words say and nothing else.
+API void coc_sync_access(void* p, unsigned size, int reads, int writes, int acquires, int releases, int scope,
+                         void* ret) {
+  using namespace coc;
+  const uptr a = (uptr)p, pc = (uptr)ret - 1;
+  const Scope s = (Scope)scope;
+  if (UNLIKELY(a % size)) {
+    FAULT(MISALIGNED, pc, "synchronising access to address %p, which is not a multiple of %u", p, size);
+  }
+  g.report->atomics += reads && writes;
+  if (reads) poll();
+  if (UNLIKELY(g_expired)) hang(pc);
+  if (!g.module->checked) return;
+  g.sync_scope = s;
+  access(a, size, (writes ? WRITE : READ) | SYNC | (reads && writes ? RMW : 0), pc);
+  g.sync_scope = SCOPE_SYSTEM;
+  if (!g.know) return;
+  if (writes && !reads) g_released.erase(a);  // who reads this value has not seen those before it
+  if (reads) acquires ? acquire(a, s) : observe(a, s);
+  if (writes) {
+    release(a, s);
+    if (releases) release_until(g_released[a], s, ++g.clk);
   }
 }
 
@@ -58,7 +84,7 @@ API void coc_ptx_access(void* p, unsigned bytes, int write, int read_only, void*
   access(a, bytes, write ? WRITE : READ, pc);
 }
 
-API void coc_fence() { coc::fence(); }
+API void coc_fence(int scope) { coc::fence((coc::Scope)scope); }
 API void coc_yield() { coc::yield(); }
 API void coc_trap(int line, const char* what) {
   using namespace coc;

@@ -2,7 +2,8 @@
 // Happens-before: which earlier accesses of other threads the running thread may rely on.
 //
 // Order comes from barriers of the block, the cluster and the grid, from __syncwarp within its
-// mask, and, in kernels that use __threadfence, from atomics and volatile accesses. Nothing else
+// mask, and, in kernels with fences or accesses that have an order, from what these release and
+// acquire within their scopes, atomics and volatile accesses included. Nothing else
 // orders memory: not a shuffle, and not that threads happen to run one after another here.
 #pragma once
 #include "regions.hpp"
@@ -57,33 +58,91 @@ static bool ordered(u32 id, u32 clk, const Thread& t, bool shared) {
 
 // ------------------------------------------------------------- order by fences and synchronising
 // accesses
-static std::unordered_map<uptr, Knowledge> g_released;  // by the address of the atomic or the flag
+static u64 g_releases;
+static std::unordered_map<uptr, Flag> g_released;  // by the address of the atomic or the flag
 
 static Knowledge& knowledge_of(Knowledge*& k) {
   if (!k) k = new Knowledge();
   return *k;
 }
 
-static void fence() {
-  if (!g.know) return;
-  g.cur->fence_clk = ++g.clk;
+static Released& entry_for(std::vector<Released>& list, Scope scope, u32 block, u32 cluster) {
+  for (Released& r : list) {
+    if (r.scope != scope) continue;
+    if (scope >= SCOPE_GPU || (scope == SCOPE_CLUSTER ? r.cluster == cluster : r.block == block)) {
+      if (r.block != block) r.block = MANY;
+      if (r.cluster != cluster) r.cluster = MANY;
+      return r;
+    }
+  }
+  list.push_back({scope, block, cluster, {}});
+  return list.back();
 }
 
-// The access makes known what its thread has fenced. Threads of its block count as fenced up to the
-// last barrier: they fence before it, or the thread does after it, in every pattern in use.
-static void release(uptr at) {
+// The access makes known, to those within 'scope', what its thread did before 'clk'. Threads of its block count up to
+// the block's last barrier: what happened before that happened before the access, too.
+static void release_until(Flag& f, Scope scope, u32 clk) {
   Thread& t = *g.cur;
-  if (!t.fence_clk) return;
-  Knowledge& k = g_released[at];
+  const u32 block = t.block->index;
+  Knowledge& k = entry_for(f.left, scope, block, cluster_key(block)).what;
   if (t.known) k.join(*t.known);
   if (t.block->known) k.join(*t.block->known);
-  Knowledge::raise(k.blocks[t.block->index], t.block->bar_clk);
-  Knowledge::raise(k.threads[t.id], t.fence_clk);
+  Knowledge::raise(k.blocks[block], t.block->bar_clk);
+  Knowledge::raise(k.threads[t.id], clk);
+  f.version = ++g_releases;
 }
 
-static void acquire(uptr at) {
+// What fences before a write make of it: a release, at the narrower of both scopes.
+static void release(uptr at, Scope scope) {
+  for (u32 s = 0; s < SCOPES; s++) {
+    const u32 clk = g.cur->fence_clk[s];
+    if (clk) release_until(g_released[at], std::min((Scope)s, scope), clk);
+  }
+}
+
+// Whether threads of that block, or of that cluster, are within the scope of the running thread.
+static bool within(Scope scope, u32 block, u32 cluster) {
+  const u32 own = g.cur->block->index;
+  return scope >= SCOPE_GPU || (scope == SCOPE_CLUSTER ? cluster == cluster_key(own) : block == own);
+}
+
+// Two accesses synchronise if each is in the other's scope.
+static void learn(const Released& r, Scope scope) {
+  if (within(scope, r.block, r.cluster) && within(r.scope, r.block, r.cluster)) {
+    knowledge_of(g.cur->known).join(r.what);
+  }
+}
+
+static void acquire(uptr at, Scope scope) {
   auto found = g_released.find(at);
-  if (found != g_released.end()) knowledge_of(g.cur->known).join(found->second);
+  if (found == g_released.end()) return;
+  for (const Released& r : found->second.left) learn(r, scope);
+}
+
+// A relaxed read: what it has seen is known behind a fence, and not before.
+static void observe(uptr at, Scope scope) {
+  auto found = g_released.find(at);
+  Thread& t = *g.cur;
+  if (found == g_released.end()) return;
+  if (t.observed_at == at && t.observed_version == found->second.version) return;
+  t.observed_at = at;
+  t.observed_version = found->second.version;
+  if (!t.observed) t.observed = new std::vector<Released>();
+  for (const Released& r : found->second.left) {
+    if (within(scope, r.block, r.cluster)) {
+      entry_for(*t.observed, r.scope, r.block, r.cluster).what.join(r.what);
+    }
+  }
+}
+
+static void fence(Scope scope) {
+  if (!g.know) return;
+  Thread& t = *g.cur;
+  t.fence_clk[scope] = ++g.clk;
+  if (!t.observed) return;
+  for (const Released& r : *t.observed) learn(r, scope);
+  t.observed_at = 0;
+  t.observed->clear();
 }
 
 // At a barrier what one thread knows becomes known to its block.

@@ -48,13 +48,15 @@ static ALWAYS_INLINE void begin_thread(Block& b, Warp& w, u32 lane, Fiber* fiber
   t.warp = &w;
   t.block = &b;
   t.fiber = fiber;
-  t.fence_clk = 0;
+  memset(t.fence_clk, 0, sizeof t.fence_clk);
   t.polls = 0;
   t.result = 0;
   if (UNLIKELY(t.known != nullptr)) {
     delete t.known;
     t.known = nullptr;
   }
+  if (UNLIKELY(t.observed != nullptr)) t.observed->clear();
+  t.observed_at = 0;
   if (UNLIKELY(t.async != nullptr)) *t.async = AsyncQueue();
   b.wait[linear] = RUN;
   b.counts[FRESH]--;

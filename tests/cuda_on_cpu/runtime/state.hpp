@@ -152,6 +152,20 @@ struct AsyncQueue {
   size_t done = 0, waited = 0;  // copies and batches completed
 };
 
+// Scopes of the memory model: whom a fence or a synchronising access of a thread concerns.
+enum Scope : u32 { SCOPE_BLOCK, SCOPE_CLUSTER, SCOPE_GPU, SCOPE_SYSTEM, SCOPES };  // as ptx.h has them
+// What releases have left behind an address, those of one scope and, where that is one, of a block or a cluster.
+struct Released {
+  Scope scope;
+  u32 block, cluster;  // of the threads that released, MANY where they differ
+  Knowledge what;
+};
+const u32 MANY = ~0u;
+struct Flag {
+  u64 version = 0;  // number of the last release
+  std::vector<Released> left;
+};
+
 struct Block;
 struct Warp;
 struct Fiber;
@@ -167,9 +181,12 @@ struct Thread {
   int aux, width, line;
   u64 value, result;
   uptr pc;
-  u32 fence_clk;  // accesses of its own before this clock are fenced
+  u32 fence_clk[SCOPES];  // accesses of its own before this clock are fenced at this scope
   u32 polls;      // atomic and volatile accesses so far
   Knowledge* known;
+  std::vector<Released>* observed;  // by relaxed reads; known behind the next fence
+  uptr observed_at;                 // the flag of the last of them …
+  u64 observed_version;             // … and its version
   AsyncQueue* async;
 };
 
@@ -223,7 +240,7 @@ struct ModuleInfo {
   u32 static_shared = 0;     // bytes of declared __shared__ variables
   u32 dynamic_at = 0;        // where the extern arrays start
   u32 shared_log2 = 2;       // finest granule its shared memory has needed
-  bool fenced = false;       // the text has __threadfence
+  bool fenced = false;       // the text has fences, or accesses that order others
   bool checked = true;
   std::vector<u8> owner;  // per byte of static shared memory: 0 padding, else which variable
   std::vector<std::pair<u32, const char*>> variables;  // offset and name, ascending
@@ -250,6 +267,7 @@ struct State {
   u32 clk = 1;         // logical clock; goes on from launch to launch
   u32 launch_clk = 1;  // its value when this launch began
   u32 grid_clk = 0;    // at the last grid barrier
+  Scope sync_scope = SCOPE_SYSTEM;  // of the synchronising access that is being checked
   Thread* cur = nullptr;
   bool running = false, abort = false, know = false;
   void** args = nullptr;

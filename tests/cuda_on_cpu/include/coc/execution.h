@@ -18,7 +18,7 @@ void coc_part_barrier(int number, unsigned threads, int line);
 void coc_cluster_barrier(int line);
 unsigned long coc_warp(int op, unsigned mask, unsigned long value, int aux, int width, int line);
 unsigned coc_activemask();
-void coc_fence();
+void coc_fence(int scope);
 void coc_yield();
 void coc_trap(int line, const char* what);
 }
@@ -37,9 +37,9 @@ static inline void __syncthreads(COC_LINE) { coc_barrier(0, 0, line); }
 static inline int __syncthreads_count(int p, COC_LINE) { return coc_barrier(1, p, line); }
 static inline int __syncthreads_and(int p, COC_LINE) { return coc_barrier(2, p, line); }
 static inline int __syncthreads_or(int p, COC_LINE) { return coc_barrier(3, p, line); }
-static inline void __threadfence() { coc_fence(); }
-static inline void __threadfence_block() { coc_fence(); }
-static inline void __threadfence_system() { coc_fence(); }
+static inline void __threadfence_block() { coc_fence(0); }
+static inline void __threadfence() { coc_fence(2); }
+static inline void __threadfence_system() { coc_fence(3); }
 static inline void __nanosleep(unsigned) { coc_yield(); }
 static inline long long clock64() {
   static long long t;

@@ -4,6 +4,7 @@
 
 extern "C" {
 void coc_atomic(void* p, unsigned size, void* ret);
+void coc_sync_access(void* p, unsigned size, int reads, int writes, int acquires, int releases, int scope, void* ret);
 void coc_read_only(const void* p, unsigned size, void* ret);
 void coc_async_copy(void* to, const void* from, unsigned bytes, unsigned zero_fill, void* ret);
 void coc_prefetch(const void* p, void* ret);

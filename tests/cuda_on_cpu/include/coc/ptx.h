@@ -170,6 +170,32 @@ COC_UNTRACED static void store(unsigned long long to, const void* from) {
   if (COC_CHECKED) coc_ptx_access((void*)to, BYTES, 1, 0, COC_RETURN);
   __builtin_memcpy((void*)to, from, BYTES);
 }
+// Accesses with an order and a scope (0 a block's, 1 a cluster's, 2 the GPU's, 3 the system's).
+template <class T>
+COC_UNTRACED static T sync_load(unsigned long long at, int acquires, int scope) {
+  coc_sync_access((void*)at, sizeof(T), 1, 0, acquires, 0, scope, COC_RETURN);
+  return *(volatile const T*)at;
+}
+template <class T>
+COC_UNTRACED static void sync_store(unsigned long long at, T v, int releases, int scope) {
+  coc_sync_access((void*)at, sizeof(T), 0, 1, 0, releases, scope, COC_RETURN);
+  *(volatile T*)at = v;
+}
+#define COC_PTX_ATOMIC(name, expression)                                                        \
+  template <class T>                                                                            \
+  COC_UNTRACED static T atom_##name(unsigned long long at, T v, int acquires, int releases, int scope) { \
+    coc_sync_access((void*)at, sizeof(T), 1, 1, acquires, releases, scope, COC_RETURN);         \
+    const T old = *(volatile const T*)at;                                                       \
+    *(volatile T*)at = (T)(expression);                                                         \
+    return old;                                                                                 \
+  }
+COC_PTX_ATOMIC(add, old + v)
+COC_PTX_ATOMIC(exch, v)
+COC_PTX_ATOMIC(min, v < old ? v : old)
+COC_PTX_ATOMIC(max, v > old ? v : old)
+COC_PTX_ATOMIC(and, old& v)
+COC_PTX_ATOMIC(or, old | v)
+COC_PTX_ATOMIC(xor, old ^ v)
 COC_INLINE unsigned long long shared_address(unsigned long long at) {
   return (unsigned long long)coc_shared_pointer((unsigned)at);
 }

@@ -60,8 +60,21 @@ HG_DEVICE int cluster_rank() {
   return (int)rank;
 }
 // Arrival releases what was written before, waiting acquires it.
+HG_DEVICE void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.aligned;" : : : "memory");
+}
+// An arrival that orders no memory, and so waits for no store. Where it says that the caller has read what it needs of other
+// blocks, stores of what came of that have to stand before it: ptxas issues it while loads are under way, whose block may
+// end then. (The releasing one waits for loads.)
+HG_DEVICE void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" : : : "memory");
+}
+HG_DEVICE void cluster_wait() {
+  asm volatile("barrier.cluster.wait.aligned;" : : : "memory");
+}
 HG_DEVICE void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" : : : "memory");
+  cluster_arrive();
+  cluster_wait();
 }
 // Where `p`, which lies in the caller's shared memory, is in the block of that rank.
 template <typename T>

@@ -86,9 +86,9 @@ FENCE = re.compile(rf"fence\.(?:acq_rel|sc){_SCOPE}|membar\.(?P<level>cta|gl|sys
 SCOPES = {"cta": 0, "cluster": 1, "gpu": 2, "sys": 3}
 MOVE = re.compile(r"mov\.[busf](16|32|64)")
 MAX_ACCESS_BYTES = 32
-CLUSTER_ARRIVE = re.compile(r"barrier\.cluster\.arrive(\.release)?\.aligned")
-CLUSTER_WAIT = re.compile(r"barrier\.cluster\.wait(\.acquire)?\.aligned")
-CLUSTER_BARRIER = "barrier.cluster"  #: both; one without the other is not supported
+CLUSTER = re.compile(
+    r"barrier\.cluster\.(?:arrive(?:\.release|(?P<relaxed>\.relaxed))?|(?P<wait>wait)(?:\.acquire)?)\.aligned"
+)
 
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b")
 _STRING = re.compile(r'"(?:\\.|[^"\\])*"')
@@ -179,18 +179,7 @@ def _operands(text: str, output: bool) -> list[Operand]:
 
 def _instructions(template: str) -> list[str]:
     text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", template, flags=re.S)
-    return _joined([" ".join(part.split()) for part in text.split(";") if part.strip()])
-
-
-def _joined(instructions: list[str]) -> list[str]:
-    """With a cluster barrier's arrival and the wait that follows it at once as one instruction."""
-    found: list[str] = []
-    for instruction in instructions:
-        if found and CLUSTER_WAIT.fullmatch(instruction) and CLUSTER_ARRIVE.fullmatch(found[-1]):
-            found[-1] = CLUSTER_BARRIER
-        else:
-            found.append(instruction)
-    return found
+    return [" ".join(part.split()) for part in text.split(";") if part.strip()]
 
 
 # --------------------------------------------------------------------------------- instructions
@@ -199,8 +188,10 @@ def _instruction(text: str, operands: Sequence[Operand]) -> str:
     fields = [f.strip() for f in re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*", rest)]
     if name in ARITHMETIC:
         return _arithmetic(name, fields, operands, text)
-    if name == CLUSTER_BARRIER:
-        return "coc_cluster_barrier(__builtin_LINE());"
+    if match := CLUSTER.fullmatch(name):
+        if match["wait"]:
+            return "coc_cluster_wait(__builtin_LINE());"
+        return f"coc_cluster_arrive({int(not match['relaxed'])}, __builtin_LINE());"
     if MOVE.fullmatch(name):
         return _move(name, fields, operands, text)
     if match := MEMORY.fullmatch(name):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,6 @@ from . import (
     BadLaunch,
     BarrierFault,
     Buffer,
-    CompileError,
     Hang,
     OutOfBounds,
     Race,
@@ -290,12 +291,144 @@ def test_clusters_by_instructions(order):
         cluster_sum(PTX_CLUSTER_SUM.replace("r < 4", "r <= 4"), order=order, cluster=None)
 
 
-@pytest.mark.parametrize("half", ["arrive", "wait"])
-def test_half_a_cluster_barrier_is_not_supported(half):
-    other = {"arrive": "wait", "wait": "arrive"}[half]
-    text = PTX_CLUSTER_SUM.replace(f"barrier.cluster.{other}.aligned;", "")
-    with pytest.raises(CompileError, match=f"barrier.cluster.{half}.aligned"):
-        cluster_sum(text, cluster=None)
+# The two halves apart: work that concerns nobody else lies between them, and the last waits for no store.
+SPLIT_CLUSTER_SUM = PTX_CLUSTER_SUM.replace(
+    "  together();  // first",
+    """  ARRIVE("barrier.cluster.arrive.release.aligned;")  // first
+  o[blockIdx.x * 32 + threadIdx.x] = 0;
+  WAIT  // first""",
+).replace(
+    """  o[blockIdx.x * 32 + threadIdx.x] = v + 1000 * rank;
+  together();  // second""",
+    """  ARRIVE("barrier.cluster.arrive.relaxed.aligned;")  // second
+  o[blockIdx.x * 32 + threadIdx.x] = v + 1000 * rank;
+  WAIT  // second""",
+)
+
+
+def split_cluster_sum(*changes, **how):
+    text = SPLIT_CLUSTER_SUM
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    text = text.replace("WAIT", 'asm volatile("barrier.cluster.wait.aligned;" ::: "memory");')
+    return cluster_sum(re.sub(r'ARRIVE\((".*?")\)', r'asm volatile(\1 ::: "memory");', text), cluster=None, **how)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_cluster_barrier_in_two_halves(order):
+    assert split_cluster_sum(order=order).cluster_barriers == 4
+    assert split_cluster_sum(order=order, check=False).cluster_barriers == 4
+
+
+FIRST_ARRIVAL = 'ARRIVE("barrier.cluster.arrive.release.aligned;")  // first'
+SECOND_ARRIVAL = '  ARRIVE("barrier.cluster.arrive.relaxed.aligned;")  // second\n'
+SUM = "  for (unsigned r = 0; r < 4; r++)"
+UNORDERED = (Race, UninitialisedRead)
+SPLIT_DEFECTS = {
+    "an arrival that releases nothing": ([("release", "relaxed")], UNORDERED, "'mine'"),
+    "a write behind the arrival": (
+        [("  o[blockIdx.x * 32 + threadIdx.x] = 0;", "  mine[threadIdx.x] = 1;")],
+        Race,
+        "'mine'",
+    ),
+    "a read before the wait": (
+        [("o[blockIdx.x * 32 + threadIdx.x] = 0;", "o[0] = in_block(mine, rank ^ 1)[threadIdx.x];")],
+        (SharedLifetime, *UNORDERED),
+        "'mine'|may not have started",
+    ),
+    "a read behind the last arrival": (
+        [(SECOND_ARRIVAL, ""), (SUM, SECOND_ARRIVAL + SUM)],
+        SharedLifetime,
+        "exits with no cluster barrier after the access|which has exited",
+    ),
+    "a relaxed arrival orders no later write": (
+        [("  WAIT  // second", "  WAIT mine[threadIdx.x] = 0; together();")],
+        Race,
+        "'mine'",
+    ),
+    "no arrival": ([(SECOND_ARRIVAL, "")], BarrierFault, "waits at the cluster barrier without having arrived"),
+    "no wait": ([("  WAIT  // second", "")], BarrierFault, "returns without waiting at the cluster barrier"),
+    "two arrivals": ([("  WAIT  // first", "")], (BarrierFault, SharedLifetime, *UNORDERED), "."),
+    "two arrivals at once": (
+        [(FIRST_ARRIVAL, FIRST_ARRIVAL + "\n" + SECOND_ARRIVAL)],
+        BarrierFault,
+        "arrives at the cluster barrier again without having waited",
+    ),
+    "a block that does not arrive": (
+        [(FIRST_ARRIVAL, "if (rank == 2) return; " + FIRST_ARRIVAL)],
+        BarrierFault,
+        r"cluster barrier not reached by all blocks.*but block \([26],0,0\) has already returned",
+    ),
+    "a thread that does not arrive": (
+        [(FIRST_ARRIVAL, "if (threadIdx.x == 9) return; " + FIRST_ARRIVAL)],
+        BarrierFault,
+        "cluster barrier not reached by all threads: 31 of 32",
+    ),
+    "threads that arrive elsewhere": (
+        [(FIRST_ARRIVAL, "if (threadIdx.x == 9)\n" + FIRST_ARRIVAL + "\nelse " + FIRST_ARRIVAL)],
+        BarrierFault,
+        "divergent cluster barrier: .* arrives at line",
+    ),
+    "threads that wait elsewhere": (
+        [("  WAIT  // first", "if (threadIdx.x == 9)\n WAIT\n else WAIT")],
+        BarrierFault,
+        "divergent cluster barrier: .* waits at line",
+    ),
+    "a barrier of the block that some wait for": (
+        [("  WAIT  // first", "if (rank == 2) __syncthreads(); if (rank == 2 && threadIdx.x == 9) return; WAIT")],
+        BarrierFault,
+        "returns without waiting|not reached",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SPLIT_DEFECTS)
+@pytest.mark.parametrize("order", ORDERS)
+def test_defects_around_a_cluster_barrier_in_two_halves(what, order):
+    changes, faults, words = SPLIT_DEFECTS[what]
+    with pytest.raises(faults, match=words):
+        split_cluster_sum(*changes, order=order)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_warps_may_be_at_different_halves(order):
+    """A warp passes the wait while another one still works behind its arrival."""
+    text = """
+    __global__ void __launch_bounds__(64) __cluster_dims__(2, 1, 1) k(float* o) {
+      __shared__ float s[64];
+      asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
+      if (threadIdx.x < 32) asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+      s[threadIdx.x] = threadIdx.x;
+      __syncthreads();
+      o[blockIdx.x * 64 + threadIdx.x] = s[63 - threadIdx.x];
+      if (threadIdx.x >= 32) asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+    }"""
+    result = out(128)
+    assert launch(text, result, grid=2, block=64, order=order).cluster_barriers == 1
+    assert (result.get() == [*range(63, -1, -1)] * 2).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_cluster_barrier_orders_global_memory(order):
+    """That of its blocks' threads; of other clusters nothing is known."""
+    text = """
+    __global__ void __launch_bounds__(32) __cluster_dims__(2, 1, 1) k(float* a, float* o) {
+      a[blockIdx.x * 32 + threadIdx.x] = blockIdx.x;
+      asm volatile("barrier.cluster.arrive.ORDER.aligned;" ::: "memory");
+      asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+      o[blockIdx.x * 32 + threadIdx.x] = a[(blockIdx.x ^ OTHER) * 32 + threadIdx.x];
+    }"""
+    for arrival, other, ordered in (("release", 1, True), ("relaxed", 1, False), ("release", 2, False)):
+        result = out(128)
+        changed = text.replace("ORDER", arrival).replace("OTHER", str(other))
+        how = {"grid": 4, "cooperative": True, "order": order}
+        if ordered:
+            launch(changed, Buffer.empty(128, np.float32, name="a"), result, **how)
+            assert (result.get() == np.repeat([1, 0, 3, 2], 32)).all()
+            continue
+        with pytest.raises(UNORDERED, match="'a'"):
+            launch(changed, Buffer.empty(128, np.float32, name="a"), result, **how)
 
 
 # ------------------------------------------------------------------- waiting by atomics and flags

@@ -73,14 +73,22 @@ def has_race(program: list[Step], needed: np.ndarray) -> bool:
     return False
 
 
-def reports_race(module: Module, program: list[Step], blocks: int, order: str) -> bool:
+def reports_race(module: Module, program: list[Step], blocks: int, order: str, cooperative: bool | None = None) -> bool:
     table = Buffer(np.array([s.ops for s in program], np.int32), name="program")
     barriers = Buffer(np.array([s.barrier for s in program], np.int32), name="barriers")
     cells = Buffer(np.zeros(CELLS, np.float32), name="cells")
     sink = Buffer.empty(64 * blocks, np.float32, name="sink")
     args = (table, cells, barriers, np.int32(len(program)), sink)
     try:
-        module["k"](blocks, 64, args, order=order, seed=1, cooperative=blocks > 1, uninit=False)
+        module["k"](
+            blocks,
+            64,
+            args,
+            order=order,
+            seed=1,
+            cooperative=blocks > 1 if cooperative is None else cooperative,
+            uninit=False,
+        )
     except Race:
         return True
     return False
@@ -107,3 +115,53 @@ def test_races_between_blocks(program):
     expected = has_race(program, needed)
     for order in ("forward", "reverse", "shuffle"):
         assert reports_race(module, program, 2, order) == expected
+
+
+# The two halves of a cluster's barrier, whose arrival may release or not. Steps end with an arrival and a wait; each
+# actor accesses something before the arrival, between it and the wait, and the next step's first accesses lie behind.
+SPLIT_KERNEL = """
+__global__ void __cluster_dims__(2, 1, 1) k(const int* program, float* cells, const int* releases, int steps, float* sink) {
+  const int actor = threadIdx.x % 32 == 0 ? blockIdx.x * 2 + threadIdx.x / 32 : -1;
+  float sum = 0;
+  for (int s = 0; s < steps; s++) {
+    for (int k = 0; k < 2; k++) {
+      const int op = actor < 0 ? -1 : program[(s * 4 + actor) * 2 + k];
+      if (op >= 0 && op % 2) cells[op / 2] = s;
+      else if (op >= 0) sum += cells[op / 2];
+      if (k == 0) {
+        if (releases[s]) asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+        else asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+      } else {
+        asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+      }
+    }
+  }
+  sink[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+"""
+
+
+def has_split_race(program: list[Step]) -> bool:
+    """Accesses of step s before its arrival lie before the wait of s, those behind it before that of the next release."""
+    accesses = [
+        (s, k, actor, op)
+        for s, step in enumerate(program)
+        for actor, ops in enumerate(step.ops)
+        for k, op in enumerate(ops)
+    ]
+    for (s, i, a, x), (t, j, b, y) in itertools.permutations(accesses, 2):
+        if a >= b or min(x, y) < 0 or x // 2 != y // 2 or not (x % 2 or y % 2):
+            continue
+        (first, half), last = ((s, i), t) if (s, i) <= (t, j) else ((t, j), s)
+        if not any(program[p].barrier for p in range(first + half, last)):
+            return True
+    return False
+
+
+@settings(max_examples=150, deadline=None)
+@given(program=steps([0, 1]))
+def test_races_around_a_cluster_barrier_in_two_halves(program):
+    module = Module(SPLIT_KERNEL)
+    expected = has_split_race(program)
+    for order in ("forward", "reverse", "shuffle"):
+        assert reports_race(module, program, 2, order, cooperative=False) == expected

@@ -122,7 +122,7 @@ def _written_differently(code: str) -> Iterator[tuple[str, str]]:
             yield put(m.end(), end, "true"), "a guard is dropped"
     for m in re.finditer(r"(?<![\w!])!(?=[\w(])", code):
         yield put(m.start(), m.end(), ""), "a negation is dropped"
-    for m in re.finditer(r"(?:__syncthreads|__syncwarp|hg::cluster_sync)\(\);", code):
+    for m in re.finditer(r"(?:__syncthreads|__syncwarp|hg::cluster_(?:sync|wait|arrive|arrive_relaxed))\(\);", code):
         yield put(m.start(), m.end(), ""), "a barrier is dropped"
     if _STATEMENT.fullmatch(code) and "unroll" not in code:
         yield "", "a statement is dropped"

@@ -481,6 +481,7 @@ def _common(
         "index_type": index_type([program], [parts * width] if program.sums else ()),
         "walks": walks,
         "last": plan.passes[-1],
+        "last_merge": max((n for n, w in enumerate(walks) if w.accumulators), default=-1),
         "held": [{"type": kept_type(s), "name": places[s], "offset": at} for s, at in held.items()],
         "arrays": [(kept_type(s), plan.cached[s]) for s, place in form.places.items() if place == "registers"],
     }

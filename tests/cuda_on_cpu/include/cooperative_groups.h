@@ -41,6 +41,8 @@ static inline grid_group this_grid() { return {}; }
 
 struct cluster_group {
   static void sync(COC_LINE) { coc_cluster_barrier(line); }
+  static void barrier_arrive(COC_LINE) { coc_cluster_arrive(1, line); }
+  static void barrier_wait(COC_LINE) { coc_cluster_wait(line); }
   static dim3 dim_blocks() { return coc::to_dim3(coc_cluster_dim()); }
   static unsigned num_blocks() { return coc::ptx::cluster_blocks(); }
   static unsigned block_rank() { return coc_cluster_rank(); }

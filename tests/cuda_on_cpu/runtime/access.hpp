@@ -242,7 +242,7 @@ NOINLINE static void remote_access(uptr a, u32 size, u32 kind, uptr pc) {
     return FAULT(SHARED_LIFETIME, pc, "%s shared memory of block rank %u, which has exited",
                  verb(kind), target.rank);
   }
-  if (!mine.cluster->syncs) {
+  if (!mine.waits) {
     return FAULT(
         SHARED_LIFETIME, pc,
         "%s shared memory of block rank %u, which may not have started: no cluster barrier "
@@ -252,6 +252,7 @@ NOINLINE static void remote_access(uptr a, u32 size, u32 kind, uptr pc) {
   target.remote_id = g.cur->id;
   target.remote_pc = pc;
   target.remote_clk = g.clk;
+  target.remote_arrivals = std::max(target.remote_arrivals, g.cur->arrivals);
   shared_access(target, a, size, kind, pc);
 }
 

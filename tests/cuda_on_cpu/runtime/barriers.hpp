@@ -115,7 +115,7 @@ static void report_stuck_block(const Block& b) {
   }
 }
 
-// ------------------------------------------------------------------------------ cluster and grid
+// ------------------------------------------------------------------------------------------ grid
 // All these blocks wait whole at the barrier.
 static bool all_at(const std::vector<Block*>& blocks, Wait wait) {
   for (const Block* b : blocks) {
@@ -124,7 +124,8 @@ static bool all_at(const std::vector<Block*>& blocks, Wait wait) {
   return true;
 }
 
-static bool complete_wide_barrier(const std::vector<Block*>& blocks, Wait wait) {
+static bool complete_grid_barrier(const std::vector<Block*>& blocks) {
+  const Wait wait = AT_GRID;
   const Thread& first = blocks[0]->threads[0];
   for (const Block* b : blocks) {
     if (!same_barrier(*b, barrier_name(wait))) return false;
@@ -137,14 +138,8 @@ static bool complete_wide_barrier(const std::vector<Block*>& blocks, Wait wait) 
     }
   }
   const u32 clk = ++g.clk;
-  if (wait == AT_GRID) {
-    g.grid_clk = clk;
-    g.report->grid_barriers++;
-  } else {
-    blocks[0]->cluster->clk = clk;
-    blocks[0]->cluster->syncs++;
-    g.report->cluster_barriers++;
-  }
+  g.grid_clk = clk;
+  g.report->grid_barriers++;
   for (Block* b : blocks) pass_barrier(*b, clk);
   return true;
 }
@@ -163,6 +158,9 @@ static void report_stuck_group(const std::vector<Block*>& blocks) {
                      other->done ? "has already returned" : "waits at another barrier");
       }
     }
+  }
+  for (const Block* b : blocks) {
+    if (!b->done) report_stuck_block(*b);
   }
 }
 
@@ -206,6 +204,3 @@ API void coc_grid_barrier(int line) {
   wait_at(AT_GRID, B_SYNC, 0, line, CALLER_PC);
 }
 
-API void coc_cluster_barrier(int line) {
-  wait_at(coc::AT_CLUSTER, coc::B_SYNC, 0, line, CALLER_PC);
-}

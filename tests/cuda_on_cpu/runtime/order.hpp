@@ -42,6 +42,7 @@ static bool ordered(u32 id, u32 clk, const Thread& t, bool shared) {
         if (clk < b.part_clk[k]) return true;
       }
     }
+    if (UNLIKELY(t.waits) && clk < b.threads[rel].arrive_clk[t.waits % ARRIVALS]) return true;
     const Warp& w = *t.warp;
     if (w.synced && rel / WARP == w.index && clk < w.lane_clk[t.lane * WARP + rel % WARP])
       return true;
@@ -49,9 +50,12 @@ static bool ordered(u32 id, u32 clk, const Thread& t, bool shared) {
     if (g.params.races < RACES_IN_GRID && !shared) return true;
     if (clk < g.grid_clk) return true;
     block = (id - 1) / g.block_threads;
-    const bool together =
-        b.cluster->blocks.size() > 1 && cluster_key(block) == cluster_key(b.index);
-    if (together && clk < b.cluster->clk) return true;
+    if (UNLIKELY(t.waits)) {
+      for (const Block* other : b.cluster->blocks) {
+        if (other->index != block) continue;
+        if (clk < other->threads[id - other->first_id].arrive_clk[t.waits % ARRIVALS]) return true;
+      }
+    }
   }
   return g.know && (known(t.known, id, block, clk) || known(b.known, id, block, clk));
 }

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "async.hpp"
-#include "barriers.hpp"
+#include "cluster.hpp"
 
 // Where the shared memory of the running block lies; kernel libraries add their offsets to it.
 API char* coc_shared_now;
@@ -50,6 +50,8 @@ static ALWAYS_INLINE void begin_thread(Block& b, Warp& w, u32 lane, Fiber* fiber
   t.fiber = fiber;
   memset(t.fence_clk, 0, sizeof t.fence_clk);
   t.polls = 0;
+  t.arrivals = t.waits = 0;
+  memset(t.arrive_clk, 0, sizeof t.arrive_clk);
   t.result = 0;
   if (UNLIKELY(t.known != nullptr)) {
     delete t.known;
@@ -80,6 +82,10 @@ static void fiber_main() {
     Fiber* self = g.cur->fiber;
     do {
       g.kernel->entry(g.args);
+      if (UNLIKELY(g.cur->arrivals != g.cur->waits)) {
+        fault(BARRIER_FAULT, g.cur, Site{0, 0, g.cur->line},
+              "returns without waiting at the cluster barrier that it arrived at in line %d", g.cur->line);
+      }
       set_wait(*g.cur, DONE);
     } while (begin_next_thread(self));
     to_scheduler();
@@ -117,8 +123,7 @@ static bool run_warp(Block& b, Warp& w) {
 // ---------------------------------------------------------------------------------------- blocks
 static bool exit_block(Block& b) {
   b.done = true;
-  const u32 ordered_until = std::max(b.cluster->clk, g.grid_clk);
-  if (b.remote_id && b.remote_clk >= ordered_until) {
+  if (b.remote_id && b.remote_clk >= g.grid_clk && b.waits <= b.remote_arrivals) {
     fault(
         SHARED_LIFETIME, nullptr, Site{b.remote_pc, 0, 0},
         "%s accesses shared memory of block (%u,%u,%u), which exits with no cluster barrier after "
@@ -146,7 +151,7 @@ static bool run_block(Block& b) {
       if (g.abort) return false;
     }
     if (b.counts[DONE] == b.size) return exit_block(b);
-    if (b.counts[RUN] || b.counts[AT_CLUSTER] == b.size || b.counts[AT_GRID] == b.size) return true;
+    if (b.counts[RUN] || b.counts[AT_GRID] == b.size || awaits_cluster(b)) return true;
     report_stuck_block(b);
     return false;
   }
@@ -202,7 +207,8 @@ static void begin_block(Block& b, u32 index, Cluster& cluster, u32 rank) {
   b.cluster = &cluster;
   b.rank = rank;
   b.done = false;
-  b.remote_id = 0;
+  b.waits = 0;
+  b.remote_id = b.remote_arrivals = 0;
   memset(b.wait, FRESH, b.size);
   memset(b.counts, 0, sizeof b.counts);
   b.counts[FRESH] = b.size;
@@ -234,13 +240,10 @@ static bool run_group() {
     if (done == g.group.size()) return true;
     bool progress = false;
     for (Block* b : g.group) {
-      progress = progress || b->counts[RUN];
-      if (b->rank || b->done || !all_at(b->cluster->blocks, AT_CLUSTER)) continue;
-      if (!complete_wide_barrier(b->cluster->blocks, AT_CLUSTER)) return false;
-      progress = true;
+      progress = progress || b->counts[RUN] || b->counts[FRESH];
     }
     if (all_at(g.group, AT_GRID)) {
-      if (!complete_wide_barrier(g.group, AT_GRID)) return false;
+      if (!complete_grid_barrier(g.group)) return false;
       progress = true;
     }
     if (!progress) {
@@ -265,8 +268,8 @@ static bool run_clusters(const u32* clusters, u32 count) {
   u32 slot = 0;
   for (u32 i = 0; i < count; i++) {
     Cluster& c = g_clusters[i];
-    c.clk = 0;
-    c.syncs = 0;
+    c.phase = c.arrived = 0;
+    c.gathered = c.known = Knowledge();
     c.blocks.resize(blocks_each);
     for (u32 rank = 0; rank < blocks_each; rank++) {
       Block& b = *g.group[slot++];

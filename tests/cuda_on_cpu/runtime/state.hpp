@@ -170,6 +170,8 @@ struct Block;
 struct Warp;
 struct Fiber;
 
+const u32 ARRIVALS = 4;  // of a thread that others may still ask for: it is at most two ahead
+
 struct Thread {
   Dim index;
   u32 linear, lane, id;  // id: unique in the launch, from 1
@@ -183,6 +185,9 @@ struct Thread {
   uptr pc;
   u32 fence_clk[SCOPES];  // accesses of its own before this clock are fenced at this scope
   u32 polls;      // atomic and volatile accesses so far
+  u32 arrivals, waits;       // at the barrier of the cluster
+  u32 arrive_clk[ARRIVALS];  // accesses of its own before this clock were released by that arrival
+  int wait_line;             // where it waited last
   Knowledge* known;
   std::vector<Released>* observed;  // by relaxed reads; known behind the next fence
   uptr observed_at;                 // the flag of the last of them …
@@ -202,8 +207,10 @@ struct Warp {
 
 struct Cluster {
   std::vector<Block*> blocks;
-  u32 clk;
-  u64 syncs;
+  u32 phase;    // how often all threads have arrived
+  u32 arrived;  // threads since then, …
+  int line;     // … and where
+  Knowledge gathered, known;  // what arrivals have released, and did up to this phase
 };
 
 struct Block {
@@ -224,9 +231,11 @@ struct Block {
   Knowledge* known;
   char* shared;  // its shared memory
   Region region;
-  u32 remote_id;  // last thread of another block to access 'shared' since the last cluster barrier
+  u32 waits;      // the most that a thread of it has waited for the cluster
+  u32 remote_id;  // last thread of another block to access 'shared'
   uptr remote_pc;
   u32 remote_clk;
+  u32 remote_arrivals;  // of that thread before the access
 };
 
 // ------------------------------------------------------------------------------ modules and

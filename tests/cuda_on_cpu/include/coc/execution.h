@@ -15,6 +15,8 @@ __attribute__((const)) unsigned coc_cluster_rank();
 int coc_barrier(int op, int value, int line);
 void coc_grid_barrier(int line);
 void coc_part_barrier(int number, unsigned threads, int line);
+void coc_cluster_arrive(int releases, int line);
+void coc_cluster_wait(int line);
 void coc_cluster_barrier(int line);
 unsigned long coc_warp(int op, unsigned mask, unsigned long value, int aux, int width, int line);
 unsigned coc_activemask();

@@ -9,6 +9,7 @@ for one that has it.
 
 from __future__ import annotations
 
+import struct
 from functools import cache
 from typing import Any
 
@@ -148,6 +149,24 @@ def test_the_way_production_compiles_is_silent_too(arch, numeric):
     some = [k for _, k in kernels(arch).values()][::6]  # the test above has them all; here it is the way that counts
     code, log = compile_cubin(module_source(some), arch, numeric)
     assert log.strip() == "" and code[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_cubins_are_there_to_their_last_byte(arch):
+    """The file ends where the last of its sections and tables does: CuPy's binding gives a byte less."""
+    pytest.importorskip("cupy", reason="production reaches NVRTC through CuPy")
+    from hybridgpu.backends.cuda.nvrtc import compile_cubin
+
+    text = 'extern "C" __global__ void {}(float *x) {{ __shared__ float s[{}]; s[threadIdx.x] = *x; *x = s[0] + {}; }}'
+    for name, count in (("f", 32), ("with_a_longer_name", 77)):
+        code, _ = compile_cubin(text.format(name, count, count), arch)
+        segments, start = struct.unpack_from("<QQ", code, 32)
+        size, segment_count, each, section_count = struct.unpack_from("<4H", code, 54)
+        kinds = [struct.unpack_from("<IIQQQQ", code, start + k * each) for k in range(section_count)]
+        ends = [offset + nbytes for _, kind, _, _, offset, nbytes in kinds if kind != 8]  # 8: takes no room in the file
+        assert len(code) == max(segments + size * segment_count, start + each * section_count, *ends)
+        alignment = struct.unpack_from("<Q", code, segments + size * segment_count - 8)[0]
+        assert alignment & (alignment - 1) == 0 and alignment < 1 << 32
 
 
 #: f64: erf and exp of doubles take most of what a thread has; f32: what sums over all rows leave of it

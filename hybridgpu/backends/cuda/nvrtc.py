@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import struct
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,20 @@ def _compile(source: str, arch: str, numeric: str) -> tuple[bytes, str]:
         except nvrtc.NVRTCError:
             raise NvrtcError(source, nvrtc.getProgramLog(program)) from None
         log = re.sub(r"\x00", "", nvrtc.getProgramLog(program))
-        code = nvrtc.getCUBIN(program) if arch.startswith("sm_") else nvrtc.getPTX(program)
+        if arch.startswith("sm_"):
+            return _with_last_byte(bytes(nvrtc.getCUBIN(program))), log
+        code = nvrtc.getPTX(program)
         return (code.encode() if isinstance(code, str) else bytes(code)), log
     finally:
         nvrtc.destroyProgram(program)
+
+
+def _with_last_byte(cubin: bytes) -> bytes:
+    """Machine code as NVRTC made it: CuPy takes its last byte for the NUL of a text, and drops it.
+
+    NVRTC writes the tables of the ELF file last, whose last field, a small number of eight bytes, ends in a zero.
+    """
+    segments, sections = struct.unpack_from("<QQ", cubin, 32)  # where the tables begin
+    segment_bytes, segment_count, section_bytes, section_count = struct.unpack_from("<4H", cubin, 54)
+    end = max(segments + segment_bytes * segment_count, sections + section_bytes * section_count)
+    return cubin + b"\0" if len(cubin) + 1 == end else cubin

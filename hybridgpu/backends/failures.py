@@ -8,6 +8,7 @@ CuPy's errors are known by the package they come from: nothing is imported befor
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from traceback import clear_frames
 from typing import Any, NoReturn, Protocol, TypeVar
@@ -16,7 +17,17 @@ from weakref import WeakSet
 from ..base import MXNetError
 from ..locks import Lock
 
-__all__ = ["DeviceError", "HostMemoryError", "again", "attempt", "give_up", "keeper", "release", "told"]
+__all__ = [
+    "DeviceError",
+    "HostMemoryError",
+    "again",
+    "attempt",
+    "give_up",
+    "is_forked",
+    "keeper",
+    "release",
+    "told",
+]
 
 _LIBRARIES = ("cupy", "cupy_backends")
 _MISSING = "Failure finding"  #: how CuPy begins to say that a library of CUDA is not there
@@ -28,6 +39,23 @@ class Keeper(Protocol):
 
     def release(self) -> None:
         """Forget the memory that nobody uses; called in any thread."""
+
+
+_forked = False
+
+
+def is_forked() -> bool:
+    """Whether this process is the child of a fork, without a program of its own since."""
+    return _forked
+
+
+def _after_in_child() -> None:
+    global _forked
+    _forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_in_child)
 
 
 _keepers: WeakSet[Any] = WeakSet()

@@ -14,6 +14,7 @@ from cudnn_on_cpu.support import Fake
 from emulated import THREAD, EmulatedStream, aligned, install, uninstall
 
 import hybridgpu as mx
+from hybridgpu.backends.cuda import foreign
 from hybridgpu.backends.cuda.backend import CudaProgram
 from hybridgpu.backends.devices import device_of
 from hybridgpu.base import MXNetError
@@ -347,6 +348,16 @@ def test_failures_name_the_operator(fakes, alone, name, which, function):
     fakes[which].plant(function, 13 if which == 0 else 5000)
     with pytest.raises(MXNetError, match=rf"^Error in operator \w+: {function} of "):
         check(graph, program, filled(graph, 1))
+
+
+def test_failures_after_a_fork(fakes, alone, monkeypatch):
+    """A library says no more than that it failed; CUDA is asked."""
+    graph, program = loaded(*GRAPHS["bias"])
+    fakes[0].plant("cublasLtMatmul", 13)
+    monkeypatch.setattr(foreign, "lost_by_fork", lambda: True)
+    with pytest.raises(MXNetError, match="failed.*\\nThis process was forked") as raised:
+        check(graph, program, filled(graph, 1))
+    assert "HYBRIDGPU_CUBLASLT" not in str(raised.value)
 
 
 NO_MEMORY = [

@@ -6,7 +6,9 @@
 // It refuses what a device refuses: the driver without a context in the calling thread; functions and streams of another
 // device; launches that take more registers, threads or shared memory than there are, read from the machine code; more
 // blocks of a cooperative kernel than live at once; clusters that the grid does not fill; and in the capture of a stream
-// what must not be captured. After an error of a kernel all calls fail, as on a device.
+// what must not be captured. After an error of a kernel all calls fail, as on a device, and in a child of a fork all do once
+// the parent has used the device.
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,7 +24,7 @@
 typedef void *handle;  // a stream, an event, a module, …
 
 enum {
-    INVALID = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, INVALID_HANDLE = 400,
+    INVALID = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, INVALID_HANDLE = 400,
     NOT_FOUND = 500, ILLEGAL_ADDRESS = 700, TOO_MANY_RESOURCES = 701, TOO_LARGE = 720, UNSUPPORTED = 900, INVALIDATED = 901,
     NOT_CAPTURING = 905, IMPLICIT = 906, INVALID_CLUSTER = 912
 };
@@ -72,7 +74,8 @@ struct NodeParameters {  // CUDA_KERNEL_NODE_PARAMS
     handle kernel, context;
 };
 
-static int devices = 1, fault;
+static int devices = 1, fault, lost;  // status of all calls: after an error of a kernel; after a fork
+static bool in_use;
 static thread_local int current, context = -1;  // of the run-time, and that of the driver if there is one
 static std::recursive_mutex lock_;
 static std::map<char *, std::pair<size_t, int>> blocks;  // address -> bytes, device
@@ -101,7 +104,13 @@ static int failed(const char *name) {
     if (now && failing_with >= ILLEGAL_ADDRESS && failing_with < TOO_LARGE && failing_with != TOO_MANY_RESOURCES) fault = failing_with;
     return now ? failing_with : 0;
 }
-static int bound() { return fault ? fault : (context = current, 0); }  // calls of the run-time make a context
+static int bound() {  // calls of the run-time make a context
+    return fault ? fault : (in_use = true, context = current, 0);
+}
+static void in_child() {
+    if (in_use) fault = lost = NOT_INITIALIZED;
+}
+__attribute__((constructor)) static void at_fork() { pthread_atfork(nullptr, nullptr, in_child); }
 static int in_context(const char *name) {
     if (fault) return fault;
     return context < 0 ? no(INVALID_CONTEXT, std::string(name) + " in a thread without a context") : 0;
@@ -294,7 +303,7 @@ void null_devices(int n) { devices = n; }
 long long null_fail(const char *name, long long after, long long count, int status) {
     Held held(lock_);
     long long left = failing_to;
-    failing = name, failing_from = after, failing_to = count, failing_with = status, fault = 0;
+    failing = name, failing_from = after, failing_to = count, failing_with = status, fault = lost;
     return left;
 }
 void null_capacity(long long bytes) { capacity = bytes; }
@@ -308,8 +317,8 @@ static long long given(std::string &from, char *into, long long room) {
 long long null_started(char *into, long long room) { return given(started, into, room); }
 long long null_refused(char *into, long long room) { return given(refused, into, room); }
 
-int null_cudaGetDeviceCount(int *n) { return *n = devices, 0; }
-int null_cudaGetDevice(int *d) { return *d = current, 0; }
+int null_cudaGetDeviceCount(int *n) { return *n = devices, lost; }
+int null_cudaGetDevice(int *d) { return *d = current, lost; }
 int null_cudaSetDevice(int d) { return d < 0 || d >= devices ? INVALID_DEVICE : (current = d, bound()); }
 int null_cudaDriverGetVersion(int *v) {
     const char *said = std::getenv("NULL_CUDA_DRIVER");
@@ -319,11 +328,13 @@ int null_cudaGetLastError() { return fault; }
 int null_cudaPeekAtLastError() { return fault; }
 const char *null_cudaGetErrorName(int e) {
     return e == OUT_OF_MEMORY     ? "cudaErrorMemoryAllocation"
+           : e == NOT_INITIALIZED ? "cudaErrorInitializationError"
            : e == ILLEGAL_ADDRESS ? "cudaErrorIllegalAddress"
                                   : "cudaErrorOfTheNullDevice";
 }
 static const char *words(int e) {
     return e == OUT_OF_MEMORY     ? "out of memory"
+           : e == NOT_INITIALIZED ? "initialization error"
            : e == ILLEGAL_ADDRESS ? "an illegal memory access was encountered"
                                   : "said by the null device";
 }
@@ -474,7 +485,8 @@ int null_cudaEventElapsedTime_v2(float *ms, const double *from, const double *to
 
 int cuInit(unsigned) { return NO_DEVICE; }  // asked by NVRTC alone, which then leaves the driver's cache alone
 int cuGetErrorName(int e, const char **text) {
-    return *text = e == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_OF_THE_NULL_DEVICE", 0;
+    *text = e == NOT_INITIALIZED ? "CUDA_ERROR_NOT_INITIALIZED" : "CUDA_ERROR_OF_THE_NULL_DEVICE";
+    return *text = e == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : *text, 0;
 }
 int cuGetErrorString(int e, const char **text) { return *text = words(e), 0; }
 int cuCtxGetCurrent(handle *c) { return *c = context < 0 ? nullptr : (handle)(size_t)(100 + context), 0; }

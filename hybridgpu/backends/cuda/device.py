@@ -18,6 +18,7 @@ from .cublaslt import find as find_products
 from .cublaslt_dot import ProductLibrary
 from .cudnn import Binding, find
 from .cudnn_conv import ConvolutionLibrary
+from .errors import FORKED, lost_by_fork
 
 __all__ = ["CupyDevice", "count", "cublaslt", "cudnn", "open_device"]
 
@@ -44,7 +45,10 @@ def count() -> int:
     cupy, _ = _cupy()
     if cupy is None or not cupy.cuda.is_available():
         return 0
-    return int(cupy.cuda.runtime.getDeviceCount())
+    try:
+        return int(cupy.cuda.runtime.getDeviceCount())
+    except Exception as e:
+        give_up(e)
 
 
 def cudnn() -> Binding | str:
@@ -65,6 +69,8 @@ def _cuda_version(cupy: Any) -> int:
 
 def _no_device(runtime: Any) -> str:
     """Why CUDA finds no device."""
+    if lost_by_fork():
+        return FORKED
     driver, wanted = (
         int(f()) // 1000 for f in (runtime.driverGetVersion, runtime.runtimeGetVersion)
     )  # 0 without a driver

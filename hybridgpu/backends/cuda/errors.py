@@ -4,16 +4,24 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from ...provenance import mark
-from ..failures import DeviceError
+from ..failures import DeviceError, is_forked
 
-__all__ = ["driver_error", "give_back", "of_cupy"]
+__all__ = ["FORKED", "driver_error", "give_back", "lost_by_fork", "of_cupy"]
 
 _NO_MEMORY = 2  #: cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY
+_NOT_INITIALIZED = 3  #: cudaErrorInitializationError, CUDA_ERROR_NOT_INITIALIZED
+#: what to do in a child of a fork where CUDA answers with the latter
+FORKED = (
+    "This process was forked from one that had used CUDA, which then works in the parent alone. Start processes that use a "
+    'GPU by multiprocessing.get_context("spawn"), or fork before the first use of a GPU. Workers of a DataLoader are '
+    'spawned after multiprocessing.set_start_method("spawn"); forked ones make arrays on mx.cpu().'
+)
 #: statuses after which a process can use the device no more, the same ones in both interfaces
 _LOST = frozenset((214, 220, 226, 700, 702, 710, *range(714, 720), 721))
 _LOST_NAMES = frozenset(
@@ -61,6 +69,18 @@ def _of_cupy(error: Exception) -> DeviceError:
     return _failed(library, success, words, name, status)
 
 
+def lost_by_fork() -> bool:
+    """Whether CUDA does not work in this process because it was used before the fork that made it."""
+    cupy: Any = sys.modules.get("cupy")
+    if cupy is None or not is_forked():
+        return False
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as e:
+        return bool(e.status == _NOT_INITIALIZED)
+    return False
+
+
 def driver_error(status: int, function: str, name: str, words: str, advice: str) -> DeviceError:
     """The error of a function of libcuda that returned ``status``, which CUDA calls ``name``: ``words``.
 
@@ -69,7 +89,7 @@ def driver_error(status: int, function: str, name: str, words: str, advice: str)
     """
     if status == _NO_MEMORY:
         found = _no_memory()
-    elif status in _LOST:
+    elif status in _LOST or (status == _NOT_INITIALIZED and is_forked()):
         found = _failed("CUDA", "CUDA_SUCCESS", words, f"{name}, in {function}", status)
     else:
         said = ": ".join(part for part in (name, words) if part) or f"error {status}"
@@ -81,7 +101,9 @@ def driver_error(status: int, function: str, name: str, words: str, advice: str)
 def _failed(library: str, success: str, words: str, name: str, status: int | None, lost: bool = False) -> DeviceError:
     said = f"Check failed: e == {success}: {library}: {words}" + (f" ({name})" if name else "")
     lost = lost or (library == "CUDA" and status in _LOST)
-    if lost:
+    if library == "CUDA" and status == _NOT_INITIALIZED and is_forked():
+        lost, advice = True, FORKED
+    elif lost:
         advice = (
             "A kernel failed, perhaps one of an earlier call: CUDA says so when it is asked for something again. This "
             "process can use the GPU no more; start it again, with CUDA_LAUNCH_BLOCKING=1 in its environment to see which "

@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ...locks import Lock
 from ..failures import DeviceError, again
+from .errors import FORKED, lost_by_fork
 
 __all__ = ["SUCCESS", "ForeignBinding", "ForeignError", "Held", "Opaque", "Outcomes", "Place"]
 
@@ -46,7 +47,7 @@ class ForeignError(DeviceError):
 
     def at(self, operator: str) -> ForeignError:
         """This error, with the operator that met it."""
-        advice = _SMALLER if self.memory else self.instead
+        advice = _SMALLER if self.memory else FORKED if lost_by_fork() else self.instead
         return type(self)(f"Error in operator {operator}: {self}\n{advice}", self.function, self.status)
 
 

@@ -340,6 +340,9 @@ class EmulatedDevice:
         owner = array if array.base is None else array.base
         return owner, owner
 
+    def is_capturing(self) -> bool:
+        return False
+
     def synchronize(self) -> None:
         self.synchronized += 1
 

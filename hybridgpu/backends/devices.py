@@ -51,6 +51,9 @@ class Device(Protocol):
     def elsewhere(self) -> bool:
         """Whether another device is the current one."""
 
+    def is_capturing(self) -> bool:
+        """Whether what is started on the current stream becomes part of a CUDA graph instead of running."""
+
     def synchronize(self) -> None:
         """Wait for everything that was started, on every stream."""
 
@@ -93,6 +96,9 @@ class HostDevice:
         return _nowhere
 
     def elsewhere(self) -> bool:
+        return False
+
+    def is_capturing(self) -> bool:
         return False
 
     def synchronize(self) -> None:

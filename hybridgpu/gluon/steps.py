@@ -2,8 +2,9 @@
 """Steps of a Trainer on one device: compiled into one program of all weights, or operator by operator.
 
 Which of the two it is makes no difference to the numbers, so it is decided by what it costs. Compiling pays after
-some hundred steps: by default it happens where a parameter belongs to a hybridized block (whose user asked for
-compiled code), at the hundredth step with the same arrays, or at the first one where the program lies on disk. LAMB
+some hundred steps on the CPU, and after far fewer on a GPU, where each operator is a launch, and NVRTC is faster than a
+host's compiler. By default it happens where a parameter belongs to a hybridized block (whose user asked for
+compiled code), at step AFTER or AFTER_ON_GPU with the same arrays, or at the first one where the program lies on disk. LAMB
 sums, and a compiled sum rounds in another order: there it is the first step in any case, so that runs are
 reproducible. ``HYBRIDGPU_FUSED_UPDATES`` can be ``never`` or ``always`` (at the first step, whatever the block).
 """
@@ -30,8 +31,9 @@ from .parameter import Parameter
 
 __all__ = ["StepExplanation", "TrainerSteps"]
 
-AFTER = 100  #: steps with the same arrays after which they are compiled
+AFTER, AFTER_ON_GPU = 100, 3  #: the step with the same arrays at which they are compiled
 _SETS = 64  #: sets of arrays whose steps are counted
+_GPU = 2  #: number of that type of device
 
 Row = tuple[int, NDArray, NDArray]  #: index, gradient, weight
 
@@ -136,7 +138,7 @@ class TrainerSteps:
         if r is None or r.updater is not updater or updater.optimizer is not r.optimizer or recording.recording:
             return False
         states = updater.states
-        if states is not r.states or r.precision != _precision(r.optimizer):
+        if states is not r.states or r.precision != _precision(r.optimizer) or r.groups[0].update.device.is_capturing():
             return False
         for p, request in r.requests:
             if p._grad_req != request:
@@ -202,7 +204,7 @@ class TrainerSteps:
 
     def _groups(self, updater: Any, rows: Sequence[Row]) -> list[_Group] | None:
         """What updates the weights, None if operators do."""
-        self.reason = self._refusal(updater)
+        self.reason = self._refusal(updater, rows[0][2].context)
         if self.reason:
             return None
         optimizer = updater.optimizer
@@ -224,7 +226,7 @@ class TrainerSteps:
         programs = self._programs(optimizer, recipes, ctx)
         if programs is None:
             return None
-        self.reason = _conflict([a for group in arrays for a in group], ctx.device_typeid == 2)
+        self.reason = _conflict([a for group in arrays for a in group], ctx.device_typeid == _GPU)
         if self.reason:
             return None
         return [
@@ -232,9 +234,11 @@ class TrainerSteps:
             for places, program, group in zip(by_type.values(), programs, arrays, strict=True)
         ]
 
-    def _refusal(self, updater: Any) -> str:
+    def _refusal(self, updater: Any, ctx: Any) -> str:
         if self._mode == "never":
             return "HYBRIDGPU_FUSED_UPDATES is never"
+        if device_of(ctx).is_capturing():  # learning rates and decays reach a program by a copy from the host
+            return "the step was captured into a CUDA graph"
         if recording.recording:
             return "the step was made under autograd.record()"
         if self._mode == "auto" and not any(map(is_compiled, self._params)):
@@ -250,9 +254,10 @@ class TrainerSteps:
         if device_of(ctx).backend() is None:
             self.reason = "there is no compiler"
             return None
-        early = self._mode == "auto" and optimizer._exact and count < AFTER
+        after = AFTER if ctx.device_typeid != _GPU else AFTER_ON_GPU
+        early = self._mode == "auto" and optimizer._exact and count < after
         if early and not all(available(r, ctx, on_disk=count == 1) for r in recipes):
-            self.reason = f"they are compiled at step {AFTER}"
+            self.reason = f"they are compiled at step {after}"
             return None
         programs = []
         for recipe in recipes:

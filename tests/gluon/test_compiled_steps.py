@@ -198,17 +198,17 @@ def test_changes_between_steps(monkeypatch, what):
 # -- when
 
 
-def hybrid(units=4):
+def hybrid(units=4, ctx=None):
     net = nn.Dense(units, in_units=3)
-    net.initialize()
+    net.initialize(ctx=ctx)
     net.hybridize()
     return net
 
 
-def learn(net, trainer, count, batch=2):
+def learn(net, trainer, count, batch=2, ctx=None):
     for _ in range(count):
         with autograd.record():
-            value = net(nd.ones((batch, 3))).sum()
+            value = net(nd.ones((batch, 3), ctx=ctx)).sum()
         value.backward()
         trainer.step(batch)
 
@@ -252,6 +252,17 @@ def test_when_it_is_compiled(monkeypatch, nothing_compiled):
         learn(net, third, 1)
         net.weight.initialize(force_reinit=True)
         assert third.explain().fused, change
+
+
+@pytest.mark.parametrize(("ctx", "step"), [(mx.cpu(), 100), (mx.gpu(0), 3)])
+def test_at_which_step_it_is_compiled(monkeypatch, nothing_compiled, cuda_driver, ctx, step):
+    monkeypatch.setenv(MODE, "auto")
+    net = hybrid(ctx=ctx)
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"momentum": 0.9})
+    learn(net, trainer, step - 1, ctx=ctx)
+    assert trainer.explain().reasons == [f"they are compiled at step {step}"]
+    learn(net, trainer, 1, ctx=ctx)
+    assert trainer.explain().fused and len(trainer.explain().programs[0].kernels)
 
 
 def test_lamb_is_compiled_at_once(monkeypatch, nothing_compiled):

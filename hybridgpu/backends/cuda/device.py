@@ -181,6 +181,9 @@ class CupyDevice:
     def elsewhere(self) -> bool:
         return self._several and self.xp.cuda.runtime.getDevice() != self.id  # type: ignore[no-any-return]
 
+    def is_capturing(self) -> bool:
+        return bool(self.xp.cuda.get_current_stream(self.id).is_capturing())
+
     def stream(self) -> int:
         """The handle of the device's current stream."""
         return int(self.xp.cuda.get_current_stream(self.id).ptr)

@@ -75,6 +75,7 @@ _NAMES = {
     "use_np_shape": ("util", "use_np_shape"),
     "use_np_array": ("util", "use_np_array"),
     "Executor": ("executor", "Executor"),
+    "allow_tf32": ("tf32", "allow_tf32"),
     "compile_report": ("runtime.reports", "compile_report"),
 }
 

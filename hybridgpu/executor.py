@@ -28,7 +28,7 @@ from .runtime.program import Compiled, compiled
 from .runtime.stages import ends_program
 from .runtime.steps import Steps
 from .runtime.training import Training, training_program
-from .settings import numeric_mode
+from .settings import numeric_mode, tf32
 from .symbol.inference import Inference
 from .symbol.lowering import backward_mutations, lower_symbol, mutations, structure
 from .symbol.node import SymbolNode, topological
@@ -257,7 +257,7 @@ class Executor:
         return made.run(inputs, self._ctx)
 
     def _compiled(self, types: list[TensorType], is_train: bool) -> Compiled:
-        key = (tuple(types), is_train, is_np_shape())
+        key = (tuple(types), is_train, is_np_shape(), tf32())
         found = self._programs.get(key)
         if found is None:
             found = self._programs[key] = compiled(
@@ -273,7 +273,7 @@ class Executor:
         return found
 
     def _trained(self, types: list[TensorType], is_train: bool, wanted: tuple[bool, ...]) -> Training:
-        key = (tuple(types), is_train, is_np_shape(), wanted)
+        key = (tuple(types), is_train, is_np_shape(), wanted, tf32())
         found = self._programs.get(key)
         if found is None:
             found = self._programs[key] = training_program(

@@ -7,6 +7,7 @@ HYBRIDGPU_CXX, HYBRIDGPU_CACHE_DIR, HYBRIDGPU_CACHE_SIZE, HYBRIDGPU_CACHE: see t
 HYBRIDGPU_NUMERIC strict or fast: how hybridized graphs round (docs/numbers.md)
 HYBRIDGPU_CUDNN  0 computes convolutions on a GPU without cuDNN
 HYBRIDGPU_CUBLASLT 0 computes matrix products on a GPU without cuBLASLt
+HYBRIDGPU_TF32   1 lets these libraries multiply float32 as TF32, 0 never does; else the numeric mode fast does
 HYBRIDGPU_GRAPH_KERNELS never, auto or always: whether small kernels on a GPU become one (docs/how-it-works.md)
 HYBRIDGPU_FUSED_UPDATES never, auto or always: whether a Trainer compiles its updates (docs/how-it-works.md)
 HYBRIDGPU_VERIFY 1 checks the graph after every pass
@@ -35,7 +36,9 @@ __all__ = [
     "graph_kernels",
     "lasting_cache",
     "numeric_mode",
+    "set_tf32",
     "text_of",
+    "tf32",
     "use_cublaslt",
     "use_cudnn",
     "verifying",
@@ -51,9 +54,10 @@ GRAPH_KERNELS = ("never", "auto", "always")
 VARIABLES = frozenset({
     "HYBRIDGPU_CACHE", "HYBRIDGPU_CACHE_DIR", "HYBRIDGPU_CACHE_SIZE", "HYBRIDGPU_CUBLASLT", "HYBRIDGPU_CUDNN",
     "HYBRIDGPU_CXX", "HYBRIDGPU_DEBUG", "HYBRIDGPU_DUMP", "HYBRIDGPU_FUSED_UPDATES", "HYBRIDGPU_GRAPH_KERNELS",
-    "HYBRIDGPU_NUMERIC", "HYBRIDGPU_VERIFY",
+    "HYBRIDGPU_NUMERIC", "HYBRIDGPU_TF32", "HYBRIDGPU_VERIFY",
 })  # fmt: skip
 _looked = False
+_tf32: bool | None = None  #: what the program said last
 
 _WORDS = {"0": False, "false": False, "no": False, "off": False, "1": True, "true": True, "yes": True, "on": True}
 
@@ -114,6 +118,24 @@ def use_cudnn() -> bool:
 def use_cublaslt() -> bool:
     """Whether cuBLASLt is looked for, which happens once a device."""
     return flag("HYBRIDGPU_CUBLASLT", True)
+
+
+def tf32() -> bool | None:
+    """Whether libraries on a GPU may multiply float32 as TF32; None: in the numeric mode fast alone.
+
+    Raises:
+        MXNetError: the variable's text says neither.
+    """
+    if _tf32 is not None or not text_of("HYBRIDGPU_TF32"):
+        return _tf32
+    return flag("HYBRIDGPU_TF32", False)
+
+
+def set_tf32(allowed: bool | None) -> bool | None:
+    """What :func:`tf32` gives from now on, None for what the environment says; what was set before."""
+    global _tf32
+    before, _tf32 = _tf32, allowed
+    return before
 
 
 def lasting_cache() -> bool:

@@ -19,6 +19,7 @@ SWITCHES = {
     "HYBRIDGPU_CACHE": (settings.lasting_cache, True),
     "HYBRIDGPU_CUDNN": (settings.use_cudnn, True),
     "HYBRIDGPU_CUBLASLT": (settings.use_cublaslt, True),
+    "HYBRIDGPU_TF32": (settings.tf32, None),
     "HYBRIDGPU_VERIFY": (settings.verifying, False),
 }
 
@@ -176,7 +177,7 @@ def test_names_that_are_not_there(name, text):
     [
         ("HYBRIDGPU_NUMERICS", "did you mean HYBRIDGPU_NUMERIC?"),
         ("HYBRIDGPU_CACHEDIR", "did you mean HYBRIDGPU_CACHE_DIR?"),
-        ("HYBRIDGPU_FOO", "there are HYBRIDGPU_CACHE, HYBRIDGPU_CACHE_DIR,"),
+        ("HYBRIDGPU_SOMETHING", "there are HYBRIDGPU_CACHE, HYBRIDGPU_CACHE_DIR,"),
     ],
 )
 def test_variables_that_are_no_settings_are_said_once(monkeypatch, name, hint):

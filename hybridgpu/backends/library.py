@@ -16,10 +16,23 @@ from ..compiler.primitives import TABLE
 from ..compiler.primitives.loop import drive
 from ..compiler.program import Buffer, HostStep, Program
 from ..compiler.reference import evaluate_stored
-from ..dtypes import from_short
+from ..dtypes import f32, from_short
+from ..settings import tf32
 
-__all__ = ["Declined", "Direct", "Libraries", "Library", "Part", "Prepared", "prepare_step", "run_host_step", "special"]
+__all__ = [
+    "TF32",
+    "Declined",
+    "Direct",
+    "Libraries",
+    "Library",
+    "Part",
+    "Prepared",
+    "prepare_step",
+    "run_host_step",
+    "special",
+]
 
+TF32 = "float32 as TF32"  #: what notes say of products whose operands are rounded
 _ALIGNMENT = 16  #: bytes of which addresses of operands and results are multiples
 _LINE = CpuConstants.line_bytes
 _FEW_SETS = CpuConstants.aliased_bytes  #: lines whose distances are multiples share a sixteenth of a first-level cache
@@ -99,12 +112,14 @@ class Library(Protocol):
         out: TensorType,
         operator: str,
         part: Part | None = None,
+        tf32: bool = False,
     ) -> Prepared | None:
         """Prepare a primitive for given types, once for all its calls; None if the library knows nothing of it.
 
         Args:
             operator: name for errors.
             part: how the result lies, if not in memory of its own.
+            tf32: operands of float32 may be rounded to TF32.
         """
 
     def offers(self, primitive: str) -> bool:
@@ -125,10 +140,11 @@ class Libraries:
         out: TensorType,
         operator: str,
         part: Part | None = None,
+        tf32: bool = False,
     ) -> Prepared | None:
         """See :class:`Library`."""
         for library in self._all:
-            found = library.prepare(primitive, inputs, params, out, operator, part)
+            found = library.prepare(primitive, inputs, params, out, operator, part, tf32)
             if found is not None:
                 return found
         return None
@@ -146,10 +162,17 @@ def special(library: Library, xp: Any) -> Callable[..., Any]:
         prepared = library.prepare(node.prim.name, inputs, params, out, operator)
         if prepared is None or isinstance(prepared, Declined):
             return None
+        rounding: Prepared | None = None
 
         def run(_: Any, operands: Sequence[Any], params: Mapping[str, Any], out: TensorType) -> Any:
+            nonlocal rounding
+            way = prepared
+            if out.dtype is f32 and tf32():
+                if rounding is None:
+                    rounding = library.prepare(node.prim.name, inputs, params, out, operator, tf32=True)
+                way = rounding or prepared
             y = xp.empty(out.shape, out.dtype.np)
-            return y if prepared(operands, y) else node.prim.evaluate(xp, operands, params, out)
+            return y if way(operands, y) else node.prim.evaluate(xp, operands, params, out)
 
         return run
 
@@ -170,7 +193,8 @@ def prepare_step(library: Library | None, step: HostStep, program: Program) -> P
     if out.whole >= 0:
         whole = program.buffers[out.whole].shape
         part = Part(tuple(prod(whole[k + 1 :]) for k in range(len(whole))), gcd(out.start, _ALIGNMENT))
-    return library.prepare(step.primitive, inputs, step.params, type, step.operator[1] or step.operator[0], part)
+    operator = step.operator[1] or step.operator[0]
+    return library.prepare(step.primitive, inputs, step.params, type, operator, part, program.tf32)
 
 
 def _axes(step: HostStep) -> tuple[int, int]:

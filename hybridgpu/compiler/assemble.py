@@ -99,6 +99,7 @@ def assemble(
         graph=str(source),
         fixed=sorted(fixed),
         numeric=target.numeric,
+        tf32=target.rounds_to_tf32,
         updates=[(k, parts.where[updates[n]]) for k, n in enumerate(graph.outputs) if n in updates],
     )
     if target.name == "cpu":

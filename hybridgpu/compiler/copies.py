@@ -55,6 +55,7 @@ def copying_program(graph: Graph, target: Target) -> Program | None:
         arena_bytes=0,
         graph=str(graph),
         numeric=target.numeric,
+        tf32=target.rounds_to_tf32,
     )
 
 

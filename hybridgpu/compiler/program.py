@@ -115,6 +115,7 @@ class Program:
         graph: the printed graph after simplification.
         fixed: positions of inputs whose memory stays where it is (parameters).
         numeric: the mode that it is compiled in, see Target.
+        tf32: libraries may round operands of float32 to TF32.
         prelude: computes further inputs, which follow the others, from some of the fixed ones; None without any.
         takes: positions of the prelude's inputs.
         resident: CUDA: which kernels became one and which did not, and why, in words.
@@ -144,6 +145,7 @@ class Program:
     kept: list[tuple[str, str, int]] = field(default_factory=list)
     resident: list[str] = field(default_factory=list)
     updates: list[tuple[int, int]] = field(default_factory=list)
+    tf32: bool = False
 
     @property
     def kept_bytes(self) -> int:

@@ -40,6 +40,7 @@ class Target:
         panels: CPU: products read weights faster in panels of columns (passes/pack.py). With vectors of 64 bytes they
             do; with those of 32 bytes there are too few registers for it.
         numeric: how results are rounded, one of settings.NUMERIC_MODES.
+        tf32: CUDA: whether libraries may multiply float32 as TF32; None: in the numeric mode fast.
     """
 
     name: str
@@ -55,6 +56,12 @@ class Target:
     resident: str = "never"
     panels: bool = False
     numeric: str = "strict"
+    tf32: bool | None = False
+
+    @property
+    def rounds_to_tf32(self) -> bool:
+        """Whether libraries round operands of float32 to TF32."""
+        return self.numeric == "fast" if self.tf32 is None else self.tf32
 
     @property
     def gpu(self) -> GpuConstants:

@@ -26,7 +26,7 @@ from ..ndarray.tape import tracked
 from ..ndarray.types import ArrayType
 from ..ndarray.versions import exchanging, pinned
 from ..provenance import user_frame
-from ..settings import numeric_mode
+from ..settings import numeric_mode, tf32
 from ..symbol import Symbol
 from ..symbol.lowering import structure
 from ..symbol.node import topological
@@ -152,7 +152,7 @@ class CachedOp:
         training = recording.state.training
         types = [x._type for x in inputs]
         wanted = tuple(_wanted(x) for x in inputs)
-        key = (tuple(types), training, wanted)
+        key = (tuple(types), training, wanted, tf32())
         found = self._trained.get(key)
         if found is None:
 
@@ -224,7 +224,7 @@ class CachedOp:
         types = [x._type for x in inputs]
         # in training parameters change at every call: nothing is kept
         constant: frozenset[int] = frozenset() if training else self.fixed - self._open
-        key = (tuple(types), training, constant)
+        key = (tuple(types), training, constant, tf32())
         found = self._seen.get(key)
         if found is None:
 

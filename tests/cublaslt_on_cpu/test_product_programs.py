@@ -29,8 +29,9 @@ def behind_gpu(find):
 
 @pytest.fixture(autouse=True)
 def large(monkeypatch):
-    """Every product of floats is large enough for a library; such programs are not stored."""
+    """Every product of floats is large enough for a library; such programs are not stored. Rounding is test_tf32.py's."""
     monkeypatch.setenv("HYBRIDGPU_CACHE", "0")
+    monkeypatch.setenv("HYBRIDGPU_TF32", "0")
     monkeypatch.setattr(matmul_cuda, "library_seconds", lambda target, dot: 0.0)
 
 

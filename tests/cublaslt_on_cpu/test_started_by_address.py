@@ -31,7 +31,8 @@ LIMITS = {"f32": 1e-5, "f64": 1e-12, "f16": 1e-2, "bf16": 5e-2}
 
 @pytest.fixture
 def fakes(tmp_path, monkeypatch):
-    """(cuBLASLt, cuDNN), for which everything is large enough."""
+    """(cuBLASLt, cuDNN), for which everything is large enough. Rounding is test_tf32.py's subject."""
+    monkeypatch.setenv("HYBRIDGPU_TF32", "0")
     monkeypatch.setattr(matmul_cuda, "library_seconds", lambda target, dot: 0.0)
     monkeypatch.setattr(conv, "_DIRECT", 0)
     found = FakeProducts(tmp_path), Fake(tmp_path)

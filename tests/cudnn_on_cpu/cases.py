@@ -43,8 +43,8 @@ class Case:
         self.want = CONV.evaluate(np, exact, self.params, wide[2])
         self.scale = CONV.evaluate(np, [np.abs(a) for a in exact], self.params, wide[2])
 
-    def prepare(self, library, operator="conv0"):
-        return library.prepare("conv", self.types, self.params, self.out, operator)
+    def prepare(self, library, operator="conv0", tf32=False):
+        return library.prepare("conv", self.types, self.params, self.out, operator, tf32=tf32)
 
     def result(self):
         """Memory that holds NaN."""

@@ -31,7 +31,8 @@ def behind_gpu(find):
 
 
 @pytest.fixture
-def fake(tmp_path):
+def fake(tmp_path, monkeypatch):
+    monkeypatch.setenv("HYBRIDGPU_TF32", "0")  # rounding is tests/cublaslt_on_cpu/test_tf32.py's subject
     made = Fake(tmp_path)
     behind_gpu(made.find)
     yield made

@@ -35,7 +35,7 @@ def operands(shapes, dtype, swapped=(False, False), seed=5):
     return made
 
 
-def compute(gpu, library, arrays, dtype, swapped=(False, False), relu=False):
+def compute(gpu, library, arrays, dtype, swapped=(False, False), relu=False, tf32=False):
     """(result, its exact value, sum of the magnitudes)."""
     held = [gpu.put(a) for a in arrays]
     views = [h.swapaxes(-1, -2) if t else h for h, t in zip(held, (*swapped, False), strict=False)]
@@ -43,7 +43,7 @@ def compute(gpu, library, arrays, dtype, swapped=(False, False), relu=False):
     params = {"relu": relu} if len(arrays) == 3 else {}
     types = [tensor_type(v.shape, dtype) for v in views]
     out = TABLE[primitive].infer(types, params)
-    prepared = library.prepare(primitive, types, params, out, "fc0")
+    prepared = library.prepare(primitive, types, params, out, "fc0", tf32=tf32)
     y = gpu.filled(out.shape, dtype.np)
     assert prepared(views, y), prepared.note
     exact = [a.astype(np.float64) for a in arrays]
@@ -76,6 +76,14 @@ def test_float32_is_no_tf32(gpu, library):
     assert (np.abs(got - want) <= 2e-6 * scale).all(), (np.abs(got - want) / scale).max()
 
 
+def test_tf32_where_it_is_allowed(gpu, library):
+    """Both operands are off by 2^-11 of themselves at most, and a device from compute capability 8.0 on makes use of it."""
+    got, want, scale = compute(gpu, library, operands([(512, 1024), (1024, 512)], f32), f32, tf32=True)
+    error = np.abs(got - want) / scale
+    assert error.max() < 2**-10 + 2e-6
+    assert error.max() > 2e-6 or gpu.device.compute_capability < 80
+
+
 def test_halves_are_summed_in_float32(gpu, library):
     """In parts, too: where few elements have long sums, these are shared out."""
     x, w = np.full((8, 1 << 16), 0.25, np.float16), np.full((1 << 16, 8), 0.25, np.float16)
@@ -104,8 +112,9 @@ def test_a_dense_layer(gpu, library, numeric):
     x = np.random.default_rng(3).normal(size=(512, 2048)).astype(np.float32)
     want = net(nd.array(x)).asnumpy()
     net.hybridize(numeric=numeric)
-    got = net(nd.array(x, ctx=mx.gpu(0)))
-    np.testing.assert_allclose(got.asnumpy(), want, rtol=1e-4, atol=1e-4)
-    (call,) = net.explain(nd.array(x, ctx=mx.gpu(0))).library_calls
+    with mx.allow_tf32(False):
+        got = net(nd.array(x, ctx=mx.gpu(0)))
+        np.testing.assert_allclose(got.asnumpy(), want, rtol=1e-4, atol=1e-4)
+        (call,) = net.explain(nd.array(x, ctx=mx.gpu(0))).library_calls
     words = ", bias and relu in its epilogue" if numeric == "fast" else ""
     assert call.note == f"cuBLASLt {library.binding.version}{words}"

@@ -25,9 +25,9 @@ def library(gpu):
     return found
 
 
-def computed(gpu, library, case):
+def computed(gpu, library, case, **options):
     """The result, None where cuDNN has no algorithm."""
-    prepared = case.prepare(library)
+    prepared = case.prepare(library, **options)
     out = gpu.filled(case.out.shape, case.out.dtype.np)
     if not prepared([gpu.put(a) for a in case.operands], out):
         assert "has no algorithm" in prepared.note
@@ -73,6 +73,14 @@ def test_float32_is_no_tf32(gpu, library):
     case = Case((4, 128, 32, 32), (128, 128, 3, 3), f32, low=1, high=1)
     wrong = np.abs(computed(gpu, library, case) - case.want)
     assert (wrong <= 2e-6 * case.scale).all(), (wrong / case.scale).max()
+
+
+def test_tf32_where_it_is_allowed(gpu, library):
+    """Both operands are off by 2^-11 of themselves at most, and a device from compute capability 8.0 on makes use of it."""
+    case = Case((4, 128, 32, 32), (128, 128, 3, 3), f32, low=1, high=1)
+    error = np.abs(computed(gpu, library, case, tf32=True) - case.want) / case.scale
+    assert error.max() < 2**-10 + 2e-6
+    assert error.max() > 2e-6 or gpu.device.compute_capability < 80
 
 
 def test_an_infinity_stays_in_its_windows(gpu, library):

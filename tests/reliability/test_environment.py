@@ -73,7 +73,7 @@ SETTINGS = {
     "HYBRIDGPU_CUDNN": None, "HYBRIDGPU_CUBLASLT": None, "HYBRIDGPU_GRAPH_KERNELS": None,  # read where there is a GPU
     "HYBRIDGPU_CACHE_SIZE": "is no number of bytes", "HYBRIDGPU_CXX": "is no compiler that works",
     "HYBRIDGPU_CACHE": "Invalid Input", "HYBRIDGPU_FUSED_UPDATES": "Invalid Input", "HYBRIDGPU_NUMERIC": "Invalid Input",
-    "HYBRIDGPU_VERIFY": "Invalid Input",
+    "HYBRIDGPU_TF32": "Invalid Input", "HYBRIDGPU_VERIFY": "Invalid Input",
 }  # fmt: skip
 
 

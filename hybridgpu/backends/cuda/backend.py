@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from ...compiler.program import HostStep, Program
-from ...compiler.target import cuda_target
+from ...compiler.target import Target, cuda_target
 from ...dtypes import from_short
 from ...locks import Lock
-from ...settings import graph_kernels
+from ...settings import graph_kernels, tf32
 from ..base import BuildInfo, Mode
 from ..failures import DeviceError, again, give_up, keeper
 from ..library import Direct, Library, prepare_step, run_host_step
@@ -38,6 +38,7 @@ _BOUND = 8  #: sets of parameters that a program remembers
 _FRAMES = 3  #: graphs of a lane that differ in their addresses: as many as results that a loop's variables keep alive
 _SMALL = 1 << 20  #: bytes of an arena that is kept whatever the flags: taking memory costs more than a small kernel
 _BARRIER = 128  #: bytes for a word that nothing else shares a line with
+_TF32 = 80  #: the first compute capability that has it
 _LARGE = 64  #: kernels beyond which one graph is enough, since making it costs more than changing it
 
 
@@ -304,22 +305,34 @@ class CudaBackend:
     beside = False  # threads do not help NVRTC
 
     def __init__(self, driver: Driver, xp: Any, address: Callable[[Any], int], library: Library | None = None) -> None:
+        self._has_tf32 = int(driver.arch.rpartition("_")[2].rstrip("af")) >= _TF32
         target = cuda_target(driver.arch, driver.multiprocessors)
-        self.target = target.changed(**{k: min(getattr(target.gpu, k), most) for k, most in driver.limits.items()})
+        target = target.changed(**{k: min(getattr(target.gpu, k), most) for k, most in driver.limits.items()})
         if library is not None:
             products, convolutions = library.offers("affine"), library.offers("affine_conv")
-            self.target = replace(self.target, library_epilogues=products, library_convolutions=convolutions)
-        if driver.cooperative:
-            self.target = replace(self.target, resident=graph_kernels())
+            target = replace(target, library_epilogues=products, library_convolutions=convolutions)
+        self._target = replace(target, resident=graph_kernels()) if driver.cooperative else target
         self.driver, self.xp, self._address, self._library = driver, xp, address, library
         self.arenas = Arenas(xp, address)
         keeper(self.arenas)
 
+    @property
+    def target(self) -> Target:
+        """What programs are compiled for, now."""
+        rounding = tf32() if self._has_tf32 else False
+        return self._target if self._target.tf32 is rounding else replace(self._target, tf32=rounding)
+
+    @target.setter
+    def target(self, target: Target) -> None:
+        self._target = target
+
     def key(self) -> str:
-        epilogues = " epilogues" if self.target.library_epilogues else ""
-        epilogues += " convolutions" if self.target.library_convolutions else ""
-        limits = "".join(f" {k} {getattr(self.target.gpu, k)}" for k in sorted(self.driver.limits))
-        return f"cuda {self.driver.identity} {self.driver.multiprocessors}{limits}{epilogues} {self.target.resident}"
+        target = self.target
+        epilogues = " epilogues" if target.library_epilogues else ""
+        epilogues += " convolutions" if target.library_convolutions else ""
+        epilogues += "" if target.tf32 is None else f" tf32 {target.tf32}"
+        limits = "".join(f" {k} {getattr(target.gpu, k)}" for k in sorted(self.driver.limits))
+        return f"cuda {self.driver.identity} {self.driver.multiprocessors}{limits}{epilogues} {target.resident}"
 
     def foresee(self, numeric: str) -> AbstractContextManager[Any]:
         return nullcontext()  # NVRTC is a library of this process: nothing runs beside the first call

@@ -23,7 +23,7 @@ __all__ = ["Binding", "CublasLtError", "Descriptor", "Heuristic", "find", "insta
 MAJORS = (12, 13)  #: versions whose functions are these
 
 R_32F, R_64F, R_16F, R_16BF = 0, 1, 2, 14  # cudaDataType_t
-COMPUTE_32F, COMPUTE_64F = 68, 70  # cublasComputeType_t; no TF32, nothing emulated
+COMPUTE_32F, COMPUTE_64F, COMPUTE_32F_FAST_TF32 = 68, 70, 77  # cublasComputeType_t; nothing is emulated
 OP_N, OP_T = 0, 1  # cublasOperation_t
 BATCH_COUNT, BATCH_OFFSET = 5, 6  # cublasLtMatrixLayoutAttribute_t
 TRANSPOSE_A, TRANSPOSE_B, EPILOGUE, BIAS_POINTER = 3, 4, 7, 8  # cublasLtMatmulDescAttributes_t

@@ -3,7 +3,7 @@
 
 cuBLASLt's matrices are stored by columns, so the transposed product is asked for: the right operand is its A, the left
 one its B, and a row of n numbers that is added to every row of the result is its bias. float32 is multiplied as
-float32, never as TF32; half and bfloat16 accumulate in float32, also between the parts of a sum that is shared out,
+float32, or as TF32 where that was allowed; half and bfloat16 accumulate in float32, also between the parts of a sum that is shared out,
 which are added in a fixed order.
 
 There is one handle a device, which any thread may use at any time. A description is used under a lock, since it
@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...compiler.ir.types import TensorType
+from ...dtypes import f32
 from ...locks import Lock
-from ..library import Declined, Direct, Part, Prepared
+from ..library import TF32, Declined, Direct, Part, Prepared
 from . import cublaslt
 from .cublaslt import Binding, CublasLtError, Descriptor, Heuristic, find, installed
 from .foreign import SUCCESS, Held, Outcomes, Place
@@ -103,6 +104,7 @@ class ProductLibrary(Held[Binding]):
         out: TensorType,
         operator: str,
         part: Part | None = None,
+        tf32: bool = False,
     ) -> Prepared | None:
         """See :class:`~..library.Library`."""
         if primitive not in ("dot", "affine"):
@@ -118,7 +120,7 @@ class ProductLibrary(Held[Binding]):
         if max(*x.shape, *w.shape, out.size // (out.shape[-1] * out.shape[-2])) > _LARGEST:
             return Declined(f"{_FALLBACK} (more than 2^31 rows)")
         epilogue = [name for name, there in (("bias", primitive == "affine"), ("relu", params.get("relu"))) if there]
-        return _Product(self, binding, out, x.shape[-1], tuple(epilogue), operator, part)
+        return _Product(self, binding, out, x.shape[-1], tuple(epilogue), operator, part, tf32)
 
 
 class _Plan(NamedTuple):
@@ -145,10 +147,14 @@ class _Product:
         epilogue: Sequence[str],
         name: str,
         part: Part | None = None,
+        tf32: bool = False,
     ) -> None:
         self._library, self._binding, self._out, self._depth = library, binding, out, depth
         self._epilogue, self._operator = epilogue, name
         self._type, self._compute, self._scaled = _TYPES[out.dtype.short]
+        self._tf32 = tf32 and out.dtype is f32
+        if self._tf32:
+            self._compute = cublaslt.COMPUTE_32F_FAST_TF32
         scalar: Any = ctypes.c_double if self._scaled == cublaslt.R_64F else ctypes.c_float
         self._one, self._zero = scalar(1), scalar(0)
         self._plans: dict[Any, _Plan] = {}
@@ -167,6 +173,7 @@ class _Product:
         if self._problem:
             return f"{_FALLBACK} ({self._problem})"
         words = f"cuBLASLt {self._binding.version}"
+        words = f"{words}, {TF32}" if self._tf32 else words
         words = f"{words}, {' and '.join(self._epilogue)} in its epilogue" if self._epilogue else words
         return f"{words}, copied then" if self._apart else words
 

@@ -4,7 +4,7 @@
 Of cuDNN's algorithms only those are taken whose every result is one sum over its window in a fixed
 order: products of matrices, implicit or not. Transforms (FFT, Winograd) spread an infinity over
 neighbours and round relative to the largest element of a tile; those that add atomically give other
-bits every time. float32 is multiplied as float32, never as TF32; half and bfloat16 accumulate in
+bits every time. float32 is multiplied as float32, or as TF32 where that was allowed; half and bfloat16 accumulate in
 float32; both as everywhere else in hybridgpu.
 
 ``affine_conv`` is cuDNN's fused call: a bias, an array and relu are computed on the result before it is written, in the
@@ -30,8 +30,8 @@ import numpy as np
 
 from ...compiler.ir.types import TensorType
 from ...compiler.primitives.conv import finished
-from ...dtypes import from_short
-from ..library import Declined, Direct, Part, Prepared
+from ...dtypes import f32
+from ..library import TF32, Declined, Direct, Part, Prepared
 from . import cudnn
 from .cudnn import Binding, CudnnError, Descriptor, Performance, find, installed, ints
 from .cudnn_forms import Form, data_form, form_of, weights_form
@@ -46,13 +46,33 @@ _PRECOMPUTED = 1  #: the algorithm that cuDNN's fused call may have without relu
 
 _ANY = (cudnn.DEFAULT_MATH, cudnn.TENSOR_OP_MATH, cudnn.FMA_MATH)
 _PLAIN = (cudnn.DEFAULT_MATH, cudnn.FMA_MATH)
-#: element type -> (cudnnDataType_t, type of accumulation, mathematics, those an algorithm may have)
+
+
+class _Arithmetic(NamedTuple):
+    """How an element type is computed.
+
+    Attributes:
+        type, sums: cudnnDataType_t of elements and of sums.
+        mathematics: cudnnMathType_t that is asked for.
+        allowed: those an algorithm may have.
+        follows: the algorithm has that which cuDNN chose for it; else the first one stays.
+    """
+
+    type: int
+    sums: int
+    mathematics: int
+    allowed: tuple[int, ...]
+    follows: bool = False
+
+
 _TYPES = {
-    "f16": (cudnn.HALF, cudnn.FLOAT, cudnn.TENSOR_OP_MATH, _ANY),
-    "bf16": (cudnn.BFLOAT16, cudnn.FLOAT, cudnn.DEFAULT_MATH, _ANY),
-    "f32": (cudnn.FLOAT, cudnn.FLOAT, cudnn.FMA_MATH, _PLAIN),
-    "f64": (cudnn.DOUBLE, cudnn.DOUBLE, cudnn.DEFAULT_MATH, _PLAIN),
+    "f16": _Arithmetic(cudnn.HALF, cudnn.FLOAT, cudnn.TENSOR_OP_MATH, _ANY, True),
+    "bf16": _Arithmetic(cudnn.BFLOAT16, cudnn.FLOAT, cudnn.DEFAULT_MATH, _ANY, True),
+    "f32": _Arithmetic(cudnn.FLOAT, cudnn.FLOAT, cudnn.FMA_MATH, _PLAIN),
+    "f64": _Arithmetic(cudnn.DOUBLE, cudnn.DOUBLE, cudnn.DEFAULT_MATH, _PLAIN),
 }
+#: the default mathematics of float32, which cuDNN documents as TF32; none that converts to half precision
+_TF32 = _Arithmetic(cudnn.FLOAT, cudnn.FLOAT, cudnn.DEFAULT_MATH, _ANY, True)
 
 
 _Candidate = tuple[int, int, int]  #: algorithm, mathematics, bytes of workspace
@@ -96,6 +116,7 @@ class ConvolutionLibrary(Held[Binding]):
         out: TensorType,
         operator: str,
         part: Part | None = None,
+        tf32: bool = False,
     ) -> Prepared | None:
         """See :class:`~..library.Library`.
 
@@ -121,9 +142,10 @@ class ConvolutionLibrary(Held[Binding]):
             if primitive == "affine_conv" and form.kind != "forward":
                 return Declined(f"{_FALLBACK} (cuDNN adds nothing to a {_KINDS[form.kind].words})")
             added = ("bias", "array")[: len(inputs) - 2]
-            whole: Callable[..., _Convolution] = partial(_Convolution, self, binding, form, out.dtype.short, operator)
+            arithmetic = _TF32 if tf32 and out.dtype is f32 else _TYPES[out.dtype.short]
+            whole: Callable[..., _Convolution] = partial(_Convolution, self, binding, form, arithmetic, operator)
             if primitive == "affine_conv":
-                whole = partial(_Fused, self, binding, form, out.dtype.short, operator, added, params["relu"])
+                whole = partial(_Fused, self, binding, form, arithmetic, operator, added, params["relu"])
             if part is None:
                 return whole()
             # an array would have to lie so, too
@@ -163,18 +185,18 @@ class _Convolution:
         library: ConvolutionLibrary,
         binding: Binding,
         form: Form,
-        short: str,
+        arithmetic: _Arithmetic,
         operator: str,
         strides: Sequence[int] | None = None,
         copied: bool = False,
     ) -> None:
         self._strides, self._copied = strides, copied
         self._library, self._binding, self._form, self._operator = library, binding, form, operator
-        self._type, accumulated, mathematics, self._allowed = _TYPES[short]
-        type = self._type
+        self._arithmetic, type, accumulated = arithmetic, arithmetic.type, arithmetic.sums
         scalar: Any = ctypes.c_double if accumulated == cudnn.DOUBLE else ctypes.c_float
         self._one, self._zero = scalar(1), scalar(0)
-        self._bits, self.itemsize = type == cudnn.BFLOAT16, from_short(short).size
+        self._bits, self._narrow = type == cudnn.BFLOAT16, type in (cudnn.HALF, cudnn.BFLOAT16)
+        self.itemsize = 2 if self._narrow else ctypes.sizeof(scalar)
         self._x = self._tensor(type, form.x, strides if form.kind == "data" else None)
         self._y = self._tensor(type, form.y, strides if form.kind == "forward" else None)
         self._w = Descriptor(binding, "Filter")
@@ -191,8 +213,8 @@ class _Convolution:
             accumulated,
         )
         binding.call("cudnnSetConvolutionGroupCount", self._conv, form.groups)
-        binding.call("cudnnSetConvolutionMathType", self._conv, mathematics)
-        self._mathematics, self._narrow = mathematics, short in ("f16", "bf16")
+        self._mathematics = arithmetic.mathematics
+        binding.call("cudnnSetConvolutionMathType", self._conv, self._mathematics)
         self._descriptors: tuple[Descriptor, ...] = {
             "forward": (self._x, self._w, self._conv, self._y),
             "data": (self._w, self._y, self._conv, self._x),
@@ -217,7 +239,8 @@ class _Convolution:
     def _said(self, algorithm: int) -> str:
         """What computes it, if that is ``algorithm``."""
         kind, padded = _KINDS[self._form.kind], ", padded first" if self._form.copies else ""
-        return f"cuDNN {self._binding.version}: {kind.words}, {kind.algorithms[algorithm]}{padded}{', copied then' * self._copied}"
+        words = f"cuDNN {self._binding.version}: {kind.words}, {kind.algorithms[algorithm]}{padded}"
+        return f"{words}{f', {TF32}' * (self._arithmetic is _TF32)}{', copied then' * self._copied}"
 
     def _supported(self) -> list[_Candidate]:
         """What could be used, the fastest by cuDNN's estimate first."""
@@ -238,7 +261,11 @@ class _Convolution:
             raise
         kept = []
         for p in results[: found.value]:
-            fits = p.algorithm in kind.algorithms and p.determinism == cudnn.DETERMINISTIC and p.math in self._allowed
+            fits = (
+                p.algorithm in kind.algorithms
+                and p.determinism == cudnn.DETERMINISTIC
+                and p.math in self._arithmetic.allowed
+            )
             if p.status != SUCCESS or not fits:
                 continue
             nbytes = self._workspace(p.algorithm, p.math)
@@ -265,8 +292,8 @@ class _Convolution:
         return nbytes.value
 
     def _use(self, mathematics: int) -> None:
-        """Half: with the mathematics that cuDNN chose for the algorithm. Wider types never leave theirs."""
-        if self._narrow and mathematics != self._mathematics:
+        """Take the mathematics that cuDNN chose for the algorithm, where that is followed."""
+        if self._arithmetic.follows and mathematics != self._mathematics:
             self._binding.call("cudnnSetConvolutionMathType", self._conv, mathematics)
             self._mathematics = mathematics
 
@@ -387,16 +414,16 @@ class _Fused(_Convolution):
         library: ConvolutionLibrary,
         binding: Binding,
         form: Form,
-        short: str,
+        arithmetic: _Arithmetic,
         operator: str,
         added: Sequence[str],
         relu: bool,
         strides: Sequence[int] | None = None,
         copied: bool = False,
     ) -> None:
-        super().__init__(library, binding, form, short, operator, strides, copied)
+        super().__init__(library, binding, form, arithmetic, operator, strides, copied)
         self._added, self._relu = added, relu
-        self._bias = self._tensor(self._type, (1, form.y[1], *(1,) * (len(form.y) - 2)))
+        self._bias = self._tensor(arithmetic.type, (1, form.y[1], *(1,) * (len(form.y) - 2)))
         self._activation = Descriptor(binding, "Activation")
         mode = cudnn.RELU if relu else cudnn.IDENTITY
         binding.call("cudnnSetActivationDescriptor", self._activation, mode, cudnn.NAN_TO_ZERO, 0.0)

@@ -16,7 +16,7 @@ from math import gcd
 from typing import Any
 
 from ...dataclass import dataclass
-from ...dtypes import DType
+from ...dtypes import DType, f32
 from ..ir.graph import Node
 from ..passes.materialize import strided
 from ..sizes import length_class
@@ -247,6 +247,8 @@ def library_seconds(target: Target, dot: Dot) -> float:
     """What a library's product takes."""
     gpu = target.gpu
     rate = gpu.tensor_lanes if dot.dtype.is_half else _rate(target, dot.dtype) * gpu.library_share
+    if dot.dtype is f32 and target.rounds_to_tf32:
+        rate = gpu.tensor_lanes / 2
     parts = dot.batch * -(-dot.m // 64) * -(-dot.n // 64) * max(1, dot.k // 256)
     share = min(1.0, parts / gpu.multiprocessors)
     compute = dot.work / (rate * gpu.clock * gpu.multiprocessors * share)

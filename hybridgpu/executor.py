@@ -13,24 +13,23 @@ from . import recording
 from .backends.devices import device_of
 from .backends.writes import assign
 from .base import MXNetError
-from .compiler.ir.graph import RANDOM_STATE
 from .compiler.ir.types import TensorType
 from .context import Context
 from .dtypes import DType, f32
-from .generator import next_state, position, set_position
+from .generator import position, set_position
 from .ndarray.array import NDArray, wrap
 from .ndarray.array import empty as empty_array
 from .ndarray.placing import zeros_on
-from .ndarray.tape import Function, FunctionCall, backward
+from .ndarray.tape import backward
 from .recording import GradientInfo
 from .runtime.cached_op import CachedOp
 from .runtime.program import Compiled, compiled
 from .runtime.stages import ends_program
 from .runtime.steps import Steps
-from .runtime.training import Training, training_program
+from .runtime.training import Training, TrainingCall, training_program
 from .settings import numeric_mode, tf32
 from .symbol.inference import Inference
-from .symbol.lowering import backward_mutations, lower_symbol, mutations, structure
+from .symbol.lowering import structure
 from .symbol.node import SymbolNode, topological
 from .symbol.placement import head_contexts
 from .symbol.symbol import Symbol
@@ -45,7 +44,7 @@ _COMPILE_AFTER = 32
 class Executor:
     """A Symbol with arrays for its variables; make it with ``Symbol.bind`` or ``simple_bind``.
 
-    Its first calls are interpreted primitive by primitive; an executor that goes on is compiled.
+    Its first calls are interpreted operator by operator; an executor that goes on is compiled.
 
     With groups (``group2ctx``) arrays, gradients and outputs lie on the devices of their groups; the graph runs on
     ``ctx``, where arguments are copied for each call, and from where gradients, states and outputs are copied back.
@@ -86,7 +85,6 @@ class Executor:
         self._monitor: tuple[Callable[..., None], bool] | None = None
         self._watched: Callable[[], bool] = lambda: False
         self._steps: Steps | None = None
-        self._functions: dict[Any, Function] = {}
         self._programs: dict[Any, Compiled | Training] = {}
         # operators that end programs run between compiled ones
         self._stages: CachedOp | None = None
@@ -240,24 +238,23 @@ class Executor:
                 self._needs_heads = False  # what the last stage needs shows when it runs
                 return self._stages(inputs)
             wanted = tuple(x._autograd is not None for x in inputs)
-            run = self._interpret if self._calls <= _COMPILE_AFTER else self._run
-            return run(inputs, is_train, wanted)
+            return self._run(inputs, is_train, wanted, interpreted=self._calls <= _COMPILE_AFTER)
         finally:
             recording.state.recording, recording.state.training = old
 
-    def _run(self, inputs: list[NDArray], is_train: bool, wanted: tuple[bool, ...]) -> list[NDArray]:
-        """By the compiled program."""
+    def _run(self, inputs: list[NDArray], is_train: bool, wanted: tuple[bool, ...], interpreted: bool) -> list[NDArray]:
+        """By the compiled program, or operator by operator: an executor that runs a few times only is not worth a compilation."""
         types = [x._type.tensor for x in inputs]
         if any(wanted):
-            program = self._trained(types, is_train, wanted)
+            program = self._trained(types, is_train, wanted, interpreted)
             first = len(types) + len(program.kept)
             self._needs_heads = any(k >= first for k in program.takes)
             return program.call(inputs, self._ctx)
-        made = self._compiled(types, is_train)
+        made = self._compiled(types, is_train, interpreted)
         return made.run(inputs, self._ctx)
 
-    def _compiled(self, types: list[TensorType], is_train: bool) -> Compiled:
-        key = (tuple(types), is_train, is_np_shape(), tf32())
+    def _compiled(self, types: list[TensorType], is_train: bool, interpreted: bool = False) -> Compiled:
+        key = (tuple(types), is_train, is_np_shape(), interpreted, tf32())
         found = self._programs.get(key)
         if found is None:
             found = self._programs[key] = compiled(
@@ -268,12 +265,15 @@ class Executor:
                 name=self._name(),
                 structure=self._structure,
                 numeric=self._numeric,
+                interpreted=interpreted,
             )
         assert isinstance(found, Compiled)
         return found
 
-    def _trained(self, types: list[TensorType], is_train: bool, wanted: tuple[bool, ...]) -> Training:
-        key = (tuple(types), is_train, is_np_shape(), wanted, tf32())
+    def _trained(
+        self, types: list[TensorType], is_train: bool, wanted: tuple[bool, ...], interpreted: bool = False
+    ) -> Training:
+        key = (tuple(types), is_train, is_np_shape(), wanted, interpreted, tf32())
         found = self._programs.get(key)
         if found is None:
             found = self._programs[key] = training_program(
@@ -287,39 +287,10 @@ class Executor:
                 "executor",
                 self._structure,
                 self._numeric,
+                interpreted,
             )
         assert isinstance(found, Training)
         return found
-
-    def _interpret(self, inputs: list[NDArray], is_train: bool, wanted: tuple[bool, ...]) -> list[NDArray]:
-        """Primitive by primitive: an executor that runs a few times only is not worth a compilation."""
-        types = tuple(x._type.tensor for x in inputs)
-        late = backward_mutations(self._symbol, is_train, wanted)
-        early = mutations(self._symbol, is_train, recorded=any(wanted))
-        key = (types, is_train, wanted)
-        function = self._functions.get(key)
-        if function is None:
-            named = dict(zip(self._symbol.list_inputs(), types, strict=True))
-            graph = lower_symbol(self._symbol, named, is_train, self._name(), [*late, *early])
-            draws = any(n.params["name"] == RANDOM_STATE for n in graph.inputs)
-            function = self._functions[key] = Function(graph, draws)
-        device = device_of(self._ctx)
-        arrays = [x._data for x in inputs]
-        seed = device.from_host(next_state(self._ctx)) if function.draws else None
-        values = function.run(device, [*arrays, seed] if function.draws else arrays)
-        heads = len(self._symbol._heads)
-        with device.current():
-            for k, m in enumerate(early):
-                assign(arrays[m.position], values[heads + len(late) + k])
-        results = [wrap(v, self._ctx) for v in values[:heads]]
-        if any(wanted):
-            writes = [(arrays[m.position], values[heads + k], m.keep) for k, m in enumerate(late)]
-            needs = [m.needs for m in late]
-            FunctionCall(function, inputs, results, self._ctx, seed, values[heads:], writes, needs=needs)
-            given = (*(True,) * heads, *(False,) * (len(values) - heads))
-            derivative, takes, _ = function.derivative(given, wanted)
-            self._needs_heads = any(k >= len(inputs) + len(values) for k in takes) and bool(derivative.graph.outputs)
-        return results
 
     def _name(self) -> str:
         return self._symbol.name or "group"
@@ -374,6 +345,10 @@ class Executor:
             if request == "add":  # the caller may have changed it since
                 g.copyto(near)
         backward([r for r, _ in pairs], [g for _, g in pairs], None, True, False, is_train)
+        for r in results:  # the graph stays, for another pass; but no copies of weights that are updated now
+            node = r._autograd.node if r._autograd is not None else None
+            if isinstance(node, TrainingCall):
+                node.mark.close()
         self._move_back([(near, g) for near, g, _ in self._moved_gradients])
         self._move_back(self._moved_states)
 

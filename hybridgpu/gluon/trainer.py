@@ -13,7 +13,7 @@ from .. import optimizer as opt
 from ..arguments import unexpected
 from ..context import Context
 from ..io.atomic import replace_file
-from ..ndarray.versions import before_writes, read_later
+from ..ndarray.versions import before_writes
 from ..optimizer.updater import load_states
 from ..provenance import advice
 from .block import Block
@@ -265,8 +265,7 @@ class Trainer:
 
     def _update(self, ignore_stale_grad: bool = False) -> None:
         steps_of = list(zip(self._steps, self._updaters, strict=True))
-        if read_later():
-            before_writes(d for p in self._params if p.grad_req != "null" for d in p._data or ())
+        before_writes(d for p in self._params if p.grad_req != "null" for d in p._data or ())
         if not self._store_updates and all(s.fits(u) for s, u in steps_of):
             for s, _ in steps_of:
                 s.repeat()

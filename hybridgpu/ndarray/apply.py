@@ -166,6 +166,7 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
                 refuse_in_place(x)
         if op.accumulates(values):
             visible = attempt(_accumulated, wrapped, visible)
+        del arrays  # or it would seem that somebody else reads what is written
         write_out(visible, wrapped, exact=bool(inputs))
     else:
         wrapped = [wrap(r, where) for r in visible]
@@ -176,6 +177,7 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
             if when is When.BACKWARD:
                 in_backward.append((inputs[target]._data, results[source], keep))
             else:
+                before_write(inputs[target])
                 blend(inputs[target]._data, results[source], keep)
     if track:
         if function is not None:

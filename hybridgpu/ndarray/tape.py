@@ -38,6 +38,7 @@ __all__ = [
     "Node",
     "Pullback",
     "WritingCall",
+    "accumulate",
     "backward",
     "blend",
     "record_call",
@@ -161,17 +162,13 @@ class Function:
         return run(*arrays)
 
     def derivative(
-        self, given: tuple[bool, ...], wanted: tuple[bool, ...], recompute: bool = False
+        self, given: tuple[bool, ...], wanted: tuple[bool, ...]
     ) -> tuple[Function, tuple[int, ...], tuple[int | None, ...]]:
-        """The backward function, what it takes of (inputs, results, given cotangents), what it gives.
-
-        Args:
-            recompute: take no results, compute everything again from the inputs.
-        """
-        key = (given, wanted, recompute)
+        """The backward function, what it takes of (inputs, results, given cotangents), what it gives."""
+        key = (given, wanted)
         found = self._derivatives.get(key)
         if found is None:
-            made = differentiate(self.graph, () if recompute else self.graph.outputs, given, wanted)
+            made = differentiate(self.graph, self.graph.outputs, given, wanted)
             found = self._derivatives[key] = (Function(made.graph, made.draws), made.takes, made.gives)
         return found
 
@@ -401,7 +398,7 @@ def backward(
     state.recording, state.training = create_graph, train_mode
     try:
         for head, info, given in zip(heads, infos, head_grads, strict=True):
-            _accumulate(found, info.key, _head_gradient(head, given))
+            accumulate(found, info.key, _head_gradient(head, given))
         leaves: dict[Any, GradientInfo] = {}
         if variables is None:
             for i in (*infos, *(i for n in order for i in n.inputs)):
@@ -451,7 +448,8 @@ def _head_gradient(head: NDArray, given: NDArray | None) -> NDArray:
     return given.reshape(head.shape) if given.shape != head.shape else given
 
 
-def _accumulate(found: dict[Any, NDArray], key: Any, g: NDArray) -> None:
+def accumulate(found: dict[Any, NDArray], key: Any, g: NDArray) -> None:
+    """Add a cotangent to what was found."""
     old = found.get(key)
     if old is None:
         found[key] = g
@@ -500,7 +498,7 @@ def _run(
                         part = next(parts)
                         if part is not None:
                             assert info is not None
-                            _accumulate(found, info.key, part)
+                            accumulate(found, info.key, part)
             due = node.due(flags)
             if due:
                 _write(node, due)

@@ -9,8 +9,8 @@ An array keeps its identity, and all else that shared its memory goes along: vie
 read or to write in its backward pass (:func:`latest`).
 
 A hybridized call that was recorded needs both in its backward pass: the new values, and the old ones, of which it computes
-again what it did not keep. So before parameters are written in place, :func:`before_writes` gives those that such a
-call reads other memory. There is rarely one: a backward pass releases calls, and it comes before a step. So a call only
+again what it did not keep. So before an array is written in place, :func:`before_writes` leaves a copy of what is there to
+the calls that may read it. There is rarely one: a backward pass releases calls, and it comes before a step. So a call only
 stores its reader's mark, and who writes counts references.
 """
 
@@ -20,13 +20,13 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from sys import getrefcount
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.devices import device_of
+from ..backends.devices import Device, device_of
 from ..backends.memory import copy
-from ..backends.writes import is_shared, owner, written
+from ..backends.writes import owner, written
 from ..context import Context
 from ..locks import Lock
 from .array import NDArray, wrap
@@ -41,7 +41,6 @@ __all__ = [
     "exchanging",
     "latest",
     "pinned",
-    "read_later",
     "versioned",
 ]
 
@@ -205,36 +204,79 @@ def pinned(array: NDArray) -> NDArray:
 class _Mark:
     """What recorded calls hold until they are released: how many do is counted in references.
 
+    All calls that hold a mark were made before the writes that it notes: a write gives their reader another one.
+
     Attributes:
-        data: memory that they read.
-        reader: whose mark it is; it holds one reference, too.
+        data: memory that they read besides that of arrays that are no parameters.
+        reader: whose mark it is, or was; it holds one reference to that which it has.
+        overwritten: what memory held that was written since, the first write first.
     """
 
-    __slots__ = ("__weakref__", "data", "reader")
+    __slots__ = ("__weakref__", "data", "overwritten", "reader")
 
     def __init__(self, data: list[Any], reader: weakref.ref[Reader]) -> None:
         self.data, self.reader = data, reader
+        self.overwritten: list[_Overwritten] = []
+        key = id(self)
+        _marks[key] = weakref.ref(self, lambda _: _marks.pop(key, None))  # type: ignore[misc]
+
+    def close(self) -> None:
+        """Note no more writes: for calls of which another backward pass is hardly to be expected."""
+        _marks.pop(id(self), None)
+
+    def values_before(self, arrays: Sequence[Any], device: Device) -> list[Any]:
+        """What the arrays held when the calls were recorded; those that nobody wrote themselves."""
+        return [self._before(a, device) for a in arrays] if self.overwritten else list(arrays)
+
+    def _before(self, array: Any, device: Device) -> Any:
+        begin = device.address(array)
+        parts = [o for o in self.overwritten if o.begin < begin + array.nbytes and begin < o.begin + o.values.nbytes]
+        if not parts:
+            return array
+        with device.current():
+            made = copy(device.xp, array)
+            target = made.reshape(-1).view(np.uint8)
+            for part in reversed(parts):
+                first = max(begin, part.begin)
+                count = min(begin + array.nbytes, part.begin + part.values.nbytes) - first
+                at = first - part.begin
+                source = part.values.reshape(-1).view(np.uint8)[at : at + count]
+                target[first - begin : first - begin + count] = source
+        return made
+
+    def written_results(self, node: Any) -> dict[int, Any]:
+        """The results of a recorded call that were written, by number, with their memory."""
+        return {o.result[1]: o.data for o in self.overwritten if o.result and o.result[0] == id(node)}
+
+
+class _Overwritten(NamedTuple):
+    """What memory held before it was written.
+
+    Attributes:
+        begin: its address.
+        values: what it held.
+        result: of a result of a recorded call, the identity of the call and the number of the result.
+        data: the memory of a result.
+    """
+
+    begin: int
+    values: Any
+    result: tuple[int, int] | None
+    data: Any
 
 
 class Reader:
     """What makes hybridized calls that are recorded, of which each holds ``mark`` as long as its backward pass may run.
 
     Args:
-        data: memory that all of them read. Only that of families is looked after.
-
-    Attributes:
-        mark: None if there is none.
+        data: memory that all of them read. Only that of families is looked after: who else holds memory of an array shows
+            in its references.
     """
 
     __slots__ = ("__weakref__", "mark")
 
     def __init__(self, data: Iterable[Any]) -> None:
-        exchanged = [a for a in data if id(_memory(a)) in _current]
-        self.mark: _Mark | None = None
-        if exchanged:
-            mark = self.mark = _Mark(exchanged, weakref.ref(self))
-            key = id(mark)
-            _marks[key] = weakref.ref(mark, lambda _: _marks.pop(key, None))  # type: ignore[misc]
+        self.mark = _Mark([a for a in data if id(_memory(a)) in _current], weakref.ref(self))
 
 
 _marks: dict[int, weakref.ref[_Mark]] = {}  #: those that are alive, by identity
@@ -249,43 +291,71 @@ def _name() -> int:
 _NAME = _name()
 
 
-def read_later() -> bool:
-    """Whether there are recorded calls whose backward passes may still run."""
+def _live_marks() -> list[_Mark]:
+    """The marks that calls hold."""
+    found = []
     for reference in list(_marks.values()):
         mark = reference()
-        if mark is not None and getrefcount(mark) > (_NAME if mark.reader() is None else _NAME + 1):
-            return True
-    return False
+        if mark is not None:
+            reader = mark.reader()
+            if getrefcount(mark) > (_NAME if reader is None or reader.mark is not mark else _NAME + 1):
+                found.append(mark)
+    return found
 
 
 def before_write(array: NDArray) -> None:
     """As :func:`before_writes`, of one array."""
-    if array.__class__ is VersionedArray and read_later():
+    info = array._autograd
+    if array.__class__ is VersionedArray or (info is not None and info.node is not None) or _is_held(array):
         before_writes((array,))
 
 
-def before_writes(arrays: Iterable[NDArray]) -> None:
-    """Leave memory that is about to be written in place to the recorded calls that still read it: arrays get a copy.
+def _is_held(array: NDArray) -> bool:
+    """Whether anybody but the array holds its memory."""
+    data = array._data
+    memory = owner(data)
+    if memory is data:
+        return getrefcount(data) > _NAME + 2
+    return getrefcount(data) > _NAME + 1 or getrefcount(memory) > _NAME + 1
 
-    Ask :func:`read_later` first, which is faster.
-    """
-    read: dict[int, int] = {}
-    for reference in list(_marks.values()):
-        mark = reference()
-        if mark is not None and getrefcount(mark) > (_NAME if mark.reader() is None else _NAME + 1):
-            for a in mark.data:
-                key = id(_memory(a))
-                read[key] = max(a.nbytes, read.get(key, 0))
-    moved = {}
-    for x in arrays:
-        if x.__class__ is VersionedArray:
-            data = x._family.data
-            if data.nbytes >= read.get(id(_memory(data)), data.nbytes + 1) and not is_shared(data):
-                moved[id(x._family)] = x._family
-    pairs = []
-    for family in moved.values():
-        device = device_of(family.ctx)
-        with device.current():
-            pairs.append((family, copy(device.xp, family.data)))
-    if pairs:
-        _exchange(pairs)
+
+def before_writes(arrays: Iterable[NDArray]) -> None:
+    """Leave a copy of what is about to be written in place to the recorded calls that may still read it."""
+    marks = _live_marks()
+    if not marks:
+        return
+    with _writing:
+        for x in arrays:
+            _keep_values(x, marks)
+
+
+_writing = Lock()
+
+
+def _keep_values(x: NDArray, marks: Sequence[_Mark]) -> None:
+    begin, data, info = x.address, x._data, x._autograd
+    end = begin + data.nbytes
+    device = device_of(x._type.ctx)
+
+    result = None if info is None or info.node is None else (id(info.node), info.index)
+
+    def reads(mark: _Mark) -> bool:
+        if x.__class__ is VersionedArray and not any(
+            type(a) is type(data) and device.address(a) < end and begin < device.address(a) + a.nbytes
+            for a in mark.data
+        ):
+            return False
+        return not any(
+            o.begin <= begin and end <= o.begin + o.values.nbytes and o.result == result for o in mark.overwritten
+        )
+
+    reading = [mark for mark in marks if reads(mark)]
+    if not reading:
+        return
+    with device.current():
+        kept = _Overwritten(begin, copy(device.xp, data), result, None if result is None else data)
+    for mark in reading:
+        mark.overwritten.append(kept)
+        reader = mark.reader()
+        if reader is not None and reader.mark is mark:
+            reader.mark = _Mark(mark.data, mark.reader)

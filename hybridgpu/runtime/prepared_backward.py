@@ -188,7 +188,7 @@ def _nodes(head: TrainingCall) -> tuple[list[Any], Any] | None:
     key: list[Any] = []
     for node in nodes:  # which grows meanwhile
         origin = node.origin
-        if origin is None or origin.born != now or node.released:
+        if origin is None or origin.born != now or node.released or node.mark.overwritten:
             return None
         inputs = node.inputs
         for k in origin.moving:

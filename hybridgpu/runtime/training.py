@@ -13,12 +13,10 @@ from collections.abc import Sequence
 from operator import is_
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..backends.base import Mode
 from ..backends.devices import Device, device_of
 from ..backends.writes import assign
-from ..compiler.ir.graph import RANDOM_STATE, Graph, Node
+from ..compiler.ir.graph import Graph, Node
 from ..compiler.ir.types import TensorType
 from ..compiler.passes.differentiate import Derivative, differentiate, residuals
 from ..compiler.target import Target
@@ -26,14 +24,15 @@ from ..context import Context
 from ..locks import Lock
 from ..name_table import GRAPH, NameTable
 from ..ndarray.array import NDArray, wrap
-from ..ndarray.tape import Function, FunctionCall, WritingCall, run_function
+from ..ndarray.tape import WritingCall
 from ..ndarray.versions import Reader, latest
 from ..recording import state
 from ..settings import numeric_mode
 from ..store import default_store
-from ..symbol.lowering import Structure, backward_mutations, lower_operators, lower_symbol, mutations
+from ..symbol.lowering import Structure, backward_mutations, lower_symbol, mutations
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
+from .operator_gradients import OperatorFunctions
 from .prepared_backward import Origin, sweep
 from .program import LIMIT, Build, Compiled, interpret, store_key
 from .reports import Dumper
@@ -68,8 +67,7 @@ class Training:
         self.early = [StateWrite(m.position, m.keep) for m in mutations(symbol, training, recorded=True)]
         self.heads = len(symbol._heads)
         self._graph: Graph | None = None
-        self._function: Function | None = None
-        self._operators: Function | None = None
+        self._operators: OperatorFunctions | None = None
         self._kept_nodes: Sequence[Node] = ()
         self.forward: Compiled
         self.backward: Compiled | None = None
@@ -97,7 +95,7 @@ class Training:
         """The same programs as those of another graph of this structure."""
         other = copy.copy(self)
         other.symbol = symbol
-        other._graph, other._function, other._operators, other._kept_nodes = None, None, None, ()
+        other._graph, other._operators, other._kept_nodes = None, None, ()
         other.forward = self.forward.named(names)
         other.backward = None if self.backward is None else self.backward.named(names)
         return other
@@ -113,18 +111,11 @@ class Training:
             self._graph = lower_symbol(self.symbol, named, self.training, writes=writes, shared=True)
         return self._graph
 
-    def function(self) -> Function:
-        """The graph as a function with derivatives of every order, for ``create_graph``."""
-        if self._function is None:
-            graph = self.graph()
-            self._function = _function(Graph("graph", graph.inputs, graph.outputs[: self.heads]))
-        return self._function
-
-    def operators(self) -> Function:
-        """The same with all results of all operators, behind the heads: its derivative takes what they take one by one."""
+    def operators(self) -> OperatorFunctions:
+        """The operators one by one, for gradients that the programs do not compute."""
         if self._operators is None:
             named = dict(zip(self.symbol.list_inputs(), self.types, strict=True))
-            self._operators = _function(lower_operators(self.symbol, named, self.training, "operators"))
+            self._operators = OperatorFunctions(self.symbol, named, self.training)
         return self._operators
 
     def interpret(self, device: Device, names: NameTable, reason: str) -> None:
@@ -246,10 +237,6 @@ class Training:
         return heads
 
 
-def _function(graph: Graph) -> Function:
-    return Function(graph, any(n.params["name"] == RANDOM_STATE for n in graph.inputs))
-
-
 class TrainingCall(WritingCall):
     """A recorded call of a hybridized graph.
 
@@ -291,12 +278,13 @@ class TrainingCall(WritingCall):
         return [m.needs for m in self.program.late]
 
     def _gradients(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
-        program = self.program
+        program, device = self.program, self.program.forward.device
         arrays = list(map(latest, self.arrays))
-        if not all(map(is_, arrays, self.arrays)):
-            return self._by_operator(cotangents, wanted)
-        if state.recording:
-            return self._differentiable(cotangents, tuple(wanted))
+        before = self.mark.values_before(self.arrays, device)
+        written = self.mark.written_results(self)
+        # recorded, for derivatives of derivatives: what is written in between shows in them as well
+        if state.recording or written or not all(map(is_, arrays, before)):
+            return program.operators().gradients(self, before, written, cotangents, wanted)
         filled = [(self.zeros(k) if c is None else c)._data for k, c in enumerate(cotangents)]
         if program.backward is None:
             return [None] * sum(wanted)
@@ -309,40 +297,6 @@ class TrainingCall(WritingCall):
             for k, w in enumerate(wanted)
             if w
         ]
-
-    def _differentiable(self, cotangents: Sequence[NDArray | None], wanted: tuple[bool, ...]) -> list[NDArray | None]:
-        function = self.program.function()
-        given = tuple(c is not None for c in cotangents)
-        # nothing is kept: everything is computed again, so that derivatives of derivatives see it
-        backward, takes, gives = function.derivative(given, wanted, recompute=True)
-        arguments = [*self._inputs(), *(c for c in cotangents if c is not None)]
-        results = run_function(backward, [arguments[k] for k in takes], self.ctx, self._seed())
-        return [None if k is None else results[k] for k in gives]
-
-    def _by_operator(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
-        """The gradients after inputs got other memory: of their new values and of what operators computed from the old ones.
-
-        That is what a backward pass of operators recorded one by one takes. The programs cannot: they compute again what
-        they do not keep. So the results of all operators are computed again from the memory of before.
-        """
-        function, seed, device = self.program.operators(), self._seed(), device_of(self.ctx)
-        if function.draws and seed is None:  # nothing that the heads show is drawn
-            seed = device.from_host(np.zeros(4, np.uint32))
-        arrays = [*self.arrays, seed] if function.draws else self.arrays
-        results = [wrap(r, self.ctx) for r in function.run(device, arrays)]
-        call = FunctionCall(function, self._inputs(), results, self.ctx, seed)
-        return call.backward([*cotangents, *[None] * (len(results) - len(cotangents))], wanted)
-
-    def _inputs(self) -> list[NDArray]:
-        """The inputs as they were recorded."""
-        made = [wrap(a, self.ctx) for a in self.arrays]
-        for x, info in zip(made, self.inputs, strict=True):
-            x._autograd = info
-        return made
-
-    def _seed(self) -> Any:
-        """The seed for what may outlive our hold on it."""
-        return None if self.seed is None else self.seed.copy()
 
 
 _NOTHING = Symbol([])  # in the place of a graph: what others share holds none

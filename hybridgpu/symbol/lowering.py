@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Graph, Node
+from ..compiler.ir.graph import Provenance
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
-from ..compiler.primitives.views import ARRANGED, behind
 from ..name_table import GRAPH, NameTable, input_placeholder, name_placeholder, place_placeholder
 from ..ops.mutation import When, Write, backward_order
 from .inference import Inference
 from .node import SymbolNode, is_hidden, topological
-from .subgraph import incomplete, lower_nodes, place_of
+from .subgraph import incomplete, lower_node, lower_nodes, place_of
 from .symbol import Symbol
 
 __all__ = [
@@ -133,14 +133,26 @@ def lower_symbol(
     return b.finish([*heads, *(results[id(w.node)][w.result] for w in writes)], GRAPH if shared else name)
 
 
-def lower_operators(symbol: Symbol, types: Mapping[str, TensorType], training: bool, name: str) -> Graph:
-    """As ``lower_symbol``, but behind the heads come all other results of all operators."""
-    b, results = _lowered(symbol, types, training, shared=False)
-    heads = [results[id(n)][k] for n, k in symbol._heads]
-    every = dict.fromkeys(r for n in topological(symbol._heads) if n.op is not None for r in results[id(n)])
-    # a reader that arranges a result anew reads what the result itself arranges
-    every |= dict.fromkeys(x for x in (behind(r, ARRANGED) for r in every) if x.prim.family != "leaf")
-    return b.finish([*heads, *(r for r in every if r not in heads)], name)
+def lower_operators(
+    symbol: Symbol, types: Mapping[str, TensorType], training: bool
+) -> Iterator[tuple[SymbolNode, Graph]]:
+    """Each operator in order, with a graph of its own: one input an argument, and the random numbers that it draws among all.
+
+    Together they compute what :func:`lower_symbol`'s graph computes.
+    """
+    order = topological(symbol._heads)
+    shapes = _completed_shapes(symbol, order, types, training)
+    known = {id(n): [types[n.name]] for n in order if n.op is None}
+    streams = 0
+    for node in order:
+        if node.op is not None:
+            b = builder(training, streams)
+            b.prov = Provenance(node.op.name, node.name, place_of(node))
+            arguments = [b.input(known[id(source)][k], source.name) for source, k in node.inputs]
+            results = lower_node(b, node, arguments, shapes.get(id(node)))
+            known[id(node)] = [r.type for r in results]
+            streams = b.streams
+            yield node, b.finish(results, node.name)
 
 
 def _lowered(
@@ -156,15 +168,21 @@ def _lowered(
         if node.op is None:
             label = input_placeholder(number[id(node)]) if shared else node.name
             results[id(node)] = (b.input(types[node.name], label),)
-    shapes: dict[int, tuple[int, ...]] = {}
-    if any(incomplete(n) is not None for n in order):
-        inference = Inference(
-            symbol, {n: t.shape for n, t in types.items()}, {n: t.dtype for n, t in types.items()}, training
-        )
-        inference.run()
-        shapes = inference.completed()
-    lower_nodes(b, order, results, shapes, labels)
+    lower_nodes(b, order, results, _completed_shapes(symbol, order, types, training), labels)
     return b, results
+
+
+def _completed_shapes(
+    symbol: Symbol, order: Sequence[SymbolNode], types: Mapping[str, TensorType], training: bool
+) -> dict[int, tuple[int, ...]]:
+    """Shapes of the nodes that leave extents open, by identity."""
+    if all(incomplete(n) is None for n in order):
+        return {}
+    inference = Inference(
+        symbol, {n: t.shape for n, t in types.items()}, {n: t.dtype for n, t in types.items()}, training
+    )
+    inference.run()
+    return inference.completed()
 
 
 class Structure(NamedTuple):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures writes between call and backward pass, layers, losses, optimizers, metrics, states, training, tutorials and updates with MXNet or hybridgpu.
+"""Measures writes between call and backward pass, layers, losses, optimizers, metrics,
+derivatives of gradients, states, training, tutorials and updates with MXNet or hybridgpu.
 
     python record.py mxnet [NAME …]     # writes the families, or those named, into numbers.json beside this file
     python record.py hybridgpu [NAME …] # prints them
@@ -17,7 +18,18 @@ import sys
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FAMILIES = ("between", "layers", "losses", "metrics", "optimizers", "states", "training", "tutorials", "updates")
+FAMILIES = (
+    "between",
+    "layers",
+    "losses",
+    "metrics",
+    "optimizers",
+    "second_order",
+    "states",
+    "training",
+    "tutorials",
+    "updates",
+)
 
 
 def draw(shape, seed, low=-1, high=1):

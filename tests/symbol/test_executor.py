@@ -232,6 +232,24 @@ def test_memory_of_a_graph(make, grad_req, least, most, compiler):
     assert least <= int(found.group(1)) <= most
 
 
+@pytest.mark.parametrize("after", [0, 32], ids=["compiled", "interpreted"])
+def test_arguments_written_before_the_backward_pass(compiler, monkeypatch, after):
+    """MXNet's numbers: arguments as they are when the backward pass runs, results as they were."""
+    monkeypatch.setattr(executors, "_COMPILE_AFTER", after)
+    x, w = sym.var("x"), sym.var("w")
+    e = (sym.tanh(sym.exp(x) * w / 3) * w).simple_bind(mx.cpu(), x=(2, 2), w=(2, 2))
+    for _ in range(2):
+        e.arg_dict["x"][:] = nd.array([[-1, 0.5], [0.25, 1]])
+        e.arg_dict["w"][:] = nd.array([[1, 2], [-1, 0.5]])
+        e.forward(is_train=True)
+        e.arg_dict["x"][0] = 3
+        e.arg_dict["w"][:] *= 0.5
+        e.backward(nd.array([[1, 2], [3, 4]]))
+    x_grad, w_grad = [e.grad_dict[n].asnumpy() for n in "xw"]
+    np.testing.assert_allclose(x_grad, [[0.0302002, 0.3953543], [0.2687023, 0.1857231]], rtol=1e-5)
+    np.testing.assert_allclose(w_grad, [[0.1824159, 1.9957395], [-1.7483714, 2.4404938]], rtol=1e-5)
+
+
 def test_programs_are_looked_up_once(compiler, monkeypatch):
     """One lookup of a program makes a table of all names and copies what other executors have, too."""
     monkeypatch.setattr(executors, "_COMPILE_AFTER", 0)

@@ -194,9 +194,13 @@ class Builder:
     Args:
         primitives: the primitive table, name -> row (see ``compiler.primitives.TABLE``).
         training: what operators that behave differently in training look at.
+        streams: of random numbers that graphs before this one have.
+
+    Attributes:
+        streams: with those of this graph.
     """
 
-    def __init__(self, primitives: Mapping[str, Primitive], training: bool = False) -> None:
+    def __init__(self, primitives: Mapping[str, Primitive], training: bool = False, streams: int = 0) -> None:
         self._table = primitives
         self._memo: dict[Any, Node] = {}
         self._count = 0
@@ -204,7 +208,7 @@ class Builder:
         self.prov: Provenance | None = None
         self.inputs: list[Node] = []
         self._state: Node | None = None
-        self._streams = 0
+        self.streams = streams
         self._end, self._limited = sys.maxsize, ""
 
     def limit(self, what: str, nodes: int) -> tuple[int, str]:
@@ -296,8 +300,8 @@ class Builder:
         """
         if self._state is None:
             self._state = self.input(tensor_type((4,), u32), RANDOM_STATE)
-        self._streams += 1
-        return self.apply(self._table[name], (self._state, *operands), {**params, "stream": self._streams})
+        self.streams += 1
+        return self.apply(self._table[name], (self._state, *operands), {**params, "stream": self.streams})
 
     def random_bits(self, shape: Sequence[int]) -> Node:
         """Fresh random words."""

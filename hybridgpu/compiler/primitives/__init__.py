@@ -63,6 +63,6 @@ for _family in (
         TABLE[_row.name] = _row
 
 
-def builder(training: bool = False) -> Builder:
+def builder(training: bool = False, streams: int = 0) -> Builder:
     """A new builder over the primitive table."""
-    return Builder(TABLE, training)
+    return Builder(TABLE, training, streams)

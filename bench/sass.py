@@ -354,6 +354,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if nvdisasm() is None:
         print("error: there is no nvdisasm: pip install nvidia-cuda-nvdisasm", file=sys.stderr)
         return 2
+    old = json.loads(options.compare.read_text()) if options.compare is not None else {}
     document = {
         "arch": options.arch,
         "nvrtc": ".".join(map(str, compiler_version())),
@@ -364,10 +365,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = markdown(document)
     if options.markdown is not None:
         options.markdown.write_text(text)
-    if options.compare is None:
+    if not old:
         print(text, end="")
         return 0
-    old = json.loads(options.compare.read_text())
     for what in ("arch", "nvrtc"):
         if old[what] != document[what]:
             print(f"{what}: {old[what]} -> {document[what]}")

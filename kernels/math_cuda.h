@@ -2,8 +2,9 @@
 // Mathematics for kernels under CUDA: the functions of math_cpu.h with the same names and meaning.
 //
 // NVRTC provides the single- and double-precision functions without headers; their errors are in the CUDA C++
-// programming guide (exp 1 ulp, log 1, tanh 2, erf 2, pow 4, ...). -ftz and -prec-div stay at their defaults, so
-// subnormals count. HG_FAST_MATH selects approximations for float: those of the hardware for exp, log, log2, log10,
+// programming guide (exp 1 ulp, log 1, erf 2, pow 4, ...). tanh and sigmoid of floats are ours: without a division, whose
+// rare cases would be a call that each element waits for. -ftz and -prec-div stay at their defaults, so subnormals
+// count. HG_FAST_MATH selects approximations for float: those of the hardware for exp, log, log2, log10,
 // sigmoid and softplus, quotients of polynomials for tanh and erf (docs/numbers.md).
 #pragma once
 
@@ -15,6 +16,7 @@
 #endif
 
 #include "math_fma.h"
+#include "math_cuda_basic.h"
 
 namespace hg {
 
@@ -73,11 +75,21 @@ HG_DEVICE bool isfinite(double x) { return ::fabs(x) < __longlong_as_double(0x7f
 // 0 for NaN and both zeros
 HG_DEVICE float sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; }
 HG_DEVICE double sign(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : 0.0; }
-// NaN if either is NaN
-HG_DEVICE float maximum(float a, float b) { return a != a || a > b ? a : b; }
-HG_DEVICE double maximum(double a, double b) { return a != a || a > b ? a : b; }
-HG_DEVICE float minimum(float a, float b) { return a != a || a < b ? a : b; }
-HG_DEVICE double minimum(double a, double b) { return a != a || a < b ? a : b; }
+
+// -- the hardware's approximations. Subnormal operands count as zeros, and subnormal results are zeros.
+
+// 1 / x within 1 ulp
+HG_DEVICE float rough_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// 2^x within 2 ulp
+HG_DEVICE float rough_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 
 // -- exp, log, tanh, erf, sigmoid, softplus: exact or fast
 
@@ -100,11 +112,30 @@ HG_DEVICE float exp(float x) { return ::expf(x); }
 HG_DEVICE float log(float x) { return ::logf(x); }
 HG_DEVICE float log2(float x) { return ::log2f(x); }
 HG_DEVICE float log10(float x) { return ::log10f(x); }
-HG_DEVICE float tanh(float x) { return ::tanhf(x); }
 HG_DEVICE float erf(float x) { return ::erff(x); }
+
+// x + x^3 P(x^2) below 0.6, 1 - 2 / (1 + e^2x) beyond, both at once: no branch. Max error 3 ulp where the approximations
+// are off by as much as they may be.
+HG_DEVICE float tanh(float x) {
+  // fit: tanh_near_f32
+  const float c0 = -0.33332598f, c1 = 0.13313127f, c2 = -0.052212235f, c3 = 0.015613213f;
+  const float a = ::fabsf(x), z = x * x;
+  const float near = ::fmaf(x, ::fmaf(z, horner(z, c0, c1, c2, c3), 0.0f), x);  // +0.0f keeps the sign of a zero
+  const float far = ::fmaf(rough_reciprocal(rough_exp2(a * 2.88539f) + 1.0f), -2.0f, 1.0f);
+  const float signed_far = ::copysignf(far, x);
+  return a < 0.6f ? near : signed_far;
+}
+
+// 1 / (1 + e^-x), both terms times 2^-64, so that no intermediate result is too large or subnormal where the result is
+// a number: e^-x = 2^(i + f), i from -62 to 190 by rounding to an integer in the low bits of j. Max error 6 ulp, as above.
 HG_DEVICE float sigmoid(float x) {
-  const float e = ::expf(-::fabsf(x));
-  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+  // fit: log2e_f32
+  const float high = 1.442695f, low = 1.925963e-08f;
+  const float j = ::fmaf(__saturatef(::fmaf(x, -high / 252.0f, 62.0f / 252.0f)), 252.0f, 12582913.0f);
+  const float f = ::fmaf(x, -low, ::fmaf(x, -high, 12582975.0f - j));
+  const float scale = __uint_as_float(__float_as_uint(j) << 23);  // 2^(i - 64)
+  const float y = rough_reciprocal(::fmaf(rough_exp2(f), scale, 5.421010862427522e-20f));
+  return minimum(y * 5.421010862427522e-20f, 1.0f);
 }
 HG_DEVICE float softplus(float x) { return maximum(x, 0.0f) + ::log1pf(::expf(-::fabsf(x))); }
 

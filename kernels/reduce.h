@@ -6,6 +6,10 @@
 // NaN wins in Max and Min, as in NumPy.
 #pragma once
 
+#ifdef HG_CUDA
+#include "math_cuda_basic.h"
+#endif
+
 namespace hg {
 
 template <typename T> struct limits;
@@ -46,10 +50,14 @@ template <typename T>
 struct Max {
   typedef T State;
   HG_DEVICE State start() { return limits<T>::low(); }
+#ifdef HG_CUDA
+  HG_DEVICE State merge(State s, State t) { return maximum(s, t); }
+#else
   HG_DEVICE State merge(State s, State t) {
     const T m = t > s ? t : s;  // two plain selections, which compilers vectorise
     return t != t ? t : m;
   }
+#endif
   HG_DEVICE State add(State s, T value, long long) { return merge(s, value); }
   HG_DEVICE T result(State s) { return s; }
 };
@@ -58,10 +66,14 @@ template <typename T>
 struct Min {
   typedef T State;
   HG_DEVICE State start() { return limits<T>::high(); }
+#ifdef HG_CUDA
+  HG_DEVICE State merge(State s, State t) { return minimum(s, t); }
+#else
   HG_DEVICE State merge(State s, State t) {
     const T m = t < s ? t : s;
     return t != t ? t : m;
   }
+#endif
   HG_DEVICE State add(State s, T value, long long) { return merge(s, value); }
   HG_DEVICE T result(State s) { return s; }
 };

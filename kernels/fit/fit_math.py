@@ -105,6 +105,12 @@ def ln2_f64() -> Table:
 
 
 @table
+def log2e_f32() -> Table:
+    high = to_float32(1 / LN2)
+    return Table(32, {"high": high, "low": to_float32(1 / LN2 - high)})
+
+
+@table
 def log10_f32() -> Table:
     log2 = LN2 / D(10).ln()
     high = cut(log2, 12)
@@ -295,6 +301,16 @@ def quotient(f: Function, largest: str, divisor: str) -> Table:
         numbered(0, 3),
         dict(zip(names, d[1:], strict=True)),
     )
+
+
+@table
+def tanh_near_f32() -> Table:
+    def over_x(z: Decimal) -> Decimal:
+        x = z.sqrt()
+        e = exact.expm1(2 * x)
+        return e / (e + 2) / x
+
+    return fit(32, lambda z: (over_x(z) - 1) / z, lambda z: z / over_x(z), "1e-9", D("0.36"), numbered(0, 3))
 
 
 @table

@@ -108,7 +108,7 @@ def test_a_case(sass, tmp_path, capsys):
     old["kernels"][0]["registers"] += 1
     old["kernels"][1]["case"] = "another one"
     file.write_text(json.dumps(old))
-    assert sass.main(["W3", "--compare", str(file)]) == 1
+    assert sass.main(["W3", "--compare", str(file), "--json", str(file)]) == 1  # read before it is written
     assert capsys.readouterr().out.splitlines() == [
         f"W3 normalise 4096 x 1024, strict, {strict['kernel']}: registers {strict['registers'] + 1} -> {strict['registers']}",
         f"W3 normalise 4096 x 1024, fast, {fast['kernel']}: no such kernel before",

@@ -24,6 +24,8 @@ ARITHMETIC: dict[str, tuple[str, str]] = {
     "cvt.rn.f16x2.f32": ("cvt_rn_f16x2_f32", "rff"),
     "cvt.rn.bf16x2.f32": ("cvt_rn_bf16x2_f32", "rff"),
     "tanh.approx.f32": ("tanh_approx_f32", "ff"),
+    "max.NaN.f32": ("max_nan_f32", "fff"),
+    "min.NaN.f32": ("min_nan_f32", "fff"),
     "fma.rn.f32": ("fma_rn_f32", "ffff"),
     "fma.rn.ftz.f32": ("fma_rn_ftz_f32", "ffff"),
     "fma.rn.f64": ("fma_rn_f64", "dddd"),

@@ -134,6 +134,30 @@ def test_unary_functions(name, ftz):
     np.testing.assert_array_equal(np.isinf(got), np.isinf(expected))
 
 
+@pytest.mark.parametrize(("name", "most"), [("rcp", 1), ("ex2", 2)])
+def test_approximations_are_as_inexact_as_documented(name, most):
+    x = np.random.default_rng(1).uniform(-20, 20, 20_000).astype(np.float32)
+    got = one_instruction(f'asm("{name}.approx.ftz.f32 %0, %1;" : "=f"(o) : "f"(v));', x, np.float32)
+    exact = FUNCTIONS[f"{name}.approx"](x.astype(np.float64))
+    error = (got - exact) / np.spacing(np.abs(exact).astype(np.float32))
+    assert 0.9 * most < error.max() <= most and 0.9 * most < -error.min() <= most
+
+
+@pytest.mark.parametrize(("name", "exact"), [("max.NaN.f32", np.maximum), ("min.NaN.f32", np.minimum)])
+def test_extrema_keep_nan(name, exact):
+    x = np.concatenate([normal(256), F32_EDGES, np.float32([0.0, -0.0, np.nan])])
+    for other in ("0.5f", "0.0f", "-0.0f", "__int_as_float(0x7fc00000)", "__int_as_float(0xff800000)"):
+        value = {"0.5f": 0.5, "0.0f": 0.0, "-0.0f": -0.0}.get(other, np.nan if "7fc" in other else -np.inf)
+        for first, second in (("v", other), (other, "v")):
+            text = f'asm("{name} %0, %1, %2;" : "=f"(o) : "f"({first}), "f"({second}));'
+            got = one_instruction(text, x, np.float32)
+            want = exact(x, np.float32(value))
+            np.testing.assert_array_equal(got, want)
+            zero = (x == 0) & (value == 0)  # -0 is the smaller one
+            signs = (np.signbit(x) & np.signbit(value)) if "max" in name else (np.signbit(x) | np.signbit(value))
+            np.testing.assert_array_equal(np.signbit(got)[zero], signs[zero])
+
+
 def test_tanh_is_as_inexact_as_documented():
     x = np.concatenate([normal(20_000), F32_EDGES])
     got = one_instruction('asm("tanh.approx.f32 %0, %1;" : "=f"(o) : "f"(v));', x, np.float32)

@@ -2,8 +2,9 @@
 // The instructions that ptx.py turns inline PTX into: each an implementation of its own, from the
 // description in the PTX manual, independent of any library's conversions.
 //
-// 'approx' instructions give the correctly rounded result, except tanh.approx, whose documented
-// error is large enough to matter: its results keep 11 significant bits.
+// What 'approx' instructions leave open is decided by the operand's bits: rcp is up to 1 ulp off, ex2
+// up to 2, in either direction, as the manual allows; results of tanh keep 11 significant bits. The
+// others are accurate.
 #pragma once
 
 namespace coc {
@@ -124,9 +125,24 @@ static inline float flush(float x) {
     return (float)(expression);             \
   }                                         \
   static inline float name##_ftz_f32(float a) { return flush(name##_f32(flush(a))); }
-COC_PTX_UNARY(ex2_approx, exp2(x))
+
+// A float no further from 'exact' than 'most' ulp, one of those that are, chosen by the bits of 'a'.
+static inline float within_ulps(double exact, float a, int most) {
+  const float r = (float)exact;
+  const unsigned u = bits<unsigned>(r), magnitude = u & 0x7fffffffu;
+  if (magnitude <= (unsigned)most || magnitude >= 0x7f800000u) return r;
+  const double unit = ldexp(1.0, (magnitude >> 23 ? (int)(magnitude >> 23) : 1) - 150);
+  const unsigned hash = bits<unsigned>(a) * 2654435761u;
+  for (int off = (int)(hash >> 16) % (2 * most + 1) - most; off; off -= off > 0 ? 1 : -1) {
+    const float near = bits<float>(u + (unsigned)off);
+    if (!(fabs((double)near - exact) > most * unit)) return near;
+  }
+  return r;
+}
+
+COC_PTX_UNARY(ex2_approx, within_ulps(exp2(x), a, 2))
+COC_PTX_UNARY(rcp_approx, within_ulps(1.0 / x, a, 1))
 COC_PTX_UNARY(lg2_approx, log2(x))
-COC_PTX_UNARY(rcp_approx, 1.0 / x)
 COC_PTX_UNARY(rcp_rn, 1.0 / x)
 COC_PTX_UNARY(rsqrt_approx, 1.0 / sqrt(x))
 COC_PTX_UNARY(sqrt_approx, sqrt(x))
@@ -139,6 +155,16 @@ static inline float tanh_approx_f32(float a) {
   const unsigned u = bits<unsigned>((float)tanh((double)a)), magnitude = u & 0x7fffffffu;
   if (magnitude >= 0x7f800000u || magnitude < 0x00800000u) return bits<float>(u);
   return bits<float>((u & 0x80000000u) | round_off(magnitude, 13) << 13);
+}
+
+// NaN, if either is; -0 is less than +0.
+static inline float max_nan_f32(float a, float b) {
+  if (a != a || b != b) return bits<float>(0x7fffffffu);
+  return a > b || (a == b && !__builtin_signbitf(a)) ? a : b;
+}
+static inline float min_nan_f32(float a, float b) {
+  if (a != a || b != b) return bits<float>(0x7fffffffu);
+  return a < b || (a == b && __builtin_signbitf(a)) ? a : b;
 }
 
 static inline float fma_rn_f32(float a, float b, float c) { return fmaf(a, b, c); }

@@ -5,7 +5,7 @@
 // programming guide (exp 1 ulp, log 1, erf 2, pow 4, ...). tanh and sigmoid of floats are ours: without a division, whose
 // rare cases would be a call that each element waits for. -ftz and -prec-div stay at their defaults, so subnormals
 // count. HG_FAST_MATH selects approximations for float: those of the hardware for exp, log, log2, log10,
-// sigmoid and softplus, quotients of polynomials for tanh and erf (docs/numbers.md).
+// tanh, sigmoid and softplus, a quotient of polynomials for erf (docs/numbers.md); -ftz goes with it.
 #pragma once
 
 // what a kernel does not use is no mistake
@@ -141,17 +141,19 @@ HG_DEVICE float softplus(float x) { return maximum(x, 0.0f) + ::log1pf(::expf(-:
 
 #else
 
-HG_DEVICE float exp(float x) { return __expf(x); }
+HG_DEVICE float exp(float x) { return rough_exp2(x * 1.442695f); }
 HG_DEVICE float log(float x) { return __logf(x); }
 HG_DEVICE float log2(float x) { return __log2f(x); }
 HG_DEVICE float log10(float x) { return __log10f(x); }
-HG_DEVICE float sigmoid(float x) {
-  const float e = __expf(-::fabsf(x));
-  return __fdividef(x < 0.0f ? e : 1.0f, 1.0f + e);
+HG_DEVICE float sigmoid(float x) { return rough_reciprocal(rough_exp2(x * -1.442695f) + 1.0f); }
+// Its error is absolute, so that small results are the arguments: below 2^-7 these are off by 2^-15.6 of the result.
+HG_DEVICE float tanh(float x) {
+  const float y = ::fmaf(rough_reciprocal(rough_exp2(x * 2.88539f) + 1.0f), -2.0f, 1.0f);
+  return ::fabsf(x) < 0.0078125f ? x : y;
 }
-HG_DEVICE float softplus(float x) { return maximum(x, 0.0f) + ::log1pf(__expf(-::fabsf(x))); }
+HG_DEVICE float softplus(float x) { return maximum(x, 0.0f) + ::log1pf(exp(-::fabsf(x))); }
 // 0 for divisors from 2^126 on
-HG_DEVICE float quotient(float a, float b) { return __fdividef(a, b); }
+HG_DEVICE float quotient(float a, float b) { return a * rough_reciprocal(b); }
 
 #endif
 

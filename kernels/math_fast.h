@@ -5,17 +5,7 @@
 
 namespace hg {
 
-// Odd, z P(z^2) / Q(z^2); beyond 6.75 the limit. Max relative error 2^-18.
-HG_DEVICE float tanh(float x) {
-  // fit: tanh_quotient_f32
-  const float d1 = 0.4570383f, d2 = 0.021357564f, d3 = 0.00014898065f, c0 = 1.0000001f, c1 = 0.12370949f,
-      c2 = 0.0023380877f, c3 = 4.217889e-06f;
-  float a = abs(x), z = a * a;
-  float y = quotient(a * horner(z, c0, c1, c2, c3), horner(z, 1.0f, d1, d2, d3));
-  return copysign(a > 6.75f ? 1.0f : y, x);
-}
-
-// The same; beyond 3.3 the limit.
+// Odd, z P(z^2) / Q(z^2); beyond 3.3 the limit. Max relative error 2^-18.
 HG_DEVICE float erf(float x) {
   // fit: erf_quotient_f32
   const float d1 = 0.47048503f, d2 = 0.094949566f, d3 = 0.009254762f, c0 = 1.1283772f, c1 = 0.1547449f,

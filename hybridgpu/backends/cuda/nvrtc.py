@@ -28,10 +28,10 @@ __all__ = [
 ]
 
 OPTIONS = ("--std=c++17", "-default-device")
-#: what a numeric mode adds; subnormals count in both
+#: what a numeric mode adds; subnormal floats count in the strict one
 NUMERIC = {
     "strict": ("--fmad=false",),
-    "fast": ("--fmad=true", "--prec-div=false", "--prec-sqrt=false", "-DHG_FAST_MATH"),
+    "fast": ("--fmad=true", "--ftz=true", "--prec-div=false", "--prec-sqrt=false", "-DHG_FAST_MATH"),
 }
 
 REPORT = "--ptxas-options=-v"  #: lets the log say what each kernel needs

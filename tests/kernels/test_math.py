@@ -631,7 +631,9 @@ FAST_APPROXIMATED = {"exp": 2.0**-17.9, "sigmoid": 2.0**-17.9, "softplus": 2.0**
 def test_fast_functions_made_of_approximations(folder: Path, checker: ml.Checker, name: str) -> None:
     library = cuda_on_the_host(folder, True)
     result = checker.sweep(library, name, step=997)
-    assert not result.wrong and FAST_APPROXIMATED[name] / 2 < result.max_relative <= FAST_APPROXIMATED[name], str(result)
+    assert not result.wrong and FAST_APPROXIMATED[name] / 2 < result.max_relative <= FAST_APPROXIMATED[name], str(
+        result
+    )
 
 
 @pytest.mark.parametrize("name", APPROXIMATED)

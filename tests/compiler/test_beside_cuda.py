@@ -284,7 +284,7 @@ def test_sums_stay_in_registers(arch):
     shapes = [(4096, w) for w in (64, 100, 257, 768, 1024, 1500, 2048, 4096, 8192)]
     graphs = [graph_of(norm_slopes, s, d) for s in shapes for d in ("f16", "f32", "f64") if d != "f64" or s[1] <= 4096]
     graphs += [graph_of(MAKERS[m], (4096, w)) for m in ("softmax_bias", "rows_as_results") for w in (1024, 8192)]
-    if cuda_target(arch, 132).cluster_blocks > 1:
+    if cuda_target(arch, 132).gpu.cluster_blocks > 1:
         makers, long = (norm_slopes, one_merge, softmax_bias), (20000, 131072)
         graphs += [graph_of(m, (512, w), d) for m in makers for w in long for d in ("f16", "f32")]
         graphs += [graph_of(norm_slopes, (512, w), d) for w, d in ((9001, "f32"), (65536, "f32"), (65536, "f64"))]

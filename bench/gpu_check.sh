@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Everything that only a GPU can show:
+# Everything that only a GPU can show, in two commands of less than ten minutes each:
 #
-#   bench/gpu_check.sh [--installed] [tests] [sanitizer] [bench] [options of bench/gpu_check.py]
+#   bench/gpu_check.sh [--installed] [first] [second] [options of python -m bench.gpu_check; --help and --list print them]
 #
-# Tests on the device with the bandwidth of every kind of kernel, compute-sanitizer, the benchmark and other libraries
-# beside it; without a name all three. Writes check.json and check.log into bench/results/DATE-GPU; exits with 0 if all
-# passed, 1 if a step failed, 2 if there is no GPU.
+# first: facts, every kernel once, the device's constants, bandwidth, tests, persistent kernels, forms, products,
+# convolutions, ncu. second: compute-sanitizer, the benchmark, other libraries beside it. Without a name, both. Writes
+# check.json and check.log into bench/results/DATE-GPU; the same command again goes on with what was cut off. Exits with 0
+# if all is well, 1 if something was wrong, 2 if nothing could be checked, 3 if steps are missing.
 #
 # Needs Python 3.10 or later ($PYTHON, default python3); makes .venv-gpu at the first run, which takes a network. With
 # --installed it uses $PYTHON as it is, which then must have CuPy, NVRTC, ml_dtypes, Jinja2, click and rich, and pytest
 # and hypothesis for the tests; what is missing is named. Of other libraries (torch, jax, …) those are measured that
-# $PYTHON has. Where a command may take ten minutes and nothing can be installed, three calls make one document:
+# $PYTHON has. On a lent machine that is bare each time, where only $OUT comes back:
 #
-#   bench/gpu_check.sh --installed tests --budget 560 --out FOLDER    # then sanitizer, and then bench
+#   bench/gpu_check.sh --installed first --out "$OUT"
+#   bench/gpu_check.sh --installed second --out "$OUT" --earlier FOLDER    # FOLDER: what came back from the first
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=bench/environment.sh
@@ -28,4 +30,4 @@ else
   cuda=$(cuda_extra) || true
   prepare "test,bench${cuda:+,${cuda/cuda/cudnn}}" "${cuda:+.venv-gpu}"
 fi
-exec "$python" "$root/bench/gpu_check.py" "$@"
+PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} exec "$python" -m bench.gpu_check "$@"

@@ -8,11 +8,12 @@ classes below) and takes parameters by number. Python 3.8 and NumPy are enough; 
 from __future__ import annotations
 
 import math
+import os
 
 import numpy as np
 
 EPSILON = 1e-5
-ELEMENTS = 1 << 22  # of rows, together
+ELEMENTS = int(os.environ.get("PEER_ELEMENTS", "4194304"))  # of rows, together; bench/peers.py --elements
 DRAWN = 1 << 22  # numbers that are drawn; larger inputs repeat them
 CHECKED = 1 << 22  # elements that are compared with NumPy's: of larger results four parts
 SIZES = {
@@ -26,8 +27,8 @@ SIZES = {
 TITLES = {
     "normalise": "relu((x-mean)*scale*gamma+beta), 1,024 columns, float32; rows",
     "gelu": "gelu(x+bias)+residual, 1,024 columns, float32; rows",
-    "softmax": "Softmax of 4 Mi elements, float32; length of a row",
-    "norm": "LayerNorm, then GELU, of 4 Mi elements, float32; length of a row",
+    "softmax": "Softmax of {elements} Mi elements, float32; length of a row",
+    "norm": "LayerNorm, then GELU, of {elements} Mi elements, float32; length of a row",
     "lenet": "LeNet of the tutorial, 28 x 28, float32; batch of",
     "resnet": "Stem and three residual blocks of 32 and 64 channels, 64 x 64, float32; batch of",
 }

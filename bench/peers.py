@@ -2,7 +2,7 @@
 """hybridgpu beside other libraries, in one run.
 
     python bench/peers.py [PYTHON ...] [--workload NAME ... | all] [--device cpu|gpu] [--rounds 15] [--quick]
-                          [--size N ...] [--limit SECONDS] [--out FOLDER]
+                          [--size N ...] [--elements N] [--limit SECONDS] [--out FOLDER]
 
 Each PYTHON is an interpreter that has some of torch, jax, tensorflow, mxnet, numexpr, numba; the one that runs
 this file has hybridgpu, NumPy and (on a GPU) CuPy, and its own peers if it has any. Every library runs in a
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import re
 import sys
@@ -194,7 +195,9 @@ def markdown(document: dict[str, Any]) -> str:
     lines = []
     for (workload, kind), measured in grouped(document["cases"]).items():
         cases = sorted(measured, key=lambda c: c["size"])
-        title = TITLES[workload] + ("" if document["device"] == "cpu" else f" ({kind})")
+        title = TITLES[workload].format(elements=document.get("elements", 1 << 22) >> 20) + (
+            "" if document["device"] == "cpu" else f" ({kind})"
+        )
         lines += [f"**{title}**", ""]
         lines.append(
             "| microseconds a call (times hybridgpu static) | " + " | ".join(f"{c['size']:,}" for c in cases) + " |"
@@ -283,6 +286,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--workload", choices=[*SIZES, FIRST, "all"], default=["all"], nargs="+")
     parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
     parser.add_argument("--size", type=int, nargs="+", metavar="N", help="of the workloads' sizes these only")
+    parser.add_argument(
+        "--elements",
+        type=int,
+        default=workloads.ELEMENTS,
+        help="of all rows of softmax and norm (default: %(default)s)",
+    )
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--quick", action="store_true", help="the smallest size of each, short batches")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds that one way may take in one case")
@@ -296,6 +305,7 @@ def main() -> int:
     from hybridgpu.cli.cache import open_store
     from hybridgpu.cli.machine import machine
 
+    os.environ["PEER_ELEMENTS"] = str(options.elements)  # for the processes
     workers, missing = start(options.pythons, options.device, options.timeout)
     if OURS in missing:
         say(f"error: hybridgpu does not run here: {missing[OURS]}")
@@ -311,6 +321,7 @@ def main() -> int:
         "device": options.device,
         "rounds": options.rounds,
         "limit": options.limit,
+        "elements": options.elements,
         "machine": machine(open_store()),
         "versions": versions,
         "missing": missing,

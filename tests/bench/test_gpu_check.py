@@ -1,437 +1,492 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench/gpu_check.py and bench/gpu_kernels.py without a GPU: rehearsals, failures, and what they write."""
+"""bench/gpu_check without a GPU: time, rows, processes that end before their time, and the document of several commands."""
 
 from __future__ import annotations
 
-import importlib.util
-import io
+import importlib
 import json
+import os
+import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
 import hybridgpu as mx
-from hybridgpu.backends import devices
+from bench.gpu_check import __main__ as check
+from bench.gpu_check import counters, device_tests, processes, record, rows, runner, sanitizer, steps
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "bench" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    path = list(sys.path)
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path[:] = path
-    return module
-
-
-gpu_progress = load("gpu_progress")  # which those after it import
-gpu_check, gpu_kernels, gpu_ways = load("gpu_check"), load("gpu_kernels"), load("gpu_ways")
-gpu_convolutions, gpu_products = load("gpu_convolutions"), load("gpu_products")  # which import those before
-
-
-@pytest.fixture
-def check(tmp_path):
-    log = gpu_check.Log(io.StringIO())
-    return gpu_check.Check(log, tmp_path, full=False, emulate=True, peers=[], seconds=60)
-
-
-def test_no_gpu_is_said_plainly(capsys, tmp_path):
-    if mx.num_gpus():
-        pytest.skip("there is a GPU here")
-    assert gpu_check.main(["--out", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
-    assert "no GPU was found, so nothing was checked" in said and "CUDA driver" in said
-    assert not list(tmp_path.iterdir())
-
-
-NOT_REHEARSED = ("kernels", "numbers", "cudnn", "cublaslt", "programs", "calls", "graph_kernels")
-
-
-def test_a_rehearsal_writes_one_document(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpu_check, "find_sanitizer", lambda: None)
-    # they run on the emulated device by themselves; here a part is enough
-    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(f"--ignore=tests/gpu/test_{n}.py" for n in NOT_REHEARSED))
-    assert gpu_check.main(["--emulate", "--steps", "memcheck,tests", "--out", str(tmp_path)]) == 0
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["check.json", "check.log"]
-    document = json.loads((tmp_path / "check.json").read_text())
-    assert document["schema"] == gpu_check.SCHEMA and document["emulated"] is True
-    tests, memcheck = document["steps"]  # in the order of all
-    assert memcheck["status"] == "missing" and "compute-sanitizer is not here" in memcheck["detail"]
-    assert tests["status"] == "passed" and tests["data"]["passed"] > 20 and tests["data"]["failures"] == []
-    for file in tmp_path.iterdir():
-        text = file.read_text()
-        assert str(ROOT) not in text and str(Path.home()) + "/" not in text
-
-
-def test_a_failed_step_is_recorded_and_the_rest_goes_on(tmp_path, monkeypatch):
-    def broken(self, name):
-        raise RuntimeError("planted")
-
-    monkeypatch.setattr(gpu_check.Check, "_kernels", broken)
-    monkeypatch.setattr(gpu_check.Check, "_bench", lambda self, name: gpu_check.Result(name, "passed"))
-    assert gpu_check.main(["--emulate", "--steps", "kernels,bench", "--out", str(tmp_path)]) == 1
-    kernels, bench = json.loads((tmp_path / "check.json").read_text())["steps"]
-    assert (kernels["status"], kernels["detail"]) == ("failed", "RuntimeError: planted")
-    assert bench["status"] == "passed"
-
-
-def passing(self, name):
-    return gpu_check.Result(name, "passed")
-
-
-def test_calls_for_parts_make_one_document(tmp_path, monkeypatch):
-    for step in ("_tests", "_kernels", "_convolutions", "_products", "_sanitizer", "_bench", "_peers"):
-        monkeypatch.setattr(gpu_check.Check, step, passing)
-    for part in ("bench", "tests", "sanitizer"):
-        assert gpu_check.main(["--emulate", part, "--out", str(tmp_path)]) == 0
-    monkeypatch.setattr(gpu_check.Check, "_kernels", lambda self, name: gpu_check.Result(name, "failed"))
-    assert (
-        gpu_check.main(["--emulate", "--steps", "kernels", "--out", str(tmp_path)]) == 1
-    )  # in place of the earlier one
-    document = json.loads((tmp_path / "check.json").read_text())
-    assert [s["name"] for s in document["steps"]] == list(gpu_check.STEPS)
-    assert [s["name"] for s in document["steps"] if s["status"] != "passed"] == ["kernels"]
-    assert (tmp_path / "check.log").read_text().count("== bench: passed") == 1  # the log goes on, too
-
-
-def test_results_of_another_machine_stay(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(gpu_check.Check, "_bench", passing)
-    assert gpu_check.main(["--emulate", "--steps", "bench", "--out", str(tmp_path)]) == 0
-    file = tmp_path / "check.json"
-    document = json.loads(file.read_text())
-    document["machine"]["cuda"]["gpus"] = [{"name": "another"}]
-    file.write_text(json.dumps(document))
-    assert gpu_check.main(["--emulate", "--steps", "bench", "--out", str(tmp_path)]) == 2
-    assert "a check of another machine" in capsys.readouterr().err and json.loads(file.read_text()) == document
-
-
-def test_what_has_no_time_waits(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpu_check, "LEAST", 1.0)
-    script = "import time; time.sleep(60)"
-    monkeypatch.setattr(gpu_check.Check, "_kernels", lambda self, n: self._run(n, [sys.executable, "-c", script])[0])
-    check = gpu_check.Check(gpu_check.Log(io.StringIO()), tmp_path, False, True, [], seconds=60, budget=2)
-    kernels, bench = check.step("kernels"), check.step("bench")
-    assert kernels.status == "failed" and "it took longer than" in kernels.detail
-    assert (bench.status, bench.detail) == ("waiting", "no time was left for it; run it with --steps bench")
-
-
-def test_packages_that_are_missing_are_named(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(gpu_check, "PACKAGES", ("numpy", "no_such_package", "nor_this"))
-    assert gpu_check.main(["--emulate", "--out", str(tmp_path)]) == 2
-    assert "this Python has no no_such_package, nor_this." in capsys.readouterr().err
-    monkeypatch.setattr(gpu_check, "OF_TESTS", ("pytest", "no_such_package"))
-    log = gpu_check.Log(io.StringIO())
-    result = gpu_check.Check(log, tmp_path, False, True, [], 60).step("tests")
-    assert result.status == "missing" and result.detail == "this Python has no no_such_package"
-
-
-def test_every_step_belongs_to_a_part():
-    assert sorted(gpu_check.STEPS) == sorted(s for steps in gpu_check.PARTS.values() for s in steps)
-    assert gpu_check.parse(["bench", "tests"]).steps == [*gpu_check.PARTS["tests"], *gpu_check.PARTS["bench"]]
-
-
-#: a device that an illegal access ruins, and a kernel that waits for ever
-PARTS = """
-import sys, time
-from pathlib import Path
-sys.path.insert(0, "bench")
-from gpu_progress import Progress
+#: a step whose parts do what a device may do; what is in ``left alone`` works
+SCRIPT = """
+import os, sys, time
+sys.path.insert(0, {root!r})
+from bench.gpu_check.device import arguments
+from bench.gpu_check.rows import Rows
+options = arguments("").parse_args()
 ruined = []
 def alive():
     if ruined:
         raise RuntimeError("an illegal memory access was encountered")
-def measure(name):
-    if name == "waits" and {waits}:
+def work(name):
+    open({ran!r}, "a").write(name + " ")
+    kind = "" if "tame" in {how!r} else name.split()[0]
+    if kind == "waits":
         time.sleep(60)
-    if name == "wild":
+    if kind == "dies":
+        os.abort()
+    if kind == "wild":
         ruined.append(name)
+    if kind == "slow":
+        time.sleep(1.5)
     alive()
-    if name == "wrong":
-        raise ValueError("of this part alone")
-    return {{"ok": True, "problem": ""}}
-progress = Progress(Path(sys.argv[2]), {patience}, alive)
-for row in progress.rows("cases", [{{"name": n}} for n in ("one", "wrong", "wild", "two", "waits", "three")], measure):
-    print(row)
-progress.finish()
-sys.exit(any(row["problem"] for row in progress.document["cases"]))
+    if kind == "wrong":
+        return {{"outcome": "wrong", "problem": "off by 2"}}
+    return {{"value": 1}}
+rows = Rows(options.rows, options.patience, options.seconds, alive)
+if "missing" in {how!r}:
+    rows.skip("no tool is here")
+    sys.exit()
+if "broken" in {how!r}:
+    raise OSError("no library")
+for row in rows.measure("cases", [{{"name": n}} for n in {parts!r}], work, lambda part: part["name"].partition(" of ")[2]):
+    print(row["name"], row["outcome"], flush=True)
+sys.exit(rows.finish())
 """
+STEP = steps.Step("kernels", "first", 60, "kernels", "scripted parts", "cases")
 
 
-@pytest.mark.parametrize("waits", [False, True])
-def test_parts_that_take_their_process_along(tmp_path, monkeypatch, check, waits):
-    script = tmp_path / "script.py"
-    script.write_text(PARTS.format(waits=waits, patience=5 if waits else 0))
-    run = gpu_check.Check._run
-    monkeypatch.setattr(gpu_check.Check, "_run", lambda self, n, c: run(self, n, [c[0], str(script), *c[2:]]))
-    result = check._kernels("kernels")
-    rows = {row["name"]: row["problem"] for row in result.data["cases"]}
-    assert rows == {
-        "one": "",
-        "wrong": "ValueError: of this part alone",
-        "wild": "RuntimeError: an illegal memory access was encountered",
-        "two": "",
-        "waits": "the process did not outlive it" if waits else "",
-        "three": "",
-    }
-    assert result.data["finished"] and result.status == "failed"
-    assert result.detail.startswith("wrong: ValueError: of this part alone; wild: RuntimeError: an illegal")
+class Scripted:
+    """Steps that are SCRIPT."""
+
+    def __init__(self, folder, monkeypatch):
+        self.folder, self.file, self.log = folder, folder / "rows.jsonl", record.Log()
+        self.ran = folder / "ran"
+        monkeypatch.setattr(runner, "module", lambda name, *more: [sys.executable, str(folder / "step.py"), *more])
+        monkeypatch.setattr(runner, "LEAST", 0.5)
+        monkeypatch.setattr(runner, "MARGIN", 0.5)
+        monkeypatch.setattr(processes, "GRACE", 0.5)
+
+    def run(self, *parts, how="", seconds=60.0, patience=15.0):
+        root = str(processes.ROOT)
+        text = SCRIPT.format(root=root, parts=parts, how=how, ran=str(self.ran))
+        (self.folder / "step.py").write_text(text)
+        return runner.run(STEP, self.file, seconds, runner.Options(patience), self.log)
 
 
-def test_parts_that_there_is_no_time_for(tmp_path):
-    file = tmp_path / "x.json"
-    progress = gpu_progress.Progress(file, 0, lambda: None, budget=-1)
-    assert list(progress.rows("cases", [{"name": "a"}, {"name": "b"}], dict)) == [] and progress.left == 2
-    again = gpu_progress.Progress(file, 0, lambda: None)
-    assert [row["name"] for row in again.rows("cases", [{"name": "a"}, {"name": "b"}], dict)] == ["a", "b"]
-    assert json.loads(file.read_text())["cases"] == [{"name": "a"}, {"name": "b"}] and again.left == 0
+@pytest.fixture
+def scripted(tmp_path, monkeypatch):
+    return Scripted(tmp_path, monkeypatch)
 
 
-def test_the_sanitizers_share_the_time_of_a_call(tmp_path, monkeypatch):
-    budgets = []
-
-    def run(self, name, command):
-        budgets.append(float(command[-1]))
-        Path(command[command.index("--json") + 1]).write_text('{"cases": [{"name": "chain", "ok": true}]}')
-        return gpu_check.Result(name, "passed", "x", 0), "========= ERROR SUMMARY: 0 errors\n"
-
-    monkeypatch.setattr(gpu_check, "find_sanitizer", lambda: "true")
-    monkeypatch.setattr(gpu_check.Check, "_run", run)
-    check = gpu_check.Check(gpu_check.Log(io.StringIO()), tmp_path, False, False, [], seconds=1800, budget=410)
-    for k, step in enumerate(gpu_check.TOOLS):
-        check.coming = gpu_check.TOOLS[k + 1 :]
-        assert check.step(step).data["cases"] == ["chain"]
-    assert budgets == pytest.approx([82, 117, 185, 390], abs=4)
+def outcomes(result):
+    return {row["name"]: row["outcome"] for row in result.data.get("cases", [])}
 
 
-def test_what_a_step_started_ends_with_it(check, tmp_path):
+def test_what_takes_the_process_along_is_named_and_the_rest_goes_on(scripted):
+    result = scripted.run("one", "wrong", "wild", "two", "dies", "three")
+    assert (result.status, result.why) == ("ran", "")
+    assert outcomes(result) == {
+        "one": "ok", "wrong": "wrong", "wild": "error", "two": "ok", "dies": "crash", "three": "ok",
+    }  # fmt: skip
+    assert result.problems == [
+        "wrong: wrong: off by 2",
+        "wild: error: RuntimeError: an illegal memory access was encountered",
+        "dies: crash: its process ended with signal 6",
+    ]
+
+
+def test_what_waits_for_ever_costs_its_patience(scripted):
+    start = time.monotonic()
+    result = scripted.run("one", "waits of barrier", "two", "three of barrier", patience=6)
+    assert time.monotonic() - start < 40 and result.status == "ran"
+    assert outcomes(result) == {
+        "one": "ok", "waits of barrier": "deadlock", "two": "ok", "three of barrier": "skipped",
+    }  # fmt: skip
+    assert result.problems == ["waits of barrier: deadlock: no end within 6 s"]
+    (left,) = (r["problem"] for r in result.data["cases"] if r["outcome"] == "skipped")
+    assert left == "after the deadlock of waits of barrier, also of the family barrier"
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "why"),
+    [("missing", "skipped", "no tool is here"), ("broken", "failed", "OSError: no library")],
+)
+def test_steps_that_cannot_run(scripted, how, status, why):
+    result = scripted.run("one", how=how)
+    assert (result.status, result.why) == (status, why)
+
+
+def test_what_there_is_no_time_for_is_measured_by_the_next_command(scripted):
+    parts = [f"slow {k}" for k in range(8)]
+    result = scripted.run(*parts, seconds=9)
+    before = outcomes(result)
+    assert result.status == "cut off" and 0 < len(before) < 8
+    again = scripted.run(*parts, how="tame")
+    assert again.status == "ran" and outcomes(again) == dict.fromkeys(parts, "ok")
+    ran = re.findall(r"slow \d", scripted.ran.read_text())
+    assert ran == parts or ran == [*parts[: len(before)], parts[len(before)], *parts[len(before) :]]  # one was cut off
+
+
+def test_a_step_that_is_killed_at_its_limit(scripted):
+    """A process that does not look at the time: its rows are there, the part at work is none of them."""
+    result = scripted.run("one", "waits", seconds=6, patience=30)
+    assert (result.status, result.why) == ("cut off", "its time was up") and outcomes(result) == {"one": "ok"}
+    assert scripted.run("one", "waits", how="tame").status == "ran"
+
+
+def test_packages_and_time_that_are_missing(scripted):
+    lacking = runner.run(steps.Step("x", "", 1, "x", "", "", needs=("pytest", "no_such")), scripted.file, 60,
+                         runner.Options(), scripted.log)  # fmt: skip
+    assert (lacking.status, lacking.why) == ("skipped", "this Python has no no_such")
+    assert scripted.run("one", seconds=0.1).why == "no time was left for it"
+
+
+def test_what_a_step_started_ends_with_it(tmp_path):
     """Or it would use the device while the next step is measured."""
-    check.seconds, beat = 2, tmp_path / "beat"
+    beat = tmp_path / "beat"
     child = f"import time\nwhile True:\n    open({str(beat)!r}, 'a').write('x')\n    time.sleep(0.05)"
     script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    result, _ = check._run("x", [sys.executable, "-c", script])
-    assert result.status == "failed" and beat.exists()
+    code, _ = processes.follow([sys.executable, "-c", script], lambda line: None, 3)
+    assert code == processes.CUT_OFF and beat.exists()
     time.sleep(0.3)
     size = beat.stat().st_size
     time.sleep(0.3)
     assert beat.stat().st_size == size
 
 
-def test_a_suite_that_fails_leaves_the_others_figures(check, monkeypatch):
-    def run(self, name, command):
-        suite, file = command[command.index("--suite") + 1], Path(command[-1])
-        if suite == "rows":
-            return gpu_check.Result(name, "failed", "hybridgpu bench", 1, detail="Error: wrong results"), ""
-        file.write_text(json.dumps({"schema": "x", "suites": [{"name": suite}]}))
-        return gpu_check.Result(name, "passed", "hybridgpu bench", 0), ""
-
-    monkeypatch.setattr(gpu_check.Check, "_run", run)
-    result = check.step("bench")
-    assert (result.status, result.detail, result.exit_code) == ("failed", "rows: Error: wrong results", 1)
-    assert [s["name"] for s in result.data["suites"]] == ["mlp", "chain", "broadcast", "lenet", "resnet"]
-
-
-@pytest.mark.parametrize(
-    ("script", "status", "detail"),
-    [
-        ("print('fine')", "passed", ""),
-        ("import sys; print('it broke'); sys.exit(3)", "failed", "it broke"),
-        ("import sys; sys.exit(3)", "failed", "it ended with code 3"),
-        ("raise OSError('no library:\\n  looked in x')", "failed", "OSError: no library:"),
-        ("import time; time.sleep(60)", "failed", "it took longer than 1 s"),
-    ],
-    ids=["passes", "says why", "says nothing", "an error of several lines", "hangs"],
-)
-def test_commands(check, script, status, detail):
-    check.seconds = 1 if "sleep" in script else 60
-    result, _ = check._run("x", [sys.executable, "-c", script])
-    assert (result.status, result.detail) == (status, detail)
-
-
-def test_the_sanitizers_summary_is_read():
-    output = "========= COMPUTE-SANITIZER\n========= Invalid __global__ write of size 4 bytes\n========= ERROR SUMMARY: 2 errors\n"
-    found = gpu_check.sanitizer_summary(output)
-    assert found["errors"] == 2 and "Invalid __global__ write" in found["first"][1]
-    clean = gpu_check.sanitizer_summary(
-        "========= COMPUTE-SANITIZER\n========= RACECHECK SUMMARY: 0 hazards displayed\n"
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
+def test_what_runs_ends_when_the_check_is_killed(tmp_path):
+    beat = tmp_path / "beat"
+    child = f"import time\nwhile True:\n    open({str(beat)!r}, 'a').write('x')\n    time.sleep(0.05)"
+    script = (
+        f"import sys; sys.path.insert(0, {str(processes.ROOT)!r})\nfrom bench.gpu_check.processes import follow\n"
+        f"follow([sys.executable, '-c', {child!r}], print, 60)"
     )
-    assert clean["errors"] == 0 and clean["first"] == []
-    assert "errors" not in gpu_check.sanitizer_summary("nothing")
+    with subprocess.Popen([sys.executable, "-c", script]) as parent:
+        end = time.monotonic() + 30
+        while not beat.exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        parent.send_signal(signal.SIGKILL)
+    time.sleep(0.5)
+    size = beat.stat().st_size
+    time.sleep(0.3)
+    assert beat.stat().st_size == size
 
 
-def test_a_sanitizer_that_says_nothing_is_a_failure(check, monkeypatch):
-    check.emulate = False
-    monkeypatch.setattr(gpu_check, "find_sanitizer", lambda: "true")
-    result = check._sanitizer("memcheck")
-    assert (result.status, result.detail) == ("failed", "compute-sanitizer printed no summary")
+# -- rows
 
 
-def test_a_device_that_the_sanitizer_refuses(check, monkeypatch, tmp_path):
-    tool = tmp_path / "compute-sanitizer"
-    tool.write_text(
-        "#!/bin/sh\necho '========= COMPUTE-SANITIZER'\necho '========= Error: Device not supported'\nexit 1\n"
-    )
-    tool.chmod(0o755)
-    check.emulate = False
-    monkeypatch.setattr(gpu_check, "find_sanitizer", lambda: str(tool))
-    result = check._sanitizer("racecheck")
-    assert result.status == "missing" and result.detail.endswith(
-        "cannot check this device: Error: Device not supported"
-    )
+def test_a_line_that_was_cut_off_is_left_out(tmp_path):
+    file = tmp_path / "x"
+    first = rows.Rows(file)
+    list(first.measure("cases", [{"name": "a"}], lambda name: {}))
+    with file.open("a") as stream:
+        stream.write('{"row": {"name": "b", "outc')
+    second = rows.Rows(file)
+    made = [r["name"] for r in second.measure("cases", [{"name": "a"}, {"name": "b"}], lambda name: {})]
+    assert made == ["b"] and [r["name"] for r in rows.read(file).lists["cases"]] == ["a", "b"]
 
 
-def test_failures_of_pytest_are_listed(tmp_path, check):
-    test = tmp_path / "test_planted.py"
-    test.write_text("def test_a():\n    assert 1 == 2\ndef test_b():\n    pass\n")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-c",
-        "/dev/null",
-        "-p",
-        "no:cacheprovider",
-        str(test),
-        f"--junitxml={tmp_path / 'x.xml'}",
-    ]
-    result, _ = check._run("tests", command)
-    assert result.exit_code == 1
-    data = gpu_check.junit(tmp_path / "x.xml")
-    assert (data["passed"], data["failed"]) == (1, 1) and "assert 1 == 2" in data["failures"][0]
+def test_rows_that_were_cut_off_are_replaced(tmp_path):
+    file = tmp_path / "x"
+    for outcome, left in (("cut off", 1), ("ok", 0)):
+        made = rows.Rows(file)
+        list(made.measure("cases", [{"name": "a"}], lambda name, outcome=outcome: {"outcome": outcome}))
+        assert made.found.left == left and made.finish() == 0
+        assert [r["outcome"] for r in rows.read(file).lists["cases"]] == [outcome]
+    assert rows.read(file).finished
 
 
-def test_folders_of_this_machine_are_not_written():
-    text = gpu_check.public(f"{ROOT}/bench/x {tempfile.gettempdir()}/tmpabc {sys.prefix}/bin/python")
-    assert text == "./bench/x TMP/tmpabc PYTHON/bin/python"
+# -- the table
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--steps", "tests,nonsense"], ["nonsense"], ["--emulate"]], ids=["step", "part", "no folder"]
-)
-def test_usage_errors(arguments, capsys):
-    with pytest.raises(SystemExit) as e:
-        gpu_check.main(arguments)
-    assert e.value.code == 2 and "error:" in capsys.readouterr().err
+def test_the_table_of_steps():
+    names = [s.name for s in steps.STEPS]
+    assert len(set(names)) == len(names)
+    for command in steps.COMMANDS:
+        chosen = [s for s in steps.STEPS if s.name in steps.of_command(command)]
+        assert 500 < sum(s.seconds for s in chosen) < steps.SECONDS < 600, command
+    for step in steps.STEPS:
+        assert callable(importlib.import_module(f"bench.gpu_check.{step.module}").main), step.name
+        assert step.name in steps.table() and step.runs and step.writes
 
 
-@pytest.mark.parametrize("in_background", [False, True])
-def test_tests_that_are_out_of_time_are_counted(tmp_path, check, in_background):
-    test, file = tmp_path / "test_planted.py", tmp_path / "x.xml"
-    test.write_text("import time\ndef test_a():\n    pass\ndef test_b():\n    time.sleep(60)\n")
-    options = ["-c", "/dev/null", "-p", "no:cacheprovider", str(test), f"--junitxml={file}"]
-    former = signal.signal(signal.SIGINT, signal.SIG_IGN if in_background else signal.default_int_handler)
-    try:
-        for seconds in (4, 8, 16, 32):  # on a busy machine pytest takes some of them to begin
-            check.seconds = seconds
-            result, _ = check._run("tests", [sys.executable, "-m", "pytest", *options])
-            assert result.detail == f"it took longer than {seconds} s"
-            if file.exists() and gpu_check.junit(file)["passed"] == 1:
-                return
-    finally:
-        signal.signal(signal.SIGINT, former)
-    pytest.fail("the test that had passed was not counted")
+def test_time_that_is_left_over_is_shared_out():
+    a, b, c = (steps.Step(n, "", seconds, n, "", "") for n, seconds in (("a", 10), ("b", 20), ("c", 30)))
+    assert runner.share(60, a, [b, c]) == 10 and runner.share(120, a, [b, c]) == 20
+    assert runner.share(55, b, [c]) == 22 and runner.share(33, c, []) == 33  # b took 11 seconds less than that
+
+
+# -- commands
+
+
+GPU = {"name": "NVIDIA T1", "compute_capability": "9.0", "multiprocessors": 132, "memory_bytes": 1}
+MACHINE = {"versions": {}, "cuda": {"gpus": [GPU], "cupy": "14", "nvrtc": "12.9", "driver": "12.9"}}
 
 
 @pytest.fixture
-def emulated():
-    """Afterwards gpu(0) is again whatever it was: other tests of this process may have an emulated one."""
-    held = devices._gpu_factory
-    yield
-    devices.use_gpu_devices(held)
+def commands(tmp_path, monkeypatch):
+    """Runs the command line where each step is a function; returns (exit code, document, steps that ran)."""
+
+    def run(*arguments, machine=MACHINE, code="one", out="out", **results):
+        ran = []
+
+        def step(step, file, seconds, options, log, code=""):
+            made = record.StepRecord(step.name, "ran", code=code, date="today")
+            if step.name == "facts":
+                made.data = {"machine": [{"name": "machine", "outcome": "ok", "found": machine}]}
+                return made
+            ran.append((step.name, [r["name"] for r in rows.read(file).lists.get("cases", [])], round(seconds)))
+            made.data = {"cases": [{"part": ["name"], "name": "a", "outcome": "ok"}]}
+            for key, value in results.get(step.name, {}).items():
+                setattr(made, key, value)
+            return made
+
+        monkeypatch.setattr(check, "run", step)
+        monkeypatch.setattr("hybridgpu.resources.sources_hash", lambda: code)
+        exit_code = check.main([*arguments, "--out", str(tmp_path / out)])
+        file = tmp_path / out / "check.json"
+        return exit_code, json.loads(file.read_text()) if file.exists() else None, ran
+
+    return run
 
 
-def test_kernels_are_compared_and_timed(emulated, monkeypatch, tmp_path, capsys):
-    file = tmp_path / "kernels.json"
-    monkeypatch.setattr(
-        sys, "argv", ["gpu_kernels.py", "--emulate", "--json", str(file), "chain", "softmax", "dense_one"]
+def test_two_commands_make_one_document(commands, tmp_path):
+    code, document, ran = commands("first")
+    assert code == 0 and [n for n, *_ in ran] == steps.of_command("first")[1:]
+    assert sum(s for *_, s in ran) > 569 * 1.5  # none took any of its time, which the later ones got
+    code, document, ran = commands("second", "--earlier", str(tmp_path / "out"), out="other")
+    assert code == 0 and [n for n, *_ in ran] == steps.of_command("second")[1:]
+    assert {s["name"] for s in document["steps"]} == {n for c in steps.COMMANDS for n in steps.of_command(c)}
+    assert document["schema"] == record.SCHEMA and document["machine"] == MACHINE
+    assert sorted(p.name for p in (tmp_path / "other").iterdir()) == ["check.json", "check.log"]
+    assert (tmp_path / "other" / "check.log").read_text().count("NVIDIA T1") == 2
+
+
+def test_a_command_goes_on_with_what_is_missing(commands, capsys):
+    cut = {"kernels": {"status": "cut off", "why": "its time was up", "left": 3}, "counters": {"status": "skipped"}}
+    code, document, _ = commands("first", **cut)
+    assert code == 3 and "the same command again goes on with kernels\n" in capsys.readouterr().out
+    code, document, ran = commands("first", code="two", bandwidth={"status": "failed", "why": "planted"})
+    assert code == 0 and [(n, r) for n, r, _ in ran] == [("kernels", ["a"]), ("counters", ["a"])]
+    said = capsys.readouterr().out
+    assert "== bandwidth: taken over from today, of other code (one); --again runs it anew" in said
+    code, document, ran = commands("--steps", "kernels,tests", "--again", kernels={"problems": ["a: wrong: planted"]})
+    assert code == 1 and [(n, r) for n, r, _ in ran] == [("kernels", []), ("tests", [])]
+    assert "kernels      ran          0 s  1 problem: a: wrong: planted" in capsys.readouterr().out
+
+
+def test_what_a_killed_command_left_is_taken_up(commands, tmp_path):
+    folder = tmp_path / "left"
+    folder.mkdir()
+    rows.append(folder / "kernels.rows.jsonl", row={"part": ["name"], "name": "b", "outcome": "ok"}, list="cases")
+    rows.append(folder / "kernels.rows.jsonl", begin={"part": ["name"], "name": "c"}, list="cases", patience=15)
+    _, document, ran = commands("--steps", "kernels", "--earlier", str(folder))
+    assert [(n, r) for n, r, _ in ran] == [("kernels", ["b"])]
+
+
+@pytest.mark.parametrize("what", ["another GPU", "another program"])
+def test_results_of_something_else_stay(commands, tmp_path, capsys, what):
+    assert commands("--steps", "kernels")[0] == 0
+    file = tmp_path / "out" / "check.json"
+    document = json.loads(file.read_text())
+    if what == "another GPU":
+        document["machine"]["cuda"]["gpus"] = [{**GPU, "name": "another"}]
+    else:
+        document["schema"] = "hybridgpu-gpu-check/1"
+    file.write_text(json.dumps(document))
+    assert commands("--steps", "kernels")[0] == 2 and json.loads(file.read_text()) == document
+    assert ("a check of another GPU" if what == "another GPU" else "is no hybridgpu") in capsys.readouterr().err
+
+
+def test_memory_may_differ_from_machine_to_machine(commands):
+    assert commands("first")[0] == 0
+    slightly = {**MACHINE, "cuda": {**MACHINE["cuda"], "gpus": [{**GPU, "memory_bytes": 2}]}}
+    assert commands("first", machine=slightly)[2] == []
+
+
+def test_no_gpu_is_said_plainly(capsys, tmp_path):
+    if mx.num_gpus():
+        pytest.skip("there is a GPU here")
+    pytest.importorskip("cupy")
+    assert check.main(["--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert "nothing was checked: no GPU was found: gpu(0) cannot be used" in said and "CUDA driver" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_packages_that_are_missing_are_named(monkeypatch, capsys):
+    monkeypatch.setattr(check, "PACKAGES", ("numpy", "no_such_package", "nor_this"))
+    assert check.main([]) == 2 and "this Python has no no_such_package, nor_this." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--steps", "tests,nonsense"], ["nonsense"]], ids=["step", "command"])
+def test_usage_errors(arguments, capsys):
+    with pytest.raises(SystemExit) as e:
+        check.main(arguments)
+    assert e.value.code == 2 and "error: no such" in capsys.readouterr().err
+
+
+def test_folders_of_this_machine_are_not_written():
+    text = record.public(f"{processes.ROOT}/bench/x {tempfile.gettempdir()}/tmpabc {sys.prefix}/bin/python")
+    assert text == "./bench/x TMP/tmpabc PYTHON/bin/python"
+
+
+# -- NVIDIA's tools
+
+
+def tool(folder, monkeypatch, name, text):
+    """A program of that name on the PATH."""
+    file = folder / name
+    file.write_text("#!/bin/sh\n" + text)
+    file.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+NCU = """
+echo '==PROF== Connected to process 7'
+echo '"ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"'
+echo '"0","tanh_exp","GPU Speed Of Light Throughput","DRAM Throughput","%","91.5"'
+echo '"0","tanh_exp","GPU Speed Of Light Throughput","Elapsed Cycles","cycle","1,234,567"'
+echo '"1","sum_0a","Launch Statistics","Function Cache Configuration","","CachePreferNone"'
+"""
+
+
+def test_counters_are_read(tmp_path, monkeypatch):
+    tool(tmp_path, monkeypatch, "ncu", NCU)
+    file = tmp_path / "rows"
+    assert counters.main(["--rows", str(file)]) == 0
+    found = rows.read(file)
+    assert found.finished and [r["name"] for r in found.lists["kernels"]] == list(counters.KERNELS)
+    first, second = found.lists["kernels"][0]["kernels"]
+    assert first["kernel"] == "tanh_exp" and first["metrics"] == {
+        "GPU Speed Of Light Throughput: DRAM Throughput (%)": 91.5,
+        "GPU Speed Of Light Throughput: Elapsed Cycles (cycle)": 1234567.0,
+    }
+    assert second["metrics"] == {"Launch Statistics: Function Cache Configuration": "CachePreferNone"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters",
+        "==ERROR== Failed to initialize the profiler: LibraryNotLoaded",
+    ],
+    ids=["permission", "not loaded"],
+)
+def test_counters_that_may_not_be_read(tmp_path, monkeypatch, said):
+    tool(tmp_path, monkeypatch, "ncu", f"echo '{said}'\nexit 1\n")
+    assert counters.main(["--rows", str(tmp_path / "rows")]) == 0
+    found = rows.read(tmp_path / "rows")
+    assert found.skipped == f"ncu is here, but cannot read this device's counters: {said[10:]}" and not found.finished
+    assert len(found.lists["kernels"]) == 1  # the others were not tried
+
+
+@pytest.mark.parametrize("step", [counters, sanitizer], ids=["ncu", "compute-sanitizer"])
+def test_tools_that_are_missing(tmp_path, monkeypatch, step):
+    monkeypatch.setattr(step, "find_tool", lambda name: "")
+    assert step.main([*(["memcheck"] if step is sanitizer else []), "--rows", str(tmp_path / "rows")]) == 0
+    assert " is not here (looked on the PATH, " in rows.read(tmp_path / "rows").skipped
+
+
+def test_a_kernel_that_waits_for_ever_under_ncu(tmp_path, monkeypatch):
+    tool(tmp_path, monkeypatch, "ncu", "sleep 60\n")
+    monkeypatch.setattr(processes, "GRACE", 0.2)
+    assert counters.profile(str(tmp_path / "ncu"), "chain", 1, 1.0)["outcome"] == "deadlock"
+
+
+#: of a case, what kernels.py would write, and what the tool says of it
+SANITIZED = """
+while [ "$1" != --rows ]; do shift; done
+echo '{{"begin": {{"part": ["name"], "name": "chain"}}, "list": "cases", "patience": 18}}' >>"$2"
+echo '========= COMPUTE-SANITIZER'
+{said}
+sleep 0.3
+echo '{{"row": {{"part": ["name"], "name": "chain", "outcome": "ok"}}, "list": "cases"}}' >>"$2"
+echo '{{"finished": true}}' >>"$2"
+{summary}
+exit {code}
+"""
+INVALID = "echo '========= Invalid __global__ write of size 4 bytes'; sleep 0.3"
+
+
+@pytest.mark.parametrize(
+    ("said", "summary", "code", "problem"),
+    [
+        ("", "echo '========= ERROR SUMMARY: 0 errors'", 0, None),
+        (INVALID, "echo '========= ERROR SUMMARY: 2 errors'", 86,
+         "2 errors; chain: Invalid __global__ write of size 4 bytes"),
+        (INVALID, "", 1, "1 errors; chain: Invalid __global__ write of size 4 bytes"),
+        ("", "echo '========= RACECHECK SUMMARY: 1 hazard displayed'", 86, "1 errors;"),
+        ("", "", 0, "no summary; it ended with code 0"),
+    ],
+    ids=["clean", "errors", "killed", "hazard", "says nothing"],
+)  # fmt: skip
+def test_what_compute_sanitizer_says(tmp_path, monkeypatch, said, summary, code, problem):
+    tool(tmp_path, monkeypatch, "compute-sanitizer", SANITIZED.format(said=said, summary=summary, code=code))
+    file = tmp_path / "rows"
+    assert sanitizer.main(["memcheck", "--rows", str(file)]) == code
+    (row,) = rows.read(file).lists["tool"]
+    assert (row.get("problem"), row["version"]) == (
+        problem and problem.ljust(len(problem) + problem.endswith(";")),
+        "COMPUTE-SANITIZER",
     )
-    assert gpu_kernels.main() == 0
-    document = json.loads(file.read_text())
-    assert document["kinds"] == ["map", "matmul", "rows"] and all(c["ok"] for c in document["cases"])
-    assert [row["name"] for row in document["bandwidth"]] == list(gpu_kernels.BANDWIDTH)
-    for row in document["bandwidth"]:
-        assert row["name"].split(":")[0] == row["kinds"][0] and 0 < row["bytes_min"] <= row["bytes_moved"]
-    assert {row["name"] for row in document["rows"]} == set(gpu_kernels.ROWS)
-    for row in document["rows"]:
-        assert len(row["kinds"]) == 1 and row["choices"][0]["why"] and row["bytes_min"] == row["bytes_moved"]
-    monkeypatch.setattr(gpu_kernels, "evaluate", lambda *a, **k: [x + 0.01 for x in reference(*a, **k)])
-    monkeypatch.setattr(sys, "argv", ["gpu_kernels.py", "--emulate", "--no-timing", "chain"])
-    assert gpu_kernels.main() == 1 and "WRONG chain" in capsys.readouterr().out
 
 
-reference = gpu_kernels.evaluate
+def test_a_device_that_the_sanitizer_refuses(tmp_path, monkeypatch):
+    tool(tmp_path, monkeypatch, "compute-sanitizer", "echo '========= Error: Device not supported'\nexit 1\n")
+    assert sanitizer.main(["racecheck", "--rows", str(tmp_path / "rows")]) == 0
+    assert rows.read(tmp_path / "rows").skipped.endswith("cannot check this device: Error: Device not supported")
 
 
-CONVOLUTIONS = ["3x3 of 16, small", "float16", "one axis", "transposed, stride 2", "derivative by 3x3 weight"]
+# -- pytest
 
 
-@pytest.mark.parametrize("cudnn", [False, True], ids=["without cuDNN", "with cuDNN"])
-def test_convolutions_are_computed_in_every_way(emulated, monkeypatch, tmp_path, capsys, cudnn):
-    from cudnn_on_cpu.support import Fake
-
-    fake = Fake(tmp_path)
-
-    class Device(gpu_kernels.Device):
-        def __init__(self, emulate, pool):
-            super().__init__(emulate, pool)
-            if cudnn:
-                convolutions = self.device.convolutions  # which may have looked for the library
-                convolutions._finder, convolutions._found = fake.find, None
-
-    monkeypatch.setattr(gpu_ways, "Device", Device)
-    file = tmp_path / "convolutions.json"
-    assert gpu_convolutions.main(["--emulate", "--json", str(file), *CONVOLUTIONS]) == 0
-    document = json.loads(file.read_text())
-    ways = ["direct", "unfolded", *(["cudnn"] if cudnn else [])]
-    assert document["library"] == ("cuDNN 9.12.3" if cudnn else "cuDNN needs a GPU")
-    for c, t in zip(document["cases"], document["times"], strict=True):
-        assert c["ok"] and list(c["errors"]) == list(t["us"]) == ways and t["chosen"] == "direct"  # they are small here
-    assert bool(fake.runs) is cudnn
-    evaluate = gpu_ways.evaluate
-    monkeypatch.setattr(gpu_ways, "evaluate", lambda *a, **k: [x + 0.01 for x in evaluate(*a, **k)])
-    assert gpu_convolutions.main(["--emulate", "--no-timing", CONVOLUTIONS[0]]) == 1
-    assert "WRONG 3x3 of 16, small" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        gpu_convolutions.main(["--emulate", "nonsense"])
+TESTS = """
+import os, pytest, time
+pytestmark = pytest.mark.gpu
+def test_a(): pass
+def test_b(): assert 1 == 2, "planted"
+def test_c(): pytest.skip("not here")
+@pytest.fixture
+def broken():
+    yield
+    raise OSError("at the end")
+def test_d(broken): pass
+"""
 
 
-PRODUCTS = ["one row, dense", "4 rows, columns", "8 rows, float16", "attention, scores", "1024 cubed, float64"]
+def test_tests_have_rows(tmp_path):
+    file, module = tmp_path / "rows", tmp_path / "test_planted.py"
+    module.write_text(TESTS)
+    command = [*processes.module("device_tests", str(module), "--rows", str(file))]
+    for k in range(2):  # the second finds them done
+        code, _ = processes.follow(command, lambda line: None, 60)
+        found = rows.read(file)
+        got = {r["name"].partition("::")[2]: (r["outcome"], r.get("problem")) for r in found.lists["tests"]}
+        assert code == 1 and found.finished and len(found.lists["tests"]) == 4, k
+        assert got["test_a"] == ("ok", None) and got["test_c"] == ("skipped", "Skipped: not here")
+        assert got["test_b"][0] == "error" and "planted" in got["test_b"][1]
+        assert got["test_d"][0] == "error" and "at the end" in got["test_d"][1]
 
 
-@pytest.mark.parametrize("cublaslt", [False, True], ids=["without cuBLASLt", "with cuBLASLt"])
-def test_products_are_computed_in_every_way(emulated, monkeypatch, tmp_path, capsys, cublaslt):
-    from cublaslt_on_cpu.support import FakeProducts
-    from emulated import EmulatedDevice, install, no_cudnn
+def test_a_test_that_waits_for_ever_is_named(tmp_path):
+    plugin = device_tests.RowsOfTests(rows.Rows(tmp_path / "x"), tmp_path / "x", True, 18.0)
 
-    fake = FakeProducts(tmp_path)
+    class Report:
+        nodeid, when, failed, skipped, longrepr = (
+            "t::a",
+            "???",
+            True,
+            False,
+            "worker 'gw0' crashed while running 't::a'",
+        )
 
-    class Device(gpu_kernels.Device):
-        def __init__(self, emulate, pool):
-            super().__init__(emulate, pool)
-            if cublaslt:
-                self.device = EmulatedDevice(0, install(), no_cudnn, find_products=fake.find)
-                self.backend = self.device.backend()
-
-    monkeypatch.setattr(gpu_ways, "Device", Device)
-    file = tmp_path / "products.json"
-    assert gpu_products.main(["--emulate", "--json", str(file), *PRODUCTS]) == 0
-    document = json.loads(file.read_text())
-    assert document["library"] == ("cuBLASLt 12.3.1" if cublaslt else "cuBLASLt needs a GPU")
-    for c, t in zip(document["cases"], document["times"], strict=True):
-        assert c["ok"] and list(c["errors"]) == list(t["us"]) == list(t["expected_us"]) and t["chosen"] in t["us"]
-        assert "tiles" in t["us"] and ("cublaslt" in t["us"]) is cublaslt and "cupy" in t["us"]
-    assert bool(fake.products) is cublaslt
-    assert document["relu_keeps_nan"] is (False if cublaslt else None)  # that of the stand-in does not
-    evaluate = gpu_ways.evaluate
-    monkeypatch.setattr(gpu_ways, "evaluate", lambda *a, **k: [x + 0.01 for x in evaluate(*a, **k)])
-    assert gpu_products.main(["--emulate", "--no-timing", PRODUCTS[0]]) == 1
-    assert "WRONG one row, dense" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        gpu_products.main(["--emulate", "nonsense"])
+    for took, outcome in ((0, "crash"), (18, "deadlock")):
+        plugin.written.clear()
+        plugin._started["t::a"] = time.monotonic() - took
+        plugin.pytest_runtest_logreport(Report)
+        assert rows.read(tmp_path / "x").lists["tests"][-1]["outcome"] == outcome

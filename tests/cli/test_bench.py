@@ -17,7 +17,7 @@ from hybridgpu.backends import devices
 from hybridgpu.backends.devices import use_gpu_devices
 from hybridgpu.cli import main
 from hybridgpu.cli.bench import children, worker
-from hybridgpu.cli.bench.command import NAMES
+from hybridgpu.cli.bench.command import LARGE, NAMES, _measure
 from hybridgpu.cli.bench.results import SCHEMA, CaseResult, Document, FirstCall, Row, SuiteResult
 from hybridgpu.cli.bench.workloads import SUITES
 
@@ -89,7 +89,14 @@ def test_all_suites_in_a_hurry(tmp_path, monkeypatch, compiler):
     check_document(document)
     assert str(tmp_path) not in file.read_text(), "a path of this machine"
     assert document["machine"]["environment"]["OMP_NUM_THREADS"] == "3"
-    assert document["options"] == {"suite": "all", "device": "cpu", "quick": True, "rounds": 1, "threads": 1}
+    assert document["options"] == {
+        "suite": "all",
+        "device": "cpu",
+        "quick": True,
+        "large": False,
+        "rounds": 1,
+        "threads": 1,
+    }
     assert [suite["name"] for suite in document["suites"]] == list(SUITES) == list(NAMES)
     mlp, chain, _, rows, lenet, _ = document["suites"]
     assert mlp["name"] == "mlp" and all(r["calls"] == 1000 for c in mlp["cases"] for r in c["rows"])
@@ -153,9 +160,10 @@ def test_plot_without_matplotlib(monkeypatch, tmp_path):
     ("arguments", "text"),
     [
         (["--plot", "out.gif"], "must end in .png, .svg, .pdf"),
+        (["--large", "--suite", "mlp"], "mlp has none; chain, broadcast, rows have"),
         (["--json", "no/such/folder/out.json"], "there is no folder"),
     ],
-    ids=["format", "folder"],
+    ids=["format", "no large sizes", "folder"],
 )
 def test_wrong_files_are_usage_errors(arguments, text):
     out = bench(*arguments)
@@ -225,6 +233,28 @@ def test_plot_of_a_single_suite(tmp_path):
     assert (tmp_path / "out.png").stat().st_size > 5000
 
 
+def test_large_sizes_lie_beyond_any_cache():
+    """An H200 has 60 MB of L2, and reads and writes these in a call."""
+    assert {name for name, suite in SUITES.items() if suite.large} == set(LARGE)
+    for suite in SUITES.values():
+        for case in suite.large:
+            assert (
+                case.parameters.get("elements", case.parameters.get("rows", 1) * case.parameters.get("columns", 1))
+                >= 1 << 25
+            )
+
+
+def test_large_sizes_alone(monkeypatch, tmp_path):
+    options = {"suite": "chain", "device": "cpu", "quick": True, "large": True, "rounds": 1, "threads": 1}
+    measured = []
+    monkeypatch.setattr(worker, "measure_case", lambda case, *more: measured.append(case.name))
+    worker.measure_suite(SUITES["chain"], "cpu", True, 1, lambda message: None, large=True)
+    assert measured == [case.name for case in SUITES["chain"].large]
+    monkeypatch.setattr(children, "run_worker", lambda options, step: {"first_calls": []})
+    monkeypatch.setattr(children, "first_calls", lambda *a: pytest.fail("first calls were made"))
+    assert _measure(options) == {"first_calls": []}
+
+
 def test_wrong_results_are_not_timed(monkeypatch):
     case = SUITES["chain"].cases[0]
     wrong = type(case)(case.name, case.parameters, 1, case.make, case.again, lambda xp, x: xp.tanh(x))
@@ -233,7 +263,7 @@ def test_wrong_results_are_not_timed(monkeypatch):
 
 
 def test_a_failing_worker_is_reported(monkeypatch):
-    options = {"suite": "chain", "device": "gpu", "quick": True, "rounds": 1, "threads": 1}
+    options = {"suite": "chain", "device": "gpu", "quick": True, "large": False, "rounds": 1, "threads": 1}
     if mx.num_gpus() == 0:
         with pytest.raises(children.click.ClickException, match=r"gpu\(0\) cannot be used"):
             children.run_worker(options, lambda *a: None)

@@ -252,6 +252,7 @@ static std::string copied(const Kernel &k, void **parameters) {
 
 static void run(const Node *n) {
     const char *wrong = std::getenv("NULL_CUDA_FAULT"), *hung = std::getenv("NULL_CUDA_HANG");
+    const char *deadly = std::getenv("NULL_CUDA_CRASH");
     const Kernel &k = n->function->kernel;
     started += k.name;
     size_t at = 0;
@@ -262,6 +263,7 @@ static void run(const Node *n) {
     }
     started += "\n";
     if (wrong && k.name.find(wrong) != std::string::npos) fault = ILLEGAL_ADDRESS;
+    if (deadly && k.name.find(deadly) != std::string::npos) std::abort();
     if (hung && k.name.find(hung) != std::string::npos)
         while (true) sleep(1);
 }
@@ -368,6 +370,8 @@ int null_cudaDeviceSynchronize() {
     if (int s = failed("cudaDeviceSynchronize")) return s;
     return bound() ? fault : whole("cudaDeviceSynchronize");
 }
+int null_cudaProfilerStart() { return bound(); }
+int null_cudaProfilerStop() { return bound(); }
 int null_cudaDeviceGetPCIBusId(char *text, int room, int) { return std::strncpy(text, "0000:01:00.0", room), 0; }
 int null_cudaDeviceCanAccessPeer(int *v, int, int) { return *v = 1, 0; }
 int null_cudaDeviceEnablePeerAccess(int, unsigned) { return bound(); }
@@ -494,6 +498,7 @@ int cuModuleLoadData(handle *m, const void *image) {
     if (int s = in_context("cuModuleLoadData")) return s;
     if (int s = failed("cuModuleLoadData")) return s;
     if (int s = unsafe("cuModuleLoadData")) return s;
+    if (const char *status = std::getenv("NULL_CUDA_LOADS")) return std::atoi(status);
     if (std::memcmp(image, "\x7f""ELF", 4)) {
         std::string text((const char *)image);
         if (text.find(".version ") == std::string::npos) return no(INVALID, "cuModuleLoadData of neither machine code nor PTX");

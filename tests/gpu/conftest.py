@@ -17,7 +17,8 @@ import hybridgpu as mx
 from hybridgpu.backends import devices
 from hybridgpu.cli.machine import gpu_search
 
-PATIENCE = 120  #: seconds that a test on a GPU may take before a kernel is taken to wait for ever
+#: seconds that a test on a GPU may take before a kernel is taken to wait for ever
+PATIENCE = float(os.environ.get("GPU_TEST_PATIENCE", "18"))
 
 
 class Gpu:

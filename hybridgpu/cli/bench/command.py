@@ -19,6 +19,7 @@ __all__ = ["bench"]
 
 ROUNDS, QUICK_ROUNDS = 15, 5
 NAMES = ("mlp", "chain", "broadcast", "rows", "lenet", "resnet")  #: of the suites, in the order of workloads.SUITES
+LARGE = ("chain", "broadcast", "rows")  #: suites that have large sizes
 WIDTH = 110  #: of tables that go to no terminal
 
 
@@ -38,6 +39,7 @@ def bench(
     suite: str,
     device: str,
     quick: bool,
+    large: bool,
     repeat: int | None,
     threads: int,
     json_file: Path | None,
@@ -48,6 +50,8 @@ def bench(
         if plot_file.suffix.lower() not in FORMATS:
             raise click.BadParameter(f"{plot_file} must end in {', '.join(FORMATS)}", param_hint="'--plot'")
         check_matplotlib()
+    if large and suite not in (*LARGE, "all"):
+        raise click.BadParameter(f"{suite} has none; {', '.join(LARGE)} have", param_hint="'--large'")
     for file in (json_file, plot_file):
         if file is not None and not file.absolute().parent.is_dir():
             raise click.BadParameter(f"there is no folder {file.parent}", param_hint="'--json' / '--plot'")
@@ -63,11 +67,12 @@ def bench(
     options = {
         "device": device,
         "quick": quick,
+        "large": large,
         "rounds": repeat or (QUICK_ROUNDS if quick else ROUNDS),
         "threads": threads,
     }
     suites = []
-    for name in NAMES if suite == "all" else (suite,):
+    for name in (LARGE if large else NAMES) if suite == "all" else (suite,):
         result = _measure({**options, "suite": name})
         print_suite(console, result)
         suites.append(result)
@@ -128,7 +133,8 @@ def _measure(options: dict[str, Any]) -> SuiteResult:
         result = run_worker(options, step)
         if bar is not None:
             bar.update(task, description=f"{name}: first call in new processes")
-        result["first_calls"] = first_calls(name, options["device"], options["threads"], processes)
+        if not options["large"]:  # first calls do not depend on the size
+            result["first_calls"] = first_calls(name, options["device"], options["threads"], processes)
     return result
 
 

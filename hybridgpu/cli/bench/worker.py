@@ -2,7 +2,7 @@
 """The measuring process of ``hybridgpu bench``: ``python -m hybridgpu.cli.bench.worker OPTIONS``.
 
 It is a process of its own because the number of threads that NumPy's BLAS uses is fixed when NumPy is
-imported. OPTIONS is a JSON object (suite, device, quick, rounds, threads); it writes one JSON object a
+imported. OPTIONS is a JSON object (suite, device, quick, large, rounds, threads); it writes one JSON object a
 line: ``{"steps": n}``, then ``{"done": label}`` after every step, then ``{"result": SuiteResult}``, or
 ``{"error": sentence}``.
 """
@@ -50,7 +50,7 @@ def clock_for(ctx: Context) -> Clock:
 
 
 def measure_suite(
-    suite: Suite, device: str, quick: bool, rounds: int, report: Callable[[dict[str, Any]], None]
+    suite: Suite, device: str, quick: bool, rounds: int, report: Callable[[dict[str, Any]], None], large: bool = False
 ) -> SuiteResult:
     """Measure all cases of a suite; first calls are left to the parent process.
 
@@ -63,7 +63,7 @@ def measure_suite(
     """
     ctx = context_of(device)
     clock = clock_for(ctx)
-    cases = suite.cases[: suite.quick] if quick else suite.cases
+    cases = suite.large if large else suite.cases[: suite.quick] if quick else suite.cases
     report({"steps": len(cases) * rounds})
     results = [measure_case(case, ctx, clock, quick, rounds, partial(report, {"done": case.name})) for case in cases]
     return {
@@ -209,7 +209,12 @@ def main() -> None:
             vars(runtime)["set_num_threads"](options["threads"])
         try:
             result = measure_suite(
-                SUITES[options["suite"]], options["device"], options["quick"], options["rounds"], report
+                SUITES[options["suite"]],
+                options["device"],
+                options["quick"],
+                options["rounds"],
+                report,
+                options["large"],
             )
         except (MXNetError, WrongResult) as e:
             report({"error": str(e).strip().splitlines()[0]})

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With this folder on PYTHONPATH, every Python of a run has NULL_CUDA_DEVICES null devices (1), of $NULL_CUDA_LIBRARY."""
+"""With this folder on PYTHONPATH, every Python of a run has NULL_CUDA_DEVICES null devices (1), of $NULL_CUDA_LIBRARY, and
+the libraries of $NULL_CUDA_LIBRARIES, loaded before anything looks for those of the same names.
+"""
 
+import ctypes
 import os
 import sys
 from importlib.abc import MetaPathFinder
@@ -16,6 +19,8 @@ class _Before(MetaPathFinder):
             sys.path.append(str(Path(__file__).parents[1]))
             from null_cupy import NullCuda
 
+            for library in filter(None, os.environ.get("NULL_CUDA_LIBRARIES", "").split(os.pathsep)):
+                ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
             NullCuda(os.environ["NULL_CUDA_LIBRARY"], int(os.environ.get("NULL_CUDA_DEVICES", "1")))
         return None
 

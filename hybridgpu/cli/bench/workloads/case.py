@@ -45,6 +45,7 @@ class Suite:
     Attributes:
         cases: full sizes; ``quick`` says how many of them are measured in a hurry.
         first: the case whose first call is timed in new processes.
+        large: sizes whose arrays lie beyond any cache, a GPU's included.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Suite:
     cases: tuple[Case, ...]
     quick: int
     first: int
+    large: tuple[Case, ...] = ()
 
 
 def filled(net: HybridBlock, ctx: Context, shape: tuple[int, ...]) -> tuple[HybridBlock, nd.NDArray]:

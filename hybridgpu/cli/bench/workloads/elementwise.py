@@ -97,6 +97,7 @@ CHAIN = Suite(
     tuple(_chain(n) for n in (1000, 100_000, 1_000_000, 10_000_000)),
     quick=3,
     first=1,
+    large=(_chain(1 << 25),),
 )
 BROADCAST = Suite(
     "broadcast",
@@ -109,4 +110,8 @@ BROADCAST = Suite(
     ),
     quick=2,
     first=0,
+    large=(
+        _broadcast("normalise", Normalise, normalise_reference, (32768, 1024)),
+        _broadcast("gelu", Gelu, gelu_reference, (32768, 1024)),
+    ),
 )

@@ -15,6 +15,7 @@ from .elementwise import erf
 __all__ = ["ROWS"]
 
 ELEMENTS = 1 << 22
+LARGE = 1 << 25  #: elements beyond any cache
 EPSILON = 1e-5
 
 
@@ -52,8 +53,10 @@ def norm_reference(xp: Any, x: Any, gamma: Any, beta: Any) -> Any:
     return 0.5 * y * (1 + erf(xp, y * 0.5**0.5))
 
 
-def _case(title: str, width: int, build: Callable[..., HybridBlock], reference: Callable[..., Any]) -> Case:
-    rows = ELEMENTS // width
+def _case(
+    title: str, width: int, build: Callable[..., HybridBlock], reference: Callable[..., Any], elements: int
+) -> Case:
+    rows = elements // width
 
     def make(ctx: Context) -> tuple[HybridBlock, nd.NDArray]:
         return filled(build(), ctx, (rows, width))
@@ -62,17 +65,18 @@ def _case(title: str, width: int, build: Callable[..., HybridBlock], reference: 
     return Case(f"{title} {rows} x {width}", parameters, None, make, build, reference)
 
 
-def _both(width: int) -> tuple[Case, Case]:
+def _both(width: int, elements: int = ELEMENTS) -> tuple[Case, Case]:
     return (
-        _case("softmax", width, lambda like=None: Softmax(), softmax_reference),
-        _case("norm + gelu", width, lambda like=None: NormGelu(width, like), norm_reference),
+        _case("softmax", width, lambda like=None: Softmax(), softmax_reference, elements),
+        _case("norm + gelu", width, lambda like=None: NormGelu(width, like), norm_reference, elements),
     )
 
 
 ROWS = Suite(
     "rows",
-    "Softmax, and LayerNorm with GELU, of 4 Mi elements in rows; float32",
+    "Softmax, and LayerNorm with GELU, in rows; float32",
     tuple(case for width in (1024, 128, 8192, 65_536, 262_144) for case in _both(width)),
     quick=1,
     first=0,
+    large=tuple(case for width in (1024, 262_144) for case in _both(width, LARGE)),
 )

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions on gpu(0), each in every way it can be computed: direct kernel, cuDNN, unfolded for cuBLAS.
-
-    python bench/gpu_convolutions.py [--json FILE] [--no-timing] [--emulate] [CASE ...]
+"""The step convolutions: each in every way it can be computed on gpu(0): direct kernel, cuDNN, unfolded for cuBLAS.
 
 Every way's result is compared with float64, then all are timed in turns. The figures show whether the choices are
-right: up to which size the direct kernel is, and what cuDNN brings. ``--emulate`` rehearses with small arrays on the
-CPU; its times mean nothing. Exits with 1 if a result is wrong, 2 if there is no GPU.
+right: up to which size the direct kernel is, and what cuDNN brings. Exits with 1 if a result is wrong.
 """
 
 from __future__ import annotations
@@ -17,9 +14,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from gpu_kernels import Device
-from gpu_ways import Way, run
-
+from bench.gpu_check.device import Device
+from bench.gpu_check.ways import Way, run
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir import Graph, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph

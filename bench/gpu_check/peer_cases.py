@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The step peers: bench/peers.py on gpu(0), a size of each workload, with the libraries that are here.
+
+Sizes are one that is small and one whose arrays lie far beyond the L2. A library's first case may take it long: that is
+when torch.compile starts its compilers.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from bench.gpu_check.device import arguments, open_rows
+from bench.gpu_check.processes import CUT_OFF, follow
+
+PATIENCE = 120  #: seconds that a library may take to prepare a case
+LEAST = 20.0  #: seconds without which no workload is begun
+ROUNDS = "7"
+#: groups of workloads that are measured in one process of each library -> their sizes, of which each takes those it has
+GROUPS: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
+    "beyond the L2": (("chain", "normalise", "softmax", "norm"), (10**8, 97_656, 1024, 262_144)),
+    "batches": (("mlp", "lenet", "resnet"), (1, 16, 8)),
+}
+ELEMENTS = 1 << 25  #: of rows, together: 128 MiB
+#: the same in a rehearsal
+SMALL = {name: (workloads, (1, 1000, 8192)) for name, (workloads, _) in GROUPS.items()}
+
+
+def measure(name: str, peers: list[str], seconds: float, device: str, small: bool) -> dict[str, Any]:
+    """The row of a group: the document of bench/peers.py, as far as it came."""
+    workloads, sizes = (SMALL if small else GROUPS)[name]
+    with tempfile.TemporaryDirectory(prefix="hybridgpu-check-") as folder:
+        command = [sys.executable, "bench/peers.py", *peers, "--device", device, "--out", folder, "--rounds", ROUNDS]
+        command += ["--timeout", str(PATIENCE), "--limit", "5"]
+        command += ["--workload", *workloads, "--size", *map(str, sizes)]
+        command += [] if small else ["--elements", str(ELEMENTS)]
+        code, output = follow(command, lambda line: print(line, end="", flush=True), seconds)
+        files = sorted(Path(folder).glob("*.json"))
+        document = json.loads(files[0].read_text(encoding="utf-8")) if files else {}
+    row: dict[str, Any] = {"peers": {k: v for k, v in document.items() if k != "machine"}}
+    if code == CUT_OFF:
+        return row | {"outcome": "cut off", "problem": f"it took longer than {seconds:.0f} s"}
+    if code:
+        lines = [line for line in output.splitlines() if line.strip()]
+        return row | {"outcome": "error", "problem": (lines[-1] if lines else f"it ended with code {code}")[:300]}
+    return row
+
+
+def main(arguments_: list[str] | None = None) -> int:
+    parser = arguments(__doc__, ("--device", {"choices": ["cpu", "gpu"], "default": "gpu"}))
+    options = parser.parse_args(arguments_)
+    rows = open_rows(options)
+
+    def work(name: str) -> dict[str, Any]:
+        return measure(name, options.peer, rows.seconds, options.device, options.bytes < 1 << 24)
+
+    for row in rows.measure("workloads", [{"name": n} for n in GROUPS], work, patience=0, least=LEAST):
+        print(f"{row['name']:<14} {row['outcome']} {row.get('problem', '')}".rstrip(), flush=True)
+    return rows.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -39,7 +39,14 @@ def pytest_addoption(parser):
 
 
 #: files of tests that take half a minute each: started first, since a worker that has one left in the end works alone
-_LONG = ("test_nvrtc.py", "test_bench.py", "test_gpu_check.py", "test_gpu_steps.py", "test_gpu_rehearsal.py", "test_exchange.py")
+_LONG = (
+    "test_nvrtc.py",
+    "test_bench.py",
+    "test_gpu_check.py",
+    "test_gpu_steps.py",
+    "test_gpu_rehearsal.py",
+    "test_exchange.py",
+)
 
 
 def pytest_collection_modifyitems(items):

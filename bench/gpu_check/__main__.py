@@ -96,7 +96,6 @@ class Check:
     """
 
     def __init__(self, options: argparse.Namespace, work: Path) -> None:
-        sys.path.insert(0, str(ROOT))
         from hybridgpu.resources import sources_hash
 
         self.options, self.work, self.log = options, work, Log()

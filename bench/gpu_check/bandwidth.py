@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from compiler.cases import parse
 
-from bench.gpu_check.device import Device, Timer, arguments, families, kinds, open_rows  # first: it finds tests/
+from bench.gpu_check.device import Device, Timer, arguments, families, kinds, open_rows
 from hybridgpu.compiler.ir import Builder, Graph, Node
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder

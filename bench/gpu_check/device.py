@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,18 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from bench.gpu_check.processes import ROOT
-
-for _folder in (ROOT / "tests", ROOT):
-    if str(_folder) not in sys.path:
-        sys.path.insert(0, str(_folder))
-
-from bench.gpu_check.rows import Rows  # noqa: E402
-from hybridgpu.backends.devices import device_of  # noqa: E402
-from hybridgpu.cli.bench.timing import CudaClock, HostClock, Samples, compare, loop  # noqa: E402
-from hybridgpu.compiler.program import KernelStep, Program  # noqa: E402
-from hybridgpu.context import gpu  # noqa: E402
-from hybridgpu.dtypes import from_short  # noqa: E402
+from bench.gpu_check.rows import Rows
+from hybridgpu.backends.devices import device_of
+from hybridgpu.cli.bench.timing import CudaClock, HostClock, Samples, compare, loop
+from hybridgpu.compiler.program import KernelStep, Program
+from hybridgpu.context import gpu
+from hybridgpu.dtypes import from_short
 
 __all__ = ["Device", "Timer", "arguments", "families", "kinds", "open_rows"]
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from compiler.cases import CASES, arrays, build, cuda_of
 
-from bench.gpu_check.device import Device, arguments, families, kinds, open_rows  # first: it finds tests/
+from bench.gpu_check.device import Device, arguments, families, kinds, open_rows
 from hybridgpu.backends.base import Mode
 from hybridgpu.compiler.ir import Graph
 from hybridgpu.compiler.pipeline import compile_graph

@@ -29,6 +29,7 @@ WIDTH = 110  #: of tables that go to no terminal
 @click.option(
     "--quick/--full", default=False, help="Less than a minute instead of several: fewer sizes, shorter batches."
 )
+@click.option("--large", is_flag=True, help=f"Arrays of 128 MiB instead, beyond any cache; of {', '.join(LARGE)}.")
 @click.option(
     "--repeat", type=click.IntRange(1), help=f"Rounds of every size. [default: {ROUNDS}, quick {QUICK_ROUNDS}]"
 )

@@ -2,7 +2,7 @@
 """hybridgpu beside other libraries, in one run.
 
     python bench/peers.py [PYTHON ...] [--workload NAME ... | all] [--device cpu|gpu] [--rounds 15] [--quick]
-                          [--size N ...] [--elements N] [--limit SECONDS] [--out FOLDER]
+                          [--size N ... | --case WORKLOAD:SIZE ...] [--elements N] [--limit SECONDS] [--out FOLDER]
 
 Each PYTHON is an interpreter that has some of torch, jax, tensorflow, mxnet, numexpr, numba; the one that runs
 this file has hybridgpu, NumPy and (on a GPU) CuPy, and its own peers if it has any. Every library runs in a
@@ -117,10 +117,16 @@ class Contender:
 
 
 def measure(
-    workers: list[Worker], workload: str, size: int, rounds: int, seconds: float, wait: bool, limit: float = LIMIT
-) -> dict[str, Any]:
-    """One case: every mode of every library that can run it, in turns."""
-    contenders: list[Contender] = []
+    workers: list[Worker],
+    workload: str,
+    size: int,
+    rounds: int,
+    seconds: float,
+    kinds: list[bool],
+    limit: float = LIMIT,
+) -> list[dict[str, Any]]:
+    """A case of each kind: every mode of every library that can run it, in turns."""
+    ready: list[tuple[Worker, str]] = []
     failed: dict[str, str] = {}
     for worker in workers:
         if worker.process.poll() is not None:
@@ -135,8 +141,19 @@ def measure(
             if problem:
                 failed[f"{worker.label} {mode}"] = problem
             else:
-                contenders.append(Contender(worker, mode))
-    run_rounds(contenders, failed, rounds, seconds, wait, limit)
+                ready.append((worker, mode))
+    cases = []
+    for wait in kinds:
+        contenders = [Contender(w, mode) for w, mode in ready if f"{w.label} {mode}" not in failed]
+        run_rounds(contenders, failed, rounds, seconds, wait, limit)
+        kind = "latency" if wait else "throughput"
+        rows = rows_of(contenders)
+        cases.append({"workload": workload, "size": size, "kind": kind, "rows": rows, "failed": dict(failed)})
+    return cases
+
+
+def rows_of(contenders: list[Contender]) -> list[dict[str, Any]]:
+    """What each took, beside ours and a copy."""
     base = next((c for c in contenders if c.name == BASE), None)
     copy = next((c for c in contenders if c.mode == COPY), None)
 
@@ -160,8 +177,7 @@ def measure(
                 "cpu_over_wall": median(c.cpu),
             }
         )
-    kind = "latency" if wait else "throughput"
-    return {"workload": workload, "size": size, "kind": kind, "rows": rows, "failed": failed}
+    return rows
 
 
 def run_rounds(
@@ -280,12 +296,29 @@ def write(document: dict[str, Any], folder: Path) -> list[Path]:
     return files
 
 
+def sized(wanted: list[str], quick: bool, only: list[int] | None) -> list[tuple[str, int]]:
+    """The usual sizes of workloads; of these the ones in ``only``."""
+    found = [(w, n) for w in wanted if w != FIRST for n in (SIZES[w][:1] if quick else SIZES[w])]
+    return [(w, n) for w, n in found if only is None or n in only]
+
+
+def case_of(text: str) -> tuple[str, int]:
+    """``WORKLOAD:SIZE``."""
+    workload, _, size = text.partition(":")
+    if workload not in SIZES or not size.isdigit():
+        raise argparse.ArgumentTypeError(f"{text} is no WORKLOAD:SIZE; there are {', '.join(SIZES)}")
+    return workload, int(size)
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pythons", nargs="*", metavar="PYTHON")
     parser.add_argument("--workload", choices=[*SIZES, FIRST, "all"], default=["all"], nargs="+")
     parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
     parser.add_argument("--size", type=int, nargs="+", metavar="N", help="of the workloads' sizes these only")
+    parser.add_argument(
+        "--case", type=case_of, nargs="+", default=[], metavar="WORKLOAD:SIZE", help="instead: these, of any size"
+    )
     parser.add_argument(
         "--elements",
         type=int,
@@ -330,16 +363,13 @@ def main() -> int:
     }
     files: list[Path] = []
     wanted = [*SIZES, FIRST] if "all" in options.workload else options.workload
+    wanted = [] if options.case else wanted
     try:
-        for workload in (w for w in wanted if w != FIRST):
-            sizes = SIZES[workload][:1] if options.quick else SIZES[workload]
-            sizes = tuple(n for n in sizes if options.size is None or n in options.size)
-            for wait in kinds:
-                for size in sizes:
-                    seconds = 0.005 if options.quick else 0.05
-                    cases.append(measure(workers, workload, size, options.rounds, seconds, wait, options.limit))
-                    if options.out:  # a run takes long: what there is outlives its end
-                        files = write(document, options.out)
+        for workload, size in options.case or sized(wanted, options.quick, options.size):
+            seconds = 0.005 if options.quick else 0.05
+            cases += measure(workers, workload, size, options.rounds, seconds, kinds, options.limit)
+            if options.out:  # a run takes long: what there is outlives its end
+                files = write(document, options.out)
         if FIRST in wanted:
             rounds = 1 if options.quick else max(options.rounds, first.ROUNDS)
             for case in first.measure_all(workers, options.device, rounds, options.limit):

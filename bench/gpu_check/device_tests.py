@@ -88,6 +88,7 @@ def main(arguments_: list[str] | None = None) -> int:
     alone = importlib.util.find_spec("xdist") is None
     patience = (options.patience or 60.0) + COMPILED
     os.environ["GPU_TEST_PATIENCE"] = str(patience)
+    before = len(rows.found.lists.get("tests", []))
     plugin = RowsOfTests(rows, options.rows, alone, patience)
     chosen = [*options.tests, "-m", "gpu", "-p", "no:cacheprovider", "--tb=short", f"--maxfail={FAILURES}"]
     chosen += [f"--deselect={name}" for name in (*ELSEWHERE, *plugin.written)]
@@ -97,6 +98,9 @@ def main(arguments_: list[str] | None = None) -> int:
     code = pytest.main(chosen, plugins=[plugin])
     found = rows.found.lists.get("tests", [])
     print(", ".join(f"{sum(r['outcome'] == o for r in found)} {o}" for o in sorted({r["outcome"] for r in found})))
+    if sum(r["outcome"] == "error" for r in found[before:]) >= FAILURES:
+        rows.facts(stopped=f"after {FAILURES} failures")
+        return rows.finish()
     if code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or (
         code == pytest.ExitCode.NO_TESTS_COLLECTED and found
     ):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The step peers: bench/peers.py on gpu(0), a size of each workload, with the libraries that are here.
+"""The step peers: bench/peers.py on gpu(0), with the libraries that are here: arrays far beyond the L2, and small batches.
 
-Sizes are one that is small and one whose arrays lie far beyond the L2. A library's first case may take it long: that is
+A library's first case may take it long: that is
 when torch.compile starts its compilers.
 """
 
@@ -19,23 +19,20 @@ from bench.gpu_check.processes import CUT_OFF, follow
 PATIENCE = 120  #: seconds that a library may take to prepare a case
 LEAST = 20.0  #: seconds without which no workload is begun
 ROUNDS = "7"
-#: groups of workloads that are measured in one process of each library -> their sizes, of which each takes those it has
-GROUPS: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
-    "beyond the L2": (("chain", "normalise", "softmax", "norm"), (10**8, 97_656, 1024, 262_144)),
-    "batches": (("mlp", "lenet", "resnet"), (1, 16, 8)),
+#: groups of cases that are measured in one process of each library
+GROUPS = {
+    "beyond the L2": ("chain:33554432", "normalise:32768", "softmax:1024", "norm:1024", "softmax:262144"),
+    "batches": ("mlp:1", "mlp:16", "lenet:16", "resnet:8"),
 }
-ELEMENTS = 1 << 25  #: of rows, together: 128 MiB
-#: the same in a rehearsal
-SMALL = {name: (workloads, (1, 1000, 8192)) for name, (workloads, _) in GROUPS.items()}
+ELEMENTS = 1 << 25  #: of rows, together: 128 MiB, as the others have
+SMALL = {"beyond the L2": ("chain:1000", "softmax:8192"), "batches": ("mlp:1",)}  #: in a rehearsal
 
 
 def measure(name: str, peers: list[str], seconds: float, device: str, small: bool) -> dict[str, Any]:
     """The row of a group: the document of bench/peers.py, as far as it came."""
-    workloads, sizes = (SMALL if small else GROUPS)[name]
     with tempfile.TemporaryDirectory(prefix="hybridgpu-check-") as folder:
         command = [sys.executable, "bench/peers.py", *peers, "--device", device, "--out", folder, "--rounds", ROUNDS]
-        command += ["--timeout", str(PATIENCE), "--limit", "5"]
-        command += ["--workload", *workloads, "--size", *map(str, sizes)]
+        command += ["--timeout", str(PATIENCE), "--limit", "5", "--case", *(SMALL if small else GROUPS)[name]]
         command += [] if small else ["--elements", str(ELEMENTS)]
         code, output = follow(command, lambda line: print(line, end="", flush=True), seconds)
         files = sorted(Path(folder).glob("*.json"))

@@ -155,8 +155,7 @@ class Rows:
         Args:
             parts: what tells them apart; ``work`` takes each as keywords and gives its row, with an ``outcome`` if it is
                 not "ok" and then a ``problem``.
-            family: of a part: after one that waits for ever, or takes the process with it, the others of its family are
-                left out ('' is no family).
+            family: of a part: after one that waits for ever the others of its family are left out ('' is no family).
             patience: of these parts, in place of the usual one; 0 where ``work`` looks after that itself.
             least: seconds without which a part is not begun.
 
@@ -169,11 +168,9 @@ class Rows:
             if any(part.items() <= row.items() and row["outcome"] != "cut off" for row in rows):
                 continue
             begun = {"part": list(part), **part, **({"family": f} if (f := family(part)) else {})}
-            blocked = next(
-                (r for r in rows if f and r.get("family") == f and r["outcome"] in ("deadlock", "crash")), None
-            )
+            blocked = next((r for r in rows if f and r.get("family") == f and r["outcome"] == "deadlock"), None)
             if blocked is not None:
-                why = f"after the {blocked['outcome']} of {title(blocked)}, also of the family {f}"
+                why = f"after the deadlock of {title(blocked)}, also of the family {f}"
                 yield self._add(name, {**begun, "outcome": "skipped", "problem": why})
                 continue
             if self.seconds < least or self._only not in title(begun):

@@ -6,7 +6,7 @@
 // any mathematics but FMA is rounded to TF32, as a GPU does. Tests read counters and plant failures through the
 // functions at the end.
 //
-// FAKE_MAJOR: 9 (default) or another version; FAKE_LACKS: without cudnnConvolutionForward.
+// FAKE_MAJOR: 9 (default) or another version; FAKE_CUDA: that it is built for (12); FAKE_LACKS: without cudnnConvolutionForward.
 
 #include <atomic>
 #include <chrono>
@@ -25,6 +25,9 @@ enum { FLOAT = 0, DOUBLE = 1, HALF = 2, BFLOAT16 = 9 };
 
 #ifndef FAKE_MAJOR
 #define FAKE_MAJOR 9
+#endif
+#ifndef FAKE_CUDA
+#define FAKE_CUDA 12
 #endif
 #define API extern "C" __attribute__((visibility("default")))
 
@@ -225,7 +228,7 @@ template <class T> T &at(void *p) { return *static_cast<T *>(p); }
 }  // namespace
 
 API size_t cudnnGetVersion() { return FAKE_MAJOR >= 9 ? FAKE_MAJOR * 10000 + 1203 : FAKE_MAJOR * 1000 + 907; }
-API size_t cudnnGetCudartVersion() { const long v = knob("cuda"); return size_t(v ? v : 12) * 1000 + 60; }
+API size_t cudnnGetCudartVersion() { const long v = knob("cuda"); return size_t(v ? v : FAKE_CUDA) * 1000 + 60; }
 
 API const char *cudnnGetErrorString(int status) {
     return status == UNSUPPORTED ? "CUDNN_STATUS_NOT_SUPPORTED" : status == FAILED ? "CUDNN_STATUS_EXECUTION_FAILED" : status == NOT_INITIALIZED ? "CUDNN_STATUS_NOT_INITIALIZED" : "CUDNN_STATUS_BAD_PARAM";

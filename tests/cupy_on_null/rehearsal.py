@@ -52,7 +52,7 @@ class Machine:
                 [str(TESTS / "cublaslt_on_cpu" / "fake_cublaslt.cpp"), f"-DFAKE_MAJOR={self.cuda}"],
             ),
             self._null_cublas(Path(said[1])),
-            self._built("libcudnn.so.9", [str(TESTS / "cudnn_on_cpu" / "fake_cudnn.cpp")]),
+            self._built("libcudnn.so.9", [str(TESTS / "cudnn_on_cpu" / "fake_cudnn.cpp"), f"-DFAKE_CUDA={self.cuda}"]),
         ]
         dropped = ("HYBRIDGPU_VERIFY", "PYTHONPATH", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST")
         self.environment = {k: v for k, v in os.environ.items() if k not in dropped} | {

@@ -8,6 +8,7 @@ HYBRIDGPU_NUMERIC strict or fast: how hybridized graphs round (docs/numbers.md)
 HYBRIDGPU_CUDNN  0 computes convolutions on a GPU without cuDNN
 HYBRIDGPU_CUBLASLT 0 computes matrix products on a GPU without cuBLASLt
 HYBRIDGPU_TF32   1 lets these libraries multiply float32 as TF32, 0 never does; else the numeric mode fast does
+HYBRIDGPU_CUDA_GRAPHS never, auto or always: what static_shape=True makes a CUDA graph of (docs/how-it-works.md)
 HYBRIDGPU_GRAPH_KERNELS never, auto or always: whether small kernels on a GPU become one (docs/how-it-works.md)
 HYBRIDGPU_FUSED_UPDATES never, auto or always: whether a Trainer compiles its updates (docs/how-it-works.md)
 HYBRIDGPU_VERIFY 1 checks the graph after every pass
@@ -29,6 +30,7 @@ __all__ = [
     "GRAPH_KERNELS",
     "NUMERIC_MODES",
     "VARIABLES",
+    "cuda_graphs",
     "debug_level",
     "dump_folder",
     "flag",
@@ -52,8 +54,8 @@ GRAPH_KERNELS = ("never", "auto", "always")
 
 #: all that there are
 VARIABLES = frozenset({
-    "HYBRIDGPU_CACHE", "HYBRIDGPU_CACHE_DIR", "HYBRIDGPU_CACHE_SIZE", "HYBRIDGPU_CUBLASLT", "HYBRIDGPU_CUDNN",
-    "HYBRIDGPU_CXX", "HYBRIDGPU_DEBUG", "HYBRIDGPU_DUMP", "HYBRIDGPU_FUSED_UPDATES", "HYBRIDGPU_GRAPH_KERNELS",
+    "HYBRIDGPU_CACHE", "HYBRIDGPU_CACHE_DIR", "HYBRIDGPU_CACHE_SIZE", "HYBRIDGPU_CUBLASLT",
+    "HYBRIDGPU_CUDA_GRAPHS", "HYBRIDGPU_CUDNN", "HYBRIDGPU_CXX", "HYBRIDGPU_DEBUG", "HYBRIDGPU_DUMP", "HYBRIDGPU_FUSED_UPDATES", "HYBRIDGPU_GRAPH_KERNELS",
     "HYBRIDGPU_NUMERIC", "HYBRIDGPU_TF32", "HYBRIDGPU_VERIFY",
 })  # fmt: skip
 _looked = False
@@ -150,6 +152,16 @@ def graph_kernels() -> str:
         MXNetError: another word.
     """
     return _choice("HYBRIDGPU_GRAPH_KERNELS", GRAPH_KERNELS)
+
+
+def cuda_graphs() -> str:
+    """What of a program that is to be replayed becomes a CUDA graph, read when it is loaded: never anything; auto: what takes
+    less time than its parts; always: single kernels, too.
+
+    Raises:
+        MXNetError: another word.
+    """
+    return _choice("HYBRIDGPU_CUDA_GRAPHS", ("never", "auto", "always"))
 
 
 def fused_updates() -> str:

@@ -7,12 +7,14 @@ restrict checks. Each launch also proves that the kernel writes every element of
 that its traffic is what the plan says.
 
 Arguments are read from the argument blocks, as CUDA reads them: at a launch, or when a node of a graph is made
-or updated. A graph whose nodes do not have the arguments of the call that starts it is an error.
+or updated. A graph whose nodes do not have the arguments of the call that starts it is an error. What the stand-ins for
+NVIDIA's libraries start comes by :func:`on_stream`: it runs, waits, or becomes part of the graph that is being made.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,9 +31,17 @@ from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.cublaslt_dot import ProductLibrary
 from hybridgpu.backends.cuda.cudnn import Binding
 from hybridgpu.backends.cuda.cudnn_conv import ConvolutionLibrary
-from hybridgpu.backends.cuda.driver import KernelGraph, Launch, NoGraphError, module_source
+from hybridgpu.backends.cuda.driver import (
+    KernelGraph,
+    Launch,
+    LibraryStart,
+    NoGraphError,
+    NotCapturedError,
+    module_source,
+)
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
 from hybridgpu.backends.devices import use_gpu_devices
+from hybridgpu.backends.failures import DeviceError
 from hybridgpu.backends.library import Libraries
 from hybridgpu.compiler.program import KernelInfo, KernelStep, Program
 from hybridgpu.dtypes import from_short
@@ -66,15 +76,33 @@ class EmulatedStream:
 
 
 class _Thread(threading.local):
-    """What belongs to a thread: its current device and, for each device, its current stream."""
+    """What belongs to a thread: its current device and, for each device, its current stream; what it captures."""
 
     def __init__(self) -> None:
         self.device = 0
+        self.captured: list[Callable[[], None]] | None = None
         self.streams: dict[int, EmulatedStream] = {}
         self.attached: set[int] = set()
 
 
 THREAD = _Thread()
+CAPTURED = 0xCA97  #: the stream on which libraries' calls are captured
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+def on_stream(stream: int | None, function: int, data: int | None) -> None:
+    """What a stand-in for a library starts on a stream: a function of the host with its argument."""
+    run = functools.partial(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function), data)
+    if stream == CAPTURED:
+        assert THREAD.captured is not None, "a library's call on a stream that is not captured any more"
+        THREAD.captured.append(run)
+        return
+    assert THREAD.captured is None, f"a library's call on stream {stream} while another one is captured"
+    driver = next((d for d in _drivers if d.device == THREAD.device), None)
+    if driver is not None and driver.deferring:
+        driver.stream_of(stream or 0).queue.append(run)
+    else:
+        run()
 
 
 class EmulatedDriver:
@@ -84,7 +112,9 @@ class EmulatedDriver:
         device: the number of the device; it has to be the current one whenever something is started.
         launches: what was started.
         made, updated, replayed: how many graphs were made, nodes updated, graphs started.
+        captured: how many calls of libraries were captured.
         no_graphs: a reason why graphs cannot be used.
+        no_captures: a reason why libraries' calls cannot be part of them.
         deferring: what is started waits for :meth:`run_streams`.
     """
 
@@ -102,15 +132,15 @@ class EmulatedDriver:
         self._default = EmulatedStream(0)
         self._streams: dict[int, EmulatedStream] = {0: self._default}
         self.deferring = False
-        self.no_graphs = ""
+        self.no_graphs = self.no_captures = ""
         self.launches: list[Started] = []
-        self.made = self.updated = self.replayed = 0
+        self.made = self.updated = self.replayed = self.captured = 0
         self._executing = threading.Lock()  # the harness runs one kernel at a time
 
     def forget(self) -> None:
         """Start again with what is counted."""
         self.launches.clear()
-        self.made = self.updated = self.replayed = 0
+        self.made = self.updated = self.replayed = self.captured = 0
 
     def load(self, kernels: Sequence[KernelInfo]) -> dict[str, Any]:
         for k in kernels:
@@ -149,12 +179,34 @@ class EmulatedDriver:
     def starter(self, launch: Launch) -> Callable[[int], None]:
         return lambda stream: self.start(launch, read_block(launch), stream)
 
-    def graph(self, launches: Sequence[Launch]) -> KernelGraph:
+    def graph(self, steps: Sequence[Launch | LibraryStart]) -> KernelGraph:
         if self.no_graphs:
             raise NoGraphError(self.no_graphs)
         self.is_current()
+        graph = EmulatedGraph(self, steps)
         self.made += 1
-        return EmulatedGraph(self, launches)
+        return graph
+
+    def capture(self, start: LibraryStart, node: int) -> list[Callable[[], None]]:
+        """What a library's call starts, which is not done now."""
+        self.is_current()
+        assert THREAD.captured is None, "a stream is captured already"
+        if self.no_captures:
+            raise NotCapturedError(node, self.no_captures)
+        found = THREAD.captured = []
+        try:
+            if not start(CAPTURED):
+                raise NotCapturedError(node, "the library refuses it")
+        except DeviceError as e:
+            raise NotCapturedError.of(node, e) from e
+        finally:
+            THREAD.captured = None
+        self.captured += 1
+        return found
+
+    def stream_of(self, ptr: int) -> EmulatedStream:
+        """The stream with an address."""
+        return self._streams[ptr]
 
     def start(self, launch: Launch, arguments: Sequence[int], stream: int, graph: bool = False) -> None:
         """Start a kernel with these arguments."""
@@ -171,6 +223,15 @@ class EmulatedDriver:
             self._streams[stream].queue.append(run)
         else:
             run()
+
+    def run_captured(self, functions: Sequence[Callable[[], None]], stream: int) -> None:
+        """Start what a library's call started when it was captured."""
+        self.is_current()
+        for function in functions:
+            if self.deferring:
+                self._streams[stream].queue.append(function)
+            else:
+                function()
 
     def run_streams(self, order: Sequence[int]) -> None:
         """Run what waits: one kernel of each stream in turn, streams in the order of these addresses."""
@@ -255,24 +316,32 @@ def read_block(launch: Launch) -> list[int]:
 
 
 class EmulatedGraph:
-    """Kernels with the arguments that they had when the graph was made, or the node updated."""
+    """Kernels with the arguments that they had when the graph was made, or the node updated, and captured calls."""
 
-    def __init__(self, driver: EmulatedDriver, launches: Sequence[Launch]) -> None:
-        self._driver, self._nodes = driver, [(launch, read_block(launch)) for launch in launches]
+    def __init__(self, driver: EmulatedDriver, steps: Sequence[Launch | LibraryStart]) -> None:
+        self._driver = driver
+        self._nodes: list[tuple[Any, list[Any]]] = [
+            (step, read_block(step) if isinstance(step, Launch) else driver.capture(step, k))
+            for k, step in enumerate(steps)
+        ]
 
     def update(self, node: int) -> None:
-        launch, old = self._nodes[node]
-        now = read_block(launch)
-        assert now != old, f"node {node} ({launch.kernel[0]}) is updated with the arguments it has"
-        self._nodes[node] = launch, now
+        step, old = self._nodes[node]
+        now = read_block(step) if isinstance(step, Launch) else self._driver.capture(step, node)
+        assert now != old, f"node {node} ({step.kernel[0]}) is updated with the arguments it has"
+        self._nodes[node] = step, now
         self._driver.updated += 1
 
     def launch(self, stream: int) -> None:
-        for k, (launch, arguments) in enumerate(self._nodes):
-            now = read_block(launch)
-            assert arguments == now, f"node {k} ({launch.kernel[0]}) has stale arguments: {arguments}, not {now}"
-        for launch, arguments in self._nodes:
-            self._driver.start(launch, arguments, stream, graph=True)
+        for k, (step, arguments) in enumerate(self._nodes):
+            if isinstance(step, Launch):
+                now = read_block(step)
+                assert arguments == now, f"node {k} ({step.kernel[0]}) has stale arguments: {arguments}, not {now}"
+        for step, found in self._nodes:
+            if isinstance(step, Launch):
+                self._driver.start(step, found, stream, graph=True)
+            else:
+                self._driver.run_captured(found, stream)
         self._driver.replayed += 1
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from emulated import on_stream
 
 from hybridgpu.backends.cpu.toolchain import find_toolchain
 from hybridgpu.store import default_store
@@ -59,6 +60,7 @@ class StandIn:
             getattr(self.library, function).restype = ctypes.c_long
         self.library.fake_stream.restype = ctypes.c_size_t
         self.library.fake_plant.argtypes = (ctypes.c_char_p, ctypes.c_long)
+        self.library.fake_on_stream(on_stream)
         self.finds = 0
 
     def in_wheel(self, folder: Path, file: str) -> str:

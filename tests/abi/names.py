@@ -27,6 +27,8 @@ STRUCTURES = {
 #: constant of a header -> our value
 VALUES = {
     "CU_LAUNCH_ATTRIBUTE_COOPERATIVE": graphs._COOPERATIVE,
+    "CU_STREAM_NON_BLOCKING": graphs._NON_BLOCKING,
+    "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL": graphs._OF_THREAD,
     "sizeof(CUlaunchAttributeValue)": 64,
     "sizeof(cublasLtMatmulAlgo_t)": 64,
     "CUDA_R_32F": cublaslt.R_32F,
@@ -35,6 +37,7 @@ VALUES = {
     "CUDA_R_16BF": cublaslt.R_16BF,
     "CUBLAS_COMPUTE_32F": cublaslt.COMPUTE_32F,
     "CUBLAS_COMPUTE_64F": cublaslt.COMPUTE_64F,
+    "CUBLAS_COMPUTE_32F_FAST_TF32": cublaslt.COMPUTE_32F_FAST_TF32,
     "CUBLAS_OP_N": cublaslt.OP_N,
     "CUBLAS_OP_T": cublaslt.OP_T,
     "CUBLAS_STATUS_SUCCESS": 0,

@@ -16,6 +16,7 @@
 
 enum { FLOAT = 0, DOUBLE = 1, HALF = 2, BFLOAT16 = 14 };
 #include "../cudnn_on_cpu/elements.h"
+#include "../cudnn_on_cpu/on_stream.h"
 
 #ifndef FAKE_MAJOR
 #define FAKE_MAJOR 12
@@ -227,7 +228,6 @@ cublasLtMatmul
     if (algorithm->magic != MAGIC || algorithm->fits != fits) return INVALID;
     if (knob("refuse") == long(algorithm->id)) return UNSUPPORTED;
     if (bytes < algorithm->workspace || (algorithm->workspace && (!workspace || uintptr_t(workspace) % 16))) return INVALID;
-    if (algorithm->workspace) std::memset(workspace, 0xff, algorithm->workspace);
     if (p->epilogue & BIAS && !p->bias) return INVALID;
     for (const void *at : {pa, pb, static_cast<const void *>(pd), p->epilogue & BIAS ? p->bias : pd})
         if (uintptr_t(at) % algorithm->alignment) return FAILED;
@@ -235,26 +235,31 @@ cublasLtMatmul
     const double by = is_double ? *static_cast<const double *>(alpha) : *static_cast<const float *>(alpha);
     const double old = is_double ? *static_cast<const double *>(beta) : *static_cast<const float *>(beta);
     if (by != 1 || old != 0 || pc != pd) return UNSUPPORTED;  // not what this is for
-    const bool reduced = p->compute == FAST_TF32;
-    const long k = long(p->ta == OP_T ? a->rows : a->columns);
-    for (long batch = 0; batch < d->batch; ++batch)
-        for (long j = 0; j < long(d->columns); ++j)
-            for (long i = 0; i < long(d->rows); ++i) {
-                double sum = 0;
-                for (long s = 0; s < k; ++s) {
-                    const long x = p->ta == OP_T ? i * a->leading + s : s * a->leading + i;
-                    const long y = p->tb == OP_T ? s * b->leading + j : j * b->leading + s;
-                    sum += load(pa, batch * a->step + x, a->type, reduced) * load(pb, batch * b->step + y, b->type, reduced);
-                    if (algorithm->id == SPLIT_IN_OUTPUT_TYPE) {
-                        alignas(8) char part[8];
-                        store(part, 0, d->type, sum);
-                        sum = load(part, 0, d->type, false);
+    const auto compute = [=, p = *p, a = *a, b = *b, d = *d, id = algorithm->id, nbytes = algorithm->workspace] {
+        if (nbytes) std::memset(workspace, 0xff, nbytes);
+        const bool reduced = p.compute == FAST_TF32;
+        const long k = long(p.ta == OP_T ? a.rows : a.columns);
+        for (long batch = 0; batch < d.batch; ++batch)
+            for (long j = 0; j < long(d.columns); ++j)
+                for (long i = 0; i < long(d.rows); ++i) {
+                    double sum = 0;
+                    for (long s = 0; s < k; ++s) {
+                        const long x = p.ta == OP_T ? i * a.leading + s : s * a.leading + i;
+                        const long y = p.tb == OP_T ? s * b.leading + j : j * b.leading + s;
+                        sum += load(pa, batch * a.step + x, a.type, reduced) * load(pb, batch * b.step + y, b.type, reduced);
+                        if (id == SPLIT_IN_OUTPUT_TYPE) {
+                            alignas(8) char part[8];
+                            store(part, 0, d.type, sum);
+                            sum = load(part, 0, d.type, false);
+                        }
                     }
+                    if (p.epilogue & BIAS) sum += load(p.bias, i, d.type, false);
+                    if (p.epilogue & RELU) sum = sum > 0 ? sum : 0;
+                    store(pd, batch * d.step + j * d.leading + i, d.type, sum);
                 }
-                if (p->epilogue & BIAS) sum += load(p->bias, i, d->type, false);
-                if (p->epilogue & RELU) sum = sum > 0 ? sum : 0;
-                store(pd, batch * d->step + j * d->leading + i, d->type, sum);
-            }
+    };
+    if (knob("allocates") && !allocates()) return FAILED;
+    if (!on_stream(stream, compute)) return FAILED;
     std::lock_guard<std::mutex> lock(guard);
     last_stream = stream;
     last_algorithm = long(algorithm->id);

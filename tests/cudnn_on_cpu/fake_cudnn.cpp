@@ -22,6 +22,7 @@
 
 enum { FLOAT = 0, DOUBLE = 1, HALF = 2, BFLOAT16 = 9 };
 #include "elements.h"
+#include "on_stream.h"
 
 #ifndef FAKE_MAJOR
 #define FAKE_MAJOR 9
@@ -196,12 +197,12 @@ int start(Handle *h, const char *name, int algorithm, const Tensor &x, void *wor
     if (long(bytes) < wanted || (wanted && !work)) return say(SMALL, "the workspace is too small");
     for (const void *a : arrays)
         if (!a || reinterpret_cast<uintptr_t>(a) % 16) return say(MISALIGNED, "an array is missing or not aligned");
-    if (wanted) std::memset(work, 0xff, bytes);
     {
         std::lock_guard<std::mutex> lock(guard);
         last_stream = h->stream;
         last_algorithm = algorithm;
     }
+    if (knob("allocates") && !allocates()) return say(FAILED, "no memory");
     if (knob("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(knob("slow")));
     return OK;
 }
@@ -213,8 +214,7 @@ double scale_of(const void *value, int type) {
 long place(const Filter &, long k) { return k; }
 
 template <class Shape>
-void finish(const std::vector<double> &sums, const void *alpha, const void *beta, int type, const Shape &shape, void *out) {
-    const double a = scale_of(alpha, type), b = scale_of(beta, type);
+void finish(const std::vector<double> &sums, double a, double b, int type, const Shape &shape, void *out) {
     for (size_t k = 0; k < sums.size(); ++k) {
         const long at = place(shape, long(k));
         store(out, at, type, a * sums[k] + (b ? b * load(out, at, type, false) : 0));
@@ -327,10 +327,15 @@ QUERIES(BackwardFilter, x, y, w, x, w, y, {3, OK, 0, -1}, {0, OK, 0, -1}, {1, OK
         TRY(start(use.handle, #Kind, algorithm, xt, work, bytes, {FIRST, SECOND, LAST})); \
         const int type = xt.type; \
         const bool reduced = type == FLOAT && c.math != FMA; \
-        std::vector<double> sums(size_t(product(SIZE.dims))); \
-        products(xt, wt, c, yt, [&](long i, long j, long k) { SUM; }); \
-        finish(sums, alpha, beta, type, SIZE, LAST); \
-        return OK; \
+        const double one = scale_of(alpha, type), old = scale_of(beta, type); \
+        const size_t spoilt = size_t(needed(algorithm, xt)); \
+        const bool done = on_stream(use.handle->stream, [=, xt = xt, wt = wt, yt = yt, c = c] { \
+            if (spoilt) std::memset(work, 0xff, spoilt); \
+            std::vector<double> sums(size_t(product(SIZE.dims))); \
+            products(xt, wt, c, yt, [&](long i, long j, long k) { SUM; }); \
+            finish(sums, one, old, type, SIZE, LAST); \
+        }); \
+        return done ? OK : say(FAILED, "the driver refuses it"); \
     }
 #define LOAD(array, where) load(array, where, type, reduced)
 #ifndef FAKE_LACKS
@@ -372,15 +377,19 @@ API int cudnnConvolutionBiasActivationForward(void *handle, const void *alpha1, 
     const int type = xt.type;
     const bool reduced = type == FLOAT && c.math != FMA;
     const double one = scale_of(alpha1, type), two = scale_of(alpha2, type);
-    std::vector<double> sums(static_cast<size_t>(results));
-    products(xt, wt, c, yt, [&](long i, long j, long k) { sums[k] += load(x, place(xt, i), type, reduced) * load(w, j, type, reduced); });
-    const long places = product(yt.dims, 2);
-    for (long k = 0; k < results; ++k) {
-        double v = one * sums[k] + (two ? two * load(z, place(zt, k), type, false) : 0) + load(bias, k / places % yt.dims[1], type, false);
-        if (a.mode == RELU) v = v > 0 ? v : 0;  // of NaN, too
-        store(y, place(yt, k), type, v);
-    }
-    return OK;
+    const size_t spoilt = size_t(needed(algorithm, xt));
+    const bool done = on_stream(use.handle->stream, [=, xt = xt, wt = wt, yt = yt, zt = zt, c = c, mode = a.mode] {
+        if (spoilt) std::memset(work, 0xff, spoilt);
+        std::vector<double> sums(static_cast<size_t>(results));
+        products(xt, wt, c, yt, [&](long i, long j, long k) { sums[k] += load(x, place(xt, i), type, reduced) * load(w, j, type, reduced); });
+        const long places = product(yt.dims, 2);
+        for (long k = 0; k < results; ++k) {
+            double v = one * sums[k] + (two ? two * load(z, place(zt, k), type, false) : 0) + load(bias, k / places % yt.dims[1], type, false);
+            if (mode == RELU) v = v > 0 ? v : 0;  // of NaN, too
+            store(y, place(yt, k), type, v);
+        }
+    });
+    return done ? OK : say(FAILED, "the driver refuses it");
 }
 
 // -- for tests

@@ -26,7 +26,7 @@ typedef void *handle;  // a stream, an event, a module, …
 enum {
     INVALID = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, INVALID_HANDLE = 400,
     NOT_FOUND = 500, ILLEGAL_ADDRESS = 700, TOO_MANY_RESOURCES = 701, TOO_LARGE = 720, UNSUPPORTED = 900, INVALIDATED = 901,
-    NOT_CAPTURING = 905, IMPLICIT = 906, INVALID_CLUSTER = 912
+    NOT_CAPTURING = 905, IMPLICIT = 906, WRONG_THREAD = 908, NOT_UPDATED = 910, INVALID_CLUSTER = 912
 };
 enum { GLOBAL, OF_THREAD, RELAXED };  // modes of a capture
 static const int MULTIPROCESSORS = 132, REGISTERS = 65536, THREADS = 2048, BLOCKS = 32, GIVEN = 48 << 10;
@@ -46,12 +46,16 @@ struct Function {
     Kernel kernel;
     int device, given = GIVEN;  // bytes of dynamic shared memory it may take
 };
+typedef void (*HostFunction)(void *);
 struct Node {
     Function *function;
     unsigned grid[3], block[3], shared;
     bool together = false;
     std::string arguments;
     Node *origin = nullptr;  // of an executable graph's node
+    HostFunction host = nullptr;  // with its argument, instead of a kernel; or a graph
+    void *data = nullptr;
+    struct Graph *child = nullptr;
 };
 struct Graph {
     std::vector<Node *> nodes;
@@ -251,6 +255,10 @@ static std::string copied(const Kernel &k, void **parameters) {
 }
 
 static void run(const Node *n) {
+    if (n->child)
+        for (const Node *inner : n->child->nodes) run(inner);
+    if (n->host) n->host(n->data);
+    if (!n->function) return;
     const char *wrong = std::getenv("NULL_CUDA_FAULT"), *hung = std::getenv("NULL_CUDA_HANG");
     const char *deadly = std::getenv("NULL_CUDA_CRASH");
     const Kernel &k = n->function->kernel;
@@ -275,7 +283,7 @@ static int start(Function *f, const unsigned *grid, const unsigned *block, unsig
     if (int s = failed("a launch")) return s;
     if (int s = used(stream, "a launch")) return s;
     if (int s = allowed(f, grid, block, shared, together)) return s;
-    Node *n = new Node{f, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared, together, copied(f->kernel, parameters), nullptr};
+    Node *n = new Node{f, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared, together, copied(f->kernel, parameters)};
     Stream *s = of(stream);
     if (s && s->mode >= 0)
         s->graph->nodes.push_back(n);
@@ -284,13 +292,51 @@ static int start(Function *f, const unsigned *grid, const unsigned *block, unsig
     return 0;
 }
 
+static Graph *copy_of(const Graph *graph) {
+    Graph *made = new Graph;
+    for (const Node *n : graph->nodes) {
+        made->nodes.push_back(new Node(*n));
+        if (n->child) made->nodes.back()->child = copy_of(n->child);
+    }
+    return made;
+}
+static void destroy(Graph *graph) {
+    for (Node *n : graph->nodes) {
+        if (n->child) destroy(n->child);
+        delete n;
+    }
+    delete graph;
+}
+// Whether two graphs have the same nodes, as far as CUDA wants it where one takes the place of the other.
+static bool alike(const Graph *a, const Graph *b) {
+    if (a->nodes.size() != b->nodes.size()) return false;
+    for (size_t k = 0; k < a->nodes.size(); ++k)
+        if (!a->nodes[k]->host != !b->nodes[k]->host || !a->nodes[k]->function != !b->nodes[k]->function) return false;
+    return true;
+}
+
+static int begin_capture(handle h, int mode) {
+    Stream *s = of(h);
+    if (!s || s->mode >= 0) return no(UNSUPPORTED, "the capture of this stream");
+    return s->mode = mode, s->spoilt = false, s->thread = me(), s->graph = new Graph, 0;
+}
+static int end_capture(handle h, Graph **graph) {
+    Stream *s = of(h);
+    *graph = nullptr;
+    if (!s || s->mode < 0) return NOT_CAPTURING;
+    if (s->mode != RELAXED && s->thread != me()) return no(WRONG_THREAD, "the end of a capture in another thread");
+    s->mode = -1;
+    if (s->spoilt) return destroy(s->graph), INVALIDATED;
+    return *graph = s->graph, 0;
+}
+
 static int launch(Graph *graph, handle stream) {
     Held held(lock_);
     if (int s = used(stream, "a graph's launch")) return s;
     if (int s = failed("a graph's launch")) return s;
     Stream *s = of(stream);
     for (Node *n : graph->nodes) {
-        if (n->function->device != context) return no(INVALID_HANDLE, "a graph's launch: another device");
+        if (n->function && n->function->device != context) return no(INVALID_HANDLE, "a graph's launch: another device");
         if (s && s->mode >= 0)
             s->graph->nodes.push_back(new Node(*n));  // as it is now
         else
@@ -457,21 +503,14 @@ int null_cudaStreamWaitEvent(handle s, handle, unsigned) { return bound() ? faul
 int null_cudaStreamIsCapturing(handle h, int *v) { return *v = of(h) && of(h)->mode >= 0, fault; }
 int null_cudaStreamBeginCapture(handle h, int mode) {
     if (int s = bound()) return s;
-    Stream *s = of(h);
-    if (!s || s->mode >= 0) return no(UNSUPPORTED, "cudaStreamBeginCapture of this stream");
-    return s->mode = mode, s->spoilt = false, s->thread = me(), s->graph = new Graph, 0;
+    return begin_capture(h, mode);
 }
-int null_cudaStreamEndCapture(handle h, Graph **graph) {
-    Stream *s = of(h);
-    if (!s || s->mode < 0) return NOT_CAPTURING;
-    s->mode = -1;
-    return s->spoilt ? INVALIDATED : (*graph = s->graph, 0);
-}
-int null_cudaGraphInstantiate(Graph **made, Graph *graph, unsigned long long) { return *made = new Graph(*graph), 0; }
+int null_cudaStreamEndCapture(handle h, Graph **graph) { return end_capture(h, graph); }
+int null_cudaGraphInstantiate(Graph **made, Graph *graph, unsigned long long) { return *made = copy_of(graph), 0; }
 int null_cudaGraphLaunch(Graph *graph, handle s) { return bound() ? fault : launch(graph, s); }
 int null_cudaGraphUpload(Graph *, handle) { return fault; }
-int null_cudaGraphDestroy(Graph *graph) { return delete graph, 0; }
-int null_cudaGraphExecDestroy(Graph *graph) { return delete graph, 0; }
+int null_cudaGraphDestroy(Graph *graph) { return destroy(graph), 0; }
+int null_cudaGraphExecDestroy(Graph *graph) { return destroy(graph), 0; }
 int null_cudaEventCreateWithFlags(double **e, unsigned) { return *e = new double(), bound(); }
 int null_cudaEventCreate(double **e) { return *e = new double(), bound(); }
 int null_cudaEventDestroy(double *e) { return delete e, fault; }
@@ -540,7 +579,7 @@ int cuGraphAddKernelNode_v2(Node **made, Graph *graph, Node **before, size_t cou
     if (count != !graph->nodes.empty() || (count && *before != graph->nodes.back())) return no(INVALID, "a node is in no chain");
     if (p->extra || p->kernel || p->context) return no(INVALID, "a node's function is given twice");
     if (int s = allowed(p->function, p->grid, p->block, p->shared, false)) return s;
-    *made = new Node{p->function, {}, {}, p->shared, false, copied(p->function->kernel, p->parameters), nullptr};
+    *made = new Node{p->function, {}, {}, p->shared, false, copied(p->function->kernel, p->parameters)};
     std::memcpy((*made)->grid, p->grid, sizeof p->grid), std::memcpy((*made)->block, p->block, sizeof p->block);
     return graph->nodes.push_back(*made), 0;
 }
@@ -553,16 +592,65 @@ int cuGraphInstantiateWithFlags(Graph **made, Graph *graph, unsigned long long f
     if (int s = in_context("cuGraphInstantiate")) return s;
     if (int s = failed("cuGraphInstantiate")) return s;
     if (flags) return INVALID;
-    *made = new Graph;
-    for (Node *n : graph->nodes) (*made)->nodes.push_back(new Node(*n)), (*made)->nodes.back()->origin = n;
+    *made = copy_of(graph);
+    for (size_t k = 0; k < graph->nodes.size(); ++k) (*made)->nodes[k]->origin = graph->nodes[k];
     return 0;
 }
+int cuGraphAddChildGraphNode(Node **made, Graph *graph, Node **before, size_t count, Graph *child) {
+    if (int s = in_context("cuGraphAddChildGraphNode")) return s;
+    if (int s = failed("cuGraphAddChildGraphNode")) return s;
+    if (count != !graph->nodes.empty() || (count && *before != graph->nodes.back())) return no(INVALID, "a node is in no chain");
+    *made = new Node{};
+    (*made)->child = copy_of(child);
+    return graph->nodes.push_back(*made), 0;
+}
+int cuGraphExecChildGraphNodeSetParams(Graph *made, Node *node, Graph *child) {
+    if (int s = in_context("cuGraphExecChildGraphNodeSetParams")) return s;
+    if (int s = failed("cuGraphExecChildGraphNodeSetParams")) return s;
+    Held held(lock_);
+    for (Node *n : made->nodes)
+        if (n->origin == node && n->child) {
+            if (!alike(n->child, child)) return no(NOT_UPDATED, "a graph that is not like the one of before");
+            return destroy(n->child), n->child = copy_of(child), 0;
+        }
+    return no(INVALID, "a node of another graph");
+}
+int cuStreamCreate(handle *s, unsigned flags) {
+    if (int e = in_context("cuStreamCreate")) return e;
+    return null_cudaStreamCreateWithFlags(s, flags);
+}
+int cuStreamDestroy_v2(handle s) { return null_cudaStreamDestroy(s); }
+int cuStreamBeginCapture_v2(handle s, int mode) {
+    if (int e = in_context("cuStreamBeginCapture")) return e;
+    if (int e = failed("cuStreamBeginCapture")) return e;
+    return begin_capture(s, mode);
+}
+int cuStreamEndCapture(handle s, Graph **graph) {
+    int status = end_capture(s, graph);
+    if (int e = failed("cuStreamEndCapture")) return status ? 0 : (destroy(*graph), 0), *graph = nullptr, e;
+    return status;
+}
+int cuLaunchHostFunc(handle stream, HostFunction function, void *data) {
+    Held held(lock_);
+    if (int s = in_context("cuLaunchHostFunc")) return s;
+    if (int s = used(stream, "cuLaunchHostFunc")) return s;
+    Stream *s = of(stream);
+    if (!s || s->mode < 0) return function(data), 0;
+    Node *n = new Node{};
+    n->host = function, n->data = data;
+    return s->graph->nodes.push_back(n), 0;
+}
+int cuMemAlloc_v2(void **p, size_t n) {
+    if (int s = in_context("cuMemAlloc")) return s;
+    return null_cudaMalloc(p, n);
+}
+int cuMemFree_v2(void *p) { return null_cudaFree(p); }
 int cuGraphExecKernelNodeSetParams_v2(Graph *made, Node *node, const NodeParameters *p) {
     if (int s = in_context("cuGraphExecKernelNodeSetParams")) return s;
     if (int s = failed("cuGraphExecKernelNodeSetParams")) return s;
     Held held(lock_);
     for (Node *n : made->nodes)
-        if (n->origin == node) {
+        if (n->origin == node && n->function) {
             if (p->function->device != n->function->device) return no(INVALID, "a node's function moves to another device");
             if (int s = allowed(p->function, p->grid, p->block, p->shared, n->together)) return s;
             return n->arguments = copied(p->function->kernel, p->parameters), 0;
@@ -573,12 +661,6 @@ int cuGraphLaunch(Graph *graph, handle stream) {
     if (int s = in_context("cuGraphLaunch")) return s;
     return launch(graph, stream);
 }
-int cuGraphExecDestroy(Graph *graph) {
-    for (Node *n : graph->nodes) delete n;
-    return delete graph, fault;
-}
-int cuGraphDestroy(Graph *graph) {
-    for (Node *n : graph->nodes) delete n;
-    return delete graph, fault;
-}
+int cuGraphExecDestroy(Graph *graph) { return destroy(graph), fault; }
+int cuGraphDestroy(Graph *graph) { return destroy(graph), fault; }
 }

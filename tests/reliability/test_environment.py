@@ -70,7 +70,8 @@ NONSENSE = ["nonsense", "9" * 30, "-1", "\u6f22\u00fc", "\udcff\udcfe", "a=b;c|d
 #: what a setting makes of nonsense: None for nothing that could be told, or a piece of the error or of the warning
 SETTINGS = {
     "HYBRIDGPU_DEBUG": None, "HYBRIDGPU_DUMP": None, "HYBRIDGPU_CACHE_DIR": None,
-    "HYBRIDGPU_CUDNN": None, "HYBRIDGPU_CUBLASLT": None, "HYBRIDGPU_GRAPH_KERNELS": None,  # read where there is a GPU
+    "HYBRIDGPU_CUDNN": None, "HYBRIDGPU_CUBLASLT": None,  # read where there is a GPU, as these
+    "HYBRIDGPU_GRAPH_KERNELS": None, "HYBRIDGPU_CUDA_GRAPHS": None,
     "HYBRIDGPU_CACHE_SIZE": "is no number of bytes", "HYBRIDGPU_CXX": "is no compiler that works",
     "HYBRIDGPU_CACHE": "Invalid Input", "HYBRIDGPU_FUSED_UPDATES": "Invalid Input", "HYBRIDGPU_NUMERIC": "Invalid Input",
     "HYBRIDGPU_TF32": "Invalid Input", "HYBRIDGPU_VERIFY": "Invalid Input",

@@ -3,6 +3,7 @@
 // signatures; without it these declarations stand for it.
 #include <cstddef>
 #include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,23 +34,38 @@ union CUlaunchAttributeValue {
 #define cuGraphAddKernelNode cuGraphAddKernelNode_v2
 #define cuGraphInstantiate cuGraphInstantiateWithFlags
 #define cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams_v2
+#define cuStreamDestroy cuStreamDestroy_v2
+#define cuStreamBeginCapture cuStreamBeginCapture_v2
+typedef int CUstreamCaptureMode;
+#define CU_STREAM_CAPTURE_MODE_THREAD_LOCAL 1
+#define CU_STREAM_NON_BLOCKING 1
 #endif
 
 struct CUfunc_st {  // the test makes these
     long long id, arguments;
 };
+typedef std::vector<std::vector<long long>> Calls;
 struct CUgraphNode_st {
     CUgraphNode before;
-    std::vector<long long> call;
-    bool cooperative;
+    Calls calls;  // one of a kernel, any number of a graph
+    bool cooperative, child;
 };
 struct CUgraph_st {
     std::vector<CUgraphNode> nodes;
+    Calls calls() const {
+        Calls all;
+        for (auto n : nodes) all.insert(all.end(), n->calls.begin(), n->calls.end());
+        return all;
+    }
 };
 struct CUgraphExec_st {
     std::vector<CUgraphNode> nodes;
-    std::vector<std::vector<long long>> calls;
+    std::vector<Calls> calls;
 };
+struct CUstream_st {
+    CUgraph captured;
+};
+static std::set<CUstream> streams;
 
 static std::vector<long long> log_;
 static std::string failing;
@@ -71,6 +87,7 @@ static std::vector<long long> call_of(const CUDA_KERNEL_NODE_PARAMS &p) {
 }
 
 extern "C" {
+CUresult cuGraphDestroy(CUgraph graph);
 void fake_fail(const char *name) { failing = name; }
 long long fake_alive() { return alive; }
 long long fake_together() { return together; }
@@ -92,13 +109,13 @@ CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNod
                               const CUDA_KERNEL_NODE_PARAMS *params) {
     if (count > 1 || (count == 0) != (dependencies == nullptr)) return (CUresult)1;
     if (CUresult r = result("cuGraphAddKernelNode_v2")) return r;
-    *node = new CUgraphNode_st{count ? dependencies[0] : nullptr, call_of(*params), false};
+    *node = new CUgraphNode_st{count ? dependencies[0] : nullptr, {call_of(*params)}, false, false};
     graph->nodes.push_back(*node);
     return (CUresult)0;
 }
 CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, CUlaunchAttributeID attribute,
                                        const CUlaunchAttributeValue *value) {
-    if (attribute != CU_LAUNCH_ATTRIBUTE_COOPERATIVE) return (CUresult)1;
+    if (attribute != CU_LAUNCH_ATTRIBUTE_COOPERATIVE || node->child) return (CUresult)1;
     node->cooperative = value->cooperative;
     return result("cuGraphKernelNodeSetAttribute");
 }
@@ -108,24 +125,69 @@ CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long
     *exec = new CUgraphExec_st{graph->nodes, {}};
     for (size_t k = 0; k < graph->nodes.size(); ++k) {
         if (graph->nodes[k]->before != (k ? graph->nodes[k - 1] : nullptr)) return (CUresult)1;  // no chain
-        (*exec)->calls.push_back(graph->nodes[k]->call);
+        (*exec)->calls.push_back(graph->nodes[k]->calls);
     }
     ++alive;
     return (CUresult)0;
 }
 CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params) {
     for (size_t k = 0; k < exec->nodes.size(); ++k)
-        if (exec->nodes[k] == node) {
-            exec->calls[k] = call_of(*params);
+        if (exec->nodes[k] == node && !node->child) {
+            exec->calls[k] = {call_of(*params)};
             return result("cuGraphExecKernelNodeSetParams");
         }
     return (CUresult)400;
 }
+CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
+    if (flags != CU_STREAM_NON_BLOCKING) return (CUresult)1;
+    streams.insert(*stream = new CUstream_st{nullptr});
+    ++alive;
+    return result("cuStreamCreate");
+}
+CUresult cuStreamDestroy(CUstream stream) {
+    if (!streams.erase(stream)) return (CUresult)400;
+    delete stream;
+    --alive;
+    return (CUresult)0;
+}
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
+    if (!streams.count(stream) || stream->captured || mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) return (CUresult)900;
+    if (CUresult r = result("cuStreamBeginCapture_v2")) return r;
+    ++alive;
+    stream->captured = new CUgraph_st;
+    return (CUresult)0;
+}
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
+    if (!streams.count(stream) || !stream->captured) return (CUresult)905;
+    *graph = stream->captured;
+    stream->captured = nullptr;
+    const CUresult r = result("cuStreamEndCapture");
+    if (r) cuGraphDestroy(*graph), *graph = nullptr;  // nothing is given then
+    return r;
+}
+CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                                  CUgraph child) {
+    if (count > 1 || (count == 0) != (dependencies == nullptr)) return (CUresult)1;
+    if (CUresult r = result("cuGraphAddChildGraphNode")) return r;
+    *node = new CUgraphNode_st{count ? dependencies[0] : nullptr, child->calls(), false, true};
+    graph->nodes.push_back(*node);
+    return (CUresult)0;
+}
+CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child) {
+    for (size_t k = 0; k < exec->nodes.size(); ++k)
+        if (exec->nodes[k] == node && node->child) {
+            if (exec->calls[k].size() != child->calls().size()) return (CUresult)910;  // another topology
+            exec->calls[k] = child->calls();
+            return result("cuGraphExecChildGraphNodeSetParams");
+        }
+    return (CUresult)400;
+}
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
-    for (auto &call : exec->calls) {
-        log_.push_back((long long)stream);
-        log_.insert(log_.end(), call.begin(), call.end());
-    }
+    for (auto &calls : exec->calls)
+        for (auto &call : calls) {
+            log_.push_back((long long)stream);
+            log_.insert(log_.end(), call.begin(), call.end());
+        }
     for (auto node : exec->nodes) together += node->cooperative;
     return result("cuGraphLaunch");
 }
@@ -155,6 +217,10 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned
     std::memset(&p, 0, sizeof p);
     p.func = f, p.gridDimX = gx, p.gridDimY = gy, p.gridDimZ = gz, p.blockDimX = bx, p.blockDimY = by;
     p.blockDimZ = bz, p.sharedMemBytes = shared, p.kernelParams = params, p.extra = extra;
+    if (streams.count(stream) && stream->captured) {
+        stream->captured->nodes.push_back(new CUgraphNode_st{nullptr, {call_of(p)}, false, false});
+        return result("cuLaunchKernel");
+    }
     log_.push_back((long long)stream);
     auto call = call_of(p);
     log_.insert(log_.end(), call.begin(), call.end());

@@ -14,8 +14,9 @@ import pytest
 from cuda_on_cpu.toolchain import compiler as cxx
 from cuda_on_cpu.toolchain import nvidia_includes
 
-from hybridgpu.backends.cuda.driver import Launch, Memory, NoGraphError
-from hybridgpu.backends.cuda.graphs import CudaGraph, GraphFunctions, KernelNode
+from hybridgpu.backends.cuda.driver import Launch, Memory, NoGraphError, NotCapturedError
+from hybridgpu.backends.cuda.graphs import Captures, CudaGraph, GraphFunctions, KernelNode
+from hybridgpu.backends.failures import DeviceError
 from hybridgpu.base import MXNetError
 
 HERE = Path(__file__).parent
@@ -68,6 +69,7 @@ class Fake:
 
 @pytest.fixture
 def fake(library):
+    gc.collect()  # of what an error of the test before held
     return Fake(library)
 
 
@@ -120,6 +122,104 @@ def test_a_graph_with_a_cooperative_kernel(library, fake):
     graph.update(1)
     graph.launch(123)
     assert fake.together == before + 2 and len(fake.calls()) == 6
+
+
+class Call:
+    """What a library might start: kernels, through the driver's own function."""
+
+    def __init__(self, library, *kernels, refused=False, error=None, **kind):
+        self.kernels, self.refused, self.error, self.streams, self.kind = kernels, refused, error, [], kind
+        self._launch = ctypes.CDLL(library).cuLaunchKernel
+        self._launch.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3]
+
+    def __call__(self, stream):
+        self.streams.append(stream)
+        for k in self.kernels:
+            assert self._launch(k.handle, *k.geometry, 0, stream, ctypes.addressof(k.block), None) == 0
+        if self.error is not None:
+            raise DeviceError(self.error, **self.kind)
+        return not self.refused
+
+
+def graph_with(library, *steps):
+    """Of kernels and calls."""
+    launches = [s.launch if isinstance(s, Kernel) else s for s in steps]
+    handles = [s.handle if isinstance(s, Kernel) else 0 for s in steps]
+    return CudaGraph(GraphFunctions(library), launches, handles)
+
+
+def test_a_graph_with_a_librarys_call(library, fake):
+    """What it starts is captured on a stream of its own, becomes part of the graph, and is captured again when it changes."""
+    first, last, one, two = Kernel(1, [1, 2]), Kernel(2, [3, 4]), Kernel(7, [70, 71]), Kernel(8, [80, 81], (5, 1))
+    call = Call(library, one, two)
+    graph = graph_with(library, first, call, last)
+    assert fake.calls() == [] and len(call.streams) == 1 and call.streams[0]
+    graph.launch(123)
+    assert [(c[0], c[1], c[5]) for c in fake.calls()] == [
+        (123, 1, [1, 2]), (123, 7, [70, 71]), (123, 8, [80, 81]), (123, 2, [3, 4]),
+    ]  # fmt: skip
+    two.values[0] = 800
+    graph.launch(123)
+    assert [c[5] for c in fake.calls()] == [[1, 2], [70, 71], [80, 81], [3, 4]]  # as it was when it was captured
+    graph.update(1)
+    graph.launch(9)
+    assert [c[5] for c in fake.calls()] == [[1, 2], [70, 71], [800, 81], [3, 4]]
+    assert call.streams[0] == call.streams[1] != 9
+    del graph, call
+    gc.collect()
+    assert fake.alive == 0
+
+
+@pytest.mark.parametrize("name", ["cuStreamEndCapture", "cuGraphAddChildGraphNode"])
+def test_a_call_that_is_not_captured(name, library, fake):
+    fake.fail(name)
+    with pytest.raises(NotCapturedError, match=f"{name} failed: CUDA_ERROR_NOT_SUPPORTED") as raised:
+        graph_with(library, Kernel(1, [1, 2]), Call(library, Kernel(7, [1, 2])))
+    assert raised.value.node == 1
+    del raised
+    gc.collect()
+    assert fake.alive == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"refused": True}, "the library refuses it"),
+        ({"error": "It allocates.\nDo without."}, "It allocates.$"),
+    ],
+)
+def test_a_call_that_fails_in_a_capture(options, reason, library, fake):
+    """The stream is no longer captured afterwards."""
+    call = Call(library, Kernel(7, [1, 2]), **options)
+    captures, functions, kernel = Captures(), GraphFunctions(library), Kernel(1, [1, 2])
+
+    def make():
+        return CudaGraph(functions, [kernel.launch, call], [kernel.handle, 0], captures)
+
+    for _ in range(2):
+        with pytest.raises(NotCapturedError, match=reason):
+            make()
+    call.refused = call.error = None
+    make().launch(5)
+    assert [c[1] for c in fake.calls()] == [1, 7]
+
+
+@pytest.mark.parametrize("kind", ["memory", "lost"])
+def test_a_capture_in_which_the_device_fails(kind, library, fake):
+    with pytest.raises(DeviceError, match="planted"):
+        graph_with(library, Call(library, error="planted", **{kind: True}))
+    gc.collect()
+    assert fake.alive == 0
+
+
+def test_a_call_that_starts_something_else_later(library, fake):
+    """CUDA changes arguments, not which kernels there are."""
+    call = Call(library, Kernel(7, [1, 2]))
+    graph = graph_with(library, Kernel(1, [1, 2]), call)
+    call.kernels = ()
+    with pytest.raises(NotCapturedError, match="cuGraphExecChildGraphNodeSetParams failed") as raised:
+        graph.update(1)
+    assert raised.value.node == 1
 
 
 def test_graphs_are_destroyed(library, fake):

@@ -28,7 +28,7 @@ from ..library import Direct, Library, prepare_step, run_host_step
 from ..memory import copy as copied
 from ..memory import empty, lodger, zeros
 from ..writes import assign
-from .driver import Driver, NoGraphError, Stream
+from .driver import Driver, NoGraphError, NotCapturedError, Stream
 from .frames import Arena, Arenas, DirectCall, Frame, Layout, LibraryCall
 
 __all__ = ["ALIGNMENT", "Bound", "CudaBackend", "CudaProgram", "Lane"]
@@ -92,21 +92,9 @@ class CudaProgram:
     @property
     def manner(self) -> str:
         """How calls run, in words."""
-        layout = self.layout
-        words = f"{layout.kernels} launch{'' if layout.kernels == 1 else 'es'} a call"
-        chains = layout.chains()
+        words = f"{self.layout.kernels} launch{'' if self.layout.kernels == 1 else 'es'} a call"
         if self.mode is Mode.GRAPH:
-            if self.no_graph:
-                words += f" without a CUDA graph: {self.no_graph[0]}"
-            elif chains:
-                words = f"{sum(map(len, chains))} kernels a call in {len(chains)} CUDA graph{'s' * (len(chains) > 1)}"
-                alone = layout.kernels - sum(map(len, chains))
-                words += f", {alone} by {'itself' if alone == 1 else 'themselves'}" if alone else ""
-            elif layout.kernels:
-                words += " without a CUDA graph: no two kernels follow each other"
-            if layout.libraries and chains and not self.no_graph:
-                one = layout.libraries == 1
-                words += f"; {layout.libraries} library call{' runs' if one else 's run'} outside"
+            words = f"{words} without a CUDA graph: {self.no_graph[0]}" if self.no_graph else self.layout.manner
         if self.keeps:
             words += "; memory of intermediate results is kept"
         return words
@@ -255,7 +243,7 @@ class Lane:
         ptr = self._ptr
         try:
             frame = frames.pop(key, None) or self._frame(key)
-            if self._layout.libraries:
+            if frame.libraries:
                 for part in frame.parts:
                     if isinstance(part, DirectCall):
                         if not part.start(ptr):
@@ -269,26 +257,35 @@ class Lane:
                     start(ptr)
         except Exception as e:  # the frame is gone with what may be wrong in it
             give_up(e)
-        frames[key] = frame
+        if frame.graphs is self._graphs:
+            frames[key] = frame
+        else:
+            self._layout.loaded = True
         if self._free is not None:
             self._free.append(arena)  # type: ignore[arg-type]
 
     def _frame(self, key: tuple[int, ...]) -> Frame:
         """A frame with these addresses: the one that was not used for longest, changed, or a new one."""
-        frames = self._frames
-        if len(frames) >= self._limit:
-            frame = frames.pop(next(iter(frames)))
-            frame.move(key)
-            return frame
-        if self._graphs:
+        frames, layout = self._frames, self._layout
+        while self._graphs and layout.loaded:
             try:
+                if len(frames) >= self._limit:
+                    frame = frames.pop(next(iter(frames)))
+                    frame.move(key)
+                    return frame
                 try:
                     return self._new(key, graphs=True)
                 except DeviceError as e:
                     return again(e, self._new, key, True)
+            except NotCapturedError as e:  # graphs end before that call, and begin behind it
+                layout.left_out[e.node] = str(e)
             except NoGraphError as e:
                 self._program.no_graph.append(str(e))
                 self._graphs, self._limit = False, 1
+        if len(frames) >= self._limit:
+            frame = frames.pop(next(iter(frames)))
+            frame.move(key)
+            return frame
         return self._new(key, graphs=False)
 
     def _new(self, key: tuple[int, ...], graphs: bool) -> Frame:

@@ -16,8 +16,8 @@ from ...compiler.devices.gpu import GpuConstants
 from ...compiler.program import KernelInfo
 from ...resources import kernels_hash
 from ...store import Store
-from .driver import KernelGraph, Launch, Stream, module_source
-from .graphs import CudaGraph, graph_functions
+from .driver import KernelGraph, Launch, LibraryStart, Stream, module_source
+from .graphs import Captures, CudaGraph, graph_functions
 from .nvrtc import NUMERIC, OPTIONS, architecture, compile_cubin, compiler_version, rules_hash
 
 __all__ = ["CupyDriver"]
@@ -51,6 +51,7 @@ class CupyDriver:
         self.compiled = 0
         self._functions: dict[str, Any] = {}
         self._modules: dict[str, Any] = {}
+        self._captures = Captures()
         self._allowed: dict[int, int] = {}  #: bytes of dynamic shared memory that functions may take, beyond _SHARED
 
     def load(self, kernels: Sequence[KernelInfo]) -> dict[str, Any]:
@@ -154,5 +155,7 @@ class CupyDriver:
 
         return run
 
-    def graph(self, launches: Sequence[Launch]) -> KernelGraph:
-        return CudaGraph(graph_functions(), launches, [launch.kernel.ptr for launch in launches])
+    def graph(self, steps: Sequence[Launch | LibraryStart]) -> KernelGraph:
+        functions = graph_functions()
+        handles = [step.kernel.ptr if isinstance(step, Launch) else 0 for step in steps]
+        return CudaGraph(functions, steps, handles, self._captures)

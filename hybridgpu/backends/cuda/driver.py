@@ -7,16 +7,47 @@ kernel texts on the CPU under checks, reading the same argument blocks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ...compiler.program import KernelInfo
 
-__all__ = ["Driver", "KernelGraph", "Launch", "Memory", "NoGraphError", "Stream", "module_source"]
+__all__ = [
+    "Driver",
+    "KernelGraph",
+    "Launch",
+    "LibraryStart",
+    "Memory",
+    "NoGraphError",
+    "NotCapturedError",
+    "Stream",
+    "module_source",
+]
+
+#: starts a library's call on a stream; False, with nothing done, if the library cannot after all
+LibraryStart = Callable[[int], bool]
 
 
 class NoGraphError(RuntimeError):
     """CUDA graphs cannot be used; the message says why, for ``explain``."""
+
+
+class NotCapturedError(RuntimeError):
+    """A library's call cannot be part of a graph; the message says why, for ``explain``.
+
+    Attributes:
+        node: its number in the graph.
+    """
+
+    def __init__(self, node: int, reason: str) -> None:
+        super().__init__(reason)
+        self.node = node
+
+    @classmethod
+    def of(cls, node: int, error: Exception) -> NotCapturedError:
+        """With the first line of what a library raised, without the name of the operator."""
+        return cls(node, re.sub(r"^Error in operator \S+: ", "", str(error).splitlines()[0]))
 
 
 class Memory(NamedTuple):
@@ -65,13 +96,18 @@ class Stream(Protocol):
 
 
 class KernelGraph(Protocol):
-    """An executable CUDA graph: kernels one after the other."""
+    """An executable CUDA graph: kernels and libraries' calls one after the other."""
 
     def update(self, node: int) -> None:
-        """Give a kernel the arguments that its ``parameters`` point to now; later launches use them."""
+        """Give a kernel the arguments that its ``parameters`` point to now, a library's call those that it would start with
+        now; later launches use them.
+
+        Raises:
+            NotCapturedError: the library starts something else with them.
+        """
 
     def launch(self, stream: int) -> None:
-        """Start all kernels on a stream."""
+        """Start all of it on a stream."""
 
 
 class Driver(Protocol):
@@ -109,11 +145,13 @@ class Driver(Protocol):
     def starter(self, launch: Launch) -> Callable[[int], None]:
         """A function of a stream that starts a kernel with the arguments that stand in its block then."""
 
-    def graph(self, launches: Sequence[Launch]) -> KernelGraph:
-        """A CUDA graph of kernels, with the arguments that stand in their blocks now.
+    def graph(self, steps: Sequence[Launch | LibraryStart]) -> KernelGraph:
+        """A CUDA graph of kernels, with the arguments that stand in their blocks now, and of libraries' calls, which are
+        captured. A library that was not called before may load code then, which no capture allows.
 
         Raises:
             NoGraphError: this driver has no CUDA graphs, or cannot make this one.
+            NotCapturedError: it could without one of the libraries' calls.
         """
 
 

@@ -4,7 +4,7 @@
 A *layout* numbers the 8-byte values that the kernels of a program take as arguments: addresses that change
 from call to call (inputs and results), addresses in the arena, those of parameters, and extents. A *frame*
 is one table of these values, with the argument blocks of all kernels pointing into it and, where asked for,
-CUDA graphs made of them. A call takes a frame, writes what has changed, starts the kernels, and puts the frame
+CUDA graphs made of them, and of what libraries start with addresses from that table. A call takes a frame, writes what has changed, starts the kernels, and puts the frame
 back. CUDA copies arguments when a kernel is started, so a frame is free again at once.
 
 Memory is another matter: kernels use it later, in the order of their stream. So an arena that is kept belongs to
@@ -25,9 +25,10 @@ import numpy as np
 
 from ...compiler.program import HostStep, Program
 from ...locks import Lock
+from ...settings import cuda_graphs
 from ..library import Direct
 from ..memory import empty
-from .driver import Driver, KernelGraph, Launch, Memory
+from .driver import Driver, KernelGraph, Launch, LibraryStart, Memory, NotCapturedError
 
 __all__ = ["Arena", "Arenas", "DirectCall", "Frame", "KernelCall", "Layout", "LibraryCall", "StreamArenas"]
 
@@ -78,6 +79,9 @@ class Layout:
         kernels, libraries: how many of each.
         size: number of values.
         nbytes: of the arena, behind whose intermediate results is the libraries' workspace.
+        left_out: numbers of library calls that are no part of a CUDA graph though they are started by addresses, with the
+            reason.
+        loaded: each library call was made once, so that the libraries have loaded what they need.
     """
 
     def __init__(
@@ -130,9 +134,10 @@ class Layout:
         for number, step in enumerate(program.steps):
             if isinstance(step, HostStep):
                 places = [slot_of(i) for i in (*step.inputs, step.output)]
-                if workspace:
+                started = direct.get(number)
+                if started is not None and started.workspace:
                     places.append(self.fixed_slot - 1)
-                self.calls.append(LibraryCall(step, bodies.get(number), direct.get(number), tuple(places)))
+                self.calls.append(LibraryCall(step, bodies.get(number), started, tuple(places)))
                 continue
             kernel = program.kernels[step.kernel]
             launch = kernel.launch
@@ -169,12 +174,15 @@ class Layout:
         self.size += len(self.numbers)
         self.libraries = sum(isinstance(c, LibraryCall) for c in self.calls)
         self.kernels = len(self.calls) - self.libraries
+        self.left_out: dict[int, str] = {}
+        self.loaded = not self.libraries
+        self._graphs = cuda_graphs()
         #: for each value of a key (the arena, then what moves), the calls that take it
         arena = range(self.arena_slot, self.fixed_slot)
         parts = range(self.part_slot, self.part_slot + len(self.parts))
         users: list[list[int]] = [[] for _ in range(1 + self.count)]
         for k, call in enumerate(self.calls):
-            if isinstance(call, KernelCall):
+            if isinstance(call, KernelCall) or call.direct is not None:
                 if any(s in arena for s in call.slots):
                     users[0].append(k)
                 moving = {self.parts[s - self.part_slot][0] if s in parts else s for s in call.slots}
@@ -186,14 +194,51 @@ class Layout:
         self.pack_arena = struct.Struct(f"={len(self.offsets)}Q").pack_into
 
     def chains(self) -> list[list[int]]:
-        """Runs of two kernels and more that nothing else interrupts: what becomes a CUDA graph."""
+        """Runs of kernels and library calls that nothing else interrupts: what becomes a CUDA graph each.
+
+        A graph of one kernel is started no faster than the kernel, and changed less easily; a library takes longer to start
+        what it starts.
+        """
         found: list[list[int]] = [[]]
         for k, call in enumerate(self.calls):
-            if isinstance(call, KernelCall):
+            if isinstance(call, KernelCall) or (call.direct is not None and k not in self.left_out):
                 found[-1].append(k)
             else:
                 found.append([])
-        return [chain for chain in found if len(chain) > 1]
+        if self._graphs == "never":
+            return []
+        least = 1 if self._graphs == "always" else 2
+        return [c for c in found if len(c) >= least or (c and isinstance(self.calls[c[0]], LibraryCall))]
+
+    @property
+    def manner(self) -> str:
+        """How calls run that are replayed, in words."""
+        chains = self.chains()
+        if not chains:
+            words = f"{self.kernels} launch{'' if self.kernels == 1 else 'es'} a call"
+            why = "HYBRIDGPU_CUDA_GRAPHS is never" if self._graphs == "never" else self._reasons
+            why = why or ("no two kernels follow each other" if self.kernels else "")
+            return f"{words} without a CUDA graph: {why}" if why else words
+        inside = [self.calls[k] for chain in chains for k in chain]
+        libraries = sum(isinstance(c, LibraryCall) for c in inside)
+        kernels = len(inside) - libraries
+        parts = [_counted(kernels, "kernel")] if kernels else []
+        parts += [_counted(libraries, "library call")] if libraries else []
+        words = f"{' and '.join(parts)} a call in {_counted(len(chains), 'CUDA graph')}"
+        alone, outside = self.kernels - kernels, self.libraries - libraries
+        words += f", {alone} by {'itself' if alone == 1 else 'themselves'}" if alone else ""
+        if outside:
+            words += f"; {_counted(outside, 'library call')} {'runs' if outside == 1 else 'run'} outside"
+            words += f" ({self._reasons})" if self.left_out else ""
+        return words
+
+    @property
+    def _reasons(self) -> str:
+        return "; ".join(dict.fromkeys(self.left_out.values()))
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 class Frame:
@@ -203,18 +248,20 @@ class Frame:
         fixed: addresses of the parameters.
         barrier: address of the word on which blocks of a kernel wait for each other, 0 where no kernel needs one.
         key: the arena's address, then what moves: what the table starts with.
-        graphs: make CUDA graphs of chains of kernels.
+        graphs: make CUDA graphs of chains of kernels and library calls.
 
     Attributes:
         parts: what a call runs in order: functions of a stream, and library calls.
         starts: the same where there are only functions.
+        libraries: whether library calls are among the parts.
         key: the addresses that stand in the table.
 
     Raises:
         NoGraphError: ``graphs`` is wanted and cannot be had.
+        NotCapturedError: it could without one library call, whose number among the layout's calls the error has.
     """
 
-    __slots__ = ("_blocks", "_layout", "_nodes", "_table", "key", "parts", "starts")
+    __slots__ = ("_blocks", "_layout", "_nodes", "_table", "graphs", "key", "libraries", "parts", "starts")
 
     def __init__(
         self,
@@ -233,30 +280,39 @@ class Frame:
             struct.pack_into("=Q", table, _WORD * layout.barrier_slot, barrier)
         for number, slot in layout.numbers.items():
             struct.pack_into("=q", table, _WORD * slot, number)
-        self.key = key
+        self.key, self.graphs = key, graphs
         self._write(key)
-        launches: dict[int, Launch] = {}
+        steps: dict[int, Launch | LibraryStart] = {}
         self._blocks: list[Any] = []
         for k, call in enumerate(layout.calls):
             if isinstance(call, KernelCall):
                 block = (ctypes.c_void_p * max(1, len(call.slots)))(*(base + _WORD * s for s in call.slots))
                 self._blocks.append(block)
                 numbers = len(call.slots) - len(call.memory)
-                launches[k] = Launch(*call[:4], ctypes.addressof(block), call.memory, numbers, call.cooperative)
+                steps[k] = Launch(*call[:4], ctypes.addressof(block), call.memory, numbers, call.cooperative)
+            elif call.direct is not None:
+                steps[k] = _starter(call, table)
         self._nodes: dict[int, tuple[KernelGraph, int]] = {}
         heads: dict[int, KernelGraph] = {}
         for chain in layout.chains() if graphs else ():
-            graph = heads[chain[0]] = driver.graph([launches[k] for k in chain])
+            try:
+                graph = heads[chain[0]] = driver.graph([steps[k] for k in chain])
+            except NotCapturedError as e:
+                raise NotCapturedError(chain[e.node], str(e)) from e
             self._nodes.update({k: (graph, n) for n, k in enumerate(chain)})
         self.parts: list[Callable[[int], None] | LibraryCall | DirectCall] = []
         for k, call in enumerate(layout.calls):
-            if isinstance(call, LibraryCall):
-                self.parts.append(call if call.direct is None else DirectCall(_starter(call, table), call))
-            elif k in heads:
+            step = steps.get(k)
+            if k in heads:
                 self.parts.append(heads[k].launch)
-            elif k not in self._nodes:
-                self.parts.append(driver.starter(launches[k]))
+            elif k in self._nodes:
+                pass
+            elif isinstance(step, Launch):
+                self.parts.append(driver.starter(step))
+            elif isinstance(call, LibraryCall):
+                self.parts.append(call if step is None else DirectCall(step, call))
         self.starts = [p for p in self.parts if not isinstance(p, LibraryCall | DirectCall)]
+        self.libraries = len(self.starts) < len(self.parts)
 
     def _write(self, key: tuple[int, ...]) -> None:
         layout, base = self._layout, key[0]
@@ -270,7 +326,11 @@ class Frame:
             layout.pack_parts(self._table, _WORD * layout.part_slot, *(key[1 + k] + at for k, at in layout.parts))
 
     def move(self, key: tuple[int, ...]) -> None:
-        """Take other addresses, in the table and in the graphs. After an error the frame is of no use."""
+        """Take other addresses, in the table and in the graphs. After an error the frame is of no use.
+
+        Raises:
+            NotCapturedError: as when it was made.
+        """
         old, nodes = self.key, self._nodes
         if key[0] == old[0]:
             self._pack_moving(key)
@@ -284,7 +344,10 @@ class Frame:
             for k in touched:
                 node = nodes.get(k)
                 if node is not None:
-                    node[0].update(node[1])
+                    try:
+                        node[0].update(node[1])
+                    except NotCapturedError as e:
+                        raise NotCapturedError(k, str(e)) from e
         self.key = key
 
 

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA graphs of kernels through the driver API: built node by node, changed in place, started by one call.
+"""CUDA graphs through the driver API: built node by node, changed in place, started by one call.
 
-CuPy captures streams into graphs but cannot change a node's arguments, so ten functions of libcuda
+A kernel is a node, whose arguments are set. A call of a library is captured on a stream of our own and becomes a node that is
+a graph; with other addresses it is captured again, and takes the place of the old one, which CUDA allows as long as
+the library starts the same kernels in the same order. The capture is of the calling thread's mode: other threads do as they
+like meanwhile, and what a library must not do then is an error of that call.
+
+CuPy captures streams into graphs but cannot change a node's arguments, so some functions of libcuda
 are called by ctypes. Their names and structures are those of CUDA 12 and 13.
 """
 
@@ -10,19 +15,23 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 from typing import Any
 
 from ..failures import DeviceError
-from .driver import Launch, NoGraphError
+from .driver import Launch, LibraryStart, NoGraphError, NotCapturedError
 from .errors import driver_error
 
-__all__ = ["CudaGraph", "GraphFunctions", "KernelNode", "graph_functions"]
+__all__ = ["Captures", "CudaGraph", "GraphFunctions", "KernelNode", "graph_functions"]
 
 
 _COOPERATIVE = 2  #: CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+_NON_BLOCKING = 1  #: CU_STREAM_NON_BLOCKING: the default stream does not wait for it
+_OF_THREAD = 1  #: CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 
 
 class KernelNode(ctypes.Structure):
@@ -51,6 +60,13 @@ _FUNCTIONS: dict[str, Sequence[Any]] = {
     "cuGraphAddKernelNode_v2": (POINTER(c_void_p), c_void_p, POINTER(c_void_p), c_size_t, POINTER(KernelNode)),
     # a node, which attribute, its value
     "cuGraphKernelNodeSetAttribute": (c_void_p, c_int, c_void_p),
+    # graph's new node, graph, nodes it waits for, their number, the graph of which it becomes a copy
+    "cuGraphAddChildGraphNode": (POINTER(c_void_p), c_void_p, POINTER(c_void_p), c_size_t, c_void_p),
+    "cuGraphExecChildGraphNodeSetParams": (c_void_p, c_void_p, c_void_p),
+    "cuStreamCreate": (POINTER(c_void_p), c_uint),
+    "cuStreamDestroy_v2": (c_void_p,),
+    "cuStreamBeginCapture_v2": (c_void_p, c_int),
+    "cuStreamEndCapture": (c_void_p, POINTER(c_void_p)),
     "cuGraphInstantiateWithFlags": (POINTER(c_void_p), c_void_p, c_ulonglong),
     "cuGraphExecKernelNodeSetParams_v2": (c_void_p, c_void_p, c_void_p),
     "cuGraphLaunch": (c_void_p, c_void_p),
@@ -97,6 +113,10 @@ class GraphFunctions:
         if status:
             raise self.error(name, status)
 
+    def status(self, name: str, *arguments: Any) -> int:
+        """Call a function; what it returned."""
+        return int(self._functions[name](*arguments))
+
     def error(self, name: str, status: int) -> DeviceError:
         """The error of a function that returned ``status``."""
 
@@ -115,6 +135,11 @@ class GraphFunctions:
                 self._functions["cuGraphExecDestroy"](executable)
             self._functions["cuGraphDestroy"](graph)
 
+    def destroy_stream(self, stream: c_void_p) -> None:
+        """Free a stream."""
+        if not sys.is_finalizing():
+            self._functions["cuStreamDestroy_v2"](stream)
+
 
 @functools.lru_cache(maxsize=1)
 def graph_functions() -> GraphFunctions:
@@ -126,52 +151,130 @@ def graph_functions() -> GraphFunctions:
     return GraphFunctions("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
 
 
+class Captures:
+    """Streams of one device on which libraries' calls are captured, one a thread."""
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+
+    def capture(self, functions: GraphFunctions, start: LibraryStart, node: int) -> c_void_p:
+        """A graph of what ``start`` starts, which the caller destroys.
+
+        Args:
+            node: number for the error.
+
+        Raises:
+            NotCapturedError: it was not captured, with the library's words or CUDA's.
+            DeviceError: there is no memory for it, or the device computes nothing any more.
+        """
+        stream = getattr(self._own, "stream", None)
+        if stream is None:
+            stream = self._own.stream = _Stream(functions)
+        captured, refused, failure = c_void_p(), False, None
+        functions.call("cuStreamBeginCapture_v2", stream.handle, _OF_THREAD)
+        try:
+            refused = not start(stream.handle.value or 0)
+        except DeviceError as e:
+            failure = e
+        finally:  # whatever happened, the stream is no longer captured then
+            status = functions.status("cuStreamEndCapture", stream.handle, ctypes.byref(captured))
+        if failure is None and status:
+            failure = functions.error("cuStreamEndCapture", status)
+        if failure is None and not refused:
+            return captured
+        if captured:
+            functions.call("cuGraphDestroy", captured)
+        if failure is not None and (failure.memory or failure.lost):
+            raise failure
+        if failure is None:
+            raise NotCapturedError(node, "the library refuses it")
+        raise NotCapturedError.of(node, failure) from failure
+
+
+class _Stream:
+    def __init__(self, functions: GraphFunctions) -> None:
+        self.handle = c_void_p()
+        functions.call("cuStreamCreate", ctypes.byref(self.handle), _NON_BLOCKING)
+        weakref.finalize(self, functions.destroy_stream, self.handle).atexit = False
+
+
 class CudaGraph:
-    """Kernels in a chain: each waits for the one before.
+    """Kernels and libraries' calls in a chain: each waits for the one before.
 
     Args:
         functions: of the driver.
-        launches: the kernels, with their arguments' blocks; whoever holds the graph keeps these alive.
-        handles: their functions (CUfunction).
+        steps: the kernels, with their arguments' blocks, which whoever holds the graph keeps alive; and the calls.
+        handles: the kernels' functions (CUfunction); of calls nothing.
+        captures: where calls are captured.
 
     Raises:
         NoGraphError: CUDA refuses to make it; the message has CUDA's words.
+        NotCapturedError: it refuses to capture one of the calls.
         DeviceError: there is no memory for it, or the device computes nothing any more.
     """
 
-    def __init__(self, functions: GraphFunctions, launches: Sequence[Launch], handles: Sequence[int]) -> None:
+    def __init__(
+        self,
+        functions: GraphFunctions,
+        steps: Sequence[Launch | LibraryStart],
+        handles: Sequence[int],
+        captures: Captures | None = None,
+    ) -> None:
         self._functions, self._launch, self._set = functions, functions.launch, functions.set_params
+        self._steps, self._captures = list(steps), captures or Captures()
         graph, executable = c_void_p(), c_void_p()
+        #: of kernels; None stands for a call
         self._parameters = [
-            KernelNode(k, *launch.grid, 1, launch.threads, 1, 1, launch.shared, launch.parameters, None, None, None)
-            for k, launch in zip(handles, launches, strict=True)
+            KernelNode(k, *step.grid, 1, step.threads, 1, 1, step.shared, step.parameters, None, None, None)
+            if isinstance(step, Launch)
+            else None
+            for k, step in zip(handles, steps, strict=True)
         ]
         try:
             functions.call("cuGraphCreate", ctypes.byref(graph), 0)
             weakref.finalize(self, functions.destroy, graph, executable).atexit = False
             nodes: list[c_void_p] = []
-            for parameters in self._parameters:
-                node = c_void_p()
-                before = ctypes.byref(nodes[-1]) if nodes else None
-                functions.call(
-                    "cuGraphAddKernelNode_v2",
-                    ctypes.byref(node),
-                    graph,
-                    before,
-                    1 if nodes else 0,
-                    ctypes.byref(parameters),
-                )
-                nodes.append(node)
-                if launches[len(nodes) - 1].cooperative:
-                    together = (c_int * 16)(1)  # CUlaunchAttributeValue has 64 bytes
-                    functions.call("cuGraphKernelNodeSetAttribute", node, _COOPERATIVE, together)
+            for k in range(len(self._steps)):
+                nodes.append(self._added(k, graph, nodes))
             functions.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, 0)
         except DeviceError as e:
             if e.memory or e.lost:
                 raise
             raise NoGraphError(str(e).splitlines()[0]) from e
         self._executable = executable.value
-        self._nodes = [(node.value, ctypes.addressof(p)) for node, p in zip(nodes, self._parameters, strict=True)]
+        self._nodes = [
+            (node.value, ctypes.addressof(p) if p is not None else 0)
+            for node, p in zip(nodes, self._parameters, strict=True)
+        ]
+
+    def _added(self, k: int, graph: c_void_p, nodes: Sequence[c_void_p]) -> c_void_p:
+        """A new node of ``graph`` behind the others."""
+        functions, step, parameters, node = self._functions, self._steps[k], self._parameters[k], c_void_p()
+        behind = graph, ctypes.byref(nodes[-1]) if nodes else None, 1 if nodes else 0
+        if parameters is None:
+            with self._captured(k) as child:
+                functions.call("cuGraphAddChildGraphNode", ctypes.byref(node), *behind, child)
+            return node
+        functions.call("cuGraphAddKernelNode_v2", ctypes.byref(node), *behind, ctypes.byref(parameters))
+        if isinstance(step, Launch) and step.cooperative:
+            together = (c_int * 16)(1)  # CUlaunchAttributeValue has 64 bytes
+            functions.call("cuGraphKernelNodeSetAttribute", node, _COOPERATIVE, together)
+        return node
+
+    @contextmanager
+    def _captured(self, k: int) -> Iterator[c_void_p]:
+        """The graph of a call, as long as it is copied; what CUDA refuses then is told of that call."""
+        functions, step = self._functions, self._steps[k]
+        assert not isinstance(step, Launch)
+        child = self._captures.capture(functions, step, k)
+        try:
+            yield child
+        except DeviceError as e:
+            if e.memory or e.lost:
+                raise
+            raise NotCapturedError.of(k, e) from e
+        finally:
+            functions.call("cuGraphDestroy", child)
 
     def update(self, node: int) -> None:
         """See :class:`KernelGraph`.
@@ -180,6 +283,10 @@ class CudaGraph:
             DeviceError: CUDA reports an error.
         """
         handle, parameters = self._nodes[node]
+        if not parameters:
+            with self._captured(node) as child:
+                self._functions.call("cuGraphExecChildGraphNodeSetParams", self._executable, handle, child)
+            return
         status = self._set(self._executable, handle, parameters)
         if status:
             raise self._functions.error("cuGraphExecKernelNodeSetParams", status)

@@ -210,7 +210,11 @@ class TrainerSteps:
         optimizer = updater.optimizer
         ctx = rows[0][2].context
         optimizer._set_current_context(ctx.device_id)
-        updater.make_states([i for i, _, _ in rows], [w for _, _, w in rows])
+        indices, weights = [i for i, _, _ in rows], [w for _, _, w in rows]
+        updater.make_states(indices, weights)
+        if updater.cast_since(indices, weights):
+            self.reason = "parameters were cast since their states were made"
+            return None
         by_type: dict[Any, list[int]] = {}
         for k, (_, _, w) in enumerate(rows):
             by_type.setdefault(w.dtype, []).append(k)

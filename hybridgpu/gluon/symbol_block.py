@@ -88,9 +88,8 @@ class SymbolBlock(HybridBlock):
         out = Symbol(out._heads)
         auxiliary = set(out.list_auxiliary_states())
         types = type_propagation(out, {})
-        for node in topological(out._heads):
-            if node.op is not None or node.name in names:
-                continue
+        variables = [n for n in topological(out._heads) if n.op is None and n.name not in names]
+        for node in sorted(variables, key=lambda n: n.name in auxiliary):  # arguments first, as in MXNet
             if node.name in self._params:
                 continue
             kwargs: dict[str, Any] = {"allow_deferred_init": True}

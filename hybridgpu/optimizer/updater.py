@@ -9,6 +9,9 @@ import pickle
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
+from ..base import MXNetError
 from ..context import Context
 from ..ndarray import NDArray
 from ..ndarray.serialization import array_of_record
@@ -60,10 +63,15 @@ class Updater:
         self.optimizer = optimizer
         self.states: dict[Any, Any] = {}
         self.states_synced: dict[Any, bool] = {}
+        self._made_for: dict[Any, Any] = {}  #: index -> element type of the weight that the state was made for
         self.aggregate_updates = optimizer.aggregate_num > 0
 
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
-        """One step for a weight, or for each of three lists."""
+        """One step for a weight, or for each of three lists.
+
+        Raises:
+            MXNetError: a state does not fit its weight, which was cast since.
+        """
         if isinstance(index, (list, tuple)):
             indices, grads, weights = list(index), list(grad), list(weight)
         else:
@@ -74,6 +82,15 @@ class Updater:
         optimizer._set_current_context(weights[0].context.device_id)
         indices = [i.decode() if isinstance(i, bytes) else i for i in indices]
         self.make_states(indices, weights)
+        try:
+            self._step(indices, grads, weights)
+        except (AttributeError, MXNetError, TypeError, ValueError) as e:
+            for i, w in self.cast_since(indices, weights):
+                raise _unfit(i, self._made_for[i], w.dtype) from e
+            raise
+
+    def _step(self, indices: list[Any], grads: list[Any], weights: list[Any]) -> None:
+        optimizer = self.optimizer
         if not self.aggregate_updates:
             for i, w, g in zip(indices, weights, grads, strict=True):
                 optimizer.update_multi_precision(i, w, g, self.states[i])
@@ -87,11 +104,17 @@ class Updater:
                 part, ws, gs = (list(column) for column in zip(*rows[start : start + size], strict=True))
                 optimizer.update_multi_precision(part, ws, gs, [self.states[i] for i in part])
 
+    def cast_since(self, indices: Sequence[Any], weights: Sequence[Any]) -> list[tuple[Any, Any]]:
+        """Those of (index, weight) whose states were made for weights of another element type: few optimizers can use them."""
+        pairs = zip(indices, weights, strict=True)
+        return [(i, w) for i, w in pairs if self._made_for.get(i, w.dtype) is not w.dtype]
+
     def make_states(self, indices: Sequence[Any], weights: Sequence[Any]) -> None:
         """Make the states that are not there yet, and move those that came from elsewhere to their weights."""
         for i, weight in zip(indices, weights, strict=True):
             if i not in self.states:
                 self.states[i] = self.optimizer.create_state_multi_precision(i, weight)
+                self._made_for[i] = weight.dtype
             elif not self.states_synced[i]:
                 self.states[i] = self.sync_state_context(self.states[i], weight.context)
             self.states_synced[i] = True
@@ -115,11 +138,21 @@ class Updater:
         found = {i: _arrays(s) for i, s in loaded.items()}
         self.aggregate_updates = optimizer.aggregate_num > 0  # nothing is taken of what is not whole
         self.states, self.optimizer = found, optimizer
+        self._made_for = {}
         self.states_synced = dict.fromkeys(self.states, False)
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """States as bytes; with ``dump_optimizer`` together with the optimizer."""
         return pickle.dumps((self.states, self.optimizer) if dump_optimizer else self.states)
+
+
+def _unfit(index: Any, before: Any, now: Any) -> MXNetError:
+    """The error of a weight that was cast while its optimizer has a state of the former type."""
+    return MXNetError(
+        f"Check failed: assign(&dattr, vec.at(i)): Incompatible attr in node  at 2-th input: expected {np.dtype(now).name}, "
+        f"got {np.dtype(before).name}\nThe optimizer's state of parameter {index} was made for "
+        f"{np.dtype(before).name}: cast the net before its first step, or make a new Trainer after net.cast()."
+    )
 
 
 def load_states(updaters: Iterable[Any], fname: str) -> None:

@@ -187,3 +187,14 @@ def test_symbol_block_inputs_must_be_variables():
         AssertionError, match="Input symbols must be variable, but <Symbol relu0> is an output of operators"
     ):
         gluon.SymbolBlock(x + 1, mx.sym.relu(x))
+
+
+def test_parameters_of_a_symbol_block_stand_in_mxnets_order():
+    """Arguments, then auxiliary states, whatever stands between them in the graph (MXNet 1.9.1's list)."""
+    y = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4, name="fc1")
+    y = mx.sym.FullyConnected(mx.sym.BatchNorm(y, name="bn"), num_hidden=2, name="fc2")
+    block = gluon.SymbolBlock(y, mx.sym.var("data"))
+    assert list(block.collect_params()) == [
+        *("fc1_weight", "fc1_bias", "bn_gamma", "bn_beta", "fc2_weight", "fc2_bias"),
+        *("bn_moving_mean", "bn_moving_var"),
+    ]

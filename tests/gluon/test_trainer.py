@@ -312,3 +312,50 @@ def test_loaded_values_reach_the_store(tmp_path):
     params.load(str(tmp_path / "params"))
     assert trainer._kvstore is None
     assert step() == [2, 2, 2]
+
+
+#: what a Trainer goes on with, where it has nothing but weights; MXNet 1.9.1: MXNetError, AssertionError, TypeError, ValueError
+CASTS = {
+    ("sgd", ()): {("float16", "float32"), ("float32", "float64")},
+    ("sgd", (("momentum", 0.9),)): set(),
+    ("nag", (("momentum", 0.9),)): set(),
+    ("adam", ()): set(),
+    ("rmsprop", ()): set(),
+    ("lamb", ()): set(),
+}
+
+
+@pytest.mark.parametrize("updates", ["never", "always"])
+@pytest.mark.parametrize("optimizer", CASTS, ids=lambda o: o[0] + "".join(name for name, _ in o[1]))
+def test_a_cast_under_a_living_trainer(compiler, optimizer, updates, monkeypatch):
+    """Goes on where MXNet does; elsewhere an error that says what to write."""
+    monkeypatch.setenv("HYBRIDGPU_FUSED_UPDATES", updates)
+    name, options = optimizer
+    for before, after in [
+        ("float32", "float16"),
+        ("float16", "float32"),
+        ("float32", "float64"),
+        ("float64", "float16"),
+    ]:
+        net = gluon.nn.LayerNorm(in_channels=3)
+        net.initialize()
+        trainer = gluon.Trainer(
+            net.collect_params(), name, {"learning_rate": 0.1, "multi_precision": True, **dict(options)}
+        )
+
+        def step(dtype, net=net, trainer=trainer):
+            net.cast(dtype)
+            with autograd.record():
+                y = net(nd.array([[1, 2, 4]], dtype=dtype)) ** 3
+            y.backward()
+            trainer.step(1)
+
+        step(before)
+        if (before, after) in CASTS[optimizer]:
+            step(after)
+            np.testing.assert_allclose(net.gamma.data().asnumpy(), [2.409, 1.0126, 0.2743], rtol=2e-3)
+        else:
+            with pytest.raises(
+                mx.MXNetError, match=f"was made for {before}: cast the net before its first step, or make a new"
+            ):
+                step(after)

@@ -241,6 +241,88 @@ def _written_between(s: Session, c: Choice) -> None:
     _step(s, c, lambda: _write(s, c))
 
 
+def _written_input(s: Session, c: Choice) -> None:
+    """What the net was called with is written before the backward pass, as by a loop that reads batches into one array."""
+    batch, kind = s.batch(c), c.of("input", "both passes", "result", "copy")
+    s.line(f"x = {s.x(batch)}")
+    if s.below is None and c.of(True, False):
+        s.line("x.attach_grad()")
+    write = c.of("x[:] = VALUES", "x *= 0.5", "x[0] = 1", "x.reshape((-1,))[1:4] = 2", "VALUES.copyto(x)")
+    write = write.replace("VALUES", s.x(batch))
+    if s.below is not None:
+        write = f"x[:] = {s.x(batch)}"
+    s.line("with autograd.record():")
+    s.line(f"    y = net({'x * 1' if kind == 'copy' and s.below is None else 'x'})")
+    s.line(f"    loss = {s.loss(c, 'y', batch)}")
+    if kind == "both passes":
+        s.line("loss.backward(retain_graph=True)")
+        s.line('observe_state("after one backward pass", net)')
+    s.line(write)
+    if kind == "result":
+        s.line("y *= 0.5")
+    s.line("loss.backward()")
+    s.line('observe("gradient of the written input", x.grad)')
+
+
+def _step_between_passes(s: Session, c: Choice) -> None:
+    _record(s, c, _loss_of(s))
+    s.line("loss.backward(retain_graph=True)")
+    trainer = s.trainer(c)
+    if trainer:
+        s.line(f"{trainer}.step({c.of(1, 2)}, ignore_stale_grad=True)")
+    s.line("loss.backward()")
+
+
+def _function(s: Session, c: Choice) -> None:
+    """A function with a derivative of the user's own, which is not the right one, behind the net or in front of it."""
+    s.w.use("Bent")
+    batch = s.batch(c)
+    s.line(f"x = {s.x(batch)}")
+    if s.below is None:
+        s.line("x.attach_grad()")
+    place = c.of("behind", "between", "in front") if s.below is None else "behind"
+    s.line("with autograd.record():")
+    s.line(f"    y = net({'Bent(0.5)(x)' if place == 'in front' else 'x'})")
+    s.line(f"    z = {'y' if place == 'in front' else 'Bent(2)(y)'}")
+    s.line(f"    loss = {'(z * y).mean()' if place == 'between' else s.loss(c, 'z', batch)}")
+    s.line("loss.backward()")
+    s.line('observe("gradient of the input", x.grad)')
+
+
+def _halves(s: Session, c: Choice) -> None:
+    """Through float16 and back: parameters, and gradients that were there, are rounded."""
+    s.line('net.cast("float16")')
+    s.line('observe_state("in halves", net)')
+    if c.of(False, True):
+        batch = s.batch(c)
+        s.line(f"x = {s.x(batch)}" + ("" if s.below is not None else '.astype("float16")'))
+        s.line("with autograd.record():")
+        s.line("    y = net(x)")
+        s.line("    loss = (y * y).mean()")
+        s.line("loss.backward()")
+        s.line('observe("loss in halves", loss)')
+        s.line('observe_state("trained in halves", net)')
+    s.line("net.cast(dtype)")
+
+
+def _dropout(s: Session, c: Choice) -> None:
+    """What is dropped differs from way to way; that it is zero, the rest as it should be, and gradients likewise does not."""
+    s.line(f"x = {s.x(s.batch(c))}")
+    s.line('drop = nn.Dropout(0.75, prefix="drop_")')
+    s.line("hybridize(drop)")
+    s.line("y = nd.ones((50, 40), dtype=dtype, ctx=CTX) + nd.abs(net(x)).mean()")
+    s.line("y.attach_grad()")
+    s.line("with autograd.record():")
+    s.line("    z = drop(y)")
+    s.line("z.backward()")
+    s.line("dropped = z.asnumpy() == 0")
+    s.line('observe("three quarters are dropped", 0.7 < dropped.mean() < 0.8)')
+    s.line('observe("what is left", np.abs(np.where(dropped, 4 * y.asnumpy(), z.asnumpy())).max())')
+    s.line('observe("gradients where it is", ((y.grad.asnumpy() == 0) == dropped).all())')
+    s.line('observe("largest gradient", y.grad.max())')
+    s.line('observe("in predict mode", drop(y).mean())')
+
+
 def _save_and_load(s: Session, c: Choice, between: bool = False) -> None:
     s.line("with tempfile.TemporaryDirectory() as folder:")
     line, s.line = s.line, lambda text: line("    " + text)
@@ -349,6 +431,11 @@ ACTIONS: dict[str, Callable[[Session, Choice], None]] = {
     "cast": _cast,
     "write": _write,
     "written between": _written_between,
+    "written input": _written_input,
+    "step between passes": _step_between_passes,
+    "function": _function,
+    "halves": _halves,
+    "dropout": _dropout,
     "save and load": _save_and_load,
     "trainer states": _trainer_states,
     "many steps": _many_steps,

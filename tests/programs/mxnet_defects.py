@@ -122,6 +122,24 @@ DEFECTS = (
         until=".",
     ),
     Defect(
+        "Gradients that flow through a GRU or RNN whose parameters have none are wrong in float64",
+        "found = []\n"
+        "for req in ('write', 'null'):\n"
+        "    net = gluon.rnn.GRU(3, layout='NTC')\n"
+        "    net.initialize(mx.init.One())\n"
+        "    net.cast('float64')\n"
+        "    net.collect_params().setattr('grad_req', req)\n"
+        "    x = nd.ones((3, 4, 5), dtype='float64')\n"
+        "    x.attach_grad()\n"
+        "    with autograd.record():\n"
+        "        y = net(x)\n"
+        "    y.backward()\n"
+        "    found.append(x.grad.asnumpy())\n"
+        "assert abs(found[0] - found[1]).max() < 1e-6",
+        script=r'rnn\.(GRU|RNN)\((?s:.)*float64(?s:.)*"null"',
+        until=".",
+    ),
+    Defect(
         "Max pooling that is recorded in prediction mode has gradients of unwritten memory",
         "net = gluon.nn.GlobalMaxPool2D()\n"
         "x = nd.random.normal(shape=(2, 3, 6, 6))\n"
@@ -134,6 +152,12 @@ DEFECTS = (
         "    assert x.grad.sum() == 6",
         script="MaxPool2D",
         until="record predict|mixed modes",
+    ),
+    Defect(
+        "There are no products of float16 on the CPU",
+        "nd.FullyConnected(nd.ones((1, 2), dtype='float16'), nd.ones((1, 2), dtype='float16'), no_bias=True, num_hidden=1)",
+        script=r"float16(?s:.)*trained in halves",
+        ends="float16 fully connected|FP16 gemm|Check failed: in_type->at",
     ),
     Defect(
         "AdaDelta scales gradients where they lie",

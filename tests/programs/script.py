@@ -7,12 +7,12 @@ not fit the shape in front of it is left out, so that every draw is a program an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from programs.actions import ACTIONS, Action, Session
 from programs.layers import CLASSES, Choice, Layer, Shape, Writer, sequence
 
-__all__ = ["Program", "Way", "in_float64", "render"]
+__all__ = ["Program", "Way", "render"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Way:
     hybridize: bool = False
     flags: str = ""
     context: str = "cpu"
+    nudge: float = 0  #: how much initial values are changed, relative to them
 
 
 _HEADER = '''\
@@ -64,7 +65,7 @@ class Named(mx.init.Initializer):
         self.key = key
 
     def __call__(self, desc, arr):
-        a = numbers(self.key + str(desc), arr.shape)
+        a = numbers(self.key + str(desc), arr.shape){nudge}
         scale = 1 if arr.ndim < 2 else (3 / np.prod(arr.shape[1:])) ** 0.5
         arr[:] = a * a + 0.5 if str(desc).endswith(("var", "gamma")) else a * scale
 
@@ -167,11 +168,6 @@ def _source(number: int) -> tuple[Shape, int | None, str]:
     return shape, 7 if c.of(False, False, False, True) and len(shape) == 1 else None, dtype
 
 
-def in_float64(program: Program) -> Program:
-    """The same program with float64 in place of float32."""
-    return replace(program, source=program.source - program.source % 2)
-
-
 def render(program: Program, way: Way) -> str:
     """The script of a program for a way of running it."""
     w = Writer()
@@ -210,6 +206,7 @@ def render(program: Program, way: Way) -> str:
         context=way.context,
         hybridize=_HYBRIDIZE[way.hybridize].format(flags=way.flags and ", " + way.flags),
         exported=_EXPORTED[way.hybridize],
+        nudge=f' * (1 + {way.nudge} * numbers("nudge" + str(desc), arr.shape))' if way.nudge else "",
         copied=_COPIED[way.module].format(picklable=not any("lambda" in line for line in w.lines)),
     )
     classes = "".join(CLASSES[c] + "\n\n" for c in w.classes)

@@ -14,17 +14,22 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
+from typing import Any
 
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from programs.actions import ACTIONS, Action
-from programs.compare import Observations, difference, raised
+from programs.compare import Difference, Observations, difference, moment, raised
 from programs.execute import Agent, execute
 from programs.generate import programs
 from programs.layers import LAYERS, Layer
 from programs.mxnet_defects import DEFECTS, Defect, rules_for
-from programs.script import Program, Way, in_float64, render
+from programs.script import Program, Way, render
+
+from hybridgpu.gluon import trainer
+from hybridgpu.ndarray import versions
 
 SESSION = int(os.environ.get("HYBRIDGPU_RANDOM_PROGRAMS", "0"))
 MXNET_PYTHON = os.environ.get("HYBRIDGPU_MXNET_PYTHON")
@@ -38,6 +43,10 @@ HYBRIDIZED = (
 )
 EMULATED = Way("emulated", hybridize=True, flags="static_alloc=True, static_shape=True", context="gpu")
 MXNET = Way("MXNet", module="mxnet")
+
+
+#: programs are drawn until one is found, and not shrunk
+GENERATED = settings(max_examples=400, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
 
 
 def examples(count: int) -> settings:
@@ -61,16 +70,28 @@ def mxnet():
 def eager_alone(script: str) -> dict[str, str]:
     """Arguments of ``difference`` for what eager operators do and hybridized nets do not, here as in MXNet.
 
-    Eager operators set the gamma of a BatchNorm that does not scale to 1. One BatchNorm that is called several times, on
-    both sides of a BlockGrad, writes its averages in another order, on which what follows depends.
+    Eager operators set the gamma of a BatchNorm that does not scale to 1. One BatchNorm that is called several times, in
+    two branches or on both sides of a BlockGrad, writes its averages in another order, on which what follows depends.
     """
     norms = re.findall(r"^(\w+) = nn.BatchNorm\((.*)", script, re.M)
-    blocked = "= Half(" in script
+    parted = "= Half(" in script or "= Branches(" in script
     several = [n for n, _ in norms if "= Twice(" in script or len(re.findall(rf"\b{n}\b", script)) > 2]
     return {
         "ignore": "|".join(f"{n}_gamma$" for n, options in norms if "scale=False" in options),
-        "until": "|".join(f"{n}_running_(mean|var)$" for n in several) if blocked else "",
+        "until": "|".join(f"{n}_running_(mean|var)$" for n in several) if parted else "",
     }
+
+
+def beside_mxnet(script: str) -> dict[str, Any]:
+    """Arguments of ``difference`` for MXNet: its defects, and one thing that is not the same.
+
+    Gradients of normalizations and recurrent layers are formulas that hold for the input that was normalized; where it was
+    written since, MXNet's formula gives other numbers than ours.
+    """
+    rules = rules_for(script)
+    if re.search(r"# \d+: written input", script) and re.search(r"nn\.\w+Norm\(|rnn\.\w+\(", script):
+        rules["until"] = "|".join(filter(None, (rules["until"], "written input")))
+    return rules
 
 
 def check(program: Program, *ways: Way, agent: Agent | None = None) -> None:
@@ -78,22 +99,43 @@ def check(program: Program, *ways: Way, agent: Agent | None = None) -> None:
     expected = execute(render(program, EAGER))
     for way in ways:
         found = differs(program, expected, way, agent)
-        if found and way is MXNET and in_float64(program) != program:
-            # MXNet rounds otherwise: near a tie, or where only rounding is left of a gradient, float64 tells
-            exact = in_float64(program)
-            found = differs(exact, execute(render(exact, EAGER)), way, agent) and found
-        if found:
+        if found and not rounding_grows(program, expected, way, found):
             note(render(program, way))
-            raise AssertionError(f"{way.name}: {found}")
+            raise AssertionError(f"{way.name}: {found.text}")
 
 
-def differs(program: Program, expected: Observations, way: Way, agent: Agent | None) -> str | None:
-    """What differs from the eager way, in words."""
+def differs(program: Program, expected: Observations, way: Way, agent: Agent | None) -> Difference | None:
+    """What differs from the eager way."""
     script = render(program, way)
-    if way is MXNET:
+    if way.module == "mxnet":
         assert agent is not None
-        return difference(expected, agent(script), **rules_for(script))
+        return difference(expected, agent(script), **beside_mxnet(script))
     return difference(expected, execute(script), **eager_alone(script))
+
+
+def rounding_grows(program: Program, expected: Observations, way: Way, found: Difference) -> bool:
+    """Whether the eager way differs from itself by then, and as much, once initial values are changed by a rounding.
+
+    Training that is not stable, or that has converged until only roundings are left of its gradients, enlarges these without
+    bound: there a difference says nothing. A rounding is that of the arithmetic, or of the attributes, which are float32
+    in MXNet.
+    """
+    script = render(program, EAGER)
+    if "float16" in script:
+        nudge = 1e-3
+    elif 'dtype = "float32"' in script:
+        nudge = 2.4e-7
+    else:
+        nudge = 6e-8 if way.module == "mxnet" else 1e-14
+    rules = beside_mxnet(script) if way.module == "mxnet" else {}
+    moved = difference(
+        expected, execute(render(program, replace(EAGER, nudge=nudge))), float64=rules.get("float64", 1e-6)
+    )
+    if moved is None:
+        return False
+    labels = [label for label, _ in expected]
+    together = moment(labels[moved.place]) if moved.place < len(labels) else None
+    return moved.place <= found.place or together in map(moment, labels[found.place : found.place + 1])
 
 
 @pytest.mark.parametrize("way", HYBRIDIZED, ids=lambda way: way.name)
@@ -133,7 +175,7 @@ def test_every_layer_and_action_is_written():
             layers.add(layer.kind)
             collect(layer.inside)
 
-    @settings(max_examples=400, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
+    @GENERATED
     @given(program=programs)
     def draw(program):
         script = render(program, EAGER)
@@ -147,16 +189,38 @@ def test_every_layer_and_action_is_written():
 
 @pytest.mark.parametrize(
     ("right", "wrong"),
-    [("loss.backward()", "(loss * 1.01).backward()"), ("nn.LayerNorm(", "nn.LayerNorm(epsilon=0.1, ")],
-    ids=["gradients", "a layer"],
+    [
+        ("loss.backward()", "(loss * 1.01).backward()"),
+        ("nn.LayerNorm(", "nn.LayerNorm(epsilon=0.1, "),
+        ("return dy * self.slope", "return dy * self.slope * 1.01"),
+        ('net.cast("float16")', "pass"),
+        ("nn.Dropout(0.75, ", "nn.Dropout(0.7, "),
+    ],
+    ids=["gradients", "a layer", "a function's derivative", "halves that are not rounded", "a rate of dropout"],
 )
 def test_a_planted_fault_is_found(right, wrong):
     def is_seen(program):
         script = render(program, EAGER)
         return right in script and difference(execute(script), execute(script.replace(right, wrong))) is not None
 
-    found = settings(max_examples=200, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
-    assert is_seen(hypothesis.find(programs, is_seen, settings=found))
+    assert is_seen(hypothesis.find(programs, is_seen, settings=GENERATED))
+
+
+@pytest.mark.parametrize("action", ["written input", "step between passes"])
+def test_writes_that_recorded_calls_do_not_see_are_found(compiler, monkeypatch, action):
+    """A backward pass that computes old results again from new values."""
+
+    def is_seen(number):
+        program = Program(0, (Layer("scaled", 0), Layer("activation", 1)), (0,), (Action(action, number),))
+        expected = execute(render(program, EAGER))
+        assert differs(program, expected, HYBRIDIZED[0], None) is None
+        with monkeypatch.context() as m:
+            for module in (versions, trainer):
+                m.setattr(module, "before_writes", lambda arrays: None)
+            found = differs(program, expected, HYBRIDIZED[0], None)
+            return found is not None and not rounding_grows(program, expected, HYBRIDIZED[0], found)
+
+    assert any(map(is_seen, range(20)))
 
 
 _IMPORTS = "import {0} as mx\nfrom {0} import autograd, gluon, nd\nobserved = []\n"

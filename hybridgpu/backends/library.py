@@ -154,8 +154,10 @@ class Libraries:
         return any(library.offers(primitive) for library in self._all)
 
 
-def special(library: Library, xp: Any) -> Callable[..., Any]:
-    """The hook of :class:`~hybridgpu.compiler.reference.Interpreter` that asks ``library``."""
+def special(library: Library | None, xp: Any) -> Callable[..., Any] | None:
+    """The hook of :class:`~hybridgpu.compiler.reference.Interpreter` that asks a device's library, None without one."""
+    if library is None:
+        return None
 
     def evaluation(node: Node, inputs: Sequence[TensorType], params: Mapping[str, Any], out: TensorType) -> Any:
         operator = node.prov.name or node.prov.op if node.prov else node.prim.name

@@ -157,7 +157,7 @@ class Function:
     def _run(self, device: Device, arrays: Sequence[Any]) -> list[Any]:
         run = self._runs.get(device)
         if run is None:
-            hook = None if device.library is None else special(device.library, device.xp)
+            hook = special(device.library, device.xp)
             run = self._runs[device] = Interpreter(simplify(self.graph), device.xp, special=hook)
         return run(*arrays)
 

@@ -20,6 +20,7 @@ from ..backends.beside import Beside
 from ..backends.cpu import backend as _cpu  # noqa: F401  with us: the first call of a service should not wait for it
 from ..backends.devices import Device, device_of
 from ..backends.failures import attempt
+from ..backends.library import special
 from ..backends.memory import empty
 from ..backends.writes import assign
 from ..compiler.ir.graph import Graph
@@ -412,7 +413,8 @@ def _interpreter(
     folding = split_prelude(graph, constant, CPU, lambda node: False) if constant else None
     if folding is not None:
         graph = folding.rest
-    run = attempt(Interpreter, graph, device.xp)
+    hook = special(device.library, device.xp)
+    run = attempt(lambda: Interpreter(graph, device.xp, special=hook))
     made = Compiled(device, [o.type for o in graph.outputs], draws, None, run)
     if folding is not None:
         before = _interpreter(folding.prelude, [n.type for n in folding.prelude.inputs], device)

@@ -33,6 +33,7 @@ from bench.gpu_check.runner import PATIENCE, Options, absent, run, share
 from bench.gpu_check.steps import COMMANDS, SECONDS, STEPS, Step, of_command, table
 
 PACKAGES = ("numpy", "ml_dtypes", "jinja2", "click", "rich", "cupy")  #: what every step imports
+FACTS = 30.0  #: seconds that each of the facts may take: the first contact with a GPU takes longest
 _BY_NAME = {s.name: s for s in STEPS}
 
 
@@ -104,7 +105,7 @@ class Check:
 
     def run_all(self, start: float) -> int:
         """Run the commands of the plan, the first of which began at ``start``."""
-        facts = run(_BY_NAME["facts"], self.work / "facts.jsonl", 60.0, Options(), self.log, self.code)
+        facts = run(_BY_NAME["facts"], self.work / "facts.jsonl", 60.0, Options(FACTS), self.log, self.code)
         machine = facts.data.get("machine", [{}])[0].get("found", {})
         gpus = machine.get("cuda", {}).get("gpus", [])
         if facts.status != "ran" or facts.problems:

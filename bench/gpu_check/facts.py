@@ -13,7 +13,7 @@ from bench.gpu_check.device import Device, arguments, open_rows
 from bench.gpu_check.processes import find_tool
 
 TOOLS = ("ncu", "compute-sanitizer", "nvcc", "cuobjdump", "nvdisasm")
-SMI = "name,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power.limit,ecc.mode.current,mig.mode.current"
+SMI = "name,driver_version,memory.total,clocks.max.sm,clocks.max.memory,clocks.sm,power.limit,temperature.gpu,ecc.mode.current,mig.mode.current"
 
 
 def found_machine() -> dict[str, Any]:
@@ -50,7 +50,8 @@ def one_kernel() -> dict[str, Any]:
     inputs = [device.random(n.shape, n.dtype) for n in build("chain").inputs]
     loaded(inputs, [device.filled(shape, short) for shape, short in program.outputs])
     device.device.synchronize()
-    return {"arch": device.backend.driver.arch}
+    attributes = {k: v for k, v in sorted(device.xp.cuda.Device(0).attributes.items()) if isinstance(v, int)}
+    return {"arch": device.backend.driver.arch, "attributes": attributes}
 
 
 def _output(command: list[str]) -> str:

@@ -12,12 +12,25 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
 import hybridgpu as mx
 from bench.gpu_check import __main__ as check
-from bench.gpu_check import counters, device_tests, processes, record, rows, runner, sanitizer, steps
+from bench.gpu_check import (
+    constants,
+    counters,
+    device_tests,
+    peer_cases,
+    processes,
+    record,
+    rows,
+    runner,
+    sanitizer,
+    steps,
+    suites,
+)
 
 #: a step whose parts do what a device may do; what is in ``left alone`` works
 SCRIPT = """
@@ -490,3 +503,62 @@ def test_a_test_that_waits_for_ever_is_named(tmp_path):
         plugin._started["t::a"] = time.monotonic() - took
         plugin.pytest_runtest_logreport(Report)
         assert rows.read(tmp_path / "x").lists["tests"][-1]["outcome"] == outcome
+
+
+# -- other programs
+
+CALIBRATE = """
+case "$*" in *--help*) exit {there};; esac
+while [ "$1" != --json ]; do shift; done
+echo '{{"figures": {{"clock": 1.98e9}}}}' >"$2"
+"""
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_constants_are_taken_where_the_command_is_there(tmp_path, monkeypatch, there):
+    tool(tmp_path, monkeypatch, "hybridgpu", CALIBRATE.format(there=int(not there)))
+    monkeypatch.setattr(constants, "COMMAND", [str(tmp_path / "hybridgpu"), "calibrate"])
+    assert constants.main(["--rows", str(tmp_path / "rows"), "--seconds", "30"]) == 0
+    found = rows.read(tmp_path / "rows")
+    if there:
+        assert found.finished and found.lists["constants"][0]["constants"] == {"figures": {"clock": 1.98e9}}
+    else:
+        assert found.skipped == "not available: this hybridgpu has no command calibrate"
+
+
+def test_suites_and_groups_that_are_cut_off_come_again(tmp_path, monkeypatch):
+    """Each is a row; what a cut-off one had is kept until then."""
+    answers = iter([(processes.CUT_OFF, ""), (0, ""), (1, "Error: wrong results\n")])
+
+    def follow(command, show, seconds):
+        code, said = next(answers)
+        out = Path(command[command.index("--out") + 1])
+        if not said:
+            (out / "peers-x.json").write_text('{"machine": {}, "cases": [1]}')
+        return code, said
+
+    monkeypatch.setattr(peer_cases, "follow", follow)
+    monkeypatch.setattr(peer_cases, "GROUPS", {"one": ("chain:1",)})
+    file = tmp_path / "rows"
+    assert peer_cases.main(["--rows", str(file)]) == 0 and rows.read(file).left == 1
+    assert rows.read(file).lists["workloads"][0]["peers"] == {"cases": [1]}
+    assert peer_cases.main(["--rows", str(file)]) == 0 and rows.read(file).finished
+    assert [r["outcome"] for r in rows.read(file).lists["workloads"]] == ["ok"]
+    file.unlink()
+    assert peer_cases.main(["--rows", str(file)]) == 1
+    assert rows.read(file).lists["workloads"][0]["problem"] == "Error: wrong results"
+
+
+def test_a_suite_that_fails_leaves_the_others_figures(tmp_path, monkeypatch):
+    def follow(command, show, seconds):
+        name, file = command[command.index("--suite") + 1], Path(command[command.index("--json") + 1])
+        if name == "rows":
+            return 1, "Error: wrong results\n"
+        file.write_text(json.dumps({"suites": [{"name": name}]}))
+        return 0, ""
+
+    monkeypatch.setattr(suites, "follow", follow)
+    assert suites.main(["--rows", str(tmp_path / "x")]) == 1
+    found = {r["name"]: r.get("suite", r.get("problem")) for r in rows.read(tmp_path / "x").lists["suites"]}
+    assert list(found) == list(suites.SUITES) and found.pop("rows") == "Error: wrong results"
+    assert all(suite == {"name": name} for name, suite in found.items())

@@ -4,12 +4,14 @@
 Each runs kernel by kernel, as a CUDA graph with NaN and infinities among its inputs, and as that graph with other
 addresses. Kernels that wait for each other's blocks come last: clusters, then those with a barrier of the whole grid.
 ``--no-pool`` takes every array from the driver, for compute-sanitizer; ``--spread N`` takes every Nth case first, so that
-a part of them is a part of every kind. Exits with 1 if a result is wrong.
+a part of them is a part of every kind. ``--compilers N`` lets other processes compile kernels into the cache beside this
+one, which takes most of the time. Exits with 1 if a result is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import Any
 
@@ -17,6 +19,7 @@ import numpy as np
 from compiler.cases import CASES, arrays, build, cuda_of
 
 from bench.gpu_check.device import Device, arguments, families, kinds, open_rows
+from bench.gpu_check.processes import beside, module
 from hybridgpu.backends.base import Mode
 from hybridgpu.compiler.ir import Graph
 from hybridgpu.compiler.pipeline import compile_graph
@@ -69,12 +72,22 @@ def in_order(programs: dict[str, Program], spread: int) -> list[str]:
     return sorted(passes, key=lambda n: ORDER.index(families(programs[n])))
 
 
+def compilers(wanted: int, spread: int, only: str) -> list[list[str]]:
+    """Commands that compile the cases, in the same order, as many as there are processors for beside this one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = max(0, min(wanted, cores - 2))
+    told = ["--spread", str(spread), f"--only={only}"]
+    return [module("kernels", *told, "--compile", f"{k}/{count}") for k in range(count)]
+
+
 def main(arguments_: list[str] | None = None) -> int:
     parser = arguments(
         __doc__,
         ("cases", {"nargs": "*", "metavar": "CASE", "help": "names of cases (default: all)"}),
         ("--pool", {"action": argparse.BooleanOptionalAction, "default": True}),
         ("--spread", {"type": int, "default": 1, "metavar": "N"}),
+        ("--compilers", {"type": int, "default": 0, "metavar": "N"}),
+        ("--compile", {"default": "", "metavar": "K/N", "help": "run nothing: load the Kth of N parts of the cases"}),
     )
     options = parser.parse_args(arguments_)
     unknown = sorted(set(options.cases) - set(CASES))
@@ -85,14 +98,21 @@ def main(arguments_: list[str] | None = None) -> int:
     names = [n for n in options.cases or CASES if options.only in n]
     graphs = {n: build(n) for n in names}
     programs = {n: compile_graph(g, cuda_of(n, device.backend.driver.arch)) for n, g in graphs.items()}
-    for row in rows.measure(
-        "cases",
-        [{"name": n} for n in in_order(programs, options.spread)],
-        lambda name: check(device, graphs[name], programs[name]),
-        lambda part: families(programs[part["name"]]),
-    ):
-        shown = f"{row['name']:<24} {', '.join(row.get('kinds', ()))} {row.get('problem', '')}"
-        print(f"{row['outcome']:<8} {shown}".rstrip(), flush=True)
+    order = in_order(programs, options.spread)
+    if options.compile:
+        first, step = map(int, options.compile.split("/"))
+        for name in order[first::step]:
+            device.backend.load(programs[name])
+        return 0
+    with beside(compilers(options.compilers, options.spread, options.only)):
+        for row in rows.measure(
+            "cases",
+            [{"name": n} for n in order],
+            lambda name: check(device, graphs[name], programs[name]),
+            lambda part: families(programs[part["name"]]),
+        ):
+            shown = f"{row['name']:<24} {', '.join(row.get('kinds', ()))} {row.get('problem', '')}"
+            print(f"{row['outcome']:<8} {shown}".rstrip(), flush=True)
     rows.found.left += len(options.cases or CASES) - len(names)
     found = rows.found.lists["cases"]
     right = sum(r["outcome"] == "ok" for r in found)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-__all__ = ["CUT_OFF", "ROOT", "find_tool", "follow", "module"]
+__all__ = ["CUT_OFF", "ROOT", "beside", "find_tool", "follow", "module"]
 
 ROOT = Path(__file__).resolve().parents[2]
 CUT_OFF = 124  #: the code of what took too long
@@ -37,6 +37,24 @@ def find_tool(name: str) -> str:
     folders = [os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""), "/usr/local/cuda"]
     places = [os.environ.get("PATH", ""), *(str(Path(f, "bin")) for f in folders if f)]
     return shutil.which(name, path=os.pathsep.join(places)) or ""
+
+
+@contextlib.contextmanager
+def beside(commands: Sequence[Sequence[str]]) -> Iterator[None]:
+    """Programs that run beside this one, unseen, for as long as the ``with`` lasts."""
+    running = [
+        subprocess.Popen(
+            list(command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT,
+            preexec_fn=_with_parent(),  # noqa: PLW1509 - it takes no lock
+        )
+        for command in commands
+    ]  # fmt: skip
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
 
 
 def _with_parent() -> Callable[[], object] | None:

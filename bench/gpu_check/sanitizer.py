@@ -12,12 +12,14 @@ import sys
 import time
 
 from bench.gpu_check.device import arguments
-from bench.gpu_check.processes import find_tool, follow, module
+from bench.gpu_check.kernels import compilers
+from bench.gpu_check.processes import beside, find_tool, follow, module
 from bench.gpu_check.rows import LOST, Rows, append, read
 from bench.gpu_check.rows import title as title_of
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 FOUND = 86  #: exit code of compute-sanitizer where it reports something
+COMPILERS = 6
 SPREAD = 4  #: every fourth case first
 SLOW = 18.0  #: seconds that a kernel may take at least, which the tool makes many times slower
 _REFUSED = re.compile(r"Device not supported|Failed to initialize|Unable to find injection library", re.I)
@@ -73,7 +75,8 @@ def main(arguments_: list[str] | None = None) -> int:
     listener = Listener(options.rows)
     start = time.monotonic()
     command = [binary, *own, *module("kernels", *options.cases, *told)]
-    code, output = follow(command, listener, min(options.seconds, 3600.0))
+    with beside(compilers(COMPILERS, SPREAD, options.only)):  # not under the tool
+        code, output = follow(command, listener, min(options.seconds, 3600.0))
     if listener.refused:
         rows.skip(f"compute-sanitizer is here, but cannot check this device: {listener.refused}")
         return 0

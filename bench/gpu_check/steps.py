@@ -49,7 +49,7 @@ def _sanitizer(name: str, command: str, seconds: int) -> Step:
 STEPS = (
     Step("facts", "", 8, "facts", "what the machine is; one kernel", "machine, GPU, tools; first kernel", always=True),
     Step("kernels", "first", 70, "kernels", "every case graph once against float64: fresh, as a CUDA graph with NaN and "
-         "infinities, as that graph with other addresses", "cases: kinds of kernels"),
+         "infinities, as that graph with other addresses", "cases: kinds of kernels", ("--compilers", "6")),
     Step("constants", "first", 30, "constants", "`hybridgpu calibrate`: the device's constants", "constants"),
     Step("bandwidth", "first", 85, "bandwidth", "every kind of memory-bound kernel, and rows of 128 to 262,144, beside a copy",
          "bandwidth, rows: GB/s, part of a copy's"),

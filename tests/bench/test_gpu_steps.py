@@ -51,6 +51,23 @@ def test_what_may_wait_for_ever_comes_last():
     assert order[:3] == [n for n in names[::4] if not families(programs[n])][:3]
 
 
+def test_other_processes_compile(tmp_path, monkeypatch):
+    """All cases are shared out among as many as there are processors for."""
+    monkeypatch.setattr(kernels.os, "sched_getaffinity", lambda process: range(5), raising=False)
+    commands = kernels.compilers(6, 4, "")
+    assert [c[-2:] for c in commands] == [["--compile", f"{k}/3"] for k in range(3)]
+    monkeypatch.setattr(kernels.os, "sched_getaffinity", lambda process: range(2))
+    assert kernels.compilers(6, 4, "") == []
+    loaded = []
+    monkeypatch.setattr(
+        "hybridgpu.backends.cuda.backend.CudaBackend.load", lambda self, program: loaded.append(program)
+    )
+    names = ["chain", "softmax", "dense_one", "looped"]
+    for k in range(2):
+        assert run(kernels, tmp_path / "x", *names, "--compile", f"{k}/2")[0] == 0
+    assert len(loaded) == 4 and len({p.kernels[0].name for p in loaded}) == 4
+
+
 @pytest.fixture
 def few(monkeypatch):
     """Of every table two rows."""

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of devices' constants into docs/devices.md, from the records of hybridgpu/compiler/devices.
+"""Writes the tables of devices' constants into docs/devices.md: the records of hybridgpu/compiler/devices, what ships.
 
     python docs/make_devices.py [--check]
 
-A table stands between ``<!-- cpu -->`` and ``<!-- end of cpu -->``, another between those of ``gpu``.
+A table stands between ``<!-- cpu -->`` and ``<!-- end of cpu -->``, others between those of ``gpu`` and ``shipped``.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from hybridgpu.compiler.devices.record import DeviceConstants, constants_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "devices.md"
+KNOWN = ROOT / "hybridgpu" / "backends" / "cuda" / "known_devices.json"
 RECORDS = {"cpu": CpuConstants, "gpu": GpuConstants}
 
 
@@ -41,12 +43,24 @@ def table(record: type[DeviceConstants]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def shipped() -> str:
+    """What ships of single GPUs."""
+    units = {c.name: c.unit for c in constants_of(GpuConstants)}
+    lines = ["| GPU | constant | value | source |", "|---|---|---|---|"]
+    for entry in json.loads(KNOWN.read_text(encoding="utf-8"))["devices"]:
+        gpu = f"{', '.join(entry['names'])} ({entry['multiprocessors']} multiprocessors)"
+        for name, (value, source, note) in entry["constants"].items():
+            lines.append(f"| {gpu} | `{name}` | {value_text(value, units[name])} | {source}: {note} |")
+            gpu = ""
+    return "\n".join(lines) + "\n"
+
+
 def page(text: str) -> str:
     """The page with its tables as they should be."""
-    for name, record in RECORDS.items():
+    for name, made in {**{name: table(record) for name, record in RECORDS.items()}, "shipped": shipped()}.items():
         marked = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", re.S)
         assert marked.search(text), f"{PAGE.name} has lost its markers of {name}"
-        text = marked.sub(lambda _, record=record: table(record), text)
+        text = marked.sub(lambda _, made=made: made, text)
     return text
 
 

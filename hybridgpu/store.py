@@ -145,6 +145,40 @@ class Store:
         """Delete an entry that turned out to be unusable."""
         self._discard(self._file(self._root(), kind, key))
 
+    # -- what is no cache: figures that somebody asked for, which no program can make again
+
+    def kept(self, folder: str, name: str) -> bytes | None:
+        """The bytes of a file that :meth:`keep` wrote, None if they are not what was written."""
+        if self._temporary:
+            return None
+        try:
+            whole, _ = _read(f"{self._root()}{os.sep}{folder}{os.sep}{name}")
+        except OSError:
+            return None
+        data = whole[:-_DIGEST]
+        return data if _sum(folder, name, data) == whole[-_DIGEST:] else None
+
+    def keep(self, folder: str, name: str, data: bytes) -> Path | None:
+        """Write a file that is neither trimmed nor cleared; None where nothing lasts."""
+        root = self._root()
+        if self._temporary:
+            return None
+        file = root / folder / name
+        try:
+            file.parent.mkdir(exist_ok=True, mode=0o700)
+            self._replace(file, data + _sum(folder, name, data))
+        except OSError:
+            return None
+        return file
+
+    def drop(self, folder: str, name: str) -> bool:
+        """Delete such a file; whether it was there, and is gone."""
+        try:
+            (self._root() / folder / name).unlink()
+        except OSError:
+            return False
+        return True
+
     # -- upkeep
 
     def usage(self) -> Usage:

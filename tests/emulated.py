@@ -122,6 +122,7 @@ class EmulatedDriver:
     identity = "cuda_on_cpu sm_90"
     cooperative = False  #: tests that want small kernels put together say so
     limits: Mapping[str, int] = MappingProxyType({})
+    constants: Mapping[str, float] = MappingProxyType({})
 
     def __init__(self, multiprocessors: int = 2, checked: bool = True, device: int = 0) -> None:
         # few multiprocessors: grids are smaller than the work, so that grid loops really loop

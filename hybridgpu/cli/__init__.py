@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: ``hybridgpu bench | info | cache``.
+"""The command line: ``hybridgpu bench | calibrate | info | cache``.
 
 A usage error exits with 2, a failure with 1, each with one line on stderr. Nothing else in hybridgpu
 imports this package, click or rich.
@@ -16,6 +16,7 @@ from .. import __version__
 from ..base import MXNetError
 from .bench.command import bench
 from .cache import cache
+from .calibrate import calibrate
 from .info import info
 
 __all__ = ["main"]
@@ -41,5 +42,6 @@ def main() -> None:
 
 
 main.add_command(bench)
+main.add_command(calibrate)
 main.add_command(info)
 main.add_command(cache)

@@ -35,7 +35,7 @@ null = pytest.mark.skipif(
 
 
 @null
-@pytest.mark.parametrize("program", ["contact", "calls", "capturing", "failing", "forking"])
+@pytest.mark.parametrize("program", ["contact", "calls", "capturing", "failing", "forking", "calibration"])
 def test_first_contact(library, program):
     arguments = [str(HERE / f"{program}.py"), str(library), str(HERE.parent), str(HERE.parents[1])]
     environment = {**os.environ, "CUPY_CACHE_DIR": KEPT}

@@ -28,6 +28,7 @@ from ..library import Direct, Library, prepare_step, run_host_step
 from ..memory import copy as copied
 from ..memory import empty, lodger, zeros
 from ..writes import assign
+from .device_tables import digest
 from .driver import Driver, NoGraphError, NotCapturedError, Stream
 from .frames import Arena, Arenas, DirectCall, Frame, Layout, LibraryCall
 
@@ -303,7 +304,7 @@ class CudaBackend:
 
     def __init__(self, driver: Driver, xp: Any, address: Callable[[Any], int], library: Library | None = None) -> None:
         self._has_tf32 = int(driver.arch.rpartition("_")[2].rstrip("af")) >= _TF32
-        target = cuda_target(driver.arch, driver.multiprocessors)
+        target = cuda_target(driver.arch, driver.multiprocessors).changed(**driver.constants)
         target = target.changed(**{k: min(getattr(target.gpu, k), most) for k, most in driver.limits.items()})
         if library is not None:
             products, convolutions = library.offers("affine"), library.offers("affine_conv")
@@ -328,8 +329,7 @@ class CudaBackend:
         epilogues = " epilogues" if target.library_epilogues else ""
         epilogues += " convolutions" if target.library_convolutions else ""
         epilogues += "" if target.tf32 is None else f" tf32 {target.tf32}"
-        limits = "".join(f" {k} {getattr(target.gpu, k)}" for k in sorted(self.driver.limits))
-        return f"cuda {self.driver.identity} {self.driver.multiprocessors}{limits}{epilogues} {target.resident}"
+        return f"cuda {self.driver.identity} {digest(target.gpu)}{epilogues} {target.resident}"
 
     def foresee(self, numeric: str) -> AbstractContextManager[Any]:
         return nullcontext()  # NVRTC is a library of this process: nothing runs beside the first call

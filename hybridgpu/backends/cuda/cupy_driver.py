@@ -16,6 +16,7 @@ from ...compiler.devices.gpu import GpuConstants
 from ...compiler.program import KernelInfo
 from ...resources import kernels_hash
 from ...store import Store
+from .device_tables import Gpu, known
 from .driver import KernelGraph, Launch, LibraryStart, Stream, module_source
 from .graphs import Captures, CudaGraph, graph_functions
 from .nvrtc import NUMERIC, OPTIONS, architecture, compile_cubin, compiler_version, rules_hash
@@ -47,12 +48,18 @@ class CupyDriver:
             "resident_threads": int(found["MaxThreadsPerMultiProcessor"]),
             **({} if clusters else {"cluster_blocks": 1}),
         }
+        self.gpu = Gpu(self._name(), self.multiprocessors, int(cupy.cuda.runtime.driverGetVersion()))
+        self.constants = known(self.gpu, store).values
         self.identity = f"nvrtc {compiler_version()} {self.arch} {OPTIONS} {NUMERIC} {rules_hash()}"
         self.compiled = 0
         self._functions: dict[str, Any] = {}
         self._modules: dict[str, Any] = {}
         self._captures = Captures()
         self._allowed: dict[int, int] = {}  #: bytes of dynamic shared memory that functions may take, beyond _SHARED
+
+    def _name(self) -> str:
+        name = self._cupy.cuda.runtime.getDeviceProperties(self._id)["name"]
+        return name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
 
     def load(self, kernels: Sequence[KernelInfo]) -> dict[str, Any]:
         keys = {k.name: self._key(k) for k in kernels}

@@ -121,6 +121,7 @@ class Driver(Protocol):
         cooperative: kernels may be started whose blocks all live at once.
         limits: constants of :class:`~...compiler.devices.gpu.GpuConstants` -> the most that the device has of it, which may
             be less than others of its architecture have, or of the one that kernels are compiled for.
+        constants: others of these -> what is known of the device, see device_tables.py.
     """
 
     arch: str
@@ -129,6 +130,7 @@ class Driver(Protocol):
     compiled: int
     cooperative: bool
     limits: Mapping[str, int]
+    constants: Mapping[str, float]
 
     def load(self, kernels: Sequence[KernelInfo]) -> dict[str, Any]:
         """Name -> handle for every kernel; those that are missing are compiled together."""

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import json
-import sys
-from contextlib import nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ..console import check_gpu, progress
+from ..console import console as make_console
 from .plot import FORMATS, check_matplotlib
 from .results import SCHEMA, Document, SuiteResult
 
@@ -20,7 +20,6 @@ __all__ = ["bench"]
 ROUNDS, QUICK_ROUNDS = 15, 5
 NAMES = ("mlp", "chain", "broadcast", "rows", "lenet", "resnet")  #: of the suites, in the order of workloads.SUITES
 LARGE = ("chain", "broadcast", "rows")  #: suites that have large sizes
-WIDTH = 110  #: of tables that go to no terminal
 
 
 @click.command(short_help="Time blocks beside NumPy or CuPy.")
@@ -57,12 +56,12 @@ def bench(
         if file is not None and not file.absolute().parent.is_dir():
             raise click.BadParameter(f"there is no folder {file.parent}", param_hint="'--json' / '--plot'")
     if device == "gpu":
-        _check_gpu()
+        check_gpu()
     from ..cache import open_store
     from ..machine import machine
     from .tables import print_machine, print_suite
 
-    console = _console()
+    console = make_console()
     facts = machine(open_store())
     print_machine(console, facts)
     options = {
@@ -94,33 +93,12 @@ def bench(
         click.echo(f"wrote {plot_file}")
 
 
-def _console() -> Any:
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=WIDTH)
-
-
-def _check_gpu() -> None:
-    """Raise where gpu(0) cannot be used; the message says what was looked for."""
-    from ...backends.devices import device_of
-    from ...base import MXNetError
-    from ...context import gpu
-    from ..machine import gpu_search
-
-    try:
-        device_of(gpu(0))
-    except MXNetError as e:
-        looked = "; ".join(f"{what}: {found}" for what, found in gpu_search())
-        raise click.ClickException(f"{str(e).splitlines()[0]} (looked for {looked})") from None
-
-
 def _measure(options: dict[str, Any]) -> SuiteResult:
     """One suite and its first calls, under a progress bar where stderr is a terminal."""
     from .children import first_calls, run_worker
 
     name, processes = options["suite"], min(3, options["rounds"]) if not options["quick"] else 1
-    with _progress() as bar:
+    with progress() as bar:
         task = bar.add_task(name, total=None) if bar is not None else None
 
         def step(steps: int, label: str) -> None:
@@ -137,14 +115,3 @@ def _measure(options: dict[str, Any]) -> SuiteResult:
         if not options["large"]:  # first calls do not depend on the size
             result["first_calls"] = first_calls(name, options["device"], options["threads"], processes)
     return result
-
-
-def _progress() -> Any:
-    """A rich Progress on stderr, or None in its place where that is no terminal."""
-    if not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    return Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hybridgpu calibrate`` without a GPU; ``tests/cupy_on_null/calibration.py`` has it over the null device."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import hybridgpu as mx
+from hybridgpu.backends import devices
+from hybridgpu.backends.devices import use_gpu_devices
+from hybridgpu.cli import calibrate_cpu, main
+from hybridgpu.compiler.devices.cpu import CpuConstants
+from hybridgpu.compiler.devices.record import constants_of
+from hybridgpu.compiler.target import CPU
+from hybridgpu.store import default_store, reset_default_store
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(main, ["calibrate", *arguments])
+
+
+@pytest.fixture
+def no_gpu():
+    held = devices._gpu_factory
+    use_gpu_devices(None)
+    if mx.num_gpus():
+        pytest.skip("there is a GPU here")
+    yield
+    use_gpu_devices(held)
+
+
+def test_without_a_gpu_it_says_what_was_looked_for_as_the_benchmark_does(no_gpu, tmp_path):
+    found = run("--json", str(tmp_path / "out.json"))
+    other = CliRunner().invoke(main, ["bench", "--device", "gpu"])
+    assert (found.exit_code, found.output) == (other.exit_code, other.output)
+    assert found.exit_code == 1 and "looked for" in found.output and not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--show", "--forget"], "--show and --forget exclude each other"),
+        (["--device", "cpu", "--forget"], "nothing is stored for processors"),
+        (["--seconds", "0"], "--seconds"),
+        (["--seconds", "nan"], "--seconds"),
+        (["--json", "no/such/folder/x.json"], "there is no folder"),
+        (["--device", "tpu"], "--device"),
+    ],
+)
+def test_usage(arguments, words):
+    found = run(*arguments)
+    assert found.exit_code == 2 and words in found.output, found.output
+
+
+@pytest.mark.as_shipped
+def test_a_processor_is_measured_and_left_as_it_is(compiler, tmp_path, monkeypatch):
+    monkeypatch.setenv("HYBRIDGPU_CACHE_DIR", str(tmp_path / "cache"))
+    reset_default_store()
+    try:
+        file = tmp_path / "out.json"
+        found = run("--device", "cpu", "--seconds", "0.6", "--json", str(file))
+        assert found.exit_code == 0, found.output
+        document = json.loads(file.read_text())
+        assert [s["name"] for s in document["steps"]] == list(calibrate_cpu.STEPS)
+        rows = {r["name"]: r for r in document["constants"]}
+        assert set(rows) == {c.name for c in constants_of(CpuConstants)}
+        for step in document["steps"]:  # on a busy machine a difference may drown; then it is said
+            assert step["found"] or step["failed"] == "more took no longer"
+            assert all(rows[k]["measured"] == v > 0 for k, v in step["found"].items())
+        assert rows["byte_seconds"]["measured"] and document["stored"] is None
+        assert all(r["new"] is None and r["used"] == getattr(CpuConstants, n) for n, r in rows.items())
+        assert "nothing is stored" in found.output and CPU.device == CpuConstants()
+        assert not (default_store().folder / "devices").exists()
+        assert str(tmp_path) not in file.read_text(), "a path of this machine"
+    finally:
+        reset_default_store()
+
+
+def test_a_step_that_fails_is_named(monkeypatch):
+    def broken(seconds: float) -> dict[str, float]:
+        raise RuntimeError("there is no C++ compiler\nand more")
+
+    monkeypatch.setattr(calibrate_cpu, "STEPS", {"arithmetic": broken, "copies": lambda s: {"byte_seconds": 1e-9}})
+    found = run("--device", "cpu", "--seconds", "0.1")
+    assert found.exit_code == 0 and "arithmetic: there is no C++ compiler\n" in found.output
+    assert "more than 2 times from what is used: byte_seconds" in found.output
+    monkeypatch.setattr(calibrate_cpu, "STEPS", {"arithmetic": broken})
+    found = run("--device", "cpu", "--seconds", "0.1")
+    assert found.exit_code == 1 and "no constant could be measured" in found.output
+
+
+def test_what_is_used_is_shown():
+    found = run("--device", "cpu", "--show")
+    assert found.exit_code == 0 and "measured  " not in found.output
+    assert all(c.name in found.output for c in constants_of(CpuConstants))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timezone
 from math import isfinite
 from pathlib import Path
@@ -40,6 +40,11 @@ def calibrate(device: str, seconds: float, json_file: Path | None, dry_run: bool
     """
     if show and forget:
         raise click.UsageError("--show and --forget exclude each other")
+
+    def save(document: dict[str, Any]) -> None:
+        if json_file is not None:
+            json_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise click.BadParameter(f"there is no folder {json_file.parent}", param_hint="'--json'")
     if not isfinite(seconds):
@@ -49,16 +54,18 @@ def calibrate(device: str, seconds: float, json_file: Path | None, dry_run: bool
             raise click.UsageError("--forget is for GPUs: nothing is stored for processors")
         document, problem = _cpu(seconds, show)
     else:
-        document, problem = _gpu(seconds, show, forget, dry_run)
+        document, problem = _gpu(seconds, show, forget, dry_run, save)
+    save(document)
     if json_file is not None:
-        json_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         click.echo(f"wrote {json_file}")
     if problem:
         raise click.ClickException(problem)
 
 
-def _gpu(seconds: float, show: bool, forget: bool, dry_run: bool) -> tuple[dict[str, Any], str]:
-    """What was found, and what went wrong."""
+def _gpu(
+    seconds: float, show: bool, forget: bool, dry_run: bool, save: Callable[[dict[str, Any]], None]
+) -> tuple[dict[str, Any], str]:
+    """What was found, and what went wrong; ``save`` is given each step's, should the process not live to see the last."""
     from ..backends.cuda import calibration, device_tables
     from ..compiler.target import cuda_target
 
@@ -95,10 +102,12 @@ def _gpu(seconds: float, show: bool, forget: bool, dry_run: bool) -> tuple[dict[
             _products(opened),
         )
         driver.attach()
+        document["figures"] = bench.figures
         for step in _with_progress(lambda said: calibration.measure(bench, said), len(calibration.STEPS)):
             found |= step.found
             document["steps"].append(step._asdict())
-        document["figures"] = bench.figures
+            document["constants"] = _rows(device, known.sources, found, {})
+            save(document)
     new = calibration.with_rounded(found)
     document["constants"] = _rows(device, known.sources, found, new)
     if new and not dry_run:
@@ -123,15 +132,18 @@ def _gpu(seconds: float, show: bool, forget: bool, dry_run: bool) -> tuple[dict[
 
 
 def _products(opened: Any) -> Any:
-    """Starts of square products of cuBLASLt, by element type and size."""
+    """Starts of square products of cuBLASLt, by kind and size."""
 
-    def multiply(short: str, size: int) -> Any:
+    def multiply(how: str, size: int) -> Any:
         from ..backends.library import Declined
         from ..compiler.ir.types import tensor_type
         from ..dtypes import from_short
 
-        kind = tensor_type((size, size), from_short(short))
-        prepared = opened.products.prepare("dot", (kind, kind), {}, kind, "calibrate")
+        kind = tensor_type((size, size), from_short(how.removeprefix("t")))
+        rounding = how == "tf32"  # what is set about TF32 is of no account: nothing is decided by it here
+        if rounding and opened.compute_capability < 80:
+            return None
+        prepared = opened.products.prepare("dot", (kind, kind), {}, kind, "calibrate", tf32=rounding)
         if prepared is None or isinstance(prepared, Declined):
             return None
         one, other, out = (opened.xp.ones((size, size), kind.dtype.np) for _ in range(3))
@@ -186,7 +198,7 @@ def _cpu(seconds: float, show: bool) -> tuple[dict[str, Any], str]:
     return document, "" if found or show else "no constant could be measured"
 
 
-def _with_progress(run: Callable[[Callable[[str], None]], Iterable[Any]], count: int) -> list[Any]:
+def _with_progress(run: Callable[[Callable[[str], None]], Iterable[Any]], count: int) -> Iterator[Any]:
     """The steps of ``run(said)`` under a progress bar."""
     with progress() as bar:
         task = bar.add_task("calibrate", total=count) if bar is not None else None
@@ -195,12 +207,10 @@ def _with_progress(run: Callable[[Callable[[str], None]], Iterable[Any]], count:
             if bar is not None:
                 bar.update(task, description=name)
 
-        done = []
         for step in run(said):
-            done.append(step)
+            yield step
             if bar is not None:
                 bar.update(task, advance=1)
-        return done
 
 
 def _rows(

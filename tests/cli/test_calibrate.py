@@ -7,14 +7,19 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from cublaslt_on_cpu.support import FakeProducts
+from cudnn_on_cpu.support import Memory
 
 import hybridgpu as mx
 from hybridgpu.backends import devices
+from hybridgpu.backends.cuda.calibration import STEPS, Bench, Unmeasurable
+from hybridgpu.backends.cuda.cublaslt_dot import ProductLibrary
 from hybridgpu.backends.devices import use_gpu_devices
 from hybridgpu.cli import calibrate_cpu, main
+from hybridgpu.cli.calibrate import _products
 from hybridgpu.compiler.devices.cpu import CpuConstants
 from hybridgpu.compiler.devices.record import constants_of
-from hybridgpu.compiler.target import CPU
+from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.store import default_store, reset_default_store
 
 
@@ -96,3 +101,47 @@ def test_what_is_used_is_shown():
     found = run("--device", "cpu", "--show")
     assert found.exit_code == 0 and "measured  " not in found.output
     assert all(c.name in found.output for c in constants_of(CpuConstants))
+
+
+def test_the_command_s_products_are_cublaslt_s(tmp_path):
+    """As the step "products of a library" starts them: each kind, in types of its own."""
+    fake, place = FakeProducts(tmp_path), Memory()
+    place.products, place.compute_capability = ProductLibrary(place, fake.find), 90
+    multiply = _products(place)
+    for count, kind in enumerate(("f32", "tf32", "f16"), 1):
+        multiply(kind, 8)()
+        assert fake.products == count
+    place.compute_capability = 75
+    assert multiply("tf32", 8) is None and multiply("f16", 8) is not None
+    place.products = ProductLibrary(place, lambda version: "not here")
+    assert multiply("f32", 8) is None
+
+
+@pytest.mark.parametrize(("missing", "words"), [("", ""), ("f16", "there is no cuBLASLt")])
+def test_constants_of_products(missing, words):
+    """A library of known rates is found to have them."""
+    gpu = CUDA.gpu
+    cycles, call = gpu.multiprocessors * gpu.clock, 9e-6
+    rates = {"f32": 0.75 * gpu.lanes, "tf32": 700, "f16": 1400}
+    running: list[float] = []
+
+    def multiply(kind: str, size: int):
+        return None if kind == missing else lambda: running.append(call + size**3 / (rates[kind] * cycles))
+
+    def timer(run) -> float:
+        running.clear()
+        run(0)
+        return sum(running)
+
+    bench = Bench(None, None, None, timer, gpu, 1e-3, multiply)
+    if words:
+        with pytest.raises(Unmeasurable, match=words):
+            STEPS["products of a library"](bench)
+        return
+    found = STEPS["products of a library"](bench)
+    assert found == {
+        "library_seconds": pytest.approx(call - gpu.launch_seconds, rel=0.3),  # the smallest takes a little by itself
+        "library_share": pytest.approx(0.75, rel=1e-2),
+        "tensor_lanes": pytest.approx(1400, rel=5e-2),
+    }
+    assert set(bench.figures["product_seconds"]) == set(rates)

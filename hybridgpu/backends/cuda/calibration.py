@@ -96,7 +96,7 @@ def event_timer(driver: Driver, xp: Any) -> Timer:
     return timed
 
 
-def _no_library(short: str, size: int) -> None:
+def _no_library(kind: str, size: int) -> None:
     """Of a device whose library is not to be measured."""
 
 
@@ -107,7 +107,7 @@ class Bench:
     Attributes:
         gpu: its constants as they are known so far; steps use those of earlier ones.
         seconds: that a step may take, about.
-        multiply: (element type, rows and columns) -> what starts a square product of a library, or None.
+        multiply: (f32, tf32 or f16; rows and columns) -> what starts a square product of a library, or None.
         figures: what was measured besides constants: name -> value, for people.
     """
 
@@ -170,7 +170,7 @@ class Bench:
         for run in runs:  # once for nothing: clocks rise, code is loaded
             self.timer(run)
         best = [float("inf")] * len(runs)
-        end = time.perf_counter() + self.seconds / 8
+        end = time.perf_counter() + self.seconds / 5
         for k in range(_ROUNDS.stop):
             best = [min(b, self.timer(run)) for b, run in zip(best, runs, strict=True)]
             if k + 1 >= _ROUNDS.start and time.perf_counter() > end:
@@ -381,12 +381,13 @@ def _arithmetic(b: Bench) -> Found:
 
 def _products(b: Bench) -> Found:
     seconds: dict[str, dict[str, float]] = {}
-    for short in ("f32", "f16"):
+    for kind in ("f32", "tf32", "f16"):
         for size in _PRODUCTS:
-            start = b.multiply(short, size)
-            if start is None:
-                raise Unmeasurable("there is no cuBLASLt")
-            seconds.setdefault(short, {})[str(size)] = _of_calls(b, start, 40 if size < 4096 else 4)
+            start = b.multiply(kind, size)
+            if start is not None:
+                seconds.setdefault(kind, {})[str(size)] = _of_calls(b, start, 40 if size < 4096 else 4)
+    if not {"f32", "f16"} <= seconds.keys():
+        raise Unmeasurable("there is no cuBLASLt")
     b.figures["product_seconds"] = seconds
     small, large = str(_PRODUCTS[0]), str(_PRODUCTS[-1])
     work = _PRODUCTS[-1] ** 3 / (b.gpu.multiprocessors * b.gpu.clock)

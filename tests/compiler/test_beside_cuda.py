@@ -107,7 +107,7 @@ def test_nothing_is_kept_for_sums_alone(cuda_driver):
 
 
 @pytest.mark.parametrize("dtype", ["f16", "f32"])
-@pytest.mark.parametrize("width", [2048, 2500, 4096, 8192])
+@pytest.mark.parametrize("width", [2304, 2500, 4096, 8192])
 def test_blocks_put_their_sums_together(dtype, width, cuda_driver):
     """Eight blocks of four rows leave one part: a sixteenth of the bytes of an array of float32."""
     program = check(cuda_driver, graph_of(one_merge, (67, width), dtype), FEW, orders=2)

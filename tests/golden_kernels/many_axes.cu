@@ -81,17 +81,17 @@ extern "C" __global__ void HG_BOUNDS(128) amax_5f748d93(const float* HG_RESTRICT
   }
 }
 
-extern "C" __global__ void HG_BOUNDS(128) sum_mul_4f80c326(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0, const long long share0, const long long n_i0) {
+extern "C" __global__ void HG_BOUNDS(128) sum_mul_b425816d(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0, const long long share0, const long long n_i0) {
   typedef int Index;
   const Index rows = (Index)n0;
-  const int lane = threadIdx.x % 8;
-  for (Index block = (Index)blockIdx.x * 16; block < rows; block += (Index)gridDim.x * 16) {
-    const Index wanted = block + (Index)threadIdx.x / 8;
+  const int lane = threadIdx.x % 16;
+  for (Index block = (Index)blockIdx.x * 8; block < rows; block += (Index)gridDim.x * 8) {
+    const Index wanted = block + (Index)threadIdx.x / 16;
     const bool live = wanted < rows;
     hg::Sum<float>::State a0 = hg::Sum<float>::start();
     #pragma unroll 4
-    for (Index step = 0; step < ((Index)n_i0 + 31) / 32; ++step) {
-      const Index i0_0 = (step * 8 + lane) * 4;
+    for (Index step = 0; step < ((Index)n_i0 + 63) / 64; ++step) {
+      const Index i0_0 = (step * 16 + lane) * 4;
       if (i0_0 >= (Index)n_i0) continue;
       const hg::span<float, 4> p0 = hg::read<4>(x0 + i0_0);
       HG_UNROLL
@@ -100,7 +100,7 @@ extern "C" __global__ void HG_BOUNDS(128) sum_mul_4f80c326(const float* HG_RESTR
         a0 = hg::Sum<float>::add(a0, v0, 0);
       }
     }
-    a0 = hg::lanes_merge<hg::Sum<float>, 8>(a0);
+    a0 = hg::lanes_merge<hg::Sum<float>, 16>(a0);
     const float v1 = hg::Sum<float>::result(a0);
     const float v2 = v1 * hg::Share<float>::of(share0);
     if (live && lane == 0) {

@@ -18,12 +18,12 @@ from ..sizes import alike
 from ..target import Target
 from .cuda_spans import kept_size
 from .passes import Plan
+from .registers_cuda import Demand, blocks_by_registers, predicted_registers
 from .scalar import Scalar
 
 __all__ = ["Form", "Kept", "Work", "choose_columns", "choose_rows", "choose_rows_with_sums", "kept_values"]
 
-_OWN_REGISTERS = 26  #: of a thread besides the values it keeps
-_LEAST_OWN = 20  #: … where registers are scarce
+_LEAST_OWN = 20  #: registers of a thread besides the values it keeps, where they are scarce
 _DOUBLE_OWN = 60  #: … for values of two registers, and functions of them
 _ARRAY_OWN = 8  #: … and for every further array
 _MOST_KEPT = 64  #: 4-byte words of values that a thread keeps
@@ -76,7 +76,7 @@ class Work:
         operations: scalar operations of an element in all walks.
         kept: what later walks need again.
         again: bytes of an element that later walks read from memory.
-        arrays: how many are read in spans.
+        arrays, loaded: how many are read in spans, and bytes of an element of them all.
         double: arithmetic is in double precision.
         told: rows may be shorter: how long they are is an argument.
         sums: 4-byte words of an element of the sums over all rows.
@@ -96,6 +96,7 @@ class Work:
     kept: tuple[Kept, ...]
     again: int = 0
     arrays: int = 1
+    loaded: int = 4
     double: bool = False
     told: bool = False
     sums: int = 0
@@ -124,6 +125,7 @@ class Form:
         blocks: of a multiprocessor, where a block takes rows to the end; else 0: there are as many as rows need.
         merged: blocks that have rows of their own, and put their sums over all rows together behind these.
         hidden: positions are found anew in every walk: no registers keep them from row to row.
+        demand: what a thread holds in registers.
         why: the choice in words.
     """
 
@@ -139,6 +141,7 @@ class Form:
     blocks: int = 0
     merged: int = 1
     hidden: bool = False
+    demand: Demand | None = None
     why: str = ""
 
     @property
@@ -319,7 +322,8 @@ def _row_form(work: Work, target: Target, team: int, cluster: int, block: int = 
         shared, states = max(shared, states), 0
     else:
         merged, states = 1, states if teams > 1 else 0
-    resident = _resident(target, threads, kept * steps * work.vector + 2 * work.vector, shared + states, blocks)
+    demand = _demand(work, words, steps, steps if kept else min(steps, unroll), False)
+    resident = _resident(target, threads, demand, shared + states, blocks)
     if work.sums:
         crowded = _crowd(work, steps, threads, target) * _SUM_BLOCKS > _CROWDED
         own = _DOUBLE_OWN + work.sums * steps * work.vector
@@ -350,7 +354,7 @@ def _row_form(work: Work, target: Target, team: int, cluster: int, block: int = 
     share = work.sums * steps * work.vector * threads / gpu.registers
     hidden = not work.double and (share > _CROWDED or (share == _CROWDED and cluster > 1))
     taken = steps if kept else unroll
-    return Form(threads, team, cluster, steps, places, refused, shared, seconds, taken, live, merged, hidden)
+    return Form(threads, team, cluster, steps, places, refused, shared, seconds, taken, live, merged, hidden, demand)
 
 
 def _merged(work: Work, target: Target, cluster: int, teams: int) -> int:
@@ -371,7 +375,8 @@ def _column_form(work: Work, target: Target, neighbours: int, across: int, down:
     places, refused, words, shared = _place(work, target, threads, steps, space, work.crossing * work.vector)
     assumed = work.rows if work.width * rows >= _LONG else max(rows, _USUAL // work.width)
     blocks = -(-assumed // rows) * cluster
-    resident = _resident(target, threads, words * steps * work.vector + 3 * work.vector, shared + states, blocks)
+    demand = _demand(work, words, steps, steps if words else min(steps, unroll), True)
+    resident = _resident(target, threads, demand, shared + states, blocks)
     used = work.width / (steps * down * cluster)
     moved = (
         _moving(work, target, resident, blocks, threads, steps if words else min(steps, unroll), used)
@@ -398,7 +403,8 @@ def _column_form(work: Work, target: Target, neighbours: int, across: int, down:
     per_block = max(moved, computed) + (min(moved, computed) + cluster * cycles / gpu.clock) / resident
     per_block *= _text(words, steps * work.vector)
     seconds = per_block * -(-work.rows // rows) / min(gpu.multiprocessors, blocks)
-    return Form(threads, down, cluster, steps, places, refused, shared, seconds, steps if words else unroll)
+    taken = steps if words else unroll
+    return Form(threads, down, cluster, steps, places, refused, shared, seconds, taken, demand=demand)
 
 
 def _moving(work: Work, target: Target, resident: int, blocks: int, threads: int, steps: int, used: float) -> float:
@@ -486,11 +492,26 @@ def _place(
     return places, frozenset(refused), words, used
 
 
-def _resident(target: Target, threads: int, registers: int, shared: int, blocks: int) -> int:
+def _demand(work: Work, words: int, steps: int, at_once: int, columns: bool) -> Demand:
+    """What a thread holds that keeps so many 4-byte words of each element and takes so many of its steps ``at_once``."""
+    items, rows = steps * work.vector, work.vector if columns else 1
+    loading = -(-work.vector * work.loaded // 4) * (min(at_once, _MOST_STEPS) - 1)
+    return Demand(
+        columns,
+        words * items,
+        work.sums * items,
+        loading,
+        work.crossing * rows,
+        work.double,
+        work.ragged and not columns,
+    )
+
+
+def _resident(target: Target, threads: int, demand: Demand, shared: int, blocks: int) -> int:
     """Blocks that a multiprocessor holds at once, if there are so many ``blocks``."""
     gpu = target.gpu
-    each = min(-(-(_OWN_REGISTERS + registers) // gpu.register_unit) * gpu.register_unit, gpu.registers // threads)
-    fits = [gpu.resident_threads // threads, gpu.registers // (each * threads), gpu.resident_blocks]
+    held = blocks_by_registers(predicted_registers(demand, threads, target), threads, target)
+    fits = [gpu.resident_threads // threads, held, gpu.resident_blocks]
     if shared:
         fits.append(gpu.shared_total // (shared + gpu.system_shared))
     return max(1, min(*fits, -(-blocks // gpu.multiprocessors)))

@@ -230,6 +230,11 @@ def _work(program: ScalarProgram, plan: Plan, rows: list[Var], vector: int, ragg
         s.node: s.node.dtype.size for s in program.scalars if s.op == "load" and s.node and _is_stream(s, rows, program)
     }
     walks = [w for w in plan.passes if w.scalars or w.accumulators or w.targets]
+    arrays = {
+        s.node: s.node.dtype.size
+        for s in program.scalars
+        if s.op == "load" and s.node and s.vars & set(program.reduced)
+    }
     return Work(
         rows=count,
         width=width,
@@ -243,7 +248,8 @@ def _work(program: ScalarProgram, plan: Plan, rows: list[Var], vector: int, ragg
         operations=sum(s.node.prim.cost if s.node and s.op == "compute" else 1 for w in walks for s in w.scalars),
         kept=kept_values(plan),
         again=_read_again(program, plan, rows) // (count * width),
-        arrays=len({s.node for s in program.scalars if s.op == "load" and s.vars & set(program.reduced)}),
+        arrays=len(arrays),
+        loaded=sum(arrays.values()),
         double=any(s.dtype.is_float and s.dtype.size == 8 for s in program.scalars),
         sums=sum(max(4, r.operand.dtype.size) // 4 for r in program.sums),
         crossing=len(plan.row_values),
@@ -473,6 +479,7 @@ def _common(
     parts = form.parts(prod(v.extent for v in program.vars if v not in program.reduced), spans.writer.target)
     return {
         "threads": form.threads,
+        "demand": form.demand,
         "width": length or width,
         "vector": spans.vector,
         "steps": steps or form.steps,

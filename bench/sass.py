@@ -269,7 +269,7 @@ def resident_threads(arch: str) -> int:
     """Threads that an SM can hold."""
     from hybridgpu.compiler.target import cuda_target
 
-    return cuda_target(arch, MULTIPROCESSORS).resident_threads
+    return cuda_target(arch, MULTIPROCESSORS).gpu.resident_threads
 
 
 def table(names: Sequence[str], arch: str, texts: Path | None = None) -> list[dict[str, Any]]:

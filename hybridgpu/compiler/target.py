@@ -110,6 +110,7 @@ _CUDA = {
 }
 _CLUSTERS = range(90, 120)  #: compute capabilities with clusters …
 _PORTABLE = 8  #: … of so many blocks on every device
+_FAST_MEMORY = range(100, 120)  #: compute capabilities whose memory takes more bytes under way
 _COPIES = 80  #: the first compute capability that copies asynchronously
 
 
@@ -126,6 +127,7 @@ def cuda_target(arch: str, multiprocessors: int) -> Target:
         shared_total=total * _KIB,
         cluster_blocks=_PORTABLE if capability in _CLUSTERS else 1,
         async_copies=capability >= _COPIES,
+        **({"bytes_in_flight": 64 * _KIB} if capability in _FAST_MEMORY else {}),
     )
     return Target("cuda", device)
 

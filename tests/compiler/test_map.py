@@ -15,21 +15,23 @@ import pytest
 from compiler.cases import arrays, build, parse
 from compiler.test_graphs import close, fresh, on_device
 from cuda_on_cpu import Buffer, Module
+from cuda_on_cpu.static_checks import compile_report, has_nvrtc
 from emulated import run_program
 
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.driver import module_source
+from hybridgpu.backends.cuda.nvrtc import NUMERIC
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.ir.indexing import ZERO, Condition, Expr, Var, of_var
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.schedule.map_cuda import fits_int
+from hybridgpu.compiler.schedule.index_type import index_type
 from hybridgpu.compiler.schedule.pieces import turns
 from hybridgpu.compiler.schedule.scalar import Scalar, ScalarProgram, Store
-from hybridgpu.compiler.target import CPU, CUDA
+from hybridgpu.compiler.target import CPU, CUDA, cuda_target
 from hybridgpu.dtypes import f32, from_short
 from hybridgpu.resources import kernels_folder
 
@@ -261,7 +263,7 @@ def program_of(extents, load, store, conditions=()):
     ("extents", "load", "fits"),
     [
         ((1 << 30,), lambda i: of_var(i), True),
-        (((1 << 31) - (1 << 24) - 1,), lambda i: of_var(i), True),
+        (((1 << 31) - (1 << 26) - 1,), lambda i: of_var(i), True),
         ((1 << 31,), lambda i: of_var(i), False),
         ((1 << 16, 1 << 15), lambda i, j: of_var(i) * (1 << 15) + of_var(j), False),
         ((4, 1000), lambda i, j: of_var(i) * (1 << 30) + of_var(j), False),
@@ -272,7 +274,8 @@ def program_of(extents, load, store, conditions=()):
     ],
 )
 def test_positions_of_32_bits_only_where_all_arithmetic_fits(extents, load, fits):
-    assert fits_int(program_of(extents, load, lambda *v: of_var(v[0]))) is fits
+    found = index_type([program_of(extents, load, lambda *v: of_var(v[0]))])
+    assert found == ("int" if fits else "long long")
 
 
 @pytest.mark.parametrize(
@@ -429,3 +432,33 @@ def test_results_in_two_orders(shape, perm, compiler):
     cpu_backend().load(program)([x], outs)
     for out, want in zip(outs, evaluate(graph, [x], wide=True), strict=True):
         np.testing.assert_allclose(out, want, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("types", "arch", "unroll"),
+    [
+        (("f32[100000]",), "sm_90", 2),
+        (("f32[100000]", "f32[100000]"), "sm_90", 1),
+        (("f32[100000]", "f32[100000]"), "sm_100", 1),
+        (("f32[100000]",), "sm_75", 4),  # half as many threads
+        (("f16[100000]",), "sm_90", 2),
+        (("f16[100000]", "f32[1]"), "sm_90", 4),  # results of four bytes: eight of halves
+        (("f64[100000]",), "sm_90", 1),  # values take two registers each
+        (("i8[100000]",), "sm_100", 2),
+    ],
+    ids=str,
+)
+def test_loads_at_once_keep_memory_busy(types, arch, unroll):
+    """So many steps of a thread that the loads of a full multiprocessor are what its memory wants, and not more."""
+    target = cuda_target(arch, 132)
+    b = builder()
+    xs = [b.input(parse(t), f"x{k}") for k, t in enumerate(types)]
+    total = xs[0] if len(xs) == 1 else b.cast(xs[0], xs[1].dtype) + xs[1]
+    (kernel,) = compile_graph(b.finish([b.abs(total)], "loads"), target).kernels
+    assert kernel.choice.get("unroll", 1) == unroll
+    if has_nvrtc():  # all threads that a multiprocessor holds still have room
+        options = ["-default-device", *NUMERIC["strict"]]
+        report = compile_report(module_source([kernel]), arch, options, [kernels_folder()])
+        assert not report.stack
+        if unroll > 1:
+            assert report.registers * target.gpu.resident_threads <= target.gpu.registers

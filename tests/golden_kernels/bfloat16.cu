@@ -9,42 +9,60 @@
 //   %9 = mul(%2, 0.5)  f16[65]
 //   %10 = cast(%9)  bf16[65]
 //   %11 = amax(x1) axes=(0,)  bf16[]
-namespace cast_mul_exp_feac0870_ {
+namespace cast_mul_exp_c66620e1_ {
 typedef int Index;
-template <int W>
-HG_DEVICE void step(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index e) {
-  const Index i0_0 = e;
-  const hg::pack<hg::bfloat16, W> p0 = hg::load<W>(x0 + i0_0);
-  const hg::pack<hg::bfloat16, W> p1 = hg::load<W>(x1 + i0_0);
-  hg::pack<hg::bfloat16, W> q0;
-  hg::pack<float, W> q1;
-  hg::pack<hg::bfloat16, W> q2;
+template <int W, int U>
+HG_DEVICE void step(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const Index first, const Index apart, const Index n) {
+  hg::pack<hg::bfloat16, W> p0_[U];
+  hg::pack<hg::bfloat16, W> p1_[U];
   HG_UNROLL
-  for (int j = 0; j < W; ++j) {
-    const float v0 = p0.v[j];
-    const float v1 = p1.v[j];
-    const float v2 = v0 * v1;
-    const float v3 = v2 + 1.0f;
-    const float v4 = hg::exp(v0);
-    const float v5 = (float)v4;
-    const float v6 = hg::round_half(v0);
-    const float v7 = v6 * 0.5f;
-    const float v8 = hg::round_bfloat16(v7);
-    q0.v[j] = v3;
-    q1.v[j] = v5;
-    q2.v[j] = v8;
+  for (int u = 0; u < U; ++u) {
+    const Index e = first + u * apart;
+    if (u > 0 && e >= n) continue;
+    const Index i0_0 = e;
+    p0_[u] = hg::load<W>(x0 + i0_0);
+    p1_[u] = hg::load<W>(x1 + i0_0);
   }
-  hg::store(y0 + i0_0, q0);
-  hg::store(y1 + i0_0, q1);
-  hg::store(y2 + i0_0, q2);
+  HG_UNROLL
+  for (int u = 0; u < U; ++u) {
+    const Index e = first + u * apart;
+    if (u > 0 && e >= n) continue;
+    const Index i0_0 = e;
+    const hg::pack<hg::bfloat16, W> p0 = p0_[u];
+    const hg::pack<hg::bfloat16, W> p1 = p1_[u];
+    hg::pack<hg::bfloat16, W> q0;
+    hg::pack<float, W> q1;
+    hg::pack<hg::bfloat16, W> q2;
+    HG_UNROLL
+    for (int j = 0; j < W; ++j) {
+      const float v0 = p0.v[j];
+      const float v1 = p1.v[j];
+      const float v2 = v0 * v1;
+      const float v3 = v2 + 1.0f;
+      const float v4 = hg::exp(v0);
+      const float v5 = (float)v4;
+      const float v6 = hg::round_half(v0);
+      const float v7 = v6 * 0.5f;
+      const float v8 = hg::round_bfloat16(v7);
+      q0.v[j] = v3;
+      q1.v[j] = v5;
+      q2.v[j] = v8;
+    }
+    hg::store(y0 + i0_0, q0);
+    hg::store(y1 + i0_0, q1);
+    hg::store(y2 + i0_0, q2);
+  }
 }
 }  // namespace
-extern "C" __global__ void HG_BOUNDS(256) cast_mul_exp_feac0870(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const long long n0) {
+extern "C" __global__ void HG_BOUNDS_FOR(256, 8) cast_mul_exp_c66620e1(const hg::bfloat16* HG_RESTRICT x0, const hg::bfloat16* HG_RESTRICT x1, hg::bfloat16* HG_RESTRICT y0, float* HG_RESTRICT y1, hg::bfloat16* HG_RESTRICT y2, const long long n0) {
   typedef int Index;
   const Index n = (Index)n0;
-  const Index n_whole = n / 4;
-  HG_GRID(t, n_whole) cast_mul_exp_feac0870_::step<4>(x0, x1, y0, y1, y2, t * 4);
-  HG_GRID(t, n - n_whole * 4) cast_mul_exp_feac0870_::step<1>(x0, x1, y0, y1, y2, n_whole * 4 + t);
+  const Index n_whole = n / 4 * 4;
+  const Index apart = (Index)gridDim.x * (Index)blockDim.x * 4;
+  _Pragma("unroll 1")
+  for (Index e = ((Index)blockIdx.x * (Index)blockDim.x + (Index)threadIdx.x) * 4; e < n_whole; e += apart * 2) cast_mul_exp_c66620e1_::step<4, 2>(x0, x1, y0, y1, y2, e, apart, n_whole);
+  _Pragma("unroll 1")
+  HG_GRID(t, n - n_whole) cast_mul_exp_c66620e1_::step<1, 1>(x0, x1, y0, y1, y2, n_whole + t, 0, n);
 }
 
 extern "C" __global__ void HG_BOUNDS(128) amax_033b86eb(const hg::bfloat16* HG_RESTRICT x0, hg::bfloat16* HG_RESTRICT y0, const long long n0, const long long n_i0) {

@@ -7,28 +7,44 @@
 //   %8 = transpose(%7) perm=(1, 0, 2, 3)  f32[8,4,3,3]
 //   %9 = mul(x2, 0.01)  f32[8,4,3,3]
 //   %10 = add(%8, %9)  f32[8,4,3,3]
-namespace mul_83c6ab81_ {
+namespace mul_bd342b59_ {
 typedef int Index;
-template <int W>
-HG_DEVICE void step(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index e) {
-  const Index i0_0 = e;
-  const hg::pack<float, W> p0 = hg::load<W>(x0 + i0_0);
-  hg::pack<float, W> q0;
+template <int W, int U>
+HG_DEVICE void step(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const Index first, const Index apart, const Index n) {
+  hg::pack<float, W> p0_[U];
   HG_UNROLL
-  for (int j = 0; j < W; ++j) {
-    const float v0 = p0.v[j];
-    const float v1 = v0 * 2.0f;
-    q0.v[j] = v1;
+  for (int u = 0; u < U; ++u) {
+    const Index e = first + u * apart;
+    if (u > 0 && e >= n) continue;
+    const Index i0_0 = e;
+    p0_[u] = hg::load<W>(x0 + i0_0);
   }
-  hg::store(y0 + i0_0, q0);
+  HG_UNROLL
+  for (int u = 0; u < U; ++u) {
+    const Index e = first + u * apart;
+    if (u > 0 && e >= n) continue;
+    const Index i0_0 = e;
+    const hg::pack<float, W> p0 = p0_[u];
+    hg::pack<float, W> q0;
+    HG_UNROLL
+    for (int j = 0; j < W; ++j) {
+      const float v0 = p0.v[j];
+      const float v1 = v0 * 2.0f;
+      q0.v[j] = v1;
+    }
+    hg::store(y0 + i0_0, q0);
+  }
 }
 }  // namespace
-extern "C" __global__ void HG_BOUNDS(256) mul_83c6ab81(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS_FOR(256, 8) mul_bd342b59(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
   const Index n = (Index)n0;
-  const Index n_whole = n / 4;
-  HG_GRID(t, n_whole) mul_83c6ab81_::step<4>(x0, y0, t * 4);
-  HG_GRID(t, n - n_whole * 4) mul_83c6ab81_::step<1>(x0, y0, n_whole * 4 + t);
+  const Index n_whole = n / 4 * 4;
+  const Index apart = (Index)gridDim.x * (Index)blockDim.x * 4;
+  _Pragma("unroll 1")
+  for (Index e = ((Index)blockIdx.x * (Index)blockDim.x + (Index)threadIdx.x) * 4; e < n_whole; e += apart * 2) mul_bd342b59_::step<4, 2>(x0, y0, e, apart, n_whole);
+  _Pragma("unroll 1")
+  HG_GRID(t, n - n_whole) mul_bd342b59_::step<1, 1>(x0, y0, n_whole + t, 0, n);
 }
 
 namespace max_conv_add_09b9fd55_ {

@@ -43,7 +43,7 @@ def kernels(arch: str) -> dict[str, tuple[str, KernelInfo]]:
 
 
 #: architectures with texts of their own; the others have those of these (see the test)
-WAYS = ("sm_80", "sm_75", "sm_90", "sm_120")
+WAYS = ("sm_80", "sm_75", "sm_90", "sm_100", "sm_120")
 
 
 def new_texts(arch: str) -> dict[str, tuple[str, KernelInfo]]:

@@ -12,7 +12,9 @@ from .scalar import ScalarProgram
 __all__ = ["index_type"]
 
 _LIMIT = 1 << 31  #: what is no number of 32 bits any more
-_STEP = 1 << 24  #: a last step of a grid loop, or of a team along a row: far more than any GPU's threads times a vector
+_STEP = (
+    1 << 26
+)  #: a last step of a grid loop, or of a team along a row: more than any GPU's threads times what each takes
 
 
 def index_type(programs: Iterable[ScalarProgram], sizes: Iterable[int] = ()) -> str:

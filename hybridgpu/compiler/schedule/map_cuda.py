@@ -16,6 +16,7 @@ from math import prod
 from ...dataclass import dataclass, field
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Var, linearize, of_var
+from ..target import Target
 from .index_type import index_type
 from .kernel import Launch, Statement, Writer, address, mentioned
 from .pieces import only_moved, restrict, turns
@@ -28,6 +29,7 @@ THREADS = 256
 _SHARED_BYTES = 40 * 1024  #: of all tiles of a kernel: 48 KiB are there without asking
 _LEAST_TILE = 512  #: elements of two axes that are worth a tile
 _MOST_PARTS = 12
+_MOST_UNROLLED = 4  #: steps of a thread that are taken together
 _CHEAP = 1  #: scalar operations of what is an instruction, not a function, in double precision
 _LEAST_PART = 2048  #: points of a kernel's average part
 
@@ -78,6 +80,8 @@ class Flat:
         inner_var: the innermost variable, if each element needs it and it is ``inner_var_0 + j``.
         scale, whole: it has ``n0 * scale`` elements, or ``whole``.
         turn: blocks that it takes, where parts share them.
+        loading: those of the coordinates that wide loads need.
+        unroll: steps of a thread whose wide loads are under way at once, where a part has a launch of its own.
     """
 
     suffix: str
@@ -90,6 +94,8 @@ class Flat:
     scale: int
     whole: int
     turn: str = ""
+    loading: list[Statement] = field(default_factory=list)
+    unroll: int = 1
     tile: bool = False
 
 
@@ -174,12 +180,18 @@ def parts(program: ScalarProgram, writer: Writer) -> tuple[dict[str, object], La
         made.append(part)
     if len(pieces) > 1:
         choice["parts"] = len(pieces)
+        for part in made:  # (their blocks take one step, most of them)
+            if not part.tile:
+                part.unroll = 1
+    elif not made[0].tile and made[0].unroll > 1:
+        choice["unroll"] = made[0].unroll
     launch = Launch(THREADS, extent=0, scale=blocks.numerator, per_block=blocks.denominator, limit=16)
     fields = {
         "parts": made,
         "index_type": index_type([program]),
         "several": len(pieces) > 1,
         "bounds": _bounds(program),
+        "held": writer.target.gpu.resident_threads // THREADS if choice.get("unroll") else 0,
     }
     return fields, launch, choice
 
@@ -253,6 +265,7 @@ def _flat(program: ScalarProgram, writer: Writer, suffix: str, first: Var) -> tu
     scale = prod(v.extent for v in program.vars[1:])
     whole = 0 if runs else scale * program.vars[0].extent
     per_block = THREADS * vector
+    named = mentioned([p.offset for p in body.packs])
     part = Flat(
         suffix,
         vector,
@@ -264,8 +277,23 @@ def _flat(program: ScalarProgram, writer: Writer, suffix: str, first: Var) -> tu
         scale,
         whole,
         _blocks(f"n0 * {scale}" if scale > 1 else "n0", per_block) if runs else str(-(-whole // per_block)),
+        [c for c in coordinates if c.name in named],
+        _unroll(program, body, vector, writer.target),
     )
     return part, Fraction(scale, per_block) if runs else Fraction(-(-whole // per_block), first.extent)
+
+
+def _unroll(program: ScalarProgram, body: _Body, vector: int, target: Target) -> int:
+    """Steps of a thread that are taken together, so that their wide loads keep memory busy."""
+    if any(s.dtype.size > 4 for s in program.scalars):  # (of two registers each)
+        return 1
+    gpu = target.gpu
+    size_of = {s.dtype.storage: s.dtype.size for s in program.scalars if s.op == "load"}
+    loaded = vector * sum(size_of[p.type] for p in body.packs)
+    unroll = 1
+    while loaded and unroll < _MOST_UNROLLED and gpu.resident_threads * loaded * unroll < gpu.bytes_in_flight:
+        unroll *= 2
+    return unroll
 
 
 def _blocks(count: str, per_block: int) -> str:

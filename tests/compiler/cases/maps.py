@@ -26,6 +26,18 @@ def odd_tail(b: Builder, x: Node) -> Node:
     return b.sqrt(b.abs(x)) + 1
 
 
+@case("f32[7001]")
+def two_loads_at_once(b: Builder, x: Node) -> Node:
+    """More than one step of a thread, where few blocks run; the last ones are not all there."""
+    return b.abs(x) + 1
+
+
+@case("f16[12,1100]", "f32[12,1]")
+def four_loads_at_once(b: Builder, x: Node, y: Node) -> Node:
+    """Eight bytes a thread, of rows whose position is taken apart."""
+    return b.cast(x, y.dtype) * y - b.abs(b.cast(x, y.dtype))
+
+
 @case("f32[]")
 def scalar(b: Builder, x: Node) -> Node:
     return b.exp(x)

@@ -2,6 +2,8 @@
 // Reduction by a team of threads (part of a warp, a warp, a block, a cluster of blocks), and wide access to rows.
 #pragma once
 
+#include "cluster.h"
+
 namespace hg {
 
 // -- states from thread to thread
@@ -52,37 +54,8 @@ HG_DEVICE int hidden(int n) {
   return n;
 }
 
-// -- clusters of blocks (sm_90 and later), which read each other's shared memory
+// -- clusters of blocks
 
-HG_DEVICE int cluster_rank() {
-  unsigned int rank;
-  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return (int)rank;
-}
-// Arrival releases what was written before, waiting acquires it.
-HG_DEVICE void cluster_arrive() {
-  asm volatile("barrier.cluster.arrive.aligned;" : : : "memory");
-}
-// An arrival that orders no memory, and so waits for no store. Where it says that the caller has read what it needs of other
-// blocks, stores of what came of that have to stand before it: ptxas issues it while loads are under way, whose block may
-// end then. (The releasing one waits for loads.)
-HG_DEVICE void cluster_arrive_relaxed() {
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;" : : : "memory");
-}
-HG_DEVICE void cluster_wait() {
-  asm volatile("barrier.cluster.wait.aligned;" : : : "memory");
-}
-HG_DEVICE void cluster_sync() {
-  cluster_arrive();
-  cluster_wait();
-}
-// Where `p`, which lies in the caller's shared memory, is in the block of that rank.
-template <typename T>
-HG_DEVICE const T* in_block(const T* p, const int rank) {
-  unsigned long long at;
-  asm("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"(p), "r"(rank));
-  return reinterpret_cast<const T*>(at);
-}
 // The state of a cluster of BLOCKS blocks, each of whose WARPS warps have left theirs in `part`.
 template <typename Op, int WARPS, int BLOCKS>
 HG_DEVICE typename Op::State cluster_merge(const typename Op::State* part) {

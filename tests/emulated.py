@@ -302,7 +302,7 @@ class EmulatedDriver:
                 assert not left, f"{name} leaves {left} of {m.nbytes} bytes of an output unwritten"
                 _bytes_at(address, m.nbytes)[:] = b.bytes()
                 written += m.nbytes
-            if address in taken or launch.cooperative:  # a later phase reads what was written
+            if address in taken or b.read().any():  # (a later phase reads what was written)
                 read += int(b.read().sum())
             b.free()
         self.launches.append(Started(name, report, read, written, values, stream))

@@ -37,6 +37,9 @@ class Target:
         library_convolutions: a library's convolutions may add a bias and an array of the result's shape, at no cost.
         resident: CUDA: whether small kernels become steps of one, which needs cooperative launches: one of
             settings.GRAPH_KERNELS.
+        persistent_cluster: CUDA: most blocks of a kernel of several steps that is one block or one cluster of blocks instead
+            of a cooperative grid, 0 if there are to be none; also no more than a cluster may have.
+        replayed: CUDA: programs run as CUDA graphs.
         panels: CPU: products read weights faster in panels of columns (passes/pack.py). With vectors of 64 bytes they
             do; with those of 32 bytes there are too few registers for it.
         numeric: how results are rounded, one of settings.NUMERIC_MODES.
@@ -54,6 +57,8 @@ class Target:
     library_epilogues: bool = False
     library_convolutions: bool = False
     resident: str = "never"
+    persistent_cluster: int = 8
+    replayed: bool = False
     panels: bool = False
     numeric: str = "strict"
     tf32: bool | None = False
@@ -84,6 +89,10 @@ class Target:
     def with_numeric(self, numeric: str) -> Target:
         """The same machine in another numeric mode."""
         return self if numeric == self.numeric else replace(self, numeric=numeric)
+
+    def with_replay(self, replayed: bool) -> Target:
+        """The same machine for programs that run as CUDA graphs, or that do not: where choices depend on it."""
+        return self if self.resident != "auto" or replayed == self.replayed else replace(self, replayed=replayed)
 
     def changed(self, **figures: Any) -> Target:
         """The same target with other figures, its own or its device's."""

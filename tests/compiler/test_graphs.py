@@ -41,6 +41,7 @@ BOUNDED = {
     "wide_pad",
     "slope_uneven",
     "looped",
+    "looped_in_a_cluster",
     "looped_halves",
     "looped_slopes",
     "looped_wide",

@@ -28,6 +28,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.reference import evaluate
+from hybridgpu.compiler.schedule import resident_cost
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.dtypes import f32, from_short
 from hybridgpu.resources import kernels_folder
@@ -236,6 +237,85 @@ def test_the_steps_of_a_phase_are_dealt_out_one_after_the_other():
             assert first.index(0) == before % grid and sorted(first) == list(range(grid))
 
 
+# -- one cluster, or one block, in place of a cooperative grid
+
+#: case -> blocks of the cluster that costs least
+LONE = {"steps_in_a_cluster": 8, "steps_in_a_block": 1, "looped_in_a_cluster": 8}
+WAITS = {1: "__syncthreads();", 8: "hg::cluster_sync();"}
+
+
+@pytest.mark.parametrize("name", LONE)
+def test_few_blocks_are_one_cluster(name, cuda_driver):
+    """They need no cooperative launch, and no word in memory to wait on."""
+    cluster = LONE[name]
+    program = program_of(name)
+    (kernel,), (step,) = program.kernels, program.steps
+    assert kernel.kind == "graph" and kernel.choice["cluster"] == cluster
+    assert not kernel.launch["cooperative"] and kernel.launch["cluster"] == cluster
+    assert "barrier" not in [program.buffers[b].place for b in step.buffers]
+    words = f"a cluster of {cluster} blocks" if cluster > 1 else "one block"
+    assert re.search(rf"barriers? of {words}", kernel.choice["why"])
+    results, _ = run(program, cuda_driver)
+    (launch,) = cuda_driver.launches
+    assert launch.report.threads == cluster * kernel.launch["threads"] and not launch.report.atomics
+    if cluster > 1:
+        assert launch.report.cluster_barriers == kernel.choice["barriers"]
+    apart, _ = run(compile_graph(build(name), replace(cuda_of(name), resident="never")), cuda_driver)
+    assert [a.tobytes() for a in results] == [a.tobytes() for a in apart]
+
+
+def lone(name: str, cluster: int, monkeypatch) -> Program:
+    """A program whose kernel is one cluster of so many blocks, whatever that costs."""
+    monkeypatch.setattr(resident_cost, "possible_blocks", lambda *_: [resident_cost.Blocks(cluster)])
+    return program_of(name)
+
+
+@pytest.mark.parametrize("cluster", [1, 2, 8])
+@pytest.mark.parametrize("name", [*CASES, *LOOPS])
+def test_bits_do_not_depend_on_the_grid(name, cluster, cuda_driver, monkeypatch):
+    want, _ = run(program_of(name), cuda_driver)
+    program = lone(name, cluster, monkeypatch)
+    (kernel,) = program.kernels
+    assert kernel.launch["cluster"] == cluster
+    got, _ = run(program, cuda_driver)
+    assert [a.tobytes() for a in got] == [a.tobytes() for a in want]
+
+
+@pytest.mark.parametrize(("name", "cluster"), [*((n, 2) for n in SEVERAL), ("steps_bare", 1)])  # (others share memory)
+def test_every_barrier_of_a_cluster_is_needed(name, cluster, monkeypatch):
+    program = lone(name, cluster, monkeypatch)
+    (kernel,) = program.kernels
+    wait = "hg::cluster_sync();" if cluster > 1 else "__syncthreads();"
+    places = [m.span() for m in re.finditer(rf"^ *(?:if \(turn > 0\) )?({re.escape(wait)})$", kernel.text, re.M)]
+    places = [p for p in places if p[0] > kernel.text.index("__global__")]
+    assert len(places) == kernel.text.count("// phase ") - (not kernel.choice.get("turns"))
+    weaker = "{ hg::cluster_arrive_relaxed(); hg::cluster_wait(); }" if cluster > 1 else ";"
+    for begin, end in places:
+        text = kernel.text[:begin] + kernel.text[begin:end].replace(wait, weaker) + kernel.text[end:]
+        driver = EmulatedDriver()
+        for _ in range(3):
+            with pytest.raises((Race, UninitialisedRead)):
+                run(replace(program, kernels=[replace(kernel, text=text)]), driver)
+
+
+def test_what_a_grid_costs():
+    """A barrier of a cluster takes a fraction of the grid's, and few blocks read and compute slowly."""
+
+    def chosen(rows: int, width: int, **figures) -> int:
+        b = builder()
+        x, w = b.input(tensor_type((rows, width), f32), "x"), b.input(tensor_type((width, width), f32), "w")
+        for _ in range(3):
+            x = b.tanh(b.dot(x, w))
+        program = compile_graph(b.finish([x], "net"), CUDA.changed(resident="always", **figures))
+        assert len(program.kernels) == 1
+        return program.kernels[0].choice.get("cluster", 0)
+
+    assert [chosen(1, n) for n in (8, 32, 512)] == [1, 8, 0]
+    assert chosen(1, 32, persistent_cluster=0) == 0, "not asked for"
+    assert [chosen(1, n, cluster_blocks=1) for n in (8, 32)] == [1, 0], "no clusters"
+    assert chosen(1, 32, cluster_barrier_cycles=10_000) == 0
+
+
 # -- what is fetched ahead
 
 #: case -> (bytes into the second-level cache, bytes a block into shared memory)
@@ -322,7 +402,9 @@ def test_many_lines_for_few_blocks_are_left():
         x, w, v = (b.input(tensor_type(s, f32), n) for s, n in (((1, 30), "x"), ((30, 30), "w"), ((30, units), "v")))
         h = b.tanh(b.dot(x, w))
         graph = b.finish([b.tanh(b.dot(h, v))], "wide")
-        (kernel,) = compile_graph(graph, CUDA.changed(resident="always", multiprocessors=2)).kernels
+        (kernel,) = compile_graph(
+            graph, CUDA.changed(resident="always", multiprocessors=2, persistent_cluster=0)
+        ).kernels
         return kernel.choice.get("ahead", {})
 
     assert fetched(300) == {"l2": 36000}
@@ -390,7 +472,7 @@ CHOICES = {
     "small": (16, "auto", 1, r"3 kernels are one: one launch instead of 3 saves about 4\.0 us; 2 barriers of"),
     # sums of many rows are taken in two passes
     "large": (1 << 17, "auto", 4, r"3 kernels are no step of a kernel: far longer than starting one$"),
-    "middling": (1 << 12, "auto", 3, r"3 kernels stay apart: one launch .* a smaller grid cost about [\d.]+ us$"),
+    "middling": (5 << 10, "auto", 3, r"3 kernels stay apart: one launch .* a smaller grid cost about [\d.]+ us$"),
     "asked": (1 << 17, "always", 1, r"4 kernels are one: asked for, although one launch"),
     "never": (16, "never", 3, ""),
 }
@@ -427,17 +509,21 @@ def test_what_is_no_step_does_not_part_those_that_are(name):
     assert program.resident[:-1] == said and re.match(r"[23] kernels are one: ", program.resident[-1])
 
 
-def test_a_batch_of_another_size_has_the_same_text():
+@pytest.mark.parametrize(("cluster", "texts"), [(0, 1), (8, 2)])
+def test_batches_of_other_sizes_have_few_texts(cluster, texts):
+    """One for each kind of grid: one block, a cluster, and as large as it may be."""
+
     def net(rows: int) -> Program:
         b = builder()
         x, w = b.input(tensor_type((rows, 16), f32), "x"), b.input(tensor_type((8, 16), f32), "w")
         h = b.dot(x, b.transpose(w, (1, 0)))
         e = b.exp(h - b.reduce("amax", h, (-1,), keepdims=True))
-        return compile_graph(b.finish([e / b.sum(e, (-1,), keepdims=True)], "net"), replace(CUDA, resident="always"))
+        target = replace(CUDA, resident="always", persistent_cluster=cluster)
+        return compile_graph(b.finish([e / b.sum(e, (-1,), keepdims=True)], "net"), target)
 
-    programs = [net(n) for n in (2, 3, 17)]
+    programs = [net(n) for n in (2, 3, 17, 18, 40)]
     assert {k.kind for p in programs for k in p.kernels} == {"graph"}
-    assert len({p.kernels[0].text for p in programs}) == 1
+    assert len({p.kernels[0].text for p in programs}) == texts
 
 
 @pytest.mark.parametrize("name", CASES)

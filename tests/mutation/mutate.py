@@ -118,6 +118,7 @@ MORE = {
         "tests/compiler/test_rows.py",
         "tests/compiler/test_long_sums.py",
     ],
+    "kernels/cluster.h": ["tests/compiler/test_cluster_barriers.py"],
     "kernels/reduce_cuda.h": ["tests/kernels/test_spans.py", "tests/compiler/test_rows_cuda.py"],
     "kernels/scatter_cuda.h": ["tests/compiler/test_scatter_cuda.py"],
     "kernels/stream_cpu.h": ["tests/kernels/test_stream.py", "tests/compiler/test_streamed.py"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small nets whose kernels are one cooperative kernel on a GPU, emulated: launches, CUDA graphs, streams, devices."""
+"""Small nets whose kernels are one kernel on a GPU, emulated: launches, CUDA graphs, streams, devices."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import hybridgpu as mx
 from hybridgpu import autograd, nd
 from hybridgpu.backends.devices import device_of
 from hybridgpu.base import MXNetError
+from hybridgpu.compiler.schedule import resident_cost
 from hybridgpu.gluon import nn, rnn
 from hybridgpu.settings import GRAPH_KERNELS, graph_kernels
 
@@ -28,6 +29,12 @@ def driver(cuda_driver, monkeypatch):
     monkeypatch.setattr(cuda_driver, "cooperative", True)
     monkeypatch.setenv("HYBRIDGPU_GRAPH_KERNELS", "auto")
     return cuda_driver
+
+
+@pytest.fixture
+def grid(monkeypatch):
+    """No clusters in place of cooperative grids, whatever they cost."""
+    monkeypatch.setattr(resident_cost, "possible_blocks", lambda *_: [resident_cost.Blocks()])
 
 
 def filled(net, *shapes):
@@ -121,7 +128,7 @@ def test_one_launch_a_call(name, flags, driver):
 
 
 @pytest.mark.parametrize("name", ["mlp_16", "language_lstm", "language_gru", "language_rnn"])
-def test_gradients(name, driver):
+def test_gradients(name, driver, grid):
     net, (x,) = NETS[name]()
     gradients = {}
     for ctx in (mx.cpu(), CTX):
@@ -134,6 +141,19 @@ def test_gradients(name, driver):
     for a, b in zip(*gradients.values(), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
     assert any(s.report.atomics for s in driver.launches)  # of barriers: there are no others
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("name", NETS)
+def test_cooperative_grids(name, flags, driver, grid):
+    """As above, where clusters and single blocks are left out of account."""
+    net, arrays = NETS[name]()
+    want = [y.asnumpy() for y in listed(net(*map(nd.array, arrays)))]
+    net.hybridize(**FLAGS[flags])
+    for _ in range(3):
+        for y, w in zip(listed(net(*on_gpu(arrays))), want, strict=True):
+            np.testing.assert_allclose(y.asnumpy(), w, rtol=1e-4, atol=1e-5)
+    assert driver.launches[-1].report.atomics
 
 
 def test_a_graph_kernel_among_others_is_a_node(driver, monkeypatch):
@@ -152,7 +172,7 @@ def test_a_graph_kernel_among_others_is_a_node(driver, monkeypatch):
     assert {s.graph for s in driver.launches[-2:]} == {True}
 
 
-def test_streams_have_barriers_of_their_own(driver):
+def test_streams_have_barriers_of_their_own(driver, grid):
     net, arrays = perceptron(2)
     net.hybridize()
     xs = on_gpu(arrays)
@@ -171,7 +191,10 @@ def numbers(driver):
     return sum(a < 1 << 20 for a in driver.launches[-1].arguments)
 
 
-def test_several_devices(monkeypatch):
+@pytest.mark.parametrize("lone", [False, True])
+def test_several_devices(lone, monkeypatch):
+    if not lone:
+        monkeypatch.setattr(resident_cost, "possible_blocks", lambda *_: [resident_cost.Blocks()])
     install(2)
     try:
         for d in drivers():

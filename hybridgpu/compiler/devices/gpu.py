@@ -28,6 +28,9 @@ class GpuConstants(DeviceConstants):
         3e-13, "s/byte", "a byte to or from memory, of a kernel that fills the device", _ASSUMED
     )
     launch_seconds: float = constant(2e-6, "s", "starting one more kernel", _ASSUMED)
+    graph_node_seconds: float = constant(
+        1.2e-6, "s", "one more kernel in a CUDA graph", "assumed: published figures are 1.1 to 1.3 us"
+    )
 
     product_load_ops: float = constant(
         2, "operations", "one more array, for an element of a product's operand", _ASSUMED
@@ -55,6 +58,7 @@ class GpuConstants(DeviceConstants):
 
     # memory
     memory_seconds: float = constant(6e-7, "s", "from asking memory to the answer", _LATENCY)
+    l2_seconds: float = constant(3e-7, "s", "from asking the second-level cache to the use of the answer", _ASSUMED)
     bytes_in_flight: int = constant(
         48 * _KIB,
         "bytes",
@@ -93,7 +97,10 @@ class GpuConstants(DeviceConstants):
         7 / 8, "share", "of the multiprocessors that clusters fill: those of one lie in one part of the GPU", _ASSUMED
     )
     grid_barrier_seconds: float = constant(
-        1.1e-6, "s", "a barrier of the grid, from the last arrival to the first read behind", _ASSUMED
+        8e-7,
+        "s",
+        "a barrier of the grid, from the last arrival to the first read behind",
+        "assumed: two trips to the second-level cache and a fence",
     )
     grid_arrival_seconds: float = constant(6e-10, "s", "the same, more for each block: all count on one word", _ASSUMED)
     cooperative_seconds: float = constant(5e-7, "s", "starting a cooperative kernel, beyond another one", _ASSUMED)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Consecutive small kernels as the steps of one kernel, whose blocks all live at once (CUDA).
 
+These are all blocks of a cooperative grid, those of one cluster, or a single block: what costs least (resident_cost.py).
+
 Where kernels take less time than starting them, the steps of a graph share one launch. Steps that do not depend on
 each other make a *phase*; between phases all blocks wait for each other (``kernels/grid.h``). What an earlier phase
 wrote stays in the second-level cache, as do the weights from call to call if they fit.
@@ -29,12 +31,15 @@ from .kernel import Kernel, Launch, summary, touched_by_all
 from .looped import Body, Loop, Turns, as_kernel, why_no_kernel
 from .matmul import beyond_library
 from .resident_cost import (
+    Blocks,
     Placed,
     Weighed,
     at_once,
     barriers_of,
     block_threads,
     blocks_held,
+    grid_blocks,
+    launch_seconds,
     seconds_alone,
     size_of,
     weigh,
@@ -137,7 +142,7 @@ def resident(scheduled: Scheduled, target: Target, body: Body) -> tuple[Schedule
             continue
         why = found.reason
         said.append(f"{len(run)} kernels are one: {why}")
-        out[run[0]] = (scheduled[run[0]][0], _graph(kernels, placed, target, why))
+        out[run[0]] = (scheduled[run[0]][0], _graph(kernels, placed, target, why, found.blocks))
         for at in run[1:]:
             out[at] = None
     return [s for s in out if s], said
@@ -181,7 +186,8 @@ def _weighed(loop: Kernel, target: Target) -> Weighed:
 
 
 def _loop_alone(loop: Kernel, target: Target) -> Kernel:
-    return _graph([loop], _in_phases([loop]), target, _why(loop, target))
+    found = _weighed(loop, target)
+    return _graph([loop], _in_phases([loop]), target, found.reason, found.blocks)
 
 
 def _why(loop: Kernel, target: Target) -> str:
@@ -308,7 +314,7 @@ def _is_large(kernel: Kernel, target: Target) -> bool:
     """Whether a kernel would lose more by a smaller grid than a launch costs, unless that is asked for."""
     if target.resident != "auto" or kernel.turns is not None:
         return False
-    return seconds_alone(kernel, target) > _LARGE * target.launch_seconds
+    return seconds_alone(kernel, target) > _LARGE * launch_seconds(target)
 
 
 def _greedy(kernel: Kernel) -> bool:
@@ -435,7 +441,7 @@ def _step(
     )
 
 
-def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, why: str) -> Kernel:
+def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, why: str, blocks: Blocks) -> Kernel:
     gpu = target.gpu
     sizes = [size_of(p.kernel) for p in placed]
     threads = block_threads(sizes)
@@ -445,8 +451,8 @@ def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, 
     inputs = list(dict.fromkeys(n for k in kernels for n in k.inputs if n not in written))
     pointers = [Parameter(f"p{j}", n.dtype, n in written) for j, n in enumerate((*inputs, *outputs))]
     name = {n: p.name for n, p in zip((*inputs, *outputs), pointers, strict=True)}
-    held = blocks_held(threads, target)
-    grid = min(at_once(placed, sizes, threads), held * gpu.multiprocessors)
+    held = 1 if blocks.cluster else blocks_held(threads, target)
+    grid = grid_blocks(placed, sizes, threads, blocks, target)
     first = {k: next(p.phase for p in placed if p.kernel is k or (p.loop and p.loop is k.turns)) for k in kernels}
     seconds = [sum(p.times * seconds_alone(p.kernel, target) for p in placed if p.kernel in _parts(k)) for k in kernels]
     ahead = fetch_ahead(kernels, [first[k] for k in kernels], seconds, held, grid, target)
@@ -467,29 +473,32 @@ def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, 
         fields={
             "pointers": pointers,
             "threads": threads,
+            "cluster": blocks.cluster,
             "numbers": [f"n{j}" for j in range(len(number.values))],
             "far": far,
             "turns": turns,
         },
         inputs=inputs,
         outputs=outputs,
-        extents=(*number.values, at_once(placed, sizes, threads)),
-        headers=tuple(dict.fromkeys([h for k in kernels for h in k.headers] + ["grid.h"])),
+        extents=(*number.values, 1 if blocks.cluster else at_once(placed, sizes, threads)),
+        headers=tuple(dict.fromkeys([h for k in kernels for h in k.headers] + ["cluster.h", "grid.h"])),
         members=members,
         launch=Launch(
             threads,
             extent=len(number.values),
             scale=1,
             per_block=1,
-            limit=gpu.resident_threads // threads,
+            limit=0 if blocks.cluster else gpu.resident_threads // threads,
             shared=ahead.shared,
-            cooperative=True,
+            cooperative=not blocks.cluster,
+            cluster=blocks.cluster or 1,
         ),
         choice={
             "threads": threads,
             "steps": [p.kernel.kind for p in placed],
             **({"turns": [p.times for p in placed]} if turns else {}),
             "barriers": barriers_of(placed),
+            **({"cluster": blocks.cluster} if blocks.cluster else {}),
             **({"ahead": ahead.numbers} if ahead.numbers else {}),
             "why": f"{why}; {ahead} are fetched while the first phase runs" if ahead.numbers else why,
         },

@@ -15,18 +15,19 @@ from .kernel import Kernel
 from .looped import Loop
 
 __all__ = [
+    "Blocks",
     "Placed",
     "Weighed",
     "at_once",
     "barriers_of",
     "block_threads",
     "blocks_held",
+    "grid_blocks",
+    "launch_seconds",
     "seconds_alone",
     "size_of",
     "weigh",
 ]
-
-# What a barrier of the grid and a cooperative launch cost: not measured yet, there was no GPU when they were chosen.
 
 _REGISTERS = 96  #: that a thread is thought to hold: as many as the greediest step
 _WARP = GpuConstants.warp_threads  #: threads: those that exchange values are all there
@@ -34,13 +35,60 @@ _USUAL = 256  #: threads of a block where every step takes any number
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """The blocks of a kernel of several steps, which all live at once.
+
+    Attributes:
+        cluster: the grid is one cluster of so many blocks, or one block; 0: it is cooperative, as large as the device
+            holds and the phases need.
+    """
+
+    cluster: int = 0
+
+    @property
+    def words(self) -> str:
+        """What its barriers are of."""
+        return (
+            f"a cluster of {self.cluster} blocks" if self.cluster > 1 else "one block" if self.cluster else "the grid"
+        )
+
+    def seconds(self, barriers: int, grid: int, gpu: GpuConstants) -> float:
+        """What its start takes beyond that of any kernel, and so many barriers of ``grid`` blocks."""
+        if self.cluster:
+            cycles = gpu.cluster_barrier_cycles if self.cluster > 1 else gpu.barrier_cycles
+            return barriers * cycles / gpu.clock
+        return gpu.cooperative_seconds + barriers * (gpu.grid_barrier_seconds + grid * gpu.grid_arrival_seconds)
+
+
+def possible_blocks(
+    placed: Sequence[Placed], sizes: Sequence[tuple[str, int]], threads: int, target: Target
+) -> list[Blocks]:
+    """The grids that a kernel of such steps may have.
+
+    Blocks of a cluster need no cooperative launch, and their barrier takes a fraction of the grid's; but they are few.
+    There is one size of clusters, so that the text of a kernel depends little on the batch.
+    """
+    most = min(target.persistent_cluster, target.gpu.cluster_blocks, target.gpu.multiprocessors)
+    needed = at_once(placed, sizes, threads)
+    return [Blocks(), *(Blocks(n) for n in dict.fromkeys((1, most)) if n <= most and (n == 1 or needed > 1))]
+
+
+@dataclass(frozen=True)
 class Weighed:
-    """What one kernel would save and cost in seconds; ``turns`` of a loop that the host need not go through."""
+    """What one kernel would save and cost in seconds.
+
+    Attributes:
+        steps: kernels that it takes the place of.
+        barriers: how often its blocks wait for each other, beyond what loops among the steps do in any case.
+        blocks: which of its forms costs least.
+        turns: of a loop that the host need not go through.
+    """
 
     steps: int
     barriers: int
     saved: float
     cost: float
+    blocks: Blocks = Blocks()
     turns: int = 0
 
     @property
@@ -55,7 +103,7 @@ class Weighed:
     def __str__(self) -> str:
         host = f", and {self.turns} turns of the host fewer," if self.turns else ""
         many = f"one launch instead of {self.steps}{host} {'save' if self.turns else 'saves'} about {self.saved * 1e6:.1f} us"
-        barriers = f"{abs(self.barriers)} barrier{'' if abs(self.barriers) == 1 else 's'} of the grid"
+        barriers = f"{abs(self.barriers)} barrier{'' if abs(self.barriers) == 1 else 's'} of {self.blocks.words}"
         if self.barriers < 0:
             return f"{many}; there are {barriers} fewer, as loops run side by side"
         return f"{many}; {barriers} and a smaller grid cost about {self.cost * 1e6:.1f} us"
@@ -141,24 +189,62 @@ def weigh(placed: Sequence[Placed], launches: int, target: Target, loops: Sequen
     Args:
         loops: what loops among them cost in any case.
     """
-    gpu = target.gpu
     sizes = [size_of(p.kernel) for p in placed]
     threads = block_threads(sizes)
     assert threads is not None
     barriers = barriers_of(placed)
-    grid = min(at_once(placed, sizes, threads), blocks_held(threads, target) * gpu.multiprocessors)
-    cost = gpu.cooperative_seconds + barriers * (gpu.grid_barrier_seconds + grid * gpu.grid_arrival_seconds)
+    costs = {
+        blocks: _cost(placed, sizes, threads, barriers, blocks, target)
+        for blocks in possible_blocks(placed, sizes, threads, target)
+    }
+    blocks = min(costs, key=lambda b: costs[b])
+    barriers -= sum(found.barriers for found in loops)
+    cost = max(costs[blocks] - sum(found.cost for found in loops), 0.0)
+    return Weighed(launches, barriers, (launches - 1) * launch_seconds(target), cost, blocks)
+
+
+def launch_seconds(target: Target) -> float:
+    """What one more kernel costs."""
+    return target.gpu.graph_node_seconds if target.replayed else target.launch_seconds
+
+
+def _cost(
+    placed: Sequence[Placed],
+    sizes: Sequence[tuple[str, int]],
+    threads: int,
+    barriers: int,
+    blocks: Blocks,
+    target: Target,
+) -> float:
+    """Seconds that such blocks take beyond kernels of their own: barriers, and what fewer threads and blocks take longer."""
+    gpu = target.gpu
+    grid = grid_blocks(placed, sizes, threads, blocks, target)
+    cost = blocks.seconds(barriers, grid, gpu)
     everywhere = gpu.resident_threads * gpu.multiprocessors
+    all_held = blocks_held(threads, target) * gpu.multiprocessors
     for p, (how, _) in zip(placed, sizes, strict=True):
         launch = p.kernel.launch
         assert launch is not None
         # threads that would be at work
-        alone = min(_blocks(p.kernel, how, threads) * (threads if how == "flat" else launch.threads), everywhere)
+        own = _blocks(p.kernel, how, threads)
+        alone = min(own * (threads if how == "flat" else launch.threads), everywhere)
         here = min(alone, grid * (min(threads, launch.threads) if how == "own" else threads))
-        cost += p.times * seconds_alone(p.kernel, target) * (alone / here - 1)
-    barriers -= sum(found.barriers for found in loops)
-    cost = max(cost - sum(found.cost for found in loops), 0.0)
-    return Weighed(launches, barriers, (launches - 1) * target.launch_seconds, cost)
+        slower = seconds_alone(p.kernel, target) * (alone / here - 1)
+        # a few blocks get a part of the bandwidth, whatever their threads, and wait for the cache each time around
+        moved = p.kernel.bytes_read + p.kernel.bytes_written
+        reading = moved / gpu.rate(min(grid, own)) - moved / gpu.rate(own)
+        waiting = (-(-own // grid) - max(1, -(-own // all_held))) * gpu.l2_seconds
+        cost += p.times * max(slower, reading, waiting)
+    return cost
+
+
+def grid_blocks(
+    placed: Sequence[Placed], sizes: Sequence[tuple[str, int]], threads: int, blocks: Blocks, target: Target
+) -> int:
+    """How many blocks there are going to be."""
+    if blocks.cluster:
+        return blocks.cluster
+    return min(at_once(placed, sizes, threads), blocks_held(threads, target) * target.gpu.multiprocessors)
 
 
 def seconds_alone(kernel: Kernel, target: Target) -> float:

@@ -30,7 +30,7 @@ def lstm(b: Builder, z: Node, h: Node, c: Node, w: Node, reverse: bool = False, 
 STATES = ("f32[4,16]", "f32[4,16]", "f32[64,16]")
 
 
-@case("i32[5,4]", "f32[30,12]", "f32[64,12]", *STATES, "f32[10,16]", resident="always")
+@case("i32[5,4]", "f32[30,12]", "f32[64,12]", *STATES, "f32[10,16]", resident="always", persistent_cluster=0)
 def looped(b: Builder, words: Node, table: Node, wx: Node, h: Node, c: Node, wh: Node, dense: Node) -> Any:
     """Words are looked up, a layer of an LSTM, a dense one and softmax: one kernel."""
     x = b.reshape(b.take(table, b.max(words, 0), axis=0), (20, 12))
@@ -39,7 +39,7 @@ def looped(b: Builder, words: Node, table: Node, wx: Node, h: Node, c: Node, wh:
     return softmax(b, b.dot(b.reshape(states, (20, 16)), b.transpose(dense, (1, 0))))
 
 
-@case("f32[5,4,64]", *STATES, "f32[5,4,64]", *STATES, resident="always")
+@case("f32[5,4,64]", *STATES, "f32[5,4,64]", *STATES, resident="always", persistent_cluster=0)
 def looped_both_ways(b: Builder, z: Node, h: Node, c: Node, w: Node, *back: Node) -> Any:
     """Two loops that do not wait for each other; one keeps last values only."""
     states, cells = lstm(b, z, h, c, w)
@@ -47,7 +47,13 @@ def looped_both_ways(b: Builder, z: Node, h: Node, c: Node, w: Node, *back: Node
     return b.tanh(states + stack), cells, last * 2.0
 
 
-@case("f32[3,32,256]", "f32[32,64]", "f32[32,64]", "f32[256,64]", resident="always")
+@case("f32[5,1,128]", "f32[1,32]", "f32[1,32]", "f32[128,32]", resident="always")
+def looped_in_a_cluster(b: Builder, *x: Node) -> Any:
+    """Two barriers a turn, which cost a cluster less than the grid."""
+    return b.tanh(lstm(b, *x)[0])
+
+
+@case("f32[3,32,256]", "f32[32,64]", "f32[32,64]", "f32[256,64]", resident="always", persistent_cluster=0)
 def looped_wide(b: Builder, *x: Node) -> Any:
     """Several blocks in every phase."""
     return b.tanh(b.reverse(lstm(b, *x)[0], axes=(1,)))
@@ -64,27 +70,27 @@ def counted(b: Builder, x: Node, h: Node, count: Node, w: Node) -> Any:
     return loop(b, body, [x], [h, count], [w], length=x.shape[0], stacked=(False, False))
 
 
-@case("f32[4,4,8]", "f32[4,8]", "i32[4]", "f32[8,8]", resident="always")
+@case("f32[4,4,8]", "f32[4,8]", "i32[4]", "f32[8,8]", resident="always", persistent_cluster=0)
 def looped_last(b: Builder, *x: Node) -> Any:
     return counted(b, *x)
 
 
-@case("f32[2,4,8]", "f32[4,8]", "i32[4]", "f32[8,8]", resident="always")
+@case("f32[2,4,8]", "f32[4,8]", "i32[4]", "f32[8,8]", resident="always", persistent_cluster=0)
 def looped_twice(b: Builder, *x: Node) -> Any:
     return counted(b, *x)
 
 
-@case("f32[1,4,8]", "f32[4,8]", "i32[4]", "f32[8,8]", resident="always")
+@case("f32[1,4,8]", "f32[4,8]", "i32[4]", "f32[8,8]", resident="always", persistent_cluster=0)
 def looped_once(b: Builder, *x: Node) -> Any:
     return counted(b, *x)
 
 
-@case("f16[3,4,64]", "f16[4,16]", "f16[4,16]", "f16[64,16]", resident="always")
+@case("f16[3,4,64]", "f16[4,16]", "f16[4,16]", "f16[64,16]", resident="always", persistent_cluster=0)
 def looped_halves(b: Builder, z: Node, h: Node, c: Node, w: Node) -> Any:
     return lstm(b, z, h, c, w * 0.1)[0]
 
 
-@case("f32[4,4,64]", *STATES, "f32[4,4,16]", resident="always")
+@case("f32[4,4,64]", *STATES, "f32[4,4,16]", resident="always", persistent_cluster=0)
 def looped_slopes(b: Builder, *x: Node) -> Any:
     """The gradients of a recurrent layer."""
     s = b.nested()
@@ -93,7 +99,7 @@ def looped_slopes(b: Builder, *x: Node) -> Any:
     return inline(b, made.graph, [x[k] for k in made.takes])
 
 
-@case("f32[3,3,5]", "f32[3,5]", "f32[5,5]", resident="always")
+@case("f32[3,3,5]", "f32[3,5]", "f32[5,5]", resident="always", persistent_cluster=0)
 def looped_out_of_step(b: Builder, x: Node, h: Node, w: Node) -> Any:
     """Slices that begin where no vector of four does: the host goes through the loop."""
     s = b.nested()

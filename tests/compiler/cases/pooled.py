@@ -97,7 +97,7 @@ def pooled_doubles(b: Builder, x: Node, w: Node) -> Node:
     return pooled(b, plain_conv(b, x, w), 2, 2, how="prod")
 
 
-@case("f32[2,3,10,10]", "f32[4,3,3,3]", "f32[1,64,4]", resident="always")
+@case("f32[2,3,10,10]", "f32[4,3,3,3]", "f32[1,64,4]", resident="always", persistent_cluster=0)
 def steps_pooled(b: Builder, x: Node, w: Node, y: Node) -> Any:
     """Threads exchange what they have reduced beside a step of less than a warp."""
     return pooled(b, plain_conv(b, x, w), 2, 2), b.sum(y * y, (1,))

@@ -159,7 +159,9 @@ class CachedOp:
             def make(reason: str, interpreted: bool = False) -> Training:
                 plain = [t.tensor for t in types]
                 options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted)
-                return training_program(self.symbol, plain, training, wanted, ctx, *options).in_mode(self.mode)
+                return training_program(self.symbol, plain, training, wanted, ctx, *options, mode=self.mode).in_mode(
+                    self.mode
+                )
 
             found = self._made(key, types, training, make, self._trained, wait)
         return found
@@ -231,7 +233,7 @@ class CachedOp:
             def make(reason: str, interpreted: bool = False) -> Compiled:
                 plain = [t.tensor for t in types]
                 options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted, constant)
-                return compiled(self.symbol, plain, training, ctx, *options).in_mode(self.mode)
+                return compiled(self.symbol, plain, training, ctx, *options, mode=self.mode).in_mode(self.mode)
 
             found = self._made(key, types, training, make, self._seen, wait)
         self._latest = (types, training, found)

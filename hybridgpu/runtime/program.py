@@ -45,7 +45,7 @@ from .reports import CompileEvent, Dumper, record
 if TYPE_CHECKING:
     from ..symbol.lowering import Structure
 
-__all__ = ["Build", "Compiled", "compiled", "interpret", "store_key"]
+__all__ = ["Build", "Compiled", "compiled", "compiler_key", "interpret", "store_key"]
 
 
 _NAMELESS = NameTable()
@@ -158,6 +158,7 @@ def compiled(
     numeric: str | None = None,
     interpreted: bool = False,
     constant: frozenset[int] = frozenset(),
+    mode: Mode = Mode.FRESH,
 ) -> Compiled:
     """The program of ``symbol`` for input types in ``list_inputs`` order.
 
@@ -168,6 +169,7 @@ def compiled(
         numeric: the numeric mode, the environment's for None.
         interpreted: nothing is compiled, operators run one by one.
         constant: positions of fixed inputs whose values rarely change; what depends on them alone may be kept.
+        mode: how it is going to be called, which decides what a launch costs.
     """
     from ..symbol.lowering import mutations
     from ..symbol.lowering import structure as structure_of
@@ -177,7 +179,7 @@ def compiled(
     shape = structure if structure is not None else structure_of(symbol)
     numeric = numeric_mode(numeric)
     # the device by identity (a Compiled holds it): kernels of one GPU do not run on another of the same kind
-    compiler = backend.key() if backend else "reference"
+    compiler = compiler_key(backend, mode)
     key = (shape.hash, tuple(types), training, fixed, constant, numeric, compiler, is_np_shape(), id(device))
     names = shape.table(name)
     found = _memory.get(key)
@@ -202,13 +204,22 @@ def compiled(
         found = _memory.get(key)
         if found is None:
             identity, own = repr(key[:8]), list(types)
-            with Build(lower, own, device, fixed, name, reason, identity, numeric, constant, names=names) as job:
+            with Build(
+                lower, own, device, fixed, name, reason, identity, numeric, constant, names=names, mode=mode
+            ) as job:
                 found = job.finish()
             found.writes = tuple(w.position for w in writes)
             if len(_memory) >= LIMIT:  # the oldest goes; whoever uses it keeps it
                 del _memory[next(iter(_memory))]
             _memory[key] = found.named(_NAMELESS)
     return found.named(names)
+
+
+def compiler_key(backend: Backend | None, mode: Mode) -> str:
+    """What programs depend on besides their graph: the compiler, its target, and whether they are to be CUDA graphs."""
+    if backend is None:
+        return "reference"
+    return backend.key() + (" replayed" if backend.target.with_replay(mode is Mode.GRAPH).replayed else "")
 
 
 class Build:
@@ -223,6 +234,7 @@ class Build:
         constant: as for ``compiled``.
         over: results that are to replace inputs, see ``compile_graph``; without a compiler there are none.
         names: what the placeholders in the graph stand for.
+        mode: as for ``compiled``.
 
     Attributes:
         outputs: types of the results, known once it is planned.
@@ -241,10 +253,11 @@ class Build:
         constant: frozenset[int] = frozenset(),
         over: Mapping[int, int] | None = None,
         names: NameTable = _NAMELESS,
+        mode: Mode = Mode.FRESH,
     ) -> None:
         self._lower, self._types, self._device, self._fixed = lower, types, device, fixed
         self._name, self._reason, self._identity, self._numeric = name, reason, identity, numeric
-        self._constant, self._over, self._names = constant, over, names
+        self._constant, self._over, self._names, self._mode = constant, over, names, mode
         self._backend = device.backend()
         self._program: Program | None = None
         self._made: Compiled | None = None
@@ -291,7 +304,7 @@ class Build:
             from ..compiler.pipeline import compile_graph
 
             dumper = Dumper(self._name, self._names)
-            target = backend.target.with_numeric(self._numeric)
+            target = backend.target.with_numeric(self._numeric).with_replay(self._mode is Mode.GRAPH)
             seen = dumper if dumper.folder else None
             graph = self._lower(dumper)
             program = compile_graph(graph, target, self._fixed, seen, self._constant, self._over)

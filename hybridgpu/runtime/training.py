@@ -34,7 +34,7 @@ from ..symbol.symbol import Symbol
 from ..util import is_np_shape
 from .operator_gradients import OperatorFunctions
 from .prepared_backward import Origin, sweep
-from .program import LIMIT, Build, Compiled, interpret, store_key
+from .program import LIMIT, Build, Compiled, compiler_key, interpret, store_key
 from .reports import Dumper
 
 __all__ = ["Training", "TrainingCall", "training_program"]
@@ -136,6 +136,7 @@ class Training:
         reason: str,
         identity: str,
         numeric: str,
+        mode: Mode = Mode.FRESH,
     ) -> None:
         """Compile both programs, or find them in the store; ``identity``, ``names``: as for ``Build``."""
         self._exact = numeric == "strict"
@@ -160,7 +161,7 @@ class Training:
             return Graph(f"{GRAPH}_backward", made.inputs, made.outputs)
 
         name, own = names.graph, f"{identity} forward"
-        first = Build(forward, self.types, device, fixed, name, reason, own, numeric, names=names)
+        first = Build(forward, self.types, device, fixed, name, reason, own, numeric, names=names, mode=mode)
         with first:
             if all(g is None for g in self.gives):
                 self.forward = first.finish()
@@ -176,6 +177,7 @@ class Training:
                 f"{identity} backward",
                 numeric,
                 names=names,
+                mode=mode,
             )
             with second:
                 second.start()
@@ -316,16 +318,17 @@ def training_program(
     structure: Structure,
     numeric: str | None = None,
     interpreted: bool = False,
+    mode: Mode = Mode.FRESH,
 ) -> Training:
     """The forward and backward programs of ``symbol`` for input types in ``list_inputs`` order.
 
     Args:
         wanted: for each input, whether its gradient may be asked for.
-        fixed, name, reason, structure, numeric, interpreted: as for ``compiled``.
+        fixed, name, reason, structure, numeric, interpreted, mode: as for ``compiled``.
     """
     device = device_of(ctx)
     backend = device.backend()
-    compiler = backend.key() if backend else "reference"
+    compiler = compiler_key(backend, mode)
     numeric = numeric_mode(numeric)
     key = (structure.hash, tuple(types), training, wanted, fixed, numeric, compiler, is_np_shape(), id(device))
     names = structure.table(name)
@@ -339,7 +342,7 @@ def training_program(
             found = _memory.get(key)
             if found is None:
                 found = Training(symbol, list(types), training, wanted)
-                found.make(device, fixed, names, reason, f"training {key[:8]!r}", numeric)
+                found.make(device, fixed, names, reason, f"training {key[:8]!r}", numeric, mode)
                 if len(_memory) >= LIMIT:
                     del _memory[next(iter(_memory))]
                 found = _memory[key] = found.of(_NOTHING, NameTable())

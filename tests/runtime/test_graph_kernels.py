@@ -153,7 +153,45 @@ def test_cooperative_grids(name, flags, driver, grid):
     for _ in range(3):
         for y, w in zip(listed(net(*on_gpu(arrays))), want, strict=True):
             np.testing.assert_allclose(y.asnumpy(), w, rtol=1e-4, atol=1e-5)
-    assert driver.launches[-1].report.atomics
+    if flags != "graph":  # in which two kernels may be cheaper than a barrier
+        assert driver.launches[-1].report.atomics
+
+
+def test_a_node_of_a_graph_costs_less_than_a_launch(driver, grid):
+    """Two kernels are worth a barrier of the grid where each is a launch, and not where they are nodes of a graph."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(24, activation="relu"), nn.Dense(16))
+    net, arrays = filled(net, (2, 20))
+    want = net(*map(nd.array, arrays)).asnumpy()
+    xs, said = on_gpu(arrays), {}
+    for flags in ("fresh", "graph", "kept"):
+        net.hybridize(**FLAGS[flags])
+        for _ in range(3):
+            np.testing.assert_allclose(net(*xs).asnumpy(), want, rtol=1e-4, atol=1e-5)
+        report = net.explain(*xs)
+        said[flags] = [k.kind for k in report.kernels], str(report)
+    assert said["fresh"][0] == said["kept"][0] == ["graph"] and said["graph"][0] == ["matmul", "matmul"]
+    assert "2 kernels are one: one launch instead of 2 saves about 2.0 us; 1 barrier of the grid" in said["fresh"][1]
+    assert (
+        "2 kernels stay apart: one node of a CUDA graph instead of 2 saves about 1.2 us; 1 barrier" in said["graph"][1]
+    )
+    assert "2 kernels a call in 1 CUDA graph" in said["graph"][1]
+
+
+@pytest.mark.parametrize("how", ["always", "never"])
+def test_what_is_asked_for_does_not_depend_on_graphs(how, driver, monkeypatch):
+    """No program is compiled a second time for graphs where nothing depends on them."""
+    monkeypatch.setenv("HYBRIDGPU_GRAPH_KERNELS", how)
+    net, arrays = perceptron(2)
+    xs, kinds = on_gpu(arrays), []
+    for flags in ("fresh", "graph"):
+        net.hybridize(**FLAGS[flags])
+        net(*xs)
+        kinds.append([k.kind for k in net.explain(*xs).kernels])
+        if flags == "fresh":
+            events = mx.compile_report().signatures
+    assert kinds == [["graph"] if how == "always" else ["matmul"] * 3] * 2
+    assert mx.compile_report().signatures == events
 
 
 def test_a_graph_kernel_among_others_is_a_node(driver, monkeypatch):

@@ -82,6 +82,7 @@ class Weighed:
         barriers: how often its blocks wait for each other, beyond what loops among the steps do in any case.
         blocks: which of its forms costs least.
         turns: of a loop that the host need not go through.
+        replayed: kernels are nodes of a CUDA graph.
     """
 
     steps: int
@@ -90,6 +91,7 @@ class Weighed:
     cost: float
     blocks: Blocks = Blocks()
     turns: int = 0
+    replayed: bool = False
 
     @property
     def wins(self) -> bool:
@@ -102,7 +104,10 @@ class Weighed:
 
     def __str__(self) -> str:
         host = f", and {self.turns} turns of the host fewer," if self.turns else ""
-        many = f"one launch instead of {self.steps}{host} {'save' if self.turns else 'saves'} about {self.saved * 1e6:.1f} us"
+        one = "one node of a CUDA graph" if self.replayed else "one launch"
+        many = (
+            f"{one} instead of {self.steps}{host} {'save' if self.turns else 'saves'} about {self.saved * 1e6:.1f} us"
+        )
         barriers = f"{abs(self.barriers)} barrier{'' if abs(self.barriers) == 1 else 's'} of {self.blocks.words}"
         if self.barriers < 0:
             return f"{many}; there are {barriers} fewer, as loops run side by side"
@@ -200,7 +205,7 @@ def weigh(placed: Sequence[Placed], launches: int, target: Target, loops: Sequen
     blocks = min(costs, key=lambda b: costs[b])
     barriers -= sum(found.barriers for found in loops)
     cost = max(costs[blocks] - sum(found.cost for found in loops), 0.0)
-    return Weighed(launches, barriers, (launches - 1) * launch_seconds(target), cost, blocks)
+    return Weighed(launches, barriers, (launches - 1) * launch_seconds(target), cost, blocks, replayed=target.replayed)
 
 
 def launch_seconds(target: Target) -> float:

@@ -2,7 +2,8 @@
 """SASS as nvdisasm prints it: instructions by kind, and the loops among them.
 
 A loop is that of a jump back: the blocks from which the jump is reached without passing its target. What a jump leaves
-out counts as what it does not: a figure is of the text, not of a run.
+out counts as what it does not: a figure is of the text, not of a run. One exception: a loop that calls a subroutine and
+touches no memory (what cannot be divided the short way) is part of no other loop.
 """
 
 from __future__ import annotations
@@ -64,10 +65,9 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Loop:
-    """The instructions of a loop without another one in it, or of a whole function if ``straight``."""
+    """The instructions of a loop without another one in it, or of a whole kernel; those for rare cases are left out."""
 
     instructions: tuple[Instruction, ...]
-    straight: bool = False
 
     def bytes_of(self, *names: str) -> int:
         """Bytes that a thread moves with these operations."""
@@ -101,8 +101,27 @@ class Function:
                 found[kind] = found.get(kind, 0) + 1
         return {kind: n for kind, n in found.items() if n}
 
+    def straight(self) -> Loop:
+        """The kernel from end to end."""
+        body, rare = self.body, set().union(*(a for a in self._cycles() if self._is_rare(a)))
+        return Loop(tuple(i for k, i in enumerate(body) if k not in rare))
+
     def loops(self) -> list[Loop]:
         """The innermost loops of the kernel, in their order."""
+        cycles = self._cycles()
+        rare = [a for a in cycles if self._is_rare(a)]
+        usual = [a for a in cycles if a not in rare]
+        inner = [a for a in usual if not any(b < a for b in usual)]
+        left_out = set().union(*rare)
+        return [Loop(tuple(self.body[k] for k in sorted(a - left_out))) for a in sorted(inner, key=min)]
+
+    def _is_rare(self, cycle: set[int]) -> bool:
+        """True for a loop that calls a subroutine and touches no memory: the rare cases of a division, one by one."""
+        names = {self.body[k].name for k in cycle}
+        return "CALL" in names and names.isdisjoint(("LDG", "STG", "LDS", "STS"))
+
+    def _cycles(self) -> list[set[int]]:
+        """The indices of the instructions of every loop."""
         body = self.body
         successors: list[list[int]] = []
         for k, i in enumerate(body):
@@ -135,8 +154,7 @@ class Function:
         merged: dict[int, set[int]] = {}  # several jumps back to one head are one loop
         for inside in found:
             merged.setdefault(min(inside), set()).update(inside)
-        inner = [a for a in merged.values() if not any(b < a for b in merged.values())]
-        return [Loop(tuple(body[k] for k in sorted(a))) for a in sorted(inner, key=min)]
+        return list(merged.values())
 
 
 def functions(text: str) -> dict[str, Function]:

@@ -13,7 +13,8 @@ Figures are of the text, not of a run:
 - ``an element``: of map and reduce kernels the instructions of the innermost loop with the widest global accesses, over
   the elements that it stores (loads, if it stores none); of kernels that go over rows the same summed over their innermost
   loops that access memory most widely. A kernel without such a loop counts from end to end. Code for rare cases that
-  the loop jumps around is in it, subroutines are not. Other kinds of kernels have no such figure;
+  the loop jumps around is in it, but for subroutines and loops around their calls. Other kinds of kernels have no such
+  figure;
 - ``blocks`` is how many an SM holds at once, ``occupancy`` its threads over the most it can hold.
 """
 
@@ -215,7 +216,7 @@ def an_element(function: Function, kind: str, size: int) -> float | None:
     loops = function.loops()
     used = [a for a in loops if a.bytes_of("LDG", "STG")]
     widest = max((a.widest("LDG", "STG") for a in used), default=0)
-    whole = Loop(tuple(function.body), straight=True)
+    whole = function.straight()
     if not used or widest < whole.widest("LDG", "STG"):
         return _share(whole, size)
     if kind != "rows":

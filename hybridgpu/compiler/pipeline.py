@@ -29,6 +29,7 @@ from .passes.window_gradients import write_out_gradients
 from .program import Program
 from .schedule.absorb import join_prologues
 from .schedule.axes import normalize
+from .schedule.divisors import multiply_by_reciprocals
 from .schedule.kernel import Kernel
 from .schedule.map import schedule_map
 from .schedule.matmul import schedule_matmul, wants_kernel
@@ -373,6 +374,8 @@ def _schedule(
 
         return [schedule_scatter(program, group.scatter, target, members)]
     normalize(program)
+    if target.numeric == "fast":
+        multiply_by_reciprocals(program)
     if program.sums and target.name == "cuda":
         from .schedule.sums_cuda import schedule_sums
 

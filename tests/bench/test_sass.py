@@ -83,6 +83,30 @@ def test_counts_and_loops(sass):
     assert sass.an_element(function, "conv", 4) is None
 
 
+#: a loop over memory with one in it that divides what the short way does not, after a single element
+DIVIDED = section(
+    "MUFU.RCP R1, R1",
+    ".L_x_1:",
+    "LDG.E.128 R4, desc[UR4][R2.64]",
+    "@P1| BRA `(.L_x_3)",
+    ".L_x_2:",
+    "FCHK P0, R4, R5",
+    "CALL.REL.NOINC `($__internal_0_$div)",
+    "@P0| BRA `(.L_x_2)",
+    ".L_x_3:",
+    "STG.E.128 desc[UR4][R2.64], R4",
+    "@!P0| BRA `(.L_x_1)",
+    "EXIT",
+)
+
+
+def test_rare_loops_are_no_part_of_others(sass):
+    function = importlib.import_module("disassembly").functions(DIVIDED)["k"]
+    (loop,) = function.loops()
+    assert [i.name for i in loop.instructions] == ["LDG", "BRA", "STG", "BRA"]
+    assert [i.name for i in function.straight().instructions] == ["MUFU", "LDG", "BRA", "STG", "BRA", "EXIT"]
+
+
 needs_tools = pytest.mark.skipif(
     not has_nvrtc() or nvdisasm() is None, reason="the wheels of NVRTC and nvdisasm are not installed"
 )

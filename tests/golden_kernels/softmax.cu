@@ -8,7 +8,7 @@
 //   %7 = reshape(%6) shape=(30, 1)  f32[30,1]
 //   %8 = broadcast(%7) shape=(30, 40)  f32[30,40]
 //   %9 = div(%5, %8)  f32[30,40]
-extern "C" __global__ void HG_BOUNDS(128) amax_sub_div_437fa557(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(128) amax_sub_div_3944bf18(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
   const Index rows = (Index)n0;
   const int lane = threadIdx.x % 4;
@@ -49,6 +49,7 @@ extern "C" __global__ void HG_BOUNDS(128) amax_sub_div_437fa557(const float* HG_
     }
     a1 = hg::lanes_merge<hg::Sum<float>, 4>(a1);
     const float v4 = hg::Sum<float>::result(a1);
+    const float v6 = 1.0f / v4;
     HG_UNROLL
     for (Index step = 0; step < 3; ++step) {
       const Index i1_0 = (step * 4 + lane) * 4;
@@ -57,9 +58,9 @@ extern "C" __global__ void HG_BOUNDS(128) amax_sub_div_437fa557(const float* HG_
       HG_UNROLL
       for (int j = 0; j < 4; ++j) {
         const float v3 = k1[step * 4 + j];
-        const float v5 = v3 / v4;
-        q0.v[j] = v5;
+        q0.v[j] = v3;
       }
+      hg::divide(q0, v4, v6);
       if (live) hg::write(y0 + (i0 * 40 + i1_0), q0);
     }
   }

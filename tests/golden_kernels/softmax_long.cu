@@ -8,7 +8,7 @@
 //   %7 = reshape(%6) shape=(3, 1)  f32[3,1]
 //   %8 = broadcast(%7) shape=(3, 2000)  f32[3,2000]
 //   %9 = div(%5, %8)  f32[3,2000]
-extern "C" __global__ void HG_BOUNDS(128) amax_sub_div_4daf4446(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(128) amax_sub_div_0f85b695(const float* HG_RESTRICT x0, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
   __shared__ struct {
     hg::Max<float>::State part_a0[4];
@@ -60,6 +60,7 @@ extern "C" __global__ void HG_BOUNDS(128) amax_sub_div_4daf4446(const float* HG_
     __syncthreads();
     a1 = hg::warps_merge<hg::Sum<float>, 4, 1>(pool.part_a1);
     const float v4 = hg::Sum<float>::result(a1);
+    const float v6 = 1.0f / v4;
     HG_UNROLL
     for (Index step = 0; step < 4; ++step) {
       const Index i1_0 = (step * 128 + lane) * 4;
@@ -68,9 +69,9 @@ extern "C" __global__ void HG_BOUNDS(128) amax_sub_div_4daf4446(const float* HG_
       HG_UNROLL
       for (int j = 0; j < 4; ++j) {
         const float v3 = k1[step * 4 + j];
-        const float v5 = v3 / v4;
-        q0.v[j] = v5;
+        q0.v[j] = v3;
       }
+      hg::divide(q0, v4, v6);
       hg::write(y0 + (i0 * 2000 + i1_0), q0);
     }
   }

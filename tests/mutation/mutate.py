@@ -88,6 +88,7 @@ MORE = {
     ],
     "kernels/conv_cuda.h": ["tests/ops/test_conv.py::test_kernels_of_the_gpu"],
     "kernels/core.h": ["tests/ops/test_edges.py", "tests/ops/test_table.py"],
+    "kernels/divide_cuda.h": ["tests/kernels/test_divide.py"],
     "kernels/cuda.h": ["tests/kernels/test_nvrtc.py::test_what_asks_for_its_registers_gets_them"],
     "kernels/grid.h": ["tests/kernels/test_grid.py", "tests/compiler/test_resident.py"],
     "kernels/half.h": ["tests/compiler/test_half.py", "tests/compiler/test_bfloat16.py"],

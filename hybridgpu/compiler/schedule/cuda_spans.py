@@ -7,7 +7,7 @@ after the other, and writes spans.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...dataclass import dataclass, field
 from ..devices.gpu import GpuConstants
@@ -42,6 +42,7 @@ class Block:
         kept: … and those that are written.
         each: statements of every element.
         direct: stores of single elements.
+        quotients: (span, divisor, its reciprocal) of spans that are divided before they are written.
     """
 
     reads: list[Span] = field(default_factory=list)
@@ -50,6 +51,7 @@ class Block:
     direct: list[Statement] = field(default_factory=list)
     writes: list[Span] = field(default_factory=list)
     kept: list[Span] = field(default_factory=list)
+    quotients: list[tuple[str, str, str]] = field(default_factory=list)
 
     def texts(self) -> Iterable[object]:
         """Everything that may mention a coordinate."""
@@ -68,6 +70,7 @@ class Spans:
             None if all begin at one.
         inside: variables on which a position read at run time may not depend if spans lie there, because it is known
             only while an element is computed; None if every such position is.
+        quotients: those that are only stored, with the reciprocals of their divisors: spans are divided as a whole.
     """
 
     writer: Writer
@@ -75,6 +78,7 @@ class Spans:
     vector: int
     anchor: Expr | None = None
     inside: frozenset[Var] | None = None
+    quotients: Mapping[Scalar, Scalar] = field(default_factory=dict)
 
     @property
     def base(self) -> str:
@@ -119,6 +123,9 @@ class Spans:
             block.direct.append(Statement("", f"y{number}[{self.writer.place_of(store.offset)}]", value))
             return
         name = f"q{number}"
+        if store.value in self.quotients:
+            value, divisor = (self.writer.names[a] for a in store.value.args)
+            block.quotients.append((name, divisor, self.writer.names[self.quotients[store.value]]))
         block.writes.append(Span(name, store.node.dtype.storage, self.address(f"y{number}", store.offset)))
         block.each.append(Statement("", f"{name}.v[j]", value))
 
@@ -154,6 +161,8 @@ class Spans:
                     block.held.append(Span(f"h_{cache}", kept_type(s), f"{places[s]} + step * {stride}"))
                     text = f"h_{cache}.v[j]"
                 block.each.append(Statement(s.dtype.compute, name, text))
+                continue
+            if s in self.quotients:
                 continue
             statement = self.load(s, block) if s.op == "load" else self.writer.statement(s)
             if statement:

@@ -15,6 +15,7 @@ from ..ir.types import tensor_type
 from ..sizes import length_class
 from .cuda_choice import Form, Work, choose_columns, choose_rows, choose_rows_with_sums, kept_values
 from .cuda_spans import Block, Spans, choose_vector, kept_type
+from .divisors import stored_quotients
 from .in_place import in_passes
 from .index_type import index_type
 from .kernel import Kernel, Launch, Statement, Writer, coordinates, headers, mentioned, summary, touched, traffic
@@ -82,6 +83,11 @@ def cuda_kernel(
     width = prod(v.extent for v in program.reduced)
     length = length_class(width, _LEAST) if told else 0
     widest = vector
+    inside = None if columns else frozenset(program.reduced)
+    quotients: dict[Scalar, Scalar] = {}
+    if not columns and anchor is None and writer.target.numeric == "strict":
+        quotients = stored_quotients(program, Spans(writer, var, vector, inside=inside).fits)
+        writer.name(program.scalars)
     plan, form, vector = _choose(program, writer, rows, columns, widest, anchor, length)
     if told is not None and (_on_chip(form) or _read_again(program, plan, rows)):  # arrays on chip have a length
         roomy = _choose(program, writer, rows, columns, widest, anchor, max(ranks(width), _SHORTEST))
@@ -91,8 +97,7 @@ def cuda_kernel(
             (plan, form, vector), told = exact, None  # it fits, a longer one would not
         elif kept:
             plan, form, vector = roomy
-    inside = None if columns else frozenset(program.reduced)
-    spans = Spans(writer, var, vector, anchor, inside)
+    spans = Spans(writer, var, vector, anchor, inside, quotients)
     make = _columns if columns else _rows
     fields, launch = make(program, plan, form, spans, rows, _length(program, writer, told))
     extents: tuple[int, ...] = (rows[0].extent,)
@@ -129,7 +134,7 @@ def cuda_kernel(
         inputs=writer.inputs,
         outputs=outputs,
         extents=extents,
-        headers=(*headers(program), "reduce.h"),
+        headers=(*headers(program), "reduce.h", *(["divide_cuda.h"] if quotients else [])),
         members=members,
         launch=launch,
         choice={**choice, "why": form.why},

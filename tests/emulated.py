@@ -177,6 +177,9 @@ class EmulatedDriver:
         finally:
             THREAD.streams[self.device] = old
 
+    def is_capturing(self) -> bool:
+        return False
+
     def starter(self, launch: Launch) -> Callable[[int], None]:
         return lambda stream: self.start(launch, read_block(launch), stream)
 
@@ -412,6 +415,9 @@ class EmulatedDevice:
 
     def is_capturing(self) -> bool:
         return False
+
+    def capture_scope(self) -> Any:
+        raise AssertionError("no stream is captured here")
 
     def synchronize(self) -> None:
         self.synchronized += 1

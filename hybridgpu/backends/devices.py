@@ -6,6 +6,7 @@ CuPy is imported when the first array on a GPU is made, never before.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -54,6 +55,11 @@ class Device(Protocol):
     def is_capturing(self) -> bool:
         """Whether what is started on the current stream becomes part of a CUDA graph instead of running."""
 
+    def capture_scope(self) -> AbstractContextManager[Callable[[Sequence[Any]], None]]:
+        """While it is: memory that is taken inside belongs to that graph. It gives a function that has the graph hold
+        arrays.
+        """
+
     def synchronize(self) -> None:
         """Wait for everything that was started, on every stream."""
 
@@ -100,6 +106,9 @@ class HostDevice:
 
     def is_capturing(self) -> bool:
         return False
+
+    def capture_scope(self) -> AbstractContextManager[Callable[[Sequence[Any]], None]]:
+        raise AssertionError("the host has no streams")
 
     def synchronize(self) -> None:
         pass

@@ -17,6 +17,7 @@ from ..backends.memory import lasting
 from ..backends.writes import is_shared, owner, unwatch, watch
 from ..locks import Lock
 from ..ndarray.epoch import bump
+from .captured import refuse_first
 
 if TYPE_CHECKING:
     from .program import Compiled
@@ -91,6 +92,7 @@ class Kept:
     def _compute(self, arrays: Sequence[Any]) -> None:
         made, device = self._prelude.made, self._prelude.made.device
         with device.current():
+            refuse_first(device)
             # parameters may have been written on any stream, and the values are read on any
             device.synchronize()
             if made.program is None:

@@ -15,6 +15,7 @@ from .. import recording
 from ..ndarray.array import NDArray
 from ..ndarray.epoch import epoch
 from ..ndarray.types import ArrayType
+from .captured import CapturedError
 from .pool import DevicePool, OutputPool
 from .prepared_many import prepare_many
 from .program import Compiled
@@ -174,10 +175,13 @@ def _on_device(op: CachedOp, types: Sequence[ArrayType], training: bool, made: C
                 ):
                     at = x._address or x.address
                     if not at & ALIGNED:
-                        if elsewhere():
-                            return start_elsewhere((at,), args)
-                        run, take = ready.streams.get(stream().ptr) or lane()
-                        y = take()
+                        try:
+                            if elsewhere():
+                                return start_elsewhere((at,), args)
+                            run, take = ready.streams.get(stream().ptr) or lane()
+                            y = take()
+                        except CapturedError:
+                            return slow(args)
                         run((at, y._address))
                         return y
             return slow(args)
@@ -194,7 +198,10 @@ def _on_device(op: CachedOp, types: Sequence[ArrayType], training: bool, made: C
             for at in moving:
                 if at & ALIGNED:
                     return slow(args)
-            return start_elsewhere(moving, args) if elsewhere() else start(moving, args)
+            try:
+                return start_elsewhere(moving, args) if elsewhere() else start(moving, args)
+            except CapturedError:
+                pass
         return slow(args)
 
     call_several.keep = (whole, bound)  # type: ignore[attr-defined]

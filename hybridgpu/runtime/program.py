@@ -39,6 +39,7 @@ from ..settings import dump_folder, numeric_mode, text_of
 from ..store import default_store
 from ..symbol.symbol import Symbol
 from ..util import is_np_shape
+from .captured import refuse_draws, refuse_first
 from .kept import Prelude
 from .reports import CompileEvent, Dumper, record
 
@@ -117,7 +118,10 @@ class Compiled:
 
     def seed(self, ctx: Context) -> Any:
         """A fresh random state on the device, None if the graph draws nothing."""
-        return self.device.from_host(next_state(ctx)) if self.draws else None
+        if not self.draws:
+            return None
+        refuse_draws(self.device)
+        return self.device.from_host(next_state(ctx))
 
     def results(self, arrays: Sequence[Any], seed: Any = None, kept: Sequence[Any] = ()) -> list[Any]:
         """Results for device arrays."""
@@ -134,8 +138,17 @@ class Compiled:
         arguments = [*arrays, seed, *kept] if self.draws else [*arrays, *kept]
         if self.program is None:
             return attempt(self.loaded, *arguments)  # type: ignore[no-any-return]
+        if self.device.is_capturing():
+            with self.device.capture_scope() as hold:
+                return self._started(arguments, hold)
+        return self._started(arguments)
+
+    def _started(self, arguments: list[Any], hold: Callable[[Sequence[Any]], None] | None = None) -> list[Any]:
+        """Results of the program; ``hold`` keeps the arrays."""
         xp = self.device.xp
         results = [empty(xp, t.shape, t.dtype.np) for t in self.outputs]
+        if hold is not None:
+            hold([*arguments, *results])
         self.loaded(arguments, results)
         return results
 
@@ -269,6 +282,7 @@ class Build:
         self.outputs: list[TensorType] = []
 
     def __enter__(self) -> Build:
+        refuse_first(self._device)
         start = time.perf_counter()
         try:
             if self._backend is None:

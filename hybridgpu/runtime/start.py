@@ -20,6 +20,7 @@ from ..generator import drawing
 from ..ndarray.array import NDArray, wrap
 from ..ndarray.types import ArrayType
 from ..ndarray.versions import exchanging, pinned
+from .captured import CapturedError
 from .pool import DevicePool, OutputPool
 from .program import Compiled
 
@@ -63,7 +64,8 @@ def start_of(
 ) -> tuple[Start, Fixed] | None:
     """What runs the program of a graph whose arguments are of the right types, and what no call changes.
 
-    A start gives (all results, random state); None if the arguments lie where kernels cannot read them.
+    A start gives (all results, random state); None if the arguments lie where kernels cannot read them, or the user
+    captures the stream.
     """
     if made.program is None:
         return None
@@ -129,14 +131,27 @@ def lanes(made: Compiled, bound: Any, outputs: Callable[[], Any]) -> tuple[_Read
     """
     ready, stream = _Ready(), made.loaded.driver.stream
     libraries = made.loaded.layout.libraries  # whose errors tell of operators
+    capturing = made.device.is_capturing
 
     def lane() -> tuple[Callable[..., None], Any]:
         known = ready.streams
+        if capturing():
+            raise CapturedError
         if len(known) >= STREAMS:
             del known[next(iter(known))]
-        run = bound.lane().run
-        found = known[stream().ptr] = (made.names.in_errors(run) if libraries else run, outputs())
+        run, ptr, takes = bound.lane().run, stream().ptr, outputs()
+        if ptr:  # the default stream cannot be captured
+            takes = [unless(takes[0]), *takes[1:]] if isinstance(takes, list) else unless(takes)
+        found = known[ptr] = (made.names.in_errors(run) if libraries else run, takes)
         return found
+
+    def unless(take: Callable[[], NDArray]) -> Callable[[], NDArray]:
+        def checked() -> NDArray:
+            if capturing():
+                raise CapturedError
+            return take()
+
+        return checked
 
     return ready, lane
 
@@ -174,10 +189,13 @@ def _on_device(op: CachedOp, made: Compiled, ctx: Context, whole: Fixed, pooled:
         for at in moving:
             if at & ALIGNED:
                 return None
-        if elsewhere():
-            with current():
-                return here(moving, args)
-        return here(moving, args)
+        try:
+            if elsewhere():
+                with current():
+                    return here(moving, args)
+            return here(moving, args)
+        except CapturedError:
+            return None
 
     return start
 

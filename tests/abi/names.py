@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
-from hybridgpu.backends.cuda import cublaslt, cudnn, cudnn_conv, graphs
+from hybridgpu.backends.cuda import cublaslt, cudnn, cudnn_conv, graphs, user_graphs
 
+#: what CUDA 13's drivers have for programs of CUDA 12, and its header does not declare any more
+_OLDER = ("cuStreamGetCaptureInfo_v2",)
+_CUDA = {k: types for k, types in (graphs._FUNCTIONS | user_graphs._FUNCTIONS).items() if k not in _OLDER}
 #: header -> functions with the types of their arguments; all return a status of four bytes
-FUNCTIONS = {"cuda.h": graphs._FUNCTIONS, "cublasLt.h": cublaslt._FUNCTIONS, "cudnn.h": cudnn._FUNCTIONS}
+FUNCTIONS = {"cuda.h": _CUDA, "cublasLt.h": cublaslt._FUNCTIONS, "cudnn.h": cudnn._FUNCTIONS}
 
 #: structure -> (ours, its fields in ours: in the header)
 STRUCTURES = {
@@ -29,6 +32,9 @@ VALUES = {
     "CU_LAUNCH_ATTRIBUTE_COOPERATIVE": graphs._COOPERATIVE,
     "CU_STREAM_NON_BLOCKING": graphs._NON_BLOCKING,
     "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL": graphs._OF_THREAD,
+    "CU_STREAM_CAPTURE_MODE_RELAXED": user_graphs._RELAXED,
+    "CU_USER_OBJECT_NO_DESTRUCTOR_SYNC": user_graphs._UNSYNCHRONIZED,
+    "CU_GRAPH_USER_OBJECT_MOVE": user_graphs._MOVE,
     "sizeof(CUlaunchAttributeValue)": 64,
     "sizeof(cublasLtMatmulAlgo_t)": 64,
     "CUDA_R_32F": cublaslt.R_32F,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: E402 - what stands for CUDA comes before what imports CuPy
-"""Calls of cuBLASLt and cuDNN in CUDA graphs, over the null device, which knows what a capture allows, and with stand-ins for
-the libraries, which start functions of the host: python capturing.py LIBRARY PATH…
+"""Calls of cuBLASLt and cuDNN in CUDA graphs of ours, and hybridized calls in those of the user, over the null device, which
+knows what a capture allows, and with stand-ins for the libraries, which start functions of the host:
+python capturing.py LIBRARY PATH…
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ if not null.replaced:
 
 import os
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +34,7 @@ from cublaslt_on_cpu.support import FakeProducts
 from cudnn_on_cpu.support import Fake
 
 import hybridgpu as mx
-from hybridgpu import nd
+from hybridgpu import autograd, nd
 from hybridgpu.backends.cuda.cublaslt_dot import ProductLibrary
 from hybridgpu.backends.cuda.cudnn_conv import ConvolutionLibrary
 from hybridgpu.backends.devices import device_of
@@ -171,6 +174,169 @@ def on_streams_of_the_user() -> None:
         np.testing.assert_allclose(y.asnumpy(), host @ weight.T + bias, rtol=1e-4, atol=1e-4)
 
 
+# -- in CUDA graphs of the user's
+
+FLAGS: list[dict[str, bool]] = [{}, {"static_alloc": True}, GRAPH]
+
+
+@contextmanager
+def a_capture(stream: Any, graphs: list[Any]) -> Iterator[None]:
+    """What is done inside becomes a graph, in the mode that forbids most."""
+    with stream:
+        stream.begin_capture(cupy.cuda.runtime.streamCaptureModeGlobal)
+        try:
+            yield
+        finally:
+            graphs.append(stream.end_capture())
+
+
+def made(units: int, flags: dict[str, bool]) -> tuple[Any, Callable[[np.ndarray], np.ndarray]]:
+    """A layer, and what it computes."""
+    net = dense(units)
+    weight, bias = (p.data().asnumpy() for p in (net.weight, net.bias))
+    net.hybridize(**flags)
+    return net, lambda host: host @ weight.T + bias
+
+
+def a_call_in_a_graph_of_the_user() -> None:
+    """It computes anew what is in the argument by then, and shares memory with no call that comes later."""
+    for k, flags in enumerate(FLAGS):
+        (net, want), (x, host), graphs, later = made(56 + k, flags), drawn(1, 20, 33), [], []
+        stream = cupy.cuda.Stream(non_blocking=True)
+        with stream:
+            for _ in range(3):
+                net(x)
+        with a_capture(stream, graphs):
+            y = net(x)
+            z = net(x)
+        for seed in range(6):
+            with stream:
+                other, values = drawn(seed, 20, 33)
+                later.append((net(other), values))
+        for seed in (7, 8):
+            _, values = drawn(seed, 20, 33)
+            x[:] = values
+            graphs[0].launch(stream)
+            stream.synchronize()
+            for result in (y, z):
+                np.testing.assert_allclose(result.asnumpy(), want(values), rtol=1e-4, atol=1e-4)
+        for result, values in later:
+            np.testing.assert_allclose(result.asnumpy(), want(values), rtol=1e-4, atol=1e-4)
+        assert len({a.address for a in (y, z, *(r for r, _ in later))}) == 8 and host.shape == x.shape
+
+
+def memory_of_a_graph_of_the_user() -> None:
+    """Nobody else gets it while the graph is there, whatever the user holds, and it is given back afterwards."""
+    (net, want), (x, _), graphs = made(64, GRAPH), drawn(1, 20, 33), []
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        net(x)
+    with a_capture(stream, graphs):
+        place = net(x).address  # the array is dropped
+    (captured,) = device._user_graphs._captures.values()
+    seen = set()
+    with stream:
+        kept = [net(x) for _ in range(40)]
+        kept += [nd.array(np.ones((20, 64)), ctx=GPU) for _ in range(40)]
+    seen = {a.address for a in kept}
+    assert place not in seen
+    graphs[0].launch(stream)
+    for y in kept[:40]:
+        np.testing.assert_allclose(y.asnumpy(), want(x.asnumpy()), rtol=1e-4, atol=1e-4)
+    assert all((a.asnumpy() == 1).all() for a in kept[40:])
+    held = sys.getrefcount(captured)
+    device._user_graphs.release()
+    assert device._user_graphs._captures and sys.getrefcount(captured) == held
+    graphs.clear()
+    device._user_graphs.release()
+    assert not device._user_graphs._captures
+
+
+def a_block_in_a_graph_of_the_user() -> None:
+    """Kernels, cuDNN and cuBLASLt; the kernels are those of a call."""
+    net = block()
+    net.hybridize(**GRAPH)
+    (x, _), graphs = drawn(1, 1, 4, 6, 6), []
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        for _ in range(3):
+            net(x)
+        null.started(), net(x)
+        once = null.started()
+    with a_capture(stream, graphs):
+        y = net(x)
+    assert not null.started()
+    graphs[0].launch(stream)
+    assert null.started() == once and y.shape == (1, 5)
+
+
+def told(act: Callable[[], Any], *words: str) -> None:
+    try:
+        act()
+    except mx.MXNetError as e:
+        missing = [w for w in words if w not in str(e)]
+        assert not missing, (missing, str(e))
+        return
+    raise AssertionError("nothing failed")
+
+
+def what_cannot_be_in_a_graph_of_the_user() -> None:
+    """It is said before anything is done that would ruin the capture."""
+    stream, graphs = cupy.cuda.Stream(non_blocking=True), []
+    first, (x, _) = dense(72), drawn(1, 20, 33)
+    first.hybridize()
+    random = nn.HybridSequential()
+    random.add(dense(73), nn.Dropout(0.5))
+    random.hybridize()
+    normal = nn.HybridSequential()
+    normal.add(nn.Conv2D(4, 3, in_channels=4), nn.BatchNorm(in_channels=4))
+    normal.initialize(ctx=GPU)
+    normal.hybridize(numeric="fast")
+    image, _ = drawn(1, 1, 4, 6, 6)
+    other = nd.ones((4,), ctx=GPU)
+    with stream:
+        for _ in range(2):
+            normal(image)
+            with autograd.train_mode():
+                random(x)
+        normal[1].gamma.data()[:] = other * 3  # what was computed from it is computed again
+    with a_capture(stream, graphs):
+        told(lambda: first(x), "a first call cannot be captured", "Call the block once before the capture begins")
+        told(lambda: normal(image), "a first call cannot be captured", "where a parameter was changed since")
+        with autograd.train_mode():
+            told(lambda: random(x), "draws random numbers", "Dropout")
+    assert not null.refused()
+    with stream:
+        first(x), normal(image)
+    with a_capture(stream, graphs):
+        first(x), normal(image)
+    assert not null.refused()
+
+
+def training_in_a_graph_of_the_user() -> None:
+    """A recorded call and its backward pass; the gradients are computed anew."""
+    net, want = made(80, {"static_alloc": True})
+    (x, host), graphs = drawn(1, 20, 33), []
+    stream = cupy.cuda.Stream(non_blocking=True)
+
+    def step() -> Any:
+        with autograd.record():
+            y = net(x)
+        y.backward()
+        return y
+
+    with stream:
+        kept = [step() for _ in range(4)]
+        del kept
+    with a_capture(stream, graphs):
+        y = step()
+    gradient = net.bias.grad()
+    gradient[:] = 0
+    graphs[0].launch(stream)
+    stream.synchronize()
+    np.testing.assert_allclose(y.asnumpy(), want(host), rtol=1e-4, atol=1e-4)
+
+
 CASES = [
     graphs_of_a_single_call,
     a_block_is_one_launch,
@@ -178,6 +344,11 @@ CASES = [
     a_call_that_changes_its_graph_is_captured_no_more,
     without_memory,
     on_streams_of_the_user,
+    a_call_in_a_graph_of_the_user,
+    memory_of_a_graph_of_the_user,
+    a_block_in_a_graph_of_the_user,
+    what_cannot_be_in_a_graph_of_the_user,
+    training_in_a_graph_of_the_user,
 ]
 for case in CASES:
     try:

@@ -57,14 +57,21 @@ struct Node {
     void *data = nullptr;
     struct Graph *child = nullptr;
 };
+struct UserObject {
+    HostFunction destroy;
+    void *data;
+    unsigned references;
+};
 struct Graph {
     std::vector<Node *> nodes;
+    std::vector<UserObject *> held;
 };
 struct Stream {
     int device;
     bool blocking, spoilt = false;
     int mode = -1;  // of a capture
     long long thread = 0;
+    unsigned long long number = 0;  // of a capture
     Graph *graph = nullptr;
 };
 struct PointerAttributes {
@@ -80,6 +87,7 @@ struct NodeParameters {  // CUDA_KERNEL_NODE_PARAMS
 
 static int devices = 1, fault, lost;  // status of all calls: after an error of a kernel; after a fork
 static bool in_use;
+static thread_local int thread_mode = GLOBAL;  // of captures, as far as this thread heeds them
 static thread_local int current, context = -1;  // of the run-time, and that of the driver if there is one
 static std::recursive_mutex lock_;
 static std::map<char *, std::pair<size_t, int>> blocks;  // address -> bytes, device
@@ -123,8 +131,9 @@ static Stream *of(handle h) { return (size_t)h <= 2 ? nullptr : (Stream *)h; }
 // what may disturb a capture, and what takes the default stream
 static int unsafe(const char *name) {
     Held held(lock_);
+    if (thread_mode == RELAXED) return 0;
     for (Stream *s : streams)
-        if (s->mode == GLOBAL || (s->mode == OF_THREAD && s->thread == me()))
+        if ((s->mode == GLOBAL && thread_mode == GLOBAL) || (s->mode >= 0 && s->mode != RELAXED && s->thread == me()))
             return s->spoilt = true, no(UNSUPPORTED, std::string(name) + " while a stream is captured");
     return 0;
 }
@@ -292,8 +301,15 @@ static int start(Function *f, const unsigned *grid, const unsigned *block, unsig
     return 0;
 }
 
+static void release(UserObject *object, unsigned count) {
+    if (object->references -= count) return;
+    object->destroy(object->data);
+    delete object;
+}
 static Graph *copy_of(const Graph *graph) {
     Graph *made = new Graph;
+    made->held = graph->held;
+    for (UserObject *object : made->held) ++object->references;
     for (const Node *n : graph->nodes) {
         made->nodes.push_back(new Node(*n));
         if (n->child) made->nodes.back()->child = copy_of(n->child);
@@ -305,6 +321,7 @@ static void destroy(Graph *graph) {
         if (n->child) destroy(n->child);
         delete n;
     }
+    for (UserObject *object : graph->held) release(object, 1);
     delete graph;
 }
 // Whether two graphs have the same nodes, as far as CUDA wants it where one takes the place of the other.
@@ -318,7 +335,8 @@ static bool alike(const Graph *a, const Graph *b) {
 static int begin_capture(handle h, int mode) {
     Stream *s = of(h);
     if (!s || s->mode >= 0) return no(UNSUPPORTED, "the capture of this stream");
-    return s->mode = mode, s->spoilt = false, s->thread = me(), s->graph = new Graph, 0;
+    static unsigned long long captures;
+    return s->number = ++captures, s->mode = mode, s->spoilt = false, s->thread = me(), s->graph = new Graph, 0;
 }
 static int end_capture(handle h, Graph **graph) {
     Stream *s = of(h);
@@ -639,6 +657,24 @@ int cuLaunchHostFunc(handle stream, HostFunction function, void *data) {
     Node *n = new Node{};
     n->host = function, n->data = data;
     return s->graph->nodes.push_back(n), 0;
+}
+int cuStreamGetCaptureInfo_v2(handle h, int *status, unsigned long long *number, Graph **graph, const Node ***, size_t *) {
+    if (int s = in_context("cuStreamGetCaptureInfo")) return s;
+    Stream *s = of(h);
+    *status = s && s->mode >= 0 ? 1 + s->spoilt : 0;
+    if (*status) *number = s->number, *graph = s->graph;
+    return 0;
+}
+int cuThreadExchangeStreamCaptureMode(int *mode) { return std::swap(*mode, thread_mode), fault; }
+int cuUserObjectCreate(UserObject **made, void *data, HostFunction destroy, unsigned references, unsigned flags) {
+    if (int s = failed("cuUserObjectCreate")) return s;
+    return flags == 1 ? (*made = new UserObject{destroy, data, references}, 0) : INVALID;
+}
+int cuUserObjectRelease(UserObject *object, unsigned count) { return release(object, count), 0; }
+int cuGraphRetainUserObject(Graph *graph, UserObject *object, unsigned count, unsigned flags) {
+    if (int s = failed("cuGraphRetainUserObject")) return s;
+    if (flags != 1 || count != 1) return INVALID;
+    return graph->held.push_back(object), 0;
 }
 int cuMemAlloc_v2(void **p, size_t n) {
     if (int s = in_context("cuMemAlloc")) return s;

@@ -128,10 +128,43 @@ class CudaProgram:
                 at[k] = address(inputs[k])
         outputs = [a if address(a) % ALIGNMENT == 0 else empty(xp, a.shape, a.dtype) for a in outputs]
         moving = (*(at[k] for k in self.layout.moving), *map(address, outputs))
-        self.bind(tuple([at[k] for k in self._fixed])).lane().run(moving, inputs, outputs)
+        fixed = tuple([at[k] for k in self._fixed])
+        if self.driver.is_capturing():
+            self._captured(fixed, moving, inputs, outputs)
+        else:
+            self.bind(fixed).lane().run(moving, inputs, outputs)
         for target, value in zip(given, outputs, strict=True):
             if target is not value:
                 assign(target, value)
+
+    def _captured(
+        self, fixed: tuple[int, ...], moving: tuple[int, ...], inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> None:
+        """Start everything on a stream that the user captures: no graph of ours, and memory of this call's own."""
+        driver, layout = self.driver, self.layout
+        driver.attach()
+        arena = Arena(self._xp, self._address, layout.nbytes) if layout.nbytes else None
+        barrier = self.barrier() if layout.barrier_slot >= 0 else None
+        word = self._address(barrier) if barrier is not None else 0
+        key = (arena.base if arena is not None else 0, *moving)
+        self.start(Frame(layout, driver, fixed, word, key, False), driver.stream().ptr, arena, inputs, outputs)
+
+    def start(
+        self, frame: Frame, stream: int, arena: Arena | None, inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> None:
+        """Start all parts of a frame; the arrays are for library calls."""
+        if not frame.libraries:
+            for start in frame.starts:
+                start(stream)
+            return
+        for part in frame.parts:
+            if isinstance(part, DirectCall):
+                if not part.start(stream):
+                    self.library(part.call, arena, inputs, outputs)  # type: ignore[arg-type]
+            elif isinstance(part, LibraryCall):
+                self.library(part, arena, inputs, outputs)  # type: ignore[arg-type]
+            else:
+                part(stream)
 
     def barrier(self) -> Any:
         """Memory for a word on which blocks of a kernel wait for each other, zero on the current stream."""
@@ -245,14 +278,7 @@ class Lane:
         try:
             frame = frames.pop(key, None) or self._frame(key)
             if frame.libraries:
-                for part in frame.parts:
-                    if isinstance(part, DirectCall):
-                        if not part.start(ptr):
-                            self._program.library(part.call, arena, inputs, outputs)  # type: ignore[arg-type]
-                    elif isinstance(part, LibraryCall):
-                        self._program.library(part, arena, inputs, outputs)  # type: ignore[arg-type]
-                    else:
-                        part(ptr)
+                self._program.start(frame, ptr, arena, inputs, outputs)
             else:
                 for start in frame.starts:
                     start(ptr)

@@ -144,6 +144,10 @@ class CupyDriver:
     def stream(self) -> Stream:
         return self._current_stream(self._id)  # type: ignore[no-any-return]
 
+    def is_capturing(self) -> bool:
+        stream = self._current_stream(self._id)
+        return bool(stream.ptr and stream.is_capturing())  # the default stream cannot be
+
     def starter(self, launch: Launch) -> Callable[[int], None]:
         driver = self._cupy.cuda.driver
         function, (x, y), threads, shared = launch.kernel.ptr, launch.grid, launch.threads, launch.shared

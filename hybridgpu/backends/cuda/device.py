@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -19,6 +20,7 @@ from .cublaslt_dot import ProductLibrary
 from .cudnn import Binding, find
 from .cudnn_conv import ConvolutionLibrary
 from .errors import FORKED, lost_by_fork
+from .user_graphs import UserGraphs
 
 __all__ = ["CupyDevice", "count", "cublaslt", "cudnn", "open_device"]
 
@@ -108,6 +110,7 @@ class CupyDevice:
     def __init__(self, cupy: Any, device_id: int) -> None:
         self.xp, self.id = cupy, device_id
         self._backend: CudaBackend | None = None
+        self._user_graphs: UserGraphs | None = None
         self._several = count() > 1
         #: with one device nothing has to be switched, so nothing is
         self._scope: AbstractContextManager[Any] = cupy.cuda.Device(device_id) if self._several else nullcontext()
@@ -182,7 +185,13 @@ class CupyDevice:
         return self._several and self.xp.cuda.runtime.getDevice() != self.id  # type: ignore[no-any-return]
 
     def is_capturing(self) -> bool:
-        return bool(self.xp.cuda.get_current_stream(self.id).is_capturing())
+        stream = self.xp.cuda.get_current_stream(self.id)
+        return bool(stream.ptr and stream.is_capturing())  # the default stream cannot be
+
+    def capture_scope(self) -> AbstractContextManager[Callable[[Sequence[Any]], None]]:
+        if self._user_graphs is None:
+            self._user_graphs = UserGraphs(self.xp)
+        return self._user_graphs.scope(self.stream())
 
     def stream(self) -> int:
         """The handle of the device's current stream."""

@@ -144,6 +144,9 @@ class Driver(Protocol):
     def stream(self) -> Stream:
         """The device's current stream in the calling thread."""
 
+    def is_capturing(self) -> bool:
+        """Whether it is captured into a CUDA graph of the user's."""
+
     def starter(self, launch: Launch) -> Callable[[int], None]:
         """A function of a stream that starts a kernel with the arguments that stand in its block then."""
 

@@ -181,9 +181,9 @@ def parts(program: ScalarProgram, writer: Writer) -> tuple[dict[str, object], La
     if len(pieces) > 1:
         choice["parts"] = len(pieces)
         for part in made:  # (their blocks take one step, most of them)
-            if not part.tile:
+            if isinstance(part, Flat):
                 part.unroll = 1
-    elif not made[0].tile and made[0].unroll > 1:
+    elif isinstance(made[0], Flat) and made[0].unroll > 1:
         choice["unroll"] = made[0].unroll
     launch = Launch(THREADS, extent=0, scale=blocks.numerator, per_block=blocks.denominator, limit=16)
     fields = {

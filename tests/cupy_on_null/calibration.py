@@ -44,6 +44,8 @@ CLOCK, NODE, LAUNCH, TOGETHER, BYTE, FLYING = 1.9e9, 1.2e-6, 1.7e-6, 4e-7, 2.5e-
 TRUE = {
     "clock": CLOCK,
     "launch_seconds": LAUNCH,
+    "graph_node_seconds": NODE,
+    "l2_seconds": 2.5e-7,
     "cooperative_seconds": TOGETHER,
     "grid_barrier_seconds": 9e-7,
     "grid_arrival_seconds": 5e-10,
@@ -84,7 +86,7 @@ def kernel_seconds(work: calibration.Work) -> float:
     if section == "grid_barriers":
         return n * (TRUE["grid_barrier_seconds"] + work.grid * TRUE["grid_arrival_seconds"])
     if section == "chase":
-        return n * (2.5e-7 if work.pointers[0][1] <= 4 << 20 else TRUE["memory_seconds"])
+        return n * (TRUE["l2_seconds"] if work.pointers[0][1] <= 4 << 20 else TRUE["memory_seconds"])
     if section.startswith("copy"):
         threads, at_once = map(int, section.split("_")[1:])
         flying = work.grid / min(work.grid, SMS) * threads * at_once * 16
@@ -159,7 +161,6 @@ def every_constant_is_found() -> None:
         assert math.isclose(found[name], value, rel_tol=2e-2), (name, found[name], value)
     failed = {s["name"]: s["failed"] for s in document["steps"] if s["failed"]}
     assert failed == {"products of a library": "there is no cuBLASLt"} or not failed, failed
-    assert math.isclose(document["figures"]["graph_node_seconds"], NODE, rel_tol=1e-6)
     assert document["stored"] and (Path(folder) / "devices" / document["stored"]).is_file()
     after = fresh()
     new = {r["name"]: r["new"] for r in document["constants"] if r["new"] is not None}

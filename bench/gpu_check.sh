@@ -21,13 +21,16 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=bench/environment.sh
 . "$root/bench/environment.sh"
 
-if [ "${1:-}" = --installed ]; then
-  shift
+case "${1:-}" in
+--installed | --list | --help | -h)
+  [ "$1" != --installed ] || shift
   interpreter
   python=$base
-else
+  ;;
+*)
   [ -x "$root/.venv-gpu/bin/python" ] || echo "making .venv-gpu, which takes a network; without one: --installed"
   cuda=$(cuda_extra) || true
   prepare "test,bench${cuda:+,${cuda/cuda/cudnn}}" "${cuda:+.venv-gpu}"
-fi
+  ;;
+esac
 PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} exec "$python" -m bench.gpu_check "$@"

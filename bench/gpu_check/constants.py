@@ -33,12 +33,13 @@ def measure(seconds: float) -> dict[str, Any]:
             lambda line: print(line, end="", flush=True),
             seconds,
         )
-        if file.exists():
-            return {"constants": json.loads(file.read_text(encoding="utf-8"))}
+        row: dict[str, Any] = {"constants": json.loads(file.read_text(encoding="utf-8"))} if file.exists() else {}
     if code == CUT_OFF:
-        return {"outcome": "error", "problem": f"it took longer than {seconds:.0f} s"}
-    lines = [line for line in output.splitlines() if line.strip()]
-    return {"outcome": "error", "problem": (lines[-1] if lines else f"it ended with code {code}")[:300]}
+        return row | {"outcome": "cut off", "problem": f"it took longer than {seconds:.0f} s"}
+    if code:
+        lines = [line for line in output.splitlines() if line.strip()]
+        return row | {"outcome": "error", "problem": (lines[-1] if lines else f"it ended with code {code}")[:300]}
+    return row
 
 
 def main(arguments_: list[str] | None = None) -> int:
@@ -47,7 +48,9 @@ def main(arguments_: list[str] | None = None) -> int:
     if not available():
         rows.skip("not available: this hybridgpu has no command calibrate")
         return 0
-    for row in rows.measure("constants", [{"name": "constants"}], lambda name: measure(rows.seconds), patience=0):
+    for row in rows.measure(
+        "constants", [{"name": "constants"}], lambda name: measure(rows.seconds), patience=0, least=2 * STARTED
+    ):
         print(f"constants: {row['outcome']} {row.get('problem', '')}".rstrip(), flush=True)
     return rows.finish()
 

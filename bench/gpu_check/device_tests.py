@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The step tests: ``pytest -m gpu tests/gpu``, four at a time, with a row for each test as soon as it is done.
+"""The step tests: ``pytest -m gpu tests/gpu``, several at a time, with a row for each test as soon as it is done.
 
 A test whose kernel waits for ever ends its process (tests/gpu/conftest.py), and pytest-xdist starts another one. The case
 graphs are left out: the step kernels has them, in more ways.
@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from bench.gpu_check.device import arguments
-from bench.gpu_check.processes import ROOT
+from bench.gpu_check.processes import ROOT, cores
 from bench.gpu_check.record import public
 from bench.gpu_check.rows import Rows, append
 
-WORKERS = 4
+WORKERS = 8  #: at most, and half as many as there are processors, which compile kernels
 FAILURES = 60  #: after which more of them say nothing new
 RESTARTS = 20  #: of processes whose device has failed
-COMPILED = 3.0  #: seconds that tests get beyond the usual patience: four at a time compile kernels
+COMPILED = 3.0  #: seconds that tests get beyond the usual patience: several at a time compile kernels
 ELSEWHERE = ("tests/gpu/test_kernels.py::test_case",)
 _LAST = "test_graph_kernels.py"  #: barriers of the whole grid
 
@@ -94,7 +94,13 @@ def main(arguments_: list[str] | None = None) -> int:
     chosen += [f"--deselect={name}" for name in (*ELSEWHERE, *plugin.written)]
     chosen += ["-k", options.only] if options.only else []
     if not alone:
-        chosen += ["-p", "xdist.plugin", "-n", str(WORKERS), f"--max-worker-restart={RESTARTS}"]
+        chosen += [
+            "-p",
+            "xdist.plugin",
+            "-n",
+            str(max(2, min(WORKERS, cores() // 2))),
+            f"--max-worker-restart={RESTARTS}",
+        ]
     code = pytest.main(chosen, plugins=[plugin])
     found = rows.found.lists.get("tests", [])
     print(", ".join(f"{sum(r['outcome'] == o for r in found)} {o}" for o in sorted({r["outcome"] for r in found})))

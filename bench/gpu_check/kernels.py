@@ -11,7 +11,6 @@ one, which takes most of the time. Exits with 1 if a result is wrong.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 from compiler.cases import CASES, arrays, build, cuda_of
 
 from bench.gpu_check.device import Device, arguments, families, kinds, open_rows
-from bench.gpu_check.processes import beside, module
+from bench.gpu_check.processes import beside, cores, module
 from hybridgpu.backends.base import Mode
 from hybridgpu.compiler.ir import Graph
 from hybridgpu.compiler.pipeline import compile_graph
@@ -74,8 +73,7 @@ def in_order(programs: dict[str, Program], spread: int) -> list[str]:
 
 def compilers(wanted: int, spread: int, only: str) -> list[list[str]]:
     """Commands that compile the cases, in the same order, as many as there are processors for beside this one."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = max(0, min(wanted, cores - 2))
+    count = max(0, min(wanted, cores() - 2))
     told = ["--spread", str(spread), f"--only={only}"]
     return [module("kernels", *told, "--compile", f"{k}/{count}") for k in range(count)]
 

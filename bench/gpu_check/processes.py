@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-__all__ = ["CUT_OFF", "ROOT", "beside", "find_tool", "follow", "module"]
+__all__ = ["CUT_OFF", "ROOT", "beside", "cores", "find_tool", "follow", "module"]
 
 ROOT = Path(__file__).resolve().parents[2]
 CUT_OFF = 124  #: the code of what took too long
@@ -28,6 +28,11 @@ _DIES_WITH_PARENT = 1  #: PR_SET_PDEATHSIG
 def module(name: str, *arguments: str) -> list[str]:
     """The command that runs a module of this folder."""
     return [sys.executable, "-m", f"bench.gpu_check.{name}", *arguments]
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def find_tool(name: str) -> str:

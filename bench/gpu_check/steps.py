@@ -53,7 +53,7 @@ STEPS = (
     Step("constants", "first", 30, "constants", "`hybridgpu calibrate`: the device's constants", "constants"),
     Step("bandwidth", "first", 85, "bandwidth", "every kind of memory-bound kernel, and rows of 128 to 262,144, beside a copy",
          "bandwidth, rows: GB/s, part of a copy's"),
-    Step("tests", "first", 90, "device_tests", "pytest -m gpu tests/gpu, four at a time", "tests: seconds", (), _OF_TESTS),
+    Step("tests", "first", 90, "device_tests", "pytest -m gpu tests/gpu, several at a time", "tests: seconds", (), _OF_TESTS),
     Step("persistent", "first", 45, "persistent", "nets whose small kernels become one never, auto or always, each call "
          "fresh and as a CUDA graph", "calls: microseconds"),
     Step("forms", "first", 60, "forms", "every form of reduction kernels at six widths", "forms: microseconds, the model's"),

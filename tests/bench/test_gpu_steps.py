@@ -53,10 +53,10 @@ def test_what_may_wait_for_ever_comes_last():
 
 def test_other_processes_compile(tmp_path, monkeypatch):
     """All cases are shared out among as many as there are processors for."""
-    monkeypatch.setattr(kernels.os, "sched_getaffinity", lambda process: range(5), raising=False)
+    monkeypatch.setattr(kernels, "cores", lambda: 5)
     commands = kernels.compilers(6, 4, "")
     assert [c[-2:] for c in commands] == [["--compile", f"{k}/3"] for k in range(3)]
-    monkeypatch.setattr(kernels.os, "sched_getaffinity", lambda process: range(2))
+    monkeypatch.setattr(kernels, "cores", lambda: 2)
     assert kernels.compilers(6, 4, "") == []
     loaded = []
     monkeypatch.setattr(

@@ -133,6 +133,7 @@ class Measured:
             "bytes_min": program.bytes_min,
             "bytes_moved": program.bytes_moved,
             "us": times["kernel"].us,
+            "median_us": times["kernel"].median_us,
             "timed": times["kernel"].timed,
             "gb_per_s": speed,
             "copy_gb_per_s": copied,

@@ -116,7 +116,7 @@ def ways(device: Device, graph: Graph) -> dict[str, Way]:
 
 
 class Convolutions:
-    """See gpu_ways.Subject."""
+    """See ways.Subject."""
 
     plural, cases = "convolutions", CASES
 

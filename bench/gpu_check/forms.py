@@ -98,6 +98,7 @@ class Forms:
         time = self._timer.times({"form": lambda k: loaded(inputs, outputs)})["form"]
         return {
             "us": time.us,
+            "median_us": time.median_us,
             "model_us": choice.taken.seconds * 1e6,
             "chosen": label(usual.taken) == form,
             "gb_per_s": program.bytes_min / time.us / 1e3,

@@ -144,7 +144,7 @@ def relu_keeps_nan(device: Device) -> bool | None:
 
 
 class Products:
-    """See gpu_ways.Subject."""
+    """See ways.Subject."""
 
     plural, cases = "products", CASES
 

@@ -18,7 +18,6 @@ from bench.gpu_check.rows import Found, append, read
 __all__ = ["SCHEMA", "Log", "Record", "StepRecord", "public"]
 
 SCHEMA = "hybridgpu-gpu-check/2"
-STATUSES = ("ran", "cut off", "skipped", "failed")
 _ROWS = ".rows.jsonl"  #: what the name of a step's file ends with, while it is at work
 
 
@@ -98,7 +97,6 @@ class Record:
     """The steps of a folder's check.json.
 
     Args:
-        folder: is made; None keeps nothing on disk.
         order: the names of all steps.
 
     Attributes:
@@ -109,7 +107,6 @@ class Record:
         self.folder, self._order = folder, order
         self.machine: dict[str, Any] = {}
         self.steps: dict[str, StepRecord] = {}
-        self.command = ""
 
     def take_up(self, folder: Path) -> None:
         """Take over the steps of another folder, or of this one: also what a command left that was killed."""

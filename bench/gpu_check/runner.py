@@ -20,7 +20,8 @@ __all__ = ["PATIENCE", "Options", "absent", "run", "share"]
 PATIENCE = 15.0  #: seconds that a part may take before its kernel is taken to wait for ever
 MARGIN = 1.5  #: seconds that its own process has to end itself, with the place where it waits
 LEAST = 4.0  #: seconds without which no process is started
-PROCESSES = 10  #: that may end before their time before the device, or this machine, is taken to be of no use
+PROCESSES = 10  #: that may end before their time before the device, or this machine, is taken to be of no use, …
+IN_TURN = 3  #: … and so many one after the other with nothing to show
 _ERROR = re.compile(r"([A-Za-z_][\w.]*(Error|Exception)|error|Error): ")
 
 
@@ -71,11 +72,13 @@ def run(step: Step, file: Path, seconds: float, options: Options, log: Log, code
 
 def _processes(step: Step, file: Path, end: float, options: Options, log: Log) -> tuple[str, str]:
     """(status, why), after as many processes as it takes."""
+    in_turn = 0
     for _ in range(PROCESSES):
         left = end - time.monotonic()
         if left < LEAST:
             return "cut off", "its time was up"
         size = file.stat().st_size if file.exists() else 0
+        before = _answered(file)
         arguments = ["--rows", str(file), "--seconds", f"{left - MARGIN:.1f}", "--patience", f"{options.patience:g}"]
         arguments += ["--bytes", str(options.nbytes), f"--only={options.only}", *(f"--peer={p}" for p in options.peers)]
         code, output = follow(
@@ -102,7 +105,15 @@ def _processes(step: Step, file: Path, end: float, options: Options, log: Log) -
             return "cut off", f"{found.left} parts were left: {why}"
         elif code != LOST:
             return "failed", public(_last_error(output) or f"its process ended with {_words(code)}")
+        in_turn = 0 if _answered(file) > before else in_turn + 1
+        if in_turn == IN_TURN:
+            return "failed", f"the device does not answer any more: {IN_TURN} processes in turn came to nothing"
     return "failed", f"{PROCESSES} processes were lost"
+
+
+def _answered(file: Path) -> int:
+    """How many parts a device gave some result for."""
+    return sum(row["outcome"] in ("ok", "wrong") for rows in read(file).lists.values() for row in rows)
 
 
 def _age(file: Path) -> float:

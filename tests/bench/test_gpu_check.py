@@ -123,6 +123,13 @@ def test_what_waits_for_ever_costs_its_patience(scripted):
     assert left == "after the deadlock of waits of barrier, also of the family barrier"
 
 
+def test_a_device_that_does_not_answer_any_more(scripted):
+    result = scripted.run("one", *(f"dies {k}" for k in range(6)), "two")
+    assert (result.status, outcomes(result)["one"]) == ("failed", "ok")
+    assert result.why == "the device does not answer any more: 3 processes in turn came to nothing"
+    assert list(outcomes(result).values()).count("crash") == 4  # the first of them behind one that had answered
+
+
 @pytest.mark.parametrize(
     ("how", "status", "why"),
     [("missing", "skipped", "no tool is here"), ("broken", "failed", "OSError: no library")],

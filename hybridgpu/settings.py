@@ -155,8 +155,8 @@ def graph_kernels() -> str:
 
 
 def cuda_graphs() -> str:
-    """What of a program that is to be replayed becomes a CUDA graph, read when it is loaded: never anything; auto: what takes
-    less time than its parts; always: single kernels, too.
+    """What of a program that is to be replayed becomes a CUDA graph, read when it is loaded: never anything; auto: steps that
+    follow each other; always: single ones, too.
 
     Raises:
         MXNetError: another word.

@@ -27,6 +27,7 @@ from typing import Any
 
 os.environ["HYBRIDGPU_GRAPH_KERNELS"] = "never"  # kernels stay apart, so that there are several
 os.environ["HYBRIDGPU_CACHE"] = "0"
+os.environ["HYBRIDGPU_CUDA_GRAPHS"] = "always"  # of single calls, too, whose results can be checked here
 
 import cupy
 import numpy as np

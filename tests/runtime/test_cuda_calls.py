@@ -254,7 +254,7 @@ MANNERS = {
     "one kernel": (
         "one kernel",
         FLAGS["graph"],
-        "1 launch a call without a CUDA graph: no two kernels follow each other",
+        "1 launch a call without a CUDA graph: it would be of one step",
     ),
     "on the host": (None, FLAGS["graph"], ""),
 }

@@ -36,11 +36,11 @@ __all__ = ["ALIGNMENT", "Bound", "CudaBackend", "CudaProgram", "Lane"]
 
 ALIGNMENT = 16  #: bytes; wide accesses need it
 _BOUND = 8  #: sets of parameters that a program remembers
-_FRAMES = 3  #: graphs of a lane that differ in their addresses: as many as results that a loop's variables keep alive
+_FRAMES = 3  #: frames of a lane that differ in their addresses: as many as results that a loop's variables keep alive
 _SMALL = 1 << 20  #: bytes of an arena that is kept whatever the flags: taking memory costs more than a small kernel
 _BARRIER = 128  #: bytes for a word that nothing else shares a line with
 _TF32 = 80  #: the first compute capability that has it
-_LARGE = 64  #: kernels beyond which one graph is enough, since making it costs more than changing it
+_LARGE = 64  #: kernels beyond which one frame is enough, since making it costs more than changing it
 
 
 class CudaProgram:
@@ -245,16 +245,13 @@ class Lane:
         self._ptr, self._layout = stream.ptr, program.layout
         self._bytes = program.layout.nbytes
         self._frames: dict[tuple[int, ...], Frame] = {}
-        self._limit = 1
-        self._graphs = False
+        self._limit = _FRAMES if self._layout.kernels <= _LARGE else 1
         # calls on a stream take turns, and all kernels leave the word as they found it; CuPy clears it on this stream
         self._barrier = program.barrier() if self._layout.barrier_slot >= 0 else None
         self._waits = program.place_of(self._barrier) if self._barrier is not None else 0
         self._arenas = program.arenas.of(stream) if program.keeps else None
         self._free = self._arenas.free if self._arenas is not None else None
-        if program.mode is Mode.GRAPH and not program.no_graph and self._layout.chains():
-            self._graphs = True
-            self._limit = _FRAMES if self._layout.kernels <= _LARGE else 1
+        self._graphs = program.mode is Mode.GRAPH and not program.no_graph and bool(self._layout.chains())
 
     def run(self, moving: tuple[int, ...], inputs: Sequence[Any] = (), outputs: Sequence[Any] = ()) -> None:
         """Start everything on the stream.
@@ -308,7 +305,7 @@ class Lane:
                 layout.left_out[e.node] = str(e)
             except NoGraphError as e:
                 self._program.no_graph.append(str(e))
-                self._graphs, self._limit = False, 1
+                self._graphs = False
         if len(frames) >= self._limit:
             frame = frames.pop(next(iter(frames)))
             frame.move(key)

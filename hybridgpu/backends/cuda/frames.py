@@ -4,8 +4,9 @@
 A *layout* numbers the 8-byte values that the kernels of a program take as arguments: addresses that change
 from call to call (inputs and results), addresses in the arena, those of parameters, and extents. A *frame*
 is one table of these values, with the argument blocks of all kernels pointing into it and, where asked for,
-CUDA graphs made of them, and of what libraries start with addresses from that table. A call takes a frame, writes what has changed, starts the kernels, and puts the frame
-back. CUDA copies arguments when a kernel is started, so a frame is free again at once.
+CUDA graphs made of them, and of what libraries start with addresses from that table. A call takes a frame,
+writes what has changed, starts the kernels, and puts the frame back. CUDA copies arguments when a kernel is started,
+so a frame is free again at once.
 
 Memory is another matter: kernels use it later, in the order of their stream. So an arena that is kept belongs to
 one stream, and only one call at a time may start kernels that use it. Fresh arenas come from CuPy's pool, which
@@ -196,8 +197,7 @@ class Layout:
     def chains(self) -> list[list[int]]:
         """Runs of kernels and library calls that nothing else interrupts: what becomes a CUDA graph each.
 
-        A graph of one kernel is started no faster than the kernel, and changed less easily; a library takes longer to start
-        what it starts.
+        A graph of one kernel or call is started no faster than that, and changed less easily.
         """
         found: list[list[int]] = [[]]
         for k, call in enumerate(self.calls):
@@ -208,7 +208,7 @@ class Layout:
         if self._graphs == "never":
             return []
         least = 1 if self._graphs == "always" else 2
-        return [c for c in found if len(c) >= least or (c and isinstance(self.calls[c[0]], LibraryCall))]
+        return [chain for chain in found if len(chain) >= least]
 
     @property
     def manner(self) -> str:
@@ -217,7 +217,7 @@ class Layout:
         if not chains:
             words = f"{self.kernels} launch{'' if self.kernels == 1 else 'es'} a call"
             why = "HYBRIDGPU_CUDA_GRAPHS is never" if self._graphs == "never" else self._reasons
-            why = why or ("no two kernels follow each other" if self.kernels else "")
+            why = why or ("no two kernels follow each other" if len(self.calls) != 1 else "it would be of one step")
             return f"{words} without a CUDA graph: {why}" if why else words
         inside = [self.calls[k] for chain in chains for k in chain]
         libraries = sum(isinstance(c, LibraryCall) for c in inside)

@@ -17,7 +17,7 @@ import pytest
 from compiler.cases import arrays, build, cuda_of
 from compiler.cases.loops import lstm
 from cuda_on_cpu import KernelFault, Race, UninitialisedRead
-from cuda_on_cpu.static_checks import has_nvrtc
+from cuda_on_cpu.static_checks import compile_report, has_nvrtc
 from emulated import EmulatedDriver, aligned
 
 from hybridgpu.backends.cuda.backend import CudaBackend
@@ -451,6 +451,23 @@ def test_only_what_no_step_writes_is_read_through_the_read_only_path(arch):
         assert found and not written & set(found), f"{name}: {sorted(found)} of which {sorted(written)} are written"
 
 
+#: kinds of steps: rows and maps, products, a loop, loops and their gradients
+COUNTED = ["steps_of_long_rows", "steps_mlp", "steps_lenet", "steps_lstm", "looped", "looped_slopes"]
+
+
+@pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
+@pytest.mark.parametrize("name", COUNTED)
+def test_registers_are_about_as_many_as_the_plan_takes(name):
+    """A multiprocessor holds as many blocks of the compiled kernel, or one more or less in three."""
+    kernel = program_of(name).kernels[0]
+    text, threads = module_source([kernel]), kernel.launch["threads"]
+    found = compile_report(text, "sm_90", ["-default-device"], [kernels_folder()]).kernels[kernel.name].registers
+    held, planned = (
+        min(2048 // threads, 65536 // (-(-n // 8) * 8 * threads)) for n in (found, kernel.choice["registers"])
+    )
+    assert abs(held - planned) <= max(1, planned // 3), (found, kernel.choice["registers"])
+
+
 # -- the choice
 
 
@@ -465,14 +482,20 @@ def several(rows: int):
 
 
 def forced(rows: int, how: str) -> Program:
-    return compile_graph(several(rows), replace(CUDA, resident=how))
+    replayed = how == "replayed"
+    return compile_graph(several(rows), replace(CUDA, resident="auto" if replayed else how, replayed=replayed))
 
 
 CHOICES = {
     "small": (16, "auto", 1, r"3 kernels are one: one launch instead of 3 saves about 4\.0 us; 2 barriers of"),
     # sums of many rows are taken in two passes
     "large": (1 << 17, "auto", 4, r"3 kernels are no step of a kernel: far longer than starting one$"),
-    "middling": (5 << 10, "auto", 3, r"3 kernels stay apart: one launch .* a smaller grid cost about [\d.]+ us$"),
+    "nodes of a graph": (
+        1 << 12,
+        "replayed",
+        3,
+        r"3 kernels stay apart: one node of a CUDA graph .* cost about [\d.]+ us$",
+    ),
     "asked": (1 << 17, "always", 1, r"4 kernels are one: asked for, although one launch"),
     "never": (16, "never", 3, ""),
 }

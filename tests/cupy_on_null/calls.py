@@ -31,6 +31,7 @@ from hybridgpu.backends.cuda import nvrtc
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.cupy_driver import CupyDriver
 from hybridgpu.backends.devices import device_of
+from hybridgpu.base import MXNetError
 from hybridgpu.dtypes import from_short
 from hybridgpu.gluon import nn
 from hybridgpu.store import default_store
@@ -90,7 +91,7 @@ def graphs_start_the_kernels_of_calls() -> None:
 
 def a_cooperative_kernel_in_a_graph() -> None:
     backend = device_of(GPU).backend()
-    held, backend.target = backend.target, replace(backend.target, resident="always")
+    held, backend.target = backend.target, replace(backend.target, resident="always", persistent_cluster=0)
     try:
         dense = [nn.Dense(n, activation="relu", in_units=m) for m, n in ((200, 300), (300, 10), (10, 7))]
         long = nn.HybridLambda(lambda F, x: F.softmax(F.tile(x, (1, 40_000))))  # rows in clusters are no steps
@@ -103,6 +104,52 @@ def a_cooperative_kernel_in_a_graph() -> None:
         assert "CUDA graph" in net.explain(x).manner
     finally:
         backend.target = held
+
+
+def one_kernel(rows: int, width: int, cluster: int) -> Any:
+    """The program of a call whose kernels are one, which a library could compute none of; it was started once."""
+    backend = device_of(GPU).backend()
+    held, backend.target = backend.target, replace(backend.target, resident="always", persistent_cluster=cluster)
+
+    def shares(F: Any, x: Any) -> Any:
+        share = F.softmax(x)
+        return F.sum(F.broadcast_mul(share, F.sum(share, axis=0, keepdims=True)), axis=1)
+
+    try:
+        net, x = net_of(nn.HybridLambda(shares)), nd.ones((rows, width), ctx=GPU)
+        net(x)
+        program = net.explain(x).program
+        assert [k.kind for k in program.kernels] == ["graph"]
+        return program
+    finally:
+        backend.target = held
+
+
+def a_grid_is_as_large_as_the_device_holds() -> None:
+    """Of a kernel's real registers, which the plan does not know; the null device refuses one block more."""
+    program = one_kernel(9000, 256, 0)
+    (kernel,), (step,) = program.kernels, program.steps
+    (call,) = device_of(GPU).backend().load(program).layout.calls
+    held = driver.resident(call.kernel, call.threads, call.shared)
+    assert kernel.launch["cooperative"] and call.cooperative and call.grid == (held * 132, 1)
+    assert 0 < held < kernel.launch["limit"] and held * 132 < step.extents[kernel.launch["extent"]], "not all fit"
+    right = CupyDriver.resident
+    CupyDriver.resident = lambda *a: right(*a) + 1  # type: ignore[method-assign]
+    try:
+        one_kernel(9001, 256, 0)
+    except MXNetError:
+        (said,) = null.refused()
+        assert said.endswith(": blocks that live at once"), said
+    else:
+        raise AssertionError("a grid that does not fit was started")
+    finally:
+        CupyDriver.resident = right  # type: ignore[method-assign]
+
+
+def a_grid_that_is_one_cluster() -> None:
+    program = one_kernel(40, 60, 8)
+    (call,) = device_of(GPU).backend().load(program).layout.calls
+    assert call.grid == (8, 1) and not call.cooperative and "__cluster_dims__(8, 1, 1)" in program.kernels[0].text
 
 
 def a_program_that_another_thread_loaded() -> None:
@@ -207,6 +254,8 @@ def eager_operators_wait_for_nothing() -> None:
 CASES = [
     graphs_start_the_kernels_of_calls,
     a_cooperative_kernel_in_a_graph,
+    a_grid_is_as_large_as_the_device_holds,
+    a_grid_that_is_one_cluster,
     a_program_that_another_thread_loaded,
     a_device_is_what_its_architecture_says,
     a_device_that_is_newer_than_nvrtc,

@@ -40,6 +40,7 @@ from .resident_cost import (
     blocks_held,
     grid_blocks,
     launch_seconds,
+    registers_of,
     seconds_alone,
     size_of,
     weigh,
@@ -451,7 +452,7 @@ def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, 
     inputs = list(dict.fromkeys(n for k in kernels for n in k.inputs if n not in written))
     pointers = [Parameter(f"p{j}", n.dtype, n in written) for j, n in enumerate((*inputs, *outputs))]
     name = {n: p.name for n, p in zip((*inputs, *outputs), pointers, strict=True)}
-    held = 1 if blocks.cluster else blocks_held(threads, target)
+    held = 1 if blocks.cluster else blocks_held(placed, threads, target)
     grid = grid_blocks(placed, sizes, threads, blocks, target)
     first = {k: next(p.phase for p in placed if p.kernel is k or (p.loop and p.loop is k.turns)) for k in kernels}
     seconds = [sum(p.times * seconds_alone(p.kernel, target) for p in placed if p.kernel in _parts(k)) for k in kernels]
@@ -498,6 +499,7 @@ def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, 
             "steps": [p.kernel.kind for p in placed],
             **({"turns": [p.times for p in placed]} if turns else {}),
             "barriers": barriers_of(placed),
+            "registers": registers_of(placed),
             **({"cluster": blocks.cluster} if blocks.cluster else {}),
             **({"ahead": ahead.numbers} if ahead.numbers else {}),
             "why": f"{why}; {ahead} are fetched while the first phase runs" if ahead.numbers else why,

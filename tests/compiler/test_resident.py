@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 from collections import defaultdict
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 from compiler.cases import arrays, build, cuda_of
 from compiler.cases.loops import lstm
-from cuda_on_cpu import KernelFault, Race, UninitialisedRead
+from cuda_on_cpu import Hang, KernelFault, Race, UninitialisedRead
 from cuda_on_cpu.static_checks import compile_report, has_nvrtc
 from emulated import EmulatedDriver, aligned
 
@@ -200,6 +201,62 @@ def test_every_line_of_the_barrier_is_needed(line, tmp_path, monkeypatch):
     with pytest.raises((KernelFault, AssertionError)):
         for _ in range(3):
             run(program_of("steps_lenet"), driver)
+
+
+def skipping(wait: str, text: str, k: int) -> str:
+    """The text of a kernel whose second block leaves the barrier of that number out."""
+    places = [m.span() for m in re.finditer(re.escape(wait), text) if m.start() > text.index("__global__")]
+    begin, end = places[k % len(places)]
+    return f"{text[:begin]}{{ if (blockIdx.x != 1) {wait} }}{text[end:]}"
+
+
+ARRIVAL = 'asm volatile("red.release.gpu.global.add.u32 [%0], %1;"'
+#: what is left out, of which kernel -> what is said of it
+DEADLOCKS = {
+    "an arrival": ("steps_lenet", 0, "Hang", "deadlock: every thread that is left waits"),
+    "the last arrival": ("steps_lenet", -1, "Hang", "deadlock: every thread that is left waits"),
+    "an arrival in a loop": ("looped_wide", 1, "Hang", "deadlock: every thread that is left waits"),
+    "a cluster's arrival": ("steps_in_a_cluster", 0, "BarrierFault", "cluster barrier"),
+    "a cluster's last arrival": ("steps_in_a_cluster", -1, "BarrierFault", "cluster barrier not reached by all"),
+}
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse", "shuffle"])
+@pytest.mark.parametrize("what", DEADLOCKS)
+def test_a_block_that_misses_a_barrier_is_reported_and_hangs_nothing(what, order, monkeypatch):
+    name, place, fault, words = DEADLOCKS[what]
+    program = program_of(name)
+    (kernel,) = program.kernels
+    mutant = replace(
+        kernel, text=skipping("hg::cluster_sync();" if kernel.choice.get("cluster") else BARRIER, kernel.text, place)
+    )
+    monkeypatch.setattr(emulated, "ORDERS", itertools.repeat(order))
+    monkeypatch.setattr(emulated, "TIMEOUT", 0.0)  # none: it is not the time that it takes
+    with pytest.raises((KernelFault, AssertionError)) as caught:
+        run(replace(program, kernels=[mutant]), EmulatedDriver())
+    # (behind a barrier that a block has left out it may read what is not there yet, before it waits for ever)
+    assert isinstance(caught.value, (Race, UninitialisedRead)) or (
+        type(caught.value).__name__ == fault and re.search(words, str(caught.value))
+    ), caught.value
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse", "shuffle"])
+@pytest.mark.parametrize("name", ["steps_lenet", "looped_wide"])
+def test_without_arrivals_all_blocks_wait_for_ever(name, order, tmp_path, monkeypatch):
+    folder = tmp_path / "kernels"
+    shutil.copytree(kernels_folder(), folder, ignore=shutil.ignore_patterns("__pycache__"))
+    text = (folder / "grid.h").read_text()
+    assert text.count(ARRIVAL) == 1
+    (folder / "grid.h").write_text(
+        text.replace(
+            ARRIVAL, 'asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(arrived)); if (0) ' + ARRIVAL
+        )
+    )
+    monkeypatch.setattr(emulated, "kernels_folder", lambda: folder)
+    monkeypatch.setattr(emulated, "ORDERS", itertools.repeat(order))
+    monkeypatch.setattr(emulated, "TIMEOUT", 0.0)
+    with pytest.raises(Hang, match="deadlock: every thread that is left waits"):
+        run(program_of(name), EmulatedDriver())
 
 
 @pytest.mark.parametrize(

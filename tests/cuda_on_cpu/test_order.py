@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from . import Buffer, Race, UninitialisedRead
+from . import Buffer, Hang, Race, UninitialisedRead
 from .native import runtime
 from .support import launch, out
 
@@ -320,3 +320,27 @@ def test_what_atomics_compute(op):
     a, old = Buffer(np.full(2, 7, np.uint32), name="a"), out(1, np.uint32)
     assert launch(text, a, old, block=1).atomics == 2
     assert a.get().tolist() == [OPERATIONS[op]] * 2 and old.get()[0] == 7
+
+
+def test_a_flag_that_nobody_sets_is_a_deadlock():
+    """Reported at once, and not by the time it takes; waiting for what comes late is none."""
+    text = """
+    __global__ void k(unsigned* flag, int* n) {
+      if (blockIdx.x == 0) { for (int i = 0; i < 200000; i++) atomicAdd(n, 1); SET }
+      WAIT
+    }"""
+    loop = "while (*(volatile unsigned*)flag == 0);"
+    ptx = """unsigned v = 0; while (!v) asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(flag) : "memory");"""
+    for wait in (loop, ptx):
+        for order in ORDERS:
+            how = {"grid": 3, "block": 64, "cooperative": True, "order": order, "timeout": 0}
+            for last in ("atomicExch(flag, 1u);", ""):
+                buffers = Buffer(np.zeros(1, np.uint32), name="flag"), Buffer(np.zeros(1, np.int32), name="n")
+                changed = (
+                    text.replace("WAIT", wait).replace("SET", last).replace("200000", "20" if not last else "3000")
+                )
+                if last:
+                    launch(changed, *buffers, **how)
+                    continue
+                with pytest.raises(Hang, match=r"(?s)deadlock: every thread that is left waits, .*while"):
+                    launch(changed, *buffers, **how)

@@ -275,6 +275,7 @@ NOINLINE static bool alias_clash(const Region& r, Region& primary, uptr a, u32 s
 static ALWAYS_INLINE void access(uptr a, u32 size, u32 kind, uptr pc) {
   if (UNLIKELY(!g.running || !size)) return;
   if (UNLIKELY(g_expired)) hang(pc);
+  g.writes += (kind & WRITE) != 0;
   Block& b = *g.cur->block;
   if (a - (uptr)b.shared < g.shared_stride) return shared_access(b, a, size, kind, pc);
   if (Region* r = find(a)) {

@@ -45,6 +45,7 @@ API void coc_sync_access(void* p, unsigned size, int reads, int writes, int acqu
     FAULT(MISALIGNED, pc, "synchronising access to address %p, which is not a multiple of %u", p, size);
   }
   g.report->atomics += reads && writes;
+  g.cur->pc = pc;
   if (reads) poll();
   if (UNLIKELY(g_expired)) hang(pc);
   if (!g.module->checked) return;

@@ -15,6 +15,7 @@ static ALWAYS_INLINE u32 volatile_kind(uptr a, u32 kind) {
 
 static void volatile_access(uptr a, u32 size, u32 kind, uptr pc) {
   if (!g.running) return;
+  g.cur->pc = pc;
   if (!(kind & WRITE)) poll();  // first: the load itself comes right after this function
   if (g.know && kind & WRITE) release(a, SCOPE_SYSTEM);
   access(a, size, volatile_kind(a, kind), pc);

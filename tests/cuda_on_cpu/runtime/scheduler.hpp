@@ -230,7 +230,28 @@ static void begin_block(Block& b, u32 index, Cluster& cluster, u32 rank) {
 
 // ------------------------------------------------------------------------- blocks that live at
 // once
+// Rounds in which threads of these blocks ran and none wrote anything: they all wait in loops for something that no
+// thread is going to write.
+const u32 IDLE_ROUNDS = 64;
+
+static void report_idle_group() {
+  for (const Block* b : g.group) {
+    if (const Thread* t = first_in(*b, RUN)) {
+      return fault(HANG, t, Site{t->pc, 0, 0},
+                   "deadlock: every thread that is left waits, this one in a loop, and none writes%s",
+                   about_other_blocks());
+    }
+  }
+}
+
+static u64 events() {
+  const Report& r = *g.report;
+  return g.writes + r.barriers + r.warp_ops + r.grid_barriers + r.cluster_barriers;
+}
+
 static bool run_group() {
+  u64 seen = events();
+  u32 idle = 0;
   for (;;) {
     u32 done = 0;
     for (Block* b : g.group) {
@@ -248,6 +269,12 @@ static bool run_group() {
     }
     if (!progress) {
       report_stuck_group(g.group);
+      return false;
+    }
+    idle = events() == seen ? idle + 1 : 0;
+    seen = events();
+    if (idle == IDLE_ROUNDS && g.module->checked) {
+      report_idle_group();
       return false;
     }
   }

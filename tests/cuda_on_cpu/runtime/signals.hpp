@@ -16,13 +16,16 @@ namespace coc {
 static volatile sig_atomic_t g_expired;
 static pthread_t g_launch_thread;
 
+static const char* about_other_blocks() {
+  return g.params.cooperative ? ""
+                              : " (blocks of a launch that is not cooperative run one after another: "
+                                "waiting for another block never ends)";
+}
+
 NOINLINE static void hang(uptr pc) {
   g_expired = 0;
   FAULT(HANG, pc, "still running after %u ms of CPU time%s", g.params.timeout_ms,
-        g.params.cooperative
-            ? ""
-            : " (blocks of a launch that is not cooperative run one after another: "
-              "waiting for another block never ends)");
+        about_other_blocks());
 }
 
 static uptr interrupted_pc(void* context) {

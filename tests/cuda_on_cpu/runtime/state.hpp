@@ -276,6 +276,7 @@ struct State {
   u32 clk = 1;         // logical clock; goes on from launch to launch
   u32 launch_clk = 1;  // its value when this launch began
   u32 grid_clk = 0;    // at the last grid barrier
+  u64 writes = 0;                   // accesses so far that another thread may be waiting for
   Scope sync_scope = SCOPE_SYSTEM;  // of the synchronising access that is being checked
   Thread* cur = nullptr;
   bool running = false, abort = false, know = false;

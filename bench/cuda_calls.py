@@ -43,6 +43,10 @@ class NullDriver:
     ptr = 0  #: of its stream, which it is itself
     cooperative = False  # so that every kernel is a start of its own: what is measured is Python's share in them
     limits: Mapping[str, int] = MappingProxyType({})
+    constants: Mapping[str, float] = MappingProxyType({})
+
+    def is_capturing(self) -> bool:
+        return False
 
     def load(self, kernels: Sequence[Any]) -> dict[str, Any]:
         return {k.name: k.name for k in kernels}

@@ -109,6 +109,7 @@ class Work:
     shapes: tuple[tuple[int, ...], ...]
     modes: tuple[str, ...] = ("strict",)
     trained: bool = False
+    dtype: str = "float32"
 
 
 def _benchmark(suite: str, k: int) -> Callable[[], HybridBlock]:
@@ -155,6 +156,7 @@ WORK: dict[str, Work] = {
     "W8 resnet, batch 8": Work(_benchmark("resnet", 1), ((8, 3, 64, 64),)),
     "W9 training step, batch 64": Work(_perceptron, ((64, 784),), trained=True),
     "softmax 32768 x 128": Work(_benchmark("rows", 2), ((32_768, 128),)),
+    "softmax 4096 x 1024, float16": Work(_benchmark("rows", 0), ((4096, 1024),), _BOTH, dtype="float16"),
     "softmax 512 x 8192": Work(_benchmark("rows", 4), ((512, 8192),)),
     "softmax 64 x 65536": Work(_benchmark("rows", 6), ((64, 65_536),)),
     "softmax 32 x 131072": Work(_benchmark("rows", 0), ((32, 131_072),), _BOTH),
@@ -173,7 +175,7 @@ def programs(work: Work, numeric: str, device: RecordingDevice, ctx: Any) -> lis
     net = work.build()
     net.initialize(ctx=ctx)
     net.hybridize(numeric=numeric)
-    inputs = [nd.zeros(shape, ctx=ctx) for shape in work.shapes]
+    inputs = [nd.zeros(shape, ctx=ctx, dtype=work.dtype) for shape in work.shapes]
     if not work.trained:
         net(*inputs)
         return list(found)

@@ -16,7 +16,7 @@ from .kernel import Statement, Writer, address
 from .passes import Pass, Plan
 from .scalar import Scalar, ScalarProgram, Store
 
-__all__ = ["Block", "Span", "Spans", "choose_vector"]
+__all__ = ["Block", "Quotients", "Span", "Spans", "choose_vector"]
 
 _ACCESS = GpuConstants.access_bytes  #: bytes of the widest access
 _SPAN = 2 * GpuConstants.access_bytes  #: most bytes of a span of the widest array
@@ -32,6 +32,19 @@ class Span:
     address: str
 
 
+@dataclass(frozen=True)
+class Quotients:
+    """A span of floats, ``span``, that is divided as a whole: by what, its reciprocal, and where the quotients go.
+
+    ``target`` is a span of half precision, or ``span`` itself.
+    """
+
+    span: str
+    divisor: str
+    reciprocal: str
+    target: str
+
+
 @dataclass
 class Block:
     """What one span's elements need.
@@ -42,7 +55,7 @@ class Block:
         kept: … and those that are written.
         each: statements of every element.
         direct: stores of single elements.
-        quotients: (span, divisor, its reciprocal) of spans that are divided before they are written.
+        quotients: spans that are divided before they are written.
     """
 
     reads: list[Span] = field(default_factory=list)
@@ -51,7 +64,7 @@ class Block:
     direct: list[Statement] = field(default_factory=list)
     writes: list[Span] = field(default_factory=list)
     kept: list[Span] = field(default_factory=list)
-    quotients: list[tuple[str, str, str]] = field(default_factory=list)
+    quotients: list[Quotients] = field(default_factory=list)
 
     def texts(self) -> Iterable[object]:
         """Everything that may mention a coordinate."""
@@ -70,7 +83,8 @@ class Spans:
             None if all begin at one.
         inside: variables on which a position read at run time may not depend if spans lie there, because it is known
             only while an element is computed; None if every such position is.
-        quotients: those that are only stored, with the reciprocals of their divisors: spans are divided as a whole.
+        quotients: of stored values that are quotients, these and the reciprocals of their divisors: spans are divided
+            as a whole.
     """
 
     writer: Writer
@@ -78,7 +92,7 @@ class Spans:
     vector: int
     anchor: Expr | None = None
     inside: frozenset[Var] | None = None
-    quotients: Mapping[Scalar, Scalar] = field(default_factory=dict)
+    quotients: Mapping[Scalar, tuple[Scalar, Scalar]] = field(default_factory=dict)
 
     @property
     def base(self) -> str:
@@ -123,10 +137,13 @@ class Spans:
             block.direct.append(Statement("", f"y{number}[{self.writer.place_of(store.offset)}]", value))
             return
         name = f"q{number}"
-        if store.value in self.quotients:
-            value, divisor = (self.writer.names[a] for a in store.value.args)
-            block.quotients.append((name, divisor, self.writer.names[self.quotients[store.value]]))
         block.writes.append(Span(name, store.node.dtype.storage, self.address(f"y{number}", store.offset)))
+        if store.value in self.quotients:
+            quotient, by = self.quotients[store.value]
+            value, divisor = (self.writer.names[a] for a in quotient.args)
+            reciprocal, target = self.writer.names[by], name
+            name = f"n{number}" if store.node.dtype.is_half else name
+            block.quotients.append(Quotients(name, divisor, reciprocal, target))
         block.each.append(Statement("", f"{name}.v[j]", value))
 
     def rows(self, scalars: Sequence[Scalar], stores: Sequence[tuple[int, Store]]) -> Block:
@@ -151,6 +168,7 @@ class Spans:
         block = Block()
         at = plan.passes.index(walk)
         before = {s for w in plan.passes[:at] for s in w.scalars}
+        divided = {*self.quotients, *(quotient for quotient, _ in self.quotients.values())}
         for s in walk.scalars:
             name = self.writer.names[s]
             if s in plan.cached and s in before:
@@ -162,7 +180,7 @@ class Spans:
                     text = f"h_{cache}.v[j]"
                 block.each.append(Statement(s.dtype.compute, name, text))
                 continue
-            if s in self.quotients:
+            if s in divided:
                 continue
             statement = self.load(s, block) if s.op == "load" else self.writer.statement(s)
             if statement:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from ...dtypes import f32
 from ..ir.graph import Node
 from ..ir.indexing import Expr
 from ..primitives import TABLE
-from .scalar import Scalar, ScalarProgram, Store
+from .scalar import Scalar, ScalarProgram
 
 __all__ = ["multiply_by_reciprocals", "stored_quotients"]
 
@@ -24,27 +25,27 @@ def multiply_by_reciprocals(program: ScalarProgram) -> None:
         s.node = Node(node.builder, TABLE["mul"], node.inputs, {}, node.type, node.index, node.prov)
 
 
-def stored_quotients(program: ScalarProgram, fits: Callable[[Expr], bool]) -> dict[Scalar, Scalar]:
-    """Quotient -> the reciprocal of its divisor, which the program now computes, of those that are only stored.
+def stored_quotients(program: ScalarProgram, fits: Callable[[Expr], bool]) -> dict[Scalar, tuple[Scalar, Scalar]]:
+    """Stored value -> (quotient, the reciprocal of its divisor, which the program now computes).
 
-    All elements of a span can then be divided at once where they are stored (kernels/divide_cuda.h).
+    The value is the quotient or, in half precision, may be what a cast makes of it; neither is used for anything else. All
+    elements of a span can then be divided at once where they are stored (kernels/divide_cuda.h).
 
     Args:
         fits: if elements at a place are stored as spans.
     """
-    used = {a for s in program.scalars for a in s.args}
-    used |= {r.operand for r in (*program.reductions, *program.sums, *program.totals)}
-    stores: dict[Scalar, list[Store]] = {}
-    for store in program.stores:
-        stores.setdefault(store.value, []).append(store)
-    found: dict[Scalar, Scalar] = {}
+    uses = Counter(a for s in program.scalars for a in s.args)
+    uses.update(r.operand for r in (*program.reductions, *program.sums, *program.totals))
+    uses.update(store.value for store in program.stores)
+    found: dict[Scalar, tuple[Scalar, Scalar]] = {}
     reciprocals: dict[Scalar, Scalar] = {}
-    for s, at in stores.items():
-        alone = (
-            len(at) == 1 and s not in used and not at[0].scattered and at[0].node.dtype is f32 and fits(at[0].offset)
-        )
-        if alone and _by_row_value(program, s):
-            found[s] = _reciprocal(program, s, reciprocals)
+    for store in program.stores:
+        value = quotient = store.value
+        if value.dtype.is_half and value.node is not None and value.node.prim.name == "cast":
+            quotient = value.args[0]
+        alone = uses[value] == uses[quotient] == 1 and not store.scattered
+        if alone and store.node.dtype is value.dtype and fits(store.offset) and _by_row_value(program, quotient):
+            found[value] = quotient, _reciprocal(program, quotient, reciprocals)
     return found
 
 

@@ -84,7 +84,7 @@ def cuda_kernel(
     length = length_class(width, _LEAST) if told else 0
     widest = vector
     inside = None if columns else frozenset(program.reduced)
-    quotients: dict[Scalar, Scalar] = {}
+    quotients: dict[Scalar, tuple[Scalar, Scalar]] = {}
     if not columns and anchor is None and writer.target.numeric == "strict":
         quotients = stored_quotients(program, Spans(writer, var, vector, inside=inside).fits)
         writer.name(program.scalars)

@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
-from hybridgpu.backends.cuda import cublaslt, cudnn, cudnn_conv, graphs, user_graphs
+from hybridgpu.backends.cuda import clusters, cublaslt, cudnn, cudnn_conv, graphs, user_graphs
 
 #: what CUDA 13's drivers have for programs of CUDA 12, and its header does not declare any more
 _OLDER = ("cuStreamGetCaptureInfo_v2",)
 _CUDA = {k: types for k, types in (graphs._FUNCTIONS | user_graphs._FUNCTIONS).items() if k not in _OLDER}
 #: header -> functions with the types of their arguments; all return a status of four bytes
-FUNCTIONS = {"cuda.h": _CUDA, "cublasLt.h": cublaslt._FUNCTIONS, "cudnn.h": cudnn._FUNCTIONS}
+FUNCTIONS = {
+    "cuda.h": _CUDA | clusters._FUNCTIONS,
+    "cublasLt.h": cublaslt._FUNCTIONS,
+    "cudnn.h": cudnn._FUNCTIONS,
+}
 
 #: structure -> (ours, its fields in ours: in the header)
 STRUCTURES = {
     "CUDA_KERNEL_NODE_PARAMS": (graphs.KernelNode, {name: name for name, _ in graphs.KernelNode._fields_}),
+    "CUlaunchConfig": (clusters.LaunchConfig, {name: name for name, _ in clusters.LaunchConfig._fields_}),
     "cublasLtMatmulHeuristicResult_t": (
         cublaslt.Heuristic,
         {"algorithm": "algo", "workspace": "workspaceSize", "state": "state", "waves": "wavesCount", "reserved": "reserved"},
@@ -35,6 +40,7 @@ VALUES = {
     "CU_STREAM_CAPTURE_MODE_RELAXED": user_graphs._RELAXED,
     "CU_USER_OBJECT_NO_DESTRUCTOR_SYNC": user_graphs._UNSYNCHRONIZED,
     "CU_GRAPH_USER_OBJECT_MOVE": user_graphs._MOVE,
+    "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED": clusters._ALLOWED,
     "sizeof(CUlaunchAttributeValue)": 64,
     "sizeof(cublasLtMatmulAlgo_t)": 64,
     "CUDA_R_32F": cublaslt.R_32F,

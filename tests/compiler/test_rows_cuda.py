@@ -6,6 +6,7 @@ The traffic of every launch is the plan's, whatever form was chosen, and results
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -453,3 +454,15 @@ def test_rows_side_by_side_stay_in_registers(arch):
         graph_of(softmax_inner, t) for t in ("f32[9,65536,8]", "f16[9,65536,16]", "f64[9,32768,6]", "f32[9,200000,2]")
     ]
     built_in_registers({k.name: k for g in graphs for k in compile_graph(g, cuda_target(arch, 132)).kernels}, arch)
+
+
+@pytest.mark.parametrize(("length", "blocks"), [(8192, 1), (32768, 4), (65536, 8), (131072, 16), (262144, 16)])
+def test_long_rows_overlap_loads_and_arithmetic(length, blocks):
+    """Softmax of float32 at 0.75 of a copy by the model, with an H100's clock and bandwidth: several blocks share an SM."""
+    rows = (1 << 27) // length
+    target = CUDA.changed(clock=1.98e9, byte_seconds=3.3e-13)
+    program = compile_graph(graph_of(softmax, f"f32[{rows},{length}]"), target)
+    (kernel,) = program.kernels
+    assert kernel.choice.get("cluster", 1) == blocks and kernel.launch["threads"] < 1024
+    seconds = float(re.search(r"([\d.e+]+) us by the model", kernel.choice["why"])[1]) * 1e-6
+    assert 8 * rows * length * target.byte_seconds / seconds >= 0.75

@@ -100,7 +100,7 @@ def a_cooperative_kernel_in_a_graph() -> None:
         for _ in range(3):
             net(x)
         kernels = net.explain(x).program.kernels
-        assert any(k.launch["cooperative"] for k in kernels) and any("__cluster_dims__" in k.text for k in kernels)
+        assert any(k.launch["cooperative"] for k in kernels) and any("__cluster_dims__(16, " in k.text for k in kernels)
         assert "CUDA graph" in net.explain(x).manner
     finally:
         backend.target = held
@@ -167,7 +167,7 @@ def a_program_that_another_thread_loaded() -> None:
 def a_device_is_what_its_architecture_says() -> None:
     backend = device_of(GPU).backend()
     of_h200 = backend.target.changed(
-        resident_threads=2048, shared_bytes=227 << 10, shared_total=228 << 10, cluster_blocks=8
+        resident_threads=2048, shared_bytes=227 << 10, shared_total=228 << 10, cluster_blocks=16
     )
     assert backend.target == of_h200 and backend.target.gpu.multiprocessors == 132
 

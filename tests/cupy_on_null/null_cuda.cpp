@@ -45,6 +45,7 @@ struct Module {
 struct Function {
     Kernel kernel;
     int device, given = GIVEN;  // bytes of dynamic shared memory it may take
+    bool large = false;         // clusters of more than 8 blocks
 };
 typedef void (*HostFunction)(void *);
 struct Node {
@@ -251,7 +252,7 @@ static int allowed(const Function *f, const unsigned *grid, const unsigned *bloc
     if (held < 1) return no(TOO_MANY_RESOURCES, it + "registers");
     for (int d = 0; d < 3; d++)
         if (k.cluster[d] > 1 && grid[d] % k.cluster[d]) return no(INVALID_CLUSTER, it + "clusters");
-    if (k.cluster[0] * k.cluster[1] * k.cluster[2] > 8) return no(INVALID_CLUSTER, it + "blocks of a cluster");
+    if (k.cluster[0] * k.cluster[1] * k.cluster[2] > (f->large ? 16u : 8u)) return no(INVALID_CLUSTER, it + "blocks of a cluster");
     if (together && (size_t)grid[0] * grid[1] * grid[2] > (size_t)held * MULTIPROCESSORS)
         return no(TOO_LARGE, it + "blocks that live at once");
     return 0;
@@ -572,8 +573,13 @@ int cuModuleGetFunction(handle *f, handle m, const char *name) {
 }
 int cuFuncSetAttribute(handle f, int attribute, int value) {
     if (int s = in_context("cuFuncSetAttribute")) return s;
+    if (attribute == 14) return ((Function *)f)->large = value, 0;  // clusters of more than 8 blocks
     if (attribute != 8 || value + ((Function *)f)->kernel.fixed > SHARED) return no(INVALID, "cuFuncSetAttribute");
     return ((Function *)f)->given = std::max(GIVEN, value), 0;
+}
+int cuOccupancyMaxPotentialClusterSize(int *n, handle f, const unsigned *) {
+    if (int s = in_context("cuOccupancyMaxPotentialClusterSize")) return s;
+    return *n = ((Function *)f)->large ? 16 : 8, 0;
 }
 int cuFuncGetAttribute(int *v, int, handle f) { return *v = ((Function *)f)->kernel.threads, in_context("cuFuncGetAttribute"); }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, handle f, int threads, size_t shared) {

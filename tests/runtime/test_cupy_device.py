@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from emulated import EmulatedDriver
 
+from hybridgpu.backends.cuda import clusters
 from hybridgpu.backends.cuda import device as module
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.backends.cuda.device import CupyDevice
@@ -167,3 +168,24 @@ def test_a_device_may_have_less_than_the_architecture_that_kernels_are_for():
     assert of_less.launch["shared"] <= 99 << 10
     driver.limits = {"shared_bytes": 1 << 20}  # one that has more is used as its architecture is known
     assert CudaBackend(driver, np, lambda a: 0).target == whole.target
+
+
+@pytest.mark.parametrize(("status", "said", "wanted"), [(0, 16, 16), (0, 4, 8), (1, 16, 8), (None, 0, 8)])
+def test_large_clusters_are_asked_for(status, said, wanted, monkeypatch):
+    """A driver that answers, one that counts otherwise, one that fails, and one without the function."""
+    asked = []
+
+    def answer(found, function, config):
+        asked.append((function, config._obj.blockDimX))
+        found._obj.value = said
+        return status
+
+    library = SimpleNamespace(**({} if status is None else {"cuOccupancyMaxPotentialClusterSize": answer}))
+    monkeypatch.setattr(clusters.ctypes, "CDLL", lambda name: library)
+    allowed = []
+    driver = SimpleNamespace(CUDADriverError=OSError, funcSetAttribute=lambda *a: allowed.append(a) or None)
+    module = SimpleNamespace(load=lambda code: None, get_function=lambda name: SimpleNamespace(ptr=7))
+    cupy = SimpleNamespace(cuda=SimpleNamespace(driver=driver, function=SimpleNamespace(Module=lambda: module)))
+    assert clusters.largest_cluster(cupy) == wanted
+    if status is not None:
+        assert asked == [(7, 1024)] and allowed == [(7, 14, 1)]

@@ -16,6 +16,7 @@ from ...compiler.devices.gpu import GpuConstants
 from ...compiler.program import KernelInfo
 from ...resources import kernels_hash
 from ...store import Store
+from .clusters import PORTABLE, allow_large, largest_cluster
 from .device_tables import Gpu, known
 from .driver import KernelGraph, Launch, LibraryStart, Stream, module_source
 from .graphs import Captures, CudaGraph, graph_functions
@@ -41,12 +42,15 @@ class CupyDriver:
         found = self._device.attributes
         self.multiprocessors = int(found["MultiProcessorCount"])
         self.cooperative = bool(found.get("CooperativeLaunch", 0))
-        clusters = cupy.cuda.runtime.deviceGetAttribute(_CLUSTERS, device_id)
+        self.attach()
+        with self._device:
+            clusters = cupy.cuda.runtime.deviceGetAttribute(_CLUSTERS, device_id)
+            cluster_blocks = largest_cluster(cupy) if clusters else 1
         self.limits: Mapping[str, int] = {
             "shared_bytes": int(found["MaxSharedMemoryPerBlockOptin"]),
             "shared_total": int(found["MaxSharedMemoryPerMultiprocessor"]),
             "resident_threads": int(found["MaxThreadsPerMultiProcessor"]),
-            **({} if clusters else {"cluster_blocks": 1}),
+            "cluster_blocks": cluster_blocks,
         }
         self.gpu = Gpu(self._name(), self.multiprocessors, int(cupy.cuda.runtime.driverGetVersion()))
         self.constants = known(self.gpu, store).values
@@ -55,6 +59,7 @@ class CupyDriver:
         self._functions: dict[str, Any] = {}
         self._modules: dict[str, Any] = {}
         self._captures = Captures()
+        self._large: set[int] = set()  #: functions that may have clusters of more blocks than every device starts
         self._allowed: dict[int, int] = {}  #: bytes of dynamic shared memory that functions may take, beyond _SHARED
 
     def _name(self) -> str:
@@ -113,7 +118,12 @@ class CupyDriver:
             self._store.put_json("kernel", keys[k.name], entry)
 
     def _allow(self, function: Any, kernel: KernelInfo) -> None:
-        """Let a kernel take the dynamic shared memory of its launches, of which one text may have several."""
+        """Let a kernel have its clusters, and the dynamic shared memory of its launches, of which one text may have several."""
+        if kernel.launch is not None and kernel.launch["cluster"] > PORTABLE and function.ptr not in self._large:
+            self.attach()
+            with self._device:
+                allow_large(self._cupy, function)
+            self._large.add(function.ptr)
         shared = kernel.launch["shared"] if kernel.launch is not None else 0
         if shared > self._allowed.get(function.ptr, _SHARED):
             driver = self._cupy.cuda.driver

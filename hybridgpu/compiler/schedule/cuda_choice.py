@@ -333,15 +333,14 @@ def _row_form(work: Work, target: Target, team: int, cluster: int, block: int = 
     used = teams * work.width / items * cluster
     moved = _moving(work, target, resident, blocks, threads, steps if kept else min(steps, unroll), used) * work.width
     computed = items / teams * (work.operations + 4 * work.walks) / gpu.lanes
-    computed += sum(
-        work.width * k.size * 2 / gpu.shared_cycle_bytes for k in work.kept if isinstance(places.get(k.scalar), int)
-    )
+    exchanged = work.width * _in_shared(work, places) / gpu.shared_cycle_bytes
+    computed = max(computed, exchanged)  # other units do it
     cycles: float = gpu.row_cycles + work.merges * gpu.shuffle_cycles * min(team, 32).bit_length()
     if team > 32:
         cycles += work.merges * (gpu.barrier_cycles + 4 * (team // 32) + gpu.shuffle_cycles * 5)
     if cluster > 1:
         cycles += (work.merges + 1) * gpu.cluster_barrier_cycles
-    cycles += gpu.loop_cycles * steps * work.walks if steps > unroll else 0
+    cycles += gpu.loop_cycles * -(-steps // unroll) * work.walks if steps > unroll else 0
     cycles *= cluster / (resident * teams)
     cycles += steps / 2 * max(1.0, team * work.vector * max(work.read, 1) / gpu.line_bytes)
     computed /= gpu.clock
@@ -386,11 +385,7 @@ def _column_form(work: Work, target: Target, neighbours: int, across: int, down:
     if rows < neighbours:  # else what follows along the row is next in memory
         moved *= max(1.0, 2 * gpu.sector_bytes / (rows * max(work.read, 1)))
     computed = cluster * steps * down * rows * (work.operations + 2 * work.walks) / gpu.lanes
-    computed += sum(
-        work.width * rows * k.size * 2 / gpu.shared_cycle_bytes
-        for k in work.kept
-        if isinstance(places.get(k.scalar), int)
-    )
+    computed = max(computed, work.width * rows * _in_shared(work, places) / gpu.shared_cycle_bytes)
     cycles = gpu.row_cycles + gpu.loop_cycles * steps * work.walks
     if lanes > 1:
         cycles += work.merges * gpu.shuffle_cycles * lanes.bit_length() * work.vector
@@ -405,6 +400,11 @@ def _column_form(work: Work, target: Target, neighbours: int, across: int, down:
     seconds = per_block * -(-work.rows // rows) / min(gpu.multiprocessors, blocks)
     taken = steps if words else unroll
     return Form(threads, down, cluster, steps, places, refused, shared, seconds, taken, demand=demand)
+
+
+def _in_shared(work: Work, places: dict[Scalar, str | int]) -> int:
+    """Bytes of an element that are written to shared memory and read from there."""
+    return sum(2 * k.size for k in work.kept if isinstance(places.get(k.scalar), int))
 
 
 def _moving(work: Work, target: Target, resident: int, blocks: int, threads: int, steps: int, used: float) -> float:

@@ -33,6 +33,7 @@ _RESERVED = 2048  #: bytes of shared memory for the states of warps and for the 
 _STATES = 32 * 1024  #: bytes of shared memory for the states of the columns form
 _LONG = 8192  #: elements of a row from which on the number of rows counts; for shorter ones that are …
 _USUAL = 1 << 22  #: … so many elements in all, so that kernels do not depend on the number of rows
+_MANY_ROWS = 16  #: times as many rows as are usual
 _LEAST_THREADS = 128  #: of a block, …
 _LEAST_CLUSTERED = 256  #: … and of one that shares rows with others that are neighbours in memory
 _SUM_OWN = 4  #: registers that sums over all rows take besides their words
@@ -219,19 +220,45 @@ def choose_columns(work: Work, target: Target, neighbours: int, same_order: bool
     """The form of a kernel of which so many rows are ``neighbours`` in memory.
 
     Args:
-        same_order: a row is added up in the same order however many there are: threads and blocks share it as if there
-            were the usual number.
+        same_order: a row is added up in the same order however many there are: threads and blocks share it as is good
+            for usual numbers of rows, few and many.
     """
     shapes = list(_shapes(work, target, neighbours))
     if same_order and work.width < _LONG:
-        usual = replace(work, rows=max(_LEAST_THREADS * work.vector, _USUAL // work.width))
-        best = choose_columns(usual, target, neighbours, False)
-        wanted = best.team, best.cluster, best.lanes
-        shapes = [(a, d, c) for a, d, c in shapes if (d, c, _lanes(a, d)) == wanted]
+        best = _usual_columns(work, target, neighbours)
+        shapes = [s for s in shapes if _order(*s) == _order(best.across, best.team, best.cluster)]
         shapes = shapes or [(best.across, best.team, best.cluster)]
+    return _best(_column_forms(work, target, neighbours, shapes), work)
+
+
+def _column_forms(work: Work, target: Target, neighbours: int, shapes: Sequence[tuple[int, int, int]]) -> list[Form]:
     least = min(_LEAST_THREADS, max(a * d for a, d, _ in shapes))
-    forms = [_column_form(work, target, neighbours, *s) for s in shapes if s[0] * s[1] >= least]
-    return _best(forms, work)
+    return [_column_form(work, target, neighbours, *s) for s in shapes if s[0] * s[1] >= least]
+
+
+def _order(across: int, down: int, cluster: int) -> tuple[int, int, int]:
+    """What decides in which order a row is added up: threads, blocks, and lanes of a warp that share it."""
+    return down, cluster, _lanes(across, down)
+
+
+def _usual_columns(work: Work, target: Target, neighbours: int) -> Form:
+    """The form whose order loses least against the fastest ones for few rows and for many."""
+    rows = max(_LEAST_THREADS * work.vector, _USUAL // work.width)
+    lost: dict[tuple[int, int, int], list[tuple[int, float]]] = {}
+    found: dict[tuple[int, int, int], Form] = {}
+    counts = rows, rows * _MANY_ROWS
+    for count in counts:
+        usual = replace(work, rows=count)
+        forms = _column_forms(usual, target, neighbours, list(_shapes(usual, target, neighbours)))
+        fastest = min(f.seconds for f in forms)
+        best: dict[tuple[int, int, int], Form] = {}
+        for f in sorted(forms, key=lambda f: (len(f.refused), f.seconds)):
+            best.setdefault(_order(f.across, f.team, f.cluster), f)
+        for order, f in best.items():
+            lost.setdefault(order, []).append((len(f.refused), f.seconds / fastest))
+            found.setdefault(order, f)
+    everywhere = {order: losses for order, losses in lost.items() if len(losses) == len(counts)}
+    return found[min(everywhere, key=lambda o: (max(n for n, _ in lost[o]), sum(s for _, s in lost[o])))]
 
 
 def _shapes(work: Work, target: Target, neighbours: int) -> Iterator[tuple[int, int, int]]:

@@ -40,6 +40,9 @@ class Write(NamedTuple):
     when: When = When.CALL
 
 
+_ADDED_ONE_BY_ONE = 8  #: gradients of a value from which on they are added so: MXNET_EXEC_INPLACE_GRAD_SUM_CAP of MXNet
+
+
 def backward_order(
     order: Sequence[N],
     reads: Callable[[N], Iterable[V]],
@@ -49,7 +52,8 @@ def backward_order(
     """The operators whose backward passes run, in MXNet's order, which several writes of one array show.
 
     MXNet goes depth first through the graph of the gradients, from those of the variables: before an operator's backward
-    pass come those of everything that reads its results, the last reader first.
+    pass come those of everything that reads its results, the last reader first. Gradients of a value with many readers
+    are added one by one, for which each waits for those before it.
 
     Args:
         order: the operators, operands first.
@@ -57,13 +61,28 @@ def backward_order(
         gives: the results of an operator.
         variables: values whose gradients are wanted, in order.
     """
+    variables = list(variables)
     readers: dict[V, list[N]] = {}
     for node in reversed(order):
         for value in reads(node):
             readers.setdefault(value, []).append(node)
+    summed = {*variables, *(v for node in order for v in gives(node))}
+    waits: dict[N, list[tuple[V, int]]] = {}  #: for how many of a value's readers
+    for value, nodes in readers.items():
+        if len(nodes) >= _ADDED_ONE_BY_ONE and value in summed:
+            for k, node in enumerate(nodes):
+                waits.setdefault(node, []).append((value, k))
+    seen = dict.fromkeys(readers, 0)
 
     def readers_of(values: Iterable[V]) -> Iterator[N]:
         return (n for v in values for n in readers.get(v, ()))
+
+    def before(node: N) -> Iterator[N]:
+        yield from readers_of(gives(node))
+        for value, count in waits.get(node, ()):
+            while seen[value] < count:
+                seen[value] += 1
+                yield readers[value][seen[value] - 1]
 
     found: list[N] = []
     met: set[N] = set()
@@ -74,7 +93,7 @@ def backward_order(
             for node in left:
                 if node not in met:
                     met.add(node)
-                    path.append(([node], readers_of(gives(node))))
+                    path.append(([node], before(node)))
                     break
             else:
                 path.pop()

@@ -132,3 +132,46 @@ def test_fixed_parameters_of_a_module(fixed):
         module.forward_backward(batch)
         module.update()
     assert (module.get_params()[1]["n_moving_mean"].asnumpy() == 0).all() == (len(fixed) == 4)
+
+
+def _eight(F, x, bn):
+    u = bn(bn(bn(x))) + F.BlockGrad(bn(x))
+    return u * (bn(bn(F.tanh(bn(u)))) + bn(u))
+
+
+def _seven(F, x, bn):
+    u = bn(bn(x)) + F.BlockGrad(bn(x))
+    return u * (bn(bn(F.tanh(bn(u)))) + bn(u))
+
+
+class Several(nn.HybridBlock):
+    """One BatchNorm, called several times."""
+
+    def __init__(self, body, **kwargs):
+        super().__init__(**kwargs)
+        self._body = body
+        with self.name_scope():
+            self.norm = nn.BatchNorm(momentum=0.5, epsilon=1e-3, in_channels=1)
+
+    def hybrid_forward(self, F, x):
+        return self._body(F, x, self.norm)
+
+
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+@pytest.mark.parametrize(
+    ("body", "theirs"),
+    [(_eight, (1.4987124, 2.1596231)), (_seven, (1.3490164, 2.3484535))],
+    ids=["eight calls", "seven calls"],
+)
+def test_order_of_writes_of_one_norm(compiler, body, theirs, hybridized):
+    """MXNet 1.9.1's averages: from eight gradients of one gamma on each waits for those before it."""
+    net = Several(body)
+    net.initialize()
+    net.hybridize(hybridized)
+    x = nd.array([[1.0], [2.0], [5.0]])
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    y.backward(nd.array([[1.0], [-2.0], [3.0]]))
+    found = net.norm.running_mean.data().asscalar(), net.norm.running_var.data().asscalar()
+    np.testing.assert_allclose(found, theirs, rtol=1e-5)

@@ -344,3 +344,13 @@ def test_what_is_no_epilogue_is_told_why(graph, why, target):
     """(The parts of a join are stored where they belong.)"""
     reasons = {reason for *_, rule, reason in compile_graph(graph, target).cuts if rule == "epilogue"}
     assert len(reasons) == bool(why) and all(f" {why}" in reason for reason in reasons)
+
+
+def test_one_result_many_times_is_copied_each_from_the_first():
+    """A thousand heads of one value: no chain of copies, whose length was squared."""
+    b = builder()
+    y = b.exp(b.input(parse("f32[2,3]"), "x"))
+    graph = materialize(b.finish([y] * 1000), lambda node: False).graph
+    copies = [n for n in graph.nodes if n.prim.name == "copy"]
+    assert len(copies) == 999
+    assert {n.inputs[0].prim.name for n in copies} == {"exp"}

@@ -146,19 +146,20 @@ def materialize(
         if node.prim.family not in ("view", "leaf") and not reads_views(node):
             inputs = [i if in_place(node, k, i) else _operand(b, node, i, exchanges) for k, i in enumerate(inputs)]
         new[node] = b.apply(node.prim, inputs, node.params)
-    outputs: list[Node] = []
+    outputs: dict[Node, None] = {}
+    copies: dict[Node, int] = {}
     for o in graph.outputs:
         node = behind(new[o], RESHAPES)
         b.prov = new[o].prov
         if node.prim.family in ("view", "leaf") or node in outputs:
-            node = _copy(b, new[o], again=node in outputs)
-            while node in outputs:
-                node = _copy(b, node, again=True)
-        outputs.append(node)
-    finished = b.finish(outputs, graph.name)
-    return Materialized(
-        finished, tuple(o.type for o in graph.outputs), frozenset(d for d in dots if d in set(finished.nodes))
-    )
+            node = _copy(b, new[o], again=int(node in outputs))
+            while node in outputs:  # each from the same memory: a copy of a copy would wait for it
+                copies[new[o]] = copies.get(new[o], 0) + 1
+                node = _copy(b, new[o], again=copies[new[o]])
+        outputs[node] = None
+    finished = b.finish(list(outputs), graph.name)
+    nodes = set(finished.nodes)
+    return Materialized(finished, tuple(o.type for o in graph.outputs), frozenset(d for d in dots if d in nodes))
 
 
 def in_place(node: Node, k: int, operand: Node, generated: bool = False) -> bool:
@@ -220,8 +221,9 @@ def _as_before(b: Builder, operand: Node) -> Node:
     return b.transpose(_copy(b, source.inputs[0]), (1, 0))
 
 
-def _copy(b: Builder, node: Node, again: bool = False) -> Node:
-    return b.apply(TABLE["copy"], (node,), {"again": True} if again else {})
+def _copy(b: Builder, node: Node, again: int = 0) -> Node:
+    """A copy of ``node``, another one for each number ``again``."""
+    return b.apply(TABLE["copy"], (node,), {"again": again} if again else {})
 
 
 def _acceptable(operand: Node, generated: bool) -> bool:

@@ -57,6 +57,9 @@ class NullDriver:
     def stream(self) -> NullDriver:
         return self
 
+    def is_capturing(self) -> bool:
+        return False
+
     def starter(self, launch: Any) -> Callable[[int], None]:
         return lambda stream: None
 

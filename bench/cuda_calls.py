@@ -45,9 +45,6 @@ class NullDriver:
     limits: Mapping[str, int] = MappingProxyType({})
     constants: Mapping[str, float] = MappingProxyType({})
 
-    def is_capturing(self) -> bool:
-        return False
-
     def load(self, kernels: Sequence[Any]) -> dict[str, Any]:
         return {k.name: k.name for k in kernels}
 

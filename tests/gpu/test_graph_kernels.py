@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several kernels as the steps of one cooperative kernel on the device: bits, barriers, streams, graphs."""
+"""Several kernels as the steps of one on the device (a cooperative grid, a cluster, a block): bits, barriers, streams, graphs."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ NAMES = [
     "steps_apart",
     "looped",
     "looped_both_ways",
+    "steps_in_a_cluster",
+    "steps_in_a_block",
+    "looped_in_a_cluster",
 ]
 CALLS = 2000  #: on a GPU, one after the other: a barrier that can be missed is missed before long
 

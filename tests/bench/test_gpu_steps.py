@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 import hybridgpu as mx
 from bench.gpu_check import bandwidth, convolutions, forms, kernels, persistent, products, rows, ways
-from bench.gpu_check.device import Device, families
+from bench.gpu_check.device import Device, Timer, families
 from hybridgpu.backends import devices
 from hybridgpu.compiler.pipeline import compile_graph
 
@@ -136,6 +138,33 @@ def test_persistent_kernels_are_compared(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(persistent.np, "array_equal", lambda a, b, equal_nan: False)
     code, lists = run(persistent, tmp_path / "x", "small")
     assert code == 1 and lists["calls"][-1]["problem"] == "other bits than with never"
+
+
+def test_calls_are_captured_as_they_usually_are():
+    """Not as in a user's capture, where a call has memory and a cleared barrier of its own: these would be timed, too."""
+
+    class Stream:
+        begin_capture = end_capture = synchronize = lambda self, *mode: Graph()
+
+    class Graph:
+        def launch(self, stream):
+            pass
+
+    device = Device(emulate=True)
+    timer, driver, seen = Timer(device), device.backend.driver, []
+    timer._stream, timer._device = (
+        Stream(),
+        SimpleNamespace(
+            backend=device.backend,
+            xp=SimpleNamespace(cuda=SimpleNamespace(runtime=SimpleNamespace(streamCaptureModeRelaxed=2))),
+        ),
+    )
+    usual, driver.is_capturing = type(driver).is_capturing, lambda: True
+    try:
+        timer._captured(lambda k: seen.append((k, driver.is_capturing())))
+    finally:
+        vars(driver).pop("is_capturing", None)
+    assert seen == [(k, False) for k in range(64)] and driver.is_capturing.__func__ is usual
 
 
 def small():

@@ -105,7 +105,7 @@ def main(arguments_: list[str] | None = None) -> int:
     found = rows.found.lists.get("tests", [])
     print(", ".join(f"{sum(r['outcome'] == o for r in found)} {o}" for o in sorted({r["outcome"] for r in found})))
     if sum(r["outcome"] == "error" for r in found[before:]) >= FAILURES:
-        rows.facts(stopped=f"after {FAILURES} failures")
+        rows.facts(stopped=f"it stopped after {FAILURES} failures")
         return rows.finish()
     if code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or (
         code == pytest.ExitCode.NO_TESTS_COLLECTED and found

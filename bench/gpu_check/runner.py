@@ -88,7 +88,7 @@ def _processes(step: Step, file: Path, end: float, options: Options, log: Log) -
         if found.skipped:
             return "skipped", public(found.skipped)
         if found.finished:
-            return "ran", ""
+            return "ran", str(found.facts.get("stopped", ""))
         waited = found.begun is not None and _age(file) >= found.begun["patience"] > 0
         if code == CUT_OFF and not waited:
             return "cut off", "its time was up"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One element of a direct convolution, by one thread; S holds the shape as constants (templates/cuda/conv.j2): planes,
+// One element of a direct convolution, or some neighbours, by one thread; S holds the shape as constants (templates/cuda/conv.j2): planes,
 // and how far channels of the operand (XC), results of the kernel (WO) and its channels (WC) are apart in memory. Index
 // holds every position in either.
 #pragma once
@@ -67,6 +67,44 @@ HG_DEVICE C conv_element(const X& x, const T* weights, const int channels, int o
     }
   }
   return sum;
+}
+
+// The results at w and N - 1 places behind it, each a sum in the same order: what several of them read of a line is loaded
+// once, and so is the kernel.
+template <typename S, int N, typename C, typename X, typename T>
+HG_DEVICE void conv_elements(const X& x, const T* weights, const int channels, int o, int d, int h, int w, C (&sum)[N]) {
+  constexpr int SPAN = (N - 1) * S::SW + (S::KW - 1) * S::DW + 1;
+  const T* const own = weights + o * S::WO;
+  HG_UNROLL
+  for (int u = 0; u < N; ++u) sum[u] = 0;
+#pragma unroll (conv_turns(SPAN * S::KD * S::KH, 4))
+  for (int c = 0; c < channels; ++c) {
+    const auto from = conv_plane<S>(x, o / S::OG * channels + c);
+    const T* at = own + c * S::WC;
+    for (int i = 0; i < S::KD; ++i) {
+      const int z = conv_place<S::SD, S::DD, S::LD, S::BD, S::D>(d, i);
+#pragma unroll (conv_turns(SPAN, S::KH))
+      for (int j = 0; j < S::KH; ++j, at += S::KW) {
+        const int y = conv_place<S::SH, S::DH, S::LH, S::BH, S::H>(h, j);
+        C line[SPAN];
+        bool there[SPAN];
+        HG_UNROLL
+        for (int s = 0; s < SPAN; ++s) {
+          const int v = conv_place<S::SW, 1, S::LW, S::BW, S::W>(w, s);
+          there[s] = z >= 0 && y >= 0 && v >= 0;
+          line[s] = there[s] ? conv_pixel<S, C>(from, z, y, v) : C(0);
+        }
+        HG_UNROLL
+        for (int k = 0; k < S::KW; ++k) {
+          const C weight = (C)at[k];
+          HG_UNROLL
+          for (int u = 0; u < N; ++u) {
+            if (there[u * S::SW + k * S::DW]) sum[u] = plus_product(sum[u], line[u * S::SW + k * S::DW], weight);
+          }
+        }
+      }
+    }
+  }
 }
 
 }  // namespace hg

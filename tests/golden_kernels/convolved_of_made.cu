@@ -8,7 +8,7 @@
 //   %10 = max(%9, 0.0)  f32[2,4,12,16]
 //   %11 = conv(%10, x3) base_dilate=(1, 1) dilate=(1, 1) groups=1 high=(0, 0) low=(0, 0) stride=(1, 1)  f32[2,8,10,14]
 //   %12 = mul(%11, 0.5)  f32[2,8,10,14]
-namespace mul_add_conv_51b6d29c_ {
+namespace mul_add_conv_1ff39840_ {
 struct S {
   static constexpr int OG = 8;
   typedef int Index;
@@ -21,10 +21,11 @@ struct S {
   static constexpr int LD = 0, LH = 0, LW = 0;
 };
 }  // namespace
-extern "C" __global__ void HG_BOUNDS(128) mul_add_conv_51b6d29c(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, const float* HG_RESTRICT x3, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(128) mul_add_conv_1ff39840(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, const float* HG_RESTRICT x3, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
-  const Index e = (Index)blockIdx.x * 128 + threadIdx.x;
-  if (e >= (Index)n0 * 1120) return;
+  const Index thread = (Index)blockIdx.x * 128 + threadIdx.x;
+  if (thread >= (Index)n0 * 1120) return;
+  const Index e = thread;
   const Index i0 = e / 1120;
   const Index i1 = e / 140 % 8;
   const Index i2 = e / 14 % 10;
@@ -39,7 +40,7 @@ extern "C" __global__ void HG_BOUNDS(128) mul_add_conv_51b6d29c(const float* HG_
     const float v5 = hg::maximum(v4, 0.0f);
     return float(v5);
   };
-  const float v0 = hg::conv_element<mul_add_conv_51b6d29c_::S, float>(image, x3, 4, (int)i1, 0, (int)i2, (int)i3);
+  const float v0 = hg::conv_element<mul_add_conv_1ff39840_::S, float>(image, x3, 4, (int)i1, 0, (int)i2, (int)i3);
   const float v1 = v0 * 0.5f;
   y0[i0 * 1120 + i1 * 140 + i2 * 14 + i3] = v1;
 }

@@ -47,7 +47,7 @@ extern "C" __global__ void HG_BOUNDS_FOR(256, 8) mul_bd342b59(const float* HG_RE
   HG_GRID(t, n - n_whole) mul_bd342b59_::step<1, 1>(x0, y0, n_whole + t, 0, n);
 }
 
-namespace max_conv_add_09b9fd55_ {
+namespace max_conv_add_e45ba652_ {
 struct S {
   static constexpr int OG = 8;
   typedef int Index;
@@ -60,10 +60,11 @@ struct S {
   static constexpr int LD = 0, LH = 0, LW = 0;
 };
 }  // namespace
-extern "C" __global__ void HG_BOUNDS(128) max_conv_add_09b9fd55(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(128) max_conv_add_e45ba652(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
-  const Index e = (Index)blockIdx.x * 128 + threadIdx.x;
-  if (e >= (Index)n0 * 72) return;
+  const Index thread = (Index)blockIdx.x * 128 + threadIdx.x;
+  if (thread >= (Index)n0 * 72) return;
+  const Index e = thread;
   const Index i0 = e / 72;
   const Index i1 = e / 9 % 8;
   const Index i2 = e / 3 % 3;
@@ -74,7 +75,7 @@ extern "C" __global__ void HG_BOUNDS(128) max_conv_add_09b9fd55(const float* HG_
     const float v1 = hg::maximum(v0, 0.0f);
     return float(v1);
   };
-  const float v0 = hg::conv_element<max_conv_add_09b9fd55_::S, float>(image, x2, 3, (int)i1, 0, (int)i2, (int)i3);
+  const float v0 = hg::conv_element<max_conv_add_e45ba652_::S, float>(image, x2, 3, (int)i1, 0, (int)i2, (int)i3);
   const float v1 = x0[i1 * 36 + i0 * 9 + i2 * 3 + i3];
   const float v2 = v1 * 0.01f;
   const float v3 = v0 + v2;

@@ -4,7 +4,7 @@
 //   %5 = broadcast(%4) shape=(2, 8, 7, 17)  f32[2,8,7,17]
 //   %6 = add(%3, %5)  f32[2,8,7,17]
 //   %7 = max(%6, 0.0)  f32[2,8,7,17]
-namespace conv_add_max_1edcb5e3_ {
+namespace conv_add_max_d2eb5f2a_ {
 struct S {
   static constexpr int OG = 4;
   typedef int Index;
@@ -17,15 +17,16 @@ struct S {
   static constexpr int LD = 0, LH = 0, LW = 0;
 };
 }  // namespace
-extern "C" __global__ void HG_BOUNDS(128) conv_add_max_1edcb5e3(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const long long n0) {
+extern "C" __global__ void HG_BOUNDS(128) conv_add_max_d2eb5f2a(const float* HG_RESTRICT x0, const float* HG_RESTRICT x1, const float* HG_RESTRICT x2, float* HG_RESTRICT y0, const long long n0) {
   typedef int Index;
-  const Index e = (Index)blockIdx.x * 128 + threadIdx.x;
-  if (e >= (Index)n0 * 952) return;
+  const Index thread = (Index)blockIdx.x * 128 + threadIdx.x;
+  if (thread >= (Index)n0 * 952) return;
+  const Index e = thread;
   const Index i0 = e / 952;
   const Index i1 = e / 119 % 8;
   const Index i2 = e / 17 % 7;
   const Index i3 = e % 17;
-  const float v0 = hg::conv_element<conv_add_max_1edcb5e3_::S, float>(x1 + i0 * 210, x2, 3, (int)i1, 0, (int)i2, (int)i3);
+  const float v0 = hg::conv_element<conv_add_max_d2eb5f2a_::S, float>(x1 + i0 * 210, x2, 3, (int)i1, 0, (int)i2, (int)i3);
   const float v1 = x0[i1];
   const float v2 = v0 + v1;
   const float v3 = hg::maximum(v2, 0.0f);

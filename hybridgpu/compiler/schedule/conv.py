@@ -10,6 +10,7 @@ epilogue (bias, activation, residual) is the body of a lambda that gets finished
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -20,7 +21,7 @@ from ..ir.graph import Node
 from ..ir.indexing import Expr, Index, Var
 from ..passes.fuse.group import Group, describe
 from ..primitives.views import RESHAPES, behind
-from ..sizes import FEWEST
+from ..sizes import FEWEST, alike
 from ..target import Target
 from .conv_pooled import windows_of
 from .in_place import at_points
@@ -49,6 +50,7 @@ LANES = CpuConstants.vector_bytes // 4  #: floats of the widest vector
 _TAPS = 4096
 _DIRECT = 1 << 24  #: multiplications up to which a GPU computes a convolution directly
 _THREADS = 128  #: of a block
+_LOADED = 16  #: elements of a line that a thread has at hand
 _FEW = 16  #: channels of which windows make products too thin for BLAS: zeros between elements cost less
 _MANY = 128  #: channels whose number may be an argument: fewer are faster as a loop of known length
 
@@ -342,13 +344,18 @@ def schedule_conv(
     if target.name == "cpu":
         loops = _bands(shape, conv.dtype.size, axes, made=image is not None)
     elif windows:
-        loops = _threads(conv, shape, writer, batched, windows.samples, windows.count * windows.lanes)
+        loops = _threads(conv, shape, writer, batched, windows.samples, windows.count * windows.lanes, 1)
         loops.fields |= {"coordinates": [], "windows": windows}
         loops.choice |= {"window": windows.lanes * windows.turns, "lanes": windows.lanes}
         loops.once_each = False
     else:
-        loops = _threads(conv, shape, writer, batched, axes[0].extent, conv.size // max(conv.shape[0], 1))
-        loops.fields |= {"coordinates": coordinates(axes, "e"), "windows": None}
+        per_sample = conv.size // max(conv.shape[0], 1)
+        together = _neighbours(shape, target, per_sample)
+        loops = _threads(conv, shape, writer, batched, axes[0].extent, per_sample, together)
+        places = coordinates(axes, "e")
+        if together > 1:
+            places[-1] = replace(places[-1], name=f"{places[-1].name}_0")
+        loops.fields |= {"coordinates": places, "windows": None}
     if target.name != "cpu":
         computed = [image.program] if image else []
         loops.fields["index_type"] = index_type([program, *computed], [n.size for n in (*whole, conv)])
@@ -412,8 +419,9 @@ def _threads(
     batched: tuple[PlaneLayout, PlaneLayout] | None,
     samples: int,
     per_sample: int,
+    together: int,
 ) -> _Loops:
-    """On a GPU: a thread an element, ``per_sample`` of them for each of the ``samples``.
+    """On a GPU: ``per_sample`` elements for each of the ``samples``, neighbours ``together`` by a thread.
 
     Args:
         batched: how both operands lie whose batch and channels change places.
@@ -421,7 +429,8 @@ def _threads(
     size, taps = prod(shape.size), prod(shape.kernel)
     told = batched is not None and shape.inputs >= FEWEST
     fields = {
-        "per_sample": per_sample,
+        "per_sample": per_sample // together,
+        "neighbours": together,
         "channels": f"(int){writer.numbers.depth(shape.inputs)}" if told else str(shape.inputs),
         # from sample to sample and from channel to channel, and so in the kernel
         "sample": batched[0].channel if batched else size * shape.inputs * shape.groups,
@@ -430,8 +439,24 @@ def _threads(
         "weights": batched[1].sample if batched else taps,
         "threads": _THREADS,
     }
-    launch = Launch(threads=_THREADS, extent=0, scale=per_sample, per_block=_THREADS)
-    return _Loops(fields, {"multiplications": shape.work, "direct_up_to": _DIRECT}, (samples,), launch)
+    launch = Launch(threads=_THREADS, extent=0, scale=per_sample // together, per_block=_THREADS)
+    choice = {
+        "multiplications": shape.work,
+        "direct_up_to": _DIRECT,
+        **({"neighbours": together} if together > 1 else {}),
+    }
+    return _Loops(fields, choice, (samples,), launch)
+
+
+def _neighbours(shape: Shape, target: Target, per_sample: int) -> int:
+    """Results that a thread computes: neighbours share what they load, if threads are left for every multiprocessor."""
+    enough = _THREADS * target.gpu.multiprocessors
+    width, kernel, stride, dilate = shape.result[2], shape.kernel[2], shape.stride[2], shape.dilate[2]
+    for count in (4, 2):
+        loaded = (count - 1) * stride + (kernel - 1) * dilate + 1
+        if width % count == 0 and loaded <= _LOADED and alike(shape.batch) * per_sample >= count * enough:
+            return count
+    return 1
 
 
 def _elements_read(conv: Node, index: Sequence[Expr]) -> tuple[int, int]:

@@ -27,6 +27,18 @@ def convolved(b: Builder, x: Node, w: Node, c: Node) -> Node:
     return b.tanh(plain_conv(b, x, w, groups=2) + b.reshape(c, (1, 8, 1, 1)))
 
 
+@case("f32[2,4,6,18]", "f32[8,2,3,3]", "f32[8]", multiprocessors=1)
+def convolved_together(b: Builder, x: Node, w: Node, c: Node) -> Node:
+    """Four neighbours a thread, where there are elements enough."""
+    return b.tanh(plain_conv(b, x, w, groups=2) + b.reshape(c, (1, 8, 1, 1)))
+
+
+@case("f32[3,2,9,21]", "f32[8,2,2,4]", "f32[21]", multiprocessors=1)
+def convolved_together_of_made(b: Builder, x: Node, w: Node, c: Node) -> Node:
+    """Two neighbours, which share what is computed as it is loaded."""
+    return plain_conv(b, b.max(x + c, 0.0), w)
+
+
 @case("f32[1,2,5,6,16]", "f32[8,2,3,3,3]")
 def convolved_volume(b: Builder, x: Node, w: Node) -> Node:
     return plain_conv(b, x, w, stride=2) * 0.5

@@ -118,7 +118,8 @@ _CUDA = {
     120: (99, 100, 1536),
 }
 _CLUSTERS = range(90, 120)  #: compute capabilities with clusters …
-_LARGEST_CLUSTER = 16  #: … of so many blocks, where the device allows more than the 8 of every one: its driver asks it
+_PORTABLE = 8  #: … of so many blocks on every device, …
+_LARGE = 16  #: … and of so many where a device allows it: its driver asks it
 _FAST_MEMORY = range(100, 120)  #: compute capabilities whose memory takes more bytes under way
 _COPIES = 80  #: the first compute capability that copies asynchronously
 
@@ -134,7 +135,8 @@ def cuda_target(arch: str, multiprocessors: int) -> Target:
         resident_threads=threads,
         shared_bytes=block * _KIB,
         shared_total=total * _KIB,
-        cluster_blocks=_LARGEST_CLUSTER if capability in _CLUSTERS else 1,
+        cluster_blocks=_PORTABLE if capability in _CLUSTERS else 1,
+        row_cluster_blocks=_LARGE if capability in _CLUSTERS else 1,
         async_copies=capability >= _COPIES,
         **({"bytes_in_flight": 64 * _KIB} if capability in _FAST_MEMORY else {}),
     )

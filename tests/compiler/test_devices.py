@@ -69,7 +69,10 @@ def test_other_figures_of_a_target_and_of_its_device():
     [
         ("sm_75", {"shared_bytes": 64 << 10, "resident_threads": 1024, "cluster_blocks": 1, "async_copies": False}),
         ("sm_86", {"shared_bytes": 99 << 10, "resident_threads": 1536, "cluster_blocks": 1, "async_copies": True}),
-        ("compute_90", {"shared_total": 228 << 10, "resident_threads": 2048, "cluster_blocks": 16}),
+        (
+            "compute_90",
+            {"shared_total": 228 << 10, "resident_threads": 2048, "cluster_blocks": 8, "row_cluster_blocks": 16},
+        ),
         ("sm_121", {"shared_bytes": 99 << 10, "cluster_blocks": 1}),  # as the newest that is older: sm_120
     ],
 )

@@ -167,7 +167,7 @@ def a_program_that_another_thread_loaded() -> None:
 def a_device_is_what_its_architecture_says() -> None:
     backend = device_of(GPU).backend()
     of_h200 = backend.target.changed(
-        resident_threads=2048, shared_bytes=227 << 10, shared_total=228 << 10, cluster_blocks=16
+        resident_threads=2048, shared_bytes=227 << 10, shared_total=228 << 10, cluster_blocks=8, row_cluster_blocks=16
     )
     assert backend.target == of_h200 and backend.target.gpu.multiprocessors == 132
 

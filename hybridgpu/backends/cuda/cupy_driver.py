@@ -50,7 +50,8 @@ class CupyDriver:
             "shared_bytes": int(found["MaxSharedMemoryPerBlockOptin"]),
             "shared_total": int(found["MaxSharedMemoryPerMultiprocessor"]),
             "resident_threads": int(found["MaxThreadsPerMultiProcessor"]),
-            "cluster_blocks": cluster_blocks,
+            **({} if clusters else {"cluster_blocks": 1}),
+            "row_cluster_blocks": cluster_blocks,
         }
         self.gpu = Gpu(self._name(), self.multiprocessors, int(cupy.cuda.runtime.driverGetVersion()))
         self.constants = known(self.gpu, store).values

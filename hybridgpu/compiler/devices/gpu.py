@@ -50,6 +50,9 @@ class GpuConstants(DeviceConstants):
     static_shared: int = constant(48 * _KIB, "bytes", "shared memory that a block has without asking", _GUIDE)
     system_shared: int = constant(1024, "bytes", "shared memory that the system takes of each block", _GUIDE)
     cluster_blocks: int = constant(1, "count", "blocks of a cluster, at most; 1 where there are none", _GUIDE)
+    row_cluster_blocks: int = constant(
+        1, "count", "the same of blocks that share rows alone: more than 8 are asked of the device", _GUIDE
+    )
     async_copies: bool = constant(False, "flag", "threads copy into shared memory without waiting for it", _GUIDE)
     warp_threads: int = constant(32, "count", "threads of a warp", _GUIDE)
     access_bytes: int = constant(16, "bytes", "a thread's widest access", _GUIDE + ": 32 from sm_100 on")

@@ -36,6 +36,7 @@ _USUAL = 1 << 22  #: … so many elements in all, so that kernels do not depend 
 _MANY_ROWS = 16  #: times as many rows as are usual
 _LEAST_THREADS = 128  #: of a block, …
 _LEAST_CLUSTERED = 256  #: … and of one that shares rows with others that are neighbours in memory
+_PORTABLE = 8  #: blocks of a cluster on every device that has any
 _SUM_OWN = 4  #: registers that sums over all rows take besides their words
 # Each block leaves a row of such sums in memory, which is written and read again: with R rows for each block the parts
 # are 2 / R of the bytes of an array, so few blocks with many rows move least. One block leaves a multiprocessor idle
@@ -300,8 +301,11 @@ def _teams(work: Work, target: Target) -> Iterator[tuple[int, int]]:
     """Candidates: (threads of a row in one block, blocks of a row)."""
     spans = -(-(work.width + (work.vector - 1 if work.ragged else 0)) // work.vector)
     most = 512 if work.double else 1024  # 64 registers of a thread hold no erf of doubles beside what is kept
-    cluster = 1
-    while cluster <= target.gpu.cluster_blocks:
+    cluster, gpu = 1, target.gpu
+    # (what fits beside sums was found with fewer blocks; those of a device that has no more are all there are)
+    large = not work.sums and gpu.cluster_blocks >= _PORTABLE
+    largest = max(gpu.cluster_blocks, gpu.row_cluster_blocks) if large else gpu.cluster_blocks
+    while cluster <= largest:
         mine = -(-spans // cluster)
         team = 1 if cluster == 1 else 128
         while team <= most and (team == 1 or team < 2 * mine):

@@ -48,7 +48,7 @@ def slopes_of_full_rows(b: Builder, x: Node, dy: Node, g: Node) -> Any:
     return slopes(b, x, dy, g)
 
 
-@case("f32[2,65536]", "f32[2,65536]", "f32[65536]", cluster_blocks=8)
+@case("f32[2,65536]", "f32[2,65536]", "f32[65536]")
 def slopes_that_take_registers(b: Builder, x: Node, dy: Node, g: Node) -> Any:
     """Sums over all rows take so many that positions are found anew in every walk."""
     return slopes(b, x, dy, g)

@@ -39,7 +39,7 @@ CASES = {
     "steps_mlp": (["matmul", "matmul", "matmul", "rows"], 3, 256),
     "steps_lstm": (["matmul", "matmul", "map"], 1, 256),
     "steps_lenet": (["conv", "matmul", "rows"], 2, 256),
-    "steps_pooled": (["conv", "reduce"], 0, 256),
+    "steps_pooled": (["conv", "reduce"], 0, 32),
     "steps_bare": (["rows", "map"], 1, 128),
     "steps_narrow": (["reduce", "reduce", "matmul"], 2, 256),
     "steps_apart": (["map", "reduce", "rows", "matmul"], 1, 512),

@@ -82,14 +82,18 @@ def eager_alone(script: str) -> dict[str, str]:
     }
 
 
+_BY_FORMULA = re.compile(r"nn\.(\w+Norm|\w*MaxPool\w*|Activation)\(|rnn\.\w+\(")
+
+
 def beside_mxnet(script: str) -> dict[str, Any]:
     """Arguments of ``difference`` for MXNet: its defects, and one thing that is not the same.
 
-    Gradients of normalizations and recurrent layers are formulas that hold for the input that was normalized; where it was
-    written since, MXNet's formula gives other numbers than ours.
+    Gradients of normalizations, recurrent layers, activations and maxima of windows are formulas that hold for the input of
+    the call; where it was written since, MXNet's formula gives other numbers than ours. (Those of activations depend on the
+    library that computes them: oneDNN's read the input, MXNet's own the result.)
     """
     rules = rules_for(script)
-    if re.search(r"# \d+: written input", script) and re.search(r"nn\.\w+Norm\(|rnn\.\w+\(", script):
+    if re.search(r"# \d+: written input", script) and _BY_FORMULA.search(script):
         rules["until"] = "|".join(filter(None, (rules["until"], "written input")))
     return rules
 

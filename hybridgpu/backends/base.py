@@ -109,5 +109,7 @@ class Backend(Protocol):
     def load(self, program: Program, foreseen: Any = None) -> Loaded:
         """Compile (or find in the cache) and load ``program``."""
 
-    def key(self) -> str:
-        """Everything about the device and its compiler that a stored program depends on."""
+    def key(self, target: Target | None = None) -> str:
+        """Everything about the device and its compiler that a stored program depends on, which is compiled for ``target``
+        (None: for what :attr:`target` is now).
+        """

@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from .. import recording
 from ..backends.base import Mode
+from ..backends.devices import device_of
 from ..backends.writes import is_shared
 from ..base import MXNetError
 from ..context import Context
@@ -35,7 +36,7 @@ from .background import Later
 from .kept import Kept
 from .prepared import prepare, reads_all
 from .prepared_recorded import prepare_recorded
-from .program import Compiled, compiled
+from .program import Compiled, compiled, target_of
 from .reports import modules_compiled
 from .stages import Stages, ends_program
 from .training import Training, training_program
@@ -155,13 +156,13 @@ class CachedOp:
         key = (tuple(types), training, wanted, tf32())
         found = self._trained.get(key)
         if found is None:
+            target = target_of(device_of(ctx), self.mode)
 
             def make(reason: str, interpreted: bool = False) -> Training:
                 plain = [t.tensor for t in types]
                 options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted)
-                return training_program(self.symbol, plain, training, wanted, ctx, *options, mode=self.mode).in_mode(
-                    self.mode
-                )
+                found = training_program(self.symbol, plain, training, wanted, ctx, *options, target=target)
+                return found.in_mode(self.mode)
 
             found = self._made(key, types, training, make, self._trained, wait)
         return found
@@ -229,11 +230,12 @@ class CachedOp:
         key = (tuple(types), training, constant, tf32())
         found = self._seen.get(key)
         if found is None:
+            target = target_of(device_of(ctx), self.mode)
 
             def make(reason: str, interpreted: bool = False) -> Compiled:
                 plain = [t.tensor for t in types]
                 options = (self.fixed, self.name, reason, self._structure, self.numeric, interpreted, constant)
-                return compiled(self.symbol, plain, training, ctx, *options, mode=self.mode).in_mode(self.mode)
+                return compiled(self.symbol, plain, training, ctx, *options, target=target).in_mode(self.mode)
 
             found = self._made(key, types, training, make, self._seen, wait)
         self._latest = (types, training, found)

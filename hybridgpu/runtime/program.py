@@ -26,7 +26,7 @@ from ..backends.writes import assign
 from ..compiler.ir.graph import Graph
 from ..compiler.ir.types import TensorType, tensor_type
 from ..compiler.program import VERSION, HostStep, Program
-from ..compiler.target import CPU
+from ..compiler.target import CPU, Target
 from ..context import Context
 from ..dtypes import from_short
 from ..generator import next_state
@@ -46,7 +46,7 @@ from .reports import CompileEvent, Dumper, record
 if TYPE_CHECKING:
     from ..symbol.lowering import Structure
 
-__all__ = ["Build", "Compiled", "compiled", "compiler_key", "interpret", "store_key"]
+__all__ = ["Build", "Compiled", "compiled", "compiler_key", "interpret", "store_key", "target_of"]
 
 
 _NAMELESS = NameTable()
@@ -171,7 +171,7 @@ def compiled(
     numeric: str | None = None,
     interpreted: bool = False,
     constant: frozenset[int] = frozenset(),
-    mode: Mode = Mode.FRESH,
+    target: Target | None = None,
 ) -> Compiled:
     """The program of ``symbol`` for input types in ``list_inputs`` order.
 
@@ -182,7 +182,7 @@ def compiled(
         numeric: the numeric mode, the environment's for None.
         interpreted: nothing is compiled, operators run one by one.
         constant: positions of fixed inputs whose values rarely change; what depends on them alone may be kept.
-        mode: how it is going to be called, which decides what a launch costs.
+        target: what it is compiled for, as :func:`target_of` gives it; None for calls in no special mode from now on.
     """
     from ..symbol.lowering import mutations
     from ..symbol.lowering import structure as structure_of
@@ -192,7 +192,8 @@ def compiled(
     shape = structure if structure is not None else structure_of(symbol)
     numeric = numeric_mode(numeric)
     # the device by identity (a Compiled holds it): kernels of one GPU do not run on another of the same kind
-    compiler = compiler_key(backend, mode)
+    target = target or target_of(device)
+    compiler = compiler_key(backend, target)
     key = (shape.hash, tuple(types), training, fixed, constant, numeric, compiler, is_np_shape(), id(device))
     names = shape.table(name)
     found = _memory.get(key)
@@ -218,7 +219,7 @@ def compiled(
         if found is None:
             identity, own = repr(key[:8]), list(types)
             with Build(
-                lower, own, device, fixed, name, reason, identity, numeric, constant, names=names, mode=mode
+                lower, own, device, fixed, name, reason, identity, numeric, constant, names=names, target=target
             ) as job:
                 found = job.finish()
             found.writes = tuple(w.position for w in writes)
@@ -228,11 +229,20 @@ def compiled(
     return found.named(names)
 
 
-def compiler_key(backend: Backend | None, mode: Mode) -> str:
-    """What programs depend on besides their graph: the compiler, its target, and whether they are to be CUDA graphs."""
-    if backend is None:
-        return "reference"
-    return backend.key() + (" replayed" if backend.target.with_replay(mode is Mode.GRAPH).replayed else "")
+def target_of(device: Device, mode: Mode = Mode.FRESH) -> Target | None:
+    """What programs are compiled for from now on that are called in a mode, which decides what a launch costs; None without
+    a compiler.
+
+    It changes with settings (TF32), so it is taken when a call asks for a program: who makes it later, or tells of it in
+    keys, has to go by the same.
+    """
+    backend = device.backend()
+    return None if backend is None else backend.target.with_replay(mode is Mode.GRAPH)
+
+
+def compiler_key(backend: Backend | None, target: Target | None) -> str:
+    """What programs depend on besides their graph: the compiler and its target."""
+    return "reference" if backend is None else backend.key(target)
 
 
 class Build:
@@ -247,7 +257,7 @@ class Build:
         constant: as for ``compiled``.
         over: results that are to replace inputs, see ``compile_graph``; without a compiler there are none.
         names: what the placeholders in the graph stand for.
-        mode: as for ``compiled``.
+        target: as for ``compiled``.
 
     Attributes:
         outputs: types of the results, known once it is planned.
@@ -266,11 +276,12 @@ class Build:
         constant: frozenset[int] = frozenset(),
         over: Mapping[int, int] | None = None,
         names: NameTable = _NAMELESS,
-        mode: Mode = Mode.FRESH,
+        target: Target | None = None,
     ) -> None:
         self._lower, self._types, self._device, self._fixed = lower, types, device, fixed
         self._name, self._reason, self._identity, self._numeric = name, reason, identity, numeric
-        self._constant, self._over, self._names, self._mode = constant, over, names, mode
+        self._constant, self._over, self._names = constant, over, names
+        self._target = target or target_of(device)
         self._backend = device.backend()
         self._program: Program | None = None
         self._made: Compiled | None = None
@@ -318,7 +329,8 @@ class Build:
             from ..compiler.pipeline import compile_graph
 
             dumper = Dumper(self._name, self._names)
-            target = backend.target.with_numeric(self._numeric).with_replay(self._mode is Mode.GRAPH)
+            assert self._target is not None
+            target = self._target.with_numeric(self._numeric)
             seen = dumper if dumper.folder else None
             graph = self._lower(dumper)
             program = compile_graph(graph, target, self._fixed, seen, self._constant, self._over)

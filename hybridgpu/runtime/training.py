@@ -34,7 +34,7 @@ from ..symbol.symbol import Symbol
 from ..util import is_np_shape
 from .operator_gradients import OperatorFunctions
 from .prepared_backward import Origin, sweep
-from .program import LIMIT, Build, Compiled, compiler_key, interpret, store_key
+from .program import LIMIT, Build, Compiled, compiler_key, interpret, store_key, target_of
 from .reports import Dumper
 
 __all__ = ["Training", "TrainingCall", "training_program"]
@@ -136,12 +136,13 @@ class Training:
         reason: str,
         identity: str,
         numeric: str,
-        mode: Mode = Mode.FRESH,
+        target: Target | None = None,
     ) -> None:
         """Compile both programs, or find them in the store; ``identity``, ``names``: as for ``Build``."""
         self._exact = numeric == "strict"
         backend = device.backend()
-        self._target = backend.target.with_numeric(numeric) if backend else None
+        target = target or target_of(device)
+        self._target = target and target.with_numeric(numeric)
         derivative: list[Derivative] = []
         plan = default_store().get_json("training", store_key(identity)) if backend else None
         if not isinstance(plan, dict) or set(plan) != {"kept", "takes", "gives"}:
@@ -161,7 +162,7 @@ class Training:
             return Graph(f"{GRAPH}_backward", made.inputs, made.outputs)
 
         name, own = names.graph, f"{identity} forward"
-        first = Build(forward, self.types, device, fixed, name, reason, own, numeric, names=names, mode=mode)
+        first = Build(forward, self.types, device, fixed, name, reason, own, numeric, names=names, target=target)
         with first:
             if all(g is None for g in self.gives):
                 self.forward = first.finish()
@@ -177,7 +178,7 @@ class Training:
                 f"{identity} backward",
                 numeric,
                 names=names,
-                mode=mode,
+                target=target,
             )
             with second:
                 second.start()
@@ -318,17 +319,18 @@ def training_program(
     structure: Structure,
     numeric: str | None = None,
     interpreted: bool = False,
-    mode: Mode = Mode.FRESH,
+    target: Target | None = None,
 ) -> Training:
     """The forward and backward programs of ``symbol`` for input types in ``list_inputs`` order.
 
     Args:
         wanted: for each input, whether its gradient may be asked for.
-        fixed, name, reason, structure, numeric, interpreted, mode: as for ``compiled``.
+        fixed, name, reason, structure, numeric, interpreted, target: as for ``compiled``.
     """
     device = device_of(ctx)
     backend = device.backend()
-    compiler = compiler_key(backend, mode)
+    target = target or target_of(device)
+    compiler = compiler_key(backend, target)
     numeric = numeric_mode(numeric)
     key = (structure.hash, tuple(types), training, wanted, fixed, numeric, compiler, is_np_shape(), id(device))
     names = structure.table(name)
@@ -342,7 +344,7 @@ def training_program(
             found = _memory.get(key)
             if found is None:
                 found = Training(symbol, list(types), training, wanted)
-                found.make(device, fixed, names, reason, f"training {key[:8]!r}", numeric, mode)
+                found.make(device, fixed, names, reason, f"training {key[:8]!r}", numeric, target)
                 if len(_memory) >= LIMIT:
                     del _memory[next(iter(_memory))]
                 found = _memory[key] = found.of(_NOTHING, NameTable())

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.schedule import conv, matmul_cuda
 from hybridgpu.dtypes import f16, f32, f64
 from hybridgpu.gluon import nn
+from hybridgpu.runtime.background import Later
 
 GPU = mx.gpu(0)
 RNG = np.random.default_rng(3)
@@ -120,6 +122,27 @@ def test_calls_that_were_prepared_follow(gpu, name):
     assert is_tf32(net(x), name)
     mx.allow_tf32(None)
     assert not is_tf32(net(x), name)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_programs_that_are_made_in_the_background(gpu, allowed):
+    """They are what the setting asked for at the call, though it is another one by the time they are made."""
+    net, x = made("product")
+    net.hybridize(background=True)
+    goes_on = threading.Event()
+    Later(goes_on.wait)
+    try:
+        with mx.allow_tf32(allowed):
+            assert is_tf32(net(x), "product") is allowed
+        mx.allow_tf32(not allowed)
+    finally:
+        goes_on.set()
+        Later(bool).result(wait=True)  # they are made in turn
+    with mx.allow_tf32(allowed):
+        assert is_tf32(net(x), "product") is allowed
+        assert net.explain(x).program.tf32 is allowed
+    assert net.explain(x).program.tf32 is not allowed
+    mx.allow_tf32(None)
 
 
 @pytest.mark.parametrize("name", EXACT)

@@ -130,8 +130,8 @@ def test_threads_that_call_at_once_ask_for_one_program(gate, jobs, monkeypatch):
     net.hybridize(background=True)
     meet, real, found = threading.Barrier(8, timeout=60), cached_op.compiled, []
 
-    def interpreted_together(*args):
-        made = real(*args)
+    def interpreted_together(*args, **options):
+        made = real(*args, **options)
         if made.interpreted:
             meet.wait()  # none of them has asked yet
         return made

@@ -234,7 +234,7 @@ class CpuBackend:
     def target(self) -> Target:
         return replace(CPU, panels=self.toolchain.wide)
 
-    def key(self) -> str:
+    def key(self, target: Target | None = None) -> str:
         return f"cpu {self.toolchain.key}"
 
     def foresee(self, numeric: str) -> AbstractContextManager[Sequence[Waiting]]:

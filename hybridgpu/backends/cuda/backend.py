@@ -347,12 +347,13 @@ class CudaBackend:
     def target(self, target: Target) -> None:
         self._target = target
 
-    def key(self) -> str:
-        target = self.target
+    def key(self, target: Target | None = None) -> str:
+        target = target or self.target
         epilogues = " epilogues" if target.library_epilogues else ""
         epilogues += " convolutions" if target.library_convolutions else ""
         epilogues += "" if target.tf32 is None else f" tf32 {target.tf32}"
-        return f"cuda {self.driver.identity} {digest(target.gpu)}{epilogues} {target.resident}"
+        one = f" clusters of {target.persistent_cluster}" + (" replayed" if target.replayed else "")
+        return f"cuda {self.driver.identity} {digest(target.gpu)}{epilogues}{one} {target.resident}"
 
     def foresee(self, numeric: str) -> AbstractContextManager[Any]:
         return nullcontext()  # NVRTC is a library of this process: nothing runs beside the first call

@@ -415,7 +415,9 @@ def test_launches_fit_the_machine():
                 for k in compile_graph(graph_of(function, *shapes), target).kernels:
                     assert k.launch is not None
                     assert k.launch["threads"] <= 1024 and k.launch["shared"] <= target.gpu.shared_bytes
-                    assert k.choice.get("cluster", 1) <= target.gpu.cluster_blocks
+                    gpu = target.gpu
+                    most = gpu.row_cluster_blocks if k.choice.get("form") == "rows" else gpu.cluster_blocks
+                    assert k.choice.get("cluster", 1) <= most
 
 
 @pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")

@@ -118,15 +118,14 @@ _CUDA = {
     120: (99, 100, 1536),
 }
 _CLUSTERS = range(90, 120)  #: compute capabilities with clusters …
-_PORTABLE = 8  #: … of so many blocks on every device, …
-_LARGE = 16  #: … and of so many where a device allows it: its driver asks it
+_LARGE_CLUSTER = 16  #: … of so many blocks where a device allows it, which its driver asks
 _FAST_MEMORY = range(100, 120)  #: compute capabilities whose memory takes more bytes under way
 _COPIES = 80  #: the first compute capability that copies asynchronously
 
 
 def cuda_target(arch: str, multiprocessors: int) -> Target:
     """The target for ``arch`` such as 'sm_90' (or 'compute_90') with so many multiprocessors."""
-    from .devices.gpu import GpuConstants  # half a millisecond that a host does without
+    from .devices.gpu import PORTABLE_CLUSTER, GpuConstants  # half a millisecond that a host does without
 
     capability = int("".join(c for c in arch.rpartition("_")[2] if c.isdigit()))
     block, total, threads = _CUDA[max(c for c in _CUDA if c <= max(capability, min(_CUDA)))]
@@ -135,8 +134,8 @@ def cuda_target(arch: str, multiprocessors: int) -> Target:
         resident_threads=threads,
         shared_bytes=block * _KIB,
         shared_total=total * _KIB,
-        cluster_blocks=_PORTABLE if capability in _CLUSTERS else 1,
-        row_cluster_blocks=_LARGE if capability in _CLUSTERS else 1,
+        cluster_blocks=PORTABLE_CLUSTER if capability in _CLUSTERS else 1,
+        row_cluster_blocks=_LARGE_CLUSTER if capability in _CLUSTERS else 1,
         async_copies=capability >= _COPIES,
         **({"bytes_in_flight": 64 * _KIB} if capability in _FAST_MEMORY else {}),
     )

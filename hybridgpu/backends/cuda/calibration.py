@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...compiler.devices.gpu import GpuConstants
+from ...compiler.devices.gpu import PORTABLE_CLUSTER, GpuConstants
 from ...compiler.program import KernelInfo
 from ...dataclass import dataclass, field
 from ...resources import kernels_folder
@@ -34,7 +34,6 @@ _ROUNDS = range(3, 30)  #: at least and at most, as often as there is time for
 _VECTOR = 16  #: bytes of an access
 _ENOUGH = 0.92  #: of the best rate, from which on enough bytes are under way
 _FEW_BLOCKS = 8  #: multiprocessors that are at work where the others are idle
-_CLUSTER = 8  #: blocks of a cluster on any device that has them
 _PRODUCTS = (256, 1024, 4096)  #: rows and columns of a library's products
 
 #: what an arithmetic kernel does: type, statement, operations of it
@@ -261,10 +260,10 @@ def _grid_barriers(b: Bench) -> Found:
 
 
 def _cluster_barriers(b: Bench) -> Found:
-    if b.gpu.cluster_blocks < _CLUSTER:
+    if b.gpu.cluster_blocks < PORTABLE_CLUSTER:
         raise Unmeasurable("the device has no clusters")
-    grid = _CLUSTER * (b.gpu.multiprocessors // (2 * _CLUSTER) or 1)
-    kernel, out = kernel_text("cluster_barriers", CLUSTER=_CLUSTER), b.room(4 * grid * _THREADS)
+    grid = PORTABLE_CLUSTER * (b.gpu.multiprocessors // (2 * PORTABLE_CLUSTER) or 1)
+    kernel, out = kernel_text("cluster_barriers", CLUSTER=PORTABLE_CLUSTER), b.room(4 * grid * _THREADS)
     seconds = b.turns(Work(kernel, grid, _THREADS, [out], []), 100, 4100)
     return {"cluster_barrier_cycles": seconds * b.gpu.clock}
 

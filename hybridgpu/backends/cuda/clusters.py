@@ -11,9 +11,10 @@ import sys
 from ctypes import POINTER, byref, c_int, c_uint, c_void_p
 from typing import Any
 
-__all__ = ["PORTABLE", "allow_large", "largest_cluster"]
+from ...compiler.devices.gpu import PORTABLE_CLUSTER
 
-PORTABLE = 8  #: blocks of a cluster, at most, that need no leave
+__all__ = ["allow_large", "largest_cluster"]
+
 _ALLOWED = 14  #: CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 _THREADS = 1024  #: of a block, the most there are: blocks of smaller ones fit wherever these do
 _PROBE = b".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry probe()\n{\n\tret;\n}\n\0"
@@ -54,10 +55,14 @@ def largest_cluster(cupy: Any) -> int:
         probe = module.get_function("probe")
         allow_large(cupy, probe)
     except (OSError, AttributeError, cupy.cuda.driver.CUDADriverError):  # a driver older than clusters
-        return PORTABLE
+        return PORTABLE_CLUSTER
     function.argtypes, function.restype = _FUNCTIONS["cuOccupancyMaxPotentialClusterSize"], c_int
     found, config = c_int(), LaunchConfig(64, 1, 1, _THREADS, 1, 1)
-    return max(PORTABLE, found.value) if function(byref(found), probe.ptr, byref(config)) == 0 else PORTABLE
+    return (
+        max(PORTABLE_CLUSTER, found.value)
+        if function(byref(found), probe.ptr, byref(config)) == 0
+        else PORTABLE_CLUSTER
+    )
 
 
 def allow_large(cupy: Any, function: Any) -> None:

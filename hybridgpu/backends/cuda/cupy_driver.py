@@ -12,11 +12,11 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...compiler.devices.gpu import GpuConstants
+from ...compiler.devices.gpu import PORTABLE_CLUSTER, GpuConstants
 from ...compiler.program import KernelInfo
 from ...resources import kernels_hash
 from ...store import Store
-from .clusters import PORTABLE, allow_large, largest_cluster
+from .clusters import allow_large, largest_cluster
 from .device_tables import Gpu, known
 from .driver import KernelGraph, Launch, LibraryStart, Stream, module_source
 from .graphs import Captures, CudaGraph, graph_functions
@@ -120,7 +120,11 @@ class CupyDriver:
 
     def _allow(self, function: Any, kernel: KernelInfo) -> None:
         """Let a kernel have its clusters, and the dynamic shared memory of its launches, of which one text may have several."""
-        if kernel.launch is not None and kernel.launch["cluster"] > PORTABLE and function.ptr not in self._large:
+        if (
+            kernel.launch is not None
+            and kernel.launch["cluster"] > PORTABLE_CLUSTER
+            and function.ptr not in self._large
+        ):
             self.attach()
             with self._device:
                 allow_large(self._cupy, function)

@@ -11,7 +11,9 @@ from __future__ import annotations
 from ...dataclass import dataclass
 from .record import DeviceConstants, constant
 
-__all__ = ["GpuConstants"]
+__all__ = ["PORTABLE_CLUSTER", "GpuConstants"]
+
+PORTABLE_CLUSTER = 8  #: blocks of a cluster that every device with clusters starts
 
 _KIB = 1024
 _GUIDE = "CUDA C++ Programming Guide, compute capabilities"

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ...dataclass import dataclass, field
+from ..devices.gpu import PORTABLE_CLUSTER
 from ..passes.fuse.beside import MOST_SUMS
 from ..sizes import alike
 from ..target import Target
@@ -36,7 +37,6 @@ _USUAL = 1 << 22  #: … so many elements in all, so that kernels do not depend 
 _MANY_ROWS = 16  #: times as many rows as are usual
 _LEAST_THREADS = 128  #: of a block, …
 _LEAST_CLUSTERED = 256  #: … and of one that shares rows with others that are neighbours in memory
-_PORTABLE = 8  #: blocks of a cluster on every device that has any
 _SUM_OWN = 4  #: registers that sums over all rows take besides their words
 # Each block leaves a row of such sums in memory, which is written and read again: with R rows for each block the parts
 # are 2 / R of the bytes of an array, so few blocks with many rows move least. One block leaves a multiprocessor idle
@@ -303,7 +303,7 @@ def _teams(work: Work, target: Target) -> Iterator[tuple[int, int]]:
     most = 512 if work.double else 1024  # 64 registers of a thread hold no erf of doubles beside what is kept
     cluster, gpu = 1, target.gpu
     # (what fits beside sums was found with fewer blocks; those of a device that has no more are all there are)
-    large = not work.sums and gpu.cluster_blocks >= _PORTABLE
+    large = not work.sums and gpu.cluster_blocks >= PORTABLE_CLUSTER
     largest = max(gpu.cluster_blocks, gpu.row_cluster_blocks) if large else gpu.cluster_blocks
     while cluster <= largest:
         mine = -(-spans // cluster)

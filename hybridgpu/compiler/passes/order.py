@@ -20,9 +20,8 @@ from ..ir.graph import Node
 
 __all__ = ["WORTH", "Uses", "lifetimes", "order"]
 
-WORTH = (
-    CpuConstants.l2_bytes
-)  #: bytes at the fullest step; less stays in a core's cache, and is not worth another order or text
+#: bytes at the fullest step; less stays in a core's cache, and is not worth another order or text
+WORTH = CpuConstants.l2_bytes
 _BETTER = 0.95  #: share of the peak that another order must not exceed
 _NONE: Mapping[Node, Node] = MappingProxyType({})
 _ALIKE = 1.02  #: peaks that differ less are equal: then fewer changes between kernels and library calls count

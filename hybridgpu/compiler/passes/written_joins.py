@@ -28,9 +28,8 @@ from .materialize import PRODUCTS, SCATTERS, Materialized
 
 __all__ = ["Place", "places", "write_joins"]
 
-_RUN = (
-    GpuConstants.sector_bytes
-)  #: bytes of a part that are neighbours, at least: memory is written in sectors of so many
+#: bytes of a part that are neighbours, at least: memory is written in sectors of so many
+_RUN = GpuConstants.sector_bytes
 _SHARE = 0.5  #: of a join's bytes that are not moved, at least: each part is another text to compile
 _ALIGNED = {"cpu": 64, "cuda": 16}  #: bytes of which kernels take their pointers to be multiples
 _LIBRARY = (*PRODUCTS, "conv", "affine_conv", "conv_data")  #: primitives that a library computes into parts

@@ -12,9 +12,8 @@ from .scalar import ScalarProgram
 __all__ = ["index_type"]
 
 _LIMIT = 1 << 31  #: what is no number of 32 bits any more
-_STEP = (
-    1 << 26
-)  #: a last step of a grid loop, or of a team along a row: more than any GPU's threads times what each takes
+#: a last step of a grid loop, or of a team along a row: more than any GPU's threads times what each takes
+_STEP = 1 << 26
 
 
 def index_type(programs: Iterable[ScalarProgram], sizes: Iterable[int] = ()) -> str:

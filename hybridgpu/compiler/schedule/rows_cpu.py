@@ -30,9 +30,8 @@ __all__ = [
 ]
 
 TILE = 64  #: rows of a tile
-_VECTOR = (
-    CpuConstants.vector_bytes // 4
-)  #: rows of up to so many elements are turned, a tile of them at a time, to lie side by side, …
+#: rows of up to so many elements are turned, a tile of them at a time, to lie side by side, …
+_VECTOR = CpuConstants.vector_bytes // 4
 SHORT_ROW = 63  #: … and of up to so many that are no multiple: vectors would be filled in part
 _LANES = 64  #: states of one reduction: four vectors hide the latency of an addition
 _MOST_LANES = 128  #: … or so many, where they divide a row and 64 do not

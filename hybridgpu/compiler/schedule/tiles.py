@@ -22,9 +22,8 @@ __all__ = ["SHORTEST", "Tiling", "between", "counted", "tiling", "unit_stride"]
 SHORTEST = 8  #: an axis below is no axis to walk along
 _FEWEST = 2048  #: points of a kernel that is worth it
 _STREAMS = CpuConstants.streams  #: lines that a core follows at once
-_LARGE = (
-    CpuConstants.l3_bytes // 2
-)  #: bytes of an array that comes from memory, where following lines pays more than turning them
+#: bytes of an array that comes from memory, where following lines pays more than turning them
+_LARGE = CpuConstants.l3_bytes // 2
 _MORE = 1.5  #: what innermost loops over whole vectors may cost: a result is turned in place of an operand, or both are
 _IN_ORDER, _IN_CACHE, _THROUGH_TILE, _SCATTERED = 4, 5, 6, 64  #: cost of a byte, in quarters
 

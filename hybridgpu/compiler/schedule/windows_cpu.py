@@ -22,9 +22,8 @@ __all__ = ["lane_share", "tile_windows"]
 
 _LANES = 64  #: windows of a tile, …
 _MOST_LANES = 256  #: … or so many of several rows
-_VECTOR = (
-    CpuConstants.vector_bytes // 4
-)  #: of whose lanes there is a multiple: what is left over would be computed window by window
+#: of whose lanes there is a multiple: what is left over would be computed window by window
+_VECTOR = CpuConstants.vector_bytes // 4
 _FILLED = 0.75  #: of vectors' lanes, from which on they count as used
 _FEWEST = 4
 _WIDEST = 4  #: elements of a window's row that tiles are turned for

@@ -14,14 +14,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hybridgpu.compiler.devices.cpu import CpuConstants
 from hybridgpu.compiler.devices.gpu import GpuConstants
 from hybridgpu.compiler.devices.record import DeviceConstants, constants_of
+from hybridgpu.compiler.target import CPU, CUDA
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "devices.md"
 KNOWN = ROOT / "hybridgpu" / "backends" / "cuda" / "known_devices.json"
-RECORDS = {"cpu": CpuConstants, "gpu": GpuConstants}
+DEVICES = {"cpu": CPU.device, "gpu": CUDA.device}
 
 
 def value_text(value: Any, unit: str) -> str:
@@ -30,15 +30,15 @@ def value_text(value: Any, unit: str) -> str:
         return "yes" if value else "no"
     if unit == "bytes" and value and value % 1024 == 0:
         return f"{value >> 20} MiB" if value % (1 << 20) == 0 else f"{value >> 10} KiB"
-    text = f"{value:.4g}"
+    text = str(value) if unit == "count" else f"{value:.4g}"
     return text if unit in ("count", "share") else f"{text} {unit}"
 
 
-def table(record: type[DeviceConstants]) -> str:
-    """The constants of a record."""
+def table(device: DeviceConstants) -> str:
+    """The constants of a device."""
     lines = ["| constant | value | what it is | source | measured |", "|---|---|---|---|---|"]
-    for c in constants_of(record):
-        value, measured = value_text(c.default, c.unit), "yes" if c.measured else "no"
+    for c in constants_of(type(device)):
+        value, measured = value_text(getattr(device, c.name), c.unit), "yes" if c.measured else "no"
         lines.append(f"| `{c.name}` | {value} | {c.about} | {c.source} | {measured} |")
     return "\n".join(lines) + "\n"
 
@@ -57,7 +57,7 @@ def shipped() -> str:
 
 def page(text: str) -> str:
     """The page with its tables as they should be."""
-    for name, made in {**{name: table(record) for name, record in RECORDS.items()}, "shipped": shipped()}.items():
+    for name, made in {**{name: table(device) for name, device in DEVICES.items()}, "shipped": shipped()}.items():
         marked = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", re.S)
         assert marked.search(text), f"{PAGE.name} has lost its markers of {name}"
         text = marked.sub(lambda _, made=made: made, text)

@@ -312,6 +312,14 @@ def test_one_form_serves_sums_over_batches_of_many_sizes(m, n, longest):
     assert len(forms) == 1
 
 
+@pytest.mark.parametrize(("dtype", "slower"), [("f32", False), ("i32", False), ("f64", True)])
+def test_a_gpu_that_is_slow_in_double_precision_is_so_in_nothing_else(dtype, slower):
+    """Few units for float64 (sm_86, 89, 120) are none for integers."""
+    dot = matmul_cuda.Dot(from_short(dtype), 1, 256, 2048, 256, (2048, 1), (256, 1), 16, 16)
+    fast, slow = (min(f.seconds for f in matmul_cuda.forms(CUDA.changed(wide_lanes=n), dot)) for n in (64, 2))
+    assert (slow > 2 * fast) if slower else slow == fast
+
+
 def test_positions_beyond_2_to_the_31():
     (kernel,) = compile_graph(graph("f16", 0, 1, 65536, 40000, "mk", "nk"), CUDA).kernels
     assert "typedef long long Index;" in kernel.text

@@ -82,9 +82,8 @@ class GpuConstants(DeviceConstants):
 
     # arithmetic
     lanes: int = constant(128, "1/cycle", "float32 operations, a multiplication with an addition counting once", _GUIDE)
-    wide_lanes: int = constant(
-        64, "1/cycle", "the same in float64, or of integers", _GUIDE + ": 2 on sm_86, 89 and 120"
-    )
+    wide_lanes: int = constant(64, "1/cycle", "the same in float64", _GUIDE + ": 2 on sm_86, 89 and 120")
+    integer_lanes: int = constant(64, "1/cycle", "the same in integers of 32 bits", _GUIDE)
     tensor_lanes: int = constant(
         512,
         "1/cycle",
@@ -122,7 +121,10 @@ class GpuConstants(DeviceConstants):
         0.8, "share", "of the arithmetic, outside tensor cores, that a library reaches", _ASSUMED
     )
     library_seconds: float = constant(
-        6e-6, "s", "a library's call, beyond a kernel: it stands between CUDA graphs", _ASSUMED
+        6e-6,
+        "s",
+        "a library's call, beyond starting a kernel: the host's work, and what a small product takes",
+        _ASSUMED,
     )
     library_step_seconds: float = constant(2e-5, "s", "a library step that Python starts", _ASSUMED)
     atomic_seconds: float = constant(2e-12, "s", "an element that a library adds where others may, too", _ASSUMED)

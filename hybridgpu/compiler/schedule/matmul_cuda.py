@@ -257,7 +257,10 @@ def library_seconds(target: Target, dot: Dot) -> float:
 
 def _rate(target: Target, dtype: DType) -> int:
     """Multiplications and additions that a multiprocessor does in a cycle."""
-    return target.gpu.wide_lanes if dtype.size == 8 or not dtype.is_float else target.gpu.lanes
+    gpu = target.gpu
+    if not dtype.is_float:
+        return gpu.integer_lanes
+    return gpu.wide_lanes if dtype.size == 8 else gpu.lanes
 
 
 def forms(target: Target, dot: Dot) -> Iterator[Form]:

@@ -566,6 +566,14 @@ def test_the_choice_and_its_reason(name):
     assert re.match(words, program.resident[0]) if words else not program.resident
 
 
+def test_loops_are_weighed_against_launches_in_any_mode():
+    """The host starts their kernels in no CUDA graph; nor may sums take another order because other kernels are replayed."""
+    auto = replace(CUDA, resident="auto")
+    one, other = (compile_graph(build("looped"), replace(auto, replayed=r)).resident for r in (False, True))
+    assert one[0] == other[0] and one[0].startswith("a loop of 5 turns is one kernel: one launch instead of 10")
+    assert one[1] != other[1]
+
+
 #: case -> (kinds of its kernels, what is said of those that are no steps)
 NO_STEPS = {
     "steps_around_a_cluster": (

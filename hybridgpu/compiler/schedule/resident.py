@@ -177,9 +177,9 @@ def _with_loops(scheduled: Scheduled, target: Target, body: Body) -> tuple[Sched
 
 
 def _weighed(loop: Kernel, target: Target) -> Weighed:
-    """What one kernel would save against starting a loop's kernels one by one."""
+    """What one kernel would save against starting a loop's kernels one by one, which no CUDA graph does."""
     length, kernels = loop.turns.length, loop.turns.kernels
-    found = weigh(_in_phases([loop]), length * len(kernels), target)
+    found = weigh(_in_phases([loop]), length * len(kernels), replace(target, replayed=False))
     products = [x for k in kernels for x in k.members if x.prim.name == "dot"]
     slower = sum(max(0.0, beyond_library(target, x)) for x in products)
     host = length * target.gpu.iteration_seconds

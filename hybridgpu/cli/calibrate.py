@@ -40,6 +40,8 @@ def calibrate(device: str, seconds: float, json_file: Path | None, dry_run: bool
     """
     if show and forget:
         raise click.UsageError("--show and --forget exclude each other")
+    if dry_run and (show or forget):
+        raise click.UsageError("--dry-run measures; --show and --forget do not")
 
     def save(document: dict[str, Any]) -> None:
         if json_file is not None:
@@ -227,7 +229,11 @@ def _rows(
 
 
 def _value(value: float, unit: str) -> str:
-    return byte_text(round(value)) if unit == "bytes" and value >= 1024 else f"{value:.4g}"
+    if unit == "bytes" and value >= 1024:
+        return byte_text(round(value))
+    if unit == "flag":
+        return "yes" if value else "no"
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
 def _print(out: Any, document: dict[str, Any]) -> None:
@@ -240,9 +246,10 @@ def _print(out: Any, document: dict[str, Any]) -> None:
     if measured:
         table.add_column("measured", justify="right", no_wrap=True)
         if any(r["new"] is not None for r in document["constants"]):
-            table.add_column("from now on", justify="right", no_wrap=True)
+            heading = "from now on" if document["stored"] else "rounded"
+            table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("unit", no_wrap=True)
-    table.add_column("source of what is used", overflow="ellipsis", no_wrap=True, ratio=1)
+    table.add_column("source of what is used", overflow="fold", ratio=1)
     for r in document["constants"]:
         if measured and r["measured"] is None:
             continue

@@ -16,7 +16,7 @@ from hybridgpu.backends.cuda.calibration import STEPS, Bench, Unmeasurable
 from hybridgpu.backends.cuda.cublaslt_dot import ProductLibrary
 from hybridgpu.backends.devices import use_gpu_devices
 from hybridgpu.cli import calibrate_cpu, main
-from hybridgpu.cli.calibrate import _products
+from hybridgpu.cli.calibrate import _products, _value
 from hybridgpu.compiler.devices.cpu import CpuConstants
 from hybridgpu.compiler.devices.record import constants_of
 from hybridgpu.compiler.target import CPU, CUDA
@@ -48,6 +48,8 @@ def test_without_a_gpu_it_says_what_was_looked_for_as_the_benchmark_does(no_gpu,
     ("arguments", "words"),
     [
         (["--show", "--forget"], "--show and --forget exclude each other"),
+        (["--forget", "--dry-run"], "--dry-run measures; --show and --forget do not"),
+        (["--show", "--dry-run"], "--dry-run measures; --show and --forget do not"),
         (["--device", "cpu", "--forget"], "nothing is stored for processors"),
         (["--seconds", "0"], "--seconds"),
         (["--seconds", "nan"], "--seconds"),
@@ -101,6 +103,13 @@ def test_what_is_used_is_shown():
     found = run("--device", "cpu", "--show")
     assert found.exit_code == 0 and "measured  " not in found.output
     assert all(c.name in found.output for c in constants_of(CpuConstants))
+    assert "older processors less" in " ".join(found.output.split()), "a source was cut off"
+
+
+def test_values_are_printed_whole():
+    assert (
+        _value(65536, "count") == "65536" and _value(True, "flag") == "yes" and _value(1.5e9, "cycles/s") == "1.5e+09"
+    )
 
 
 def test_the_command_s_products_are_cublaslt_s(tmp_path):

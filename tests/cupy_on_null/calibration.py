@@ -155,6 +155,7 @@ def every_constant_is_found() -> None:
     finally:
         calibration.Bench = held
     assert result.exit_code == 0, (result.output, result.exception)
+    assert "from now on" in result.output
     document = json.loads(file.read_text())
     found = {r["name"]: r["measured"] for r in document["constants"] if r["measured"] is not None}
     for name, value in TRUE.items():
@@ -176,7 +177,8 @@ def a_dry_run_stores_nothing() -> None:
     held = fresh().key()
     calibration.Bench, bench = Modelled, calibration.Bench
     try:
-        assert run("--dry-run", "--seconds", "1").exit_code == 0
+        result = run("--dry-run", "--seconds", "1")
+        assert result.exit_code == 0 and "rounded" in result.output and "from now on" not in result.output
     finally:
         calibration.Bench = bench
     assert fresh().key() == held

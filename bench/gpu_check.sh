@@ -21,16 +21,18 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=bench/environment.sh
 . "$root/bench/environment.sh"
 
-case "${1:-}" in
---installed | --list | --help | -h)
-  [ "$1" != --installed ] || shift
+case " $* " in
+*" --installed "* | *" --list "* | *" --help "* | *" -h "*)
   interpreter
   python=$base
   ;;
 *)
+  if ! cuda=$(cuda_extra); then
+    echo "error: nothing was checked: nvidia-smi finds no NVIDIA driver; --installed takes \$PYTHON without asking it" >&2
+    exit 2
+  fi
   [ -x "$root/.venv-gpu/bin/python" ] || echo "making .venv-gpu, which takes a network; without one: --installed"
-  cuda=$(cuda_extra) || true
-  prepare "test,bench${cuda:+,${cuda/cuda/cudnn}}" "${cuda:+.venv-gpu}"
+  prepare "test,bench,${cuda/cuda/cudnn}" .venv-gpu
   ;;
 esac
 PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} exec "$python" -m bench.gpu_check "$@"

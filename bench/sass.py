@@ -346,10 +346,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", metavar="CASE", help="parts of names of cases (default: all)")
     parser.add_argument("--arch", default="sm_90", help="default: %(default)s")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--markdown", type=Path, metavar="FILE")
-    parser.add_argument("--compare", type=Path, metavar="FILE")
-    parser.add_argument("--text", type=Path, metavar="FOLDER")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there")
+    parser.add_argument("--compare", type=Path, metavar="FILE", help="of --json: print what differs from it")
+    parser.add_argument("--text", type=Path, metavar="FOLDER", help="leave the kernels' texts and SASS there")
     options = parser.parse_args(arguments)
     names = [n for n in WORK if not options.cases or any(c in n for c in options.cases)]
     if not names:

@@ -43,13 +43,18 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "bench/gpu_check.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("commands", nargs="*", metavar="COMMAND", help=f"{' or '.join(COMMANDS)}; both without any")
-    parser.add_argument("--steps", default="", help="instead: these steps")
-    parser.add_argument("--out", type=Path, metavar="FOLDER")
+    parser.add_argument(
+        "--installed", action="store_true", help="use $PYTHON (python3) as it is, instead of making .venv-gpu"
+    )
+    parser.add_argument("--steps", default="", metavar="NAME,…", help="instead of commands: these steps")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="what is written (bench/results/DATE-GPU)")
     parser.add_argument("--earlier", type=Path, metavar="FOLDER", help="of a check that is gone on with")
     parser.add_argument("--again", action="store_true", help="steps that came to their end are run anew")
     parser.add_argument("--budget", type=float, default=SECONDS, metavar="SECONDS", help="of a command (%(default)g)")
-    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds a kernel may take (%(default)g)")
-    parser.add_argument("--bytes", type=int, default=1 << 28, help="of large arrays (%(default)s)")
+    parser.add_argument(
+        "--patience", type=float, default=PATIENCE, metavar="SECONDS", help="that a kernel may take (%(default)g)"
+    )
+    parser.add_argument("--bytes", type=int, default=1 << 28, metavar="N", help="of a large array (%(default)s)")
     parser.add_argument("--peers", nargs="*", default=[], metavar="PYTHON", help="interpreters that have torch, jax, …")
     parser.add_argument("--only", default="", metavar="WORD", help="parts of steps that have it in their name")
     parser.add_argument("--list", action="store_true", help="print the steps")
@@ -77,8 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lacking = absent(PACKAGES)
     if lacking:
         print(
-            f"error: this Python has no {', '.join(lacking)}. Without a network, bring their wheels and put what they "
-            "hold on PYTHONPATH.",
+            f"error: this Python has no {', '.join(lacking)}. Install what is missing for {sys.executable}, or, without "
+            "a network, bring wheels and put what they hold on PYTHONPATH.",
             file=sys.stderr,
         )
         return 2

@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -336,6 +337,27 @@ def test_no_gpu_is_said_plainly(capsys, tmp_path):
     said = capsys.readouterr().err
     assert "nothing was checked: no GPU was found: gpu(0) cannot be used" in said and "CUDA driver" in said
     assert not (tmp_path / "out").exists()
+
+
+def script(*arguments: str) -> subprocess.CompletedProcess:
+    """bench/gpu_check.sh, run to its end by this Python."""
+    command = ["bash", str(processes.ROOT / "bench" / "gpu_check.sh"), *arguments]
+    environment = {**os.environ, "PYTHON": sys.executable}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_no_environment_is_made_without_a_driver():
+    if shutil.which("nvidia-smi"):
+        pytest.skip("there is nvidia-smi here")
+    result = script("first")
+    assert result.returncode == 2 and "nothing was checked: nvidia-smi finds no NVIDIA driver" in result.stderr
+    assert not result.stdout, "it began to make an environment"
+
+
+@pytest.mark.parametrize("arguments", [["--list"], ["first", "--list"], ["first", "--list", "--installed"]])
+def test_the_list_needs_no_environment_wherever_its_option_stands(arguments):
+    result = script(*arguments)
+    assert (result.returncode, result.stdout) == (0, steps.table()), result.stderr
 
 
 def test_packages_that_are_missing_are_named(monkeypatch, capsys):

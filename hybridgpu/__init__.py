@@ -10,11 +10,16 @@ import importlib
 import sys
 from importlib.machinery import PathFinder
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .base import MXNetError, NotImplementedForSymbol
 from .context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
 from .deferred import DECLARED_BY
+
+if TYPE_CHECKING:  # their types, for checkers of programs; the names are imported at first use
+    from .executor import Executor as Executor
+    from .runtime.reports import compile_report as compile_report
+    from .tf32 import allow_tf32 as allow_tf32
 
 __version__ = "0.1.0"
 

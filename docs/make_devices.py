@@ -30,7 +30,9 @@ def value_text(value: Any, unit: str) -> str:
         return "yes" if value else "no"
     if unit == "bytes" and value and value % 1024 == 0:
         return f"{value >> 20} MiB" if value % (1 << 20) == 0 else f"{value >> 10} KiB"
-    text = str(value) if unit == "count" else f"{value:.4g}"
+    text = str(value) if isinstance(value, int) else f"{value:.4g}"
+    if unit.startswith("1/"):
+        return f"{text} a {unit[2:]}"
     return text if unit in ("count", "share") else f"{text} {unit}"
 
 

@@ -72,7 +72,7 @@ class GpuConstants(DeviceConstants):
     )
     product_bytes_in_flight: int = constant(32 * _KIB, "bytes", "the same, for products with few rows", _ASSUMED)
     lone_share: float = constant(
-        2.5, "share", "of a multiprocessor's part of the bandwidth that it gets if the others are idle", _ASSUMED
+        2.5, "share", "times its part of the bandwidth, which a multiprocessor gets if the others are idle", _ASSUMED
     )
     l1_cycle_bytes: int = constant(128, "bytes/cycle", "from the first-level cache", _GUIDE)
     l2_cycle_bytes: int = constant(24, "bytes/cycle", "from the second-level cache, if all read at once", _ASSUMED)

@@ -390,6 +390,24 @@ def backward(
         node = infos[0].node
         if node is not None and node.sweep(retain_graph):
             return []
+    if heads and (device := device_of(heads[0].context)).is_capturing():  # what is added up belongs to that graph, too
+        with device.capture_scope() as hold:
+            hold([x._data for x in head_grads if x is not None])
+            return _general(heads, infos, head_grads, variables, retain_graph, create_graph, train_mode, hold)
+    return _general(heads, infos, head_grads, variables, retain_graph, create_graph, train_mode)
+
+
+def _general(
+    heads: Sequence[NDArray],
+    infos: Sequence[Any],
+    head_grads: Sequence[NDArray | None],
+    variables: Sequence[GradientInfo] | None,
+    retain_graph: bool,
+    create_graph: bool,
+    train_mode: bool,
+    hold: Callable[[Sequence[Any]], None] | None = None,
+) -> list[NDArray | None]:
+    """As :func:`backward`, of recorded heads; ``hold`` is told the buffers that are written."""
     order = recorded(infos)
     if any(n.released for n in order):
         raise MXNetError(f"Check failed: {NOT_RECORDED}")
@@ -406,6 +424,8 @@ def backward(
                     leaves[i.key] = i
         else:
             leaves = {v.key: v for v in variables}
+        if hold is not None:
+            hold([leaf.grad._data for leaf in leaves.values() if leaf.grad is not None])
         _run(order, found, infos, leaves, variables, retain_graph)
         if variables is not None:
             gradients = [found.get(v.key) for v in variables]

@@ -338,6 +338,33 @@ def training_in_a_graph_of_the_user() -> None:
     np.testing.assert_allclose(y.asnumpy(), want(host), rtol=1e-4, atol=1e-4)
 
 
+def memory_of_a_backward_pass_in_a_graph_of_the_user() -> None:
+    """What it adds up lies in memory of the graph, too: gradients of a net that was called twice."""
+    net, _ = made(72, {"static_alloc": True})
+    (x, _), graphs, taken = drawn(1, 20, 33), [], []
+    stream, pool = cupy.cuda.Stream(non_blocking=True), cupy.get_default_memory_pool()
+
+    def step() -> None:
+        with autograd.record():
+            heads = [net(x), net(x)]
+        autograd.backward(heads)
+
+    def malloc(nbytes: int) -> Any:
+        taken.append(nbytes)
+        return pool.malloc(nbytes)
+
+    with stream:
+        for _ in range(3):
+            step()
+    cupy.cuda.set_allocator(malloc)
+    try:
+        with a_capture(stream, graphs):
+            step()
+    finally:
+        cupy.cuda.set_allocator(pool.malloc)
+    assert not taken
+
+
 CASES = [
     graphs_of_a_single_call,
     a_block_is_one_launch,
@@ -350,6 +377,7 @@ CASES = [
     a_block_in_a_graph_of_the_user,
     what_cannot_be_in_a_graph_of_the_user,
     training_in_a_graph_of_the_user,
+    memory_of_a_backward_pass_in_a_graph_of_the_user,
 ]
 for case in CASES:
     try:

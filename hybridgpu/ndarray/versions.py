@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from sys import getrefcount
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from ..context import Context
 from ..locks import Lock
 from .array import NDArray, wrap
 from .epoch import bump
+from .values_before import ValuesBefore
 
 __all__ = [
     "Reader",
@@ -209,14 +210,16 @@ class _Mark:
     Attributes:
         data: memory that they read besides that of arrays that are no parameters.
         reader: whose mark it is, or was; it holds one reference to that which it has.
-        overwritten: what memory held that was written since, the first write first.
+        overwritten: what memory held that was written since.
+        results: memory of results of recorded calls that were written since, by the call's identity and the number.
     """
 
-    __slots__ = ("__weakref__", "data", "overwritten", "reader")
+    __slots__ = ("__weakref__", "data", "overwritten", "reader", "results")
 
     def __init__(self, data: list[Any], reader: weakref.ref[Reader]) -> None:
         self.data, self.reader = data, reader
-        self.overwritten: list[_Overwritten] = []
+        self.overwritten = ValuesBefore()
+        self.results: dict[tuple[int, int], Any] = {}
         key = id(self)
         _marks[key] = weakref.ref(self, lambda _: _marks.pop(key, None))  # type: ignore[misc]
 
@@ -230,39 +233,16 @@ class _Mark:
 
     def _before(self, array: Any, device: Device) -> Any:
         begin = device.address(array)
-        parts = [o for o in self.overwritten if o.begin < begin + array.nbytes and begin < o.begin + o.values.nbytes]
-        if not parts:
+        if not self.overwritten.has(array, begin):
             return array
         with device.current():
             made = copy(device.xp, array)
-            target = made.reshape(-1).view(np.uint8)
-            for part in reversed(parts):
-                first = max(begin, part.begin)
-                count = min(begin + array.nbytes, part.begin + part.values.nbytes) - first
-                at = first - part.begin
-                source = part.values.reshape(-1).view(np.uint8)[at : at + count]
-                target[first - begin : first - begin + count] = source
+            self.overwritten.put_back(array, begin, made.reshape(-1).view(np.uint8))
         return made
 
     def written_results(self, node: Any) -> dict[int, Any]:
         """The results of a recorded call that were written, by number, with their memory."""
-        return {o.result[1]: o.data for o in self.overwritten if o.result and o.result[0] == id(node)}
-
-
-class _Overwritten(NamedTuple):
-    """What memory held before it was written.
-
-    Attributes:
-        begin: its address.
-        values: what it held.
-        result: of a result of a recorded call, the identity of the call and the number of the result.
-        data: the memory of a result.
-    """
-
-    begin: int
-    values: Any
-    result: tuple[int, int] | None
-    data: Any
+        return {number: data for (call, number), data in self.results.items() if call == id(node)}
 
 
 class Reader:
@@ -336,26 +316,28 @@ def _keep_values(x: NDArray, marks: Sequence[_Mark]) -> None:
     begin, data, info = x.address, x._data, x._autograd
     end = begin + data.nbytes
     device = device_of(x._type.ctx)
-
     result = None if info is None or info.node is None else (id(info.node), info.index)
 
     def reads(mark: _Mark) -> bool:
-        if x.__class__ is VersionedArray and not any(
+        return x.__class__ is not VersionedArray or any(
             type(a) is type(data) and device.address(a) < end and begin < device.address(a) + a.nbytes
             for a in mark.data
-        ):
-            return False
-        return not any(
-            o.begin <= begin and end <= o.begin + o.values.nbytes and o.result == result for o in mark.overwritten
         )
 
-    reading = [mark for mark in marks if reads(mark)]
-    if not reading:
-        return
-    with device.current():
-        kept = _Overwritten(begin, copy(device.xp, data), result, None if result is None else data)
-    for mark in reading:
-        mark.overwritten.append(kept)
+    values = None
+    for mark in marks:
+        if not reads(mark):
+            continue
+        missing = mark.overwritten.missing(data, begin)
+        if not missing and (result is None or result in mark.results):
+            continue
+        if missing:
+            if values is None:
+                with device.current():
+                    values = copy(device.xp, data)
+            mark.overwritten.keep(data, begin, values, missing)
+        if result is not None:
+            mark.results[result] = data
         reader = mark.reader()
         if reader is not None and reader.mark is mark:
             reader.mark = _Mark(mark.data, mark.reader)

@@ -239,6 +239,20 @@ def test_the_usual_loop_copies_nothing(compiler, flags, monkeypatch):
     assert addresses(net) == before and not made
 
 
+def test_a_call_that_is_kept_has_each_value_once_and_only_of_memory_that_is_alive():
+    net, x = ready({})
+    with autograd.record():
+        logged = net(x)
+    before, rows = copies(), nd.zeros((50, 4))
+    for k in range(200):
+        rows[k % 50][:] = k
+        nd.zeros((2, 4))[1][:] = k
+    assert copies() == before + 50
+    del rows
+    assert copies() == before
+    assert logged.shape == (2, 64)
+
+
 def test_only_what_a_call_reads_that_may_be_differentiated_is_copied(compiler):
     net, x = ready({})
     other, _ = ready({})

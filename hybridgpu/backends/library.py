@@ -127,10 +127,14 @@ class Library(Protocol):
 
 
 class Libraries:
-    """Several libraries as one: the first that knows a primitive prepares it."""
+    """Several libraries as one: the first that knows a primitive prepares it.
 
-    def __init__(self, *libraries: Library) -> None:
-        self._all = libraries
+    Args:
+        tf32: whether the device has TF32; where it has not, operands are never said to be rounded.
+    """
+
+    def __init__(self, *libraries: Library, tf32: bool = True) -> None:
+        self._all, self._tf32 = libraries, tf32
 
     def prepare(
         self,
@@ -144,7 +148,7 @@ class Libraries:
     ) -> Prepared | None:
         """See :class:`Library`."""
         for library in self._all:
-            found = library.prepare(primitive, inputs, params, out, operator, part, tf32)
+            found = library.prepare(primitive, inputs, params, out, operator, part, tf32 and self._tf32)
             if found is not None:
                 return found
         return None

@@ -138,12 +138,13 @@ def _products(opened: Any) -> Any:
 
     def multiply(how: str, size: int) -> Any:
         from ..backends.library import Declined
+        from ..compiler.devices.gpu import TF32_CAPABILITY
         from ..compiler.ir.types import tensor_type
         from ..dtypes import from_short
 
         kind = tensor_type((size, size), from_short(how.removeprefix("t")))
         rounding = how == "tf32"  # what is set about TF32 is of no account: nothing is decided by it here
-        if rounding and opened.compute_capability < 80:
+        if rounding and opened.compute_capability < TF32_CAPABILITY:
             return None
         prepared = opened.products.prepare("dot", (kind, kind), {}, kind, "calibrate", tf32=rounding)
         if prepared is None or isinstance(prepared, Declined):

@@ -14,7 +14,9 @@ from emulated import install, uninstall
 
 import hybridgpu as mx
 from hybridgpu import autograd, nd, settings
+from hybridgpu.backends.cuda.device import CupyDevice
 from hybridgpu.backends.devices import device_of
+from hybridgpu.backends.library import Libraries
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.schedule import conv, matmul_cuda
@@ -232,3 +234,20 @@ def test_a_text_that_says_neither(gpu, monkeypatch):
     net.hybridize()
     with pytest.raises(MXNetError, match="Invalid Input: 'perhaps'.*HYBRIDGPU_TF32"):
         net(x)
+
+
+@pytest.mark.parametrize(("has", "asked"), [(True, True), (True, False), (False, True), (False, False)])
+def test_libraries_of_a_device_without_it_are_never_asked_for_it(has, asked):
+    class Recording:
+        def prepare(self, primitive, inputs, params, out, operator, part=None, tf32=False):
+            return tf32
+
+    kind = tensor_type((4, 4), f32)
+    found = Libraries(Recording(), tf32=has).prepare("dot", (kind, kind), {}, kind, "dot", tf32=asked)
+    assert found is (has and asked)
+
+
+@pytest.mark.parametrize(("capability", "has"), [(75, False), (80, True), (90, True)])
+def test_devices_know_whether_they_have_it(gpu, monkeypatch, capability, has):
+    monkeypatch.setattr(CupyDevice, "compute_capability", capability)
+    assert CupyDevice(device_of(GPU).xp, 0).library._tf32 is has

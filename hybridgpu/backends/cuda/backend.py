@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.devices.gpu import TF32_CAPABILITY
 from ...compiler.program import HostStep, Program
 from ...compiler.target import Target, cuda_target
 from ...dtypes import from_short
@@ -39,7 +40,6 @@ _BOUND = 8  #: sets of parameters that a program remembers
 _FRAMES = 3  #: frames of a lane that differ in their addresses: as many as results that a loop's variables keep alive
 _SMALL = 1 << 20  #: bytes of an arena that is kept whatever the flags: taking memory costs more than a small kernel
 _BARRIER = 128  #: bytes for a word that nothing else shares a line with
-_TF32 = 80  #: the first compute capability that has it
 _LARGE = 64  #: kernels beyond which one frame is enough, since making it costs more than changing it
 
 
@@ -326,7 +326,7 @@ class CudaBackend:
     beside = False  # threads do not help NVRTC
 
     def __init__(self, driver: Driver, xp: Any, address: Callable[[Any], int], library: Library | None = None) -> None:
-        self._has_tf32 = int(driver.arch.rpartition("_")[2].rstrip("af")) >= _TF32
+        self._has_tf32 = int(driver.arch.rpartition("_")[2].rstrip("af")) >= TF32_CAPABILITY
         target = cuda_target(driver.arch, driver.multiprocessors).changed(**driver.constants)
         target = target.changed(**{k: min(getattr(target.gpu, k), most) for k, most in driver.limits.items()})
         if library is not None:

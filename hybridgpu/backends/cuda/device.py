@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ...base import MXNetError
+from ...compiler.devices.gpu import TF32_CAPABILITY
 from ...context import gpu
 from ...store import default_store
 from ..devices import Device
@@ -115,7 +116,8 @@ class CupyDevice:
         #: with one device nothing has to be switched, so nothing is
         self._scope: AbstractContextManager[Any] = cupy.cuda.Device(device_id) if self._several else nullcontext()
         self.convolutions, self.products = ConvolutionLibrary(self), ProductLibrary(self)
-        self.library = Libraries(self.convolutions, self.products)
+        has_tf32 = self.compute_capability >= TF32_CAPABILITY
+        self.library = Libraries(self.convolutions, self.products, tf32=has_tf32)
 
     def from_host(self, array: Any) -> Any:
         with self._scope:

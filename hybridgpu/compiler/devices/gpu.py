@@ -11,9 +11,10 @@ from __future__ import annotations
 from ...dataclass import dataclass
 from .record import DeviceConstants, constant
 
-__all__ = ["PORTABLE_CLUSTER", "GpuConstants"]
+__all__ = ["PORTABLE_CLUSTER", "TF32_CAPABILITY", "GpuConstants"]
 
 PORTABLE_CLUSTER = 8  #: blocks of a cluster that every device with clusters starts
+TF32_CAPABILITY = 80  #: the first compute capability whose tensor cores multiply TF32
 
 _KIB = 1024
 _GUIDE = "CUDA C++ Programming Guide, compute capabilities"

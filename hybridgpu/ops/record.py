@@ -208,9 +208,9 @@ class Operator:
         given, hashable = tuple(attributes.items()), True
         try:
             found = self._parsed.get(given)
-            # 1 == True == 1.0 and 0.0 == -0.0 as dictionary keys, but not as attributes
+            # 1 == True == 1.0 and 0.0 == -0.0 as dictionary keys, in tuples too, but not as attributes
             if found is not None and all(
-                type(a) is type(b) and (a or repr(a) == repr(b))
+                a is b or (type(a) is type(b) and ((a and type(a) is not tuple) or repr(a) == repr(b)))
                 for (_, a), (_, b) in zip(given, found.given, strict=True)
             ):
                 return found

@@ -15,6 +15,7 @@ from typing import Any
 
 from .. import operator as custom
 from ..backends.devices import Device
+from ..name_table import GRAPH
 from ..ndarray import apply as eager
 from ..ndarray.epoch import bump
 from ..ndarray.tape import Function
@@ -127,7 +128,7 @@ class Hooks:
             found = old(program, arrays, seed, kept)
             with program.device.current():
                 place = _wait(program.device.xp)
-            own = program.names(program.program.name) if program.program else "graph"
+            own = program.names(program.program.name if program.program else GRAPH)
             name = "".join([*scopes.names, scopes.graphs[-1] if scopes.graphs else own])
             self._trace.span("graph", name, place, start, time.perf_counter_ns())
             return found

@@ -193,8 +193,6 @@ rows(
         "reverse(%3) axes=(2,)",
     ),
     ("join with nothing", (F, "f32[4,0]"), lambda b, x, y: b.concat([y, x, y], 1), ""),
-    ("a join of one value", ("f32[4,3]",), lambda b, x: b.concat([x, x], 1),
-     "reshape(x0) shape=(4, 1, 3)\nbroadcast(%1) shape=(4, 2, 3)\nreshape(%2) shape=(4, 6)"),
     ("one part of a join", (F, F), lambda b, x, y: b.slice(b.concat([x, y], 1), (0, 9), (4, 18)), ""),
     ("a part of a part, in steps", (F, F), lambda b, x, y: b.slice(b.concat([x, y], 0), (1, 0), (5, 9), (2, 1)),
      "slice(x0) begin=(1, 0) end=(4, 9) step=(2, 1)"),
@@ -351,16 +349,3 @@ def test_inputs_and_outputs_keep_their_places():
     small = simplify(b.finish([y * 1, x, y], "places"))
     assert [n.params["name"] for n in small.inputs] == ["x", "unused", "y"]
     assert [o.params["name"] for o in small.outputs] == ["y", "x", "y"]
-
-
-def test_joins_of_one_value_grow_no_pieces():
-    """Each of twelve joins doubles what is in front of it; loops for each of 4,096 pieces would take minutes to compile."""
-    b = builder()
-    x = b.input(parse("f32[2,3]"), "x")
-    joined = x
-    for _ in range(12):
-        joined = b.concat([joined, joined], 1)
-    made = simplify(b.finish([joined * 2.0]))
-    assert not [n for n in made.nodes if n.prim.name == "concat"]
-    values = np.arange(6, dtype=np.float32).reshape(2, 3)
-    np.testing.assert_array_equal(evaluate(made, [values])[0], np.tile(values, (1, 4096)) * 2)

@@ -239,7 +239,7 @@ HUGE = (2**40, 2**40)
         (lambda x: nd.zeros(HUGE), "larger than 2^63 bytes"),
         (lambda x: nd.empty(HUGE), "larger than 2^63 bytes"),
         (lambda x: nd.empty((2**50,)), "Unable to allocate"),
-        (lambda x: nd.zeros((2.0, 3)), "Invalid Parameter format for shape expect Shape(tuple) but value='(2.0, 3)'"),
+        (lambda x: (nd.zeros((2, 3)), nd.zeros((2.0, 3))), "Invalid Parameter format for shape expect Shape(tuple) but value='(2.0, 3)'"),
         (lambda x: nd.zeros((1,) * 100), "100 axes"),
         (lambda x: nd.topk(x, k=2.0), "Invalid Parameter format for k expect int but value='2.0'"),
         (lambda x: nd.sum(x, axis=1, keepdims=2), "Invalid Parameter format for keepdims expect boolean but value='2'"),

@@ -352,13 +352,6 @@ def _part(
 def _concat(b: Builder, node: Node, inputs: Sequence[Node]) -> Node | None:
     axis = node.params["axis"]
     filled = [i for i in inputs if i.shape[axis]]
-    if (
-        len(filled) > 1 and len(set(filled)) == 1
-    ):  # one value several times: a piece of loops each would double with each join
-        x, shape = filled[0], filled[0].shape
-        rows = b.reshape(x, (*shape[:axis], 1, *shape[axis:]))
-        repeated = b.broadcast(rows, (*shape[:axis], len(filled), *shape[axis:]))
-        return b.reshape(repeated, node.shape)
     return b.concat(filled, axis) if 0 < len(filled) < len(inputs) else None
 
 

@@ -271,8 +271,11 @@ def test_the_way_to_start_processes_that_was_chosen(method, default, kind, tmp_p
 
 
 INTERRUPTED = """
+import signal
 import time
 from hybridgpu.gluon.data import DataLoader, Dataset
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs that a shell has in the background ignore it
 
 class Slow(Dataset):
     def __len__(self):

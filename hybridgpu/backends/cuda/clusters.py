@@ -7,11 +7,11 @@ The driver answers for a function, so an empty one of a few lines of PTX is load
 from __future__ import annotations
 
 import ctypes
-import sys
 from ctypes import POINTER, byref, c_int, c_uint, c_void_p
 from typing import Any
 
 from ...compiler.devices.gpu import PORTABLE_CLUSTER
+from .libcuda import bind
 
 __all__ = ["allow_large", "largest_cluster"]
 
@@ -48,15 +48,12 @@ def largest_cluster(cupy: Any) -> int:
     """Blocks of the largest cluster that the current device, which has clusters, starts; 8 if it does not say."""
     module = cupy.cuda.function.Module()
     try:
-        function = ctypes.CDLL(
-            "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
-        ).cuOccupancyMaxPotentialClusterSize
+        function = bind(_FUNCTIONS)["cuOccupancyMaxPotentialClusterSize"]
         module.load(_PROBE)
         probe = module.get_function("probe")
         allow_large(cupy, probe)
     except (OSError, AttributeError, cupy.cuda.driver.CUDADriverError):  # a driver older than clusters
         return PORTABLE_CLUSTER
-    function.argtypes, function.restype = _FUNCTIONS["cuOccupancyMaxPotentialClusterSize"], c_int
     found, config = c_int(), LaunchConfig(64, 1, 1, _THREADS, 1, 1)
     return (
         max(PORTABLE_CLUSTER, found.value)

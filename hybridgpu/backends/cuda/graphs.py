@@ -19,12 +19,12 @@ import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
+from ctypes import POINTER, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 from typing import Any
 
 from ..failures import DeviceError
 from .driver import Launch, LibraryStart, NoGraphError, NotCapturedError
-from .errors import driver_error
+from .libcuda import ERROR_TEXTS, PATH, bind, failure
 
 __all__ = ["Captures", "CudaGraph", "GraphFunctions", "KernelNode", "graph_functions"]
 
@@ -72,8 +72,7 @@ _FUNCTIONS: dict[str, Sequence[Any]] = {
     "cuGraphLaunch": (c_void_p, c_void_p),
     "cuGraphExecDestroy": (c_void_p,),
     "cuGraphDestroy": (c_void_p,),
-    "cuGetErrorName": (c_int, POINTER(c_char_p)),
-    "cuGetErrorString": (c_int, POINTER(c_char_p)),
+    **ERROR_TEXTS,
 }
 
 
@@ -89,17 +88,11 @@ class GraphFunctions:
 
     def __init__(self, path: str) -> None:
         try:
-            library = ctypes.CDLL(path)
+            self._functions = bind(_FUNCTIONS, path)
         except OSError as e:
             raise NoGraphError(f"{path} cannot be loaded ({e})") from e
-        self._functions: dict[str, Any] = {}
-        for name, types in _FUNCTIONS.items():
-            try:
-                function = getattr(library, name)
-            except AttributeError:
-                raise NoGraphError(f"the CUDA driver has no {name}; CUDA graphs need a driver for CUDA 12") from None
-            function.argtypes, function.restype = types, c_int
-            self._functions[name] = function
+        except AttributeError as e:
+            raise NoGraphError(f"{e}; CUDA graphs need a driver for CUDA 12") from None
         self.launch = self._functions["cuGraphLaunch"]
         self.set_params = self._functions["cuGraphExecKernelNodeSetParams_v2"]
 
@@ -119,14 +112,8 @@ class GraphFunctions:
 
     def error(self, name: str, status: int) -> DeviceError:
         """The error of a function that returned ``status``."""
-
-        def said(ask: str) -> str:
-            text = c_char_p()
-            known = self._functions[ask](status, ctypes.byref(text)) == 0
-            return (text.value or b"").decode("utf-8", "replace") if known else ""
-
         advice = "Without static_shape=True in hybridize() no CUDA graphs are used."
-        return driver_error(status, name, said("cuGetErrorName"), said("cuGetErrorString"), advice)
+        return failure(self._functions, name, status, advice)
 
     def destroy(self, graph: c_void_p, executable: c_void_p) -> None:
         """Free a graph; one that is running is freed when it has ended."""
@@ -148,7 +135,7 @@ def graph_functions() -> GraphFunctions:
     Raises:
         NoGraphError: see :class:`GraphFunctions`.
     """
-    return GraphFunctions("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    return GraphFunctions(PATH)
 
 
 class Captures:

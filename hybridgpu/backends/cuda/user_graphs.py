@@ -13,12 +13,12 @@ import ctypes
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
 from ...locks import Lock
 from ..failures import DeviceError, keeper
-from .errors import driver_error
+from .libcuda import ERROR_TEXTS, bind, failure
 
 __all__ = ["UserGraphs"]
 
@@ -36,8 +36,7 @@ _FUNCTIONS: dict[str, Sequence[Any]] = {
     "cuUserObjectCreate": (POINTER(c_void_p), c_void_p, c_void_p, c_uint, c_uint),
     "cuUserObjectRelease": (c_void_p, c_uint),
     "cuGraphRetainUserObject": (c_void_p, c_void_p, c_uint, c_uint),
-    "cuGetErrorName": (c_int, POINTER(c_char_p)),
-    "cuGetErrorString": (c_int, POINTER(c_char_p)),
+    **ERROR_TEXTS,
 }  # fmt: skip
 _ADVICE = "Without the capture the call works; a captured one needs a driver for CUDA 12, on Linux."
 
@@ -50,13 +49,10 @@ def _functions() -> dict[str, Any]:
         DeviceError: it has none of them, or the system has no such semaphores.
     """
     try:
-        library, system = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
-        found = {name: getattr(library, name) for name in _FUNCTIONS}
+        found, system = bind(_FUNCTIONS), ctypes.CDLL(None)
         found |= {name: getattr(system, name) for name in ("malloc", "free", "sem_init", "sem_post", "sem_trywait")}
     except (OSError, AttributeError, TypeError) as e:
         raise DeviceError(f"CUDA: this call cannot be captured: {e}\n{_ADVICE}") from e
-    for name, types in _FUNCTIONS.items():
-        found[name].argtypes = types
     found["malloc"].argtypes, found["malloc"].restype = (c_size_t,), c_void_p
     for name in ("free", "sem_trywait"):
         found[name].argtypes = (c_void_p,)
@@ -68,12 +64,7 @@ def _call(name: str, *arguments: Any) -> None:
     functions = _functions()
     status = functions[name](*arguments)
     if status:
-
-        def said(ask: str) -> str:
-            text = c_char_p()
-            return (text.value or b"").decode() if functions[ask](status, ctypes.byref(text)) == 0 else ""
-
-        raise driver_error(status, name, said("cuGetErrorName"), said("cuGetErrorString"), _ADVICE)
+        raise failure(functions, name, status, _ADVICE)
 
 
 class _Captured:

@@ -13,15 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu_check.device import arguments, open_rows
-from bench.gpu_check.processes import CUT_OFF, follow
+from bench.gpu_check.processes import follow, shortfall
 
 STARTED = 6.0  #: seconds that it takes besides
 COMMAND = [sys.executable, "-m", "hybridgpu", "calibrate"]
-
-
-def available() -> bool:
-    """Whether this hybridgpu has the command."""
-    return follow([*COMMAND, "--help"], lambda line: None, 30.0)[0] == 0
 
 
 def measure(seconds: float) -> dict[str, Any]:
@@ -34,20 +29,12 @@ def measure(seconds: float) -> dict[str, Any]:
             seconds,
         )
         row: dict[str, Any] = {"constants": json.loads(file.read_text(encoding="utf-8"))} if file.exists() else {}
-    if code == CUT_OFF:
-        return row | {"outcome": "cut off", "problem": f"it took longer than {seconds:.0f} s"}
-    if code:
-        lines = [line for line in output.splitlines() if line.strip()]
-        return row | {"outcome": "error", "problem": (lines[-1] if lines else f"it ended with code {code}")[:300]}
-    return row
+    return row | shortfall(code, output, seconds)
 
 
 def main(arguments_: list[str] | None = None) -> int:
     options = arguments(__doc__).parse_args(arguments_)
     rows = open_rows(options)
-    if not available():
-        rows.skip("not available: this hybridgpu has no command calibrate")
-        return 0
     for row in rows.measure(
         "constants", [{"name": "constants"}], lambda name: measure(rows.seconds), patience=0, least=2 * STARTED
     ):

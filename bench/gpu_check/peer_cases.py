@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu_check.device import arguments, open_rows
-from bench.gpu_check.processes import CUT_OFF, follow
+from bench.gpu_check.processes import follow, shortfall
 
 PATIENCE = 120  #: seconds that a library may take to prepare a case
 LEAST = 20.0  #: seconds without which no workload is begun
@@ -38,12 +38,7 @@ def measure(name: str, peers: list[str], seconds: float, device: str, small: boo
         files = sorted(Path(folder).glob("*.json"))
         document = json.loads(files[0].read_text(encoding="utf-8")) if files else {}
     row: dict[str, Any] = {"peers": {k: v for k, v in document.items() if k != "machine"}}
-    if code == CUT_OFF:
-        return row | {"outcome": "cut off", "problem": f"it took longer than {seconds:.0f} s"}
-    if code:
-        lines = [line for line in output.splitlines() if line.strip()]
-        return row | {"outcome": "error", "problem": (lines[-1] if lines else f"it ended with code {code}")[:300]}
-    return row
+    return row | shortfall(code, output, seconds)
 
 
 def main(arguments_: list[str] | None = None) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-__all__ = ["CUT_OFF", "ROOT", "beside", "cores", "find_tool", "follow", "module"]
+__all__ = ["CUT_OFF", "ROOT", "beside", "cores", "find_tool", "follow", "module", "shortfall"]
 
 ROOT = Path(__file__).resolve().parents[2]
 CUT_OFF = 124  #: the code of what took too long
@@ -81,6 +81,16 @@ def _interrupts_heeded() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, former)
+
+
+def shortfall(code: int, output: str, seconds: float) -> dict[str, str]:
+    """What a row says of a command that :func:`follow` saw end otherwise than well; else nothing."""
+    if code == CUT_OFF:
+        return {"outcome": "cut off", "problem": f"it took longer than {seconds:.0f} s"}
+    if code:
+        lines = [line for line in output.splitlines() if line.strip()]
+        return {"outcome": "error", "problem": (lines[-1] if lines else f"it ended with code {code}")[:300]}
+    return {}
 
 
 def follow(

@@ -68,6 +68,10 @@ _MODULES = {
     "recordio": "recordio",
     "image": "image",
     "img": "image",
+    "np": "numpy",
+    "numpy": "numpy",
+    "npx": "numpy_extension",
+    "numpy_extension": "numpy_extension",
 }
 _NAMES = {
     "AttrScope": ("attribute", "AttrScope"),
@@ -112,8 +116,6 @@ def __getattr__(name: str) -> Any:
 
 def _hint(name: str) -> str:
     """What to write instead of a name that is not here."""
-    if name in ("np", "npx", "numpy", "numpy_extension"):
-        return "\nArrays and operators with NumPy's interface are not here: write mx.nd, or mx.sym and F in hybrid_forward."
     if name.startswith("__"):
         return ""
     from .elsewhere import ROOT

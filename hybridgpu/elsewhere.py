@@ -110,8 +110,6 @@ OPERATORS = {
     "vstack": "{0}.concat(a, b, dim=0)",
     "tensor": "mx.nd.array(values)",
     "sparse": "{0} without it: all arrays are dense",
-    "numpy": "{0} without it: arrays and operators with NumPy's interface are not here",
-    "numpy_extension": "{0} without it: arrays and operators with NumPy's interface are not here",
     "from_numpy": "mx.nd.array(values)",
     "unsqueeze": "{0}.expand_dims(x, axis)",
     "permute": "{0}.transpose(x, axes)",

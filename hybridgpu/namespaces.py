@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -11,7 +12,15 @@ from typing import Any
 from .ops.functions import find, make_function, names_in
 from .provenance import advice, current_block
 
-__all__ = ["Namespace", "importable"]
+__all__ = ["NUMPY_MODULES", "Functions", "Namespace", "importable"]
+
+#: names of nd and sym under which NumPy's interface is found -> its package
+NUMPY_MODULES = {
+    "np": "numpy",
+    "numpy": "numpy",
+    "npx": "numpy_extension",
+    "numpy_extension": "numpy_extension",
+}
 
 
 class Namespace(ModuleType):
@@ -21,10 +30,11 @@ class Namespace(ModuleType):
         name: which operators, see ``ops.functions.find``.
         apply: (operator, spelled name, Bound) -> result.
         module: 'ndarray' or 'symbol', for ``__module__`` and messages.
+        full_name: of the module, where that is another one.
     """
 
-    def __init__(self, name: str, apply: Callable[..., Any], module: str) -> None:
-        super().__init__(f"hybridgpu.{module}" + (f".{name}" if name else ""))
+    def __init__(self, name: str, apply: Callable[..., Any], module: str, full_name: str = "") -> None:
+        super().__init__(full_name or f"hybridgpu.{module}" + (f".{name}" if name else ""))
         self._name, self._apply, self._module = name, apply, module
 
     def __getattr__(self, name: str) -> Any:
@@ -42,7 +52,8 @@ class Namespace(ModuleType):
                 raise AttributeError(f"{text}\n{advice(f'Write {instead}.')}")
             near = _similar(name, self._name)
             raise AttributeError(f"{text}; did you mean {near}?" if near else text)
-        function = make_function(op, name, self._apply, self.__name__)
+        spelled = f"_{self._name}_{name}" if self._name in ("np", "npi", "npx") else name
+        function = make_function(op, spelled, self._apply, self.__name__)
         setattr(self, name, function)
         return function
 
@@ -53,7 +64,67 @@ class Namespace(ModuleType):
         return f"<module '{self.__name__}'>"
 
 
-def importable(*spaces: Namespace) -> None:
+class Functions(ModuleType):
+    """np, npx or a part of one, such as ``np.random``: functions of ``ops.numpy`` with an application filled in.
+
+    Args:
+        module: its name below hybridgpu, such as 'numpy.random'.
+        application: gives what functions are applied with; called at first access, which imports all definitions.
+        table: 'NP' or 'NPX', the definitions in ``ops.numpy``.
+        part: what names in the table begin with, such as 'random'.
+    """
+
+    def __init__(self, module: str, application: Callable[[], Any], table: str, part: str = "") -> None:
+        super().__init__(f"hybridgpu.{module}")
+        self._application, self._table, self._prefix = application, table, part and f"{part}."
+
+    def _definitions(self) -> dict[str, Callable[..., Any]]:
+        from .ops import numpy
+
+        found: dict[str, Callable[..., Any]] = getattr(numpy, self._table)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        definition = self._definitions().get(self._prefix + name)
+        if definition is None:
+            text = f"module '{self.__name__}' has no attribute '{name}'"
+            import difflib
+
+            near = difflib.get_close_matches(name, self._names(), 1, 0.8)
+            raise AttributeError(f"{text}; did you mean {near[0]}?" if near else text)
+        function = _applied(definition, self._application(), name, self.__name__)
+        setattr(self, name, function)
+        return function
+
+    def _names(self) -> list[str]:
+        start = len(self._prefix)
+        names = (n[start:] for n in self._definitions() if n.startswith(self._prefix))
+        return sorted(n for n in names if "." not in n)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *self._names()})
+
+    def __repr__(self) -> str:
+        return f"<module '{self.__name__}'>"
+
+
+def _applied(definition: Callable[..., Any], application: Any, name: str, module: str) -> Callable[..., Any]:
+    """A definition with its application filled in, as a function of a module."""
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return definition(application, *args, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = module
+    function.__doc__ = definition.__doc__
+    whole = inspect.signature(definition)
+    function.__signature__ = whole.replace(parameters=list(whole.parameters.values())[1:])  # type: ignore[attr-defined]
+    return function
+
+
+def importable(*spaces: ModuleType) -> None:
     """Let import statements find namespaces, which have no file: ``from hybridgpu.ndarray.contrib import ...``."""
     sys.modules.update((space.__name__, space) for space in spaces)
 

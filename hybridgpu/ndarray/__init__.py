@@ -6,10 +6,11 @@ Operators are made from the operator table at first access.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from ..context import current_context
-from ..namespaces import Namespace, importable
+from ..namespaces import NUMPY_MODULES, Namespace, importable
 from ..ops.samplers import make_zipfian
 from ..paths import also_named
 from . import control_flow, random, updates
@@ -42,6 +43,8 @@ def __getattr__(name: str) -> Any:
         from ..runtime import graph_function
 
         value: Any = graph_function.CachedOp
+    elif name in NUMPY_MODULES:
+        value = import_module(f".{NUMPY_MODULES[name]}", __name__)
     else:
         value = getattr(_top, name)
     globals()[name] = value
@@ -49,4 +52,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *dir(_top)})
+    return sorted({*globals(), *NUMPY_MODULES, *dir(_top)})

@@ -61,6 +61,7 @@ def apply_function(op: Operator, spelled: str, call: Bound) -> Any:
     """What a function of ``nd`` does: check the kinds of the arguments, then apply."""
     ctx = call.attributes.pop("ctx", None) if "ctx" not in op.params else None
     inputs = call.inputs
+    kind = numpy_class() if spelled.startswith("_np") else None
     if op.variadic:
         for x in inputs:
             if not isinstance(x, NDArray):
@@ -72,7 +73,14 @@ def apply_function(op: Operator, spelled: str, call: Bound) -> Any:
             if x is not None and not isinstance(x, NDArray):
                 raise AssertionError(f"Argument {n} must have NDArray type, but got {x}{in_array_code(x, spelled)}")
         inputs = [x for x in inputs if x is not None]
+    check_kind(op, spelled, inputs, call.out, kind)
     values = op.parse(call.attributes)
+    check_count(op, values, inputs)
+    return apply(op, inputs, values, call.out, as_context(ctx), kind)
+
+
+def check_count(op: Operator, values: Values, inputs: Sequence[NDArray]) -> None:
+    """Raise MXNet's error unless an operator has as many inputs as it takes."""
     if not op.variadic or op.count_param:
         wanted = values.as_dict()[op.count_param] if op.variadic else len(op.input_names(values))
         if len(inputs) != wanted:
@@ -80,18 +88,57 @@ def apply_function(op: Operator, spelled: str, call: Bound) -> Any:
                 f"Check failed: num_inputs == infered_num_inputs ({len(inputs)} vs. {wanted}) : "
                 f"Operator {op.name} expects {wanted} inputs, but got {len(inputs)} instead."
             )
-    return apply(op, inputs, values, call.out, _as_context(ctx))
 
 
-def _as_context(ctx: Any) -> Context | None:
+def numpy_class() -> type[NDArray]:
+    """The class of the arrays of np, which programs without any do not load."""
+    from .numpy.array import ndarray
+
+    return ndarray
+
+
+def check_kind(op: Operator, spelled: str, inputs: Sequence[NDArray], out: Any, kind: Any) -> None:
+    """Raise MXNet's error for arrays of the other interface.
+
+    Args:
+        kind: the class of the arrays of np for their operators, None for legacy ones.
+    """
+    for x in inputs:
+        if x._kind is not kind:
+            raise _other_interface(op, spelled, kind)
+    if out is not None:
+        for x in out if isinstance(out, (list, tuple)) else (out,):
+            if isinstance(x, NDArray) and x._kind is not kind:
+                raise _other_interface(op, spelled, kind, written=True)
+
+
+def _other_interface(op: Operator, spelled: str, kind: Any, written: bool = False) -> TypeError:
+    from ..ops.numpy.application import legacy_operand, numpy_operand
+
+    return legacy_operand(op.name, spelled, written) if kind is None else numpy_operand(spelled)
+
+
+def as_context(ctx: Any) -> Context | None:
     if isinstance(ctx, str):
         kind, _, number = ctx.partition("(")
         return Context(kind, int(number.rstrip(")") or 0))
     return ctx  # type: ignore[no-any-return]
 
 
-def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = None, ctx: Context | None = None) -> Any:
+def apply(
+    op: Operator,
+    inputs: Sequence[NDArray],
+    values: Values,
+    out: Any = None,
+    ctx: Context | None = None,
+    kind: type[NDArray] | None = None,
+) -> Any:
     """Run an operator on arrays.
+
+    Args:
+        out: takes the results.
+        ctx: where an operator without inputs computes.
+        kind: the class of the results, None for NDArray.
 
     Returns:
         The result, a list where callers see several, or ``out``.
@@ -117,7 +164,7 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
     device = device_of(where)
     if device.elsewhere():
         with device.current():
-            return apply(op, inputs, values, out, where)
+            return apply(op, inputs, values, out, where, kind)
     arrays = [x._data for x in inputs]
     track = recording.state.recording and tracked(inputs)
     if op.eager is not None:
@@ -169,7 +216,7 @@ def apply(op: Operator, inputs: Sequence[NDArray], values: Values, out: Any = No
         del arrays  # or it would seem that somebody else reads what is written
         write_out(visible, wrapped, exact=bool(inputs))
     else:
-        wrapped = [wrap(r, where) for r in visible]
+        wrapped = [wrap(r, where, kind) for r in visible]
         written = wrapped[0] if len(wrapped) == 1 else wrapped
     in_backward = []
     if op.mutates:  # only now: an ``out`` that does not fit changes nothing

@@ -31,9 +31,11 @@ from .types import ArrayType, array_type
 __all__ = ["NDArray", "empty", "wrap"]
 
 
-def wrap(data: Any, ctx: Context) -> NDArray:
-    """An NDArray around a C-contiguous device array, without a copy."""
-    self = NDArray.__new__(NDArray)
+def wrap(data: Any, ctx: Context, kind: type[NDArray] | None = None) -> NDArray:
+    """An NDArray, or a ``kind`` of it, around a C-contiguous device array, without a copy."""
+    if kind is None:
+        kind = NDArray
+    self = kind.__new__(kind)
     self._data = data
     self._type = array_type(data.shape, data.dtype, ctx)
     self._address = None
@@ -135,6 +137,9 @@ class NDArray:
 
     __slots__ = ("__weakref__", "_address", "_autograd", "_data", "_type")
     __array_priority__ = 1000.0
+    _kind: type[NDArray] | None = (
+        None  #: the class of views and results: None for this one, ``mx.np.ndarray`` for the arrays of np
+    )
     _data: Any
     _type: ArrayType
     _address: int | None
@@ -313,6 +318,18 @@ class NDArray:
         op = OPERATORS["_copy"]
         return apply(op, (self,), op.parse({}))  # type: ignore[no-any-return]
 
+    def as_np_ndarray(self) -> Any:
+        """The array of np of the same memory, gradient and history."""
+        from .numpy.array import ndarray
+
+        made = wrap(self._data, self._type.ctx, ndarray)
+        made._autograd = self._autograd
+        return made
+
+    def as_nd_ndarray(self) -> NDArray:
+        """Itself."""
+        return self
+
     def __copy__(self) -> NDArray:
         return self.copy()
 
@@ -335,7 +352,7 @@ class NDArray:
 
     def _sharing(self, cut: Callable[[Any], Any]) -> NDArray:
         """An array in the same memory: of ``cut``, a contiguous view of the data that it is given."""
-        return wrap(cut(self._data), self._type.ctx)
+        return wrap(cut(self._data), self._type.ctx, self._kind)
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Give the array a zeroed gradient buffer; cuts its history.
@@ -347,7 +364,7 @@ class NDArray:
 
         device = device_of(self._type.ctx)
         with device.current():
-            zero = wrap(memory.zeros(device.xp, self.shape, self._data.dtype), self._type.ctx)
+            zero = wrap(memory.zeros(device.xp, self.shape, self._data.dtype), self._type.ctx, self._kind)
         recording.mark_variables([self], [zero], grad_req)
 
     def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True) -> None:

@@ -139,7 +139,7 @@ def rectified(b: Builder, x: Node) -> Node:
     return y
 
 
-_unary_any("relu", rectified, "max(x, 0).", domain=(0.1, 2))
+_unary_any("relu _npx_relu", rectified, "max(x, 0).", domain=(0.1, 2))
 _unary("sigmoid", lambda b, x: b.sigmoid(x), "1 / (1 + e ** -x).")
 _unary("softsign", lambda b, x: x / (b.abs(x) + 1), "x / (1 + |x|).", method="")
 _unary("erf", lambda b, x: b.erf(x), "Error function.", method="")

@@ -67,9 +67,14 @@ def bind(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Bound:
 
 def registered(name: str) -> Operator | None:
     """The operator that the table has under this name; None if there is none."""
-    if name in DECLARED_BY and name not in OPERATORS:
-        DECLARED_BY[name]()
-    return OPERATORS.get(name)
+    found = OPERATORS.get(name)
+    if found is None and (name in DECLARED_BY or name.startswith("_np")):
+        if name in DECLARED_BY:
+            DECLARED_BY[name]()
+        else:
+            from . import numpy  # noqa: F401  declares them
+        found = OPERATORS.get(name)
+    return found
 
 
 def find(name: str, namespace: str = "") -> Operator | None:
@@ -80,7 +85,7 @@ def find(name: str, namespace: str = "") -> Operator | None:
         return registered(name)
     if namespace == "linalg":
         return OPERATORS.get(f"_linalg_{name}") or OPERATORS.get(f"linalg_{name}")
-    return OPERATORS.get(f"_{namespace}_{name}")
+    return registered(f"_{namespace}_{name}")
 
 
 def names_in(namespace: str = "") -> Iterator[str]:
@@ -95,7 +100,7 @@ def names_in(namespace: str = "") -> Iterator[str]:
 
 def spelled_hint(name: str) -> str:
     """What automatic node names are made of: the lower-cased name the function was called by."""
-    for prefix in ("_contrib_", "_linalg_", "linalg_", "_image_", "_sparse_"):
+    for prefix in ("_contrib_", "_linalg_", "linalg_", "_image_", "_sparse_", "_npi_", "_npx_", "_np_"):
         if name.startswith(prefix):
             return name[len(prefix) :].lower()
     return name.lower()

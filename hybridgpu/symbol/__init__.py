@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ..base import MXNetError, numeric_types
 from ..misplaced import in_graph
-from ..namespaces import Namespace, importable
+from ..namespaces import NUMPY_MODULES, Namespace, importable
 from ..ops.samplers import make_zipfian
 from . import control_flow, random, updates
 from .compose import apply_symbol, compose, make_node, var
@@ -205,10 +206,13 @@ def histogram(a: Symbol, bins: Any = 10, range: Any = None, name: str | None = N
 
 
 def __getattr__(name: str) -> Any:
-    value = getattr(_top, name)
+    if name in NUMPY_MODULES:
+        value: Any = import_module(f".{NUMPY_MODULES[name]}", __name__)
+    else:
+        value = getattr(_top, name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *dir(_top)})
+    return sorted({*globals(), *NUMPY_MODULES, *dir(_top)})

@@ -76,7 +76,24 @@ def apply_symbol(op: Operator, spelled: str, call: Bound) -> Symbol:
                 raise AssertionError(f"Argument {n} must be Symbol instances, but got {x}{in_graph(x)}")
     if "ctx" in attributes and "ctx" not in op.params:
         attributes.pop("ctx")  # nodes run where their inputs are
-    return make_node(op, spelled_hint(spelled), call.inputs, attributes, call.name, attr)
+    kind: Any = None
+    if spelled.startswith("_np"):
+        from .numpy.symbol import _Symbol as kind
+    check_kind(op, spelled, call.inputs, kind)
+    return make_node(op, spelled_hint(spelled), call.inputs, attributes, call.name, attr, kind=kind)
+
+
+def check_kind(op: Operator, spelled: str, inputs: Sequence[Symbol | None], kind: Any) -> None:
+    """Raise MXNet's error for Symbols of the other interface.
+
+    Args:
+        kind: the class of the Symbols of np for their operators, None for legacy ones.
+    """
+    for x in inputs:
+        if x is not None and x._kind is not kind:
+            from ..ops.numpy.application import legacy_operand, numpy_operand
+
+            raise legacy_operand(op.name, spelled) if kind is None else numpy_operand(spelled)
 
 
 def _hidden(attributes: dict[str, Any], op: Operator | None = None) -> dict[str, Any]:
@@ -115,8 +132,9 @@ def make_node(
     name: str | None,
     attr: dict[str, str] | None,
     subgraphs: Sequence[Any] = (),
+    kind: type[Symbol] | None = None,
 ) -> Symbol:
-    """A node with its visible results.
+    """A node with its visible results, a Symbol or a ``kind`` of it.
 
     Raises:
         MXNetError: attributes that do not fit, or an input of several results.
@@ -150,7 +168,7 @@ def make_node(
         op, full_name, dict(sorted(texts.items())), entries, list(subgraphs), user_line(), current_block()
     )
     node._values = values
-    return Symbol([(node, k) for k in range(op.num_visible(values))])
+    return (kind or Symbol)([(node, k) for k in range(op.num_visible(values))])
 
 
 def _missing(node: str, key: str, attrs: dict[str, str]) -> Symbol:

@@ -92,6 +92,7 @@ class Symbol:
 
     __slots__ = ("_heads",)
     __array_priority__ = 1000.0
+    _kind: Any = None  #: the class of results: None for this one, ``_Symbol`` for the Symbols of np
     _heads: list[Entry]
 
     def __init__(self, heads: list[Entry]) -> None:
@@ -182,6 +183,16 @@ class Symbol:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def as_np_ndarray(self) -> Any:
+        """The Symbol of np with the same results."""
+        from .numpy.symbol import _Symbol
+
+        return _Symbol(self._heads)
+
+    def as_nd_ndarray(self) -> Symbol:
+        """Itself."""
+        return self
 
     def __copy__(self) -> Symbol:
         return self.__deepcopy__({})

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``mx.nd.np``: NumPy's functions of arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...namespaces import Functions, Namespace, importable
+
+
+def _application() -> Any:
+    from .application import ARRAYS
+
+    return ARRAYS
+
+
+_functions = Functions("ndarray.numpy", _application, "NP")
+random = Functions("ndarray.numpy.random", _application, "NP", "random")
+linalg = Functions("ndarray.numpy.linalg", _application, "NP", "linalg")
+importable(random, linalg)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_internal":  # operators under their own names: _npi_add is _internal.add
+        from ..apply import apply_function
+
+        value: Any = Namespace("npi", apply_function, "ndarray", f"{__name__}._internal")
+    elif name == "ndarray":
+        from .array import ndarray
+
+        value = ndarray
+    else:
+        value = getattr(_functions, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(_functions), "_internal", "ndarray"})

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of np and npx applied to arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...context import Context
+from ...misplaced import in_array_code
+from ...ops.functions import registered
+from ...ops.numpy import NP, NPX
+from ...ops.numpy.application import short_name
+from ...ops.record import Operator
+from ..apply import apply, as_context, check_count, check_kind
+from ..array import NDArray
+from .array import ndarray
+
+__all__ = ["ARRAYS", "ArrayApplication"]
+
+
+class ArrayApplication:
+    """Runs operators at once; see ``ops.numpy.Application``."""
+
+    array = ndarray
+    symbolic = False
+
+    def is_array(self, value: Any) -> bool:
+        return isinstance(value, NDArray)
+
+    def invoke(
+        self,
+        operator: str,
+        inputs: Sequence[Any],
+        attributes: Mapping[str, Any] | None = None,
+        out: Any = None,
+        name: str | None = None,
+    ) -> Any:
+        op = registered(operator)
+        if op is None:
+            raise AttributeError(f"there is no operator {operator}")
+        ctx: Context | None = None
+        for x in inputs:
+            if x.__class__ is not ndarray:
+                inputs = _checked(op, operator, inputs)
+                break
+        if out is not None:
+            check_kind(op, operator, (), out, ndarray)
+        if attributes:
+            if "ctx" in attributes and "ctx" not in op.params:
+                attributes = dict(attributes)
+                ctx = as_context(attributes.pop("ctx"))
+            values = op.parse(attributes)  # type: ignore[arg-type]
+        else:
+            values = op.parse({})
+        check_count(op, values, inputs)
+        return apply(op, inputs, values, out, ctx, ndarray)
+
+    def function(self, name: str) -> Callable[..., Any]:
+        definition = NPX[name[4:]] if name.startswith("npx.") else NP[name]
+        return lambda *args, **kwargs: definition(self, *args, **kwargs)
+
+
+def _checked(op: Operator, operator: str, inputs: Sequence[Any]) -> list[NDArray]:
+    """The operands that are there.
+
+    Raises:
+        AssertionError: one is no array.
+        TypeError: one is a legacy array.
+    """
+    for k, x in enumerate(inputs):
+        if x is not None and not isinstance(x, NDArray):
+            what = "Positional arguments" if op.variadic else f"Argument {op.inputs[k]}"
+            raise AssertionError(f"{what} must have NDArray type, but got {x}{in_array_code(x, short_name(operator))}")
+    given = [x for x in inputs if x is not None]
+    check_kind(op, operator, given, None, ndarray)
+    return given
+
+
+ARRAYS = ArrayApplication()

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``mx.np``: arrays and functions with NumPy's interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..namespaces import Functions, importable
+from ..ndarray.numpy import _application
+from ..ndarray.numpy.array import ndarray
+
+_functions = Functions("numpy", _application, "NP")
+random = Functions("numpy.random", _application, "NP", "random")
+linalg = Functions("numpy.linalg", _application, "NP", "linalg")
+importable(random, linalg)
+
+__all__ = ["linalg", "ndarray", "random"]
+
+
+def __getattr__(name: str) -> Any:
+    value = getattr(_functions, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(_functions)})

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``mx.npx``: functions of np arrays that NumPy does not have, and what turns NumPy's semantics on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
+from ..namespaces import Functions, importable
+from ..ndarray import waitall
+from ..ndarray.numpy import _application
+from ..util import (
+    get_cuda_compute_capability,
+    is_np_array,
+    is_np_shape,
+    np_array,
+    np_shape,
+    reset_np,
+    set_np,
+    set_np_shape,
+    use_np,
+    use_np_array,
+    use_np_shape,
+)
+
+_functions = Functions("numpy_extension", _application, "NPX")
+random = Functions("numpy_extension.random", _application, "NPX", "random")
+image = Functions("numpy_extension.image", _application, "NPX", "image")
+importable(random, image)
+
+__all__ = [
+    "Context",
+    "cpu",
+    "cpu_pinned",
+    "current_context",
+    "get_cuda_compute_capability",
+    "gpu",
+    "gpu_memory_info",
+    "image",
+    "is_np_array",
+    "is_np_shape",
+    "np_array",
+    "np_shape",
+    "num_gpus",
+    "random",
+    "reset_np",
+    "set_np",
+    "set_np_shape",
+    "use_np",
+    "use_np_array",
+    "use_np_shape",
+    "waitall",
+]
+
+
+def __getattr__(name: str) -> Any:
+    value = getattr(_functions, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(_functions)})

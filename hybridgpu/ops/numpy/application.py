@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of np and npx: one definition each, for arrays and for Symbols.
+
+A definition takes an *application* first, which says what its operands are and calls operators on them::
+
+    @np_function("sum")
+    def sum(F, a, axis=None, dtype=None, out=None, keepdims=None, initial=None, where=None):
+        return F.invoke("_np_sum", (a,), {"axis": axis, ...}, out)
+
+``mx.np.sum``, ``mx.nd.np.sum`` and ``mx.sym.np.sum`` are it with the application filled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+__all__ = ["NP", "NPX", "Application", "legacy_operand", "np_function", "npx_function", "numpy_operand"]
+
+_Definition = TypeVar("_Definition", bound=Callable[..., Any])
+
+
+class Application(Protocol):
+    """What definitions call: operators applied to arrays at once, or composed into a graph of Symbols.
+
+    Attributes:
+        array: the class of operands, ``mx.np.ndarray`` or ``mx.sym.np._Symbol``.
+        symbolic: whether operands are Symbols, of which neither shapes nor values are known.
+    """
+
+    array: type
+    symbolic: bool
+
+    def is_array(self, value: Any) -> bool:
+        """Whether ``value`` is an operand: an array (or Symbol) of either interface. Numbers are none."""
+
+    def invoke(
+        self,
+        operator: str,
+        inputs: Sequence[Any],
+        attributes: Mapping[str, Any] | None = None,
+        out: Any = None,
+        name: str | None = None,
+    ) -> Any:
+        """The result of an operator; a list where callers see several.
+
+        Args:
+            operator: its name, canonical or alias, such as '_npi_add' or '_npx_relu'.
+            inputs: operands in order; None for one that is optional and left away.
+            attributes: as the record declares them. ``ctx``, a Context or its text, is taken by every operator without
+                inputs.
+            out: receives the result, and is returned.
+            name: of the node (Symbols).
+
+        Raises:
+            AssertionError: an input that is no operand.
+            TypeError: an operand of the other interface.
+        """
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """A function of np ('sum', 'linalg.norm') or, behind ``npx.``, of npx ('npx.relu') with this application."""
+
+
+NP: dict[str, Callable[..., Any]] = {}  #: name in np, such as 'sum', 'linalg.norm', 'random.uniform' -> definition
+NPX: dict[str, Callable[..., Any]] = {}  #: name in npx -> definition
+
+
+def np_function(*names: str) -> Callable[[_Definition], _Definition]:
+    """Declare a function of ``mx.np`` under these names; 'linalg.norm' is in ``mx.np.linalg``."""
+    return _declare(NP, names)
+
+
+def npx_function(*names: str) -> Callable[[_Definition], _Definition]:
+    """Declare a function of ``mx.npx`` under these names."""
+    return _declare(NPX, names)
+
+
+def _declare(table: dict[str, Callable[..., Any]], names: Sequence[str]) -> Callable[[_Definition], _Definition]:
+    def declare(definition: _Definition) -> _Definition:
+        for name in names:
+            if name in table:
+                raise AssertionError(f"function {name} is declared twice")
+            table[name] = definition
+        return definition
+
+    return declare
+
+
+def short_name(operator: str) -> str:
+    """The name of an operator in Python: what follows ``_np_``, ``_npi_``, ``_npx_``, ``_contrib_`` and their like."""
+    from ..functions import spelled_hint
+
+    return spelled_hint(operator)
+
+
+def numpy_operand(operator: str) -> TypeError:
+    """The error for an operator of np or npx that is given an array or Symbol of the legacy interface."""
+    return TypeError(
+        f"Operator `{operator}` registered in backend is known as `{short_name(operator)}` in Python. This is a numpy "
+        "operator which can only accept MXNet numpy ndarrays, while received a legacy ndarray. Please ensure that you have "
+        "activated numpy semantics by calling `npx.set_np()` in your code. If you still see this error with numpy semantics "
+        "activated, please call `as_np_ndarray()` upon the legacy ndarray to convert it to an MXNet numpy ndarray, and then "
+        "feed the converted array to this operator."
+    )
+
+
+def legacy_operand(operator: str, spelled: str, written: bool = False) -> TypeError:
+    """The error for an operator of nd or sym that is given an array or Symbol of np, or is to write into one."""
+    return TypeError(
+        f"Operator `{operator}` registered in backend is known as `{spelled}` in Python. This is a legacy operator which "
+        f"can only {'write to' if written else 'accept'} legacy ndarrays, while received an MXNet numpy ndarray. Please call "
+        "`as_nd_ndarray()` upon the numpy ndarray to convert it to a legacy ndarray, and then feed the converted array to "
+        "this operator."
+    )

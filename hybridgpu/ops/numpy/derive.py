@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records of np that are those of legacy operators under another name."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from ..record import OPERATORS, Operator
+
+__all__ = ["derived_operator"]
+
+#: fields that a derived record does not take over: methods and names belong to the legacy operator
+_OWN = ("name", "aliases", "method", "_parsed")
+
+
+def derived_operator(name: str, legacy: str, **changes: Any) -> Operator:
+    """Declare an operator that differs from a legacy one in its name, and in the fields given.
+
+    Args:
+        name: canonical name, then aliases, separated by blanks.
+        legacy: the operator whose record is taken over, its lowering and gradient included.
+        changes: fields of :class:`Operator` with values of their own; ``inputs`` may be names separated by blanks.
+    """
+    canonical, *aliases = name.split()
+    origin = OPERATORS[legacy]
+    if isinstance(changes.get("inputs"), str):
+        changes["inputs"] = tuple(changes["inputs"].split())
+    given = {f.name: getattr(origin, f.name) for f in fields(Operator) if f.init and f.name not in _OWN}
+    record = Operator(**{**given, **changes, "name": canonical, "aliases": tuple(aliases)})
+    for n in (canonical, *aliases):
+        if n in OPERATORS:
+            raise AssertionError(f"operator {n} is declared twice")
+        OPERATORS[n] = record
+    return record

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of np and npx composed into graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...misplaced import in_graph
+from ...ops.functions import registered, spelled_hint
+from ...ops.numpy import NP, NPX
+from ..compose import check_kind, make_node
+from ..symbol import Symbol
+from .symbol import _Symbol
+
+__all__ = ["SYMBOLS", "SymbolApplication"]
+
+
+class SymbolApplication:
+    """Composes nodes; see ``ops.numpy.Application``."""
+
+    array = _Symbol
+    symbolic = True
+
+    def is_array(self, value: Any) -> bool:
+        return isinstance(value, Symbol)
+
+    def invoke(
+        self,
+        operator: str,
+        inputs: Sequence[Any],
+        attributes: Mapping[str, Any] | None = None,
+        out: Any = None,
+        name: str | None = None,
+    ) -> Any:
+        op = registered(operator)
+        if op is None:
+            raise AttributeError(f"there is no operator {operator}")
+        for k, x in enumerate(inputs):
+            if x is not None and not isinstance(x, Symbol):
+                what = "Positional arguments" if op.variadic else f"Argument {op.inputs[k]}"
+                raise AssertionError(f"{what} must be Symbol instances, but got {x}{in_graph(x)}")
+        check_kind(op, operator, inputs, _Symbol)
+        given = dict(attributes or {})
+        if "ctx" not in op.params:
+            given.pop("ctx", None)  # nodes run where their inputs are
+        if not op.variadic and len(inputs) < len(op.inputs):
+            inputs = [*inputs, *(None,) * (len(op.inputs) - len(inputs))]
+        return make_node(op, spelled_hint(operator), inputs, given, name, None, kind=_Symbol)
+
+    def function(self, name: str) -> Callable[..., Any]:
+        definition = NPX[name[4:]] if name.startswith("npx.") else NP[name]
+        return lambda *args, **kwargs: definition(self, *args, **kwargs)
+
+
+SYMBOLS = SymbolApplication()

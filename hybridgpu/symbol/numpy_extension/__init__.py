@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``mx.sym.npx``: functions of Symbols that NumPy does not have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...namespaces import Functions, importable
+from ..numpy import _application
+
+_functions = Functions("symbol.numpy_extension", _application, "NPX")
+random = Functions("symbol.numpy_extension.random", _application, "NPX", "random")
+image = Functions("symbol.numpy_extension.image", _application, "NPX", "image")
+importable(random, image)
+
+
+def __getattr__(name: str) -> Any:
+    value = getattr(_functions, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(_functions)})

@@ -17,6 +17,7 @@ from .context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_
 from .deferred import DECLARED_BY
 
 if TYPE_CHECKING:  # their types, for checkers of programs; the names are imported at first use
+    from .as_mxnet import install_as_mxnet as install_as_mxnet
     from .executor import Executor as Executor
     from .runtime.reports import compile_report as compile_report
     from .tf32 import allow_tf32 as allow_tf32
@@ -86,6 +87,7 @@ _NAMES = {
     "Executor": ("executor", "Executor"),
     "allow_tf32": ("tf32", "allow_tf32"),
     "compile_report": ("runtime.reports", "compile_report"),
+    "install_as_mxnet": ("as_mxnet", "install_as_mxnet"),
 }
 
 
@@ -140,6 +142,8 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_MODULES, *_NAMES})
 
 
+_roots = {__name__}  #: as_mxnet adds its own
+
 DECLARED_BY["Custom"] = lambda: importlib.import_module(".operator", __name__)
 
 
@@ -153,10 +157,12 @@ class _WhatToWrite:
         Raises:
             ModuleNotFoundError: it is being imported, and there is something to say.
         """
-        parent, _, child = name.rpartition(".")
-        if (parent == __name__ or parent.startswith(f"{__name__}.")) and _importing(sys._getframe(1)):
+        path, _, child = name.rpartition(".")
+        module = sys.modules.get(path)
+        parent = getattr(module, "__name__", "")  # under MXNet's name another than ``path``
+        if parent.partition(".")[0] in _roots and _importing(sys._getframe(1)):
             try:
-                getattr(sys.modules.get(parent), child)
+                getattr(module, child)
             except AttributeError as error:
                 if (
                     str(error).startswith(plain := f"module '{parent}' has no attribute '{child}'")

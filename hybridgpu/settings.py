@@ -11,6 +11,7 @@ HYBRIDGPU_TF32   1 lets these libraries multiply float32 as TF32, 0 never does; 
 HYBRIDGPU_CUDA_GRAPHS never, auto or always: what static_shape=True makes a CUDA graph of (docs/how-it-works.md)
 HYBRIDGPU_GRAPH_KERNELS never, auto or always: whether small kernels on a GPU become one (docs/how-it-works.md)
 HYBRIDGPU_FUSED_UPDATES never, auto or always: whether a Trainer compiles its updates (docs/how-it-works.md)
+HYBRIDGPU_GPU_AS_CPU 1: under MXNet's name, GPUs are the CPU (hybridgpu run --cpu)
 HYBRIDGPU_VERIFY 1 checks the graph after every pass
 
 A variable of this prefix that is none of these is said once, when the first setting is read.
@@ -55,7 +56,7 @@ GRAPH_KERNELS = ("never", "auto", "always")
 #: all that there are
 VARIABLES = frozenset({
     "HYBRIDGPU_CACHE", "HYBRIDGPU_CACHE_DIR", "HYBRIDGPU_CACHE_SIZE", "HYBRIDGPU_CUBLASLT",
-    "HYBRIDGPU_CUDA_GRAPHS", "HYBRIDGPU_CUDNN", "HYBRIDGPU_CXX", "HYBRIDGPU_DEBUG", "HYBRIDGPU_DUMP", "HYBRIDGPU_FUSED_UPDATES", "HYBRIDGPU_GRAPH_KERNELS",
+    "HYBRIDGPU_CUDA_GRAPHS", "HYBRIDGPU_CUDNN", "HYBRIDGPU_CXX", "HYBRIDGPU_DEBUG", "HYBRIDGPU_DUMP", "HYBRIDGPU_FUSED_UPDATES", "HYBRIDGPU_GPU_AS_CPU", "HYBRIDGPU_GRAPH_KERNELS",
     "HYBRIDGPU_NUMERIC", "HYBRIDGPU_TF32", "HYBRIDGPU_VERIFY",
 })  # fmt: skip
 _looked = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: ``hybridgpu bench | calibrate | info | cache``.
+"""The command line: ``hybridgpu run | bench | calibrate | info | cache``.
 
 A usage error exits with 2, a failure with 1, each with one line on stderr. Nothing else in hybridgpu
 imports this package, click or rich.
@@ -18,6 +18,7 @@ from .bench.command import bench
 from .cache import cache
 from .calibrate import calibrate
 from .info import info
+from .run import run
 
 __all__ = ["main"]
 
@@ -38,10 +39,11 @@ class _Group(click.Group):
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="hybridgpu")
 def main() -> None:
-    """Gluon's hybrid programming on today's GPUs: benchmarks, what was found on this machine, the kernel cache."""
+    """Gluon's hybrid programming on today's GPUs: programs of MXNet, benchmarks, what was found on this machine, the kernel cache."""
 
 
 main.add_command(bench)
 main.add_command(calibrate)
 main.add_command(info)
 main.add_command(cache)
+main.add_command(run)

@@ -100,6 +100,17 @@ HG_UNSIGNED(unsigned int)
 HG_UNSIGNED(unsigned long long)
 #undef HG_UNSIGNED
 
+// Greatest common divisor, not negative; of 0 and 0 it is 0.
+template <typename T>
+HG_DEVICE T gcd(T a, T b) {
+  while (b != 0) {
+    const T r = mod(a, b);
+    a = b;
+    b = r;
+  }
+  return abs(a);
+}
+
 HG_DEVICE double mod(double a, double b) {
 #ifdef HG_CUDA
   const double r = fmod(a, b);

@@ -90,7 +90,7 @@ def _rint_down(b: Builder, x: Node) -> Node:
 
 _unary_any("abs", lambda b, x: b.abs(x), "Absolute value.")
 _unary_any("sign", lambda b, x: b.sign(x), "-1, 0 or 1; 0 for NaN.", differentiable=False)
-_unary_any("negative _np_negative", lambda b, x: b.neg(x), "The negative.", method="")
+_unary_any("negative", lambda b, x: b.neg(x), "The negative.", method="")
 _unary_any("square", lambda b, x: x * x, "x * x.")
 _unary_any("rint", _rint_down, "Nearest integer, halves down.", differentiable=False)
 _unary_any("ceil", _same_for_integers("ceil"), "Smallest integer not below.", differentiable=False)
@@ -139,7 +139,7 @@ def rectified(b: Builder, x: Node) -> Node:
     return y
 
 
-_unary_any("relu _npx_relu", rectified, "max(x, 0).", domain=(0.1, 2))
+_unary_any("relu", rectified, "max(x, 0).", domain=(0.1, 2))
 _unary("sigmoid", lambda b, x: b.sigmoid(x), "1 / (1 + e ** -x).")
 _unary("softsign", lambda b, x: x / (b.abs(x) + 1), "x / (1 + |x|).", method="")
 _unary("erf", lambda b, x: b.erf(x), "Error function.", method="")
@@ -175,7 +175,7 @@ def smooth_l1(b: Builder, p: Values, data: Node) -> Node:
     return in_floats(b, compute, data)
 
 
-@operator("_copy identity _np_copy", same_shape=True, method="")
+@operator("_copy identity", same_shape=True, method="")
 def identity(b: Builder, p: Values, data: Node) -> Node:
     """The same values in an array of its own."""
     return b.copy(data)
@@ -199,13 +199,13 @@ def make_loss(b: Builder, p: Values, data: Node) -> Node:
     return b.custom_gradient(b.copy(data), data, rule="ones")
 
 
-@operator("zeros_like _np_zeros_like", same_shape=True, method="zeros_like", differentiable=False)
+@operator("zeros_like", same_shape=True, method="zeros_like", differentiable=False)
 def zeros_like(b: Builder, p: Values, data: Node) -> Node:
     """Zeros of the input's shape and type."""
     return b.full_like(data, 0)
 
 
-@operator("ones_like _np_ones_like", same_shape=True, method="ones_like", differentiable=False)
+@operator("ones_like", same_shape=True, method="ones_like", differentiable=False)
 def ones_like(b: Builder, p: Values, data: Node) -> Node:
     """Ones of the input's shape and type."""
     return b.full_like(data, 1)
@@ -235,7 +235,7 @@ def amp_cast(b: Builder, p: Values, data: Node) -> Node:
 
 
 @operator(
-    "clip",
+    "clip _npi_clip",
     same_shape=True,
     params={"a_min": Float(doc="lower bound", varies=True), "a_max": Float(doc="upper bound", varies=True)},
     method="clip",
@@ -316,7 +316,12 @@ _BROADCASTING = tuple(
         [(0, 3), (1, 3)],
     )
 )
-_BROADCAST_ALIASES = {"add": "broadcast_plus", "sub": "broadcast_minus"}
+_BROADCAST_ALIASES = {
+    "add": "broadcast_plus",
+    "sub": "broadcast_minus",
+    "maximum": "_npi_maximum",
+    "minimum": "_npi_minimum",
+}
 
 
 def broadcast_pair(b: Builder, lhs: Node, rhs: Node) -> tuple[Node, Node]:
@@ -430,8 +435,9 @@ def _with_scalar(name: str, word: str, reverse: bool) -> None:
     domain = (0.5, 2.0) if word in ("div", "mod", "power") else (-2.0, 2.0)
     left, *rest = name.strip("_").split("_")  # old files: _RMinusScalar, _GreaterEqualScalar
     old = "".join(part.capitalize() for part in (["r", left[1:]] if reverse else [left]) + rest)
+    of_np = f"_npi{name}" if word in ("maximum", "minimum", "hypot") else ""
     operator(
-        f"{name} _{old}",
+        f"{name} _{old} {of_np}",
         same_shape=True,
         params=params,
         result_dtype=lambda p, d: f64 if not p.is_int and d[0] is not None and d[0].is_integer else d[0],

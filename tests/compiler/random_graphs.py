@@ -168,19 +168,20 @@ _FLOAT_UNARY = _elementwise(lambda p: _takes(p, 1, f32) is f32)
 _NUMBER_UNARY = _elementwise(lambda p: _takes(p, 1, f32) is f32 and _takes(p, 1, i32) is i32)
 _FLOAT_BINARY = _elementwise(lambda p: _takes(p, 2, f32) is f32)
 _NUMBER_BINARY = _elementwise(lambda p: _takes(p, 2, f32) is f32 and _takes(p, 2, i32) is i32)
+_INTEGER_BINARY = ("bit_and", "bit_or", "bit_xor", "gcd")
 _COMPARE = _elementwise(lambda p: _takes(p, 2, i32) is bool_)
 _FLOAT_TO_BOOL = _elementwise(lambda p: _takes(p, 1, f32) is bool_)
 _LOGIC = _elementwise(lambda p: _takes(p, 2, bool_) is bool_ and _takes(p, 2, f32) is None)
 
 
-@step(*_NUMBER_BINARY)
+@step(*_NUMBER_BINARY, *_INTEGER_BINARY)
 def arithmetic(s: Steps) -> Node | None:
     x = s.number_node()
     if x is None:
         return None
     y = s.partner(x)
     pair = (x, y) if s.pick((True, False)) else (y, x)
-    return getattr(s.b, s.pick(_NUMBER_BINARY))(*pair)
+    return getattr(s.b, s.pick(_NUMBER_BINARY if x.dtype.is_float else (*_NUMBER_BINARY, *_INTEGER_BINARY)))(*pair)
 
 
 @step(*_FLOAT_UNARY)

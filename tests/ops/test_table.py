@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import hybridgpu as mx
+import hybridgpu.ops.numpy  # noqa: F401 - declares the operators of np, which are imported at first use
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir.types import tensor_type
@@ -78,6 +79,11 @@ def reach(F: Any, name: str) -> Any:
     return getattr(F._internal if name.startswith("_") else F, name)
 
 
+def of_kind(op: Operator, x: Any) -> Any:
+    """An array or a Symbol of the interface that the operator belongs to."""
+    return x.as_np_ndarray() if op.name.startswith("_np") else x
+
+
 def drawn(op: Operator, shape: tuple[int, ...], dtype: str, rng: Any) -> np.ndarray:
     """Values within the record's domain; every third is a multiple of a half, so that ties and whole numbers occur."""
     low, high = op.domain
@@ -130,7 +136,7 @@ def cases(op: Operator, types: list[str], ctx: Any) -> list[Case]:
                             x = drawn(op, shape, dtype, rng)
                         except NoSuchValue:
                             break
-                    array = mx.nd.array(x, dtype=x.dtype, ctx=ctx)
+                    array = of_kind(op, mx.nd.array(x, dtype=x.dtype, ctx=ctx))
                     case.host.append(x[1:] if off else x)
                     case.arrays.append(array[1:] if off else array)
                 else:
@@ -176,7 +182,7 @@ def fresh(case: Case) -> list[Any]:
 def check(op: Operator, types: list[str], ctx: Any, thin: int = 1) -> None:
     usable, symbols, inputs, refused = [], [], [], 0
     for number, case in enumerate(cases(op, types, ctx)[::thin]):
-        variables = [mx.sym.var(f"x{number}_{k}") for k in range(len(case.arrays))]
+        variables = [of_kind(op, mx.sym.var(f"x{number}_{k}")) for k in range(len(case.arrays))]
         try:
             want, result_types = reference(case)
         except MXNetError as e:  # the record refuses: everything else must
@@ -194,7 +200,7 @@ def check(op: Operator, types: list[str], ctx: Any, thin: int = 1) -> None:
         symbols += case.run(mx.sym, variables)[: len(result_types)]
         inputs += [(v, case, k) for k, v in enumerate(variables)]
     assert usable, f"{op.name} refuses every call: {refused}"
-    assert any(c.dtype == "float32" for c, _, _ in usable) or not any(c.arrays for c, _, _ in usable)
+    assert any(c.dtype in ("float32", "int32") for c, _, _ in usable) or not any(c.arrays for c, _, _ in usable)
     if not symbols:  # an operator without results
         return
     out = mx.sym.Group(symbols)

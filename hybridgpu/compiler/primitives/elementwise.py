@@ -42,6 +42,18 @@ def _same_bool(types: Sequence[TensorType], params: Params) -> TensorType:
     return _same(types, params)
 
 
+def _same_whole(types: Sequence[TensorType], params: Params) -> TensorType:
+    if types[0].dtype.is_float:
+        raise TypeError(f"an integer or bool operand is needed, not {types[0]!r}")
+    return _same(types, params)
+
+
+def _same_integer(types: Sequence[TensorType], params: Params) -> TensorType:
+    if not types[0].dtype.is_integer:
+        raise TypeError(f"an integer operand is needed, not {types[0]!r}")
+    return _same(types, params)
+
+
 def _to_bool(types: Sequence[TensorType], params: Params) -> TensorType:
     return tensor_type(_same(types, params).shape, bool_)
 
@@ -290,6 +302,16 @@ _row(
     24,
     "angle of the point (x1, x0)",
 )
+
+# -- integers
+
+for _name, _np, _c, _doc in (
+    ("bit_and", "bitwise_and", "&", "bits set in both; of bool: both"),
+    ("bit_or", "bitwise_or", "|", "bits set in either; of bool: either"),
+    ("bit_xor", "bitwise_xor", "^", "bits set in exactly one; of bool: exactly one"),
+):
+    _row(_name, _same_whole, _np, f"({{T}})({{0}} {_c} {{1}})", NO_DERIVATIVE, 1, _doc)
+_row("gcd", _same_integer, "gcd", "hg::gcd({0}, {1})", NO_DERIVATIVE, 60, "greatest common divisor, not negative")
 
 # -- comparison and logic
 

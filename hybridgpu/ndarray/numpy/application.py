@@ -47,7 +47,7 @@ class ArrayApplication:
         if out is not None:
             check_kind(op, operator, (), out, ndarray)
         if attributes:
-            if "ctx" in attributes and "ctx" not in op.params:
+            if "ctx" in attributes:
                 attributes = dict(attributes)
                 ctx = as_context(attributes.pop("ctx"))
             values = op.parse(attributes)  # type: ignore[arg-type]

@@ -5,10 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..params import Param, Text
+from ..record import OPERATORS
 from .application import np_function
 from .derive import derived_operator
 
-derived_operator("_npi_zeros", "_zeros")
+_CTX: dict[str, Param] = {"ctx": Text("", "where the result lies")}
+
+derived_operator("_npi_zeros", "_zeros", params={**OPERATORS["_zeros"].params, **_CTX})
 
 
 @np_function("zeros")

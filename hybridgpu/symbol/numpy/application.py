@@ -42,7 +42,7 @@ class SymbolApplication:
                 raise AssertionError(f"{what} must be Symbol instances, but got {x}{in_graph(x)}")
         check_kind(op, operator, inputs, _Symbol)
         given = dict(attributes or {})
-        if "ctx" not in op.params:
+        if given.get("ctx") is None or "ctx" not in op.params:
             given.pop("ctx", None)  # nodes run where their inputs are
         if not op.variadic and len(inputs) < len(op.inputs):
             inputs = [*inputs, *(None,) * (len(op.inputs) - len(inputs))]

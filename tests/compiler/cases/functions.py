@@ -21,6 +21,7 @@ GAMMA = ("tgamma", "lgamma")
 POLYGAMMA = ("digamma", "trigamma")
 COMPARED = ("eq", "ne", "lt", "le", "gt", "ge", "max", "min")
 LOGICAL = ("logical_and", "logical_or", "logical_xor")
+BITWISE = ("bit_and", "bit_or", "bit_xor")
 
 
 def _each(b: Builder, names: tuple[str, ...], *x: Node) -> list[Node]:
@@ -75,3 +76,9 @@ def compared_integers(b: Builder, *x: Node) -> Any:
     names = (*COMPARED, "mod", "div")
     found = [r for k in range(0, 8, 2) for r in _each(b, names, *x[k : k + 2])]
     return [*found, *(r for k in (0, 2, 6) for r in _each(b, ("neg", "abs", "sign"), x[k]))]
+
+
+@case("i32[40]", "i32[40]", "i64[40]", "i64[40]", "u8[40]", "u8[40]", "i8[40]", "i8[40]", "bool[40]", "bool[40]")
+def bits(b: Builder, *x: Node) -> Any:
+    found = [r for k in range(0, 10, 2) for r in _each(b, BITWISE, *x[k : k + 2])]
+    return [*found, *(b.gcd(*x[k : k + 2]) for k in range(0, 8, 2))]

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records what the real MXNet answers to the calls of ``numpy_calls.py``.
+
+    python record_numpy_calls.py [topic ...]    # writes numpy_calls.json beside this file; runs in a Python that has MXNet
+
+``calls`` and ``gradients`` are by topic: expression -> answer. An answer is [type, shape, values] of an array, a list of
+answers, the text of something else, or {"error": class, "text": last line}; of a gradient a list, one an array in the
+order in which the expression makes them. Values are compressed bytes as base64.
+"""
+
+import base64
+import json
+import os
+import sys
+import warnings
+import zlib
+
+from numpy_calls import CALLS, GRADIENTS, values
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def packed(x):
+    return [str(x.dtype), list(x.shape), base64.b64encode(zlib.compress(x.tobytes(), 9)).decode()]
+
+
+def answer(run, mx):
+    try:
+        found = run()
+        mx.nd.waitall()
+        return shown(found, mx)
+    except Exception as e:
+        return {"error": type(e).__name__, "text": str(e).strip().split("\n")[-1].replace("MXNetError: ", "")[:160]}
+
+
+def shown(found, mx):
+    if isinstance(found, mx.nd.NDArray):
+        return packed(found.asnumpy())
+    if isinstance(found, (list, tuple)):
+        return [shown(f, mx) for f in found]
+    return repr(found)
+
+
+def main():
+    warnings.simplefilter("ignore")
+    import mxnet as mx
+    import numpy as onp
+
+    mx.npx.set_np()
+    made = []
+
+    def a(kind, shape, low=-3, high=3):
+        x = values(onp, kind, shape, low, high)
+        made.append(mx.np.array(x, dtype=x.dtype))
+        return made[-1]
+
+    scope = {"np": mx.np, "npx": mx.npx, "a": a, "inf": float("inf"), "nan": float("nan")}
+
+    def gradients(call):
+        def with_gradient(*args):
+            x = a(*args)
+            if args[0] != "b1":
+                x.attach_grad()
+            return x
+
+        made.clear()
+        with mx.autograd.record():
+            y = eval(call, {**scope, "a": with_gradient})
+        heads = list(y) if isinstance(y, (list, tuple)) else [y]
+        weights = [mx.np.array(values(onp, "f4", h.shape), dtype=h.dtype) for h in heads]
+        mx.autograd.backward(heads, weights)
+        return [x.grad if x.grad is not None else 0 for x in made]
+
+    path = os.path.join(HERE, "numpy_calls.json")
+    recorded = json.load(open(path)) if os.path.exists(path) else {"calls": {}, "gradients": {}}
+    for topic in sys.argv[1:] or CALLS:
+        calls = dict.fromkeys(CALLS[topic]())
+        recorded["calls"][topic] = {c: answer(lambda c=c: eval(c, dict(scope)), mx) for c in calls}
+        slopes = dict.fromkeys(GRADIENTS[topic]()) if topic in GRADIENTS else ()
+        recorded["gradients"][topic] = {c: answer(lambda c=c: gradients(c), mx) for c in slopes}
+    with open(path, "w") as f:
+        f.write("{")
+        for k, part in enumerate(("calls", "gradients")):
+            f.write(("," if k else "") + f'\n"{part}": {{')
+            for j, (topic, rows) in enumerate(recorded[part].items()):
+                lines = ",\n".join(f"{json.dumps(c)}: {json.dumps(v)}" for c, v in rows.items())
+                f.write(("," if j else "") + f'\n"{topic}": {{\n{lines}\n}}')
+            f.write("\n}")
+        f.write("\n}\n")
+
+
+if __name__ == "__main__":
+    main()

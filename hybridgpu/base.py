@@ -13,7 +13,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MXNetError", "NotImplementedForSymbol", "fail", "integer_types", "numeric_types", "string_types"]
+__all__ = [
+    "MXNetError",
+    "NotImplementedForSymbol",
+    "ParameterError",
+    "fail",
+    "integer_types",
+    "numeric_types",
+    "string_types",
+]
 
 BEGUN = time.time_ns()  #: when the package was imported: files that changed since may be others than those that run
 
@@ -69,6 +77,10 @@ class NotImplementedForSymbol(MXNetError, NotImplementedError):
             text += " with arguments (" + ", ".join(self.args_types) + ")"
         text += " is not implemented for Symbol and only available in NDArray."
         return f"{text}\n{self.advice}" if self.advice else text
+
+
+class ParameterError(MXNetError, ValueError):
+    """A parameter, such as a standard deviation below 0, for which MXNet raises ValueError and not an error of its own."""
 
 
 def fail(message: str) -> MXNetError:

@@ -167,6 +167,11 @@ def apply(
             return apply(op, inputs, values, out, where, kind)
     arrays = [x._data for x in inputs]
     track = recording.state.recording and tracked(inputs)
+    if op.check_arrays is not None:
+        try:
+            op.check_arrays(device.xp, values, *arrays)
+        except MXNetError as e:
+            _fail(op, values, inputs, e)
     if op.eager is not None:
         with _named(op, values, inputs):
             op.check(values, [x._type.tensor for x in inputs])

@@ -245,7 +245,7 @@ _VARIANCES = Floats((0.1, 0.1, 0.2, 0.2), "factors of the four predictions")
 
 
 @operator(
-    "_contrib_MultiBoxPrior",
+    "_contrib_MultiBoxPrior _npx_multibox_prior",
     params={
         "sizes": Floats((1.0,), "extents of boxes"),
         "ratios": Floats((1.0,), "widths by heights"),
@@ -284,7 +284,7 @@ def multibox_prior(b: Builder, p: Values, data: Node) -> Node:
 
 
 @operator(
-    "_contrib_MultiBoxTarget",
+    "_contrib_MultiBoxTarget _npx_multibox_target",
     "anchor label cls_pred",
     params={
         "overlap_threshold": Float(0.5, "anchors match labels that they overlap more with"),
@@ -364,7 +364,7 @@ def multibox_target(b: Builder, p: Values, anchor: Node, label: Node, cls_pred: 
 
 
 @operator(
-    "_contrib_MultiBoxDetection",
+    "_contrib_MultiBoxDetection _npx_multibox_detection",
     "cls_prob loc_pred anchor",
     params={
         "clip": Bool(True, "cut boxes at the image's edges"),

@@ -152,7 +152,7 @@ def _conv_shapes(p: Values, shapes: list[Any]) -> list[Any]:
 
 
 @operator(
-    "Convolution",
+    "Convolution _npx_convolution",
     "data weight bias",
     params=_CONV,
     optional=_inputs,
@@ -269,7 +269,7 @@ def _margins(p: Values, spatial: Sequence[int], reach: Sequence[int], stride: Se
 
 
 @operator(
-    "Deconvolution",
+    "Deconvolution _npx_deconvolution",
     "data weight bias",
     params={
         **_CONV,

@@ -142,10 +142,12 @@ def rectified(b: Builder, x: Node) -> Node:
 _unary_any("relu", rectified, "max(x, 0).", domain=(0.1, 2))
 _unary("sigmoid", lambda b, x: b.sigmoid(x), "1 / (1 + e ** -x).")
 _unary("softsign", lambda b, x: x / (b.abs(x) + 1), "x / (1 + |x|).", method="")
-_unary("erf", lambda b, x: b.erf(x), "Error function.", method="")
-_unary("erfinv", lambda b, x: b.erfinv(x), "Inverse error function.", domain=(-0.9, 0.9), method="")
-_unary("gamma", lambda b, x: b.tgamma(x), "Gamma function.", domain=(0.5, 4), method="")
-_unary("gammaln", lambda b, x: b.lgamma(x), "Log of the absolute value of gamma.", domain=(0.5, 4), method="")
+_unary("erf _npx_erf", lambda b, x: b.erf(x), "Error function.", method="")
+_unary("erfinv _npx_erfinv", lambda b, x: b.erfinv(x), "Inverse error function.", domain=(-0.9, 0.9), method="")
+_unary("gamma _npx_gamma", lambda b, x: b.tgamma(x), "Gamma function.", domain=(0.5, 4), method="")
+_unary(
+    "gammaln _npx_gammaln", lambda b, x: b.lgamma(x), "Log of the absolute value of gamma.", domain=(0.5, 4), method=""
+)
 _unary_any(
     "logical_not",
     lambda b, x: as_number(b, b.logical_not(truth(b, x)), x.dtype),
@@ -161,7 +163,9 @@ def hard_sigmoid(b: Builder, p: Values, data: Node) -> Node:
     return in_floats(b, lambda x: b.max(b.min(x * p.alpha + p.beta, 1), 0), data)
 
 
-@operator("smooth_l1", same_shape=True, params={"scalar": Double(1.0, "where the parabola meets the line")})
+@operator(
+    "smooth_l1 _npx_smooth_l1", same_shape=True, params={"scalar": Double(1.0, "where the parabola meets the line")}
+)
 def smooth_l1(b: Builder, p: Values, data: Node) -> Node:
     """A parabola near zero and |x| - 0.5 / scalar**2 beyond 1 / scalar**2."""
 
@@ -212,7 +216,7 @@ def ones_like(b: Builder, p: Values, data: Node) -> Node:
 
 
 @operator(
-    "Cast cast",
+    "Cast cast _npx_cast _npi_cast",
     same_shape=True,
     params={"dtype": Dtype(doc="the new element type")},
     samples=tuple(sample(None, {"dtype": d}) for d in ("float32", "float16", "float64", "int32", "uint8", "bool")),

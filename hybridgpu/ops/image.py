@@ -36,7 +36,7 @@ def _saturated(b: Builder, x: Node, dtype: DType) -> Node:
     return b.cast(b.min(b.max(x, 0), 255), dtype)
 
 
-@operator("_image_to_tensor", samples=_PICTURE, result_dtype=lambda p, d: f32, named=True)
+@operator("_image_to_tensor _npx__image_to_tensor", samples=_PICTURE, result_dtype=lambda p, d: f32, named=True)
 def to_tensor(b: Builder, p: Values, data: Node) -> Node:
     """Channels first, float32, divided by 255."""
     _need_image(data)
@@ -54,7 +54,7 @@ def _per_channel(b: Builder, values: tuple[float, ...], data: Node, axis: int) -
 
 
 @operator(
-    "_image_normalize",
+    "_image_normalize _npx__image_normalize",
     params={
         "mean": Floats((0.0,), "of every channel, or one for all"),
         "std": Floats((1.0,), "of every channel, or one for all"),
@@ -73,7 +73,7 @@ def normalize(b: Builder, p: Values, data: Node) -> Node:
     return (data - _per_channel(b, p.mean, data, axis)) / _per_channel(b, p.std, data, axis)
 
 
-def _flip(name: str, axis: int, doc: str, random: bool) -> None:
+def _flip(word: str, axis: int, doc: str, random: bool) -> None:
     def lower(b: Builder, p: Values, data: Node) -> Node:
         _need_image(data)
         flipped = b.reverse(data, axes=(data.ndim + axis,))
@@ -82,17 +82,17 @@ def _flip(name: str, axis: int, doc: str, random: bool) -> None:
         heads = b.lt(_uniform01(b, (1,) * data.ndim), 0.5)
         return b.select(b.broadcast(heads, data.shape), flipped, data)
 
-    operator(name, doc=doc, same_shape=True, samples=_PICTURE)(lower)
+    operator(f"_image_{word} _npx__image_{word}", doc=doc, same_shape=True, samples=_PICTURE)(lower)
 
 
-_flip("_image_flip_left_right", -2, "Mirrored.", random=False)
-_flip("_image_flip_top_bottom", -3, "Upside down.", random=False)
-_flip("_image_random_flip_left_right", -2, "Mirrored in half of the calls.", random=True)
-_flip("_image_random_flip_top_bottom", -3, "Upside down in half of the calls.", random=True)
+_flip("flip_left_right", -2, "Mirrored.", random=False)
+_flip("flip_top_bottom", -3, "Upside down.", random=False)
+_flip("random_flip_left_right", -2, "Mirrored in half of the calls.", random=True)
+_flip("random_flip_top_bottom", -3, "Upside down in half of the calls.", random=True)
 
 
 @operator(
-    "_image_crop",
+    "_image_crop _npx__image_crop",
     params={
         "x": Int(REQUIRED, "left edge"),
         "y": Int(REQUIRED, "upper edge"),
@@ -117,7 +117,7 @@ def crop(b: Builder, p: Values, data: Node) -> Node:
 
 
 @operator(
-    "_image_resize",
+    "_image_resize _npx__image_resize",
     params={
         "size": Ints((), "(width, height), or one number for both"),
         "keep_ratio": Bool(False, "one number is the shorter side's new length"),
@@ -280,7 +280,8 @@ def _random(name: str, change: Any, doc: str) -> None:
         return _saturated(b, change(b, _work(b, data), _drawn(b, p.min_factor, p.max_factor, data)), data.dtype)
 
     samples = (sample([(5, 4, 3)], {"min_factor": 0.5, "max_factor": 1.5}),)
-    operator(f"_image_random_{name}", params=dict(_RANGE), doc=doc, same_shape=True, samples=samples)(lower)
+    names = f"_image_random_{name} _npx__image_random_{name}"
+    operator(names, params=dict(_RANGE), doc=doc, same_shape=True, samples=samples)(lower)
 
 
 _random("brightness", _brightness, "Multiplied by a random factor.")
@@ -290,7 +291,7 @@ _random("hue", _hue, "Colours turned by a random factor.")
 
 
 @operator(
-    "_image_random_color_jitter",
+    "_image_random_color_jitter _npx__image_random_color_jitter",
     params={k: Float(doc="largest change") for k in ("brightness", "contrast", "saturation", "hue")},
     same_shape=True,
     samples=(sample([(5, 4, 3)], {"brightness": 0.2, "contrast": 0.2, "saturation": 0.2, "hue": 0.1}),),
@@ -330,7 +331,7 @@ def _lit(b: Builder, data: Node, alpha: list[Node]) -> Node:
 
 
 @operator(
-    "_image_adjust_lighting",
+    "_image_adjust_lighting _npx__image_adjust_lighting",
     params={"alpha": Floats(REQUIRED, "of the three components")},
     same_shape=True,
     samples=(sample([(5, 4, 3)], {"alpha": (0.1, 0.2, 0.3)}),),
@@ -341,7 +342,7 @@ def adjust_lighting(b: Builder, p: Values, data: Node) -> Node:
 
 
 @operator(
-    "_image_random_lighting",
+    "_image_random_lighting _npx__image_random_lighting",
     params={"alpha_std": Float(0.05, "standard deviation of the components")},
     same_shape=True,
     samples=(sample([(5, 4, 3)]),),

@@ -70,7 +70,7 @@ def batch_take(b: Builder, p: Values, a: Node, indices: Node) -> Node:
 
 
 @operator(
-    "pick choose_element_0index",
+    "pick choose_element_0index _npx_pick",
     "data index",
     params={
         "axis": Int(-1, "axis to pick along; None for the flattened array", optional=True),
@@ -112,7 +112,7 @@ def pick(b: Builder, p: Values, data: Node, index: Node) -> Node:
 
 
 @operator(
-    "one_hot",
+    "one_hot _npx_one_hot",
     "indices",
     params={
         "depth": Int(doc="extent of the new axis", low=0),
@@ -141,7 +141,7 @@ def _embedding_shapes(p: Values, shapes: list[Any]) -> list[Any]:
 
 
 @operator(
-    "Embedding",
+    "Embedding _npx_embedding",
     "data weight",
     params={
         "input_dim": Int(doc="rows of the table", low=1),
@@ -185,7 +185,7 @@ def _flat_positions(b: Builder, indices: Node, shape: Sequence[int]) -> Node:
 
 
 @operator(
-    "gather_nd",
+    "gather_nd _npx_gather_nd _npi_gather_nd",
     "data indices",
     dtypes="**",
     no_gradient=("indices",),
@@ -368,7 +368,7 @@ def _mask_gradient(xp: Any, p: Values, cotangents: Any, inputs: Any, outputs: An
 
 
 @operator(
-    "_contrib_boolean_mask",
+    "_contrib_boolean_mask _npi_boolean_mask",
     "data index",
     params={"axis": Int(0, "the axis; only the first one")},
     dtypes="**",

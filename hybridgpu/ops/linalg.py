@@ -238,7 +238,7 @@ def potri(b: Builder, p: Values, A: Node) -> Node:
 
 
 @operator(
-    "_linalg_inverse linalg_inverse",
+    "_linalg_inverse linalg_inverse _npi_inv",
     "A",
     domain=(0.5, 2.0),
     samples=(
@@ -253,7 +253,7 @@ def inverse(b: Builder, p: Values, A: Node) -> Node:
 
 
 @operator(
-    "_linalg_det linalg_det",
+    "_linalg_det linalg_det _npi_det",
     "A",
     domain=(0.5, 2.0),
     kept=2,  # factors and pivots
@@ -269,7 +269,7 @@ def det(b: Builder, p: Values, A: Node) -> Node:
 
 
 @operator(
-    "_linalg_slogdet linalg_slogdet",
+    "_linalg_slogdet linalg_slogdet _npi_slogdet",
     "A",
     domain=(0.5, 2.0),
     outputs=2,

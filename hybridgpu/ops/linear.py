@@ -71,7 +71,7 @@ def dot(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
 
 
 @operator(
-    "batch_dot",
+    "batch_dot _npx_batch_dot",
     "lhs rhs",
     params=dict(_TRANSPOSE),
     samples=(
@@ -115,7 +115,7 @@ def _dense_shapes(p: Values, shapes: list[Any]) -> list[Any]:
 
 
 @operator(
-    "FullyConnected",
+    "FullyConnected _npx_fully_connected",
     "data weight bias",
     params={
         "num_hidden": Int(doc="number of results", low=1),

@@ -28,7 +28,7 @@ _ACTIVATIONS: dict[str, Callable[[Builder, Node], Node]] = {
 
 
 @operator(
-    "Activation",
+    "Activation _npx_activation",
     same_shape=True,
     params={"act_type": Enum(doc="which one", choices=tuple(_ACTIVATIONS))},
     samples=tuple(sample(None, {"act_type": kind}) for kind in _ACTIVATIONS),
@@ -55,7 +55,7 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
 @operator(
-    "LeakyReLU",
+    "LeakyReLU _npx_leaky_relu",
     "data gamma",
     initial={"gamma": '["Constant", {"value": 0.25}]'},
     params={
@@ -173,6 +173,8 @@ def _log_softmax_gradient(
 
 def _softmax(b: Builder, p: Values, data: Node, length: Node | None, sign: float, log: bool) -> Node:
     need_float(data)
+    if not data.ndim:
+        return b.reshape(_softmax(b, p, b.reshape(data, (1,)), length, sign, log), ())
     axis = axis_of(p.axis, data.ndim)
     # half precision is summed in float
     x = b.cast(data, f32) if data.dtype.is_half else data
@@ -193,7 +195,7 @@ def _softmax(b: Builder, p: Values, data: Node, length: Node | None, sign: float
 
 
 @operator(
-    "softmax",
+    "softmax _npx_softmax",
     "data length",
     params=dict(_SOFTMAX),
     optional=_softmax_inputs,
@@ -208,7 +210,12 @@ def softmax(b: Builder, p: Values, data: Node, length: Node | None = None) -> No
 
 
 @operator(
-    "log_softmax", same_shape=True, params=dict(_SOFTMAX), method="log_softmax", samples=_SOFTMAX_SAMPLES, named=True
+    "log_softmax _npx_log_softmax",
+    same_shape=True,
+    params=dict(_SOFTMAX),
+    method="log_softmax",
+    samples=_SOFTMAX_SAMPLES,
+    named=True,
 )
 def log_softmax(b: Builder, p: Values, data: Node) -> Node:
     """log(softmax(x)) without underflow."""
@@ -234,7 +241,7 @@ def softmax_activation(b: Builder, p: Values, data: Node) -> Node:
 
 
 @operator(
-    "Dropout",
+    "Dropout _npx_dropout",
     same_shape=True,
     params={
         "p": Float(0.5, "probability of dropping", within=(0, 1)),

@@ -87,7 +87,7 @@ def _layer_shapes(p: Values, shapes: list[Any]) -> list[Any]:
 
 
 @operator(
-    "LayerNorm",
+    "LayerNorm _npx_layer_norm",
     "data gamma beta",
     params={
         "axis": Int(-1, "axis to normalise"),
@@ -376,7 +376,7 @@ _BATCH_SAMPLES = (
 
 
 @operator(
-    "BatchNorm",
+    "BatchNorm _npx_batch_norm",
     params={**_batch_params(Double), **_AXIS},
     samples=(
         *_BATCH_SAMPLES,

@@ -72,7 +72,7 @@ def argsort(b: Builder, p: Values, data: Node) -> Node:
 
 
 @operator(
-    "topk",
+    "topk _npx_topk",
     params={
         "axis": _AXIS,
         "k": Int(1, "how many; all if less than 1"),
@@ -140,7 +140,7 @@ def _histogram_inputs(p: Values) -> list[str]:
 
 
 @operator(
-    "_histogram",
+    "_histogram _npi_histogram",
     "data bins",
     params={
         "bin_cnt": Int(None, "number of bins of equal width, with ``range``"),

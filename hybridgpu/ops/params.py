@@ -398,21 +398,35 @@ class Axis(Shape):
 
 @dataclass(frozen=True)
 class Dtype(Param):
-    """An element type, by name or class; None in Python is float64, as for ``numpy.dtype``."""
+    """An element type, by name or class; None in Python is float64, as for ``numpy.dtype``; ``only`` names those taken."""
 
+    only: tuple[str, ...] = field(default=(), kw_only=True)
     expects: str = field(default="string", init=False)
 
     def parse(self, name: str, value: Any) -> Any:
         if isinstance(value, str) and value == "None" and (self.optional or self.default is None):
             return None
         try:
-            return dtype_of("float64" if value is None else value)
+            found = dtype_of("float64" if value is None else value)
         except (TypeError, ValueError):
-            raise self.invalid(name, value if isinstance(value, str) else text_of(value)) from None
+            found = None
+        if found is None or (self.only and found.name not in self.only):
+            raise self.invalid(name, value if isinstance(value, str) else text_of(value))
+        return found
 
     def invalid(self, name: str, value: Any) -> MXNetError:
-        valid = "'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8'"
-        return MXNetError(f"Invalid Input: '{value}', valid values are: {{{valid}}}")
+        valid = self.only or (
+            "bfloat16",
+            "bool",
+            "float16",
+            "float32",
+            "float64",
+            "int32",
+            "int64",
+            "int8",
+            "uint8",
+        )
+        return MXNetError(f"Invalid Input: '{value}', valid values are: {{{', '.join(map(repr, valid))}}}")
 
 
 @dataclass(frozen=True)

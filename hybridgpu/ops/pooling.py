@@ -40,7 +40,7 @@ def _workspace(p: Values) -> int:
 
 
 @operator(
-    "Pooling",
+    "Pooling _npx_pooling",
     params=_POOL,
     outputs=_workspace,
     visible=1,

@@ -270,7 +270,7 @@ def slice_assign_scalar(b: Builder, p: Values, data: Node) -> Node:
 
 
 @operator(
-    "_contrib_arange_like",
+    "_contrib_arange_like _npx_arange_like",
     params={
         "start": Double(0.0, "first value"),
         "step": Double(1.0, "distance"),

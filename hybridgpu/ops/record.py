@@ -127,6 +127,8 @@ class Operator:
             kernels of MXNet that read an operand again after they have overwritten it.
         accumulates: (values) -> whether results are multiplied into the arrays of ``out=`` instead of replacing them.
         eager: (xp, values, *arrays) -> arrays, for results whose shape depends on values.
+        check_arrays: (xp, values, *arrays), raises an error for values that do not fit, such as negative scales. Eager calls
+            ask it; programs do not look at values.
         eager_gradient: (xp, values, cotangents, inputs, outputs) -> one array or None an input, with ``eager``.
         python: (values, input arrays) -> arrays, for operators written in Python; it records itself.
         infer_results: (values, input types) -> types of the results, with ``python``.
@@ -167,6 +169,7 @@ class Operator:
     in_place: Operator | None = None
     accumulates: Callable[[Values], bool] = lambda values: False
     eager: Callable[..., Any] | None = None
+    check_arrays: Callable[..., None] | None = None
     eager_gradient: Callable[..., Sequence[Any]] | None = None
     python: Callable[[Values, Sequence[Any]], list[Any]] | None = None
     infer_results: Callable[[Values, Sequence[TensorType]], Sequence[TensorType]] | None = None
@@ -339,6 +342,8 @@ class Operator:
         before = b.limit(f"operator {self.name}", sys.maxsize if self.subgraphs else MAX_UNROLLED)
         try:
             out = self.lower(b, values, graphs, *inputs) if self.subgraphs else self.lower(b, values, *inputs)
+        except MXNetError:
+            raise
         except (TypeError, ValueError, IndexError, ArithmeticError) as e:
             # an inference rule of a primitive: say which operator asked for the impossible
             shapes = ", ".join(f"{i.dtype.name}{shape_text(i.shape)}" for i in inputs)

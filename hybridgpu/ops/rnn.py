@@ -287,7 +287,7 @@ def _concat_from_result(p: Values, shapes: list[Any], results: list[Any]) -> lis
 
 
 @operator(
-    "_rnn_param_concat",
+    "_rnn_param_concat _npi_rnn_param_concat",
     "*data",
     params={"num_args": Int(1, "Number of inputs to be concated.", low=1), "dim": Int(1, "axis to join along")},
     count_param="num_args",

@@ -285,7 +285,7 @@ for _family in _FAMILIES:
 
 
 @operator(
-    "_random_randint random_randint",
+    "_random_randint random_randint _npi_random_randint",
     "",
     params={"low": Long(doc="smallest"), "high": Long(doc="above the largest"), **_DRAW},
     differentiable=False,
@@ -390,7 +390,7 @@ def sample_unique_zipfian(b: Builder, p: Values) -> tuple[Node, Node]:
     return b.slice(both, (0, 0), (rows, count)), b.reshape(b.slice(both, (0, count), both.shape), (rows,))
 
 
-@operator("_shuffle shuffle", samples=(sample([(40, 3)]), sample([(1,)]), sample([(0, 2)])))
+@operator("_shuffle shuffle _npi_shuffle", samples=(sample([(40, 3)]), sample([(1,)]), sample([(0, 2)])))
 def shuffle(b: Builder, p: Values, data: Node) -> Node:
     """The entries of the first axis in random order."""
     if not data.ndim or not data.size:

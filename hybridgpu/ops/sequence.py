@@ -81,7 +81,7 @@ _SHAPES = ([(4, 3, 2), (3,)], [(5, 1), (1,)], [(3, 2, 2, 5), (2,)])
 
 
 @operator(
-    "SequenceMask",
+    "SequenceMask _npx_sequence_mask",
     params={
         "use_sequence_length": _LENGTH,
         "value": Float(0.0, "in the place of what lies beyond the end"),

@@ -138,7 +138,7 @@ def reshape(b: Builder, p: Values, data: Node) -> Node:
 
 
 @operator(
-    "reshape_like",
+    "reshape_like _npx_reshape_like",
     "lhs rhs",
     dtypes="**",
     params={k: Int(None) for k in ("lhs_begin", "lhs_end", "rhs_begin", "rhs_end")},
@@ -172,7 +172,7 @@ def _same_size(x: Node, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @operator(
-    "Flatten flatten",
+    "Flatten flatten _npx_batch_flatten",
     method="flatten",
     samples=(
         sample([(2, 3, 4)]),
@@ -502,7 +502,7 @@ def _numbers(b: Builder, values: Sequence[int]) -> Node:
 
 
 @operator(
-    "shape_array",
+    "shape_array _npx_shape_array",
     method="shape_array",
     differentiable=False,
     result_dtype=lambda p, d: i64,

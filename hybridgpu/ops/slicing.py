@@ -38,7 +38,7 @@ def take_slice(b: Builder, x: Node, parts: Sequence[tuple[int, int, int]]) -> No
 
 
 @operator(
-    "slice crop",
+    "slice crop _npx_slice _npi_slice",
     params={
         "begin": Shape(doc="first positions, None for the start", holes=True),
         "end": Shape(doc="positions after the last, None for the end", holes=True),

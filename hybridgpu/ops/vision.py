@@ -207,7 +207,7 @@ def _check_regions(p: Values, data: Node, rois: Node) -> None:
 
 
 @operator(
-    "ROIPooling",
+    "ROIPooling _npx_roi_pooling",
     "data rois",
     params=_REGIONS,
     dtypes="T*",

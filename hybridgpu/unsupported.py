@@ -7,7 +7,7 @@ The classes have methods for them (:func:`refuse`), because Python itself would 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ _NUMBER = {
 }
 
 
-def refuse(kind: type, functions: str, real: str, number: str) -> None:
+def refuse(kind: type, functions: str, real: str, number: str, supported: Container[str] = ()) -> None:
     """Give a class methods for what it does not support. Each raises TypeError.
 
     Args:
@@ -49,23 +49,25 @@ def refuse(kind: type, functions: str, real: str, number: str) -> None:
         functions: what users call the module of its operators, ``nd`` or ``F``.
         real: Python's words, of which ``float(x)`` and ``math.exp(x)`` have different ones.
         number: what to write where Python wants a number.
+        supported: methods that it has.
     """
+
+    def add(name: str, method: Callable[..., Any]) -> None:
+        if name not in supported:
+            method.__name__ = name
+            method.__doc__ = "Not supported: raises TypeError."
+            setattr(kind, name, method)
+
     for word, (symbol, instead) in _BINARY.items():
-        _set(kind, f"__{word}__", _binary(kind, symbol, instead, functions, f"__r{word}__"))
-        _set(kind, f"__r{word}__", _reflected(symbol, instead, functions))
+        add(f"__{word}__", _binary(kind, symbol, instead, functions, f"__r{word}__"))
+        add(f"__r{word}__", _reflected(symbol, instead, functions))
         if word != "divmod":
-            _set(kind, f"__i{word}__", _binary(kind, f"{symbol}=", instead, functions, f"__r{word}__"))
+            add(f"__i{word}__", _binary(kind, f"{symbol}=", instead, functions, f"__r{word}__"))
     for word, (text, instead) in _UNARY.items():
-        _set(kind, f"__{word}__", _unary(text, f"Write {instead.format(f=functions)}."))
+        add(f"__{word}__", _unary(text, f"Write {instead.format(f=functions)}."))
     for word, text in {**_NUMBER, "float": real}.items():
-        _set(kind, f"__{word}__", _unary(text, number))
-    _set(kind, "__format__", _format(number))
-
-
-def _set(kind: type, name: str, method: Callable[..., Any]) -> None:
-    method.__name__ = name
-    method.__doc__ = "Not supported: raises TypeError."
-    setattr(kind, name, method)
+        add(f"__{word}__", _unary(text, number))
+    add("__format__", _format(number))
 
 
 def _binary(kind: type, symbol: str, instead: str, functions: str, reflected: str) -> Callable[..., Any]:

@@ -22,7 +22,7 @@ from ..compiler.ir.types import tensor_type
 from ..context import Context, current_context
 from ..dtypes import dtype_of
 from ..misplaced import in_array_code, in_graph, is_symbol
-from ..ops.record import OPERATORS
+from ..ops.record import OPERATORS, Operator
 from ..provenance import advice
 from ..unsupported import refuse
 from .dlpack import exported
@@ -86,6 +86,8 @@ def _in_place(operator: str, scalar: str, symbol: str) -> Any:
         refuse_in_place(self)
         if isinstance(other, NDArray):
             op = OPERATORS[operator]
+            if other._kind is not None:
+                raise of_np(op)
             grown = np.broadcast_shapes(self.shape, other.shape) if _broadcasts(self, other) else self.shape
             if grown != self.shape:
                 from ..base import MXNetError
@@ -104,6 +106,13 @@ def _in_place(operator: str, scalar: str, symbol: str) -> Any:
 
     method.__doc__ = f"``self {symbol} other`` in the array's own memory."
     return method
+
+
+def of_np(op: Operator) -> TypeError:
+    """The error for an array of np among the inputs of a legacy operator."""
+    from ..ops.numpy.application import legacy_operand
+
+    return legacy_operand(op.name, op.name)
 
 
 def _broadcasts(a: NDArray, b: NDArray) -> bool:
@@ -322,9 +331,7 @@ class NDArray:
         """The array of np of the same memory, gradient and history."""
         from .numpy.array import ndarray
 
-        made = wrap(self._data, self._type.ctx, ndarray)
-        made._autograd = self._autograd
-        return made
+        return self._as_kind(ndarray)
 
     def as_nd_ndarray(self) -> NDArray:
         """Itself."""
@@ -353,6 +360,12 @@ class NDArray:
     def _sharing(self, cut: Callable[[Any], Any]) -> NDArray:
         """An array in the same memory: of ``cut``, a contiguous view of the data that it is given."""
         return wrap(cut(self._data), self._type.ctx, self._kind)
+
+    def _as_kind(self, kind: type[NDArray] | None) -> NDArray:
+        """The array of another interface in the same memory, with its gradient and history."""
+        made = wrap(self._data, self._type.ctx, kind)
+        made._autograd = self._autograd
+        return made
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Give the array a zeroed gradient buffer; cuts its history.

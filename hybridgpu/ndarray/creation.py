@@ -19,7 +19,7 @@ from ..misplaced import in_array_code
 from ..ops import OPERATORS
 from ..provenance import advice
 from .apply import apply
-from .array import NDArray, wrap
+from .array import NDArray, of_np, wrap
 from .array import empty as _empty
 from .dlpack import Capsule, Taken
 
@@ -288,6 +288,8 @@ def _arithmetic(name: str, operator: str, left_scalar: str, right_scalar: str, p
             return python(lhs, rhs)
         if isinstance(lhs, NDArray) and isinstance(rhs, NDArray):
             op = OPERATORS[operator]
+            if lhs._kind is not None or rhs._kind is not None:
+                raise of_np(op)
             return apply(op, (lhs, rhs), op.parse({}))
         if isinstance(lhs, NDArray) and isinstance(rhs, numeric_types):
             op = OPERATORS[right_scalar]

@@ -24,7 +24,7 @@ from .placing import on_its_device
 from .tape import record_call, tracked
 from .versions import before_write
 
-__all__ = ["get_item", "set_item"]
+__all__ = ["get_item", "normalize", "set_item", "unsupported_key"]
 
 
 def get_item(x: NDArray, key: Any) -> NDArray:
@@ -189,12 +189,12 @@ def normalize(x: NDArray, key: Any) -> Any:
         elif isinstance(k, (list, tuple, np.ndarray, range)):
             host = np.asarray(k)
             if not holds_numbers(host.dtype):
-                raise _unsupported(key)
+                raise unsupported_key(key)
             host = _integers(host, np)
             known.append((len(out), host))
             out.append(xp.asarray(host))
         else:
-            raise _unsupported(key)
+            raise unsupported_key(key)
     if axes > x.ndim:
         raise IndexError(f"too many indices ({axes}) for array with {x.ndim} dimensions")
     if xp is not np and not _is_basic(tuple(out)):  # NumPy checks all keys itself, CuPy those without arrays
@@ -223,5 +223,5 @@ def _integers(a: Any, xp: Any) -> Any:
     return a.astype(xp.int64) if a.dtype.kind != "i" else a
 
 
-def _unsupported(key: Any) -> ValueError:
+def unsupported_key(key: Any) -> ValueError:
     return ValueError(f"NDArray does not support slicing with key {key} of type {type(key)}.")

@@ -114,7 +114,13 @@ class VersionedArray(NDArray):
 
     def _sharing(self, cut: Callable[[Any], Any]) -> NDArray:
         with exchanging:  # or the view would be of memory that the array no longer has
-            made = _made(cut(self._data), self, self._family)
+            made = _made(cut(self._data), self, self._family, self._kind)
+        return made
+
+    def _as_kind(self, kind: type[NDArray] | None) -> NDArray:
+        with exchanging:
+            made = _made(self._data, self, self._family, kind)
+        made._autograd = self._autograd
         return made
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -122,8 +128,10 @@ class VersionedArray(NDArray):
         _Family(self._data, self._type.ctx).join(self)
 
 
-def _made(data: Any, like: NDArray, family: _Family) -> VersionedArray:
-    made = VersionedArray.__new__(VersionedArray)
+def _made(data: Any, like: NDArray, family: _Family, kind: Any) -> VersionedArray:
+    """An array that may get other memory, of np where ``kind`` is the class of its arrays."""
+    cls = VersionedArray if kind is None else kind.versioned
+    made: VersionedArray = cls.__new__(cls)
     made._data = data
     made._type = like._type if data.shape == like.shape else wrap(data, like._type.ctx)._type
     made._address = made._autograd = None
@@ -135,7 +143,7 @@ def versioned(array: NDArray) -> VersionedArray:
     """An array in the same memory that may get another one; nobody else should hold ``array``."""
     if isinstance(array, VersionedArray):
         return array
-    return _made(array._data, array, _Family(array._data, array._type.ctx))
+    return _made(array._data, array, _Family(array._data, array._type.ctx), array._kind)
 
 
 def exchange(pairs: Sequence[tuple[VersionedArray, Any]]) -> None:
@@ -195,9 +203,10 @@ def _part(data: Any, offset: int, shape: tuple[int, ...]) -> Any:
 
 def pinned(array: NDArray) -> NDArray:
     """An array that keeps its memory; take those of one call while ``exchanging`` is held."""
-    if array.__class__ is NDArray:
+    kind = array._kind or NDArray
+    if array.__class__ is kind:
         return array
-    made = NDArray.__new__(NDArray)
+    made = kind.__new__(kind)
     made._data, made._type, made._address, made._autograd = array._data, array._type, None, array._autograd
     return made
 
@@ -286,7 +295,7 @@ def _live_marks() -> list[_Mark]:
 def before_write(array: NDArray) -> None:
     """As :func:`before_writes`, of one array."""
     info = array._autograd
-    if array.__class__ is VersionedArray or (info is not None and info.node is not None) or _is_held(array):
+    if isinstance(array, VersionedArray) or (info is not None and info.node is not None) or _is_held(array):
         before_writes((array,))
 
 
@@ -319,7 +328,7 @@ def _keep_values(x: NDArray, marks: Sequence[_Mark]) -> None:
     result = None if info is None or info.node is None else (id(info.node), info.index)
 
     def reads(mark: _Mark) -> bool:
-        return x.__class__ is not VersionedArray or any(
+        return not isinstance(x, VersionedArray) or any(
             type(a) is type(data) and device.address(a) < end and begin < device.address(a) + a.nbytes
             for a in mark.data
         )

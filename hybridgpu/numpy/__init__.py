@@ -7,14 +7,16 @@ from typing import Any
 
 from ..namespaces import Functions, importable
 from ..ndarray.numpy import _application
-from ..ndarray.numpy.array import ndarray
+from . import utils
+from .multiarray import array, ndarray
+from .utils import *
 
 _functions = Functions("numpy", _application, "NP")
 random = Functions("numpy.random", _application, "NP", "random")
 linalg = Functions("numpy.linalg", _application, "NP", "linalg")
 importable(random, linalg)
 
-__all__ = ["linalg", "ndarray", "random"]
+__all__ = ["array", "linalg", "ndarray", "random", *utils.__all__]
 
 
 def __getattr__(name: str) -> Any:

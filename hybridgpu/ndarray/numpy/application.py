@@ -14,16 +14,17 @@ from ...ops.numpy.application import short_name
 from ...ops.record import Operator
 from ..apply import apply, as_context, check_count, check_kind
 from ..array import NDArray
-from .array import ndarray
 
-__all__ = ["ARRAYS", "ArrayApplication"]
+__all__ = ["ArrayApplication"]
 
 
 class ArrayApplication:
     """Runs operators at once; see ``ops.numpy.Application``."""
 
-    array = ndarray
     symbolic = False
+
+    def __init__(self, array: type[NDArray]) -> None:
+        self.array = array
 
     def is_array(self, value: Any) -> bool:
         return isinstance(value, NDArray)
@@ -40,12 +41,13 @@ class ArrayApplication:
         if op is None:
             raise AttributeError(f"there is no operator {operator}")
         ctx: Context | None = None
+        kind = self.array
         for x in inputs:
-            if x.__class__ is not ndarray:
-                inputs = _checked(op, operator, inputs)
+            if x.__class__ is not kind:
+                inputs = self._checked(op, operator, inputs)
                 break
         if out is not None:
-            check_kind(op, operator, (), out, ndarray)
+            check_kind(op, operator, (), out, kind)
         if attributes:
             if "ctx" in attributes:
                 attributes = dict(attributes)
@@ -54,27 +56,25 @@ class ArrayApplication:
         else:
             values = op.parse({})
         check_count(op, values, inputs)
-        return apply(op, inputs, values, out, ctx, ndarray)
+        return apply(op, inputs, values, out, ctx, kind)
 
     def function(self, name: str) -> Callable[..., Any]:
         definition = NPX[name[4:]] if name.startswith("npx.") else NP[name]
         return lambda *args, **kwargs: definition(self, *args, **kwargs)
 
+    def _checked(self, op: Operator, operator: str, inputs: Sequence[Any]) -> list[NDArray]:
+        """The operands that are there.
 
-def _checked(op: Operator, operator: str, inputs: Sequence[Any]) -> list[NDArray]:
-    """The operands that are there.
-
-    Raises:
-        AssertionError: one is no array.
-        TypeError: one is a legacy array.
-    """
-    for k, x in enumerate(inputs):
-        if x is not None and not isinstance(x, NDArray):
-            what = "Positional arguments" if op.variadic else f"Argument {op.inputs[k]}"
-            raise AssertionError(f"{what} must have NDArray type, but got {x}{in_array_code(x, short_name(operator))}")
-    given = [x for x in inputs if x is not None]
-    check_kind(op, operator, given, None, ndarray)
-    return given
-
-
-ARRAYS = ArrayApplication()
+        Raises:
+            AssertionError: one is no array.
+            TypeError: one is a legacy array.
+        """
+        for k, x in enumerate(inputs):
+            if x is not None and not isinstance(x, NDArray):
+                what = "Positional arguments" if op.variadic else f"Argument {op.inputs[k]}"
+                raise AssertionError(
+                    f"{what} must have NDArray type, but got {x}{in_array_code(x, short_name(operator))}"
+                )
+        given = [x for x in inputs if x is not None]
+        check_kind(op, operator, given, None, self.array)
+        return given

@@ -15,7 +15,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["NP", "NPX", "Application", "legacy_operand", "np_function", "npx_function", "numpy_operand"]
+import numpy
+
+__all__ = [
+    "NP",
+    "NPX",
+    "Application",
+    "is_on_host",
+    "legacy_operand",
+    "np_function",
+    "np_on_host",
+    "npx_function",
+    "numpy_operand",
+    "short_name",
+]
 
 _Definition = TypeVar("_Definition", bound=Callable[..., Any])
 
@@ -73,6 +86,32 @@ def np_function(*names: str) -> Callable[[_Definition], _Definition]:
 def npx_function(*names: str) -> Callable[[_Definition], _Definition]:
     """Declare a function of ``mx.npx`` under these names."""
     return _declare(NPX, names)
+
+
+def np_on_host(*names: str) -> None:
+    """Declare functions of ``mx.np`` that are NumPy's own, computed on the host from the values of arrays.
+
+    NumPy asks the arrays, which refuse while gradients are recorded; see ``ndarray.numpy.protocols``.
+    """
+    for name in names:
+        _declare(NP, (name,))(_on_host(name))
+
+
+def _on_host(name: str) -> Callable[..., Any]:
+    def definition(F: Any, *args: Any, **kwargs: Any) -> Any:
+        function = numpy
+        for part in name.split("."):
+            function = getattr(function, part)
+        return function(*args, **kwargs)  # type: ignore[operator]
+
+    definition.__doc__ = f"NumPy's ``{name}`` of the values of arrays."
+    definition.on_host = True  # type: ignore[attr-defined]
+    return definition
+
+
+def is_on_host(definition: Callable[..., Any]) -> bool:
+    """Whether a definition is NumPy's own function."""
+    return getattr(definition, "on_host", False)
 
 
 def _declare(table: dict[str, Callable[..., Any]], names: Sequence[str]) -> Callable[[_Definition], _Definition]:

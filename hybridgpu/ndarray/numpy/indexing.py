@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading and writing parts of np arrays.
+
+Integers, slices, None and ``...`` give views of what is one piece of memory, ``x[i]`` or ``x[0, 1:3]``: writing into
+them writes into the array. Everything else is a copy. Arrays of integers are NumPy's advanced indexing, floating point
+ones are cut to integers; arrays of bool are masks, alone or among other keys. ``True`` and ``False`` in a key give a new
+first axis of extent 1 or 0. A zero-dimensional array takes ``()`` and masks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import recording
+from ...backends.devices import device_of
+from ...backends.writes import written
+from ...base import MXNetError, is_integer, numeric_types
+from ...compiler.primitives.index import add_at
+from ...dtypes import holds_numbers
+from ...ops.record import OPERATORS, shape_text
+from ...provenance import advice
+from ..apply import apply
+from ..array import NDArray, refuse_in_place, wrap
+from ..indexing import normalize, unsupported_key
+from ..placing import on_its_device
+from ..tape import record_call, tracked
+from ..versions import before_write
+from .array import ndarray
+
+__all__ = ["assign_whole", "get_item", "set_item"]
+
+_Index = tuple[Any, ...]
+
+
+def get_item(x: ndarray, key: Any) -> Any:
+    """``x[key]``.
+
+    Raises:
+        IndexError: out of range, more keys than axes, a mask of another shape.
+        ValueError: a key of a type that cannot index, or a slice of step 0.
+        MXNetError: a slice that ends before it begins.
+    """
+    if _is_whole(x, key):
+        return x
+    index, front = _normalized(x, key)
+    if front is False:
+        return ndarray((0, *_read(x, index).shape), x.dtype, x.ctx)
+    if not tracked((x,)):
+        return _read(x, index)
+    shape = x.shape
+    return record_call(lambda a: [_read(a, index)], lambda g: [_spread(g, index, shape)], [x])[0]
+
+
+def _is_whole(x: ndarray, key: Any) -> bool:
+    """True for keys that give the array itself: ``()``, and ``:`` of what has axes."""
+    if isinstance(key, slice):
+        return bool(x.ndim) and key.start is None and key.stop is None and key.step in (None, 1)
+    return isinstance(key, tuple) and not key
+
+
+@on_its_device
+def _read(x: NDArray, index: _Index) -> NDArray:
+    """The part at a normalized index: a view where it is one piece of memory."""
+    values = x._data[index]
+    if _is_basic(index) and values.flags.c_contiguous:
+        return x._sharing(lambda data: data[index])
+    return wrap(device_of(x.context).xp.array(values, order="C"), x.context, x._kind)
+
+
+def _spread(g: NDArray, index: _Index, shape: tuple[int, ...]) -> NDArray:
+    """The transpose of :func:`_read`: zeros with the cotangent added where the elements came from."""
+
+    @on_its_device
+    def forward(a: NDArray) -> list[NDArray]:
+        xp = device_of(a.context).xp
+        y = xp.zeros(shape, a._data.dtype)
+        if _is_basic(index):
+            y[index] = a._data
+        else:
+            add_at(xp, y, index, a._data)  # arrays may name an element twice
+        return [wrap(y, a.context)]
+
+    return record_call(forward, lambda h: [_spread_back(h, index)], [g])[0]
+
+
+def _spread_back(h: NDArray, index: _Index) -> NDArray:
+    shape = h.shape
+    return record_call(lambda a: [_read(a, index)], lambda g: [_spread(g, index, shape)], [h])[0]
+
+
+def _is_basic(index: _Index) -> bool:
+    """False if a part of the index is an array."""
+    return all(k is None or k is Ellipsis or isinstance(k, (slice, int)) for k in index)
+
+
+# -- keys
+
+
+def _normalized(x: ndarray, key: Any) -> tuple[_Index, bool | None]:
+    """A key as arrays of the device take it, with ``...``, so that the result is an array; and what True and False say.
+
+    Raises:
+        IndexError, ValueError, MXNetError: as :func:`get_item`.
+    """
+    if is_integer(key):
+        if not x.ndim:
+            raise IndexError(_SCALAR)
+        extent = x.shape[0]
+        if not -extent <= key < extent:
+            raise IndexError(f"index {key} is out of bounds for axis 0 with size {extent}")
+        return (int(key), Ellipsis), None
+    front: bool | None = None
+    given: list[Any] = []
+    for k in map(_readable, key if isinstance(key, tuple) else (key,)):
+        if isinstance(k, bool):
+            front = k if front is None else front and k
+        elif _is_mask(k):
+            _check_mask(x, k, isinstance(key, tuple))
+            given += _positions(x, k)
+        else:
+            given.append(k)
+    if given and not x.ndim:
+        raise IndexError(_SCALAR)
+    if isinstance(key, slice) and key.step in (None, 1):
+        begin, end, _ = given[0].indices(x.shape[0])
+        if end < begin:
+            raise MXNetError(f"Check failed: begin <= end ({begin} vs. {end}) : Invalid slicing range [{begin}, {end})")
+    ellipses = sum(k is Ellipsis for k in given)
+    if ellipses > 1:
+        raise IndexError("Cannot use more than one ellipsis (`...`) for indexing")
+    try:
+        index: _Index = normalize(x, tuple(given))
+    except ValueError:
+        raise unsupported_key(key) from None
+    if not ellipses:
+        index = (*index, Ellipsis)
+    return (None, *index) if front else index, front
+
+
+_SCALAR = "scalar tensor can only accept `()` as index"
+
+
+def _readable(k: Any) -> Any:
+    """A part of a key: lists of bool and NumPy's masks as arrays of NumPy, bounds of slices as integers."""
+    if isinstance(k, slice):
+        return slice(*(int(b.item()) if isinstance(b, NDArray) else b for b in (k.start, k.stop, k.step)))
+    if isinstance(k, list):
+        try:
+            found = np.asarray(k)
+        except ValueError as e:
+            raise TypeError(str(e)) from None
+        return found if found.dtype == np.bool_ else k
+    if isinstance(k, ndarray) and not k.ndim and k.dtype == np.bool_:
+        return bool(k)
+    if isinstance(k, np.ndarray) and not k.ndim and k.dtype == np.bool_:
+        return bool(k)
+    if isinstance(k, np.bool_):
+        raise ValueError(f"NDArray does not support slicing with key {k} of type {type(k)}.")
+    return k
+
+
+def _is_mask(k: Any) -> bool:
+    return isinstance(k, (NDArray, np.ndarray)) and k.dtype == np.bool_
+
+
+def _check_mask(x: ndarray, mask: Any, among_others: bool) -> None:
+    """Raise IndexError for a mask of another shape; where it stands among other keys, NumPy does."""
+    if among_others:
+        return
+    if x.ndim < mask.ndim:
+        raise IndexError(f"too many indices, whose ndim = {mask.ndim}, for array with ndim = {x.ndim}")
+    for axis, (wanted, got) in enumerate(zip(x.shape, mask.shape, strict=False)):
+        if wanted != got:
+            raise IndexError(
+                f"boolean index did not match indexed array along dimension {axis}; dimension is {wanted} but corresponding "
+                f"boolean dimension is {got}"
+            )
+
+
+def _positions(x: ndarray, mask: Any) -> list[Any]:
+    """Where a mask is True, an array of the device for each of its axes."""
+    device = device_of(x.ctx)
+    if isinstance(mask, NDArray):
+        data = mask._data if mask.context == x.ctx else mask.as_in_context(x.ctx)._data
+    else:
+        data = device.from_host(mask)
+    return [wrap(p, x.ctx) for p in device.xp.nonzero(data)]
+
+
+# -- writing
+
+
+def set_item(x: ndarray, key: Any, value: Any) -> None:
+    """``x[key] = value``: broadcast and converted to the type of x.
+
+    Raises:
+        IndexError, ValueError: a key that does not fit, see :func:`get_item`.
+        TypeError: a value that is no array or number, or a legacy array.
+        MXNetError: shapes that do not fit; or gradients are recorded for the array, or for a value that is not
+            written into the whole of it.
+    """
+    if isinstance(value, NDArray) and not isinstance(value, ndarray):
+        raise TypeError("Cannot assign mx.nd.NDArray to mxnet.numpy.ndarray\n" + advice("Write value.as_np_ndarray()."))
+    mask = _is_mask(key)
+    if mask and not isinstance(value, (ndarray, *numeric_types)):
+        raise NotImplementedError(f"type {type(value)} is not supported.")
+    whole = _is_whole(x, key) or (key is Ellipsis and bool(x.ndim))
+    if not x.ndim and not whole and not mask and not isinstance(key, bool):
+        raise IndexError("scalar tensor can only accept `()` as index")
+    refuse_in_place(x)
+    if isinstance(value, ndarray):
+        if whole and tracked((value,)):
+            assign_whole(x, value)
+            return
+        if recording.state.recording and recording.history(value) is not None:
+            raise MXNetError(
+                "Check failed: AGInfo::IsNone(*output): Inplace operations (+=, -=, x[:]=, etc) are not supported when "
+                "recording with autograd.\nBuild the result with np.concatenate, np.where or slices instead, or assign "
+                "outside autograd.record()."
+            )
+    try:
+        index, front = _normalized(x, key)
+    except IndexError as error:
+        if mask and str(error).startswith("boolean"):
+            raise MXNetError(str(error)) from None
+        raise
+    if front is not False:
+        _write(x, index, value, mask)
+
+
+@on_its_device
+def _write(x: ndarray, index: _Index, value: Any, mask: bool = False) -> None:
+    device = device_of(x.ctx)
+    if value is None:
+        value = np.nan
+    if isinstance(value, ndarray):
+        values = value._data if _is_near(value, x) else device.receive(value._data, device_of(value.ctx))
+    elif isinstance(value, numeric_types):
+        values = value
+    else:
+        values = device.from_host(_host_values(value))
+    if not x.ndim and (isinstance(value, (list, tuple)) or getattr(values, "size", 1) != 1):
+        raise ValueError("setting an array element with a sequence.")
+    before_write(x)
+    target = x._data[index]
+    shape = tuple(getattr(values, "shape", ()))
+    while len(shape) > len(target.shape) and shape[0] == 1:  # leading axes of extent 1 may be dropped
+        values, shape = values.reshape(shape[1:]), shape[1:]
+    if shape and not _fits(shape, target.shape):
+        if mask:
+            raise MXNetError(
+                f"Check failed: boolean array indexing assignment cannot assign {shape_text(shape)} input values to the "
+                f"{target.shape[0] if target.ndim else 1} output values where the mask is true"
+            )
+        wanted = shape_text(target.shape or (1,))
+        raise MXNetError(f"Check failed: shape {shape_text(shape)} is not broadcastable to {wanted}")
+    with np.errstate(all="ignore"):
+        if isinstance(values, numeric_types) and x._data.dtype.kind in "iub":
+            values = np.asarray(values).astype(x._data.dtype, casting="unsafe")
+        x._data[index] = values
+    written(x._data)
+
+
+def _host_values(value: Any) -> Any:
+    try:
+        host = np.asarray(value)
+        if not holds_numbers(host.dtype):
+            raise TypeError
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"mxnet.np.ndarray does not support assignment with non-array-like object {value} of type {type(value)}"
+        ) from None
+    return host
+
+
+def _is_near(value: NDArray, x: NDArray) -> bool:
+    """Whether the memory of ``value`` can be read where ``x`` is."""
+    kind = value.context.device_typeid
+    return kind == x.context.device_typeid and (kind != 2 or value.context == x.context)
+
+
+def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        return False
+
+
+def assign_whole(target: ndarray, value: ndarray) -> None:
+    """Write an array over all of another one, broadcast and converted; recorded, if gradients are recorded for it.
+
+    Raises:
+        MXNetError: shapes that do not fit.
+    """
+    if not tracked((value,)):
+        refuse_in_place(target)
+        _write(target, (Ellipsis,), value)
+        return
+    value = value.as_in_ctx(target.ctx).astype(target.dtype, copy=False)
+    if value.shape != target.shape:
+        if not _fits(value.shape, target.shape):
+            text = f"shape {shape_text(value.shape)} is not broadcastable to {shape_text(target.shape)}"
+            raise MXNetError(f"Check failed: {text}")
+        value = value.broadcast_to(target.shape)
+    op = OPERATORS["_copy"]
+    apply(op, (value,), op.parse({}), out=target, kind=ndarray)

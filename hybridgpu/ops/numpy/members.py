@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Methods and operators of np arrays, which are functions of np with the array as first argument."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from ...provenance import advice
+from .application import NP, NPX, Application
+
+__all__ = ["Members", "unsupported"]
+
+
+class Members:
+    """What np arrays have besides data: each member calls a definition with the class's application.
+
+    Attributes:
+        _F: the application.
+    """
+
+    __slots__ = ()
+    _F: Application
+
+    # -- operators
+
+    def __add__(self, other: Any) -> Any:
+        return NP["add"](self._F, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self.__add__(other)
+
+    def __sub__(self, other: Any) -> Any:
+        return NP["subtract"](self._F, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return NP["subtract"](self._F, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return NP["multiply"](self._F, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self.__mul__(other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return NP["true_divide"](self._F, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return NP["true_divide"](self._F, other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return NP["mod"](self._F, self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return NP["mod"](self._F, other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return NP["power"](self._F, self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return NP["power"](self._F, other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return NP["matmul"](self._F, self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return NP["matmul"](self._F, other, self)
+
+    def __and__(self, other: Any) -> Any:
+        return NP["bitwise_and"](self._F, self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return NP["bitwise_and"](self._F, other, self)
+
+    def __or__(self, other: Any) -> Any:
+        return NP["bitwise_or"](self._F, self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return NP["bitwise_or"](self._F, other, self)
+
+    def __xor__(self, other: Any) -> Any:
+        return NP["bitwise_xor"](self._F, self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return NP["bitwise_xor"](self._F, other, self)
+
+    def __eq__(self, other: Any) -> Any:
+        return NP["equal"](self._F, self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return NP["not_equal"](self._F, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return NP["greater"](self._F, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return NP["greater_equal"](self._F, self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return NP["less"](self._F, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return NP["less_equal"](self._F, self, other)
+
+    def __hash__(self) -> int:
+        raise NotImplementedError(
+            "arrays of np have no hash\n" + advice("Use id(x) as the key, or x.tobytes() of NumPy.")
+        )
+
+    def __neg__(self) -> Any:
+        return self.__mul__(-1.0)
+
+    def __invert__(self) -> Any:
+        return NP["bitwise_not"](self._F, self)
+
+    def __abs__(self) -> Any:
+        return NP["absolute"](self._F, self)
+
+    def __round__(self, n: int = 0) -> Any:
+        return NP["around"](self._F, self, n)
+
+    def __ceil__(self) -> Any:
+        return NP["ceil"](self._F, self)
+
+    def __floor__(self) -> Any:
+        return NP["floor"](self._F, self)
+
+    def __trunc__(self) -> Any:
+        return NP["trunc"](self._F, self)
+
+    # -- methods
+
+    @property
+    def T(self) -> Any:
+        """Axes in the opposite order."""
+        return self.transpose()
+
+    def transpose(self, *axes: Any) -> Any:
+        """Axes in another order, by default the opposite."""
+        order: Any = axes
+        if not axes or axes[0] is None:
+            order = None
+        elif len(axes) == 1 and isinstance(axes[0], (tuple, list)):
+            order = axes[0]
+        return NP["transpose"](self._F, self, order)
+
+    def reshape(self, *args: Any, **kwargs: Any) -> Any:
+        """The elements in another shape, which is one tuple or several integers.
+
+        Raises:
+            TypeError: no shape, or another keyword than ``order``.
+            NotImplementedError: another ``order`` than 'C'.
+        """
+        if len(kwargs) > 1:
+            raise TypeError("function takes at most 1 keyword argument")
+        order = kwargs.pop("order", "C")
+        if kwargs:
+            raise TypeError(f"{next(iter(kwargs))} is an invalid keyword argument for this function")
+        if order != "C":
+            raise NotImplementedError(f"only supports C-order, while received {order}")
+        if not args:
+            raise TypeError("reshape() takes exactly 1 argument (0 given)")
+        shape = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
+        return NP["reshape"](self._F, self, shape)
+
+    def flatten(self, order: str = "C") -> Any:
+        """All axes as one."""
+        return self.reshape(-1, order=order)
+
+    def squeeze(self, axis: Any = None) -> Any:
+        """Without axes of one element."""
+        return NP["squeeze"](self._F, self, axis)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        """With two axes exchanged."""
+        return NP["swapaxes"](self._F, self, axis1, axis2)
+
+    def broadcast_to(self, shape: Any) -> Any:
+        """Repeated up to a shape."""
+        return NP["broadcast_to"](self._F, self, shape)
+
+    def repeat(self, repeats: Any, axis: Any = None) -> Any:
+        """Each element several times."""
+        return NP["repeat"](self._F, self, repeats, axis)
+
+    def take(self, indices: Any, axis: Any = None, mode: str = "raise") -> Any:
+        """Elements at positions along an axis, or of all elements in a row."""
+        return NP["take"](self._F, self, indices, axis, mode=mode)
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """The sum over axes, by default over all."""
+        return NP["sum"](self._F, self, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
+
+    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """The product over axes, by default over all."""
+        return NP["prod"](self._F, self, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """The mean over axes, by default over all."""
+        return NP["mean"](self._F, self, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
+
+    def std(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+        """The standard deviation over axes, by default over all."""
+        return NP["std"](self._F, self, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims)
+
+    def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+        """The variance over axes, by default over all."""
+        return NP["var"](self._F, self, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims)
+
+    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """The largest element over axes, by default over all."""
+        return NP["max"](self._F, self, axis=axis, out=out, keepdims=keepdims)
+
+    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """The smallest element over axes, by default over all."""
+        return NP["min"](self._F, self, axis=axis, out=out, keepdims=keepdims)
+
+    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Whether all elements over axes are true."""
+        return NP["all"](self._F, self, axis=axis, out=out, keepdims=keepdims)
+
+    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Whether any element over axes is true."""
+        return NP["any"](self._F, self, axis=axis, out=out, keepdims=keepdims)
+
+    def cumsum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        """Sums of the elements so far, along an axis or of all in a row."""
+        return NP["cumsum"](self._F, self, axis=axis, dtype=dtype, out=out)
+
+    def argmax(self, axis: Any = None, out: Any = None) -> Any:
+        """Positions of the largest elements along an axis, or in a row."""
+        return NP["argmax"](self._F, self, axis, out)
+
+    def argmin(self, axis: Any = None, out: Any = None) -> Any:
+        """Positions of the smallest elements along an axis, or in a row."""
+        return NP["argmin"](self._F, self, axis, out)
+
+    def argsort(self, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+        """The positions that sort along an axis."""
+        return NP["argsort"](self._F, self, axis=axis, kind=kind, order=order)
+
+    def sort(self, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+        """A sorted copy, along an axis."""
+        return NP["sort"](self._F, self, axis=axis, kind=kind, order=order)
+
+    def nonzero(self) -> Any:
+        """The positions of the elements that are not zero, an array an axis."""
+        return NP["nonzero"](self._F, self)
+
+    def dot(self, b: Any, out: Any = None) -> Any:
+        """The dot product with ``b``."""
+        return NP["dot"](self._F, self, b, out=out)
+
+    def clip(self, min: Any = None, max: Any = None, out: Any = None) -> Any:
+        """Between two bounds."""
+        return NP["clip"](self._F, self, min, max, out=out)
+
+    def round(self, decimals: int = 0, out: Any = None, **kwargs: Any) -> Any:
+        """Rounded to decimals."""
+        return NP["around"](self._F, self, decimals, out=out, **kwargs)
+
+
+#: methods of legacy arrays that np arrays do not have
+_UNSUPPORTED = [
+    "abs",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctanh",
+    "argmax_channel",
+    "asscalar",
+    "broadcast_axes",
+    "broadcast_like",
+    "cbrt",
+    "ceil",
+    "cos",
+    "cosh",
+    "degrees",
+    "depth_to_space",
+    "diag",
+    "exp",
+    "expand_dims",
+    "expm1",
+    "fix",
+    "flip",
+    "floor",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "log_softmax",
+    "nanprod",
+    "nansum",
+    "norm",
+    "one_hot",
+    "ones_like",
+    "pad",
+    "pick",
+    "radians",
+    "rcbrt",
+    "reciprocal",
+    "relu",
+    "reshape_like",
+    "rint",
+    "rsqrt",
+    "shape_array",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinh",
+    "size_array",
+    "slice",
+    "slice_axis",
+    "slice_like",
+    "softmax",
+    "softmin",
+    "space_to_depth",
+    "split",
+    "split_v2",
+    "sqrt",
+    "square",
+    "tan",
+    "tanh",
+    "tile",
+    "topk",
+    "tostype",
+    "trunc",
+    "zeros_like",
+]
+_INSTEAD = {"asscalar": "x.item()", "tostype": "x: arrays are dense", "norm": "np.linalg.norm(x)"}
+
+
+def unsupported(cls: type) -> None:
+    """Give a class of np the methods that only the legacy class has; they raise MXNet's error when they are called."""
+    for name in _UNSUPPORTED:
+        setattr(cls, name, _refusal(name))
+
+
+def _refusal(name: str) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        space = "np" if name in NP else "npx" if name in NPX else ""
+        instead = _INSTEAD.get(name) or (f"{space}.{name}(x)" if space else "")
+        text = f"mxnet.numpy.ndarray object has no attribute {name}"
+        raise AttributeError(f"{text}\n{advice(f'Write {instead}.')}" if instead else text)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = "Of legacy arrays only: raises AttributeError."
+    return method

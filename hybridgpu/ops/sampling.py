@@ -297,7 +297,12 @@ for _family in _FAMILIES:
 )
 def random_randint(b: Builder, p: Values) -> Node:
     """Uniform integers in low … high - 1."""
-    if p.high <= p.low:
+    if p.high < p.low:
+        raise MXNetError(
+            f"Check failed: param.high >= param.low ({p.high} vs. {p.low}) : low must be less or equal to high in uniform "
+            "distribution"
+        )
+    if p.high == p.low:
         raise MXNetError(f"Check failed: low < high: randint of an empty range {p.low} … {p.high}")
     dtype = p.dtype or i32
     if dtype not in (i32, i64):

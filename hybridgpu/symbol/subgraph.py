@@ -10,7 +10,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import Provenance
 from ..ops.mutation import When
-from ..ops.params import Values
+from ..ops.params import Shape, Values
 from ..util import is_np_shape
 from .faults import fault, origin
 from .node import SymbolNode, topological
@@ -30,7 +30,7 @@ def incomplete(node: SymbolNode) -> tuple[int, ...] | None:
         return None
     if getattr(node.values, "infer_range", False) and node.values.stop is None:
         return (-1,)
-    if "shape" not in node.op.params:
+    if not isinstance(node.op.params.get("shape"), Shape):  # that of a gamma distribution is a number
         return None
     shape = node.values.shape
     if shape is None or (not shape and not is_np_shape()):

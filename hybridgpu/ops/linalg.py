@@ -13,6 +13,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.primitives.linalg import eye, swap, triangle
 from ..dtypes import f64, i64
+from ..util import is_np_shape
 from .params import Bool, Double, Int, Param, Values
 from .record import operator, sample
 
@@ -47,8 +48,8 @@ def _check_square(x: Node, name: str = "") -> None:
 
 
 def _vector(b: Builder, x: Node) -> Node:
-    """One number a matrix; a single one has shape (1,)."""
-    return x if x.ndim else b.reshape(x, (1,))
+    """One number a matrix; without NumPy shape semantics a single one has shape (1,)."""
+    return x if x.ndim or is_np_shape() else b.reshape(x, (1,))
 
 
 # -- products

@@ -16,7 +16,13 @@ from hybridgpu.ops.params import REQUIRED, Dtype
 
 RECORDED = json.loads((Path(__file__).parents[1] / "recorded" / "numpy_operators.json").read_text())
 #: the list that MXNet shows lacks some attributes, which it takes nevertheless, and describes others in words of its own
-OTHERWISE: dict[str, set[str]] = {"_npi_choice": {"a", "size"}, "_npi_multinomial": {"pvals"}}
+OTHERWISE: dict[str, set[str]] = {
+    "_npi_choice": {"a", "size"},
+    "_npi_multinomial": {"pvals"},
+    "_npi_norm": {"ord", "axis", "keepdims", "flag"},
+    "_npi_eigh": {"UPLO"},
+    "_npi_eigvalsh": {"UPLO"},
+}
 
 
 def kind_of(text: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...base import MXNetError
 from ...dtypes import i64
-from ..ir.graph import Builder, Node, Params, Primitive
+from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType, tensor_type
 
 __all__ = ["ROWS", "eye", "swap", "triangle"]
@@ -93,6 +93,11 @@ def _infer_lq(types: Sequence[TensorType], params: Params) -> TensorType:
 def _infer_eigh(types: Sequence[TensorType], params: Params) -> TensorType:
     t = _square(types, params)
     return tensor_type((*t.shape[:-1], t.shape[-1] + 1), t.dtype)
+
+
+def _infer_svd(types: Sequence[TensorType], params: Params) -> TensorType:
+    m, n = _infer_lq(types, params).shape[-2], types[0].shape[-1]
+    return tensor_type((*types[0].shape[:-1], m + 1 + n), types[0].dtype)
 
 
 # -- evaluation
@@ -199,6 +204,51 @@ def _eigh(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> An
     return xp.concatenate([rows, values[..., None]], axis=-1)
 
 
+@_by_solver
+def _svd(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    a = inputs[0]
+    if not a.size:
+        return xp.zeros(out.shape, out.dtype.np)
+    try:
+        u, values, rows = xp.linalg.svd(a, full_matrices=False)
+    except np.linalg.LinAlgError as e:
+        raise MXNetError(f"Check failed: ret == 0: gesvd failed in lapack: {e}") from None
+    # the entry of the largest size of each right vector is positive, as in MXNet
+    largest = xp.take_along_axis(rows, xp.argmax(xp.absolute(rows), axis=-1)[..., None], axis=-1)
+    sign = xp.where(largest < 0, -1, 1).astype(out.dtype.np)
+    return xp.concatenate([u * xp.swapaxes(sign, -1, -2), values[..., None], rows * sign], axis=-1)
+
+
+@_by_solver
+def _general_solve(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    if not out.size or not inputs[0].size:
+        return xp.zeros(out.shape, out.dtype.np)
+    try:
+        return xp.linalg.solve(*inputs).astype(out.dtype.np, copy=False)
+    except np.linalg.LinAlgError:
+        raise MXNetError(
+            "gesv: Check failed: res <= 0: The factorization has been completed, but the factor U is exactly singular, so "
+            "the solution could not be computed."
+        ) from None
+
+
+def _eig(xp: Any, inputs: Sequence[Any], params: Params, out: TensorType) -> Any:
+    """On the host: CuPy has no general eigenvalues."""
+    a = inputs[0] if xp is np else xp.asnumpy(inputs[0])
+    values, vectors = np.linalg.eig(a)
+    if np.iscomplexobj(values):
+        worst = np.absolute(values.imag).max(initial=0.0)
+        raise MXNetError(
+            f"Check failed: fabs(wi_ptr[i]) <= 1e-15 ({worst:g} vs. 1e-15) : Complex eigvals is unsupported in linalg temporary."
+        )
+    return xp.asarray(np.concatenate([vectors, values[..., None, :]], axis=-2).astype(out.dtype.np, copy=False))
+
+
+def _infer_eig(types: Sequence[TensorType], params: Params) -> TensorType:
+    t = _square(types, params)
+    return tensor_type((*t.shape[:-2], t.shape[-1] + 1, t.shape[-1]), t.dtype)
+
+
 # -- derivatives
 
 
@@ -267,6 +317,33 @@ def _vjp_eigh(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Para
     return [b.dot(b.dot(swap(b, u), middle), u)]
 
 
+def _vjp_general_solve(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    of_x = b.general_solve(swap(b, inputs[0]), g)
+    return [-b.dot(of_x, swap(b, y)), of_x]
+
+
+def _vjp_svd(b: Builder, g: Node, y: Node, inputs: Sequence[Node], params: Params) -> Sequence[Node | None]:
+    """For a = u * diag(s) * v with square u: u * (F(u) * s + diag(gs) + s * F(v)) * v + u * diag(1/s) * gv * (1 - vT * v),
+    where F(w) = (w' - w'T) / (s[j]**2 - s[i]**2) with w' = uT * gu, or v * gvT."""
+    m, n = inputs[0].shape[-2:]
+    u, s, v = _columns(b, y, 0, m), _columns(b, y, m, m + 1), _columns(b, y, m + 1, m + 1 + n)
+    gu, gs, gv = _columns(b, g, 0, m), _columns(b, g, m, m + 1), _columns(b, g, m + 1, m + 1 + n)
+    square = (*s.shape[:-1], m)
+    of_rows, of_columns = b.broadcast(s, square), b.broadcast(swap(b, s), square)
+    gap = (of_columns - of_rows) * (of_columns + of_rows)
+    least = 1e-100 if gap.dtype.size > 4 else 1e-30
+    signed = b.select(b.ge(gap, 0), b.max(gap, least), b.min(gap, -least))  # equal ones: that far apart
+
+    def turned(w: Node) -> Node:
+        return (w - swap(b, w)) / signed
+
+    left = turned(b.dot(swap(b, u), gu)) * of_columns
+    right = turned(b.dot(v, swap(b, gv))) * of_rows
+    middle = left + right + eye(b, left) * b.broadcast(gs, square)
+    beyond = gv - b.dot(b.dot(gv, swap(b, v)), v)
+    return [b.dot(u, b.dot(middle, v) + beyond / b.broadcast(s, beyond.shape))]
+
+
 ROWS = [
     Primitive("cholesky", "library", _square, _cholesky, _vjp_cholesky, doc="lower L of a symmetric positive L * L**T"),
     Primitive("tri_solve", "library", _infer_solve, _solve, _vjp_solve, doc="y of a * y = x for triangular a"),
@@ -283,4 +360,9 @@ ROWS = [
     Primitive("slogdet", "library", _infer_slogdet, _slogdet, _vjp_slogdet, doc="(sign, log of size) of determinants"),
     Primitive("lq", "library", _infer_lq, _lq, _vjp_lq, doc="Q beside L of the factorisation L * Q"),
     Primitive("eigh", "library", _infer_eigh, _eigh, _vjp_eigh, doc="eigenvectors as rows beside the eigenvalues"),
+    Primitive("svd", "library", _infer_svd, _svd, _vjp_svd, doc="u, s and v of u * diag(s) * v, side by side"),
+    Primitive("eig", "library", _infer_eig, _eig, NO_DERIVATIVE, doc="eigenvectors as columns above the eigenvalues"),
+    Primitive(
+        "general_solve", "library", _infer_solve, _general_solve, _vjp_general_solve, doc="y of a * y = x for square a"
+    ),
 ]

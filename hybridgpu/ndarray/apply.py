@@ -27,7 +27,7 @@ from ..ops.record import Operator, shape_text
 from ..ops.refusal import add_details
 from ..provenance import mark
 from ..util import is_np_shape
-from .array import NDArray, refuse_in_place, wrap
+from .array import NDArray, in_place_recorded, refuse_in_place, wrap
 from .late import LateCall, late_call, late_key
 from .tape import Function, FunctionCall, Pullback, blend, tracked
 from .versions import before_write, latest
@@ -216,10 +216,14 @@ def apply(
         if recording.state.recording:
             for x in wrapped:
                 refuse_in_place(x)
+                if track and any(x is i for i in inputs):
+                    raise in_place_recorded()
         if op.accumulates(values):
             visible = attempt(_accumulated, wrapped, visible)
         del arrays  # or it would seem that somebody else reads what is written
-        write_out(visible, wrapped, exact=bool(inputs))
+        write_out(
+            visible, wrapped, exact=bool(inputs), inferred=kind is not None and (len(inputs) > 1 or not op.same_shape)
+        )
     else:
         wrapped = [wrap(r, where, kind) for r in visible]
         written = wrapped[0] if len(wrapped) == 1 else wrapped
@@ -397,22 +401,36 @@ def _on_one_device(op: Operator, targets: Sequence[NDArray], where: Context) -> 
             )
 
 
-def write_out(results: Sequence[Any], targets: Sequence[NDArray], exact: bool) -> None:
+def write_out(results: Sequence[Any], targets: Sequence[NDArray], exact: bool, inferred: bool = False) -> None:
     """Write results into the arrays of ``out=``.
 
     Args:
         exact: refuse other element types; what takes no arrays (zeros, random numbers) takes that of ``out``.
+        inferred: say of what differs that it was inferred, as MXNet does of broadcasting in np.
 
     Raises:
         MXNetError: a shape or an element type differs; nothing is written.
     """
     for k, (target, result) in enumerate(zip(targets, results, strict=True)):
-        expected, got = shape_text(result.shape), shape_text(target.shape)
+        expected, got, what = (
+            shape_text(result.shape),
+            shape_text(target.shape),
+            "Shape inconsistent, Provided = {}, inferred shape={}",
+        )
         if expected == got and exact:
-            expected, got = str(result.dtype), str(target._data.dtype)
+            expected, got, what = (
+                str(result.dtype),
+                str(target._data.dtype),
+                "Type inconsistent, Provided = {}, inferred type = {}",
+            )
         if expected != got:
+            found = (
+                what.format(got, expected)
+                if inferred
+                else f"Incompatible attr in node  at {k}-th output: expected {expected}, got {got}"
+            )
             raise MXNetError(
-                f"Incompatible attr in node  at {k}-th output: expected {expected}, got {got}\n"
+                f"{found}\n"
                 "out= must be an array of the shape and the type of the result: leave it away, or cast the inputs."
             )
     for target, result in zip(targets, results, strict=True):

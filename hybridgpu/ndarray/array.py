@@ -17,7 +17,7 @@ import numpy as np
 from ..backends import memory
 from ..backends.devices import device_of
 from ..backends.writes import assign, share
-from ..base import numeric_types
+from ..base import MXNetError, numeric_types
 from ..compiler.ir.types import tensor_type
 from ..context import Context, current_context
 from ..dtypes import dtype_of
@@ -135,6 +135,14 @@ def refuse_in_place(x: NDArray) -> None:
             "gradients. Please call backward first to clear the graph or do this out side of a record section. Also note that "
             "you cannot use inplace operations like +=, *=, relu(x, out=x), y[idx]=x, etc inside a record section."
         )
+
+
+def in_place_recorded() -> MXNetError:
+    """MXNet's error for writing what gradients are recorded for over an operand, or over a part of an array."""
+    return MXNetError(
+        "Check failed: AGInfo::IsNone(*output): Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with "
+        "autograd.\nBuild the result with concat, where or slices instead, or assign outside autograd.record()."
+    )
 
 
 class NDArray:

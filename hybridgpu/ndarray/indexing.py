@@ -3,7 +3,7 @@
 
 Integers, slices, None and ``...`` give views of what is one piece of memory, ``x[i]`` or ``x[0, 1:3]``: writing
 into them writes into the array. Everything else is a copy. An integer drops its axis, but what would be a scalar
-keeps shape (1,). Arrays as keys are NumPy's advanced indexing with integers; truth values are no masks but the
+keeps shape (1,) without NumPy shape semantics. Arrays as keys are NumPy's advanced indexing with integers; truth values are no masks but the
 numbers 0 and 1 (use ``contrib.boolean_mask``).
 """
 
@@ -19,7 +19,8 @@ from ..backends.writes import written
 from ..base import MXNetError, is_integer, numeric_types
 from ..compiler.primitives.index import add_at
 from ..dtypes import holds_numbers
-from .array import NDArray, wrap
+from ..util import is_np_shape
+from .array import NDArray, in_place_recorded, wrap
 from .placing import on_its_device
 from .tape import record_call, tracked
 from .versions import before_write
@@ -79,6 +80,8 @@ def part(x: NDArray, key: Any) -> NDArray:
         if not -extent <= key < extent:
             raise IndexError(f"index {key} is out of bounds for axis 0 with size {extent}")
         at = int(key) % extent
+        if x.ndim == 1 and is_np_shape():
+            return x._sharing(lambda data: data[at, ...])
         return x._sharing(lambda data: data[at] if data.ndim > 1 else data[at : at + 1])
     if isinstance(key, slice) and (key.step is None or key.step == 1) and x.ndim:
         begin, end, _ = key.indices(x.shape[0])
@@ -89,7 +92,7 @@ def part(x: NDArray, key: Any) -> NDArray:
     if not any(k is Ellipsis for k in index):
         index = (*index, Ellipsis)  # what would be a scalar stays in the array's memory
     values = x._data[index]
-    scalar = values.ndim == 0 and bool(x.ndim)
+    scalar = values.ndim == 0 and bool(x.ndim) and not is_np_shape()
     if _is_basic(index) and values.flags.c_contiguous:
         return x._sharing(lambda data: data[index].reshape(1) if scalar else data[index])
     values = device_of(x.context).xp.array(values, order="C")
@@ -114,10 +117,7 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
         value = np.nan
     if isinstance(value, NDArray):
         if recording.state.recording and recording.history(value) is not None:
-            raise MXNetError(
-                "Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd.\n"
-                "Build the result with concat, where or slices instead, or assign outside autograd.record()."
-            )
+            raise in_place_recorded()
         if value.context.device_typeid == x.context.device_typeid and (
             value.context.device_typeid != 2 or value.context == x.context
         ):

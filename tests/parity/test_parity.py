@@ -60,6 +60,18 @@ DIFFERENCES: dict[str, dict[str, tuple[str, str]]] = {
         )
         for other, kind in (('sym.var("b")', "Symbol"), ("2", "int"), ("nd.ones((2,))", "NDArray"))
     },
+    "numpy_shape": {
+        "nd.arange(0)": ("float32[0] ['[]']", "NumPy's answer; MXNet's nd has ranges of one element and more"),
+        "nd.zeros((0, 3)).reshape((3, 0)).shape": (
+            "MXNetError: Target shape size is different to source. Target: [3,3] Source: [0,3]",
+            MORE,
+        ),
+        "nd.slice_axis(x, axis=0, begin=0, end=0).shape": (
+            "MXNetError: Invalid begin, end, get begin=0, end=0 for an axis of 2",
+            MORE,
+        ),
+        "nd.waitall()": ("None", "MXNet fails at an empty array when nobody looks, and says so later"),
+    },
     "symbol": {
         "out.infer_shape((5, 3))": (
             "([(5, 3), (4, 3), (4,), (2, 4), (2,)], [(5, 2)], [])",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -259,6 +260,8 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         text = repr(self.asnumpy())
+        if self.size and "shape=" in text:  # NumPy tells it since 2.2, of what it does not print as a whole
+            text = re.sub(r",\s*shape=\([0-9, ]*\)", "", text)
         dtype = self.dtype
         if "dtype=" in text:
             if dtype == np.float32:

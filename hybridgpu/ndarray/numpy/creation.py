@@ -42,14 +42,14 @@ def array(object: Any, dtype: Any = None, ctx: Context | None = None) -> Any:
             object = Taken(object).array(np)
     target = dtype_of(object.dtype if dtype is None else dtype)
     try:
-        # numbers of Python do not fit into narrow types when NumPy makes the array, but do when it converts
         host = np.asarray(object)
-        if host.dtype == np.object_:
-            host = np.asarray(object, target.np)
         if not holds_numbers(host.dtype):
-            if dtype_of(host.dtype) is not bf16:
+            if not isinstance(object, np.ndarray):
+                host = np.asarray(object, target.np)  # which says what cannot be converted
+            elif dtype_of(host.dtype) is not bf16:
                 raise TypeError(f"NumPy's array of it has the element type {host.dtype}, which is no number")
-            host = host.view(bf16.np)  # the words of MXNet's bfloat16
+            else:
+                host = host.view(bf16.np)  # the words of MXNet's bfloat16
     except (TypeError, ValueError) as e:
         raise TypeError(str(e)) from None
     with np.errstate(all="ignore"):

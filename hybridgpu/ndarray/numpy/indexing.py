@@ -21,8 +21,9 @@ from ...compiler.primitives.index import add_at
 from ...dtypes import holds_numbers
 from ...ops.record import OPERATORS, shape_text
 from ...provenance import advice
+from ...util import is_np_shape
 from ..apply import apply
-from ..array import NDArray, refuse_in_place, wrap
+from ..array import NDArray, in_place_recorded, refuse_in_place, wrap
 from ..indexing import normalize, unsupported_key
 from ..placing import on_its_device
 from ..tape import record_call, tracked
@@ -65,6 +66,8 @@ def _read(x: NDArray, index: _Index) -> NDArray:
     """The part at a normalized index: a view where it is one piece of memory."""
     values = x._data[index]
     if _is_basic(index) and values.flags.c_contiguous:
+        if not values.ndim and x.ndim and not is_np_shape():  # where () says that a shape is unknown
+            return x._sharing(lambda data: data[index].reshape(1))
         return x._sharing(lambda data: data[index])
     return wrap(device_of(x.context).xp.array(values, order="C"), x.context, x._kind)
 
@@ -215,11 +218,7 @@ def set_item(x: ndarray, key: Any, value: Any) -> None:
             assign_whole(x, value)
             return
         if recording.state.recording and recording.history(value) is not None:
-            raise MXNetError(
-                "Check failed: AGInfo::IsNone(*output): Inplace operations (+=, -=, x[:]=, etc) are not supported when "
-                "recording with autograd.\nBuild the result with np.concatenate, np.where or slices instead, or assign "
-                "outside autograd.record()."
-            )
+            raise in_place_recorded()
     try:
         index, front = _normalized(x, key)
     except IndexError as error:

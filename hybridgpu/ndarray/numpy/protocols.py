@@ -109,11 +109,11 @@ def _arrays(value: Any, ctx: Context | None) -> Any:
         where = ctx or current_context()
         dtype_of(value.dtype)
         return wrap(device_of(where).from_host(np.ascontiguousarray(value).reshape(value.shape)), where, ndarray)
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, np.bool_):
         from .creation import array
 
         return array(value, dtype=np.bool_, ctx=ctx)
-    if isinstance(value, numeric_types):
+    if isinstance(value, (bool, *numeric_types)):
         return value
     if isinstance(value, (list, tuple)):
         found = [_arrays(v, ctx) for v in value]

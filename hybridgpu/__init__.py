@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .base import MXNetError, NotImplementedForSymbol
 from .context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
 from .deferred import DECLARED_BY
+from .module_aliases import install
 
 if TYPE_CHECKING:  # their types, for checkers of programs; the names are imported at first use
     from .as_mxnet import install_as_mxnet as install_as_mxnet
@@ -44,6 +45,10 @@ _MODULES = {
     "attribute": "attribute",
     "util": "util",
     "base": "base",
+    "error": "error",
+    "executor_manager": "executor_manager",
+    "libinfo": "libinfo",
+    "log": "log",
     "context": "context",
     "viz": "visualization",
     "visualization": "visualization",
@@ -120,12 +125,6 @@ def _hint(name: str) -> str:
     """What to write instead of a name that is not here."""
     if name.startswith("__"):
         return ""
-    from .elsewhere import ROOT
-
-    if name in ROOT:
-        from .provenance import advice
-
-        return "\n" + advice(f"Write {ROOT[name]}.")
     if PathFinder.find_spec(f"{__name__}.{name}", __path__):  # a module that is being imported
         return ""
     if hasattr(importlib.import_module(".ndarray", __name__), name):
@@ -180,4 +179,5 @@ def _importing(caller: FrameType) -> bool:
     )
 
 
+install()
 sys.meta_path.append(_WhatToWrite)  # behind those that find modules

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import recording
 from .base import MXNetError, NotImplementedForSymbol
@@ -247,11 +247,3 @@ class Function:
     def backward(self, *output_grads: NDArray) -> Any:
         """The gradients of the inputs for those of the results."""
         raise NotImplementedError
-
-
-if not TYPE_CHECKING:  # which would no longer find names that are not there
-
-    def __getattr__(name: str) -> Any:
-        from .elsewhere import AUTOGRAD, no_attribute
-
-        raise no_attribute(__name__, name, AUTOGRAD)

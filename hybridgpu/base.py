@@ -8,6 +8,7 @@ also a ``NotImplementedError``, so that code written for either library can catc
 from __future__ import annotations
 
 import numbers
+import os
 import time
 from typing import Any
 
@@ -36,11 +37,58 @@ def py_str(x: bytes) -> str:
     return x.decode("utf-8")
 
 
+def data_dir_default() -> str:
+    """The folder for files that are fetched or looked up, unless $MXNET_HOME says another: ~/.mxnet."""
+    return os.path.join(os.path.expanduser("~"), ".mxnet")
+
+
 def data_dir() -> str:
     """The folder for files that are fetched or looked up: $MXNET_HOME, else ~/.mxnet."""
-    import os
+    return os.environ.get("MXNET_HOME") or data_dir_default()
 
-    return os.environ.get("MXNET_HOME") or os.path.join(os.path.expanduser("~"), ".mxnet")
+
+class _ClassProperty:
+    """A property of a class."""
+
+    def __init__(self, getter: Any) -> None:
+        self._getter = getter if isinstance(getter, (classmethod, staticmethod)) else classmethod(getter)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self._getter.__get__(instance, owner or type(instance))()
+
+
+def classproperty(func: Any) -> Any:
+    """Decorator: a property of a class, read without an instance."""
+    return _ClassProperty(func)
+
+
+def with_metaclass(meta: Any, *bases: type) -> type:
+    """A base for classes of another metaclass, as Python 2 needed it: ``class A(with_metaclass(Meta, Base))``."""
+
+    class _Once(type):  # takes the place of itself by the wanted class
+        def __new__(cls, name: str, this_bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
+            return meta(name, bases, namespace)
+
+        @classmethod
+        def __prepare__(cls, name: str, this_bases: tuple[type, ...]) -> Any:  # type: ignore[override]
+            return meta.__prepare__(name, bases)
+
+    return type.__new__(_Once, "temporary_class", (), {})
+
+
+error_types: dict[str, type[Exception]] = {}  #: name -> class of errors, see :func:`register_error`
+
+
+def register_error(func_name: Any = None, cls: Any = None) -> Any:
+    """Make a class of errors known by its name, or by another: a decorator, ``register_error(Error)``, or called with both."""
+    if callable(func_name):
+        cls, func_name = func_name, func_name.__name__
+
+    def known(kind: type[Exception]) -> type[Exception]:
+        error_types[func_name or kind.__name__] = kind
+        return kind
+
+    return known if cls is None else known(cls)
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -81,6 +129,23 @@ class NotImplementedForSymbol(MXNetError, NotImplementedError):
 
 class ParameterError(MXNetError, ValueError):
     """A parameter, such as a standard deviation below 0, for which MXNet raises ValueError and not an error of its own."""
+
+
+class NotSupportedForSparseNDArray(MXNetError):
+    """A function was used on a sparse array. All arrays are dense here: nothing raises it."""
+
+    def __init__(self, function: Any, alias: str | None, *args: Any) -> None:
+        self.function, self.alias = function.__name__, alias
+        self.args_types = [str(type(a)) for a in args]
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        text = f"Function {self.function}"
+        if self.alias:
+            text += f' (namely operator "{self.alias}")'
+        if self.args_types:
+            text += " with arguments (" + ", ".join(self.args_types) + ")"
+        return f"{text} is not supported for SparseNDArray and only available in NDArray."
 
 
 def fail(message: str) -> MXNetError:

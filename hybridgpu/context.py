@@ -87,7 +87,7 @@ class Context(metaclass=_Default):
         stack.append(self)
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, ptype: object, value: object, trace: object) -> None:
         Context._stack.contexts.pop()
 
     def __reduce__(self) -> tuple[Any, tuple[str, int]]:

@@ -16,11 +16,8 @@ from .io.atomic import replace_file
 from .ndarray import NDArray
 from .optimizer import Optimizer, Updater, get_updater
 from .optimizer.updater import load_states
-from .paths import also_named
 
 __all__ = ["KVStore", "KVStoreBase", "create"]
-
-also_named(__name__, "base", "kvstore")
 
 _Class = TypeVar("_Class", bound=type)
 _SEVERAL_PROCESSES = ("dist", "horovod", "byteps", "p3")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import TYPE_CHECKING, Any
 
 __all__ = ["CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorScheduler", "PolyScheduler"]
 
@@ -195,11 +194,3 @@ class CosineScheduler(_Decay):
 
     def _curve(self, part: float) -> float:
         return (1 + math.cos(math.pi * part)) / 2
-
-
-if not TYPE_CHECKING:  # which would no longer find names that are not there
-
-    def __getattr__(name: str) -> Any:
-        from .elsewhere import SCHEDULERS, no_attribute
-
-        raise no_attribute(__name__, name, SCHEDULERS)

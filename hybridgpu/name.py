@@ -46,7 +46,7 @@ class NameManager(metaclass=_Current):
         _stack().append(self)
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, ptype: object, value: object, trace: object) -> None:
         _stack().pop()
 
 

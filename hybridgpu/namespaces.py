@@ -9,8 +9,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from .module_aliases import PackageModule
 from .ops.functions import find, make_function, names_in
-from .provenance import advice, current_block
 
 __all__ = ["NUMPY_MODULES", "Functions", "Namespace", "importable"]
 
@@ -23,7 +23,7 @@ NUMPY_MODULES = {
 }
 
 
-class Namespace(ModuleType):
+class Namespace(PackageModule):
     """``nd.contrib`` and its like, modules that can be imported: attributes are functions made from the operator table.
 
     Args:
@@ -42,14 +42,12 @@ class Namespace(ModuleType):
             raise AttributeError(name)
         op = find(name, self._name)
         if op is None:
+            try:
+                return super().__getattr__(name)
+            except AttributeError as error:
+                if "\n" in str(error):
+                    raise
             text = f"module '{self.__name__}' has no attribute '{name}'"
-            from .elsewhere import OPERATORS
-
-            if not self._name and name in OPERATORS:
-                instead = OPERATORS[name].format(
-                    "nd" if self._module == "ndarray" else "F" if current_block() else "sym"
-                )
-                raise AttributeError(f"{text}\n{advice(f'Write {instead}.')}")
             near = _similar(name, self._name)
             raise AttributeError(f"{text}; did you mean {near}?" if near else text)
         spelled = f"_{self._name}_{name}" if self._name in ("np", "npi", "npx") else name
@@ -64,7 +62,7 @@ class Namespace(ModuleType):
         return f"<module '{self.__name__}'>"
 
 
-class Functions(ModuleType):
+class Functions(PackageModule):
     """np, npx or a part of one, such as ``np.random``: functions of ``ops.numpy`` with an application filled in.
 
     Args:

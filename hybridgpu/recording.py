@@ -42,9 +42,9 @@ def is_training() -> bool:
     return state.training
 
 
-def set_recording(is_record: bool) -> bool:
+def set_recording(is_recording: bool) -> bool:
     """Set the recording flag; the old one."""
-    old, state.recording = state.recording, bool(is_record)
+    old, state.recording = state.recording, bool(is_recording)
     return old
 
 

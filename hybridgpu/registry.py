@@ -58,9 +58,9 @@ def get_alias_func(base_class: type, nickname: str) -> Callable[..., Any]:
     """``alias('a', 'b')``: a decorator that registers a class under further names."""
     register = get_register_func(base_class, nickname)
 
-    def alias(*names: str) -> Callable[[_Class], _Class]:
+    def alias(*aliases: str) -> Callable[[_Class], _Class]:
         def decorate(klass: _Class) -> _Class:
-            for name in names:
+            for name in aliases:
                 register(klass, name)
             return klass
 

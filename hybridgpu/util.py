@@ -127,17 +127,17 @@ def _decorator(*names: str) -> Callable[[Any], Any]:
 
         return run
 
-    def decorate(target: Any) -> Any:
-        if inspect.isclass(target):
-            for n, member in list(vars(target).items()):
+    def decorate(func: Any) -> Any:
+        if inspect.isclass(func):
+            for n, member in list(vars(func).items()):
                 if (callable(member) and not n.startswith("__")) or n in ("__init__", "__call__", "__repr__"):
-                    setattr(target, n, wrap(member))
+                    setattr(func, n, wrap(member))
                 elif isinstance(member, property):
-                    setattr(target, n, _wrapped(member, wrap))
-            return target
-        if callable(target):
-            return wrap(target)
-        raise TypeError(f"a class or a function is needed, not {type(target)}")
+                    setattr(func, n, _wrapped(member, wrap))
+            return func
+        if callable(func):
+            return wrap(func)
+        raise TypeError(f"a class or a function is needed, not {type(func)}")
 
     return decorate
 
@@ -160,10 +160,10 @@ use_np.__doc__ = "Decorator: both NumPy semantics in a function or in the method
 def set_module(module: str) -> Callable[[Any], Any]:
     """Decorator: set ``__module__``."""
 
-    def decorate(target: Any) -> Any:
+    def decorate(func: Any) -> Any:
         if module is not None:
-            target.__module__ = module
-        return target
+            func.__module__ = module
+        return func
 
     return decorate
 

@@ -34,7 +34,7 @@ def print_summary(
     symbol: Symbol,
     shape: Mapping[str, Any] | None = None,
     line_length: int = 120,
-    positions: Sequence[float] = (0.44, 0.64, 0.74, 1.0),
+    positions: Sequence[float] = [0.44, 0.64, 0.74, 1.0],
 ) -> None:
     """Print a table of the operators of a graph: output shapes without the batch axis, parameters, predecessors.
 

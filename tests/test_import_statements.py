@@ -66,22 +66,33 @@ def test_names_that_are_not_there(statement):
 @pytest.mark.parametrize(
     ("statement", "text"),
     [
-        ("from hybridgpu.contrib import amp", "module 'hybridgpu.contrib' has no attribute 'amp'\nWrite net.cast"),
-        ("import hybridgpu.contrib.amp", "module 'hybridgpu.contrib' has no attribute 'amp'\nWrite net.cast"),
-        ("from hybridgpu.contrib import onnx as o", "'onnx'\nWrite net.export(path)"),
+        (
+            "from hybridgpu.contrib import amp",
+            "module 'hybridgpu.contrib' has no attribute 'amp'\nIn MXNet it is automatic mixed precision. Write net.cast",
+        ),
+        (
+            "import hybridgpu.contrib.amp",
+            "module 'hybridgpu.contrib' has no attribute 'amp'\nIn MXNet it is automatic mixed precision. Write net.cast",
+        ),
+        (
+            "from hybridgpu.contrib import onnx as o",
+            "'onnx'\nIn MXNet it is the exchange of networks with ONNX. Write net.export(path)",
+        ),
         (
             "from hybridgpu.io import LibSVMIter",
-            "'LibSVMIter'\nWrite mx.io.NDArrayIter(data, label, batch_size) with a dense",
+            "'LibSVMIter'\nIn MXNet it is an iterator over text files of sparse rows. Write mx.io.NDArrayIter(data, label, batch_size) with a dense",
         ),
-        ("from hybridgpu.io import ImageDetRecordIter", "\nWrite mx.image.ImageDetIter(batch_size, data_shape"),
+        (
+            "from hybridgpu.io import ImageDetRecordIter",
+            " with boxes. Write mx.image.ImageDetIter(batch_size, data_shape",
+        ),
         ("from hybridgpu.io import ImageRecordUInt8Iter", "batch_size, dtype='uint8'). (<string>:1)"),
-        ("import hybridgpu.executor_manager", "'executor_manager'\nWrite mx.mod.Module("),
-        ("import hybridgpu.contrib.svrg_optimization", "'svrg_optimization'\nWrite mx.mod.Module with"),
+        ("import hybridgpu.contrib.svrg_optimization", "reduced variance. Write mx.mod.Module with"),
         (
             "import importlib; importlib.import_module('hybridgpu.amp')",
             "loss by a number, and the batch size of trainer.step by the same. (<string>:1)",
         ),
-        ("import hybridgpu.amp", "'amp'\nWrite net.cast"),
+        ("import hybridgpu.amp", "'amp'\nIn MXNet it is automatic mixed precision. Write net.cast"),
         ("from hybridgpu import gluom", "module 'hybridgpu' has no attribute 'gluom'; did you mean gluon?"),
         ("from hybridgpu.gluon.nn import Linear", "'Linear'\nWrite nn.Dense"),
         ("from hybridgpu import nothing_like_it", "cannot import name 'nothing_like_it' from 'hybridgpu'"),

@@ -21,9 +21,7 @@ __all__ = ["autograd", "io", "nd", "ndarray", "sym", "symbol", "tensorboard", "t
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f".{name}", __name__)
-    from ..elsewhere import CONTRIB, no_attribute
-
-    raise no_attribute(__name__, name, CONTRIB)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:

@@ -43,7 +43,7 @@ class TrainingStateScope:
     def __enter__(self) -> None:
         self._before.append(set_is_training(self._enter_state))
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, ptype: object, value: object, trace: object) -> None:
         set_is_training(self._before.pop())
 
 

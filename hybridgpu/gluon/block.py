@@ -33,21 +33,33 @@ class HookHandle:
 
     _count = 0
 
-    def __init__(self, hooks: OrderedDict[int, Any], hook: Any, changed: Callable[[], None]) -> None:
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+        self._hooks: dict[int, Any] | None = None
+        self._id, self._changed = 0, changed
+
+    def attach(self, hooks_dict: dict[int, Any], hook: Any) -> None:
+        """Add a hook to those of a block, as ``register_forward_hook`` does.
+
+        Raises:
+            RuntimeError: the handle has one already.
+        """
+        if self._hooks is not None:
+            raise RuntimeError("The same handle cannot be attached twice.")
         HookHandle._count += 1
-        self._hooks, self._id, self._changed = hooks, HookHandle._count, changed
-        hooks[self._id] = hook
-        changed()
+        self._hooks, self._id = hooks_dict, HookHandle._count
+        hooks_dict[self._id] = hook
+        self._changed()
 
     def detach(self) -> None:
         """Remove the hook; a second time does nothing."""
-        self._hooks.pop(self._id, None)
+        if self._hooks is not None:
+            self._hooks.pop(self._id, None)
         self._changed()
 
     def __enter__(self) -> HookHandle:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, ptype: object, value: object, trace: object) -> None:
         self.detach()
 
 
@@ -306,11 +318,15 @@ class Block:
 
     def register_forward_pre_hook(self, hook: Callable[[Block, tuple[Any, ...]], None]) -> HookHandle:
         """``hook(block, inputs)`` before every call."""
-        return HookHandle(self._forward_pre_hooks, hook, self._changed)
+        handle = HookHandle(self._changed)
+        handle.attach(self._forward_pre_hooks, hook)
+        return handle
 
     def register_forward_hook(self, hook: Callable[[Block, tuple[Any, ...], Any], None]) -> HookHandle:
         """``hook(block, inputs, output)`` after every call."""
-        return HookHandle(self._forward_hooks, hook, self._changed)
+        handle = HookHandle(self._changed)
+        handle.attach(self._forward_hooks, hook)
+        return handle
 
     def apply(self, fn: Callable[[Block], Any]) -> Block:
         """Call ``fn`` on all children and then on itself; returns itself."""

@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..elsewhere import no_attribute
 from ..provenance import advice
 
 __all__ = [
@@ -180,7 +179,11 @@ def missing(module: str, *tables: Mapping[str, str]) -> Callable[[str], Any]:
     """The ``__getattr__`` of a module whose table of names says what to write instead."""
 
     def refuse(name: str) -> Any:
-        raise no_attribute(module, name, *tables)
+        text = f"module '{module}' has no attribute '{name}'"
+        for table in tables:
+            if name in table:
+                raise AttributeError(f"{text}\n{advice(f'Write {table[name]}.')}")
+        raise AttributeError(text)
 
     return refuse
 

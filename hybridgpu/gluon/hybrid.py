@@ -468,10 +468,23 @@ class HybridBlock(Block):
         save_arrays(f"{path}-{epoch:04d}.params", values)  # first what a full disk refuses first
         out.save(f"{path}-symbol.json", remove_amp_cast)
 
-    def optimize_for(self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, **kwargs: Any) -> None:
+    def optimize_for(
+        self,
+        x: Any,
+        *args: Any,
+        backend: str | None = None,
+        clear: bool = False,
+        static_alloc: bool = False,
+        static_shape: bool = False,
+        inline_limit: int = 2,
+        forward_bulk_size: int | None = None,
+        backward_bulk_size: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Hybridize and trace with given inputs. Graph rewriting backends do not exist here."""
         flags = {k: v for k, v in kwargs.items() if k in FLAGS}
-        self.hybridize(True, backend, clear, **flags)
+        bulk = (inline_limit, forward_bulk_size, backward_bulk_size)
+        self.hybridize(True, backend, clear, static_alloc, static_shape, *bulk, **flags)
         self(x, *args)
 
     def explain(self, *inputs: Any) -> Any:

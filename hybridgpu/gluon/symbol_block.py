@@ -130,9 +130,22 @@ class SymbolBlock(HybridBlock):
         self._drop_cached_op(why)  # the graph is what the block is
         self._changed()
 
-    def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
+    def hybridize(
+        self,
+        active: bool = True,
+        backend: str | None = None,
+        clear: bool = True,
+        static_alloc: bool = False,
+        static_shape: bool = False,
+        inline_limit: int = 2,
+        forward_bulk_size: int | None = None,
+        backward_bulk_size: int | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
         """The graph always runs compiled; flags are taken over."""
-        super().hybridize(True, *args, **kwargs)
+        bulk = (inline_limit, forward_bulk_size, backward_bulk_size)
+        super().hybridize(True, backend, clear, static_alloc, static_shape, *bulk, *args, **kwargs)
 
     def cast(self, dtype: Any) -> None:
         """Convert all parameters."""

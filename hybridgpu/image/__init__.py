@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``mx.image``: reading, resizing, cropping and turning pictures; random changes to them; iterators over files of them."""
 
-from ..paths import also_named
 from . import detection as det
 from .augment import *
 from .augment import __all__ as _augment
@@ -13,5 +12,3 @@ from .pictures import *
 from .pictures import __all__ as _pictures
 
 __all__ = [*_pictures, *_augment, *_iterator, *_detection, "det"]
-
-also_named(__name__, "image")

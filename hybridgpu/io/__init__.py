@@ -5,10 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..paths import also_named
-
-also_named(__name__, "io")
-
 
 def __getattr__(name: str) -> Any:
     # the iterators hand out NDArrays, so they stand above what reads files
@@ -21,9 +17,7 @@ def __getattr__(name: str) -> Any:
     from .. import iterators
 
     if name not in iterators.__all__:
-        from ..elsewhere import ITERATORS, no_attribute
-
-        raise no_attribute(__name__, name, ITERATORS)
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     value = globals()[name] = getattr(iterators, name)
     return value
 

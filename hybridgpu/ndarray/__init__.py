@@ -12,7 +12,6 @@ from typing import Any
 from ..context import current_context
 from ..namespaces import NUMPY_MODULES, Namespace, importable
 from ..ops.samplers import make_zipfian
-from ..paths import also_named
 from . import control_flow, random, updates
 from .apply import apply_function
 from .array import NDArray
@@ -33,8 +32,6 @@ _internal = Namespace("_internal", apply_function, "ndarray")
 op = Namespace("op", apply_function, "ndarray")
 _top = Namespace("", apply_function, "ndarray")
 importable(contrib, linalg, image, _internal, op)
-also_named(__name__, "utils")
-
 __all__ = ["NDArray", "contrib", "image", "linalg", "load", "load_frombuffer", "op", "random", "save", *_creation]
 
 

@@ -59,7 +59,7 @@ def operator_graph(op: Operator, values: Values, types: Sequence[TensorType], tr
 
 def apply_function(op: Operator, spelled: str, call: Bound) -> Any:
     """What a function of ``nd`` does: check the kinds of the arguments, then apply."""
-    ctx = call.attributes.pop("ctx", None) if "ctx" not in op.params else None
+    ctx = call.attributes.pop("ctx", None) if not op.inputs or "ctx" not in op.params else None
     inputs = call.inputs
     kind = numpy_class() if spelled.startswith("_np") else None
     if op.variadic:

@@ -225,7 +225,7 @@ def histogram(a: NDArray, bins: Any = 10, range: tuple[float, float] | None = No
     return list(apply(op, (a,), op.parse({"bin_cnt": int(bins), "range": tuple(range)})))
 
 
-def from_numpy(ndarray: Any, zero_copy: bool = True) -> NDArray:
+def from_numpy(ndarray: Any, zero_copy: bool = True, array_cls: Any = NDArray) -> NDArray:
     """An array from a NumPy array; with ``zero_copy`` the memory is shared and becomes read-only in NumPy.
 
     Raises:
@@ -300,9 +300,16 @@ def _arithmetic(name: str, operator: str, left_scalar: str, right_scalar: str, p
         other = rhs if isinstance(lhs, NDArray) else lhs
         raise TypeError(f"type {type(other)} not supported{in_array_code(other, name)}")
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{OPERATORS[operator].doc} Arrays or numbers."
-    return function
+    if name == "power":
+
+        def named(base: Any, exp: Any) -> Any:
+            return function(base, exp)
+
+    else:
+        named = function  # type: ignore[assignment]
+    named.__name__ = named.__qualname__ = name
+    named.__doc__ = f"{OPERATORS[operator].doc} Arrays or numbers."
+    return named
 
 
 #: name -> (operator, with the scalar on the left, on the right, of two numbers)

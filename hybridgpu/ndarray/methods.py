@@ -10,7 +10,7 @@ from typing import Any
 from ..base import MXNetError
 from ..misplaced import through_numpy
 from ..ops import OPERATORS
-from ..ops.functions import bind
+from ..ops.functions import OperatorSignature, bind
 from ..ops.record import Operator
 from ..provenance import advice
 
@@ -81,6 +81,8 @@ def make_method(name: str) -> Callable[..., Any] | None:
         from .creation import split_v2
 
         return split_v2
+    if name == "broadcast_like":
+        return _broadcast_like
     op = method_operator(name)
     if op is None:
         return None
@@ -97,4 +99,13 @@ def make_method(name: str) -> Callable[..., Any] | None:
 
     method.__name__ = name
     method.__doc__ = op.docstring()
+    method.__signature__ = OperatorSignature(op, False, method=True)  # type: ignore[attr-defined]
     return method
+
+
+def _broadcast_like(self: Any, other: Any) -> Any:
+    """The array broadcast to the shape of another, which may have more axes; the operator wants as many."""
+    return self.broadcast_to(other.shape)
+
+
+_broadcast_like.__name__ = "broadcast_like"

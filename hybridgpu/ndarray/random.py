@@ -33,7 +33,7 @@ def _call(name: str, inputs: list[Any], attributes: dict[str, Any], rest: dict[s
     return apply(op, inputs, op.parse({**attributes, **rest}), out, ctx)
 
 
-_samplers = make_samplers(NDArray, "NDArray", _call, get_prob=False)
+_samplers = make_samplers(NDArray, "NDArray", _call)
 
 
 def __getattr__(name: str) -> Any:

@@ -272,9 +272,10 @@ def _margins(p: Values, spatial: Sequence[int], reach: Sequence[int], stride: Se
     "Deconvolution _npx_deconvolution",
     "data weight bias",
     params={
-        **_CONV,
+        **dict(list(_CONV.items())[:4]),
         "adj": Shape((), "added to the size of the result"),
         "target_shape": Shape((), "spatial shape of the result; pad and adj follow from it"),
+        **dict(list(_CONV.items())[4:]),
         "workspace": UnsignedLong(512, "accepted"),
         "no_bias": Bool(True, "there is no bias"),
     },

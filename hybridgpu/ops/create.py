@@ -10,12 +10,13 @@ from ..compiler.ir import Builder, Node
 from ..dtypes import DType, f32, f64, i64
 from ..util import is_np_shape
 from .late import Late, held_number
-from .params import REQUIRED, Bool, Double, Dtype, Int, Long, Param, Shape, Values
+from .params import REQUIRED, Bool, Double, Dtype, Int, Long, Param, Shape, Text, Values
 from .record import operator, sample, shape_text
 
-__all__ = ["arange_length"]
+__all__ = ["CTX", "arange_length"]
 
-_SHAPE: dict[str, Param] = {"shape": Shape((), "extents"), "dtype": Dtype("float32", "element type")}
+CTX = {"ctx": Text("", "where the result lies, for functions of arrays")}
+_SHAPE: dict[str, Param] = {"shape": Shape((), "extents"), **CTX, "dtype": Dtype("float32", "element type")}
 
 
 def checked_shape(shape: tuple[int, ...] | None, name: str) -> tuple[int, ...]:
@@ -78,6 +79,7 @@ def arange_length(start: float, stop: float, step: float) -> int:
         "step": Double(1.0, "distance"),
         "repeat": Int(1, "how often each value comes", low=1),
         "infer_range": Bool(False, "length from the context of use"),
+        **CTX,
         "dtype": Dtype("float32", "element type"),
     },
     differentiable=False,
@@ -119,6 +121,7 @@ def arange(b: Builder, p: Values) -> Node:
         "step": Double(1.0, "number of values"),
         "repeat": Int(1),
         "infer_range": Bool(False),
+        **CTX,
         "dtype": Dtype("float32", "element type"),
         "num": Int(REQUIRED, "number of values", low=0),
         "endpoint": Bool(True, "stop is the last value"),
@@ -143,6 +146,7 @@ def linspace(b: Builder, p: Values) -> Node:
         "N": Long(doc="rows"),
         "M": Long(0, "columns, 0 for N"),
         "k": Long(0, "diagonal"),
+        **CTX,
         "dtype": Dtype("float32", "element type"),
     },
     differentiable=False,

@@ -183,7 +183,12 @@ def deformable_convolution(
 @operator(
     "_contrib_ModulatedDeformableConvolution",
     "data offset mask weight bias",
-    params={**_CONV, **_counts(Unsigned), "im2col_step": Unsigned(64, "accepted")},
+    params={
+        **{k: v for k, v in _CONV.items() if k != "layout"},
+        **_counts(Unsigned),
+        "im2col_step": Unsigned(64, "accepted"),
+        "layout": _CONV["layout"],
+    },
     optional=_inputs("data", "offset", "mask"),
     infer_inputs=_shapes(3),
     samples=(

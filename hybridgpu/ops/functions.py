@@ -15,7 +15,17 @@ from typing import Any
 from ..deferred import DECLARED_BY
 from .record import OPERATORS, Operator
 
-__all__ = ["HIDDEN_KEYS", "Bound", "bind", "find", "make_function", "names_in", "registered", "spelled_hint"]
+__all__ = [
+    "HIDDEN_KEYS",
+    "Bound",
+    "OperatorSignature",
+    "bind",
+    "find",
+    "make_function",
+    "names_in",
+    "registered",
+    "spelled_hint",
+]
 
 #: attributes of nodes, not of operators: a Symbol keeps them as ``__key__``
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
@@ -122,23 +132,38 @@ def make_function(op: Operator, spelled: str, apply: Callable[..., Any], module:
     function.__name__ = function.__qualname__ = spelled
     function.__module__ = module
     function.__doc__ = op.docstring()
-    function.__signature__ = _Signature(op)  # type: ignore[attr-defined]
+    function.__signature__ = OperatorSignature(op, "symbol" in module)  # type: ignore[attr-defined]
     return function
 
 
-class _Signature(Signature):
-    """An operator's signature, which is made when somebody reads it: that takes longer than most calls."""
+class OperatorSignature(Signature):
+    """An operator's signature, which is made when somebody reads it: that takes longer than most calls.
 
-    def __init__(self, op: Operator) -> None:
+    Args:
+        op: the record.
+        symbols: of a function that makes Symbols.
+        method: of a method, whose object is the first input.
+    """
+
+    def __init__(self, op: Operator, symbols: bool, method: bool = False) -> None:
         super().__init__()
-        self._op = op
+        self._op, self._symbols, self._method = op, symbols, method
+
+    def _made(self) -> Signature:
+        plain = self._op.signature()
+        given = list(plain.parameters.values())
+        if self._symbols:
+            given.append(Parameter("attr", Parameter.KEYWORD_ONLY, default=None))
+        if self._method:
+            given[0] = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+        return plain.replace(parameters=given)
 
     @property
     def parameters(self) -> MappingProxyType[str, Parameter]:
-        return self._op.signature().parameters
+        return self._made().parameters
 
     def replace(self, **changes: Any) -> Signature:  # type: ignore[override]
-        return self._op.signature().replace(**changes)
+        return self._made().replace(**changes)
 
     def __reduce__(self) -> Any:
-        return self._op.signature().__reduce__()
+        return self._made().__reduce__()

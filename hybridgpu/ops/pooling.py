@@ -204,7 +204,7 @@ def _shares(
 @operator(
     "Pooling_v1",
     params={
-        **{k: _POOL[k] for k in ("kernel", "global_pool", "pooling_convention", "stride", "pad")},
+        **{k: _POOL[k] for k in ("kernel", "pool_type", "global_pool", "pooling_convention", "stride", "pad")},
         "pool_type": Enum("max", "what a window becomes", choices=("avg", "max", "sum")),
         "pooling_convention": Enum("valid", "windows that overrun the end: none or one", choices=("full", "valid")),
     },

@@ -22,17 +22,19 @@ __all__ = ["make_samplers", "make_zipfian"]
 Call = Callable[[str, list[Any], dict[str, Any], dict[str, Any]], Any]
 
 
-def make_samplers(array: type, kind: str, call: Call, get_prob: bool) -> dict[str, Callable[..., Any]]:
+def make_samplers(array: type, kind: str, call: Call) -> dict[str, Callable[..., Any]]:
     """The sampling functions by name.
 
     Args:
         array: the class of arrays.
         kind: its name in messages.
         call: applies an operator.
-        get_prob: whether ``multinomial`` returns probabilities by default.
     """
 
-    def draw(word: str, parameters: dict[str, Any], shape: Any, dtype: Any, rest: dict[str, Any]) -> Any:
+    def draw(
+        word: str, parameters: dict[str, Any], shape: Any, dtype: Any, ctx: Any, out: Any, rest: dict[str, Any]
+    ) -> Any:
+        rest |= {key: value for key, value in (("ctx", ctx), ("out", out)) if value is not None}
         values = list(parameters.values())
         of_arrays = isinstance(values[0], array)
         if not of_arrays and not isinstance(values[0], (*numeric_types, np.generic)):
@@ -49,55 +51,107 @@ def make_samplers(array: type, kind: str, call: Call, get_prob: bool) -> dict[st
             return call(f"_sample_{word}", values, attributes, rest)
         return call(f"_random_{word}", [], {**parameters, **attributes}, rest)
 
-    def uniform(low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    def uniform(
+        low: Any = 0,
+        high: Any = 1,
+        shape: Any = None,
+        dtype: Any = None,
+        ctx: Any = None,
+        out: Any = None,
+        **kwargs: Any,
+    ) -> Any:
         """Uniform on [low, high), float32 by default."""
-        return draw("uniform", {"low": low, "high": high}, shape, dtype, kwargs)
+        return draw("uniform", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
 
-    def normal(loc: Any = 0, scale: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    def normal(
+        loc: Any = 0,
+        scale: Any = 1,
+        shape: Any = None,
+        dtype: Any = None,
+        ctx: Any = None,
+        out: Any = None,
+        **kwargs: Any,
+    ) -> Any:
         """Normal with mean ``loc`` and standard deviation ``scale``."""
-        return draw("normal", {"loc": loc, "scale": scale}, shape, dtype, kwargs)
+        return draw("normal", {"loc": loc, "scale": scale}, shape, dtype, ctx, out, kwargs)
 
     def randn(*shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, **kwargs: Any) -> Any:
         """Normal numbers, the extents as separate arguments."""
         return normal(loc, scale, shape, dtype, **kwargs)
 
-    def gamma(alpha: Any = 1, beta: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    def gamma(
+        alpha: Any = 1,
+        beta: Any = 1,
+        shape: Any = None,
+        dtype: Any = None,
+        ctx: Any = None,
+        out: Any = None,
+        **kwargs: Any,
+    ) -> Any:
         """Gamma with shape ``alpha`` and scale ``beta``."""
-        return draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, kwargs)
+        return draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out, kwargs)
 
-    def exponential(scale: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    def exponential(
+        scale: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+    ) -> Any:
         """Exponential with mean ``scale``."""
-        return draw("exponential", {"lam": 1.0 / scale}, shape, dtype, kwargs)
+        return draw("exponential", {"lam": 1.0 / scale}, shape, dtype, ctx, out, kwargs)
 
-    def poisson(lam: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    def poisson(
+        lam: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+    ) -> Any:
         """Poisson with mean ``lam``."""
-        return draw("poisson", {"lam": lam}, shape, dtype, kwargs)
+        return draw("poisson", {"lam": lam}, shape, dtype, ctx, out, kwargs)
 
-    def negative_binomial(k: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    def negative_binomial(
+        k: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+    ) -> Any:
         """Successes before the k-th failure, whose probability is ``p``."""
-        return draw("negative_binomial", {"k": k, "p": p}, shape, dtype, kwargs)
+        return draw("negative_binomial", {"k": k, "p": p}, shape, dtype, ctx, out, kwargs)
 
     def generalized_negative_binomial(
-        mu: Any = 1, alpha: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any
+        mu: Any = 1,
+        alpha: Any = 1,
+        shape: Any = None,
+        dtype: Any = None,
+        ctx: Any = None,
+        out: Any = None,
+        **kwargs: Any,
     ) -> Any:
         """Negative binomial with mean ``mu`` and variance ``mu + alpha * mu**2``."""
-        return draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, kwargs)
+        return draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, ctx, out, kwargs)
 
-    def randint(low: int, high: int, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    def randint(
+        low: int, high: int, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+    ) -> Any:
         """Integers in low … high - 1, int32 by default."""
         if isinstance(low, array) or isinstance(high, array):
             raise TypeError("randint takes numbers as its bounds")
-        return draw("randint", {"low": low, "high": high}, shape, dtype, kwargs)
+        return draw("randint", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
 
-    def multinomial(
-        data: Any, shape: Any = None, get_prob: bool = get_prob, dtype: Any = "int32", **kwargs: Any
-    ) -> Any:
+    def choose(data: Any, shape: Any, get_prob: bool, dtype: Any, rest: dict[str, Any]) -> Any:
         """Numbers of categories with the probabilities of the last axis of ``data``, ``shape`` of them a row.
 
         With ``get_prob`` also the logarithms of the probabilities of what was drawn.
         """
         attributes = {"get_prob": get_prob, "dtype": dtype, **({} if shape is None else {"shape": shape})}
-        return call("_sample_multinomial", [data], attributes, kwargs)
+        return call("_sample_multinomial", [data], attributes, rest)
+
+    if kind == "NDArray":
+
+        def multinomial(
+            data: Any, shape: Any = None, get_prob: bool = False, out: Any = None, dtype: Any = "int32", **kwargs: Any
+        ) -> Any:
+            return choose(data, shape, get_prob, dtype, kwargs if out is None else {**kwargs, "out": out})
+
+    else:
+
+        def multinomial(  # type: ignore[misc]
+            data: Any, shape: Any = None, get_prob: bool = True, dtype: Any = "int32", **kwargs: Any
+        ) -> Any:
+            return choose(data, shape, get_prob, dtype, kwargs)
+
+    multinomial.__doc__ = choose.__doc__
 
     def shuffle(data: Any, **kwargs: Any) -> Any:
         """The entries of the first axis in random order."""

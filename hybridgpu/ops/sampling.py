@@ -18,7 +18,7 @@ from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..dataclass import dataclass
 from ..dtypes import DType, bool_, f32, f64, i32, i64
-from .create import _uniform01, checked_shape
+from .create import CTX, _uniform01, checked_shape
 from .linear import need_float
 from .params import Bool, Dtype, Float, Int, Long, Param, Shape, Values
 from .record import Sample, operator, sample, shape_text
@@ -27,6 +27,7 @@ __all__: list[str] = []
 
 _DRAW: dict[str, Param] = {
     "shape": Shape(None, "extents; whatever the context asks for, if not given"),
+    **CTX,
     "dtype": Dtype(None, "element type, float32 by default"),
 }
 _FLOATS = ("bfloat16", "float16", "float32", "float64")

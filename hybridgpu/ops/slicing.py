@@ -42,13 +42,14 @@ def take_slice(b: Builder, x: Node, parts: Sequence[tuple[int, int, int]]) -> No
     params={
         "begin": Shape(doc="first positions, None for the start", holes=True),
         "end": Shape(doc="positions after the last, None for the end", holes=True),
-        "step": Shape((), "steps; None or () for 1", holes=True),
+        "step": Shape((), "steps; None or () for 1", optional=True, holes=True),
     },
     method="slice",
     samples=(
         sample([(4, 5)], {"begin": (1, 0), "end": (3, 4)}),
         sample([(4, 5)], {"begin": (None, -1), "end": (None, None), "step": (2, -2)}),
         sample([(4, 5, 2)], {"begin": (-3,), "end": (None,)}),
+        sample([(4, 5)], {"begin": (1, 0), "end": (3, 4), "step": None}),
         sample([(1,)], {"begin": (0,), "end": (1,)}),
         sample([(0, 3)], {"begin": (None, 1), "end": (None, 3)}),
     ),

@@ -15,7 +15,8 @@ from .record import OPERATORS, Operator
 
 __all__ = ["make_adamw"]
 
-_ORDER = ("lr", "eta", "beta1", "beta2", "epsilon", "wd", "clip_gradient", "out", "name")
+_REQUIRED = ("lr", "eta")
+_DEFAULTS = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "wd": 0, "clip_gradient": -1, "out": None, "name": None}
 
 
 def make_adamw(run: Callable[[Operator, Sequence[Any], Any, dict[str, Any]], Any]) -> dict[str, Callable[..., Any]]:
@@ -28,10 +29,10 @@ def make_adamw(run: Callable[[Operator, Sequence[Any], Any, dict[str, Any]], Any
 
 
 def _function(op: Operator, name: str, run: Callable[..., Any]) -> Callable[..., Any]:
-    names = (*op.inputs, *_ORDER)
+    names = (*op.inputs, *_REQUIRED, *_DEFAULTS)
     signature = Signature(
-        [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in op.inputs]
-        + [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=None) for n in _ORDER]
+        [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in (*op.inputs, *_REQUIRED)]
+        + [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=d) for n, d in _DEFAULTS.items()]
         + [Parameter("kwargs", Parameter.VAR_KEYWORD)]
     )
 

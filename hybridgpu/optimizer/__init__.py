@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizers (``mx.optimizer``)."""
 
-from ..paths import also_named
 from . import contrib
 from .adaptive import *
 from .adaptive import __all__ as _adaptive
@@ -28,5 +27,3 @@ __all__ = [
     "register",
     *_adaptive,
 ]
-
-also_named(__name__, "optimizer")

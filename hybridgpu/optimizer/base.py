@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arguments import meant, taken_by
 from ..dtypes import dtype_of
-from ..elsewhere import OPTIMIZERS
+from ..hints.foreign_names import OPTIMIZERS
 from ..ndarray import NDArray, clip
 from ..ndarray.placing import zeros_on
 from ..provenance import advice, user_frame

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``mx.rnn``: the symbolic recurrent cells from before Gluon, kept for older programs."""
 
-from ..paths import also_named
 from . import io
 from .buckets import BucketSentenceIter
 from .cells import *
@@ -25,5 +24,3 @@ __all__ = [
     *_conv,
     *_io,
 ]
-
-also_named(__name__, "rnn", "rnn_cell")

@@ -200,11 +200,11 @@ class ModifierCell(BaseRNNCell):
         """Those of the base cell."""
         return self.base_cell.state_info
 
-    def begin_state(self, func: Any = symbol.zeros, **kwargs: Any) -> list[Any]:
+    def begin_state(self, init_sym: Any = symbol.zeros, **kwargs: Any) -> list[Any]:  # type: ignore[override]
         """Those of the base cell."""
         assert not self._modified, CALLED_DIRECTLY
         self.base_cell._modified = False
-        begin = self.base_cell.begin_state(func, **kwargs)
+        begin = self.base_cell.begin_state(func=init_sym, **kwargs)
         self.base_cell._modified = True
         return begin
 

@@ -124,9 +124,16 @@ def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, name: str | None = No
 
 
 def _pair(
-    name: str, operator: str, hint: str, scalar: str, scalar_hint: str, reverse: tuple[str, str], python: Any
+    name: str,
+    operator: str,
+    hint: str,
+    scalar: str,
+    scalar_hint: str,
+    reverse: tuple[str, str],
+    python: Any,
+    names: tuple[str, str] = ("left", "right"),
 ) -> Any:
-    def function(lhs: Any, rhs: Any) -> Any:
+    def combine(lhs: Any, rhs: Any) -> Any:
         if isinstance(lhs, Symbol) and isinstance(rhs, Symbol):
             return compose(operator, hint, [lhs, rhs], {})
         if isinstance(lhs, Symbol) and isinstance(rhs, numeric_types):
@@ -138,6 +145,16 @@ def _pair(
         raise TypeError(
             f"types ({type(lhs)}, {type(rhs)}) not supported{in_graph(rhs if isinstance(lhs, Symbol) else lhs)}"
         )
+
+    if names[0] == "base":
+
+        def function(base: Any, exp: Any) -> Any:
+            return combine(base, exp)
+
+    else:
+
+        def function(left: Any, right: Any) -> Any:  # type: ignore[misc]
+            return combine(left, right)
 
     function.__name__ = function.__qualname__ = name
     return function
@@ -151,6 +168,7 @@ power = pow = _pair(
     "_powerscalar",
     ("_rpower_scalar", "_rpowerscalar"),
     lambda a, b: a**b,
+    ("base", "exp"),
 )
 maximum = _pair(
     "maximum", "_maximum", "_maximum", "_maximum_scalar", "_maximumscalar", ("_maximum_scalar", "_maximumscalar"), max

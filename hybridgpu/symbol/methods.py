@@ -4,18 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import Parameter, Signature
 from typing import Any
 
 from ..base import MXNetError
 from ..misplaced import through_numpy
 from ..ndarray.methods import method_operator
 from ..ops import OPERATORS
-from ..ops.functions import bind
+from ..ops.functions import OperatorSignature, bind
 
 __all__ = ["make_method"]
 
 #: attributes that the method gives even where the program does not
 _GIVEN: dict[str, dict[str, Any]] = {"squeeze": {"axis": None}, "diag": {"k": 0}}
+#: methods that can be asked to share memory, which Symbols have none of
+_IN_PLACE = ("expand_dims", "flatten", "squeeze")
 _ONLY_SYMBOL = {"reshape": "Reshape", "broadcast_to": "broadcast_to", "astype": "Cast"}
 
 
@@ -30,9 +33,11 @@ def make_method(name: str) -> Callable[..., Any] | None:
         return None
     from .compose import apply_symbol
 
-    record, spelled = op, "cast" if name == "astype" else name
+    record, spelled, in_place = op, "cast" if name == "astype" else name, name in _IN_PLACE
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if in_place:
+            kwargs.pop("inplace", None)
         if not args:
             kwargs = {**_GIVEN.get(name, {}), **kwargs}
         try:
@@ -43,4 +48,11 @@ def make_method(name: str) -> Callable[..., Any] | None:
 
     method.__name__ = name
     method.__doc__ = op.docstring()
+    signature: Signature = OperatorSignature(op, True, method=True)
+    if in_place:
+        given = list(signature.parameters.values())
+        at = len(given) - len(("out", "name", "attr"))
+        given.insert(at, Parameter("inplace", Parameter.POSITIONAL_OR_KEYWORD, default=False))
+        signature = Signature(given)
+    method.__signature__ = signature  # type: ignore[attr-defined]
     return method

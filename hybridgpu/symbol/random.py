@@ -16,10 +16,11 @@ _operators = Namespace("random", apply_symbol, "symbol")
 
 
 def _call(name: str, inputs: list[Any], attributes: dict[str, Any], rest: dict[str, Any]) -> Any:
-    rest.pop("ctx", None)  # nodes run where their graph does
     rest.pop("out", None)
     node, attr = rest.pop("name", None), rest.pop("attr", None)
     op = OPERATORS[name]
+    if "ctx" not in op.params:
+        rest.pop("ctx", None)  # nodes run where their graph does
     if not op.inputs:  # Symbols by any name are passed over, as by MXNet's own composition of such nodes
         rest = {k: v for k, v in rest.items() if not isinstance(v, Symbol)}
     for n, x in zip(op.inputs, inputs, strict=True):
@@ -28,7 +29,7 @@ def _call(name: str, inputs: list[Any], attributes: dict[str, Any], rest: dict[s
     return make_node(op, name, inputs, {**attributes, **rest}, node, attr)
 
 
-_samplers = make_samplers(Symbol, "Symbol", _call, get_prob=True)
+_samplers = make_samplers(Symbol, "Symbol", _call)
 
 
 def __getattr__(name: str) -> Any:

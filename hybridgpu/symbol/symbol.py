@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import numbers
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..base import MXNetError, NotImplementedForSymbol, numeric_types
@@ -536,15 +536,19 @@ def _both_spellings(attrs: dict[str, str]) -> dict[str, str]:
     return out
 
 
-def Group(symbols: Any) -> Symbol:
+def Group(symbols: Any, create_fn: Callable[[Any], Symbol] = Symbol) -> Symbol:
     """Several Symbols as one; groups flatten.
+
+    Args:
+        symbols: those to group.
+        create_fn: makes the group, a class of Symbols.
 
     Raises:
         TypeError: no Symbols.
     """
     if not symbols or any(not isinstance(s, Symbol) for s in symbols):
         raise TypeError("Expected a list of symbols as input")
-    return Symbol([head for s in symbols for head in s._heads])
+    return create_fn([head for s in symbols for head in s._heads])
 
 
 def type_flag(dtype: Any) -> str:

@@ -3,7 +3,6 @@
 
 from typing import TYPE_CHECKING
 
-from ...paths import also_named
 from ..block import Block
 from ..habits import LAYERS, LOSSES, missing
 from ..hybrid import HybridBlock
@@ -29,8 +28,6 @@ __all__ = [
     *_normalization,
     *_pooling,
 ]
-
-also_named(__name__, "basic_layers", "conv_layers")
 
 if not TYPE_CHECKING:  # which would no longer find names that are not there
     __getattr__ = missing(__name__, LAYERS, LOSSES)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``gluon.rnn``: recurrent cells, which make one step, and layers, which run whole sequences."""
 
-from ...paths import also_named
 from .cells import *
 from .cells import __all__ as _cells
 from .combined import *
@@ -10,5 +9,3 @@ from .rnn_layer import *
 from .rnn_layer import __all__ as _layers
 
 __all__ = [*_cells, *_combined, *_layers]
-
-also_named(__name__, "rnn_cell")

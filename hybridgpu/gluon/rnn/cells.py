@@ -239,9 +239,9 @@ class RNNCell(_DenseCell):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._mapping()}, {self._activation})"
 
-    def hybrid_forward(self, F: Any, x: Any, states: Any, **parameters: Any) -> Any:
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # type: ignore[override]
         prefix = f"t{self._counter}_"
-        i2h, h2h = self._dense(F, self._hidden_size, prefix, x, states[0], parameters)
+        i2h, h2h = self._dense(F, self._hidden_size, prefix, inputs, states[0], parameters)
         total = F.elemwise_add(i2h, h2h, name=f"{prefix}plus0")
         output = self._get_activation(F, total, self._activation, name=f"{prefix}out")
         return output, [output]
@@ -287,9 +287,9 @@ class LSTMCell(_DenseCell):
     def _alias(self) -> str:
         return "lstm"
 
-    def hybrid_forward(self, F: Any, x: Any, states: Any, **parameters: Any) -> Any:
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # type: ignore[override]
         prefix = f"t{self._counter}_"
-        i2h, h2h = self._dense(F, 4 * self._hidden_size, prefix, x, states[0], parameters)
+        i2h, h2h = self._dense(F, 4 * self._hidden_size, prefix, inputs, states[0], parameters)
         gates = F.elemwise_add(i2h, h2h, name=f"{prefix}plus0")
         i, f, c, o = F.SliceChannel(gates, num_outputs=4, name=f"{prefix}slice")
         i = self._get_activation(F, i, self._recurrent_activation, name=f"{prefix}i")
@@ -338,9 +338,9 @@ class GRUCell(_DenseCell):
     def _alias(self) -> str:
         return "gru"
 
-    def hybrid_forward(self, F: Any, x: Any, states: Any, **parameters: Any) -> Any:
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # type: ignore[override]
         prefix, old = f"t{self._counter}_", states[0]
-        i2h, h2h = self._dense(F, 3 * self._hidden_size, prefix, x, old, parameters)
+        i2h, h2h = self._dense(F, 3 * self._hidden_size, prefix, inputs, old, parameters)
         xr, xz, xn = F.SliceChannel(i2h, num_outputs=3, name=f"{prefix}i2h_slice")
         hr, hz, hn = F.SliceChannel(h2h, num_outputs=3, name=f"{prefix}h2h_slice")
         reset = F.Activation(F.elemwise_add(xr, hr, name=f"{prefix}plus0"), act_type="sigmoid", name=f"{prefix}r_act")

@@ -34,8 +34,8 @@ class _Stack(RecurrentCell):
         """Append a cell."""
         self.register_child(cell)
 
-    def __getitem__(self, k: int) -> Any:
-        return self._children[str(k)]
+    def __getitem__(self, i: int) -> Any:
+        return self._children[str(i)]
 
     def __len__(self) -> int:
         return len(self._children)
@@ -101,8 +101,8 @@ class SequentialRNNCell(_Stack):
 class HybridSequentialRNNCell(_Stack, HybridRecurrentCell):
     """Hybridizable cells on top of each other."""
 
-    def hybrid_forward(self, F: Any, x: Any, states: Any) -> Any:
-        return self(x, states)
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # type: ignore[override]
+        return self(inputs, states)
 
 
 class DropoutCell(HybridRecurrentCell):
@@ -130,10 +130,10 @@ class DropoutCell(HybridRecurrentCell):
     def _alias(self) -> str:
         return "dropout"
 
-    def hybrid_forward(self, F: Any, x: Any, states: Any) -> Any:
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # type: ignore[override]
         if self._rate > 0:
-            x = F.Dropout(data=x, p=self._rate, axes=self._axes, name=f"t{self._counter}_fwd")
-        return x, states
+            inputs = F.Dropout(data=inputs, p=self._rate, axes=self._axes, name=f"t{self._counter}_fwd")
+        return inputs, states
 
     def unroll(
         self,
@@ -173,17 +173,17 @@ class ModifierCell(HybridRecurrentCell):
         found: list[dict[str, Any]] = self.base_cell.state_info(batch_size)
         return found
 
-    def begin_state(self, batch_size: int = 0, func: Any = symbol.zeros, **kwargs: Any) -> list[Any]:
+    def begin_state(self, func: Any = symbol.zeros, **kwargs: Any) -> list[Any]:  # type: ignore[override]
         """Those of the base cell."""
         assert not self._modified, _CALLED_DIRECTLY
         self.base_cell._modified = False
         try:
-            begin: list[Any] = self.base_cell.begin_state(batch_size=batch_size, func=func, **kwargs)
+            begin: list[Any] = self.base_cell.begin_state(func=func, **kwargs)
         finally:
             self.base_cell._modified = True
         return begin
 
-    def hybrid_forward(self, F: Any, x: Any, states: Any) -> Any:
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # type: ignore[override]
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -217,8 +217,8 @@ class ZoneoutCell(ModifierCell):
         super().reset()
         self._prev_output = None
 
-    def hybrid_forward(self, F: Any, x: Any, states: Any) -> Any:
-        output, new = self.base_cell(x, states)
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # type: ignore[override]
+        output, new = self.base_cell(inputs, states)
         previous = self._prev_output
         if previous is None:
             previous = F.zeros_like(output)
@@ -237,9 +237,9 @@ class ZoneoutCell(ModifierCell):
 class ResidualCell(ModifierCell):
     """Adds the input to the output (Wu et al., 2016)."""
 
-    def hybrid_forward(self, F: Any, x: Any, states: Any) -> Any:
-        output, states = self.base_cell(x, states)
-        return F.elemwise_add(output, x, name=f"t{self._counter}_fwd"), states
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # type: ignore[override]
+        output, states = self.base_cell(inputs, states)
+        return F.elemwise_add(output, inputs, name=f"t{self._counter}_fwd"), states
 
     def unroll(
         self,

@@ -180,14 +180,14 @@ class _RNNLayer(HybridBlock):
         object.__setattr__(self, "_zeros", (None, []) if seen else (inputs._type, states))
         return states
 
-    def hybrid_forward(self, F: Any, x: Any, states: Any, sequence_length: Any = None, **kwargs: Any) -> Any:
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, sequence_length: Any = None, **kwargs: Any) -> Any:  # type: ignore[override]
         if F is ndarray:
-            batch = x.shape[self._layout.find("N")]
+            batch = inputs.shape[self._layout.find("N")]
             for state, info in zip(states, self.state_info(batch), strict=False):
                 if state.shape != info["shape"]:
                     raise ValueError(f"Invalid recurrent state shape. Expecting {info['shape']}, got {state.shape}.")
         if self._layout == "NTC":
-            x = F.swapaxes(x, 0, 1)
+            inputs = F.swapaxes(inputs, 0, 1)
         names = ["i2h_{}", "h2h_{}", *(["h2r_{}"] if self._projection_size else [])]
         parameters = [
             kwargs[f"{side}{layer}_{name.format(kind)}"].reshape(-1)
@@ -201,7 +201,7 @@ class _RNNLayer(HybridBlock):
         # by name: as fourth input it would be taken for the state of a cell
         lengths = {"sequence_length": sequence_length} if self._use_sequence_length else {}
         results = F.RNN(
-            x,
+            inputs,
             packed,
             *states,
             use_sequence_length=self._use_sequence_length,

@@ -26,6 +26,8 @@ class DeformableConvolution(HybridBlock):
         weight_initializer, bias_initializer: of the convolution.
         offset_weight_initializer, offset_bias_initializer: of the one that computes offsets; with zeros, windows begin
             as those of an ordinary convolution.
+        op_name: without effect, as in MXNet.
+        adj: refused by the convolution, as in MXNet.
 
     Raises:
         AssertionError: another layout than 'NCHW' and 'NHWC'.
@@ -51,6 +53,8 @@ class DeformableConvolution(HybridBlock):
         offset_weight_initializer: Any = "zeros",
         offset_bias_initializer: Any = "zeros",
         offset_use_bias: bool = True,
+        op_name: str = "DeformableConvolution",
+        adj: Any = None,
         prefix: str | None = None,
         params: Any = None,
     ) -> None:
@@ -65,6 +69,7 @@ class DeformableConvolution(HybridBlock):
             "pad": spread(padding, 2),
             "num_group": groups,
             "layout": layout,
+            **({} if adj is None else {"adj": adj}),
         }
         self._moved = 2 * window
         self._kwargs_offset = {

@@ -8,7 +8,6 @@ from typing import Any
 
 from .... import ndarray as nd_module
 from ....context import num_gpus
-from ....paths import also_named
 from ...block import Block
 from ...hybrid import HybridBlock
 from ...nn import BatchNorm, HybridSequential, Sequential
@@ -17,8 +16,6 @@ __all__ = [
     "Concurrent", "HybridConcurrent", "Identity", "PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D", "SparseEmbedding",
     "SyncBatchNorm",
 ]  # fmt: skip
-
-also_named(__name__, "basic_layers")
 
 
 class Concurrent(Sequential):

@@ -150,8 +150,8 @@ class _ConvRNNCell(_ConvCell):
     def _alias(self) -> str:
         return "conv_rnn"
 
-    def hybrid_forward(self, F: Any, x: Any, states: Any, **parameters: Any) -> Any:
-        i2h, h2h = self._convolved(F, x, states[0], parameters)
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # type: ignore[override]
+        i2h, h2h = self._convolved(F, inputs, states[0], parameters)
         output = self._get_activation(F, i2h + h2h, self._activation, name=f"t{self._counter}_out")
         return output, [output]
 
@@ -163,9 +163,9 @@ class _ConvLSTMCell(_ConvCell):
     def _alias(self) -> str:
         return "conv_lstm"
 
-    def hybrid_forward(self, F: Any, x: Any, states: Any, **parameters: Any) -> Any:
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # type: ignore[override]
         prefix = f"t{self._counter}_"
-        i2h, h2h = self._convolved(F, x, states[0], parameters)
+        i2h, h2h = self._convolved(F, inputs, states[0], parameters)
         i, f, c, o = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"{prefix}slice", axis=self._channel_axis)
         i = F.Activation(i, act_type="sigmoid", name=f"{prefix}i")
         f = F.Activation(f, act_type="sigmoid", name=f"{prefix}f")
@@ -182,9 +182,9 @@ class _ConvGRUCell(_ConvCell):
     def _alias(self) -> str:
         return "conv_gru"
 
-    def hybrid_forward(self, F: Any, x: Any, states: Any, **parameters: Any) -> Any:
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # type: ignore[override]
         prefix, axis = f"t{self._counter}_", self._channel_axis
-        i2h, h2h = self._convolved(F, x, states[0], parameters)
+        i2h, h2h = self._convolved(F, inputs, states[0], parameters)
         xr, xz, xn = F.SliceChannel(i2h, num_outputs=3, name=f"{prefix}i2h_slice", axis=axis)
         hr, hz, hn = F.SliceChannel(h2h, num_outputs=3, name=f"{prefix}h2h_slice", axis=axis)
         reset = F.Activation(xr + hr, act_type="sigmoid", name=f"{prefix}r_act")

@@ -48,10 +48,10 @@ class VariationalDropoutCell(ModifierCell):
             self._masks[name] = F.Dropout(F.ones_like(x), p=rate)
         return x * self._masks[name]
 
-    def hybrid_forward(self, F: Any, x: Any, states: Any) -> Any:
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # type: ignore[override]
         first = self._dropped(F, states[0], "states", self.drop_states)
-        x = self._dropped(F, x, "x", self.drop_inputs)
-        output, new = self.base_cell(x, [first, *states[1:]])
+        inputs = self._dropped(F, inputs, "x", self.drop_inputs)
+        output, new = self.base_cell(inputs, [first, *states[1:]])
         return self._dropped(F, output, "outputs", self.drop_outputs), new
 
     def unroll(
@@ -135,9 +135,9 @@ class LSTMPCell(HybridRecurrentCell):
         rows, width = self.i2h_weight.shape or (0, 0)
         return f"{type(self).__name__}({width or None} -> {rows} -> {self._projection_size})"
 
-    def hybrid_forward(self, F: Any, x: Any, states: Any, **parameters: Any) -> Any:
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # type: ignore[override]
         prefix = f"t{self._counter}_"
-        i2h, h2h = self._dense(F, 4 * self._hidden_size, prefix, x, states[0], parameters)
+        i2h, h2h = self._dense(F, 4 * self._hidden_size, prefix, inputs, states[0], parameters)
         i, f, c, o = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"{prefix}slice")
         i = F.Activation(i, act_type="sigmoid", name=f"{prefix}i")
         f = F.Activation(f, act_type="sigmoid", name=f"{prefix}f")

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of MXNet 1.9.1 and of other libraries that are not here -> what they were, and what to write. Read by errors alone.
+
+``docs/coming-from-mxnet.md`` is made from these tables.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+__all__ = ["MXNET", "OPTIMIZERS", "OTHERS", "Decision", "decision", "hint"]
+
+
+class Decision(NamedTuple):
+    """What became of names.
+
+    Args:
+        names: patterns of paths below ``mxnet``, such as ``io.LibSVMIter``, apart by spaces. One of a module or of a class
+            is about all in it. ``nd`` and ``sym`` stand for ``ndarray`` and ``symbol``, ``F`` for both.
+        was: what it is in MXNet, a noun; '' in other libraries.
+        write: what to write instead, or ''; ``{F}`` is how users spell the module of operators.
+        why: the reason, where ``write`` does not show it.
+    """
+
+    names: str
+    was: str
+    write: str
+    why: str = ""
+
+    def text(self, functions: str = "nd") -> str:
+        """One line for the end of an error."""
+        parts = [f"In MXNet it is {self.was}." if self.was else ""]
+        parts += [f"Write {self.write.format(F=functions)}." if self.write else ""]
+        parts += [f"{self.why[:1].upper()}{self.why[1:]}." if self.why else ""]
+        return " ".join(filter(None, parts))
+
+    def patterns(self) -> list[str]:
+        """The names, with the modules' full names."""
+        found = []
+        for name in self.names.split():
+            first, _, rest = name.partition(".")
+            modules = {"nd": ("ndarray",), "sym": ("symbol",), "F": ("ndarray", "symbol")}.get(first, (first,))
+            found += [f"{module}.{rest}" if rest else module for module in modules]
+        return found + [p.replace(".contrib.", ".gen_contrib.") for p in found if ".contrib." in p]
+
+
+_DENSE = "all arrays are dense"
+_INT8 = "nothing here computes in int8"
+_C = "there is no library in C behind the functions"
+_GRADIENTS = "gradients are made from the operator's lowering"
+_ONNX = "net.export(path), whose files MXNet 1.9.1 reads and its mx.onnx converts"
+_PAUSE = "autograd.pause(), though nothing is recorded outside autograd.record()"
+_RECORDS = "mx.io.ImageRecordIter(path_imgrec, data_shape, batch_size{0})"
+_MODULE = "mx.mod.Module(symbol, data_names, label_names, context=contexts)"
+
+#: names of MXNet 1.9.1
+MXNET = (
+    # C's side
+    Decision(
+        "base.MXCallbackList base.build_param_doc base.add_fileline_to_docstring base.c2pyerror base.c_* "
+        "base.check_call base.ctypes2* base.mx_float* base.mx_uint* base.mx_int* base.*Handle base._LIB base._load_lib "
+        "base.get_last_ffi_error base.libinfo base._init_op_module base.SymbolHandle "
+        "*.MXCallbackList *.c_array *.c_array_buf *.c_handle_array *.c_str *.c_str_array *.c_int_p *.check_call "
+        "*.ctypes2buffer *.ctypes2numpy_shared *.NDArrayBase *.SymbolBase *.CachedOp.handle "
+        "*.Symbol.handle *.profiler_kvstore_handle *.set_kvstore_handle "
+        "nd.ndarray.DL*",
+        "a part of the binding to MXNet's library",
+        "Python: arrays, operators and executors of this package",
+        _C,
+    ),
+    Decision("_ffi api space tvmop cython", "a part of the binding to MXNet's library", "", _C),
+    Decision("torch th", "a bridge to Lua Torch", "a mx.operator.CustomOp, whose forward may call another library"),
+    Decision("ndarray_doc symbol_doc", "a store of texts for documentation", "help(mx.nd.NAME)"),
+    Decision(
+        "F.register",
+        "what makes Python functions of the operators of MXNet's library",
+        "mx.nd.NAME and mx.sym.NAME, which are made at first use",
+    ),
+    # sparse storage
+    Decision(
+        "io.LibSVMIter io.io.LibSVMIter",
+        "an iterator over text files of sparse rows",
+        "mx.io.NDArrayIter(data, label, batch_size) with a dense array of the file's rows",
+        _DENSE,
+    ),
+    Decision(
+        "test_utils.create_sparse_array* test_utils.rand_sparse_ndarray test_utils.shuffle_csr_column_indices",
+        "a maker of sparse arrays for tests",
+        "mx.test_utils.rand_ndarray(shape)",
+        _DENSE,
+    ),
+    Decision(
+        "F.contrib.dgl_* F.contrib.edge_id F.contrib.getnnz contrib.ndarray.dgl_* contrib.ndarray.edge_id contrib.ndarray.getnnz "
+        "contrib.symbol.dgl_* contrib.symbol.edge_id contrib.symbol.getnnz",
+        "an operator of graphs in sparse (CSR) matrices",
+        "{F}.take and {F}.batch_dot on dense arrays of indices",
+        _DENSE,
+    ),
+    Decision(
+        "F.contrib.SparseEmbedding F._internal._*SparseEmbedding contrib.ndarray.SparseEmbedding contrib.symbol.SparseEmbedding",
+        "Embedding with a sparse gradient",
+        "{F}.Embedding",
+        _DENSE,
+    ),
+    # int8
+    Decision(
+        "contrib.quantization contrib.quant F.contrib.*quantize* F.contrib.calibrate_entropy contrib.ndarray.*quantize* "
+        "contrib.ndarray.calibrate_entropy contrib.symbol.*quantize* contrib.symbol.calibrate_entropy",
+        "arithmetic in int8",
+        "net.cast('float16') for smaller weights",
+        _INT8,
+    ),
+    # others
+    Decision(
+        "F.contrib.backward_* contrib.ndarray.backward_* contrib.symbol.backward_* F._internal._backward_*",
+        "the gradient of an operator as an operator",
+        "autograd.grad, or sym.bind(...).backward",
+        _GRADIENTS,
+    ),
+    Decision("contrib.onnx onnx", "the exchange of networks with ONNX", _ONNX),
+    Decision(
+        "contrib.svrg_optimization",
+        "training with gradients of reduced variance",
+        "mx.mod.Module with an optimizer of mx.optimizer",
+    ),
+    Decision(
+        "executor_manager.DataParallelExecutor* model.DataParallelExecutorManager",
+        "what trained networks on several devices before modules did",
+        _MODULE,
+    ),
+    Decision(
+        "io.ImageDetRecordIter io.io.ImageDetRecordIter",
+        "an iterator over packed images with boxes",
+        "mx.image.ImageDetIter(batch_size, data_shape, path_imgrec), whose labels are (N, objects, width)",
+    ),
+    Decision(
+        "io.ImageRecordInt8Iter io.io.ImageRecordInt8Iter",
+        "an iterator over packed images in int8",
+        _RECORDS.format(", dtype='int8'"),
+    ),
+    Decision(
+        "io.ImageRecordUInt8Iter io.io.ImageRecordUInt8Iter io.ImageRecordUInt8Iter_v1 io.io.ImageRecordUInt8Iter_v1",
+        "an iterator over packed images in uint8",
+        _RECORDS.format(", dtype='uint8'"),
+    ),
+    Decision(
+        "io.ImageRecordIter_v1 io.io.ImageRecordIter_v1",
+        "an older iterator over packed images",
+        _RECORDS.format(""),
+    ),
+    Decision(
+        "contrib.amp amp",
+        "automatic mixed precision",
+        "net.cast('float16') or net.cast('bfloat16') and x.astype(...) for its data, and multi_precision=True for the "
+        "optimizer; with float16 multiply the loss by a number, and the batch size of trainer.step by the same",
+    ),
+    Decision(
+        "rtc",
+        "the compiler of kernels that a program writes in CUDA",
+        "operators of F in a hybridized block, which become kernels, or a mx.operator.CustomOp",
+    ),
+    Decision(
+        "library",
+        "the loader of compiled libraries with operators",
+        "mx.operator.CustomOp for an operator of your own: compiled libraries of MXNet's cannot be loaded",
+    ),
+)
+
+_COSINE = "mx.lr_scheduler.CosineScheduler(max_update, base_lr, final_lr)"
+
+#: names of other libraries that users try: path -> what to write
+OTHERS = {
+    "no_grad": _PAUSE,
+    "manual_seed": "mx.random.seed(seed)",
+    "cuda": "mx.num_gpus() to see whether there are any, and mx.gpu(i) for one",
+    "device": "mx.cpu() or mx.gpu(i)",
+    "tensor": "mx.nd.array(values)",
+    "save": "mx.nd.save(file, arrays)",
+    "load": "mx.nd.load(file)",
+    "nn": "mx.gluon.nn",
+    "optim": "mx.gluon.Trainer(net.collect_params(), name, parameters)",
+    "compile": "net.hybridize(static_alloc=True, static_shape=True)",
+    "autograd.no_grad": _PAUSE,
+    "autograd.inference_mode": _PAUSE,
+    "autograd.enable_grad": "autograd.record()",
+    "autograd.set_grad_enabled": "autograd.set_recording(flag)",
+    "autograd.GradientTape": "autograd.record()",
+    # learning rates, which here are functions of the number of updates, not of epochs
+    "lr_scheduler.StepLR": "mx.lr_scheduler.FactorScheduler(step, factor); step counts updates, not epochs",
+    "lr_scheduler.MultiStepLR": "mx.lr_scheduler.MultiFactorScheduler(steps, factor); steps count updates, not epochs",
+    "lr_scheduler.CosineAnnealingLR": f"{_COSINE}; max_update counts updates, not epochs",
+    "lr_scheduler.PolynomialLR": "mx.lr_scheduler.PolyScheduler(max_update, base_lr, pwr); max_update counts updates, "
+    "not epochs",
+    "lr_scheduler.LinearLR": "warmup_steps=n, warmup_begin_lr=rate among the arguments of any scheduler",
+    "lr_scheduler.ReduceLROnPlateau": "trainer.set_learning_rate(rate) where an epoch was no better",
+    "F.matmul": "{F}.dot(a, b), or {F}.batch_dot(a, b) of two batches",
+    "F.mm": "{F}.dot(a, b)",
+    "F.mv": "{F}.dot(a, b)",
+    "F.bmm": "{F}.batch_dot(a, b)",
+    "F.addmm": "{F}.dot(a, b) + c",
+    "F.einsum": "{F}.dot, {F}.batch_dot and {F}.transpose",
+    "F.cat": "{F}.concat(a, b, dim=0)",
+    "F.hstack": "{F}.concat(a, b, dim=1)",
+    "F.vstack": "{F}.concat(a, b, dim=0)",
+    "F.tensor": "mx.nd.array(values)",
+    "F.from_numpy": "mx.nd.array(values)",
+    "F.unsqueeze": "{F}.expand_dims(x, axis)",
+    "F.permute": "{F}.transpose(x, axes)",
+    "F.view": "{F}.reshape(x, shape)",
+    "F.unbind": "{F}.split(x, num_outputs, axis, squeeze_axis=True)",
+    "F.masked_fill": "{F}.where(mask, values, x)",
+    "F.masked_softmax": "{F}.softmax({F}.broadcast_add(x, (mask - 1) * 1e4)), or "
+    "{F}.softmax(x, length=lengths, use_length=True)",
+    "F.chunk": "{F}.split(x, num_outputs, axis)",
+    "F.linear": "{F}.FullyConnected(x, weight, bias, num_hidden=units, flatten=False)",
+    "F.layer_norm": "{F}.LayerNorm(x, gamma, beta)",
+    "F.cross_entropy": "gluon.loss.SoftmaxCrossEntropyLoss()",
+    "F.clamp": "{F}.clip(x, a_min, a_max)",
+    "F.pow": "{F}.power(a, b), or a ** b",
+    "F.rand": "mx.nd.random.uniform(shape=...)",
+    "F.randn": "mx.nd.random.normal(shape=...)",
+    "F.randint": "mx.nd.random.randint(low, high, shape=...)",
+    "F.std": "{F}.sqrt({F}.moments(x, axes)[1])",
+    "F.var": "{F}.moments(x, axes)[1]",
+    "F.cumprod": "{F}.exp({F}.cumsum({F}.log(x))) where x > 0",
+    "F.gelu": "{F}.LeakyReLU(x, act_type='gelu')",
+    "F.leaky_relu": "{F}.LeakyReLU(x, slope=0.01)",
+    "F.elu": "{F}.LeakyReLU(x, act_type='elu')",
+    "F.tril": "x * {F}.broadcast_greater_equal(rows, columns), {F}.arange(n) as a column and as a row",
+    "F.triu": "x * {F}.broadcast_lesser_equal(rows, columns), {F}.arange(n) as a column and as a row",
+    "F.no_grad": _PAUSE,
+}
+
+#: names of optimizers, which are texts
+OPTIMIZERS = {
+    "adamw": "'adam', whose decay is part of the gradient; one apart from it is nd.contrib.adamw_update in an Optimizer of yours",
+}
+
+
+def decision(path: str) -> Decision | None:
+    """What became of a name of MXNet's or of another library; None where nothing was decided.
+
+    Args:
+        path: module and name, and a member's, below the package.
+    """
+    parts = path.split(".")
+    upwards = [".".join(parts[:k]) for k in range(len(parts), 0, -1)]
+    for found in MXNET:
+        patterns = found.patterns()
+        if any(fnmatchcase(name, pattern) for name in upwards for pattern in patterns):
+            return found
+    for key in (path, f"F.{parts[1]}" if len(parts) == 2 and parts[0] in ("ndarray", "symbol") else path):
+        if key in OTHERS:
+            return Decision(key, "", OTHERS[key])
+    return None
+
+
+def hint(path: str) -> str:
+    """The line for the end of an error about a missing name, or ''."""
+    from ..provenance import advice, current_block
+
+    found = decision(path)
+    if found is None:
+        return ""
+    module = path.partition(".")[0]
+    return advice(found.text("nd" if module != "symbol" else "F" if current_block() else "sym"))

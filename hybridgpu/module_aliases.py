@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Module paths of MXNet's that are divided in another way here, and names that its modules have from each other.
+
+Modules of the package are made as :class:`PackageModule`, which knows both and ends errors about other names with what
+to write instead; see :func:`install`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import FrameType, ModuleType
+from typing import Any
+
+__all__ = ["BORROWED", "PATHS", "PackageModule", "install"]
+
+_PACKAGE = __name__.rpartition(".")[0]
+
+#: path of MXNet's -> the modules here that have what it has
+PATHS = {
+    "contrib.ndarray": "ndarray.contrib",
+    "contrib.symbol": "symbol.contrib",
+    "gluon.contrib.estimator.utils": "gluon.contrib.estimator.checks",
+    "gluon.contrib.nn.basic_layers": "gluon.contrib.nn",
+    "gluon.nn.basic_layers": "gluon.nn.basic gluon.nn.normalization",
+    "gluon.nn.conv_layers": "gluon.nn.conv gluon.nn.pooling",
+    "gluon.rnn.rnn_cell": "gluon.rnn.cells gluon.rnn.combined gluon.rnn.sequence",
+    "image.image": "image.pictures image.augment image.iterator",
+    "io.io": "iterators io",
+    "io.utils": "iterators.arrays",
+    "kvstore.base": "kvstore",
+    "kvstore.kvstore": "kvstore",
+    "ndarray.gen__internal": "ndarray._internal",
+    "ndarray.gen_contrib": "ndarray.contrib",
+    "ndarray.gen_image": "ndarray.image",
+    "ndarray.gen_linalg": "ndarray.linalg",
+    "ndarray.gen_op": "ndarray.op",
+    "ndarray.gen_random": "ndarray.random._operators",
+    "ndarray.utils": "ndarray.creation ndarray.serialization",
+    "optimizer.optimizer": "optimizer.base optimizer.sgd optimizer.adaptive optimizer.by_operator optimizer.updater",
+    "rnn.rnn": "rnn.checkpoints",
+    "rnn.rnn_cell": "rnn.cells rnn.combined rnn.conv",
+    "symbol.gen__internal": "symbol._internal",
+    "symbol.gen_contrib": "symbol.contrib",
+    "symbol.gen_image": "symbol.image",
+    "symbol.gen_linalg": "symbol.linalg",
+    "symbol.gen_op": "symbol.op",
+    "symbol.gen_random": "symbol.random._operators",
+}
+
+#: names that modules of MXNet import from each other -> what they are here
+_SOURCES = {
+    "DataBatch": "io.DataBatch",
+    "DataDesc": "io.DataDesc",
+    "DataIter": "io.DataIter",
+    "DeferredInitializationError": "gluon.DeferredInitializationError",
+    "Features": "runtime.Features",
+    "HybridBlock": "gluon.HybridBlock",
+    "KVStore": "kvstore.KVStore",
+    "NDArray": "ndarray.NDArray",
+    "Symbol": "symbol.Symbol",
+    "ctx": "context",
+    "init": "initializer",
+    "kvs": "kvstore",
+    "load_json": "symbol.load_json",
+    "mx": "",
+    "opt": "optimizer",
+    "rnn_cell": "gluon.rnn.rnn_cell",
+    "sampler": "gluon.data.sampler",
+    "dataset": "gluon.data.dataset",
+    "text": "contrib.text",
+    "vocab": "contrib.text.vocab",
+    **{f"is_np_{x}": f"util.is_np_{x}" for x in ("array", "shape")},
+    **{f"np_{x}": f"util.np_{x}" for x in ("array", "shape")},
+    **{
+        x: f"base.{x}"
+        for x in ("classproperty", "integer_types", "numeric_types", "py_str", "string_types", "with_metaclass")
+    },
+    **{x: f"gluon.utils.{x}" for x in ("check_sha1", "download", "split_and_load")},
+    **{x: f"gluon.{x}" for x in ("Block", "tensor_types")},
+}
+
+#: path of MXNet's -> such names in it that programs can have found there; ``name=path`` where it is another than above
+BORROWED: dict[str, str] = {
+    "attribute": "classproperty string_types with_metaclass",
+    "autograd": "Symbol string_types",
+    "context": "classproperty with_metaclass",
+    "contrib.autograd": "string_types",
+    "contrib.text.embedding": "base is_np_array vocab",
+    "executor": "ndarray py_str",
+    "executor_manager": "DataDesc cpu nd",
+    "gluon.block": "DeferredInitializationError NDArray Symbol initializer is_np_array load_json ndarray np_array np_shape symbol",
+    "gluon.contrib.cnn.conv_layers": "numeric_types symbol",
+    "gluon.contrib.data.sampler": "sampler",
+    "gluon.contrib.data.text": "base check_sha1 dataset download nd text",
+    "gluon.contrib.estimator.estimator": "gluon_loss=gluon.loss.Loss metric_loss=metric.Loss split_and_load",
+    "gluon.contrib.estimator.event_handler": "CompositeEvalMetric=metric.CompositeEvalMetric EvalMetric=metric.EvalMetric metric_loss=metric.Loss",
+    "gluon.contrib.nn.basic_layers": "context nd",
+    "gluon.contrib.rnn.conv_rnn_cell": "numeric_types",
+    "gluon.contrib.rnn.rnn_cell": "SequentialRNNCell=gluon.rnn.rnn_cell.SequentialRNNCell tensor_types",
+    "gluon.data.dataloader": "context is_np_array is_np_shape nd set_np=util.set_np",
+    "gluon.data.dataset": "ndarray recordio",
+    "gluon.data.vision.datasets": "base check_sha1 dataset download image is_np_array nd recordio",
+    "gluon.data.vision.transforms": "is_np_array numeric_types",
+    "gluon.loss": "is_np_array ndarray",
+    "gluon.model_zoo.model_store": "base",
+    "gluon.model_zoo.vision.alexnet": "HybridBlock base cpu",
+    "gluon.model_zoo.vision.densenet": "HybridBlock base cpu",
+    "gluon.model_zoo.vision.inception": "HybridBlock base cpu",
+    "gluon.model_zoo.vision.mobilenet": "base cpu",
+    "gluon.model_zoo.vision.resnet": "base cpu is_np_array",
+    "gluon.model_zoo.vision.squeezenet": "HybridBlock base cpu",
+    "gluon.model_zoo.vision.vgg": "HybridBlock base cpu",
+    "gluon.nn.activations": "is_np_array",
+    "gluon.nn.basic_layers": "is_np_array nd sym",
+    "gluon.nn.conv_layers": "is_np_array symbol",
+    "gluon.parameter": "Context MXNetError autograd context cpu initializer is_np_array is_np_shape ndarray symbol",
+    "gluon.rnn.rnn_cell": "string_types tensor_types",
+    "gluon.rnn.rnn_layer": "is_np_array rnn_cell tensor_types",
+    "gluon.trainer": "KVStore",
+    "gluon.utils": "is_np_array is_np_shape",
+    "image": "io is_np_array nd numeric_types recordio",
+    "image.detection": "Augmenter=image.image.Augmenter CastAug=image.image.CastAug ColorJitterAug=image.image.ColorJitterAug ColorNormalizeAug=image.image.ColorNormalizeAug ForceResizeAug=image.image.ForceResizeAug HueJitterAug=image.image.HueJitterAug ImageIter=image.image.ImageIter LightingAug=image.image.LightingAug RandomGrayAug=image.image.RandomGrayAug RandomOrderAug=image.image.RandomOrderAug ResizeAug=image.image.ResizeAug fixed_crop=image.image.fixed_crop io is_np_array nd numeric_types",
+    "image.image": "io is_np_array numeric_types recordio",
+    "initializer": "NDArray is_np_array load=ndarray.utils.load ndarray random string_types",
+    "io.io": "NDArray array=ndarray.utils.array py_str",
+    "io.utils": "array=ndarray.utils.array",
+    "kvstore.base": "string_types",
+    "kvstore.kvstore": "opt py_str",
+    "metric": "ndarray numeric_types registry string_types",
+    "model": "Context DataDesc LogValidationMetricsCallback=callback.LogValidationMetricsCallback Uniform=initializer.Uniform get_updater=optimizer.optimizer.get_updater io kvs metric nd opt sym",
+    "module.base_module": "DataDesc ndarray",
+    "module.bucketing_module": "ctx nd sym",
+    "module.executor_group": "ctx nd",
+    "module.module": "ctx nd",
+    "module.python_module": "nd",
+    "monitor": "ndarray py_str",
+    "name": "classproperty with_metaclass",
+    "ndarray.contrib": "current_context mx ndarray=ndarray.ndarray uniform=ndarray.random.uniform",
+    "ndarray.ndarray": "Context Features add=ndarray.add current_context divide=ndarray.divide equal=ndarray.equal eye=ndarray.eye from_dlpack=ndarray.from_dlpack from_numpy=ndarray.from_numpy greater=ndarray.greater greater_equal=ndarray.greater_equal histogram=ndarray.histogram integer_types is_np_array lesser=ndarray.lesser lesser_equal=ndarray.lesser_equal linspace=ndarray.linspace logical_and=ndarray.logical_and logical_or=ndarray.logical_or logical_xor=ndarray.logical_xor maximum=ndarray.maximum minimum=ndarray.minimum modulo=ndarray.modulo multiply=ndarray.multiply not_equal=ndarray.not_equal numeric_types onehot_encode=ndarray.onehot_encode op=ndarray.op power=ndarray.power split_v2=ndarray.split_v2 subtract=ndarray.subtract to_dlpack_for_read=ndarray.to_dlpack_for_read to_dlpack_for_write=ndarray.to_dlpack_for_write true_divide=ndarray.true_divide waitall=ndarray.waitall",
+    "ndarray.random": "current_context numeric_types",
+    "ndarray.utils": "py_str string_types",
+    "operator": "context is_np_array py_str symbol",
+    "optimizer": "NDabs=ndarray.abs",
+    "optimizer.contrib": "contrib=ndarray.contrib",
+    "optimizer.optimizer": "NDabs=ndarray.abs array=ndarray.utils.array is_np_array multi_lamb_update=ndarray.contrib.multi_lamb_update multi_mp_lamb_update=ndarray.contrib.multi_mp_lamb_update py_str zeros=ndarray.utils.zeros",
+    "profiler": "py_str",
+    "random": "Context integer_types",
+    "registry": "string_types",
+    "rnn": "DataBatch DataDesc DataIter init load_checkpoint=model.load_checkpoint ndarray numeric_types save_checkpoint=model.save_checkpoint string_types symbol",
+    "rnn.io": "DataBatch DataDesc DataIter ndarray",
+    "rnn.rnn_cell": "init string_types",
+    "symbol._internal": "AttrScope NameManager=name.NameManager",
+    "symbol.contrib": "AttrScope Symbol symbol=symbol.symbol uniform=symbol.random.uniform",
+    "symbol.random": "numeric_types",
+    "symbol.symbol": "AttrScope Context NDArray Variable=symbol.Variable arange=symbol.arange current_context eye=symbol.eye full=symbol.full histogram=symbol.histogram hypot=symbol.hypot integer_types is_np_shape linspace=symbol.linspace load=symbol.load load_json maximum=symbol.maximum minimum=symbol.minimum ones=symbol.ones op=symbol.op pow=symbol.pow power=symbol.power py_str split_v2=symbol.split_v2 string_types var=symbol.var zeros=symbol.zeros",
+    "test_utils": "Features",
+    "util": "py_str",
+}
+
+
+class PackageModule(ModuleType):
+    """A module of this package: what it does not have itself may be MXNet's, or have a decision in ``hints``."""
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            path = f"{self.__name__}.{name}".partition(".")[2]
+            if path in PATHS:
+                return importlib.import_module(f"{_PACKAGE}.{path}")
+            source = _source(path, name)
+            if source is not None:
+                setattr(self, name, value := _at(source))
+                return value
+            from .hints.foreign_names import hint
+
+            if text := hint(path):
+                message = f"module '{self.__name__}' has no attribute '{name}'\n{text}"
+                raise ImportError(message) if _imports_from(sys._getframe(1)) else AttributeError(message)
+        return super().__getattribute__(name)  # for the module's own error
+
+
+class _Divided(PackageModule):
+    """A module of MXNet's whose names several modules here have: reads, writes and deletions of names are theirs."""
+
+    def __init__(self, name: str, homes: Sequence[ModuleType]) -> None:
+        super().__init__(name, "Names of " + ", ".join(home.__name__ for home in homes) + ".")
+        self.__dict__["_homes"] = homes
+        self.__dict__["_deleted"] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            for home in self._homes:
+                if name in home.__dict__:
+                    return home.__dict__[name]
+            for home in self._homes:  # what they import at first use
+                try:
+                    return getattr(home, name)
+                except AttributeError:
+                    continue
+        return super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        homes = [home for home in self._homes if name in home.__dict__] or self._deleted.pop(name, ())
+        for home in homes:
+            setattr(home, name, value)
+        if not homes:
+            super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        homes = [home for home in self._homes if name in home.__dict__]
+        if not homes:
+            super().__delattr__(name)
+            return
+        self._deleted[name] = homes  # who deletes in order to put back, as unittest.mock does, means the same modules
+        for home in homes:
+            delattr(home, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *(name for home in self._homes for name in dir(home))} - {"_homes", "_deleted"})
+
+
+class _Loader(SourceFileLoader):
+    """Makes a module of the package as a :class:`PackageModule`."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return PackageModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if not hasattr(module, "__path__") and any(path.startswith(f"{_below(module)}.") for path in PATHS):
+            module.__path__ = []  # MXNet has a package here, whose modules import statements name
+        super().exec_module(module)
+
+
+class _AliasLoader:
+    """Gives what a path of MXNet's stands for."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        homes = [_at(path) for path in PATHS[_below(spec)].split()]
+        self._home = homes[0] if len(homes) == 1 else None
+        self._spec = getattr(self._home, "__spec__", None)
+        return self._home or _Divided(spec.name, homes)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if self._home is not None:
+            module.__spec__ = self._spec  # which the import system has replaced
+
+
+class _Finder:
+    """Finds the package's modules before Python's own finder would."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if not name.startswith(f"{_PACKAGE}."):
+            return None
+        if name.partition(".")[2] in PATHS:
+            return ModuleSpec(name, _AliasLoader())  # type: ignore[arg-type]
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and type(spec.loader) is SourceFileLoader:
+            spec.loader.__class__ = _Loader
+        return spec
+
+
+def install() -> None:
+    """Let the package's modules, itself included, be what this module describes."""
+    for name, module in sys.modules.items():  # those that were imported already
+        if (name == _PACKAGE or name.startswith(f"{_PACKAGE}.")) and type(module) is ModuleType:
+            module.__class__ = PackageModule
+    sys.meta_path.insert(sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0, _Finder)
+
+
+def _below(module: ModuleType | ModuleSpec) -> str:
+    """The path below the package."""
+    name = module.name if isinstance(module, ModuleSpec) else module.__name__
+    return name.partition(".")[2]
+
+
+def _source(path: str, name: str) -> str | None:
+    """Where a name comes from that one module of MXNet's has from another; None for other names."""
+    for entry in BORROWED.get(path.rpartition(".")[0], "").split():
+        own, _, source = entry.partition("=")
+        if own == name:
+            return source or _SOURCES.get(name, name)
+    return None
+
+
+def _at(path: str) -> Any:
+    """What is at a path below the package."""
+    try:
+        return importlib.import_module(f"{_PACKAGE}.{path}" if path else _PACKAGE)
+    except ModuleNotFoundError:  # it is no module
+        parent, _, name = path.rpartition(".")
+        if not name:
+            raise
+        return getattr(_at(parent), name)
+
+
+def _imports_from(frame: FrameType | None) -> bool:
+    """Whether ``from module import name`` looks for a name; Python would drop the text of an AttributeError."""
+    from opcode import opmap
+
+    while frame is not None and frame.f_code.co_name == "__getattr__":
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]

@@ -87,6 +87,24 @@ def compiler():
 
 
 @pytest.fixture
+def mixed_precision_ends(monkeypatch):
+    """What ``amp.init`` does ends with the test."""
+    from hybridgpu import nd, sym
+    from hybridgpu.contrib.amp import amp
+    from hybridgpu.ndarray.apply import forget_graphs
+    from hybridgpu.ops.precision import use
+
+    for name in ("_amp_initialized", "_amp_loss_scale_initialized", "_loss_scaler"):
+        monkeypatch.setattr(amp, name, getattr(amp, name))
+    for name in amp.list_loss_output_functions("float16"):
+        for place in (nd, sym):
+            monkeypatch.setattr(place, name, getattr(place, name))
+    yield
+    use(None)
+    forget_graphs()
+
+
+@pytest.fixture
 def no_compiler(monkeypatch):
     """A host without a C++ compiler, where NumPy runs programs."""
     monkeypatch.setattr("hybridgpu.backends.devices.HostDevice.backend", lambda self: None)

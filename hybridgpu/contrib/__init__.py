@@ -13,9 +13,9 @@ from ..symbol import contrib as symbol
 nd, sym = ndarray, symbol
 # for import statements: ``from hybridgpu.contrib.ndarray import MultiBoxPrior``
 sys.modules |= {f"{__name__}.ndarray": ndarray, f"{__name__}.symbol": symbol}
-_MODULES = ("autograd", "io", "tensorboard", "text")
+_MODULES = ("amp", "autograd", "io", "tensorboard", "text")
 
-__all__ = ["autograd", "io", "nd", "ndarray", "sym", "symbol", "tensorboard", "text"]
+__all__ = ["amp", "autograd", "io", "nd", "ndarray", "sym", "symbol", "tensorboard", "text"]
 
 
 def __getattr__(name: str) -> Any:

@@ -42,6 +42,10 @@ class Trainer:
         RuntimeError: a parameter that is not initialised.
     """
 
+    #: set by ``contrib.amp.init_trainer``: the scale of losses, and ``_scale`` without it
+    _amp_loss_scaler: Any = None
+    _amp_original_scale: float
+
     def __init__(
         self,
         params: Any,
@@ -264,6 +268,9 @@ class Trainer:
         return StepExplanation([p for part in parts for p in part.programs], list(reasons))
 
     def _update(self, ignore_stale_grad: bool = False) -> None:
+        scaler = self._amp_loss_scaler
+        if scaler is not None and scaler.has_overflow(self._params):
+            return  # the step is left out
         steps_of = list(zip(self._steps, self._updaters, strict=True))
         before_writes(d for p in self._params if p.grad_req != "null" for d in p._data or ())
         if not self._store_updates and all(s.fits(u) for s, u in steps_of):

@@ -150,12 +150,6 @@ MXNET = (
         _RECORDS.format(""),
     ),
     Decision(
-        "contrib.amp amp",
-        "automatic mixed precision",
-        "net.cast('float16') or net.cast('bfloat16') and x.astype(...) for its data, and multi_precision=True for the "
-        "optimizer; with float16 multiply the loss by a number, and the batch size of trainer.step by the same",
-    ),
-    Decision(
         "rtc",
         "the compiler of kernels that a program writes in CUDA",
         "operators of F in a hybridized block, which become kernels, or a mx.operator.CustomOp",
@@ -171,6 +165,7 @@ _COSINE = "mx.lr_scheduler.CosineScheduler(max_update, base_lr, final_lr)"
 
 #: names of other libraries that users try: path -> what to write
 OTHERS = {
+    "amp": "mx.contrib.amp",
     "no_grad": _PAUSE,
     "manual_seed": "mx.random.seed(seed)",
     "cuda": "mx.num_gpus() to see whether there are any, and mx.gpu(i) for one",

@@ -51,6 +51,7 @@ class BucketingModule(BaseModule):
         assert default_bucket_key is not None, "BucketingModule needs a default_bucket_key"
         self._default_bucket_key = default_bucket_key
         self._sym_gen = sym_gen
+        self._symbols: Mapping[Any, Symbol] = {}  #: in place of those that ``sym_gen`` makes
         symbol, data_names, label_names = self._generated(default_bucket_key)
         for names, kind, strict in (
             (data_names, "data", True),
@@ -82,7 +83,8 @@ class BucketingModule(BaseModule):
 
     def _generated(self, key: Any) -> tuple[Symbol, Sequence[str] | None, Sequence[str] | None]:
         with NameManager():  # automatic names must be the same in all buckets
-            return self._sym_gen(key)
+            symbol, data_names, label_names = self._sym_gen(key)
+        return self._symbols.get(key, symbol), data_names, label_names
 
     def _module(self, key: Any) -> Module:
         symbol, data_names, label_names = self._generated(key)
@@ -216,13 +218,15 @@ class BucketingModule(BaseModule):
         aux_params: Mapping[str, NDArray] | None = None,
         **kwargs: Any,
     ) -> BucketingModule:
-        """As ``load``, with parameters in dicts.
+        """As ``load``, with parameters in dicts, and with the Symbols of ``sym_dict`` for its keys.
 
         Raises:
             AssertionError: no ``sym_gen``.
         """
         assert sym_gen is not None, "sym_gen is required for loading BucketingModule"
-        return BucketingModule._with(sym_gen, default_bucket_key, arg_params or {}, aux_params or {}, kwargs)
+        made = BucketingModule._with(sym_gen, default_bucket_key, arg_params or {}, aux_params or {}, kwargs)
+        made._symbols = dict(sym_dict or {})
+        return made
 
     @staticmethod
     def _with(sym_gen: Any, key: Any, arguments: Any, states: Any, options: dict[str, Any]) -> BucketingModule:

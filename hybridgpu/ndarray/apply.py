@@ -23,7 +23,8 @@ from ..misplaced import in_array_code
 from ..ops.functions import Bound
 from ..ops.mutation import When
 from ..ops.params import Values
-from ..ops.record import Operator, shape_text
+from ..ops.precision import active, cast_inputs
+from ..ops.record import OPERATORS, Operator, shape_text
 from ..ops.refusal import add_details
 from ..provenance import mark
 from ..util import is_np_shape
@@ -32,7 +33,7 @@ from .late import LateCall, late_call, late_key
 from .tape import Function, FunctionCall, Pullback, blend, tracked
 from .versions import before_write, latest
 
-__all__ = ["apply", "apply_function", "first_target", "operator_graph"]
+__all__ = ["apply", "apply_function", "first_target", "forget_graphs", "operator_graph"]
 
 _graphs: dict[Any, tuple[Graph, bool]] = {}
 _functions: dict[Any, Function] = {}
@@ -49,7 +50,7 @@ def operator_graph(op: Operator, values: Values, types: Sequence[TensorType], tr
         b = builder(training)
         b.prov = Provenance(op.name, "")  # what errors name
         nodes = [b.input(t, n) for t, n in zip(types, op.input_names(values, len(types)), strict=False)]
-        graph = b.finish(op.build(b, values, nodes), op.name.strip("_"))
+        graph = b.finish(op.build(b, values, cast_inputs(b, op, values, nodes)), op.name.strip("_"))
         draws = bool(graph.inputs) and graph.inputs[-1].params["name"] == RANDOM_STATE
         if len(_graphs) >= _LIMIT:
             _graphs.clear()
@@ -156,7 +157,7 @@ def apply(
         elif op.in_place is not None and first.address == inputs[0].address:
             op = op.in_place
     if op.python is not None:
-        found = op.python(values, inputs)
+        found = op.python(values, _in_precision(op, values, inputs))
         if out is not None:
             write_out([r._data for r in found], _targets(op, values, out), exact=True)
             return out
@@ -173,6 +174,8 @@ def apply(
         except MXNetError as e:
             _fail(op, values, inputs, e)
     if op.eager is not None:
+        inputs = _in_precision(op, values, inputs)
+        arrays = [x._data for x in inputs]
         with _named(op, values, inputs):
             op.check(values, [x._type.tensor for x in inputs])
         try:
@@ -241,6 +244,25 @@ def apply(
         elif op.eager_gradient is not None:
             _record_eager(op, values, inputs, wrapped, device)
     return written
+
+
+def _in_precision(op: Operator, values: Values, inputs: Sequence[NDArray]) -> Sequence[NDArray]:
+    """The inputs of an operator that has no graph, in the types of automatic mixed precision."""
+    policy = active()
+    if policy is None:
+        return inputs
+    dtypes = policy.dtypes(op, values, [x._type.dtype for x in inputs])
+    cast = OPERATORS["amp_cast"]
+    return [
+        x if x._type.dtype is d else apply(cast, [x], cast.parse({"dtype": d.name}))
+        for x, d in zip(inputs, dtypes, strict=True)
+    ]
+
+
+def forget_graphs() -> None:
+    """Drop the graphs of all operators: they were made under another policy of mixed precision."""
+    for kept in (_graphs, _functions, _late_calls):
+        kept.clear()
 
 
 def _late(op: Operator, values: Values, inputs: Sequence[NDArray], training: bool) -> LateCall | None:

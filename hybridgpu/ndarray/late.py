@@ -18,6 +18,7 @@ from ..compiler.primitives import builder
 from ..dtypes import DType
 from ..ops.late import LateNumbers, Slot, held_number
 from ..ops.params import Values
+from ..ops.precision import cast_inputs
 from ..ops.record import Operator
 from .tape import Function
 
@@ -60,6 +61,7 @@ def late_call(op: Operator, values: Values, types: Sequence[TensorType], trainin
     late = LateNumbers(b)
     given = values.as_dict()
     lengths = {n: len(v) for n, v in given.items() if isinstance(v, tuple)}
-    graph = b.finish(op.build(b, late.values(op, 0, given, lengths), nodes), op.name.strip("_"))
+    inputs = cast_inputs(b, op, values, nodes)
+    graph = b.finish(op.build(b, late.values(op, 0, given, lengths), inputs), op.name.strip("_"))
     numbers = [n.dtype for n in graph.inputs[len(nodes) :]]
     return LateCall(Function(graph, False), tuple(zip(late.slots, numbers, strict=True)))

@@ -57,6 +57,7 @@ def _joined(b: Builder, x: Node, batch: int) -> Node:
     "queries_keys_values",
     params=dict(_HEADS),
     samples=(sample([(3, 2, 12)], {"heads": 2}), sample([(5, 1, 21)], {"heads": 1})),
+    output_names=("output",),
 )
 def selfatt_qk(b: Builder, p: Values, queries_keys_values: Node) -> Node:
     """Scores of self-attention: queries, divided by the root of their depth, times keys."""
@@ -73,6 +74,7 @@ def selfatt_qk(b: Builder, p: Values, queries_keys_values: Node) -> Node:
         sample([(3, 2, 12), (4, 3, 3)], {"heads": 2}),
         sample([(5, 1, 21), (1, 5, 5)], {"heads": 1}),
     ),
+    output_names=("output",),
 )
 def selfatt_valatt(b: Builder, p: Values, queries_keys_values: Node, attention: Node) -> Node:
     """Attention times values, the heads side by side."""
@@ -108,6 +110,7 @@ def _check_batch(attention: Node, batch: int, heads: int) -> None:
         sample([(3, 2, 4), (5, 2, 8)], {"heads": 2}),
         sample([(4, 1, 7), (3, 1, 14)], {"heads": 1}),
     ),
+    output_names=("output",),
 )
 def encdec_qk(b: Builder, p: Values, queries: Node, keys_values: Node) -> Node:
     """Scores of attention between two sequences: queries, divided by the root of their depth, times keys."""
@@ -138,6 +141,7 @@ def encdec_qk(b: Builder, p: Values, queries: Node, keys_values: Node) -> Node:
         sample([(5, 2, 8), (4, 3, 5)], {"heads": 2}),
         sample([(3, 1, 14), (1, 4, 3)], {"heads": 1}),
     ),
+    output_names=("output",),
 )
 def encdec_valatt(b: Builder, p: Values, keys_values: Node, attention: Node) -> Node:
     """Attention times the values of the other sequence, the heads side by side."""

@@ -258,6 +258,7 @@ _VARIANCES = Floats((0.1, 0.1, 0.2, 0.2), "factors of the four predictions")
         sample([(1, 2, 3, 4)], {"sizes": (0.5, 0.25), "ratios": (1, 2, 0.5)}),
         sample([(2, 1, 2, 2)], {"sizes": (0.7,), "clip": True, "steps": (0.3, 0.2), "offsets": (0.0, 1.0)}),
     ),
+    output_names=("output",),
 )
 def multibox_prior(b: Builder, p: Values, data: Node) -> Node:
     """Anchors around every element of (N, C, H, W), in fractions of the image: (1, boxes, 4)."""
@@ -381,6 +382,7 @@ def multibox_target(b: Builder, p: Values, anchor: Node, label: Node, cls_pred: 
         sample([(1, 2, 5), (1, 20), (1, 5, 4)], {"clip": False, "nms_topk": 3, "nms_threshold": 0.2}),
     ),
     domain=(0.0, 1.0),
+    output_names=("output",),
 )
 def multibox_detection(b: Builder, p: Values, cls_prob: Node, loc_pred: Node, anchor: Node) -> Node:
     """Boxes (class, score, x1, y1, x2, y2) that predictions for anchors mean; class -1 where nothing is."""

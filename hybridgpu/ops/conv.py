@@ -173,6 +173,7 @@ def _conv_shapes(p: Values, shapes: list[Any]) -> list[Any]:
         sample([(0, 2, 4, 4), (3, 2, 3, 3), (3,)], {"kernel": (3, 3), "num_filter": 3}),
         sample([(1, 3, 36, 40), (8, 3, 3, 3), (8,)], {"kernel": (3, 3), "num_filter": 8, "pad": (1, 1)}),
     ),
+    output_names=("output",),
 )
 def convolution(b: Builder, p: Values, data: Node, weight: Node, bias: Node | None = None) -> Node:
     """Cross-correlation: each result is the sum over a window of the data times the weight of its filter.
@@ -219,6 +220,7 @@ def convolution(b: Builder, p: Values, data: Node, weight: Node, bias: Node | No
         ),
         sample([(1, 2, 3, 4, 3), (2, 2, 2, 2, 2)], {"kernel": (2, 2, 2), "num_filter": 2, "no_bias": True}),
     ),
+    output_names=("output",),
 )
 def convolution_v1(b: Builder, p: Values, *inputs: Node) -> Any:
     """Convolution of two or three axes, as old model files have it."""
@@ -295,6 +297,7 @@ def _margins(p: Values, spatial: Sequence[int], reach: Sequence[int], stride: Se
         ),
         sample([(1, 4, 5, 3), (3, 2, 2, 4)], {"kernel": (2, 2), "num_filter": 4, "layout": "NHWC", "stride": (2, 2)}),
     ),
+    output_names=("output",),
 )
 def deconvolution(b: Builder, p: Values, data: Node, weight: Node, bias: Node | None = None) -> Node:
     """The transpose of Convolution: each element of the data adds its filter to a window of the result.
@@ -376,6 +379,7 @@ def _counts(p: Values, spatial: Sequence[int]) -> list[int]:
         sample([(1, 2, 3, 4, 3)], {"kernel": (2, 2, 2)}),
     ),
     named=True,
+    output_names=("output",),
 )
 def im2col(b: Builder, p: Values, data: Node) -> Node:
     """The windows of the data as columns: (N, C, *S) -> (N, C * window, number of windows)."""
@@ -399,6 +403,7 @@ def im2col(b: Builder, p: Values, data: Node) -> Node:
         sample([(1, 18, 9)], {"output_size": (5, 5), "kernel": (3, 3), "stride": (2, 2), "pad": (1, 1)}),
     ),
     named=True,
+    output_names=("output",),
 )
 def col2im(b: Builder, p: Values, data: Node) -> Node:
     """The transpose of im2col: overlapping windows add up."""

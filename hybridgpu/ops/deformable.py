@@ -167,6 +167,7 @@ def _filtered(b: Builder, p: Values, taken: Node, out: Sequence[int], weight: No
             },
         ),
     ),
+    output_names=("output",),
 )
 def deformable_convolution(
     b: Builder, p: Values, data: Node, offset: Node, weight: Node, bias: Node | None = None
@@ -198,6 +199,7 @@ def deformable_convolution(
             {"kernel": (3, 3), "num_filter": 2, "pad": (1, 1), "num_deformable_group": 2, "no_bias": True},
         ),
     ),
+    output_names=("output",),
 )
 def modulated_deformable_convolution(
     b: Builder, p: Values, data: Node, offset: Node, mask: Node, weight: Node, bias: Node | None = None

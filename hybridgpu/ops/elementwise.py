@@ -21,6 +21,7 @@ from ..compiler.primitives.gradient import gradient_rule
 from ..dtypes import DType, bool_, f64, i64
 from .late import Late, held_number
 from .params import Bool, Double, Dtype, Float, Int, Values
+from .precision import MIXED
 from .record import operator, sample, shape_text
 
 Fn = Callable[..., Node]
@@ -227,15 +228,20 @@ def cast(b: Builder, p: Values, data: Node) -> Node:
     return b.cast(data, p.dtype)
 
 
+def _mixed_dtype(p: Values, dtypes: Sequence[DType | None]) -> DType | None:
+    return p.dtype if dtypes[0] in MIXED else dtypes[0]
+
+
 @operator(
     "amp_cast",
     same_shape=True,
     params={"dtype": Dtype(doc="the new element type")},
+    result_dtype=_mixed_dtype,
     samples=tuple(sample(None, {"dtype": d}) for d in ("float32", "float16")),
 )
 def amp_cast(b: Builder, p: Values, data: Node) -> Node:
-    """Cast between floating point types; integers stay."""
-    return b.cast(data, p.dtype) if data.dtype.is_float else b.copy(data)
+    """Cast between float32, float16 and bfloat16; other types stay."""
+    return b.cast(data, p.dtype) if data.dtype in MIXED else b.copy(data)
 
 
 @operator(
@@ -364,9 +370,15 @@ def _binary(word: str, function: Fn, doc: str, plain: str, gradient: bool) -> No
             _no_bool(lhs, name)
         return function(b, *broadcast_pair(b, lhs, rhs))
 
-    operator(plain, "lhs rhs", same_shape=True, doc=f"{doc} (equal shapes).", domain=domain, differentiable=gradient)(
-        lower_plain
-    )
+    operator(
+        plain,
+        "lhs rhs",
+        same_shape=True,
+        doc=f"{doc} (equal shapes).",
+        output_names=("output",) if word == "add" else (),
+        domain=domain,
+        differentiable=gradient,
+    )(lower_plain)
     names = f"{name} {_BROADCAST_ALIASES.get(word, '')}"
     operator(
         names,

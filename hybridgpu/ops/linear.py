@@ -132,6 +132,7 @@ def _dense_shapes(p: Values, shapes: list[Any]) -> list[Any]:
         sample([(1, 1), (1, 1), (1,)], {"num_hidden": 1}),
         sample([(0, 4), (5, 4), (5,)], {"num_hidden": 5}),
     ),
+    output_names=("output",),
 )
 def fully_connected(b: Builder, p: Values, data: Node, weight: Node, bias: Node | None = None) -> Node:
     """data * weight^T + bias, weight of shape (num_hidden, inputs)."""

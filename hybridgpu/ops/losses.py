@@ -84,6 +84,7 @@ def _rows(p: Values, shape: Sequence[int]) -> tuple[tuple[int, ...], int]:
         sample([(2, 3, 5), (2, 3)]),
     ),
     dtypes="TT",
+    output_names=("output",),
 )
 def softmax_output(b: Builder, p: Values, data: Node, label: Node) -> Node:
     """softmax, whose gradient is that of cross entropy with the label: probability - label."""
@@ -297,6 +298,7 @@ def _class_shapes(p: Values, shapes: list[Any]) -> list[Any]:
         sample([(2, 3, 5), (2, 3)], {"use_linear": True}),
     ),
     dtypes="TT",
+    output_names=("output",),
 )
 def svm_output(b: Builder, p: Values, data: Node, label: Node) -> Node:
     """Identity, with the gradient of the hinge loss of one class against the others."""
@@ -334,6 +336,7 @@ def _svm_gradient(
         sample([(2, 3, 4)]),
     ),
     named=True,
+    output_names=("output",),
 )
 def make_loss(b: Builder, p: Values, data: Node) -> Node:
     """Marks a loss: identity, with a constant gradient."""

@@ -32,6 +32,7 @@ _ACTIVATIONS: dict[str, Callable[[Builder, Node], Node]] = {
     same_shape=True,
     params={"act_type": Enum(doc="which one", choices=tuple(_ACTIVATIONS))},
     samples=tuple(sample(None, {"act_type": kind}) for kind in _ACTIVATIONS),
+    output_names=("output",),
 )
 def activation(b: Builder, p: Values, data: Node) -> Node:
     """An activation function by name."""
@@ -203,6 +204,7 @@ def _softmax(b: Builder, p: Values, data: Node, length: Node | None, sign: float
     infer_inputs=second_without_axis,
     method="softmax",
     samples=(*_SOFTMAX_SAMPLES, sample([(4, 5), (4,)], {"use_length": True}, {1: (1, 5)})),
+    output_names=("output",),
 )
 def softmax(b: Builder, p: Values, data: Node, length: Node | None = None) -> Node:
     """exp(x) / sum(exp(x)) along an axis."""
@@ -222,7 +224,14 @@ def log_softmax(b: Builder, p: Values, data: Node) -> Node:
     return _softmax(b, p, data, None, 1, log=True)
 
 
-@operator("softmin", same_shape=True, params=dict(_SOFTMAX), method="softmin", samples=_SOFTMAX_SAMPLES)
+@operator(
+    "softmin",
+    same_shape=True,
+    params=dict(_SOFTMAX),
+    method="softmin",
+    samples=_SOFTMAX_SAMPLES,
+    output_names=("output",),
+)
 def softmin(b: Builder, p: Values, data: Node) -> Node:
     """softmax(-x)."""
     return _softmax(b, p, data, None, -1, log=False)
@@ -233,6 +242,7 @@ def softmin(b: Builder, p: Values, data: Node) -> Node:
     same_shape=True,
     params={"mode": Enum("instance", "over the last axis or over axis 1", choices=("channel", "instance"))},
     samples=(sample([(3, 5)]), sample([(2, 3, 4)]), sample([(2, 3, 4)], {"mode": "channel"}), sample([(1, 1)])),
+    output_names=("output",),
 )
 def softmax_activation(b: Builder, p: Values, data: Node) -> Node:
     """softmax over axis 1 (channel) or over the last one (instance)."""

@@ -219,6 +219,7 @@ def _shares(
         sample([(1, 2, 4, 5, 4)], {"kernel": (2, 3, 2), "pad": (1, 1, 1), "pool_type": "avg"}),
     ),
     named=True,
+    output_names=("output",),
 )
 def pooling_v1(b: Builder, p: Values, data: Node) -> Node:
     """Pooling of two or three axes, as old model files have it.

@@ -9,10 +9,11 @@ from typing import Any
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.primitives.gradient import gradient_rule
-from ..dtypes import bool_, f32, f64, i64, u8
+from ..dtypes import DType, bool_, f32, f64, i64, u8
 from .linalg import diagonal, matrix_of_diagonal
 from .linear import need_float
 from .params import Bool, Double, Enum, Float, Int, Ints, Param, Shape, Text, Values
+from .precision import MIXED
 from .record import operator, sample, shape_text
 from .shape import axis_of
 from .slicing import slice_bounds
@@ -37,6 +38,7 @@ __all__: list[str] = []
         sample([(1, 2, 3, 4, 3)], {"mode": "reflect", "pad_width": (0, 0, 0, 0, 1, 2, 0, 3, 2, 0)}),
     ),
     named=True,
+    output_names=("output",),
 )
 def pad(b: Builder, p: Values, data: Node) -> Node:
     """Surround the last axes of a 4-D or 5-D array with a constant, its edge, or its mirror image."""
@@ -305,6 +307,7 @@ def arange_like(b: Builder, p: Values, data: Node) -> Node:
         sample([(2, 3, 4)], {"axes": (2, 0)}),
     ),
     named=True,
+    output_names=("output",),
 )
 def index_array(b: Builder, p: Values, data: Node) -> Node:
     """The index of every element, as a new last axis of int64."""
@@ -435,6 +438,14 @@ def gradient_multiplier(b: Builder, p: Values, data: Node) -> Node:
     return b.custom_gradient(b.copy(data), data, rule="multiplied", static=(p.scalar,))
 
 
+def _multicast_dtype(dtypes: Sequence[DType | None], narrow: bool) -> DType | None:
+    """The common type of those inputs that automatic mixed precision casts, None if there are none."""
+    mixed = {d for d in dtypes if d in MIXED}
+    if narrow and (halves := mixed - {f32}):
+        return next(d for d in dtypes if d in halves)
+    return f32 if len(mixed) > 1 else next(iter(mixed), None)  # of float16 and bfloat16 neither holds the other
+
+
 @operator(
     "amp_multicast",
     "*data",
@@ -444,16 +455,13 @@ def gradient_multiplier(b: Builder, p: Values, data: Node) -> Node:
     },
     dtypes="*",
     outputs=lambda p: p.num_outputs,
+    result_dtype=lambda p, d: tuple(_multicast_dtype(d, p.cast_narrow) if x in MIXED else x for x in d),
+    infer_from_results=lambda p, shapes, results: [r if s is None else s for s, r in zip(shapes, results, strict=True)],
     samples=(sample([(3, 4), (2,), (5,)], {"num_outputs": 3}),),
 )
 def amp_multicast(b: Builder, p: Values, *data: Node) -> list[Node]:
-    """All floating point inputs in the widest (or narrowest) of their types."""
+    """All inputs of float32, float16 and bfloat16 in the widest (or narrowest) of their types; others stay."""
     if len(data) != p.num_outputs:
         raise MXNetError(f"Check failed: amp_multicast: num_outputs={p.num_outputs} for {len(data)} inputs")
-    floats = [x.dtype for x in data if x.dtype.is_float]
-    if not floats:
-        return [b.copy(x) for x in data]
-    target = (min if p.cast_narrow else max)(floats, key=lambda d: d.size)
-    if target.is_half and len(set(floats)) > 1 and not p.cast_narrow:
-        target = f32  # of float16 and bfloat16 neither holds the other
-    return [b.copy(x) if x.dtype is target or not x.dtype.is_float else b.cast(x, target) for x in data]
+    target = _multicast_dtype([x.dtype for x in data], p.cast_narrow)
+    return [b.copy(x) if target is None or x.dtype not in MIXED else b.cast(x, target) for x in data]

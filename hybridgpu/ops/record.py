@@ -108,7 +108,8 @@ class Operator:
         outputs: number of results, or (values) -> number.
         visible: how many of them callers see, or (values) -> number; None means all.
         kept: further results that MXNet keeps for its own gradient: files count them, nothing here makes them.
-        output_names: suffixes of output names or (index) -> suffix, () for 'output' (or 'output0' … for several).
+        output_names: suffixes of output names or (index) -> suffix, where MXNet registered them; () for 'output' (or
+            'output0' … for several).
         named: MXNet registered a name for the only input ``data``; it shows others to monitors as ``input0``.
         dtypes: a letter an input; inputs with one letter have one dtype, '*' takes any.
         same_shape: inputs and result have one shape.

@@ -46,6 +46,7 @@ def _check(p: Values, data: Node, rois: Node, width: int) -> None:
             {1: (-1, 8)},
         ),
     ),
+    output_names=("output",),
 )
 def psroi_pooling(b: Builder, p: Values, data: Node, rois: Node) -> Node:
     """Means over the bins of regions (batch index, x1, y1, x2, y2); each group of bins reads its own channels."""
@@ -81,6 +82,7 @@ def psroi_pooling(b: Builder, p: Values, data: Node, rois: Node) -> Node:
         sample([(2, 2, 6, 7), (3, 6)], {"pooled_size": (2, 3), "spatial_scale": 1.0, "sampling_ratio": 2}, {1: (0, 1)}),
         sample([(1, 2, 6, 7), (3, 6)], {"pooled_size": (2, 2), "spatial_scale": 0.5}, {1: (0, 6)}),
     ),
+    output_names=("output",),
 )
 def rroi_align(b: Builder, p: Values, data: Node, rois: Node) -> Node:
     """Means of interpolated samples in the bins of turned regions (batch index, x, y, width, height, degrees).

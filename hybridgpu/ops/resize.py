@@ -63,6 +63,7 @@ def _upsampling_shapes(p: Values, shapes: list[Any]) -> list[Any]:
         sample([(1, 2, 3, 4), (2, 1, 4, 4)], {"scale": 2, "sample_type": "bilinear", "num_filter": 2}),
         sample([(1, 2, 3, 2), (2, 1, 5, 5)], {"scale": 3, "sample_type": "bilinear", "num_filter": 2}),
     ),
+    output_names=("output",),
 )
 def upsampling(b: Builder, p: Values, *inputs: Node) -> Node:
     """Enlarge images by a whole factor: by repetition, or by a transposed convolution with a weight.

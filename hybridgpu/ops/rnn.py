@@ -293,6 +293,7 @@ def _concat_from_result(p: Values, shapes: list[Any], results: list[Any]) -> lis
     count_param="num_args",
     infer_from_results=_concat_from_result,
     samples=(sample([(3,), (4,)], {"dim": 0}), sample([(2, 3), (2, 1)])),
+    output_names=("output",),
 )
 def rnn_param_concat(b: Builder, p: Values, *data: Node) -> Node:
     """Join the parameters of recurrent layers into one vector."""

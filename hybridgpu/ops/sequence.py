@@ -93,6 +93,7 @@ _SHAPES = ([(4, 3, 2), (3,)], [(5, 1), (1,)], [(3, 2, 2, 5), (2,)])
         sample([(3, 4, 2), (3,)], {"use_sequence_length": True, "axis": 1}, {1: (0, 4)}),
     ),
     **_FIELDS,
+    output_names=("output",),
 )
 def sequence_mask(b: Builder, p: Values, data: Node, sequence_length: Node | None = None) -> Node:
     """Put ``value`` at all steps beyond the end of each sequence."""
@@ -113,6 +114,7 @@ def sequence_mask(b: Builder, p: Values, data: Node, sequence_length: Node | Non
         sample([(3, 4, 2), (3,)], {"use_sequence_length": True, "axis": 1}, {1: (1, 4)}),
     ),
     **_FIELDS,
+    output_names=("output",),
 )
 def sequence_last(b: Builder, p: Values, data: Node, sequence_length: Node | None = None) -> Node:
     """The last step of each sequence; the axis of time goes."""
@@ -149,6 +151,7 @@ def _sequence_last_gradient(
         *(sample(s, {"use_sequence_length": True}, {1: (0, 3)}) for s in _SHAPES),
     ),
     **_FIELDS,
+    output_names=("output",),
 )
 def sequence_reverse(b: Builder, p: Values, data: Node, sequence_length: Node | None = None) -> Node:
     """Reverse the steps of each sequence; what lies beyond its end stays."""

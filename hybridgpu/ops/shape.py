@@ -267,6 +267,7 @@ def transpose(b: Builder, p: Values, data: Node) -> Node:
         sample([(0, 3)], {"dim1": 0, "dim2": 1}),
     ),
     named=True,
+    output_names=("output",),
 )
 def swapaxes(b: Builder, p: Values, data: Node) -> Node:
     """Exchange two axes."""
@@ -308,6 +309,7 @@ def flip(b: Builder, p: Values, data: Node) -> Node:
         sample([(2, 3, 2), (2, 3, 1)], {"dim": -1}),
         sample([(0, 3), (2, 3)], {"dim": 0}),
     ),
+    output_names=("output",),
 )
 def concat(b: Builder, p: Values, *data: Node) -> Node:
     """Join along an axis (1 by default)."""

@@ -19,14 +19,24 @@ __all__: list[str] = []
 _PART = Int(128, "accepted")
 
 
-@operator("_contrib_fft", params={"compute_size": _PART}, samples=(sample([(3, 4)]), sample([(2, 3, 5)])))
+@operator(
+    "_contrib_fft",
+    params={"compute_size": _PART},
+    samples=(sample([(3, 4)]), sample([(2, 3, 5)])),
+    output_names=("output",),
+)
 def fft(b: Builder, p: Values, data: Node) -> Node:
     """The discrete Fourier transform along the last axis: real and imaginary parts alternate, (…, d) -> (…, 2 d)."""
     need_float(data)
     return b.fourier(data)
 
 
-@operator("_contrib_ifft", params={"compute_size": _PART}, samples=(sample([(3, 4)]), sample([(2, 3, 6)])))
+@operator(
+    "_contrib_ifft",
+    params={"compute_size": _PART},
+    samples=(sample([(3, 4)]), sample([(2, 3, 6)])),
+    output_names=("output",),
+)
 def ifft(b: Builder, p: Values, data: Node) -> Node:
     """The real part of the inverse of fft, not divided by the number of elements: (…, 2 d) -> (…, d)."""
     need_float(data)
@@ -39,6 +49,7 @@ def ifft(b: Builder, p: Values, data: Node) -> Node:
     dtypes="T*T",
     params={"out_dim": Int(doc="length of the sketches", low=1), "processing_batch_size": Int(32, "accepted")},
     samples=(sample([(3, 6), (1, 6), (1, 6)], {"out_dim": 4}, {1: (0, 3)}),),
+    output_names=("output",),
 )
 def count_sketch(b: Builder, p: Values, data: Node, h: Node, s: Node) -> Node:
     """Add each column of (N, D), with its sign in ``s``, to the column of (N, out_dim) that ``h`` says."""

@@ -247,6 +247,7 @@ def roi_pooling(b: Builder, p: Values, data: Node, rois: Node) -> Sequence[Node]
         ),
         sample([(1, 2, 5, 5), (3, 5)], {"pooled_size": (2, 2), "spatial_scale": 1, "aligned": True}, {1: (0, 4)}),
     ),
+    output_names=("output",),
 )
 def roi_align(b: Builder, p: Values, data: Node, rois: Node) -> Node:
     """Averages of interpolated samples in each bin of each region (batch index, x1, y1, x2, y2)."""
@@ -337,6 +338,7 @@ def box_iou(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
         sample([(1, 2, 5, 6)], {"h_w": (2, 3), "center_crop": True}),
         sample([(1, 2, 5, 6), (1, 1, 3, 2)]),
     ),
+    output_names=("output",),
 )
 def crop(b: Builder, p: Values, *inputs: Node) -> Node:
     """Cut a window out of images: of a given size, or of that of a second input."""

@@ -12,9 +12,11 @@ from ..base import MXNetError
 from ..misplaced import in_graph
 from ..ops import OPERATORS
 from ..ops.functions import HIDDEN_KEYS, Bound, spelled_hint
+from ..ops.params import Values
+from ..ops.precision import Policy, active
 from ..ops.record import Operator
 from ..provenance import current_block, user_line
-from .node import SymbolNode, name_initializers
+from .node import Entry, SymbolNode, name_initializers
 from .symbol import Symbol, type_flag
 
 __all__ = ["apply_symbol", "compose", "var"]
@@ -144,7 +146,8 @@ def make_node(
     full_name = names.current().get(name, hint)
     values = op.parse({k: v for k, v in texts.items() if not k.startswith("__")})
     wanted = op.input_names(values, len(inputs))
-    entries = []
+    entries: list[Entry] = []
+    at: list[int] = []  # the places of entries that were given
     # a variadic operator with named inputs may leave out the last ones
     given = dict(zip(wanted if op.variadic else op.inputs, inputs, strict=not (op.variadic and op.optional)))
     for key in wanted:
@@ -152,23 +155,42 @@ def make_node(
         if x is None:
             entries.append(_missing(full_name, key, texts)._heads[0])
             continue
-        if len(x._heads) != 1:
-            if op.variadic:
-                entries.extend(x._heads)
-                continue
+        if len(x._heads) != 1 and not op.variadic:
             raise MXNetError(f"Keyword Argument {key} is a tuple, single value is required")
-        entries.append(x._heads[0])
+        at.extend(range(len(entries), len(entries) + len(x._heads)))
+        entries.extend(x._heads)
     extra = [k for k, x in given.items() if x is not None and k not in wanted]
     if extra:
         raise MXNetError(
             f"Operator {op.name} expects {len(wanted)} inputs, but got {len(wanted) + len(extra)} instead."
         )
     name_initializers(op, wanted, entries)
+    policy = active()
+    if policy is not None:
+        _cast(policy, op, values, entries, at)
     node = SymbolNode(
         op, full_name, dict(sorted(texts.items())), entries, list(subgraphs), user_line(), current_block()
     )
     node._values = values
     return (kind or Symbol)([(node, k) for k in range(op.num_visible(values))])
+
+
+def _cast(policy: Policy, op: Operator, values: Values, entries: list[Entry], given: Sequence[int]) -> None:
+    """Put the casts of automatic mixed precision between an operator and its inputs, of which some were given."""
+    wanted = policy.wanted(op, values)
+    if wanted is None or not entries:
+        return
+    if isinstance(wanted, str):
+        if given:
+            inputs, attributes = [Symbol([entries[k]]) for k in given], {"num_outputs": len(given)}
+            cast = make_node(OPERATORS["amp_multicast"], "amp_multicast", inputs, attributes, None, None)
+            for k, entry in zip(given, cast._heads, strict=True):
+                entries[k] = entry
+        return
+    for k, name in enumerate(op.input_names(values, len(entries))):
+        if not policy.stays(op, values, name, wanted):
+            one, dtype = [Symbol([entries[k]])], {"dtype": wanted.name}
+            entries[k] = make_node(OPERATORS["amp_cast"], "amp_cast", one, dtype, None, None)._heads[0]
 
 
 def _missing(node: str, key: str, attrs: dict[str, str]) -> Symbol:

@@ -411,15 +411,19 @@ def infer_type(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], p
     return found
 
 
-def type_propagation(symbol: Symbol, given: Mapping[str, DType], declared: bool = True) -> dict[tuple[int, int], DType]:
-    """Element types of all entries; what nothing says is float32.
+def type_propagation(
+    symbol: Symbol, given: Mapping[str, DType], declared: bool = True, default: DType | None = f32
+) -> dict[tuple[int, int], DType]:
+    """Element types of all entries; what nothing says is float32, or left out without a ``default``.
 
     ``declared`` counts the types that variables were made with.
     """
     found = _propagated(symbol, given, declared)
+    if default is None:
+        return found
     for node in topological(symbol._heads):
         for k in range(node.num_outputs):
-            found.setdefault((id(node), k), f32)
+            found.setdefault((id(node), k), default)
     return found
 
 

@@ -56,7 +56,7 @@ def our_name_alone(monkeypatch):
 
 
 @pytest.mark.parametrize("page", CODE, ids=lambda p: p.name)
-def test_code(page, compiler, tmp_path, monkeypatch, update_golden, empty_caches, our_name_alone):
+def test_code(page, compiler, tmp_path, monkeypatch, update_golden, empty_caches, our_name_alone, mixed_precision_ends):
     text = page.read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     if update_golden:  # what is compared does not say where kernels are from, what is written down does

@@ -299,10 +299,10 @@ WRITTEN = {
         "Write mx.lr_scheduler.FactorScheduler(step, factor); step counts updates",
     ),
     "mixed precision": (
-        lambda: mx.contrib.amp.init(),
+        lambda: mx.amp.init(),
         AttributeError,
-        "module 'hybridgpu.contrib' has no attribute 'amp'",
-        "Write net.cast('float16') or net.cast('bfloat16')",
+        "module 'hybridgpu' has no attribute 'amp'",
+        "Write mx.contrib.amp.",
     ),
     "of the root": (
         lambda: mx.manual_seed(1),

@@ -33,6 +33,7 @@ from .array import ndarray
 __all__ = ["assign_whole", "get_item", "set_item"]
 
 _Index = tuple[Any, ...]
+_PLAIN = {int, slice, type(None), type(Ellipsis)}  #: what arrays of the device read as we do
 
 
 def get_item(x: ndarray, key: Any) -> Any:
@@ -45,10 +46,16 @@ def get_item(x: ndarray, key: Any) -> Any:
     """
     if _is_whole(x, key):
         return x
+    follow = tracked((x,))
+    if key.__class__ is tuple and not follow and _PLAIN.issuperset(map(type, key)):
+        try:
+            return _read(x, key if Ellipsis in key else (*key, Ellipsis))
+        except (IndexError, TypeError):
+            pass  # it is said below what is wrong, or bounds are arrays
     index, front = _normalized(x, key)
     if front is False:
         return ndarray((0, *_read(x, index).shape), x.dtype, x.ctx)
-    if not tracked((x,)):
+    if not follow:
         return _read(x, index)
     shape = x.shape
     return record_call(lambda a: [_read(a, index)], lambda g: [_spread(g, index, shape)], [x])[0]

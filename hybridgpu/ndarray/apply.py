@@ -109,7 +109,7 @@ def check_kind(op: Operator, spelled: str, inputs: Sequence[NDArray], out: Any, 
             raise _other_interface(op, spelled, kind)
     if out is not None:
         for x in out if isinstance(out, (list, tuple)) else (out,):
-            if isinstance(x, NDArray) and x._kind is not kind:
+            if (kind is not None or isinstance(x, NDArray)) and getattr(x, "_kind", None) is not kind:
                 raise _other_interface(op, spelled, kind, written=True)
 
 
@@ -224,9 +224,7 @@ def apply(
         if op.accumulates(values):
             visible = attempt(_accumulated, wrapped, visible)
         del arrays  # or it would seem that somebody else reads what is written
-        write_out(
-            visible, wrapped, exact=bool(inputs), inferred=kind is not None and (len(inputs) > 1 or not op.same_shape)
-        )
+        write_out(visible, wrapped, exact=bool(inputs), promoted=None if kind is None else inputs)
     else:
         wrapped = [wrap(r, where, kind) for r in visible]
         written = wrapped[0] if len(wrapped) == 1 else wrapped
@@ -423,36 +421,32 @@ def _on_one_device(op: Operator, targets: Sequence[NDArray], where: Context) -> 
             )
 
 
-def write_out(results: Sequence[Any], targets: Sequence[NDArray], exact: bool, inferred: bool = False) -> None:
+def write_out(
+    results: Sequence[Any], targets: Sequence[NDArray], exact: bool, promoted: Sequence[NDArray] | None = None
+) -> None:
     """Write results into the arrays of ``out=``.
 
     Args:
         exact: refuse other element types; what takes no arrays (zeros, random numbers) takes that of ``out``.
-        inferred: say of what differs that it was inferred, as MXNet does of broadcasting in np.
+        promoted: the operands of an operator of np: what follows from several shapes or types MXNet calls inferred.
 
     Raises:
         MXNetError: a shape or an element type differs; nothing is written.
     """
     for k, (target, result) in enumerate(zip(targets, results, strict=True)):
-        expected, got, what = (
-            shape_text(result.shape),
-            shape_text(target.shape),
+        expected, got = shape_text(result.shape), shape_text(target.shape)
+        what, inferred = (
             "Shape inconsistent, Provided = {}, inferred shape={}",
+            promoted is not None and len(promoted) > 1,
         )
         if expected == got and exact:
-            expected, got, what = (
-                str(result.dtype),
-                str(target._data.dtype),
-                "Type inconsistent, Provided = {}, inferred type = {}",
-            )
+            expected, got = str(result.dtype), str(target._data.dtype)
+            what = "Type inconsistent, Provided = {}, inferred type = {}"
+            inferred = promoted is not None and any(x._data.dtype != result.dtype for x in promoted)
         if expected != got:
-            found = (
-                what.format(got, expected)
-                if inferred
-                else f"Incompatible attr in node  at {k}-th output: expected {expected}, got {got}"
-            )
+            found = f"Incompatible attr in node  at {k}-th output: expected {expected}, got {got}"
             raise MXNetError(
-                f"{found}\n"
+                f"{what.format(got, expected) if inferred else found}\n"
                 "out= must be an array of the shape and the type of the result: leave it away, or cast the inputs."
             )
     for target, result in zip(targets, results, strict=True):

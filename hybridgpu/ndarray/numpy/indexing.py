@@ -121,6 +121,11 @@ def _normalized(x: ndarray, key: Any) -> tuple[_Index, bool | None]:
         if not -extent <= key < extent:
             raise IndexError(f"index {key} is out of bounds for axis 0 with size {extent}")
         return (int(key), Ellipsis), None
+    return _with_arrays(x, key)
+
+
+@on_its_device
+def _with_arrays(x: ndarray, key: Any) -> tuple[_Index, bool | None]:
     front: bool | None = None
     given: list[Any] = []
     for k in map(_readable, key if isinstance(key, tuple) else (key,)):

@@ -53,7 +53,9 @@ def array_ufunc(x: ndarray, function: Any, method: str, inputs: Sequence[Any], k
     definition = NP.get(_RENAMED.get(function.__name__, function.__name__))
     if definition is None or is_on_host(definition):
         return on_host(function, inputs, kwargs)
-    return definition(x._F, *inputs, **kwargs)
+    # NumPy makes zero-dimensional arrays of its numbers before it asks
+    given = [i[()] if isinstance(i, np.ndarray) and not i.ndim else i for i in inputs]
+    return definition(x._F, *given, **kwargs)
 
 
 #: names of ufuncs under which np does not have them

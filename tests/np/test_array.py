@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The array class of np beside the legacy one; what MXNet answers line by line is in tests/parity/numpy_array."""
+
+import pickle
+import threading
+
+import numpy as onp
+import pytest
+
+import hybridgpu as mx
+from hybridgpu import nd, np, npx
+from hybridgpu.ops import OPERATORS
+
+
+@pytest.fixture(autouse=True)
+def numpy_semantics():
+    npx.set_np()
+    yield
+    npx.reset_np()
+
+
+def test_no_method_of_legacy_arrays_comes_through():
+    """Operators are methods of NDArray at first use; an array of np has its own method, or refuses."""
+    x = np.zeros((2, 3))
+    for name in sorted(
+        {op.method for op in OPERATORS.values() if op.method} | {n for n in vars(nd.NDArray) if n[0] != "_"}
+    ):
+        owner = next((c for c in type(x).__mro__ if name in vars(c)), None)
+        if owner is nd.NDArray:
+            assert name in SHARED, name
+        elif owner is None:
+            with pytest.raises(AttributeError, match=f"'ndarray' object has no attribute '{name}'"):
+                getattr(x, name)
+
+
+#: members of NDArray that np arrays have as they are
+SHARED = {
+    "address",
+    "asnumpy",
+    "backward",
+    "detach",
+    "grad",
+    "handle",
+    "ndim",
+    "shape",
+    "size",
+    "stype",
+    "to_dlpack_for_read",
+    "to_dlpack_for_write",
+    "wait_to_read",
+    "wait_to_write",
+    "writable",
+}
+
+
+def test_refused_methods_say_what_to_write():
+    for name, instead in (("exp", r"np\.exp\(x\)"), ("relu", r"npx\.relu\(x\)"), ("asscalar", r"x\.item\(\)")):
+        with pytest.raises(AttributeError, match=rf"no attribute {name}\n.*{instead}"):
+            getattr(np.zeros((2,)), name)()
+
+
+def test_what_python_has_no_operator_for():
+    x = np.zeros((2,))
+    for call in (lambda: x // 2, lambda: 2 // x, lambda: divmod(x, 2), lambda: x << 1, lambda: +x, lambda: [1][x]):
+        with pytest.raises(TypeError):
+            call()
+    with pytest.raises(TypeError, match=r"np\.floor\(x / 2\)"):
+        x // 2
+
+
+def test_a_class_that_makes_arrays():
+    x = np.ndarray((2, 3), dtype="int32")
+    assert x.shape == (2, 3) and x.dtype == onp.int32 and np.ndarray(()).shape == () and np.ndarray(3).shape == (3,)
+
+
+def test_views_share_type_memory_and_history():
+    x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    for view in (x[0], x.detach(), x.as_nd_ndarray().as_np_ndarray(), x.reshape_view(-1)):
+        assert type(view) is np.ndarray
+        view[()] = 0
+        assert x.tolist()[0] == [0, 0]
+        x[0] = 1
+
+
+def test_what_a_thread_sets_is_its_own():
+    seen = []
+    npx.reset_np()
+
+    def work():
+        npx.set_np()
+        seen.append((npx.is_np_array(), npx.is_np_shape()))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [(True, True)] and not npx.is_np_array() and not npx.is_np_shape()
+
+
+def test_scopes():
+    npx.reset_np()
+    with npx.np_shape(True), npx.np_array(True):
+        assert npx.is_np_array() and npx.is_np_shape()
+
+    @npx.use_np
+    def inside():
+        return npx.is_np_array(), nd.ones(()).shape
+
+    assert inside() == (True, ()) and not npx.is_np_array()
+    with pytest.raises(mx.MXNetError, match="inferring shapes failed"):
+        nd.ones(())
+    with pytest.raises(ValueError, match="NumPy Shape semantics is required"):
+        npx.set_np(shape=False, array=True)
+
+
+def test_pickled_arrays_keep_their_class_and_shape():
+    for x in (np.array(2.0), np.zeros((0, 3), dtype="int64"), np.array([True], dtype="bool")):
+        y = pickle.loads(pickle.dumps(x))
+        assert type(y) is np.ndarray and y.shape == x.shape and y.dtype == x.dtype and y.tolist() == x.tolist()
+
+
+def test_memory_goes_to_and_comes_from_others():
+    x = np.array([1.0, 2.0])
+    assert onp.asarray(x).tolist() == [1, 2] and onp.from_dlpack(x).tolist() == [1, 2]
+    assert mx.nd.from_dlpack(x.to_dlpack_for_read()).asnumpy().tolist() == [1, 2]
+    torch_like = nd.from_numpy(onp.ones((2,), "float32")).as_np_ndarray()
+    assert type(torch_like) is np.ndarray and torch_like.tolist() == [1, 1]
+
+
+def test_numpy_functions_that_np_lacks():
+    x, y = np.array([3.0, 1.0, 2.0]), np.array([[1.0, 2.0], [3.0, 5.0]])
+    assert onp.partition(x, 1).tolist()[0] == 1 and type(onp.cross(x, x)) is np.ndarray
+    assert onp.logical_and(x, x).dtype == onp.bool_ and type(onp.logical_and(x, x)) is np.ndarray
+    assert isinstance(onp.linalg.qr(y), tuple) and type(onp.union1d(x, x)) is np.ndarray
+    with (
+        mx.autograd.record(),
+        pytest.raises(ValueError, match="Falling back to NumPy operator cross with autograd active"),
+    ):
+        onp.cross(x, x)
+    with pytest.raises(TypeError):
+        onp.add.reduce(x)
+
+
+def test_numbers_of_numpy_on_the_left():
+    x = np.array([1.0, 2.0])
+    for number in (onp.float32(2), onp.float64(2), onp.int64(2), onp.bool_(True)):
+        for found in (number * x, number + x, number - x, number > x):
+            assert type(found) is np.ndarray
+
+
+def test_gradients_of_both_kinds_together():
+    x, y = np.array([1.0, 2.0]), nd.array([3.0, 4.0])
+    for v in (x, y):
+        v.attach_grad()
+    with mx.autograd.record():
+        z = (x * y.as_np_ndarray()).as_nd_ndarray() * y
+    z.backward(nd.array([1.0, 10.0]))
+    assert x.grad.tolist() == [9, 160] and y.grad.asnumpy().tolist() == [6, 160]
+    assert type(x.grad) is np.ndarray and type(y.grad) is nd.NDArray
+
+
+def test_added_gradients_and_zero_dimensional_ones():
+    x = np.array(3.0)
+    x.attach_grad("add")
+    for _ in range(2):
+        with mx.autograd.record():
+            y = x * x
+        y.backward()
+    assert repr(x.grad) == "array(12.)"
+    with mx.autograd.record():
+        y = x * x * x
+        first = mx.autograd.grad(y, [x], create_graph=True)[0]
+    first.backward()
+    assert x.grad.item() == 12 + 18

@@ -13,10 +13,14 @@ from .late import Late, held_number
 from .params import REQUIRED, Bool, Double, Dtype, Int, Long, Param, Shape, Text, Values
 from .record import operator, sample, shape_text
 
-__all__ = ["CTX", "arange_length"]
+__all__ = ["CTX", "NUMBERS", "arange_length"]
 
 CTX = {"ctx": Text("", "where the result lies, for functions of arrays")}
 _SHAPE: dict[str, Param] = {"shape": Shape((), "extents"), **CTX, "dtype": Dtype("float32", "element type")}
+
+
+#: element types of ranges, as messages list them
+NUMBERS = ("bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "uint8")
 
 
 def checked_shape(shape: tuple[int, ...] | None, name: str) -> tuple[int, ...]:
@@ -41,7 +45,7 @@ _constant("_ones", 1, "Ones.")
 
 
 @operator(
-    "_full",
+    "_full _npi_full",
     "",
     params={**_SHAPE, "value": Double(doc="the value", varies=True)},
     differentiable=False,
@@ -113,7 +117,7 @@ def arange(b: Builder, p: Values) -> Node:
 
 
 @operator(
-    "_linspace",
+    "_linspace _npi_linspace",
     "",
     params={
         "start": Double(doc="first value"),
@@ -122,7 +126,7 @@ def arange(b: Builder, p: Values) -> Node:
         "repeat": Int(1),
         "infer_range": Bool(False),
         **CTX,
-        "dtype": Dtype("float32", "element type"),
+        "dtype": Dtype("float32", "element type", only=NUMBERS),
         "num": Int(REQUIRED, "number of values", low=0),
         "endpoint": Bool(True, "stop is the last value"),
     },

@@ -35,7 +35,7 @@ def bounded(b: Builder, at: Node, extent: int, mode: str) -> Node:
 
 
 @operator(
-    "take",
+    "take _npi_take",
     "a indices",
     params={
         "axis": Int(0, "axis to read along"),
@@ -246,7 +246,7 @@ def scatter_nd(b: Builder, p: Values, data: Node, indices: Node) -> Node:
 
 
 @operator(
-    "_scatter_set_nd",
+    "_scatter_set_nd _npi_scatter_set_nd",
     "lhs rhs indices",
     params={"shape": Shape(doc="extents of lhs")},
     dtypes="TT*",

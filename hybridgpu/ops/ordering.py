@@ -35,7 +35,7 @@ def _line(b: Builder, data: Node, axis: int | None) -> tuple[Node, int]:
 
 
 @operator(
-    "sort",
+    "sort _npi_sort",
     params={"axis": _AXIS, "is_ascend": Bool(True, "ascending")},
     outputs=2,
     visible=1,
@@ -55,7 +55,7 @@ def sort(b: Builder, p: Values, data: Node) -> tuple[Node, Node]:
 
 
 @operator(
-    "argsort",
+    "argsort _npi_argsort",
     params={"axis": _AXIS, "is_ascend": Bool(True, "ascending"), "dtype": Dtype("float32", "type of the indices")},
     method="argsort",
     differentiable=False,

@@ -237,7 +237,7 @@ def _assigned(b: Builder, x: Node, parts: Sequence[tuple[int, int, int]], value:
 
 
 @operator(
-    "_slice_assign _crop_assign",
+    "_slice_assign _crop_assign _npi_slice_assign",
     "lhs rhs",
     params=dict(_SLICE),
     samples=(
@@ -256,7 +256,7 @@ def slice_assign(b: Builder, p: Values, lhs: Node, rhs: Node) -> Node:
 
 
 @operator(
-    "_slice_assign_scalar _crop_assign_scalar",
+    "_slice_assign_scalar _crop_assign_scalar _npi_slice_assign_scalar",
     params={"scalar": Double(0.0, "the value"), **_SLICE},
     samples=(
         sample([(4, 5)], {"scalar": 2, "begin": (1, None), "end": (3, None), "step": (None, 2)}),

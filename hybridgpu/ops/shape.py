@@ -187,7 +187,7 @@ def flatten(b: Builder, p: Values, data: Node) -> Node:
 
 
 @operator(
-    "expand_dims",
+    "expand_dims _npi_expand_dims",
     params={"axis": Int(doc="position of the new axis")},
     method="expand_dims",
     samples=(
@@ -257,7 +257,7 @@ def transpose(b: Builder, p: Values, data: Node) -> Node:
 
 
 @operator(
-    "SwapAxis swapaxes",
+    "SwapAxis swapaxes _npi_swapaxes",
     params={"dim1": Int(0, "first axis"), "dim2": Int(0, "second axis")},
     method="swapaxes",
     samples=(
@@ -347,7 +347,7 @@ def stack(b: Builder, p: Values, *data: Node) -> Node:
 
 
 @operator(
-    "tile",
+    "tile _npi_tile",
     params={"reps": Ints(doc="repetitions an axis")},
     method="tile",
     samples=(
@@ -377,7 +377,7 @@ def tile(b: Builder, p: Values, data: Node) -> Node:
 
 
 @operator(
-    "repeat",
+    "repeat _np_repeat",
     params={"repeats": Int(doc="how often", low=0), "axis": Int(None, "the axis; None flattens")},
     method="repeat",
     samples=(

@@ -158,6 +158,23 @@ def split(b: Builder, p: Values, data: Node) -> list[Node]:
     return cut(b, data, axis, [k * (extent // n) for k in range(n + 1)], p.squeeze_axis)
 
 
+def cut_positions(indices: Sequence[int], sections: int, extent: int) -> list[int]:
+    """Where an axis is cut, both ends included; of unequal parts the first ones are longer by one.
+
+    Raises:
+        MXNetError: a position behind the end.
+    """
+    if sections:
+        short, longer = divmod(extent, sections)
+        return [k * short + min(k, longer) for k in range(sections + 1)]
+    for end in indices:
+        if end > extent:
+            raise MXNetError(
+                f"Check failed: end <= ishape[real_axis]: end {end} is no less than the size of the axis {extent}"
+            )
+    return [*indices, extent]
+
+
 def cut(b: Builder, data: Node, axis: int, at: Sequence[int], squeeze_axis: bool) -> list[Node]:
     """Pieces between consecutive positions of ``at``."""
     b.reserve(len(at))
@@ -175,7 +192,7 @@ def cut(b: Builder, data: Node, axis: int, at: Sequence[int], squeeze_axis: bool
 
 
 @operator(
-    "_split_v2",
+    "_split_v2 _npi_split",
     params={
         "indices": Shape((), "positions of the cuts, 0 first"),
         "axis": Int(1, "the axis to cut"),
@@ -192,13 +209,6 @@ def cut(b: Builder, data: Node, axis: int, at: Sequence[int], squeeze_axis: bool
     named=True,
 )
 def split_v2(b: Builder, p: Values, data: Node) -> list[Node]:
-    """Parts along an axis, equal or cut at positions."""
+    """Parts along an axis, as many as asked for or cut at positions."""
     axis = axis_of(p.axis, data.ndim)
-    extent = data.shape[axis]
-    if p.sections:
-        if extent % p.sections:
-            raise MXNetError(f"Check failed: {p.sections} does not evenly divide the extent {extent} of axis {axis}")
-        at = [k * (extent // p.sections) for k in range(p.sections + 1)]
-    else:
-        at = [min(i, extent) for i in p.indices] + [extent]
-    return cut(b, data, axis, at, p.squeeze_axis)
+    return cut(b, data, axis, cut_positions(p.indices, p.sections, data.shape[axis]), p.squeeze_axis)

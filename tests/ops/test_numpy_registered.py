@@ -22,6 +22,8 @@ OTHERWISE: dict[str, set[str]] = {
     "_npi_norm": {"ord", "axis", "keepdims", "flag"},
     "_npi_eigh": {"UPLO"},
     "_npi_eigvalsh": {"UPLO"},
+    "_npi_concatenate": {"dim", "axis"},
+    "_npi_flip": {"axis"},
 }
 
 

@@ -287,7 +287,7 @@ def shapes():
     yield from (f"np.repeat(a('f4', (2, 3)), {n})" for n in ("2", "2, 1", "2, axis=-2", "0", "2, 2", "-1"))
     for shift in ("1", "-2", "1, 0", "1, -1", "(1, 2), (0, 1)", "(1, 2), 0", "7, 1", "1, (0, 1)", "(1, 2)", "1, 2"):
         yield f"np.roll(a('f4', (3, 4)), {shift})"
-    yield from ("np.roll(a('f4', ()), 1)", "np.roll(a('f4', (0, 2)), 1)", f"np.rollaxis({f}, 2)")
+    yield from ("np.roll(a('f4', ()), 1)", "np.roll(a('f4', (0, 2)), 1)")
     yield from (
         f"np.rot90(a('f4', (2, 3)){k})"
         for k in ("", ", 2", ", 3", ", -1", ", 4", ", 1, (1, 0)", ", 1, (0, 0)", ", 1, (0, 2)")
@@ -327,7 +327,7 @@ def shapes():
         "np.trace(a('i1', (3, 3)))",
     )
     yield from (f"np.copy(a('{kind}', (2, 3)))" for kind in TYPES)
-    yield from ("np.shape(a('f4', (2, 3)))", "np.ndim(a('f4', (2, 3)))", "np.size(a('f4', (2, 3)))")
+    yield "np.shape(a('f4', (2, 3)))"
 
 
 def shapes_gradients():

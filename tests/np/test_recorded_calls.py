@@ -34,12 +34,14 @@ OURS = {
     r"np\.prod\(a\('f4', (\(0, 3\)|\(3, 0\))": "a product of nothing is 1, not 0",
     r"np\.(var|std)\(a\('[iu]": "the mean of integers is cut to their type there before it is subtracted",
     r".*dtype='uint8'": "taken here",
+    r"np\.(dot|matmul|tensordot|sort|argsort)\(a\('f2'": "float16 is taken on the CPU, too",
     r"np\.([vhd]|row_|column_)stack\(\[a\('b1'|np\.(diag|tril)\(a\('b1'": "bool is taken here",
     r"np\.flip\(a\('f4', \(2, 3, 4\)\), \(0, -1": "several axes may be counted from the end here",
 }
 OUR_GRADIENTS = {
     r"np\.(var|std)\(|np\.atleast_3d\(": "there is none there",
     r"np\.rot90\(": "it is turned the wrong way there",
+    r"np\.matmul\(a\('f4', \(2, 1, 2, 3\)\)": "sums over the wrong one of the axes that broadcast there",
     r"np\.where\(a\('b1', \(2, 1\)\), 2": "the gradient is that where the number is taken there",
     r"np\.arctan2\(1.5, a\(": "the gradient is that of the other operand there",
     r"np\.copysign\((1.5, a|a\('f4', \(3,\), 1, 3\), 1.5)": "no gradient there: it is given too few inputs",

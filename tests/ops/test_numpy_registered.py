@@ -24,6 +24,8 @@ OTHERWISE: dict[str, set[str]] = {
     "_npi_eigvalsh": {"UPLO"},
     "_npi_concatenate": {"dim", "axis"},
     "_npi_flip": {"axis"},
+    "_npi_boolean_mask_assign_scalar": {"value", "start_axis"},
+    "_npi_boolean_mask_assign_tensor": {"start_axis"},
 }
 
 

@@ -12,13 +12,13 @@ import numpy as np
 from ...base import integer_types, numeric_types
 from .application import np_function
 
-__all__: list[str] = []
+__all__ = ["check_keywords", "with_number"]
 
 #: keywords that NumPy's ufuncs have, with the only value that is taken
 _KEYWORDS = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
 
 
-def _check_keywords(given: Mapping[str, Any], name: str, unary: bool) -> None:
+def check_keywords(given: Mapping[str, Any], name: str, unary: bool) -> None:
     """
     Raises:
         TypeError: a keyword that ufuncs do not have.
@@ -90,7 +90,7 @@ def _unary(word: str, name: str) -> None:
 
     def function(F: Any, x: Any, out: Any = None, **kwargs: Any) -> Any:
         if kwargs:
-            _check_keywords(kwargs, name, True)
+            check_keywords(kwargs, name, True)
         if isinstance(x, numeric_types):
             return of_number(x)
         if not F.is_array(x):
@@ -166,7 +166,7 @@ def _binary(word: str, name: str, reversed_word: str) -> None:
 
     def function(F: Any, x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
         if kwargs:
-            _check_keywords(kwargs, name, False)
+            check_keywords(kwargs, name, False)
         return compute(F, x1, x2, out)
 
     def plain(F: Any, x1: Any, x2: Any, out: Any = None) -> Any:

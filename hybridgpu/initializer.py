@@ -135,10 +135,10 @@ class Initializer:
         _fill(arr, random.randint(-127, 127, shape=arr.shape).asnumpy())
 
     def _init_zero(self, name: str, arr: Any) -> None:
-        arr[:] = 0.0
+        _set(arr, 0.0)
 
     def _init_one(self, name: str, arr: Any) -> None:
-        arr[:] = 1.0
+        _set(arr, 1.0)
 
     _init_bias = _init_beta = _init_quantized_bias = _init_zero
     _init_gamma = _init_one
@@ -192,8 +192,13 @@ def create(init: Any, **kwargs: Any) -> Any:
     return init if isinstance(init, (Load, Mixed)) else _create(init, **kwargs)
 
 
+def _set(arr: Any, value: Any) -> None:
+    """Write into all of an array; a scalar of np has no elements to slice."""
+    arr[slice(None) if arr.shape else ()] = value
+
+
 def _fill(arr: Any, values: Any) -> None:
-    arr[:] = np.asarray(values, dtype=arr.dtype).reshape(arr.shape)
+    _set(arr, np.asarray(values, dtype=arr.dtype).reshape(arr.shape))
 
 
 def _draw(kind: str, arr: Any, *args: float) -> None:
@@ -235,7 +240,7 @@ class Constant(Initializer):
         self.value = value
 
     def _init_weight(self, name: str, arr: Any) -> None:
-        arr[:] = self.value
+        _set(arr, self.value)
 
     def dumps(self) -> str:
         value = self.value
@@ -345,7 +350,7 @@ class LSTMBias(Initializer):
         self.forget_bias = forget_bias
 
     def _init_weight(self, name: str, arr: Any) -> None:
-        arr[:] = 0.0
+        _set(arr, 0.0)
         quarter = arr.shape[0] // 4
         arr[quarter : 2 * quarter] = self.forget_bias
 

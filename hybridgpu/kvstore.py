@@ -102,7 +102,7 @@ def _pairs(keys: Any, values: Any) -> list[tuple[Any, list[NDArray]]]:
     assert isinstance(keys, (int, str)), f"unexpected type for keys: {type(keys)}"
     arrays = [values] if isinstance(values, NDArray) else list(values)
     assert all(isinstance(a, NDArray) for a in arrays)
-    return [(keys, arrays)]
+    return [(keys, [a.as_nd_ndarray() for a in arrays])]
 
 
 class KVStore(KVStoreBase):

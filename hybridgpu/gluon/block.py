@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..arguments import taken_by, unexpected
 from ..base import MXNetError
 from ..initializer import Uniform
+from ..ndarray import NDArray
 from ..ndarray import load as load_arrays
-from ..ndarray import save as save_arrays
+from ..ndarray.serialization import write_arrays
 from ..provenance import advice, place, user_frame
+from ..symbol import Symbol
+from ..util import is_np_array
 from .habits import ARGUMENTS, attribute_error
 from .parameter import Parameter, ParameterDict
 from .parameter.dictionary import shown_names
@@ -224,7 +227,7 @@ class Block:
             for name, p in params.items():
                 last[id(p)] = name
             params = {name: params[name] for name in last.values()}
-        save_arrays(filename, {name: p._reduce() for name, p in params.items()})
+        write_arrays(filename, {name: p._reduce() for name, p in params.items()})
 
     def load_parameters(
         self,
@@ -360,6 +363,8 @@ class Block:
         if self._forward_hooks:
             for hook in list(self._forward_hooks.values()):
                 hook(self, args, out)
+        if is_np_array():
+            _refuse_legacy(out)
         return out
 
     def forward(self, *args: Any) -> Any:
@@ -376,6 +381,19 @@ class Block:
         from .summary import print_summary
 
         print_summary(self, inputs)
+
+
+def _refuse_legacy(out: Any) -> None:
+    """Raise MXNet's error for results of nd where Gluon works on np arrays."""
+    if isinstance(out, (list, tuple)):
+        for x in out:
+            _refuse_legacy(x)
+    elif isinstance(out, (NDArray, Symbol)) and out._kind is None:
+        raise TypeError(
+            "Block's output ndarrays/symbols must be of type `mxnet.numpy.ndarray` or `mxnet.symbol.numpy._Symbol`, "
+            f"while got output type {type(out)}\n"
+            + advice("Give the result of as_np_ndarray() back, or use functions of F.np and F.npx.")
+        )
 
 
 def _pattern(select: str) -> re.Pattern[str]:

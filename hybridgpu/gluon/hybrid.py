@@ -13,7 +13,7 @@ from ..base import MXNetError
 from ..dtypes import dtype_of, f32
 from ..locks import Lock
 from ..ndarray import NDArray
-from ..ndarray import save as save_arrays
+from ..ndarray.serialization import write_arrays
 from ..ndarray.versions import VersionedArray, exchanging, pinned
 from ..ops.refusal import about_types
 from ..provenance import advice, block_scope, user_frame
@@ -25,6 +25,7 @@ from ..symbol import var as make_var
 from ..symbol.inference import Inference
 from .block import Block
 from .habits import about_arguments
+from .operators import operators_for
 from .parameter import DeferredInitializationError, Parameter, ParameterDict, shape_is_known
 from .structure import flatten, formats_agree, regroup
 
@@ -217,7 +218,7 @@ class HybridBlock(Block):
         params = {key: p.var() for key, p in self._reg_params.items()}
         with self.name_scope(), block_scope(self.name):
             try:
-                return self.hybrid_forward(sym_module, x, *args, **params)
+                return self.hybrid_forward(operators_for(self, sym_module), x, *args, **params)
             except TypeError as e:
                 about_arguments(e, self, len(call))
                 raise
@@ -230,7 +231,7 @@ class HybridBlock(Block):
             self._complete(self.params.values(), (x, *args))
             params = {key: p.data(ctx) for key, p in self._reg_params.items()}
         try:
-            return self.hybrid_forward(nd_module, x, *args, **params)
+            return self.hybrid_forward(operators_for(self, nd_module), x, *args, **params)
         except TypeError as e:
             about_arguments(e, self, 1 + len(args))
             raise
@@ -252,12 +253,12 @@ class HybridBlock(Block):
     def _trace(self, args: tuple[Any, ...]) -> tuple[list[Symbol], Symbol]:
         flat, form = flatten(args, "input")
         names = ["data"] if len(flat) <= 1 else [f"data{k}" for k in range(len(flat))]
-        inputs = [make_var(n) if x is not None else None for n, x in zip(names, flat, strict=True)]
+        inputs = [None if x is None else _variable_for(n, x) for n, x in zip(names, flat, strict=True)]
         grouped = regroup(list(inputs), form)
         params = {key: p.var() for key, p in self._reg_params.items()}
         with self.name_scope(), block_scope(self.name):
             try:
-                out = self.hybrid_forward(sym_module, *grouped, **params)
+                out = self.hybrid_forward(operators_for(self, sym_module), *grouped, **params)
             except TypeError as e:
                 about_arguments(e, self, len(args))
                 raise
@@ -268,7 +269,7 @@ class HybridBlock(Block):
             )
         outputs, self._out_format = flatten(out, "output")
         self._in_format = form
-        graph = self._cached_graph = ([i for i in inputs if i is not None], Group(outputs))
+        graph = self._cached_graph = ([i for i in inputs if i is not None], Group(outputs, class_of_symbols(outputs)))
         return graph
 
     def _compiled_graph(self, args: tuple[Any, ...]) -> CachedOp:
@@ -465,7 +466,7 @@ class HybridBlock(Block):
             if name in parameters:
                 kind = "aux" if name in auxiliary else "arg"
                 values[f"{kind}:{name}"] = parameters[name]._reduce()
-        save_arrays(f"{path}-{epoch:04d}.params", values)  # first what a full disk refuses first
+        write_arrays(f"{path}-{epoch:04d}.params", values)  # first what a full disk refuses first
         out.save(f"{path}-symbol.json", remove_amp_cast)
 
     def optimize_for(
@@ -534,6 +535,32 @@ def _warn_of_unused(backend: str | None, others: dict[str, Any]) -> None:
             near = difflib.get_close_matches(name, FLAGS, 1, 0.7)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(FLAGS)}."
             warnings.warn(f"hybridize() has no flag {name}; {hint}", stacklevel=user_frame())
+
+
+def _variable_for(name: str, x: Any) -> Symbol:
+    """The variable that stands for an argument in a trace, of its interface."""
+    variable = make_var(name)
+    return variable if x._kind is None else variable.as_np_ndarray()  # type: ignore[no-any-return]
+
+
+def class_of_symbols(symbols: list[Symbol]) -> type[Symbol]:
+    """The class of all results of a graph.
+
+    Raises:
+        TypeError: some are of np, others are not.
+    """
+    kinds = {s._kind for s in symbols}
+    if len(kinds) > 1:
+        raise TypeError(
+            "Found both classic symbol (mx.sym.Symbol) and numpy symbol (mx.sym.np._Symbol) in outputs. This will prevent you "
+            "from building a computation graph by grouping them since different types of symbols are not allowed to be grouped "
+            "in Gluon to form a computation graph. You will need to convert them to the same type of symbols, either classic or "
+            "numpy following this rule: if you want numpy ndarray output(s) from the computation graph, please convert all the "
+            "classic symbols in the list to numpy symbols by calling `as_np_ndarray()` on each of them; if you want classic "
+            "ndarray output(s) from the computation graph, please convert all the numpy symbols in the list to classic symbols "
+            "by calling `as_nd_ndarray()` on each of them."
+        )
+    return kinds.pop() or Symbol
 
 
 def _first_array(args: Any) -> NDArray:

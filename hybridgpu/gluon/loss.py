@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from .. import ndarray as nd_module
 from ..base import numeric_types
+from ..ndarray import NDArray
+from ..util import is_np_array
 from .habits import LOSSES, missing
 from .hybrid import HybridBlock
 
@@ -33,7 +34,7 @@ def _apply_weighting(F: Any, loss: Any, weight: float | None = None, sample_weig
         AssertionError: ``weight`` is no number.
     """
     if sample_weight is not None:
-        loss = F.broadcast_mul(loss, sample_weight)
+        loss = _product(F, loss, sample_weight)
     if weight is not None:
         assert isinstance(weight, numeric_types), "weight must be a number"
         loss = loss * weight
@@ -41,7 +42,12 @@ def _apply_weighting(F: Any, loss: Any, weight: float | None = None, sample_weig
 
 
 def _reshape_like(F: Any, x: Any, y: Any) -> Any:
-    return x.reshape(y.shape) if F is nd_module else F.reshape_like(x, y)
+    return x.reshape(y.shape) if isinstance(x, NDArray) else F.reshape_like(x, y)
+
+
+def _product(F: Any, x: Any, y: Any) -> Any:
+    """The broadcast product."""
+    return x * y if is_np_array() else F.broadcast_mul(x, y)
 
 
 class Loss(HybridBlock):
@@ -66,7 +72,12 @@ class Loss(HybridBlock):
     def _per_sample(self, F: Any, loss: Any, sample_weight: Any, weight: float | None = None) -> Any:
         """The mean over all axes but the batch axis, weighted by ``weight`` or the loss's own."""
         weight = self._weight if weight is None else weight
-        return F.mean(_apply_weighting(F, loss, weight, sample_weight), axis=self._batch_axis, exclude=True)
+        loss = _apply_weighting(F, loss, weight, sample_weight)
+        if not is_np_array():
+            return F.mean(loss, axis=self._batch_axis, exclude=True)
+        if isinstance(loss, NDArray):  # as in MXNet samples are along the first axis here, whatever the batch axis
+            return loss.mean(axis=tuple(range(1, loss.ndim)))
+        return F.npx.batch_flatten(loss).mean(axis=1)
 
 
 class L2Loss(Loss):
@@ -116,12 +127,12 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
             if pos_weight is None:
                 loss = F.relu(pred) - pred * label + tail
             else:
-                factor = 1 + F.broadcast_mul(pos_weight - 1, label)
+                factor = 1 + _product(F, pos_weight - 1, label)
                 loss = pred - pred * label + factor * (tail + F.relu(-pred))
         else:
             positive = F.log(pred + 1e-12) * label
             if pos_weight is not None:
-                positive = F.broadcast_mul(positive, pos_weight)
+                positive = _product(F, positive, pos_weight)
             loss = -(positive + F.log(1.0 - pred + 1e-12) * (1.0 - label))
         return self._per_sample(F, loss, sample_weight)
 

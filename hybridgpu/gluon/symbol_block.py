@@ -11,8 +11,9 @@ from ..ndarray import NDArray, load
 from ..symbol import Group, Symbol
 from ..symbol.inference import type_propagation
 from ..symbol.node import topological
+from ..util import is_np_array
 from .block import indent
-from .hybrid import HybridBlock
+from .hybrid import HybridBlock, class_of_symbols
 from .parameter import ParameterDict
 from .structure import flatten, regroup
 
@@ -53,7 +54,10 @@ class SymbolBlock(HybridBlock):
         for n in names:
             if n not in variables:
                 raise ValueError(f"{symbol_file} has no input {n!r}; {_inputs_in_words(variables, param_file)}")
-        block = SymbolBlock(symbol, [sym_module.var(n) for n in names])
+        inputs = [sym_module.var(n) for n in names]
+        if is_np_array():
+            symbol, inputs = symbol.as_np_ndarray(), [i.as_np_ndarray() for i in inputs]
+        block = SymbolBlock(symbol, inputs)
         if param_file is not None:
             try:
                 block.collect_params().load(
@@ -78,14 +82,13 @@ class SymbolBlock(HybridBlock):
             outputs = outputs[0]
         flat_in, self._in_format = flatten(list(inputs), "input")
         flat_out, self._out_format = flatten(outputs, "output")
-        out = Group(flat_out)
+        out = Group(flat_out, class_of_symbols(flat_out))
         names = []
         for i in flat_in:
             assert isinstance(i, Symbol) and len(i._heads) == 1 and i._heads[0][0].op is None, (
                 f"Input symbols must be variable, but {i} is an output of operators"
             )
             names.append(i.name)
-        out = Symbol(out._heads)
         auxiliary = set(out.list_auxiliary_states())
         types = type_propagation(out, {})
         variables = [n for n in topological(out._heads) if n.op is None and n.name not in names]
@@ -124,7 +127,8 @@ class SymbolBlock(HybridBlock):
         assert self._cached_graph is not None
         inputs, out = self._cached_graph
         composed = out(**{str(i.name): s for i, s in zip(inputs, flat, strict=True)})
-        return regroup([composed] if self._out_format == 0 else list(composed), self._out_format)
+        results = [composed] if self._out_format == 0 else [type(composed)([head]) for head in composed._heads]
+        return regroup(results, self._out_format)
 
     def _clear_cached_op(self, why: str) -> None:
         self._drop_cached_op(why)  # the graph is what the block is

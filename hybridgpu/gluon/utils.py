@@ -17,11 +17,23 @@ import numpy as np
 from .. import ndarray
 from ..context import Context
 from ..ndarray import NDArray
+from ..util import is_np_array, is_np_shape
 from .block import HookHandle
 from .habits import UTILITIES, missing
-from .parameter import shape_is_known
 
 __all__ = ["HookHandle", "check_sha1", "clip_global_norm", "download", "replace_file", "shape_is_known", "split_and_load", "split_data"]  # fmt: skip
+
+
+def shape_is_known(shape: Sequence[int] | None) -> bool:
+    """True if a shape leaves no extent open: 0 is one that does, -1 under NumPy shape semantics, where () is a scalar's."""
+    if shape is None:
+        return False
+    unknown = -1 if is_np_shape() else 0
+    for d in shape:
+        if d == unknown:
+            return False
+        assert d > unknown, f"shape dimension size cannot be less than {unknown}, while received {d}"
+    return bool(shape) or is_np_shape()
 
 
 def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True) -> list[NDArray]:
@@ -39,6 +51,10 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
     each, extra = divmod(size, num_slice)
     ends = np.cumsum([each + (k < extra) for k in range(num_slice)]).tolist()
     starts = [0, *ends[:-1]]
+    if is_np_array():
+        from ..numpy import split
+
+        return list(split(data, ends[:-1], axis=batch_axis))
     if batch_axis == 0:
         return [data[a:b] for a, b in zip(starts, ends, strict=True)]
     return [data.slice_axis(axis=batch_axis, begin=a, end=b) for a, b in zip(starts, ends, strict=True)]
@@ -47,13 +63,18 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
 def split_and_load(
     data: Any, ctx_list: Sequence[Context], batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
-    """A slice of ``data`` on each context; what is no array yet becomes a float32 one.
+    """A slice of ``data`` on each context; what is no array yet becomes one, of float32 outside of np mode.
 
     Raises:
         ValueError: the contexts do not divide the batch, and ``even_split`` is True.
     """
     if not isinstance(data, NDArray):
-        data = ndarray.array(data, ctx=ctx_list[0])
+        if is_np_array():
+            from ..numpy import array
+
+            data = array(data, ctx=ctx_list[0])
+        else:
+            data = ndarray.array(data, ctx=ctx_list[0])
     if len(ctx_list) == 1:
         return [data.as_in_context(ctx_list[0])]
     slices = split_data(data, len(ctx_list), batch_axis, even_split)
@@ -73,14 +94,15 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     ctx = arrays[0].context
     squares = []
     for a in arrays:
-        flat = a.reshape((-1,))
+        flat = a.as_nd_ndarray().reshape((-1,))
         squares.append(ndarray.dot(flat, flat).as_in_context(ctx))
     norm = ndarray.sqrt(ndarray.add_n(*squares))
     if check_isfinite and not np.isfinite(norm.asscalar()):
         warnings.warn("nan or inf is detected. Clipping results will be undefined.", UserWarning, stacklevel=2)
     scale = ndarray.minimum(max_norm / (norm + 1e-8), 1.0)
     for a in arrays:
-        a *= scale.as_in_context(a.context)
+        legacy = a.as_nd_ndarray()
+        legacy *= scale.as_in_context(a.context)
     return norm.asscalar() if check_isfinite else norm
 
 

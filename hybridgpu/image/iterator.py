@@ -16,6 +16,7 @@ from .. import ndarray as nd
 from ..base import MXNetError
 from ..iterators import DataBatch, DataDesc, DataIter
 from ..ndarray import NDArray, array
+from ..ndarray.mode import of_mode
 from ..recordio import MXIndexedRecordIO, MXRecordIO, unpack
 from .augment import CreateAugmenter
 from .pictures import imdecode
@@ -219,7 +220,7 @@ class ImageIter(DataIter):
                 self._ended = True
             else:
                 self._rest = None
-        return DataBatch([array(data)], [array(labels)], pad=pad)
+        return DataBatch([of_mode(array(data))], [of_mode(array(labels))], pad=pad)
 
     # -- steps that subclasses may change
 

@@ -20,6 +20,7 @@ from ..base import MXNetError
 from ..io.pictures import decode_picture, read_picture
 from ..ndarray import NDArray, array
 from ..ndarray import image as operators
+from ..ndarray.mode import follows_mode
 
 __all__ = [
     "center_crop",
@@ -40,6 +41,7 @@ __all__ = [
 Place = tuple[int, int, int, int]  #: left edge, upper edge, width, height
 
 
+@follows_mode
 def imread(filename: str | os.PathLike[str], flag: int = 1, to_rgb: bool = True) -> NDArray:
     """The picture in a file, uint8. Formats other than NumPy's need the package Pillow.
 
@@ -53,6 +55,7 @@ def imread(filename: str | os.PathLike[str], flag: int = 1, to_rgb: bool = True)
     return _ordered(read_picture(os.fspath(filename), flag), to_rgb)
 
 
+@follows_mode
 def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True) -> NDArray:
     """The picture in the bytes of a file, or in an array of them; see :func:`imread`.
 
@@ -72,6 +75,7 @@ def _ordered(picture: Any, to_rgb: bool) -> NDArray:
     return array(picture if to_rgb else picture[..., ::-1], dtype=np.uint8)
 
 
+@follows_mode
 def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
     """The picture in another size, written to ``out`` if there is one.
 
@@ -117,6 +121,7 @@ def scale_down(src_size: tuple[int, int], size: tuple[int, int]) -> tuple[int, i
     return int(w), int(h)
 
 
+@follows_mode
 def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
     """The picture with ``size`` as its shorter side."""
     h, w = src.shape[:2]
@@ -124,6 +129,7 @@ def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
     return imresize(src, new_w, new_h, method_of(interp, (w, h), (new_w, new_h)))
 
 
+@follows_mode
 def fixed_crop(
     src: NDArray, x0: int, y0: int, w: int, h: int, size: tuple[int, int] | None = None, interp: int = 2
 ) -> NDArray:
@@ -143,6 +149,7 @@ def fixed_crop(
     return imresize(part, *size, method_of(interp, (w, h), size))
 
 
+@follows_mode
 def center_crop(src: NDArray, size: tuple[int, int], interp: int = 2) -> tuple[NDArray, Place]:
     """The middle of the picture, enlarged if the picture is smaller than ``size`` (width, height), and its place."""
     h, w = src.shape[:2]
@@ -151,6 +158,7 @@ def center_crop(src: NDArray, size: tuple[int, int], interp: int = 2) -> tuple[N
     return fixed_crop(src, *place, size, interp), place
 
 
+@follows_mode
 def random_crop(src: NDArray, size: tuple[int, int], interp: int = 2) -> tuple[NDArray, Place]:
     """As :func:`center_crop`, somewhere in the picture."""
     h, w = src.shape[:2]
@@ -159,6 +167,7 @@ def random_crop(src: NDArray, size: tuple[int, int], interp: int = 2) -> tuple[N
     return fixed_crop(src, *place, size, interp), place
 
 
+@follows_mode
 def random_size_crop(
     src: NDArray, size: tuple[int, int], area: float | tuple[float, float], ratio: tuple[float, float], interp: int = 2
 ) -> tuple[NDArray, Place]:
@@ -186,6 +195,7 @@ def random_size_crop(
     return center_crop(src, size, interp)
 
 
+@follows_mode
 def color_normalize(src: NDArray, mean: Any, std: Any = None) -> NDArray:
     """``(src - mean) / std``, in place; None leaves a step out."""
     if mean is not None:
@@ -198,6 +208,7 @@ def color_normalize(src: NDArray, mean: Any, std: Any = None) -> NDArray:
 _BORDERS = ("constant", "edge", "symmetric", "wrap", "reflect")  #: by OpenCV's numbers
 
 
+@follows_mode
 def copyMakeBorder(
     src: NDArray,
     top: int,
@@ -234,6 +245,7 @@ def copyMakeBorder(
     return _given(array(framed, ctx=src.context, dtype=src.dtype), out)
 
 
+@follows_mode
 def imrotate(src: NDArray, rotation_degrees: Any, zoom_in: bool = False, zoom_out: bool = False) -> NDArray:
     """Pictures turned counterclockwise about their middles, by bilinear sampling; outside is 0.
 
@@ -282,6 +294,7 @@ def _zoom(angle: Any, height: int, width: int, zoom_in: bool) -> Any:
     return (np.minimum(1 / x, 1 / y) if zoom_in else np.maximum(x, y))[:, None]
 
 
+@follows_mode
 def random_rotate(
     src: NDArray, angle_limits: tuple[float, float], zoom_in: bool = False, zoom_out: bool = False
 ) -> NDArray:

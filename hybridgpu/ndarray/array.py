@@ -299,9 +299,9 @@ class NDArray:
             def move(x: NDArray) -> list[NDArray]:
                 device, own = device_of(other), device_of(x._type.ctx)
                 if _moves(x, other):
-                    return [wrap(device.receive(x._data, own), other)]
+                    return [wrap(device.receive(x._data, own), other, x._kind)]
                 with own.current():
-                    return [wrap(memory.copy(device.xp, x._data), other)]
+                    return [wrap(memory.copy(device.xp, x._data), other, x._kind)]
 
             return record_call(move, lambda g: [g.copyto(self.context)], [self])[0]
         from .versions import before_write

@@ -38,8 +38,8 @@ def on_its_device(function: _Function) -> _Function:
     return cast("_Function", placed)
 
 
-def zeros_on(ctx: Context, shape: tuple[int, ...], dtype: Any) -> NDArray:
-    """An array of zeros; ``dtype`` is NumPy's."""
+def zeros_on(ctx: Context, shape: tuple[int, ...], dtype: Any, kind: Any = None) -> NDArray:
+    """An array of zeros, an NDArray or a ``kind`` of it; ``dtype`` is NumPy's."""
     device = device_of(ctx)
     with device.current():
-        return wrap(zeros(device.xp, shape, dtype), ctx)
+        return wrap(zeros(device.xp, shape, dtype), ctx, kind)  # type: ignore[no-any-return]

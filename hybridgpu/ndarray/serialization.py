@@ -11,37 +11,95 @@ from ..base import MXNetError
 from ..context import cpu
 from ..io.params import LIST_MAGIC, read_params, saved_with_np_shape, write_params
 from ..io.safetensors import is_safetensors, read_safetensors, write_safetensors
-from ..util import is_np_shape
+from ..util import is_np_array, is_np_shape
 from .array import NDArray, wrap
 
-__all__ = ["array_of_record", "load", "load_frombuffer", "save"]
+__all__ = ["array_of_record", "load", "load_frombuffer", "load_np", "save", "save_np", "write_arrays"]
 
 
 def save(fname: str, data: Any) -> None:
     """Write an array, a list of arrays or a dict of arrays; a name that ends in '.safetensors' chooses that format.
 
     Raises:
-        TypeError: a list or dict with something else in it.
+        TypeError: a list or dict with something else in it, arrays of np included.
         ValueError: none of the three, or for safetensors no dict.
     """
     if isinstance(data, NDArray):
         data = [data]
-    if isinstance(data, dict):
-        names, arrays = list(data), list(data.values())
-        if any(not isinstance(n, str) for n in names) or any(not isinstance(a, NDArray) for a in arrays):
-            raise TypeError("save only accept dict str->NDArray or list of NDArray")
-    elif isinstance(data, list):
-        names, arrays = [], data
-        if any(not isinstance(a, NDArray) for a in arrays):
-            raise TypeError("save only accept dict str->NDArray or list of NDArray")
-    else:
+    if not isinstance(data, (dict, list)):
         raise ValueError("data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays.")
+    arrays = data.values() if isinstance(data, dict) else data
+    if not _are_arrays(data, NDArray):
+        raise TypeError("save only accept dict str->NDArray or list of NDArray")
+    if any(a._kind is not None for a in arrays):
+        raise TypeError("cannot save mxnet.numpy.ndarray using mxnet.ndarray.save; use mxnet.numpy.save instead.")
+    write_arrays(fname, data)
+
+
+def _are_arrays(data: dict[Any, Any] | list[Any], kind: type) -> bool:
+    """Whether all values are of the class, and the keys of a dict texts."""
+    if isinstance(data, list):
+        return all(isinstance(a, kind) for a in data)
+    return all(isinstance(n, str) and isinstance(a, kind) for n, a in data.items())
+
+
+def write_arrays(fname: str, data: dict[str, Any] | list[Any]) -> None:
+    """As ``save``, for arrays of nd or of np."""
+    arrays = data if isinstance(data, list) else list(data.values())
     if not is_safetensors(fname):
-        write_params(fname, [a.asnumpy() for a in arrays], names, is_np_shape())
+        write_params(fname, [a.asnumpy() for a in arrays], list(data) if isinstance(data, dict) else [], is_np_shape())
     elif not isinstance(data, dict):
         raise ValueError("A safetensors file holds arrays with names\nPass a dict of str -> NDArray.")
     else:
         write_safetensors(fname, {n: a.asnumpy() for n, a in data.items()})
+
+
+def save_np(file: str, arr: Any) -> None:
+    """Write an array of np, a list or a dict of such arrays.
+
+    Raises:
+        ValueError: NumPy semantics are off, or ``arr`` is none of the three.
+        TypeError: something else in the list or dict.
+    """
+    _require_np("save")
+    if isinstance(arr, _np_class()):
+        arr = [arr]
+    if not isinstance(arr, (dict, list)):
+        raise ValueError("data needs to either be a ndarray, dict of (str, ndarray) pairs or a list of ndarrays.")
+    if not _are_arrays(arr, _np_class()):
+        raise TypeError("Only accepts dict str->ndarray or list of ndarrays")
+    write_arrays(file, arr)
+
+
+def load_np(file: str) -> Any:
+    """Read a file of ``save``: a list of arrays of np, or a dict if it has names.
+
+    Raises:
+        ValueError: NumPy semantics are off.
+        TypeError: the name is no text.
+        MXNetError: the file is missing, cut short, or no such file.
+    """
+    _require_np("load")
+    if not isinstance(file, str):
+        raise TypeError("file required to be a string")
+    found = load(file)
+    if isinstance(found, dict):
+        return {n: a.as_np_ndarray() for n, a in found.items()}
+    return [a.as_np_ndarray() for a in found]
+
+
+def _np_class() -> type[NDArray]:
+    from .numpy.array import ndarray
+
+    return ndarray
+
+
+def _require_np(what: str) -> None:
+    if not (is_np_shape() and is_np_array()):
+        raise ValueError(
+            f"Cannot {what} `mxnet.numpy.ndarray` in legacy mode. Please activate numpy semantics by calling `npx.set_np()` "
+            "in the global scope before calling this function."
+        )
 
 
 def _result(fname: str, data: bytes) -> Any:

@@ -9,6 +9,8 @@ from ..context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory
 from ..namespaces import Functions, importable
 from ..ndarray import waitall
 from ..ndarray.numpy import _application
+from ..ndarray.serialization import load_np as load
+from ..ndarray.serialization import save_np as save
 from ..util import (
     get_cuda_compute_capability,
     is_np_array,
@@ -39,11 +41,13 @@ __all__ = [
     "image",
     "is_np_array",
     "is_np_shape",
+    "load",
     "np_array",
     "np_shape",
     "num_gpus",
     "random",
     "reset_np",
+    "save",
     "set_np",
     "set_np_shape",
     "use_np",

@@ -16,6 +16,7 @@ from ..hints.foreign_names import OPTIMIZERS
 from ..ndarray import NDArray, clip
 from ..ndarray.placing import zeros_on
 from ..provenance import advice, user_frame
+from ..util import is_np_array
 
 __all__ = ["Optimizer", "create", "register"]
 
@@ -65,6 +66,7 @@ class Optimizer:
         param_dict: dict[Any, Any] | None = None,
     ) -> None:
         self.rescale_grad = rescale_grad
+        self.allow_np_array = is_np_array()
         self.lr_scheduler = lr_scheduler
         if lr_scheduler is None:
             self.lr: Any = 0.01 if learning_rate is None else learning_rate

@@ -76,6 +76,7 @@ class Updater:
             indices, grads, weights = list(index), list(grad), list(weight)
         else:
             indices, grads, weights = [index], [grad], [weight]
+        grads, weights = [g.as_nd_ndarray() for g in grads], [w.as_nd_ndarray() for w in weights]
         if not weights:
             return
         optimizer = self.optimizer
@@ -86,7 +87,7 @@ class Updater:
             self._step(indices, grads, weights)
         except (AttributeError, MXNetError, TypeError, ValueError) as e:
             for i, w in self.cast_since(indices, weights):
-                raise _unfit(i, self._made_for[i], w.dtype) from e
+                raise _unfit(i, self._made_for[i], _type_of(w)) from e
             raise
 
     def _step(self, indices: list[Any], grads: list[Any], weights: list[Any]) -> None:
@@ -107,14 +108,14 @@ class Updater:
     def cast_since(self, indices: Sequence[Any], weights: Sequence[Any]) -> list[tuple[Any, Any]]:
         """Those of (index, weight) whose states were made for weights of another element type: few optimizers can use them."""
         pairs = zip(indices, weights, strict=True)
-        return [(i, w) for i, w in pairs if self._made_for.get(i, w.dtype) is not w.dtype]
+        return [(i, w) for i, w in pairs if self._made_for.get(i, _type_of(w)) is not _type_of(w)]
 
     def make_states(self, indices: Sequence[Any], weights: Sequence[Any]) -> None:
         """Make the states that are not there yet, and move those that came from elsewhere to their weights."""
         for i, weight in zip(indices, weights, strict=True):
             if i not in self.states:
-                self.states[i] = self.optimizer.create_state_multi_precision(i, weight)
-                self._made_for[i] = weight.dtype
+                self.states[i] = self.optimizer.create_state_multi_precision(i, weight.as_nd_ndarray())
+                self._made_for[i] = _type_of(weight)
             elif not self.states_synced[i]:
                 self.states[i] = self.sync_state_context(self.states[i], weight.context)
             self.states_synced[i] = True
@@ -144,6 +145,10 @@ class Updater:
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """States as bytes; with ``dump_optimizer`` together with the optimizer."""
         return pickle.dumps((self.states, self.optimizer) if dump_optimizer else self.states)
+
+
+def _type_of(weight: NDArray) -> Any:
+    return weight._type.tensor.dtype.np.type
 
 
 def _unfit(index: Any, before: Any, now: Any) -> MXNetError:

@@ -24,25 +24,41 @@ class Kind(NamedTuple):
 
     Attributes:
         types: of all arguments, structured as they are; under ``autograd.record`` with whether a gradient is wanted.
+        array: the class of all arrays among them.
         training, recording: the flags.
     """
 
     types: tuple[Any, ...]
+    array: type[NDArray]
     training: bool
     recording: bool
 
 
 def kind_of(args: Sequence[Any]) -> Kind | None:
-    """The kind of a call with these arguments, None if one of them is neither an array nor a list of arrays."""
+    """The kind of a call with these arguments, None if one of them is neither an array nor a list of arrays, or if some
+    are of nd and some of np."""
     training, recording = state.training, state.recording
-    types = _types(args, recording)
-    return None if types is None else Kind(types, training, recording)
+    array = _class_of(args)
+    types = _types(args, array, recording)
+    return None if types is None else Kind(types, array, training, recording)
 
 
-def _types(args: Sequence[Any], recording: bool) -> tuple[Any, ...] | None:
+def _class_of(args: Sequence[Any]) -> type[NDArray]:
+    """The class that plain arrays of the first array's interface have."""
+    for x in args:
+        if isinstance(x, NDArray):
+            return x._kind or NDArray
+        if x.__class__ is list or x.__class__ is tuple:
+            found = _class_of(x)
+            if found is not NDArray:
+                return found
+    return NDArray
+
+
+def _types(args: Sequence[Any], array: type[NDArray], recording: bool) -> tuple[Any, ...] | None:
     found: list[Any] = []
     for x in args:
-        if x.__class__ is NDArray:
+        if x.__class__ is array:
             found.append(x._type)
             if recording and x._autograd is not None:
                 info = history(x)
@@ -50,7 +66,7 @@ def _types(args: Sequence[Any], recording: bool) -> tuple[Any, ...] | None:
         elif x is None:
             found.append(None)
         elif x.__class__ is list or x.__class__ is tuple:
-            inner = _types(x, recording)
+            inner = _types(x, array, recording)
             if inner is None:
                 return None
             found.append(inner)

@@ -21,6 +21,7 @@ from ..base import MXNetError
 from ..context import Context
 from ..explain import Explanation, LibraryCall, RecordedExplanation, StagedExplanation
 from ..locks import Lock
+from ..ndarray.apply import numpy_class
 from ..ndarray.array import NDArray
 from ..ndarray.epoch import epoch
 from ..ndarray.tape import tracked
@@ -68,6 +69,9 @@ class CachedOp:
         numeric: the numeric mode, the environment's for None.
         background: programs are made in another thread, and operators run one by one until they are there.
         first: why there are programs of it at all, for reports.
+
+    Attributes:
+        kind: the class of the results, as for ``wrap``: arrays of np where the Symbol is of np.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class CachedOp:
         first: str = "first call",
     ) -> None:
         self._first = first
+        self.kind: Any = None if symbol._kind is None else numpy_class()
         self.symbol, self.name, self.mode, self.numeric = symbol, name, mode, numeric_mode(numeric)
         self.background = background
         self._later: dict[Any, tuple[Later[Any], Any]] = {}  #: what is being made, and what answers meanwhile
@@ -135,18 +140,18 @@ class CachedOp:
         ctx = arrays[0].context
         inputs = self.inputs(arrays, ctx)
         if self.stages is not None:
-            return self.stages(inputs)
+            return [_of_kind(x, self.kind) for x in self.stages(inputs)]
         if tracked(inputs):
             recorded = self.training_for(inputs, ctx)
             self._recorded = [x._type for x in inputs], recorded
-            return recorded.call(inputs, ctx)
+            return recorded.call(inputs, ctx, self.kind)
         while True:
             made = self.compiled_for(inputs, ctx)
             kept = self.kept_for(made, inputs, ctx)
             if kept is not None:
                 if recording.state.recording:  # and none of the inputs is of the recorded graph
                     self._recorded = self._latest
-                return made.run(inputs, ctx, kept)
+                return made.run(inputs, ctx, kept, self.kind)
 
     def training_for(self, inputs: Sequence[NDArray], ctx: Context, wait: bool = False) -> Training:
         """The forward and backward programs for the types of ``inputs`` and the gradients they want; ``wait`` as below."""
@@ -334,9 +339,9 @@ class CachedOp:
             born = epoch[0]
             general = self._calls.others(kind, slow, install)
             if len(last) == 2:
-                call = prepare_recorded(self, *last, general, form, results) if reads_all(self) else None
+                call = prepare_recorded(self, *last, kind.array, general, form, results) if reads_all(self) else None
             else:
-                call = prepare(self, *last, general, form, results, kind.recording)
+                call = prepare(self, *last, kind.array, general, form, results, kind.recording)
             if call is not None:
                 self._calls.keep(kind, born, program, call)
         return call
@@ -383,7 +388,7 @@ class CachedOp:
             name=f"{self.name} monitored",
             numeric=self.numeric,
         )
-        values = program.run(inputs, ctx)
+        values = program.run(inputs, ctx, kind=self.kind)
         of = {(id(n), k): v for (n, k), v in zip(heads, values, strict=True)}
         found = []
         for node in topological(self.symbol._heads):
@@ -405,6 +410,13 @@ def _keep(programs: dict[Any, Any], key: Any, made: Any, limit: int | None = Non
         if len(programs) >= (limit or _LIMIT) and key not in programs:
             del programs[next(iter(programs))]
         programs[key] = made
+
+
+def _of_kind(x: NDArray, kind: Any) -> NDArray:
+    """The same array with the interface of nd or of np."""
+    if x._kind is kind:
+        return x
+    return x.as_nd_ndarray() if kind is None else x.as_np_ndarray()  # type: ignore[no-any-return]
 
 
 def _wanted(x: NDArray) -> bool:

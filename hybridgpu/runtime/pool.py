@@ -61,11 +61,11 @@ class _Ring(Generic[_Entry]):
 
 
 class OutputPool(_Ring[tuple[NDArray, Any, Any]]):
-    """Arrays of one type on the host, aligned for vectors."""
+    """Arrays of one type and one ``kind`` (as for ``wrap``) on the host, aligned for vectors."""
 
-    def __init__(self, type: TensorType, ctx: Context) -> None:
+    def __init__(self, type: TensorType, ctx: Context, kind: Any = None) -> None:
         super().__init__()
-        self.type, self.ctx = type, ctx
+        self.type, self.ctx, self.kind = type, ctx, kind
 
     def take(self) -> NDArray:
         """An array that nobody else holds, with undefined values."""
@@ -76,10 +76,10 @@ class OutputPool(_Ring[tuple[NDArray, Any, Any]]):
                 array._autograd = None
                 return array
         data = _aligned(self.type)
-        array = wrap(data, self.ctx)
-        array._address = _address(data)
-        self._add((array, data, data.base))
-        return array
+        made: NDArray = wrap(data, self.ctx, self.kind)
+        made._address = _address(data)
+        self._add((made, data, data.base))
+        return made
 
 
 class DataPool(_Ring[tuple[Any, Any, int]]):
@@ -161,9 +161,9 @@ class DevicePool(_Ring[tuple[_Held, tuple[int, ...]]]):
     first. Who reads a result on another stream has to hold it until that stream has caught up, as with CuPy's own memory.
     """
 
-    def __init__(self, type: TensorType, ctx: Context, device: Device) -> None:
+    def __init__(self, type: TensorType, ctx: Context, device: Device, kind: Any = None) -> None:
         super().__init__()
-        self.type, self.ctx, self.device = type, ctx, device
+        self.type, self.ctx, self.device, self.kind = type, ctx, device, kind
         keeper(self)
 
     def take(self) -> NDArray:
@@ -183,7 +183,7 @@ class DevicePool(_Ring[tuple[_Held, tuple[int, ...]]]):
 
     def _new(self) -> _Held:
         data = empty(self.device.xp, self.type.shape, self.type.dtype.np)
-        array = wrap(data, self.ctx)
+        array = wrap(data, self.ctx, self.kind)
         array._address = self.device.address(data)
         return (array, data, *self.device.memory(data))
 

@@ -36,6 +36,7 @@ def prepare(
     types: Sequence[ArrayType],
     training: bool,
     made: Compiled,
+    array: type[NDArray],
     slow: Call,
     form: Sequence[Any],
     results: Any,
@@ -47,6 +48,7 @@ def prepare(
     a parameter lies so that kernels cannot read it, or may be written by others without telling.
 
     Args:
+        array: the class of the arguments' arrays.
         form, results: the formats of arguments and results.
         recording: for calls under ``autograd.record`` none of whose arrays is of the recorded graph.
     """
@@ -56,15 +58,15 @@ def prepare(
     plain = len(made.outputs) == 1 and results == 0 and not made.draws and not made.writes
     if program.target != "cuda" and made.loaded.single:
         if plain and form == [0] and not program.arena_bytes and not recording:
-            return _one(op, types, training, made, slow)
-        return _written(op, types, training, made, slow, form, results, recording)
+            return _one(op, types, training, made, array, slow)
+        return _written(op, types, training, made, array, slow, form, results, recording)
     if recording:
         return None
 
     def prepare_flat(slow: Call) -> Call | None:
         if plain and program.target == "cuda":
-            return _on_device(op, types, training, made, slow)
-        return prepare_many(op, types, training, made, slow, finish_of(results))
+            return _on_device(op, types, training, made, array, slow)
+        return prepare_many(op, types, training, made, array, slow, finish_of(results))
 
     return prepared_for(form, slow, prepare_flat)
 
@@ -74,7 +76,9 @@ def reads_all(op: CachedOp) -> bool:
     return set(range(len(op.data))).issubset(s for s in op.sources if isinstance(s, int))
 
 
-def _one(op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Call) -> Call | None:
+def _one(
+    op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, array: type[NDArray], slow: Call
+) -> Call | None:
     """Of one argument, on the host. Every name that a call uses is a local of this function."""
     state, born = recording.state, epoch[0]  # before the parameters are looked at, which another thread may move
     ctx, _, (only,) = arguments_of(op, types)
@@ -83,11 +87,11 @@ def _one(op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compile
         return None
     bound = made.loaded.bind(whole.addresses)
     direct = bound.direct
-    take = OutputPool(made.outputs[0], ctx).take
+    take = OutputPool(made.outputs[0], ctx, op.kind).take
 
     def call_one(x: Any = _NONE, *rest: Any) -> Any:
         if (
-            x.__class__ is NDArray
+            x.__class__ is array
             and x._type is only
             and not rest
             and epoch[0] == born
@@ -108,6 +112,7 @@ def _written(
     types: Sequence[ArrayType],
     training: bool,
     made: Compiled,
+    array: type[NDArray],
     slow: Call,
     form: Sequence[Any],
     results: Any,
@@ -119,17 +124,19 @@ def _written(
     whole = fixed_of(op, types, made, ctx)
     if whole is None:
         return None
-    writer = Writer(form, in_order, born, training, slow, recording)
+    writer = Writer(form, in_order, array, born, training, slow, recording)
     if recording:
         writer.untracked(len(in_order), list(whole.live.values()))
     heads = len(made.outputs) - len(made.writes)
-    writer.start(made, whole, ctx, [s for s in op.sources if isinstance(s, int)], heads, reuse=True)
+    writer.start(made, whole, ctx, [s for s in op.sources if isinstance(s, int)], heads, reuse=True, kind=op.kind)
     for r, k in enumerate(made.writes, heads):
         writer.write(op.sources[k] if isinstance(op.sources[k], int) else whole.params[k], r)
     return writer.finish("call_written", results)
 
 
-def _on_device(op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, slow: Call) -> Call | None:
+def _on_device(
+    op: CachedOp, types: Sequence[ArrayType], training: bool, made: Compiled, array: type[NDArray], slow: Call
+) -> Call | None:
     """As on the host. Everything happens on the current stream; outputs come from a pool of thread and stream."""
     state, born = recording.state, epoch[0]
     loaded, program, device = made.loaded, made.program, made.device
@@ -144,7 +151,7 @@ def _on_device(op: CachedOp, types: Sequence[ArrayType], training: bool, made: C
     libraries = bool(loaded.layout.libraries)
     stream, current, elsewhere = loaded.driver.stream, device.current, device.elsewhere
     output = made.outputs[0]
-    ready, lane = lanes(made, bound, lambda: DevicePool(output, ctx, device).take)
+    ready, lane = lanes(made, bound, lambda: DevicePool(output, ctx, device, op.kind).take)
 
     def start(moving: tuple[int, ...], args: Sequence[NDArray]) -> NDArray:
         run, take = ready.streams.get(stream().ptr) or lane()
@@ -167,7 +174,7 @@ def _on_device(op: CachedOp, types: Sequence[ArrayType], training: bool, made: C
             if len(args) == 1:
                 x = args[0]
                 if (
-                    x.__class__ is NDArray
+                    x.__class__ is array
                     and x._type is only
                     and epoch[0] == born
                     and state.training is training
@@ -192,7 +199,7 @@ def _on_device(op: CachedOp, types: Sequence[ArrayType], training: bool, made: C
     def call_several(*args: Any) -> Any:
         if len(args) == count and epoch[0] == born and state.training is training and not state.recording:
             for x, t in zip(args, in_order):
-                if x.__class__ is not NDArray or x._type is not t:
+                if x.__class__ is not array or x._type is not t:
                     return slow(args)
             moving = tuple([args[k]._address or args[k].address for k in arguments])
             for at in moving:

@@ -31,12 +31,14 @@ def prepare_many(
     types: Sequence[ArrayType],
     training: bool,
     made: Compiled,
+    array: type[NDArray],
     slow: Callable[..., Any],
     finish: Finish | None,
 ) -> Callable[..., Any] | None:
     """A function that repeats a call, or None where there is none.
 
     Args:
+        array: the class of the arguments.
         finish: puts the results together; None gives the only one.
     """
     state, born = recording.state, epoch[0]
@@ -57,7 +59,7 @@ def prepare_many(
     def call_many(*args: Any) -> Any:
         if len(args) == count and epoch[0] == born and state.training is training and not state.recording:
             for x, t in zip(args, in_order):
-                if x.__class__ is not NDArray or x._type is not t:
+                if x.__class__ is not array or x._type is not t:
                     return slow(args)
             started = start(args)
             if started is None:

@@ -52,19 +52,26 @@ class Known(NamedTuple):
 
 
 def prepare_recorded(
-    op: CachedOp, types: Sequence[ArrayType], program: Training, slow: Call, form: Sequence[Any], results: Any
+    op: CachedOp,
+    types: Sequence[ArrayType],
+    program: Training,
+    array: type[NDArray],
+    slow: Call,
+    form: Sequence[Any],
+    results: Any,
 ) -> Call | None:
     """A function that repeats a recorded call that wants the gradients of the last one, or None where there is none.
 
     Args:
+        array: the class of the arguments' arrays.
         form, results: the formats of arguments and results.
     """
     forward = program.forward
     if forward.program is None:
         return None
     if forward.program.target != "cuda" and forward.loaded.single:
-        return _written(op, types, program, slow, form, results)
-    return prepared_for(form, slow, lambda slow: _started(op, types, program, slow, finish_of(results)))
+        return _written(op, types, program, array, slow, form, results)
+    return prepared_for(form, slow, lambda slow: _started(op, types, program, array, slow, finish_of(results)))
 
 
 def _known(op: CachedOp, program: Training, whole: Fixed, ctx: Context, born: int) -> Known | None:
@@ -95,7 +102,13 @@ def _pooled(program: Training) -> bool:
 
 
 def _written(
-    op: CachedOp, types: Sequence[ArrayType], program: Training, slow: Call, form: Sequence[Any], results: Any
+    op: CachedOp,
+    types: Sequence[ArrayType],
+    program: Training,
+    array: type[NDArray],
+    slow: Call,
+    form: Sequence[Any],
+    results: Any,
 ) -> Call | None:
     """Of a program on the host that is one foreign call."""
     born = epoch[0]
@@ -104,13 +117,13 @@ def _written(
     known = None if whole is None else _known(op, program, whole, ctx, born)
     if whole is None or known is None:
         return None
-    writer = Writer(form, in_order, born, program.training, slow, recording=True)
+    writer = Writer(form, in_order, array, born, program.training, slow, recording=True)
     writer.histories(known)
     arguments = [s for _, s, _ in known.moving]
     writer.start(program.forward, whole, ctx, arguments, program.heads, _pooled(program), recorded=True)
     for r, k in known.early:
         writer.write(op.sources[k] if isinstance(op.sources[k], int) else whole.params[k], r)
-    writer.node(known, program, ctx)
+    writer.node(known, program, ctx, op.kind)
     return writer.finish("call_recorded", results)
 
 
@@ -118,6 +131,7 @@ def _started(
     op: CachedOp,
     types: Sequence[ArrayType],
     program: Training,
+    array: type[NDArray],
     slow: Call,
     finish: Callable[[list[NDArray]], Any] | None,
 ) -> Call | None:
@@ -136,7 +150,7 @@ def _started(
     def call_recorded(*args: Any) -> Any:
         if len(args) == count and epoch[0] == born and state.recording and state.training is training:
             for x, t in zip(args, in_order):
-                if x.__class__ is not NDArray or x._type is not t:
+                if x.__class__ is not array or x._type is not t:
                     return slow(args)
             for p, known in fixed:
                 if p._autograd is not known:
@@ -181,6 +195,6 @@ def _wanted(info: GradientInfo | None) -> bool:
 
 def _view(array: NDArray, info: GradientInfo) -> NDArray:
     """Another array in the same memory, with a place in the recorded graph."""
-    made = NDArray.__new__(NDArray)
+    made = array.__class__.__new__(array.__class__)
     made._data, made._type, made._address, made._autograd = array._data, array._type, array._address, info
     return made

@@ -105,8 +105,8 @@ class Compiled:
         other.loaded = self.loaded.in_mode(mode)
         return other
 
-    def run(self, inputs: Sequence[NDArray], ctx: Context, kept: Sequence[Any] = ()) -> list[NDArray]:
-        """The results for arrays in ``list_inputs`` order; ``kept`` are those of the prelude."""
+    def run(self, inputs: Sequence[NDArray], ctx: Context, kept: Sequence[Any] = (), kind: Any = None) -> list[NDArray]:
+        """The results, each of ``kind`` as for ``wrap``, for arrays in ``list_inputs`` order; ``kept`` are those of the prelude."""
         arrays = [x._data for x in inputs]
         results = self.results(arrays, self.seed(ctx), kept)
         if self.writes:
@@ -114,7 +114,7 @@ class Compiled:
                 for k, value in zip(self.writes, results[len(results) - len(self.writes) :], strict=True):
                     assign(arrays[k], value)
             results = results[: len(results) - len(self.writes)]
-        return [wrap(a, ctx) for a in results]
+        return [wrap(a, ctx, kind) for a in results]
 
     def seed(self, ctx: Context) -> Any:
         """A fresh random state on the device, None if the graph draws nothing."""

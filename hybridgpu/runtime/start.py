@@ -98,7 +98,7 @@ def fixed_of(op: CachedOp, types: Sequence[ArrayType], made: Compiled, ctx: Cont
 def _on_host(op: CachedOp, made: Compiled, ctx: Context, whole: Fixed, pooled: bool) -> Start:
     """With library calls between the kernels; what is one foreign call is written out (runtime/written.py)."""
     _, params, kept, _ = whole
-    takes = [taking(t, ctx, pooled, made) for t in made.outputs]
+    takes = [taking(t, ctx, pooled, made, op.kind) for t in made.outputs]
     sources, draw = op.sources, drawing(ctx) if made.draws else None
     bound = made.loaded.bind(whole.addresses)
 
@@ -162,7 +162,7 @@ def _on_device(op: CachedOp, made: Compiled, ctx: Context, whole: Fixed, pooled:
     if any(a & ALIGNED for a in addresses):
         return None
     bound = loaded.bind(tuple(addresses))
-    ready, lane = lanes(made, bound, lambda: [taking(t, ctx, pooled, made) for t in made.outputs])
+    ready, lane = lanes(made, bound, lambda: [taking(t, ctx, pooled, made, op.kind) for t in made.outputs])
     arguments = [sources[k] for k in loaded.layout.moving if k < len(sources)]
     reads_state = len(sources) in loaded.layout.moving
     libraries = bool(loaded.layout.libraries)
@@ -200,16 +200,16 @@ def _on_device(op: CachedOp, made: Compiled, ctx: Context, whole: Fixed, pooled:
     return start
 
 
-def taking(type: Any, ctx: Context, pooled: bool, made: Compiled) -> Callable[[], NDArray]:
-    """What gives an array for a result: of a pool, or a new one each time."""
+def taking(type: Any, ctx: Context, pooled: bool, made: Compiled, kind: Any = None) -> Callable[[], NDArray]:
+    """What gives an array, of ``kind`` as for ``wrap``, for a result: of a pool, or a new one each time."""
     device = made.device
     if pooled:
         host = made.program is not None and made.program.target != "cuda"
-        return OutputPool(type, ctx).take if host else DevicePool(type, ctx, device).take
+        return OutputPool(type, ctx, kind).take if host else DevicePool(type, ctx, device, kind).take
     xp, shape, dtype = device.xp, type.shape, type.dtype.np
 
     def take() -> NDArray:
-        array = wrap(empty(xp, shape, dtype), ctx)
+        array: NDArray = wrap(empty(xp, shape, dtype), ctx, kind)
         array._address = device.address(array._data)
         return array
 

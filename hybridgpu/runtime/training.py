@@ -225,8 +225,8 @@ class Training:
             "gives": list(found[0].gives),
         }
 
-    def call(self, inputs: Sequence[NDArray], ctx: Context) -> list[NDArray]:
-        """Run the forward program and record the call."""
+    def call(self, inputs: Sequence[NDArray], ctx: Context, kind: Any = None) -> list[NDArray]:
+        """Run the forward program and record the call; results are of ``kind`` as for ``wrap``."""
         arrays = [x._data for x in inputs]
         seed = self.forward.seed(ctx)
         results = self.forward.results(arrays, seed)
@@ -235,7 +235,7 @@ class Training:
             for k, m in enumerate(self.early):
                 assign(arrays[m.position], results[first + k])
         late = [(arrays[m.position], results[self.heads + k], m.keep) for k, m in enumerate(self.late)]
-        heads = [wrap(r, ctx) for r in results[: self.heads]]
+        heads = [wrap(r, ctx, kind) for r in results[: self.heads]]
         TrainingCall(self, inputs, heads, ctx, seed, [results[k] for k in self.kept], late)
         return heads
 

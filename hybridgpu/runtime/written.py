@@ -37,6 +37,7 @@ class Writer:
     Args:
         form: of the arguments, see structured.py.
         types: the type of each array, in order.
+        array: the class of each.
         born: the epoch in which addresses of parameters are right.
         training: the flag that calls have to find.
         slow: what takes the arguments, as a tuple, of all other calls.
@@ -47,13 +48,14 @@ class Writer:
         self,
         form: Sequence[Any],
         types: Sequence[Any],
+        array: type[NDArray],
         born: int,
         training: bool,
         slow: Callable[..., Any],
         recording: bool,
     ) -> None:
         self.names: dict[str, Any] = {
-            "NDArray": NDArray,
+            "array": array,
             "assign": assign,
             "born": born,
             "epoch": epoch,
@@ -69,9 +71,7 @@ class Writer:
         self.lines += unpacking(form)
         for k, t in enumerate(types):
             self.names[f"t{k}"] = t
-        self._refuse_unless(
-            " and ".join(f"x{k}.__class__ is NDArray and x{k}._type is t{k}" for k in range(len(types)))
-        )
+        self._refuse_unless(" and ".join(f"x{k}.__class__ is array and x{k}._type is t{k}" for k in range(len(types))))
 
     def _refuse_unless(self, condition: str) -> None:
         self.lines += refusal(f"not ({condition})")
@@ -85,6 +85,7 @@ class Writer:
         heads: int,
         reuse: bool,
         recorded: bool = False,
+        kind: Any = None,
     ) -> None:
         """Lines that run the program.
 
@@ -97,6 +98,7 @@ class Writer:
             heads: how many of the program's results the caller sees.
             reuse: give memory of results that are free out again.
             recorded: :meth:`node` follows, which makes the results.
+            kind: of the results otherwise, as for ``wrap``.
         """
         bound = made.loaded.bind(whole.addresses)
         self.names |= bound.names | {"whole": whole}
@@ -118,7 +120,7 @@ class Writer:
                 self._data_of(k, DataPool(t, reuse))
                 passed.append(f"at{k}")
             else:
-                self.names[f"take{k}"] = OutputPool(t, ctx).take
+                self.names[f"take{k}"] = OutputPool(t, ctx, kind).take
                 self.lines.append(f"y{k} = take{k}()")
                 passed.append(f"y{k}._address")
         passed += [f"at{k}" for k in places]
@@ -165,13 +167,14 @@ class Writer:
             found = "i is not None and (i.node is not None or i.grad_req != 'null')"
             self.lines += refusal(f"not ({found})" if wanted else found)
 
-    def node(self, known: Known, program: Training, ctx: Context) -> None:
+    def node(self, known: Known, program: Training, ctx: Context, kind: Any) -> None:
         """Lines after the start of a recorded call: its node, and results y0, y1 … that are in the recorded graph."""
         self.names |= {
             "TrainingCall": TrainingCall,
             "ResultInfo": ResultInfo,
             "program": program,
             "types": known.types,
+            "made": kind or NDArray,
             "origin": known.origin,
             "reader": known.reader,
             "ctx": ctx,
@@ -196,7 +199,7 @@ class Writer:
         self.lines += ["node = new(TrainingCall)", *(f"node.{name} = {value}" for name, value in values.items())]
         for k, t in enumerate(known.types):
             self.names[f"r{k}"] = t
-            self.lines += [f"y{k} = new(NDArray)", f"y{k}._data = d{k}", f"y{k}._type = r{k}", f"y{k}._address = at{k}"]
+            self.lines += [f"y{k} = new(made)", f"y{k}._data = d{k}", f"y{k}._type = r{k}", f"y{k}._address = at{k}"]
             self.lines += [
                 f"y{k}._autograd = i = new(ResultInfo)",
                 "i.node = node",

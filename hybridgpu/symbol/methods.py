@@ -12,6 +12,7 @@ from ..misplaced import through_numpy
 from ..ndarray.methods import method_operator
 from ..ops import OPERATORS
 from ..ops.functions import OperatorSignature, bind
+from ..provenance import advice
 
 __all__ = ["make_method"]
 
@@ -36,6 +37,11 @@ def make_method(name: str) -> Callable[..., Any] | None:
     record, spelled, in_place = op, "cast" if name == "astype" else name, name in _IN_PLACE
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._kind is not None:
+            raise AttributeError(
+                f"_Symbol object has no attribute {name}\n"
+                + advice("Symbols of np have NumPy's methods: use functions of F.np and F.npx.")
+            )
         if in_place:
             kwargs.pop("inplace", None)
         if not args:

@@ -188,7 +188,7 @@ class Symbol:
         """The Symbol of np with the same results."""
         from .numpy.symbol import _Symbol
 
-        return _Symbol(self._heads)
+        return _Symbol(list(self._heads))
 
     def as_nd_ndarray(self) -> Symbol:
         """Itself."""
@@ -203,7 +203,7 @@ class Symbol:
             inputs = [(table[id(n)], k) for n, k in node.inputs]
             subgraphs = [copy.deepcopy(s) for s in node.subgraphs]
             table[id(node)] = SymbolNode(node.op, node.name, dict(node.attrs), inputs, subgraphs, node.line, node.block)
-        return Symbol([(table[id(n)], k) for n, k in self._heads])
+        return type(self)([(table[id(n)], k) for n, k in self._heads])
 
     def __reduce__(self) -> Any:
         from . import load_json

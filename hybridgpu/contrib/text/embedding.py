@@ -15,6 +15,7 @@ from ... import ndarray as nd
 from ... import registry
 from ...base import MXNetError, data_dir
 from ...ndarray import NDArray, array
+from ...ndarray.mode import of_mode
 from ...provenance import user_frame
 from .vocab import UNKNOWN, Vocabulary
 
@@ -114,7 +115,7 @@ class _TokenEmbedding(Vocabulary):
     @property
     def idx_to_vec(self) -> NDArray:
         """Vectors by number."""
-        return self._idx_to_vec
+        return of_mode(self._idx_to_vec)  # type: ignore[no-any-return]
 
     def _numbers(self, tokens: list[Any], lower_case_backup: bool) -> list[int]:
         known = self._token_to_idx
@@ -131,7 +132,7 @@ class _TokenEmbedding(Vocabulary):
         """
         several = tokens if isinstance(tokens, list) else [tokens]
         rows = nd.take(self._idx_to_vec, array(self._numbers(several, lower_case_backup), dtype="int64"))
-        found: NDArray = rows if isinstance(tokens, list) else rows[0]
+        found: NDArray = of_mode(rows if isinstance(tokens, list) else rows[0])
         return found
 
     def update_token_vectors(self, tokens: Any, new_vectors: NDArray) -> None:

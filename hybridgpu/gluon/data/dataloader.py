@@ -24,7 +24,9 @@ from ...context import Context, cpu, cpu_pinned
 from ...ndarray import concat, stack
 from ...ndarray.array import NDArray
 from ...ndarray.creation import array
+from ...ndarray.mode import of_mode
 from ...provenance import advice
+from ...util import is_np_array, is_np_shape, set_np
 from ..habits import OF_LOADERS
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
@@ -36,7 +38,8 @@ def _stacked(data: list[Any], leaf: Callable[[Any], Any]) -> Any:
         return [_stacked(list(part), leaf) for part in zip(*data, strict=True)]
     try:
         if isinstance(data[0], NDArray):
-            return stack(*data) if data[0].ndim else concat(*(d.reshape((1,)) for d in data), dim=0)
+            data = [d.as_nd_ndarray() for d in data]
+            return of_mode(stack(*data) if data[0].ndim else concat(*(d.reshape((1,)) for d in data), dim=0))
         return leaf(np.asarray(data))
     except (MXNetError, ValueError) as e:
         shapes = list(dict.fromkeys(d.shape for d in data if isinstance(d, (NDArray, np.ndarray))))
@@ -50,7 +53,7 @@ _ALIKE = "Samples of a batch need one shape: bring them to it in a transform, or
 
 def default_batchify_fn(data: list[Any]) -> Any:
     """Samples side by side: arrays are stacked, tuples become lists of batches, numbers an array of their own type."""
-    return _stacked(data, lambda a: array(a, dtype=a.dtype))
+    return _stacked(data, lambda a: of_mode(array(a, dtype=a.dtype)))
 
 
 def default_mp_batchify_fn(data: list[Any]) -> Any:
@@ -61,7 +64,7 @@ def default_mp_batchify_fn(data: list[Any]) -> Any:
 def _arrived(data: Any, ctx: Context) -> Any:
     """The batch as arrays of the caller's process."""
     if isinstance(data, np.ndarray):
-        return array(data, dtype=data.dtype, ctx=ctx)
+        return of_mode(array(data, dtype=data.dtype, ctx=ctx))
     if isinstance(data, NDArray):
         return data.as_in_context(ctx) if data.context != ctx else data
     if isinstance(data, (list, tuple)):
@@ -73,9 +76,10 @@ _dataset: Any = None  #: of a worker process
 _make: Callable[[list[Any]], Any]  #: its batchify_fn
 
 
-def _start(dataset: Any, batchify: Callable[[list[Any]], Any]) -> None:
+def _start(dataset: Any, batchify: Callable[[list[Any]], Any], mode: tuple[bool, bool]) -> None:
     global _dataset, _make
     _dataset, _make = dataset, batchify
+    set_np(*mode)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C goes to all processes, and is told by the first one
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -255,7 +259,8 @@ class DataLoader:
             OSError: the system refuses processes, or the semaphores that they need.
         """
         if self._threads:
-            return ThreadPoolExecutor(self._num_workers)
+            mode = is_np_shape(), is_np_array()
+            return ThreadPoolExecutor(self._num_workers, initializer=set_np, initargs=mode)
         try:
             # forked workers see the dataset as it is, closures included; where there is no fork it is pickled
             # What the program asked for is followed, be it the platform's own way.
@@ -266,7 +271,7 @@ class DataLoader:
                 self._num_workers,
                 multiprocessing.get_context(way),
                 initializer=_start,
-                initargs=(self._dataset, self._batchify),
+                initargs=(self._dataset, self._batchify, (is_np_shape(), is_np_array())),
             )
             pool.submit(_ready)  # workers start now: what becomes of the dataset afterwards is not theirs
         except OSError as e:

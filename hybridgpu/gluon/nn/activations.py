@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import initializer
+from ...util import is_np_array
 from ..hybrid import HybridBlock
 
 __all__ = ["ELU", "GELU", "SELU", "Activation", "LeakyReLU", "PReLU", "Swish"]
@@ -90,4 +91,5 @@ class Swish(HybridBlock):
         self._beta = beta
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        return x * F.sigmoid(self._beta * x, name="fwd")
+        name = None if is_np_array() else "fwd"  # as MXNet names it
+        return x * F.sigmoid(self._beta * x, name=name)

@@ -13,6 +13,7 @@ import numpy as np
 from ... import ndarray as nd_module
 from ... import symbol as sym_module
 from ...provenance import user_frame
+from ...util import is_np_array
 from ..block import Block, indent
 from ..hybrid import HybridBlock
 from .activations import Activation
@@ -149,7 +150,7 @@ class Dropout(HybridBlock):
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         if self._rate > 0:
             return F.Dropout(x, p=self._rate, axes=self._axes, name="fwd", cudnn_off=False)
-        return F.identity(x)
+        return F.np.copy(x) if is_np_array() else F.identity(x)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(p = {self._rate}, axes={self._axes})"

@@ -12,7 +12,7 @@ from ... import initializer
 from ...context import Context
 from ...ndarray import NDArray
 from ...ndarray import load as load_arrays
-from ...ndarray import save as save_arrays
+from ...ndarray.serialization import write_arrays
 from .parameter import Constant, Parameter, same_dtype, take_together
 
 __all__ = ["ParameterDict", "shown_names"]
@@ -94,8 +94,10 @@ class ParameterDict:
             if key == "shape" and value is not None and existing is not None:
                 wanted = (value,) if isinstance(value, int) else tuple(value)
                 if len(wanted) == len(existing):
-                    merged = tuple(a if a > 0 else b for a, b in zip(existing, wanted, strict=True))
-                    if all(a in (0, m) and b in (0, m) for a, b, m in zip(existing, wanted, merged, strict=True)):
+                    merged = tuple(a if a > 0 else max(b, 0) for a, b in zip(existing, wanted, strict=True))
+                    if all(
+                        a in (0, -1, m) and b in (0, -1, m) for a, b, m in zip(existing, wanted, merged, strict=True)
+                    ):
                         found._shape = merged
                         continue
             elif key == "dtype" and same_dtype(value, existing):
@@ -191,7 +193,7 @@ class ParameterDict:
                     "https://mxnet.io/api/python/docs/tutorials/packages/gluon/blocks/naming.html"
                 )
             out[p.name[len(strip_prefix) :]] = value
-        save_arrays(filename, out)
+        write_arrays(filename, out)
 
     def load(
         self,

@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ... import initializer, recording
+from ... import initializer, ndarray, recording
 from ...backends.writes import is_shared
 from ...base import MXNetError
 from ...context import Context, cpu, current_context
 from ...dtypes import dtype_of
 from ...initializer import InitDesc
-from ...ndarray import NDArray, array
+from ...ndarray import NDArray
 from ...ndarray.array import empty
 from ...ndarray.epoch import bump
+from ...ndarray.mode import of_mode
 from ...ndarray.placing import zeros_on
 from ...ndarray.versions import VersionedArray, exchange, versioned
 from ...provenance import advice, user_frame
 from ...symbol import Symbol
 from ...symbol import var as make_var
-from ...util import is_np_shape
+from ...util import is_np_array, is_np_shape
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter", "contexts", "same_dtype", "shape_is_known", "take_together"]  # fmt: skip
 
@@ -163,7 +164,7 @@ class Parameter:
         """The extents; where unknown 0, or -1 under NumPy shape semantics."""
         if self._shape is None or not is_np_shape():
             return self._shape
-        return tuple(d or -1 for d in self._shape)
+        return tuple(d or -1 for d in self._shape)  # a parameter has no extent of 0: it is one that is to follow
 
     @shape.setter
     def shape(self, new: Sequence[int]) -> None:
@@ -202,7 +203,7 @@ class Parameter:
         if init is None:
             init = default if self.init is None else self.init
         if not shape_is_known(self._shape) and not self._allow_deferred_init:
-            raise ValueError(f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self._shape}.")
+            raise ValueError(f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}.")
         held = self._data, self._grad
         self._data = self._grad = None
         self._deferred_init = (init, where, default, None)
@@ -221,13 +222,13 @@ class Parameter:
             return
         init, where, default, data = self._deferred_init
         assert shape_is_known(self._shape), (
-            f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self._shape}. "
+            f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}. "
             "Please specify in_units, in_channels, etc for `Block`s."
         )
         assert self._shape is not None
         with recording.pause():
             if data is None:
-                data = empty(self._shape, cpu(), self._dtype)
+                data = of_mode(empty(self._shape, cpu(), self._dtype))
                 # an initializer of the parameter's own fills it whatever its name is
                 initializer.create(default)(InitDesc(self.name, {"__init__": init}), data)
             self._init_impl(data, where)
@@ -245,7 +246,7 @@ class Parameter:
             return
         assert self._data is not None
         # where programs write gradients and optimizers read them: aligned
-        self._grad = [zeros_on(d.context, d.shape, d._data.dtype) if d.size else d for d in self._data]
+        self._grad = [zeros_on(d.context, d.shape, d._data.dtype, d._kind) if d.size else d for d in self._data]
         recording.mark_variables(self._data, self._grad, self.grad_req)
 
     def _load_check(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> NDArray:
@@ -261,7 +262,7 @@ class Parameter:
             and all(own in (0, -1, saved) for own, saved in zip(self._shape, data.shape, strict=True))
         )
         assert fits, (
-            f"Failed loading Parameter '{self.name}' from saved params: shape incompatible expected {self._shape} vs saved {data.shape}"
+            f"Failed loading Parameter '{self.name}' from saved params: shape incompatible expected {self.shape} vs saved {data.shape}"
         )
         if not same_dtype(self._dtype, data.dtype):
             assert cast_dtype, (
@@ -285,6 +286,7 @@ class Parameter:
         self._shape = data.shape
         if not same_dtype(self._dtype, data.dtype):
             self.cast(data.dtype)
+        data = of_mode(data)
         if self._data is None:
             self._init_impl(
                 data, self._deferred_init[1] if self._deferred_init else contexts(cpu() if ctx is None else ctx)
@@ -428,7 +430,7 @@ class Parameter:
             AssertionError: the shape differs.
         """
         if not isinstance(data, NDArray):
-            data = array(data, dtype=self._dtype)
+            data = of_mode(ndarray.array(data, dtype=self._dtype))
         self.shape = data.shape
         if self._data is None:
             assert self._deferred_init, f"Parameter '{self.name}' has not been initialized"
@@ -447,10 +449,10 @@ class Parameter:
         with recording.pause():
             for own in self._data or ():
                 if is_shared(own._data):
-                    own[:] = data
+                    data.as_nd_ndarray().copyto(own.as_nd_ndarray())
                     continue
                 fresh = empty(own.shape, own.context, own.dtype)
-                fresh[:] = data
+                data.as_nd_ndarray().copyto(fresh)
                 made.append((own, fresh._data))
         return made
 
@@ -475,7 +477,7 @@ class Parameter:
     def zero_grad(self) -> None:
         """Set the gradients to zero."""
         for g in self._grad or []:
-            g[:] = 0
+            g.as_nd_ndarray()[:] = 0
 
     def _reduce(self) -> NDArray:
         """One copy on the host."""
@@ -493,6 +495,8 @@ class Parameter:
                 init=self.init if not isinstance(self.init, np.ndarray) else None,
                 stype=self._stype,
             )
+            if is_np_array():
+                self._var = self._var.as_np_ndarray()
         return self._var
 
 
@@ -513,12 +517,12 @@ class Constant(Parameter):
 
     def __init__(self, name: str, value: Any) -> None:
         if not isinstance(value, NDArray):
-            value = array(value)
+            value = of_mode(ndarray.array(value))
         self.value = value
 
         class Init(initializer.Initializer):
             def _init_weight(self, name: str, arr: Any) -> None:
-                value.copyto(arr)
+                value.as_nd_ndarray().copyto(arr.as_nd_ndarray())
 
             _init_default = _init_bias = _init_beta = _init_gamma = _init_zero = _init_one = _init_weight
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ndarray
+from ...util import is_np_array
 from ..block import Block
 from ..hybrid import HybridBlock
 from ..nn import LeakyReLU
@@ -54,13 +55,13 @@ class RecurrentCell(Block):
         for info in self.state_info(batch_size):
             self._init_counter += 1
             states.append(func(name=f"{self._prefix}begin_state_{self._init_counter}", **{**info, **kwargs}))
-        return states
+        return [s.as_np_ndarray() for s in states] if is_np_array() else states
 
     def _start(self, sequence: Sequence, begin_state: Any) -> Any:
         """The states a sequence begins with: zeros if none are given."""
         if begin_state is not None:
             return begin_state
-        if sequence.F is not ndarray:
+        if not sequence.eager:
             return self.begin_state(func=sequence.F.zeros, batch_size=0)
         first = sequence.data if not isinstance(sequence.data, (list, tuple)) else sequence.data[0]
         return self.begin_state(func=ndarray.zeros, batch_size=sequence.batch_size, ctx=first.context)

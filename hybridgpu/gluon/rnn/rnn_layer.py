@@ -9,6 +9,7 @@ from typing import Any
 from ... import ndarray, symbol
 from ...ndarray import NDArray
 from ...ops.rnn import GATES
+from ...util import is_np_array
 from ..hybrid import HybridBlock
 from ..parameter import Parameter
 from . import cells, combined
@@ -138,10 +139,11 @@ class _RNNLayer(HybridBlock):
 
     def begin_state(self, batch_size: int = 0, func: Any = ndarray.zeros, **kwargs: Any) -> list[Any]:
         """Initial states, made by ``func(name=, shape=, …)``, such as ``nd.zeros`` or ``sym.var``."""
-        return [
+        states = [
             func(name=f"{self.prefix}h0_{k}", **{**info, **kwargs})
             for k, info in enumerate(self.state_info(batch_size))
         ]
+        return [s.as_np_ndarray() for s in states] if is_np_array() else states
 
     def __call__(  # type: ignore[override]
         self, inputs: Any, states: Any = None, sequence_length: Any = None, **kwargs: Any
@@ -181,7 +183,7 @@ class _RNNLayer(HybridBlock):
         return states
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, sequence_length: Any = None, **kwargs: Any) -> Any:  # type: ignore[override]
-        if F is ndarray:
+        if isinstance(inputs, NDArray):
             batch = inputs.shape[self._layout.find("N")]
             for state, info in zip(states, self.state_info(batch), strict=False):
                 if state.shape != info["shape"]:

@@ -8,6 +8,7 @@ from typing import Any
 from ... import ndarray, symbol
 from ...ndarray import NDArray
 from ...symbol import Symbol
+from ..operators import space_of
 
 __all__ = ["Sequence", "as_list", "is_tensor", "masked", "module_of", "reversed_steps"]
 
@@ -18,9 +19,9 @@ def is_tensor(x: Any) -> bool:
 
 
 def module_of(x: Any) -> Any:
-    """``nd`` or ``sym``, whichever ``x`` (or the first element of a list) belongs to."""
+    """The operators of ``nd`` or ``sym``, whichever ``x`` (or the first element of a list) belongs to."""
     first = x if is_tensor(x) else x[0]
-    return symbol if isinstance(first, Symbol) else ndarray
+    return space_of(symbol if isinstance(first, Symbol) else ndarray)
 
 
 def as_list(x: Any) -> list[Any]:
@@ -32,7 +33,8 @@ class Sequence:
     """A sequence in a layout.
 
     Attributes:
-        F: ``nd`` or ``sym``.
+        F: the operators of ``nd`` or ``sym``.
+        eager: whether it holds arrays.
         data: one tensor, or a list with one a step.
         axis: the time axis of a tensor.
         batch_size: 0 for Symbols.
@@ -47,15 +49,16 @@ class Sequence:
         if not is_tensor(data):
             assert length is None or len(data) == length
         self.F = module_of(data)
+        self.eager = isinstance(data if is_tensor(data) else data[0], NDArray)
         self.batch_size = 0
-        if self.F is ndarray:
+        if self.eager:
             self.batch_size = data.shape[layout.find("N")] if is_tensor(data) else data[0].shape[0]
 
     def steps(self) -> list[Any]:
         """One tensor a step."""
         if not is_tensor(self.data):
             return list(self.data)
-        if self.F is ndarray:
+        if self.eager:
             count = self.data.shape[self.axis]
             assert self.length is None or self.length == count
         else:
@@ -90,6 +93,6 @@ def reversed_steps(steps: list[Any], length: int, valid_length: Any) -> list[Any
         return list(reversed(steps))
     F = module_of(steps)
     turned = F.SequenceReverse(F.stack(*steps, axis=0), sequence_length=valid_length, use_sequence_length=True)
-    if length > 1 or F is symbol:
+    if length > 1 or not isinstance(steps[0], NDArray):
         return as_list(F.split(turned, axis=0, num_outputs=length, squeeze_axis=True))
     return [turned[0]]

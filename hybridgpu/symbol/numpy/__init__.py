@@ -9,7 +9,7 @@ from ...namespaces import Functions, Namespace, importable
 
 
 def _application() -> Any:
-    from .application import SYMBOLS
+    from .symbol import SYMBOLS
 
     return SYMBOLS
 

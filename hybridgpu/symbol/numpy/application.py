@@ -6,20 +6,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ...context import current_context
 from ...misplaced import in_graph
 from ...ops.functions import registered, spelled_hint
 from ...ops.numpy import NP, NPX
 from ..compose import check_kind, make_node
 from ..symbol import Symbol
-from .symbol import _Symbol
 
-__all__ = ["SYMBOLS", "SymbolApplication"]
+__all__ = ["SymbolApplication"]
 
 
 class SymbolApplication:
     """Composes nodes; see ``ops.numpy.Application``."""
 
-    array = _Symbol
+    array: type  #: ``_Symbol``, which sets it
     symbolic = True
 
     def is_array(self, value: Any) -> bool:
@@ -40,17 +40,18 @@ class SymbolApplication:
             if x is not None and not isinstance(x, Symbol):
                 what = "Positional arguments" if op.variadic else f"Argument {op.inputs[k]}"
                 raise AssertionError(f"{what} must be Symbol instances, but got {x}{in_graph(x)}")
-        check_kind(op, operator, inputs, _Symbol)
-        given = dict(attributes or {})
-        if given.get("ctx") is None or "ctx" not in op.params:
-            given.pop("ctx", None)  # nodes run where their inputs are
+        check_kind(op, operator, inputs, self.array)
+        given = {k: v for k, v in (attributes or {}).items() if not (k == "dtype" and v is None)}
+        if "ctx" in given:  # of the file only: nodes run where their graph does
+            given["ctx"] = str(given["ctx"] or current_context())
+            if op.inputs and "ctx" not in op.params:
+                del given["ctx"]
         if not op.variadic and len(inputs) < len(op.inputs):
             inputs = [*inputs, *(None,) * (len(op.inputs) - len(inputs))]
-        return make_node(op, spelled_hint(operator), inputs, given, name, None, kind=_Symbol)
+        made = make_node(op, spelled_hint(operator), inputs, given, name, None, kind=self.array)
+        results = [self.array([head]) for head in made._heads]
+        return results[0] if len(results) == 1 else results
 
     def function(self, name: str) -> Callable[..., Any]:
         definition = NPX[name[4:]] if name.startswith("npx.") else NP[name]
         return lambda *args, **kwargs: definition(self, *args, **kwargs)
-
-
-SYMBOLS = SymbolApplication()

@@ -17,6 +17,8 @@ import numpy as np
 from ....base import MXNetError, data_dir
 from ....io.pictures import decode_picture, read_picture
 from ....ndarray.creation import array
+from ....ndarray.mode import of_mode
+from ....util import is_np_array
 from ..dataset import Dataset, RecordFileDataset
 
 __all__ = ["CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "ImageFolderDataset", "ImageRecordDataset"]
@@ -70,6 +72,16 @@ def _idx(path: Path) -> Any:
     return values.reshape(shape)
 
 
+def _held(pictures: Any) -> Any:
+    return of_mode(array(pictures, dtype=np.uint8))
+
+
+def _labels(numbers: Any) -> Any:
+    """int32: a NumPy array, or in np mode an array of np."""
+    labels = numbers.astype(np.int32)
+    return of_mode(array(labels, dtype=np.int32)) if is_np_array() else labels
+
+
 class MNIST(_Files):
     """Handwritten digits: uint8 pictures of 28 x 28 x 1, int32 labels.
 
@@ -91,7 +103,7 @@ class MNIST(_Files):
         kind = "train" if self._train else "t10k"
         pictures = _idx(self._open(f"{kind}-images-idx3-ubyte.gz", f"{kind}-images-idx3-ubyte"))
         labels = _idx(self._open(f"{kind}-labels-idx1-ubyte.gz", f"{kind}-labels-idx1-ubyte"))
-        return array(pictures.reshape(-1, 28, 28, 1), dtype=np.uint8), labels.astype(np.int32)
+        return _held(pictures.reshape(-1, 28, 28, 1)), _labels(labels)
 
 
 class FashionMNIST(MNIST):
@@ -137,7 +149,7 @@ class CIFAR10(_Files):
             parts.append(data.reshape(-1, row))
         rows = np.concatenate(parts)
         pictures = rows[:, self._skip :].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-        return array(pictures, dtype=np.uint8), rows[:, self._label_column()].astype(np.int32)
+        return _held(pictures), _labels(rows[:, self._label_column()])
 
     def _label_column(self) -> int:
         return 0
@@ -200,7 +212,7 @@ class ImageFolderDataset(Dataset):
 
     def __getitem__(self, idx: int) -> Any:
         file, label = self.items[idx]
-        picture = array(read_picture(file, self._flag), dtype=np.uint8)
+        picture = _held(read_picture(file, self._flag))
         return (picture, label) if self._transform is None else self._transform(picture, label)
 
     def __len__(self) -> int:
@@ -227,5 +239,5 @@ class ImageRecordDataset(RecordFileDataset):
         from ....recordio import unpack
 
         header, data = unpack(super().__getitem__(idx))
-        picture = array(decode_picture(data, self._flag, f"record {idx}"), dtype=np.uint8)
+        picture = _held(decode_picture(data, self._flag, f"record {idx}"))
         return (picture, header.label) if self._transform is None else self._transform(picture, header.label)

@@ -13,6 +13,7 @@ import numpy as np
 from ....ndarray import image
 from ....ndarray.array import NDArray
 from ....ndarray.creation import array
+from ....ndarray.mode import follows_mode
 from ...block import Block
 from ...hybrid import HybridBlock
 from ...nn import HybridSequential, Sequential
@@ -183,6 +184,7 @@ class CenterCrop(Block):
         super().__init__()
         self._size, self._interpolation = _pair(size), interpolation
 
+    @follows_mode
     def forward(self, x: NDArray) -> NDArray:
         height, width = x.shape[-3], x.shape[-2]
         w, h = self._size
@@ -205,6 +207,7 @@ class RandomCrop(Block):
         super().__init__()
         self._size, self._pad, self._value, self._interpolation = _pair(size), pad, pad_value, interpolation
 
+    @follows_mode
     def forward(self, x: NDArray) -> NDArray:
         if self._pad:
             sides = ((self._pad, self._pad),) * 2 if isinstance(self._pad, int) else tuple(self._pad)
@@ -232,6 +235,7 @@ class RandomResizedCrop(Block):
         self._scale = (scale, 1.0) if isinstance(scale, float) else tuple(scale)
         self._ratio = tuple(ratio)
 
+    @follows_mode
     def forward(self, x: NDArray) -> NDArray:
         height, width = x.shape[-3], x.shape[-2]
         for _ in range(10):
@@ -372,6 +376,7 @@ class Rotate(Block):
         super().__init__()
         self._args = (rotation_degrees, zoom_in, zoom_out)
 
+    @follows_mode
     def forward(self, x: NDArray) -> NDArray:
         return _rotated(x, *self._args)
 
@@ -390,6 +395,7 @@ class RandomRotation(Block):
             raise ValueError("Probability of rotating the image should be between 0 and 1")
         self._limits, self._zoom, self._p = (lower, upper), (zoom_in, zoom_out), rotate_with_proba
 
+    @follows_mode
     def forward(self, x: NDArray) -> NDArray:
         if np.random.random() > self._p:
             return x

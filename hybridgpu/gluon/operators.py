@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ``F`` of our own layers where Gluon works on np arrays: operators of nd by name, which take and give arrays of np.
+
+Layers are written once, with the names of ``nd``. An operator that np or npx has, too, under a name of the same record
+(``FullyConnected`` is ``npx.fully_connected``) is that one; of the others a function of ``nd`` runs on the legacy arrays of the
+same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from .. import ndarray as nd_module
+from .. import symbol as sym_module
+from ..namespaces import NUMPY_MODULES
+from ..ndarray import NDArray
+from ..ops.functions import find
+from ..symbol import Symbol
+from ..util import is_np_array
+
+__all__ = ["operators_for", "space_of"]
+
+_PACKAGE = __name__.partition(".")[0] + "."
+_ours: dict[type, bool] = {}  #: class of blocks -> whether its ``hybrid_forward`` is of this package
+
+
+def operators_for(block: Any, F: Any) -> Any:
+    """What a block's ``hybrid_forward`` is called with: ``F``, or for ours in np mode the same with arrays of np."""
+    if not is_np_array():
+        return F
+    kind = type(block)
+    ours = _ours.get(kind)
+    if ours is None:
+        ours = _ours[kind] = kind.hybrid_forward.__module__.startswith(_PACKAGE)
+    return _SPACES[F is sym_module] if ours else F
+
+
+def space_of(F: Any) -> Any:
+    """``F``, nd or sym, or in np mode the same with arrays of np: for our own code."""
+    return _SPACES[F is sym_module] if is_np_array() else F
+
+
+class _Operators:
+    """A namespace of nd or sym on arrays of np; what it gives is made at first access."""
+
+    def __init__(self, space: ModuleType, namespace: str = "") -> None:
+        self._space, self._namespace = space, namespace
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._space, name)
+        if name not in NUMPY_MODULES:
+            if isinstance(value, ModuleType):
+                value = _Operators(value, name)
+            elif callable(value):
+                value = self._following(name, value)
+        setattr(self, name, value)
+        return value
+
+    def _following(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        op = find(name, self._namespace)
+        if op is not None:
+            for alias in (op.name, *op.aliases):
+                if alias.startswith(("_npx_", "_npi_", "_np_")):
+                    found: Callable[..., Any] = getattr(self._space._internal, alias)
+                    return found
+            if len(op.inputs) == 1 and not op.params and not op.variadic:
+                own = getattr(self._space.np, name, None)
+                if own is not None:  # elementwise functions are the same in np
+                    return lambda data, out=None, name=None: own(data)
+        return lambda *args, **kwargs: _converted(
+            function(*map(_legacy, args), **{k: _legacy(v) for k, v in kwargs.items()})
+        )
+
+
+def _legacy(x: Any) -> Any:
+    if isinstance(x, (NDArray, Symbol)):
+        return x.as_nd_ndarray()
+    return [_legacy(v) for v in x] if isinstance(x, list) else x
+
+
+def _converted(x: Any) -> Any:
+    if isinstance(x, Symbol) and len(x._heads) > 1:
+        return [x[k].as_np_ndarray() for k in range(len(x._heads))]
+    if isinstance(x, (NDArray, Symbol)):
+        return x.as_np_ndarray()
+    return [_converted(v) for v in x] if isinstance(x, (list, tuple)) else x
+
+
+_SPACES = (_Operators(nd_module), _Operators(sym_module))

@@ -91,9 +91,9 @@ def register_error(func_name: Any = None, cls: Any = None) -> Any:
     return known if cls is None else known(cls)
 
 
-def _as_list(value: Any) -> list[Any]:
-    """A list of what is none yet."""
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+def _as_list(obj: Any) -> Any:
+    """A list or tuple as it is, anything else as a list of one."""
+    return obj if isinstance(obj, (list, tuple)) else [obj]
 
 
 class MXNetError(RuntimeError):

@@ -84,14 +84,28 @@ class _Scope:
         setattr(_flags, self._name, self._old.pop())
 
 
+class _NumpyShapeScope(_Scope):
+    """What :func:`np_shape` gives; programs know the name."""
+
+    def __init__(self, is_np_shape: bool) -> None:
+        super().__init__("shape", is_np_shape)
+
+
+class _NumpyArrayScope(_Scope):
+    """What :func:`np_array` gives; programs know the name."""
+
+    def __init__(self, is_np_array: bool) -> None:
+        super().__init__("array", is_np_array)
+
+
 def np_shape(active: bool = True) -> _Scope:
     """A scope with (or without) NumPy shape semantics."""
-    return _Scope("shape", active)
+    return _NumpyShapeScope(active)
 
 
 def np_array(active: bool = True) -> _Scope:
     """A scope with (or without) NumPy array semantics."""
-    return _Scope("array", active)
+    return _NumpyArrayScope(active)
 
 
 def set_np(shape: bool = True, array: bool = True) -> None:

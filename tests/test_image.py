@@ -186,9 +186,8 @@ def test_records_of_pictures(tmp_path):
         (lambda: image.imdecode(b""), MXNetError, "Input cannot be an empty buffer"),
         (lambda: image.imdecode("a"), ValueError, "buf must be of type bytes, bytearray or numpy.ndarray"),
         (lambda: image.fixed_crop(nd.ones((4, 4, 3)), 0, 0, 2, 2, (3, 3), 7), ValueError, "Unknown interp method 7"),
-        (lambda: image.fixed_crop(nd.ones((4, 4, 3)), 0, 0, 2, 2, (3, 3), 4), MXNetError, "interp 4 is not there"),
         (lambda: image.imresize(nd.ones((4, 4, 3)), 0, 2), MXNetError, "size must be one or two positive numbers"),
-        (lambda: image.imresize(nd.ones((4, 4, 3)), 2, 2, 3), MXNetError, "interp must be 0 .* 1 .* or 2 .*, not 3"),
+        (lambda: image.imresize(nd.ones((4, 4, 3)), 2, 2, 5), MXNetError, "interp must be one of .*, not 5"),
     ],
 )
 def test_wrong_use(call, error, text):

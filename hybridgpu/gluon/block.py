@@ -44,10 +44,9 @@ class HookHandle:
         """Add a hook to those of a block, as ``register_forward_hook`` does.
 
         Raises:
-            RuntimeError: the handle has one already.
+            AssertionError: the handle has one already.
         """
-        if self._hooks is not None:
-            raise RuntimeError("The same handle cannot be attached twice.")
+        assert self._hooks is None, "The same handle cannot be attached twice."
         HookHandle._count += 1
         self._hooks, self._id = hooks_dict, HookHandle._count
         hooks_dict[self._id] = hook

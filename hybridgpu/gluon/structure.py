@@ -10,7 +10,7 @@ from ..ndarray import NDArray
 from ..nested import formats_agree, regroup
 from ..symbol import Symbol
 
-__all__ = ["flatten", "formats_agree", "regroup"]
+__all__ = ["flatten", "formats_agree", "regroup", "regrouped"]
 
 #: what to write instead of what is neither array nor Symbol
 _INSTEAD = {
@@ -42,3 +42,26 @@ def flatten(args: Any, what: str) -> tuple[list[Any], Any]:
         return None
 
     return nested.flatten(args, format_of)
+
+
+def regrouped(args: Any, fmt: Any) -> Any:
+    """The nested structure of a format made of a list, which stays as it is.
+
+    Raises:
+        ValueError: there is a value where the format has None.
+    """
+
+    def check(rest: list[Any], form: Any) -> None:
+        for part in form if isinstance(form, list) else [form]:
+            if isinstance(part, list):
+                check(rest, part)
+                continue
+            taken = [rest.pop(0) for _ in range(part if part > 0 else 1)]
+            if part == -1 and taken[0] is not None:
+                raise ValueError(
+                    "We do not support passing types that are not None when the initial HybridBlock has received "
+                    f"NoneType and has been hybridized. Received arg = {taken[0]}, fmt = {part}."
+                )
+
+    check(list(args), fmt)
+    return regroup(list(args), fmt)

@@ -113,6 +113,29 @@ def check_sha1(filename: str, sha1_hash: str) -> bool:
     return digest.hexdigest() == sha1_hash
 
 
+#: where MXNet's files are
+REPOSITORY = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
+
+
+def _get_repo_url() -> str:
+    """Where Gluon's files are fetched: $MXNET_GLUON_REPO, else MXNet's server; ends with a slash."""
+    url = os.environ.get("MXNET_GLUON_REPO", REPOSITORY)
+    return url if url.endswith("/") else f"{url}/"
+
+
+def _get_repo_file_url(namespace: str, filename: str) -> str:
+    """The address of one of Gluon's files."""
+    return f"{_get_repo_url()}{namespace}/{filename}"
+
+
+def _brief_print_list(lst: Any, limit: int = 7) -> str:
+    """Names in quotes, apart by commas; of more than ``limit`` the first and the last."""
+    names = [f"'{name}'" for name in lst]
+    if len(names) > limit:
+        return f"{_brief_print_list(lst[: limit // 2], limit)}, ..., {_brief_print_list(lst[-limit // 2 :], limit)}"
+    return ", ".join(names)
+
+
 def replace_file(src: str, dst: str) -> None:
     """Move a file over another one at once.
 

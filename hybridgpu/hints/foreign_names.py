@@ -103,6 +103,13 @@ MXNET = (
         "{F}.Embedding",
         _DENSE,
     ),
+    Decision(
+        "gluon.data.dataloader.reduce_ndarray gluon.data.dataloader.rebuild_ndarray "
+        "gluon.data.dataloader.reduce_np_ndarray gluon.data.dataloader.rebuild_np_ndarray",
+        "an array's way to another process through shared memory",
+        "pickle.dumps(x), or ForkingPickler, which both take arrays",
+        "arrays travel as copies of their values",
+    ),
     # int8
     Decision(
         "contrib.quantization contrib.quant F.contrib.*quantize* F.contrib.calibrate_entropy contrib.ndarray.*quantize* "

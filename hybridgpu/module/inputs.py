@@ -11,16 +11,16 @@ from ..iterators import DataDesc
 from ..provenance import user_frame
 from ..symbol import Symbol
 
-__all__ = ["check_names", "descriptions"]
+__all__ = ["check_match", "check_names", "descriptions"]
 
 _PARAMETERS = ("_weight", "_bias", "_gamma", "_beta")
 
 
-def check_names(symbol: Symbol, names: Sequence[str], kind: str, strict: bool) -> None:
+def check_names(symbol: Symbol, names: Sequence[str], typename: str, throw: bool) -> None:
     """Check that a Symbol has arguments of these names.
 
     Raises:
-        ValueError: it has not; only a warning unless ``strict``.
+        ValueError: it has not; only a warning unless ``throw``.
     """
     arguments = symbol.list_arguments()
     for name in names:
@@ -28,10 +28,10 @@ def check_names(symbol: Symbol, names: Sequence[str], kind: str, strict: bool) -
             continue
         candidates = "\n\t".join(a for a in arguments if not a.endswith(_PARAMETERS))
         text = (
-            f"\033[91mYou created Module with Module(..., {kind}_names={list(names)}) but input with name '{name}' is not "
+            f"\033[91mYou created Module with Module(..., {typename}_names={names}) but input with name '{name}' is not "
             f"found in symbol.list_arguments(). Did you mean one of:\n\t{candidates}\033[0m"
         )
-        if strict:
+        if throw:
             raise ValueError(text)
         warnings.warn(text, stacklevel=user_frame())
 
@@ -46,13 +46,18 @@ def _described(given: Any) -> list[DataDesc]:
     return found
 
 
-def _check(names: Sequence[str], given: Sequence[DataDesc], kind: str, strict: bool) -> None:
-    if sorted(names) == sorted(x.name for x in given):
+def check_match(data_names: Sequence[str], data_shapes: Sequence[Any], name: str, throw: bool) -> None:
+    """Check that inputs are described that have these names.
+
+    Raises:
+        ValueError: others are; only a warning unless ``throw``.
+    """
+    if sorted(data_names) == sorted(x[0] for x in data_shapes):
         return
     text = (
-        f"Data provided by {kind}_shapes don't match names specified by {kind}_names ({list(given)} vs. {list(names)})"
+        f"Data provided by {name}_shapes don't match names specified by {name}_names ({data_shapes} vs. {data_names})"
     )
-    if strict:
+    if throw:
         raise ValueError(text)
     warnings.warn(text, stacklevel=user_frame())
 
@@ -67,10 +72,10 @@ def descriptions(
         TypeError: a shape that is none.
     """
     data = _described(data_shapes)
-    _check(data_names, data, "data", True)
+    check_match(data_names, data, "data", True)
     if label_shapes is None:
-        _check(label_names, [], "label", False)
+        check_match(label_names, [], "label", False)
         return data, None
     labels = _described(label_shapes)
-    _check(label_names, labels, "label", False)
+    check_match(label_names, labels, "label", False)
     return data, labels

@@ -74,3 +74,45 @@ def step(
     for d in range(devices):
         if rows:
             updater([k * devices + d for k, *_ in rows], [g[d] for *_, g in rows], [p[d] for _, _, p, _ in rows])
+
+
+# -- the names that training loops of programs know, in ``mx.model``
+
+
+def _create_kvstore(kvstore: Any, num_device: int, arg_params: Mapping[str, NDArray]) -> tuple[Any, bool]:
+    """See :func:`make_store`."""
+    return make_store(kvstore, num_device, arg_params)
+
+
+def _initialize_kvstore(
+    kvstore: Any,
+    param_arrays: Sequence[Sequence[NDArray]],
+    arg_params: Mapping[str, NDArray],
+    param_names: Sequence[str],
+    update_on_kvstore: bool,
+) -> None:
+    """See :func:`give_params`."""
+    give_params(kvstore, param_names, param_arrays, arg_params, update_on_kvstore)
+
+
+def _update_params_on_kvstore(
+    param_arrays: Sequence[Sequence[NDArray]],
+    grad_arrays: Sequence[Sequence[NDArray | None]],
+    kvstore: Any,
+    param_names: Sequence[str],
+) -> None:
+    """A step of the optimizer that a store has."""
+    step(param_names, param_arrays, grad_arrays, kvstore, None)
+
+
+def _update_params(
+    param_arrays: Sequence[Sequence[NDArray]],
+    grad_arrays: Sequence[Sequence[NDArray | None]],
+    updater: Any,
+    num_device: int,
+    kvstore: Any = None,
+    param_names: Sequence[str] | None = None,
+) -> None:
+    """A step of an updater, with gradients summed over devices by a store if there is one."""
+    names = param_names or [str(k) for k in range(len(param_arrays))]
+    step(names, param_arrays, grad_arrays, kvstore or None, updater)

@@ -535,6 +535,13 @@ class NDArray:
 
         return get_item(self, key)
 
+    @staticmethod
+    def _basic_indexing_slice_is_contiguous(slc_key: tuple[slice, ...], shape: tuple[int, ...]) -> bool:
+        """Whether ``x[slc_key]`` is a view of an array of this shape; programs ask for it."""
+        from .indexing import is_contiguous
+
+        return is_contiguous(slc_key, shape)
+
     def __setitem__(self, key: Any, value: Any) -> None:
         from .indexing import set_item
 

@@ -9,6 +9,7 @@ numbers 0 and 1 (use ``contrib.boolean_mask``).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from .placing import on_its_device
 from .tape import record_call, tracked
 from .versions import before_write
 
-__all__ = ["get_item", "normalize", "set_item", "unsupported_key"]
+__all__ = ["get_item", "is_contiguous", "normalize", "set_item", "unsupported_key"]
 
 
 def get_item(x: NDArray, key: Any) -> NDArray:
@@ -225,3 +226,16 @@ def _integers(a: Any, xp: Any) -> Any:
 
 def unsupported_key(key: Any) -> ValueError:
     return ValueError(f"NDArray does not support slicing with key {key} of type {type(key)}.")
+
+
+def is_contiguous(slc_key: tuple[slice, ...], shape: tuple[int, ...]) -> bool:
+    """Whether slices, one an axis, take what lies in one piece of memory."""
+    assert len(slc_key) == len(shape)
+    taken = [range(*part.indices(extent)) for part, extent in zip(slc_key, shape, strict=True)]
+    if math.prod(map(len, taken)) < 2:
+        return True
+    several = [k for k, part in enumerate(taken) if len(part) > 1]
+    first = several[0]
+    return all(part.step == 1 for part in taken[first:] if len(part) > 1) and all(
+        len(taken[k]) == shape[k] for k in range(first + 1, len(shape))
+    )

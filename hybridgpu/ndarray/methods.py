@@ -81,8 +81,8 @@ def make_method(name: str) -> Callable[..., Any] | None:
         from .creation import split_v2
 
         return split_v2
-    if name == "broadcast_like":
-        return _broadcast_like
+    if name in _WRITTEN:
+        return _WRITTEN[name]
     op = method_operator(name)
     if op is None:
         return None
@@ -108,4 +108,23 @@ def _broadcast_like(self: Any, other: Any) -> Any:
     return self.broadcast_to(other.shape)
 
 
-_broadcast_like.__name__ = "broadcast_like"
+def _slice_assign(self: Any, rhs: Any, begin: Any, end: Any, step: Any) -> Any:
+    """Write an array into a slice of this one."""
+    from .apply import apply
+
+    op = OPERATORS["_slice_assign"]
+    return apply(op, (self, rhs), op.parse({"begin": begin, "end": end, "step": step}), self)
+
+
+def _slice_assign_scalar(self: Any, value: float, begin: Any, end: Any, step: Any) -> Any:
+    """Write a number into a slice of this array."""
+    from .apply import apply
+
+    op = OPERATORS["_slice_assign_scalar"]
+    return apply(op, (self,), op.parse({"scalar": value, "begin": begin, "end": end, "step": step}), self)
+
+
+#: methods that are not the operator of their name with the array as its first input
+_WRITTEN = {f.__name__.removeprefix("_"): f for f in (_broadcast_like, _slice_assign, _slice_assign_scalar)}
+for _name, _function in _WRITTEN.items():
+    _function.__name__ = _function.__qualname__ = _name

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..base import MXNetError
@@ -121,16 +122,20 @@ def crop(b: Builder, p: Values, data: Node) -> Node:
     params={
         "size": Ints((), "(width, height), or one number for both"),
         "keep_ratio": Bool(False, "one number is the shorter side's new length"),
-        "interp": Int(1, "0: nearest, 1: bilinear, 2: bicubic"),
+        "interp": Int(1, "0: nearest, 1: bilinear, 2: bicubic, 3: area, 4: Lanczos"),
     },
     samples=(
         sample([(5, 6, 3)], {"size": (3, 4)}),
         sample([(2, 5, 6, 3)], {"size": 10, "keep_ratio": True, "interp": 0}),
         sample([(5, 6, 3)], {"size": (8, 3), "interp": 2}),
+        sample([(5, 6, 3)], {"size": (4, 3), "interp": 3}),
+        sample([(40, 2, 3)], {"size": (2, 2), "interp": 3}),
+        sample([(5, 6, 3)], {"size": (8, 3), "interp": 3}),
+        sample([(5, 6, 3)], {"size": (8, 3), "interp": 4}),
     ),
 )
 def resize(b: Builder, p: Values, data: Node) -> Node:
-    """Another size, by nearest pixels, bilinearly or bicubically (pixel centres at halves, as OpenCV; bytes bilinearly to the last bit)."""
+    """Another size, in one of OpenCV's ways: pixel centres are at halves; bytes are right to the last bit bilinearly, else to one."""
     _need_image(data)
     height, width = data.shape[-3], data.shape[-2]
     if len(p.size) not in (1, 2) or min(p.size) < 1:
@@ -143,16 +148,23 @@ def resize(b: Builder, p: Values, data: Node) -> Node:
         new_width, new_height = p.size[0], int(height * p.size[0] / width)
     else:
         new_width, new_height = int(width * p.size[0] / height), p.size[0]
-    if p.interp not in (0, 1, 2):
-        raise MXNetError(f"Check failed: interp must be 0 (nearest), 1 (bilinear) or 2 (bicubic), not {p.interp}")
+    if p.interp not in range(5):
+        raise MXNetError(f"Check failed: interp must be one of 0, 1, 2, 3 and 4, not {p.interp}")
     if data.dtype is u8 and p.interp == 1 and (new_height, new_width) != (height, width):
         return _bilinear_bytes(b, data, new_height, new_width)
     x = _work(b, data)
+    interp = p.interp
+    if interp == _AREA and (new_height > height or new_width > width):  # of what grows there is no average
+        interp = _STEEP
     for axis, new in ((data.ndim - 3, new_height), (data.ndim - 2, new_width)):
-        x = _resampled(b, x, axis, new, p.interp)
+        x = _resampled(b, x, axis, new, interp)
     if not data.dtype.is_float:
         x = b.round_away(x)
     return _saturated(b, x, data.dtype)
+
+
+#: ways of resizing; the last is what becomes of areas where a picture grows
+_CUBIC, _AREA, _LANCZOS, _STEEP = 2, 3, 4, 5
 
 
 def _resampled(b: Builder, x: Node, axis: int, new: int, interp: int) -> Node:
@@ -162,21 +174,59 @@ def _resampled(b: Builder, x: Node, axis: int, new: int, interp: int) -> Node:
     if interp == 0:  # in OpenCV's order and precision, which decide where a place lies between two pixels
         at = b.min(b.floor(b.iota((new,), 0, f64) * (1 / (new / old))), old - 1)
         return _taken(b, x, at, axis)
+    if interp == _AREA:
+        return _averaged(b, x, axis, new)
     position = b.iota((new,), 0, x.dtype)
     place = (position + 0.5) * (old / new) - 0.5
     shape = tuple(new if k == axis else 1 for k in range(x.ndim))
-    if interp == 2:
+    if interp in (_CUBIC, _LANCZOS):
         low = b.floor(place)
-        taps = [
-            _taken(b, x, b.min(b.max(low + k, 0), old - 1), axis) * b.reshape(w, shape)
-            for k, w in zip((-1, 0, 1, 2), _cubic(place - low), strict=True)
-        ]
-        return taps[0] + taps[1] + taps[2] + taps[3]
+        weights = _cubic(place - low) if interp == _CUBIC else _lanczos(b, place - low)
+        total = None
+        for k, w in enumerate(weights, 1 - len(weights) // 2):
+            tap = _taken(b, x, b.min(b.max(low + k, 0), old - 1), axis) * b.reshape(w, shape)
+            total = tap if total is None else total + tap
+        assert total is not None
+        return total
+    if interp == _STEEP:
+        low = b.floor(position * (old / new))
+        part = position + 1 - (low + 1) * (new / old)
+        place = low + b.select(b.le(part, 0), 0, part - b.floor(part))
     place = b.min(b.max(place, 0), old - 1)
     low = b.floor(place)
     weight = b.reshape(place - low, shape)
     first, second = _taken(b, x, low, axis), _taken(b, x, b.min(low + 1, old - 1), axis)
     return first + (second - first) * weight
+
+
+def _averaged(b: Builder, x: Node, axis: int, new: int) -> Node:
+    """Means of the pixels that each new one covers, those at its ends in part."""
+    old = x.shape[axis]
+    width = old / new
+    first = b.iota((new, 1), 0, x.dtype) * width
+    pixel = b.iota((new, old), 1, x.dtype)
+    first = b.broadcast(first, (new, old))
+    covered = b.max(b.min(first + width, pixel + 1) - b.max(first, pixel), 0) * (1 / width)
+    last = (*(k for k in range(x.ndim) if k != axis), axis)
+    line = b.transpose(x, last)
+    flat = b.reshape(line, (x.size // old, old))
+    means = b.reshape(b.dot(flat, b.transpose(covered, (1, 0))), (*line.shape[:-1], new))
+    return b.transpose(means, tuple(last.index(k) for k in range(x.ndim)))
+
+
+def _lanczos(b: Builder, t: Node) -> list[Node]:
+    """Weights of the eight pixels around a place ``t`` behind the fourth: Lanczos' kernel of four lobes, their sum 1."""
+
+    def lobe(d: Node) -> Node:
+        angle = d * math.pi
+        wave = b.sin(angle) * b.sin(angle / 4) * 4 / b.select(b.eq(d, 0), 1, angle * angle)
+        return b.select(b.eq(d, 0), 1, wave)
+
+    parts = [lobe(t + (3 - k)) for k in range(8)]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return [part / total for part in parts]
 
 
 def _bilinear_bytes(b: Builder, data: Node, height: int, width: int) -> Node:

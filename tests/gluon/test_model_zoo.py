@@ -142,7 +142,7 @@ def test_file_is_checked_and_loaded(monkeypatch, tmp_path):
     with pytest.raises(OSError, match="is not the file of MXNet's model zoo"):
         vision.get_model("mobilenet0.25", pretrained=True, root=str(tmp_path))
     true = hashlib.sha1(path.read_bytes()).hexdigest()
-    monkeypatch.setitem(model_store._SHA1, "mobilenet0.25", true)
+    monkeypatch.setitem(model_store._model_sha1, "mobilenet0.25", true)
     path.rename(tmp_path / f"mobilenet0.25-{true[:8]}.params")
     again = vision.get_model("mobilenet0.25", pretrained=True, root=str(tmp_path), classes=3)
     for ours, theirs in zip(again.collect_params().values(), net.collect_params().values(), strict=True):

@@ -20,6 +20,7 @@ import numpy as np
 HERE = os.path.dirname(os.path.abspath(__file__))
 FAMILIES = (
     "between",
+    "internals",
     "layers",
     "losses",
     "metrics",

@@ -10,7 +10,7 @@ import signal
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from multiprocessing.util import Finalize
@@ -28,9 +28,10 @@ from ...ndarray.mode import of_mode
 from ...provenance import advice
 from ...util import is_np_array, is_np_shape, set_np
 from ..habits import OF_LOADERS
+from . import worker_queues
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
-__all__ = ["DataLoader", "default_batchify_fn", "default_mp_batchify_fn"]
+__all__ = ["DataLoader", "DataLoaderV1", "default_batchify_fn", "default_mp_batchify_fn"]
 
 
 def _stacked(data: list[Any], leaf: Callable[[Any], Any]) -> Any:
@@ -72,13 +73,13 @@ def _arrived(data: Any, ctx: Context) -> Any:
     return data
 
 
-_dataset: Any = None  #: of a worker process
-_make: Callable[[list[Any]], Any]  #: its batchify_fn
+_make: Callable[[list[Any]], Any]  #: batchify_fn of a worker process
 
 
 def _start(dataset: Any, batchify: Callable[[list[Any]], Any], mode: tuple[bool, bool]) -> None:
-    global _dataset, _make
-    _dataset, _make = dataset, batchify
+    global _make
+    _make = batchify
+    worker_queues.worker_initializer(dataset)
     set_np(*mode)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C goes to all processes, and is told by the first one
@@ -99,7 +100,7 @@ def _ready() -> None:
 
 def _load(indices: list[int]) -> bytes:
     try:
-        return pickle.dumps(_make([_dataset[k] for k in indices]), pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(_make([worker_queues._worker_dataset[k] for k in indices]), pickle.HIGHEST_PROTOCOL)
     except BaseException as e:
         if _arrives(e):
             raise
@@ -179,7 +180,8 @@ class DataLoader:
     ) -> None:
         if others:
             raise unexpected(type(self), next(iter(others)), OF_LOADERS)
-        self._dataset, self._timeout, self._threads = dataset, timeout, thread_pool
+        self._dataset, self._timeout, self._thread_pool = dataset, timeout, thread_pool
+        self._pin_memory, self._pin_device_id = pin_memory, pin_device_id
         assert timeout > 0, f"timeout must be positive, given {timeout}"
         self._ctx = cpu_pinned(pin_device_id) if pin_memory else cpu()
         if batch_sampler is None:
@@ -198,7 +200,7 @@ class DataLoader:
         self._num_workers = max(0, num_workers)
         self._prefetch = max(0, int(prefetch) if prefetch is not None else 2 * self._num_workers)
         own = default_mp_batchify_fn if self._num_workers and not thread_pool else default_batchify_fn
-        self._batchify = batchify_fn or own
+        self._batchify_fn = batchify_fn or own
         self._next: Iterator[Any] | None = None
         self._pool: Executor | None = None
         self._pid = os.getpid()
@@ -219,7 +221,7 @@ class DataLoader:
 
     def _plain(self) -> Iterator[Any]:
         for indices in self._batch_sampler:
-            batch = _load_here(self._dataset, indices, self._batchify)
+            batch = _load_here(self._dataset, indices, self._batchify_fn)
             yield _arrived(batch, self._ctx) if self._ctx.device_type == "cpu_pinned" else batch
 
     def _adopt(self) -> None:
@@ -237,8 +239,8 @@ class DataLoader:
         """Let a worker make a batch."""
         self._adopt()
         assert self._pool is not None
-        if self._threads:
-            return self._pool, self._pool.submit(_load_here, self._dataset, indices, self._batchify)
+        if self._thread_pool:
+            return self._pool, self._pool.submit(_load_here, self._dataset, indices, self._batchify_fn)
         try:
             return self._pool, self._pool.submit(_load, indices)
         except (
@@ -258,7 +260,7 @@ class DataLoader:
         Raises:
             OSError: the system refuses processes, or the semaphores that they need.
         """
-        if self._threads:
+        if self._thread_pool:
             mode = is_np_shape(), is_np_array()
             return ThreadPoolExecutor(self._num_workers, initializer=set_np, initargs=mode)
         try:
@@ -271,7 +273,7 @@ class DataLoader:
                 self._num_workers,
                 multiprocessing.get_context(way),
                 initializer=_start,
-                initargs=(self._dataset, self._batchify, (is_np_shape(), is_np_array())),
+                initargs=(self._dataset, self._batchify_fn, (is_np_shape(), is_np_array())),
             )
             pool.submit(_ready)  # workers start now: what becomes of the dataset afterwards is not theirs
         except OSError as e:
@@ -339,5 +341,71 @@ class DataLoader:
         """Forget batches that were prepared for the next pass."""
         self._next = None
 
+    @property
+    def _worker_pool(self) -> Any:
+        """The workers, for iterators that programs make of their own; None without workers."""
+        return None if self._pool is None else _Pool(self._pool)
+
     def __len__(self) -> int:
         return len(self._batch_sampler)
+
+
+class _Pool:
+    """An executor with the methods of pools of :mod:`multiprocessing`."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def apply_async(self, func: Callable[..., Any], args: Sequence[Any] = ()) -> _Ordered:
+        """Start a call."""
+        return _Ordered(self._executor.submit(func, *args))
+
+    def terminate(self) -> None:
+        """End the workers."""
+        _dismiss(self._executor)
+
+
+class _Ordered:
+    """The result of a call that was started."""
+
+    def __init__(self, future: Future[Any]) -> None:
+        self._future = future
+
+    def get(self, timeout: float | None = None) -> Any:
+        """The result, when it is there."""
+        try:
+            return self._future.result(timeout)
+        except LateError:
+            if self._future.done():
+                raise
+            raise multiprocessing.TimeoutError from None
+
+
+class DataLoaderV1(DataLoader):
+    """The loader from before thread pools: arguments as of :class:`DataLoader`."""
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = None,
+        shuffle: bool = False,
+        sampler: Sampler | None = None,
+        last_batch: str | None = None,
+        batch_sampler: Any = None,
+        batchify_fn: Callable[[list[Any]], Any] | None = None,
+        num_workers: int = 0,
+        pin_memory: bool = False,
+        pin_device_id: int = 0,
+    ) -> None:
+        super().__init__(
+            dataset,
+            batch_size,
+            shuffle,
+            sampler,
+            last_batch,
+            batch_sampler,
+            batchify_fn,
+            num_workers,
+            pin_memory,
+            pin_device_id,
+        )

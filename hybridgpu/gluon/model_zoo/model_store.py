@@ -14,11 +14,13 @@ from typing import Any
 
 from ...base import data_dir
 from ...context import cpu
-from ..utils import check_sha1, download, replace_file
+from ..utils import REPOSITORY, check_sha1, download, replace_file
+
+apache_repo_url = REPOSITORY
 
 __all__ = ["default_root", "get_model_file", "load_pretrained", "purge"]
 
-_SHA1 = {
+_model_sha1 = {
     "alexnet": "44335d1f0046b328243b32a26a4fbd62d9057b45",
     "densenet121": "f27dbf2dbd5ce9a80b102d89c7483342cd33cb31",
     "densenet161": "b6c8a95717e3e761bd88d145f4d0a214aaa515dc",
@@ -67,9 +69,9 @@ def short_hash(name: str) -> str:
     Raises:
         ValueError: there are no trained parameters of this model.
     """
-    if name not in _SHA1:
+    if name not in _model_sha1:
         raise ValueError(f"Pretrained model for {name} is not available.")
-    return _SHA1[name][:8]
+    return _model_sha1[name][:8]
 
 
 def get_model_file(name: str, root: str | None = None) -> str:
@@ -84,10 +86,10 @@ def get_model_file(name: str, root: str | None = None) -> str:
     folder = os.path.expanduser(root or default_root())
     path = os.path.join(folder, f"{file_name}.params")
     if os.path.exists(path):
-        if check_sha1(path, _SHA1[name]):
+        if check_sha1(path, _model_sha1[name]):
             return path
         raise OSError(
-            f"{path} is not the file of MXNet's model zoo: its SHA-1 digest is not {_SHA1[name]}\n"
+            f"{path} is not the file of MXNet's model zoo: its SHA-1 digest is not {_model_sha1[name]}\n"
             "Remove it, or load other parameters by net.load_parameters."
         )
     server = os.environ.get("MXNET_GLUON_REPO")
@@ -103,7 +105,7 @@ def get_model_file(name: str, root: str | None = None) -> str:
             part = os.path.join(scratch, "model.params")
             with open(part, "wb") as target:
                 shutil.copyfileobj(source, target)
-        if not check_sha1(part, _SHA1[name]):
+        if not check_sha1(part, _model_sha1[name]):
             raise ValueError("Downloaded file has different hash. Please try again.")
         replace_file(part, path)
     return path

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What programs import without a promise, and arguments that they give: as recorded from MXNet 1.9.1."""
+
+from __future__ import annotations
+
+import pytest
+from recorded import internals
+from recorded.record import recorded, same
+
+import hybridgpu as mx
+
+EXPECTED = recorded("internals")
+
+
+@pytest.mark.parametrize("case", internals.CASES)
+def test_as_in_mxnet(case):
+    found, expected = internals.measure(mx, case), EXPECTED[case]
+    if isinstance(expected, str) and "Error: " in expected[:40]:  # ours may say more behind it
+        found = found.split("\n")[0]
+    assert same(found, expected, 1e-5, 1e-4), (found, expected)

@@ -20,8 +20,10 @@ from .module_aliases import install
 if TYPE_CHECKING:  # their types, for checkers of programs; the names are imported at first use
     from .as_mxnet import install_as_mxnet as install_as_mxnet
     from .executor import Executor as Executor
+    from .hybrid_function import hybridize as hybridize
     from .runtime.reports import compile_report as compile_report
     from .tf32 import allow_tf32 as allow_tf32
+    from .tracing.error import TracingError as TracingError
 
 __version__ = "0.1.0"
 
@@ -93,6 +95,8 @@ _NAMES = {
     "allow_tf32": ("tf32", "allow_tf32"),
     "compile_report": ("runtime.reports", "compile_report"),
     "install_as_mxnet": ("as_mxnet", "install_as_mxnet"),
+    "hybridize": ("hybrid_function", "hybridize"),
+    "TracingError": ("tracing.error", "TracingError"),
 }
 
 

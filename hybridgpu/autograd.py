@@ -221,7 +221,7 @@ class Function:
         self.saved_tensors = args
 
     def __call__(self, *inputs: NDArray) -> Any:
-        if any(map(is_symbol, inputs)):
+        if any(map(is_symbol, inputs)) or recording.state.trace is not None:
             raise NotImplementedForSymbol(type(self).__name__, advice=advice(_NO_GRAPH))
         assert not self._used, "Each Function instance can only be called once. Please create another instance."
         self._used = True

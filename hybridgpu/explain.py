@@ -109,7 +109,10 @@ class Explanation:
         overwritten, hosted: how many results of kernels are written over an operand, and how many intermediate results
             lie in the memory of a result of the program until that is written.
         kept_bytes: memory of what is kept.
+        captured: arrays that are no arguments, which a traced function met and reads at each call, in words.
     """
+
+    captured: Sequence[str] = ()
 
     def __init__(self, name: str, made: Any) -> None:
         self.name = name
@@ -178,6 +181,9 @@ class Explanation:
         """All kernel texts, each under its operators."""
         return "\n".join(k.source for k in self.kernels)
 
+    def _captured(self) -> list[str]:
+        return [f"  reads arrays from outside: {', '.join(self.captured)}"] if self.captured else []
+
     def _made(self) -> str:
         """What the time was spent on."""
         if self.program is None:
@@ -194,6 +200,7 @@ class Explanation:
             f"{counted(len(calls), 'library call')}, "
             f"{counted(loops, 'loop') + ', ' if loops else ''}{self._made()} in {self.compile_seconds * 1e3:.1f} ms"
         ]
+        lines += self._captured()
         if self.program is None:
             return "\n".join([*lines, f"NumPy runs the graph operator by operator: {self._interpreted}"])
         width = max([len(k.name) for k in self.kernels] + [len(c.name) for c in self.library_calls] + [6])
@@ -267,7 +274,7 @@ class StagedExplanation(Explanation):
 
     def __str__(self) -> str:
         count = sum(isinstance(p, Explanation) for p in self.parts)
-        lines = [f"{self.name}: {counted(count, 'program')}, {self._why}"]
+        lines = [f"{self.name}: {counted(count, 'program')}, {self._why}", *self._captured()]
         for p in self.parts:
             if isinstance(p, Explanation):
                 lines.append(str(p))

@@ -2,15 +2,45 @@
 """Nested lists of arguments and results: flattening, and putting together again.
 
 A format is 0 for one value, the number of them for a value that stands for several, -1 for None, or a
-list of formats.
+list of formats. Where all containers keep their kind, there are also a tuple of formats, :class:`Named` for a named
+tuple, a dictionary of formats, and :class:`Static` for a value that is the same at every call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["count_values", "flatten", "formats_agree", "regroup"]
+__all__ = ["Named", "Static", "count_values", "flatten", "flatten_tree", "formats_agree", "key_of", "regroup"]
+
+
+class Static:
+    """The format of a value that is part of the signature. Equal ones are equal, and of one class."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and _is_same(self.value, other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.value.__class__, self.value))
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    return a is b or (a.__class__ is b.__class__ and bool(a == b) and repr(a) == repr(b))  # 0.0 and -0.0 are two
+
+
+class Named(NamedTuple):
+    """The format of a named tuple."""
+
+    kind: type
+    parts: list[Any]
 
 
 def flatten(args: Any, format_of: Callable[[Any], int | None]) -> tuple[list[Any], Any]:
@@ -31,8 +61,61 @@ def flatten(args: Any, format_of: Callable[[Any], int | None]) -> tuple[list[Any
     return flat, formats
 
 
+def flatten_tree(
+    value: Any, leaf: Callable[[Any], bool], static: Callable[[Any], Any], results: bool = False
+) -> tuple[list[Any], Any]:
+    """(values in order, format) of nested lists, tuples and dictionaries, which keep their kind.
+
+    Args:
+        leaf: whether a value is one of those that are flattened.
+        static: the format of any other value, or raises.
+        results: None is a static value, too, for which there is no place among the values.
+    """
+    flat: list[Any] = []
+
+    def format_of(x: Any) -> Any:
+        if leaf(x):
+            flat.append(x)
+            return 0
+        if x is None and not results:
+            flat.append(None)
+            return -1
+        if x.__class__ is list:
+            return [format_of(v) for v in x]
+        if x.__class__ is tuple:
+            return tuple([format_of(v) for v in x])
+        if isinstance(x, dict):
+            return {k: format_of(v) for k, v in x.items()}
+        if isinstance(x, tuple) and hasattr(x, "_fields"):
+            return Named(type(x), [format_of(v) for v in x])
+        return static(x)
+
+    return flat, format_of(value)
+
+
+def key_of(form: Any) -> Any:
+    """A format as something that can be a key; lists and tuples differ."""
+    if isinstance(form, list):
+        return ("list", *map(key_of, form))
+    if isinstance(form, Named):
+        return (form.kind, *map(key_of, form.parts))
+    if isinstance(form, tuple):
+        return ("tuple", *map(key_of, form))
+    if isinstance(form, dict):
+        return ("dict", *((k, key_of(f)) for k, f in form.items()))
+    return form
+
+
 def regroup(flat: list[Any], form: Any) -> Any:
-    """The nested structure of ``form`` made of ``flat`` (which is used up); sequences become lists."""
+    """The nested structure of ``form`` made of ``flat`` (which is used up)."""
+    if isinstance(form, Static):
+        return form.value
+    if isinstance(form, Named):
+        return form.kind(*[regroup(flat, f) for f in form.parts])
+    if isinstance(form, tuple):
+        return tuple([regroup(flat, f) for f in form])
+    if isinstance(form, dict):
+        return {k: regroup(flat, f) for k, f in form.items()}
     if isinstance(form, int):
         if form == 0:
             return flat.pop(0)

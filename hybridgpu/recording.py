@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recording and training state of the current thread, and what an array knows of gradients."""
+"""The recording and training state of the current thread, the trace that it makes, and what an array knows of gradients."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ __all__ = [
     "set_training",
     "state",
     "train_mode",
+    "untraced",
 ]
 
 
 class _State(threading.local):
     recording = False
     training = False
+    trace: Any = None  #: what operators go to while a function or a ``forward`` is traced, see ``hybridgpu.tracing``
 
 
 state = _State()
@@ -91,6 +93,16 @@ def train_mode() -> _Scope:
 def predict_mode() -> _Scope:
     """Inference behaviour without changing the recording."""
     return _Scope(None, False)
+
+
+class untraced:
+    """While entered, operators compute, also inside of a function that is being traced."""
+
+    def __enter__(self) -> None:
+        self._old, state.trace = state.trace, None
+
+    def __exit__(self, *exc: object) -> None:
+        state.trace = self._old
 
 
 class GradientInfo:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HybridBlock: a block that can be traced into a Symbol and compiled."""
+"""HybridBlock: a block that can be traced into a graph and compiled."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import ndarray as nd_module
+from .. import recording
 from .. import symbol as sym_module
 from ..base import MXNetError
 from ..dtypes import dtype_of, f32
@@ -18,16 +19,30 @@ from ..ndarray.versions import VersionedArray, exchanging, pinned
 from ..ops.refusal import about_types
 from ..provenance import advice, block_scope, user_frame
 from ..runtime.cached_op import CachedOp
-from ..runtime.flags import FLAGS, check_flags, manner_of
+from ..runtime.flags import FLAGS, check_flags, manner_of, warn_of_unused
 from ..settings import numeric_mode
 from ..symbol import Group, Symbol
 from ..symbol import var as make_var
 from ..symbol.inference import Inference
 from .block import Block
+from .forward import (
+    argument_tree,
+    call_forward,
+    complete_shapes,
+    exported_sources,
+    graph_of,
+    overrides_forward,
+    to_be_defined,
+    traces_arrays,
+    why_python,
+)
 from .habits import about_arguments
 from .operators import operators_for
 from .parameter import DeferredInitializationError, Parameter, ParameterDict, shape_is_known
 from .structure import flatten, formats_agree, regroup
+
+if TYPE_CHECKING:
+    from ..runtime.traced_calls import TracedCalls
 
 __all__ = ["HybridBlock"]
 
@@ -36,10 +51,11 @@ _changing = Lock()  #: held while a block gets or loses its compiled graph
 
 
 class HybridBlock(Block):
-    """A block written once for arrays and Symbols: define ``hybrid_forward(F, x, ..., **params)``.
+    """A block written once: define ``hybrid_forward(F, x, ..., **params)`` for arrays and Symbols, or ``forward(x, ...)``.
 
-    ``hybridize()`` traces it at the next call with ``F = mx.sym``, compiles the graph, and runs the
-    compiled graph from then on.
+    ``hybridize()`` traces it at the next call, compiles the graph, and runs the compiled graph from then on.
+    ``hybrid_forward`` is traced with ``F = mx.sym``, once for all. A ``forward`` of a class without ``hybrid_forward`` is
+    traced on arrays without values (``hybridgpu.tracing``), once for each signature.
     """
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None, **others: Any) -> None:
@@ -48,6 +64,7 @@ class HybridBlock(Block):
         self._flags: dict[str, Any] = {}
         self._cached_graph: tuple[list[Symbol], Symbol] | None = None
         self._cached_op: CachedOp | None = None
+        self._traced: TracedCalls | None = None
         self._in_format: Any = None
         self._out_format: Any = None
         self._callback: tuple[Callable[..., None], bool] | None = None
@@ -55,8 +72,12 @@ class HybridBlock(Block):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if isinstance(value, HybridBlock) or name in ("forward", "hybrid_forward"):
+        if isinstance(value, HybridBlock) or name in ("forward", "hybrid_forward") or self._replaces(name, value):
             self._clear_cached_op(f"{name} was assigned")
+
+    def _replaces(self, name: str, value: Any) -> bool:
+        """Whether another array takes the place of one that a graph may hold."""
+        return isinstance(value, NDArray) and self.__dict__.get("_traced") is not None and recording.state.trace is None
 
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
@@ -65,8 +86,8 @@ class HybridBlock(Block):
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles hold: no programs, which are found again (or compiled) at their first call."""
-        state = self.__dict__ | {"_cached_op": None}
-        for name in ("_fast", "_inner"):
+        state = self.__dict__ | {"_cached_op": None, "_traced": None}
+        for name in ("_fast", "_inner", "_eager_because"):
             state.pop(name, None)
         if self._cached_op is not None:
             state["_first"] = "first call of a copy"
@@ -100,7 +121,8 @@ class HybridBlock(Block):
         with _changing:
             if self._cached_op is not None:
                 self._first = f"first call since {why}"
-            self._cached_op = None
+            self._cached_op = self._traced = None
+            self.__dict__.pop("_eager_because", None)
             self._changes += 1
 
     def _stored_graph(self) -> tuple[tuple[list[Symbol], Symbol], tuple[Any, Any]] | None:
@@ -154,7 +176,7 @@ class HybridBlock(Block):
         """
         if numeric is not None:
             numeric_mode(numeric)
-        _warn_of_unused(backend, kwargs)
+        warn_of_unused(backend, kwargs)
         flags = {
             "static_alloc": static_alloc,
             "static_shape": static_shape,
@@ -199,6 +221,11 @@ class HybridBlock(Block):
 
     # -- running
 
+    def _call(self, args: tuple[Any, ...]) -> Any:
+        if overrides_forward(self):
+            return call_forward(self, args, super()._call)
+        return super()._call(args)
+
     def forward(self, x: Any, *args: Any) -> Any:
         """Run ``hybrid_forward`` on arrays (or its compiled graph), or on Symbols."""
         inner = self._inner
@@ -212,6 +239,9 @@ class HybridBlock(Block):
         x, *args = call
         kind = _kind(call)
         if kind is NDArray:
+            if recording.state.trace is not None:
+                with self.name_scope(), block_scope(self.name):
+                    return self._eager(x, tuple(args))
             if self._active:
                 return self._call_cached_op(call)
             return self._eager(x, tuple(args))
@@ -236,6 +266,7 @@ class HybridBlock(Block):
             about_arguments(e, self, 1 + len(args))
             raise
 
+    @to_be_defined
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """What the block computes, with ``F`` the module ``nd`` or ``sym``; to be overridden."""
         raise NotImplementedError
@@ -321,20 +352,21 @@ class HybridBlock(Block):
         return f"{number}-th"
 
     def _call_cached_op(self, args: tuple[Any, ...]) -> Any:
-        flat, form = flatten(args, "input")
+        traced = traces_arrays(self)
+        flat, form = argument_tree(args) if traced else flatten(args, "input")
         if any(isinstance(x, VersionedArray) for x in flat):  # a parameter's, whose memory prepared calls must not take
             with exchanging:
                 args = tuple(regroup([x if x is None else pinned(x) for x in flat], form))
             fast = self._fast or self._inner
             return self._call_cached_op(args) if fast is None else fast(*args)
-        op = self._compiled_graph(args)
-        traced, results = op.formats
-        if not formats_agree(traced, form):
+        op = graph_of(self, flat, form) if traced else self._compiled_graph(args)
+        stored, results = op.formats
+        if not traced and not formats_agree(stored, form):
             raise ValueError(
-                f"The argument structure of HybridBlock does not match the cached version. Stored format = {form}, input format = {traced}\n"
+                f"The argument structure of HybridBlock does not match the cached version. Stored format = {form}, input format = {stored}\n"
                 + advice(
                     # (MXNet's words call this call's format the stored one)
-                    f"The net was traced with {traced}, this call has {form}: 0 is an array, -1 is None, brackets are a list. "
+                    f"The net was traced with {stored}, this call has {form}: 0 is an array, -1 is None, brackets are a list. "
                     "Pass arguments of the same structure at each call, or call hybridize() again before another one."
                 )
             )
@@ -351,7 +383,7 @@ class HybridBlock(Block):
                 callback[0](name.encode(), op_name.encode(), value)
         elif self._repeats(op):
             # what a user's forward does around ours is done at every call
-            whole = getattr(self.forward, "__func__", None) is type(self)._entry
+            whole = getattr(self.forward, "__func__", None) is type(self)._entry or overrides_forward(self)
             place, of = "_fast" if whole else "_inner", weakref.ref(op)
 
             def install(fast: Callable[..., Any]) -> None:
@@ -369,7 +401,9 @@ class HybridBlock(Block):
     def _repeats(self, op: CachedOp | None) -> bool:
         """Whether prepared calls of this graph stand for calls of the block as it is now."""
         changed = self._forward_hooks or self._forward_pre_hooks or self._callback is not None
-        return op is not None and self._cached_op is op and self._active and not changed
+        traced = self._traced
+        current = self._cached_op is op if traced is None else op in traced
+        return op is not None and current and self._active and not changed
 
     def register_op_hook(self, callback: Callable[..., None], monitor_all: bool = False) -> None:
         """Call ``callback(name, operator, array)`` for every result inside the compiled graph."""
@@ -397,7 +431,10 @@ class HybridBlock(Block):
 
     def _deferred_infer_shape(self, *args: Any) -> None:
         try:
-            self.infer_shape(*args)
+            if traces_arrays(self) and type(self).infer_shape is HybridBlock.infer_shape:
+                complete_shapes(self, args)
+            else:
+                self.infer_shape(*args)
         except Exception as e:
             raise ValueError(f"Deferred initialization failed because shape cannot be inferred. {e}") from e
 
@@ -460,7 +497,8 @@ class HybridBlock(Block):
                 "Please first call block.hybridize() and then run forward with this block at least once before calling export."
             )
         out = graph[1]
-        auxiliary, parameters = set(out.list_auxiliary_states()), self.collect_params()
+        auxiliary = set(out.list_auxiliary_states())
+        parameters = self.collect_params() if self._traced is None else exported_sources(self._traced)
         values = {}
         for name in out.list_inputs():  # MXNet's order: that of the graph
             if name in parameters:
@@ -512,29 +550,10 @@ class HybridBlock(Block):
                 op, changes = self._cached_op, self._changes
             if op is None and changes == before:  # else another thread has hybridized it anew since
                 raise RuntimeError(
-                    f"{self.name} has no graph to explain: {type(self).__name__} overrides forward, which runs as Python at every call. "
-                    "Write hybrid_forward(self, F, x) in its place, or explain the blocks that it calls."
+                    f"{self.name} has no graph to explain: {why_python(self)}\nExplain the blocks that it calls."
                 )
-        return op.explain([x for x in flatten(inputs, "input")[0] if x is not None])
-
-
-def _warn_of_unused(backend: str | None, others: dict[str, Any]) -> None:
-    """Say which arguments of ``hybridize`` are without effect."""
-    import difflib
-    import warnings
-
-    if backend is not None:
-        assert isinstance(backend, str), "expected a string for the backend"
-        warnings.warn(
-            f"Error optimizing for backend '{backend}' cannot be found: the graph is compiled as without it. "
-            "Leave the argument out.",
-            stacklevel=user_frame(),
-        )
-    for name in others:
-        if name != "backend_opts":
-            near = difflib.get_close_matches(name, FLAGS, 1, 0.7)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(FLAGS)}."
-            warnings.warn(f"hybridize() has no flag {name}; {hint}", stacklevel=user_frame())
+        flat = argument_tree(inputs)[0] if op.traced is not None else flatten(inputs, "input")[0]
+        return op.explain([x for x in flat if x is not None])
 
 
 def _variable_for(name: str, x: Any) -> Symbol:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..base import numeric_types
 from ..ndarray import NDArray
 from ..util import is_np_array
+from .forward import to_be_defined
 from .habits import LOSSES, missing
 from .hybrid import HybridBlock
 
@@ -65,6 +66,7 @@ class Loss(HybridBlock):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(batch_axis={self._batch_axis}, w={self._weight})"
 
+    @to_be_defined
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """What the loss computes; to be overridden."""
         raise NotImplementedError

@@ -77,6 +77,8 @@ def apply_function(op: Operator, spelled: str, call: Bound) -> Any:
     check_kind(op, spelled, inputs, call.out, kind)
     values = op.parse(call.attributes)
     check_count(op, values, inputs)
+    if recording.state.trace is not None:
+        recording.state.trace.hint = spelled, call.name
     return apply(op, inputs, values, call.out, as_context(ctx), kind)
 
 
@@ -147,13 +149,15 @@ def apply(
     Raises:
         MXNetError: inputs that do not fit, or that lie on different devices.
     """
+    if recording.state.trace is not None:
+        return recording.state.trace.apply(op, inputs, values, out, ctx, kind)
     where = common_context(op, inputs) if inputs else given_or_current(ctx)
     if out is not None:
         first = first_target(out)
         if first is None:
             pass  # _targets refuses it
         elif not inputs:
-            values = _like(first, values)
+            values = like(first, values)
         elif op.in_place is not None and first.address == inputs[0].address:
             op = op.in_place
     if op.python is not None:
@@ -372,7 +376,7 @@ def mixed(op: Operator, position: int, first: Context, other: Context) -> MXNetE
     )
 
 
-def _like(out: NDArray, values: Values) -> Values:
+def like(out: NDArray, values: Values) -> Values:
     """Attributes of what takes no arrays: without a shape it takes that of ``out``, and floats are of its type."""
     given, dtype = values.as_dict(), out._type.tensor.dtype
     changed: dict[str, Any] = {"shape": out.shape} if given.get("shape", ()) is None else {}

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..nested import flatten, regroup
 from ..ops import OPERATORS
+from ..recording import state
 from .apply import apply
 from .array import NDArray
 from .creation import zeros
@@ -51,6 +52,13 @@ def foreach(body: Any, data: Any, init_states: Any, name: str = "foreach") -> tu
     Returns:
         (outputs stacked along a new axis 0, last states).
     """
+    if state.trace is not None:
+        return state.trace.foreach(body, data, init_states, name)  # type: ignore[no-any-return]
+    return step_by_step(body, data, init_states)
+
+
+def step_by_step(body: Any, data: Any, init_states: Any) -> tuple[Any, Any]:
+    """``foreach`` with a call of ``body`` for every index."""
     flat, form = _flatten(data, "foreach input")
     _flatten(init_states, "foreach states")
     states, collected = init_states, []
@@ -81,6 +89,8 @@ def while_loop(
     Raises:
         ValueError: no bound, no loop variables, or a number of them or of outputs that changes.
     """
+    if state.trace is not None:
+        return state.trace.while_loop(cond, func, loop_vars, max_iterations, name)  # type: ignore[no-any-return]
     if max_iterations is None:
         raise ValueError("max_iterations should be specified")
     bound = _scalar(max_iterations, int, "max_iteration")
@@ -118,6 +128,13 @@ def while_loop(
 
 def cond(pred: Any, then_func: Any, else_func: Any, name: str = "cond") -> Any:
     """``then_func()`` if ``pred``, an array of one element, holds, else ``else_func()``."""
+    if state.trace is not None:
+        return state.trace.cond(pred, then_func, else_func, name)
+    return taken(pred, then_func, else_func)
+
+
+def taken(pred: Any, then_func: Any, else_func: Any) -> Any:
+    """The results of the branch that a condition, whose value is known, takes."""
     return then_func() if _scalar(pred, bool, "pred") else else_func()
 
 

@@ -18,6 +18,7 @@ from ..dtypes import bf16, dtype_of, holds_numbers
 from ..misplaced import in_array_code
 from ..ops import OPERATORS
 from ..provenance import advice
+from ..recording import state
 from .apply import apply
 from .array import NDArray, of_np, wrap
 from .array import empty as _empty
@@ -37,6 +38,8 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
     Raises:
         TypeError: the source is no array or the type is unknown.
     """
+    if state.trace is not None and isinstance(source_array, NDArray):
+        return state.trace.array(source_array, dtype)  # type: ignore[no-any-return]
     where = ctx or current_context()
     if isinstance(source_array, NDArray):
         dtype = source_array.dtype if dtype is None else dtype
@@ -85,6 +88,8 @@ def _shape_of_zeros(shape: Any) -> Any:
 
 def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
     """An uninitialised array."""
+    if state.trace is not None:
+        return zeros(_extents(shape), ctx, dtype)
     return _empty(_extents(shape), ctx, np.float32 if dtype is None else dtype)
 
 

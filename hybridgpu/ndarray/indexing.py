@@ -31,6 +31,8 @@ __all__ = ["get_item", "is_contiguous", "normalize", "set_item", "unsupported_ke
 
 def get_item(x: NDArray, key: Any) -> NDArray:
     """``x[key]``, recorded under ``autograd.record``; see :func:`part`."""
+    if recording.state.trace is not None:
+        return recording.state.trace.get_item(x, key)  # type: ignore[no-any-return]
     if not tracked((x,)):
         return part(x, key)
     return record_call(lambda a: [part(a, key)], lambda g: [_spread(g, key, x)], [x])[0]
@@ -108,6 +110,9 @@ def set_item(x: NDArray, key: Any, value: Any) -> None:
         ValueError: shapes that do not fit.
         TypeError: a value that is no array or number.
     """
+    if recording.state.trace is not None:
+        recording.state.trace.set_item(x, key, value)
+        return
     if isinstance(key, (bool, np.bool_)):
         key = int(key)
     if is_integer(key) and x.ndim and not -x.shape[0] <= key < x.shape[0]:

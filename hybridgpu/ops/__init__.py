@@ -31,6 +31,7 @@ from . import (
     shape,
     signal,
     slicing,
+    state,
     vision,
 )
 from .record import OPERATORS, Operator

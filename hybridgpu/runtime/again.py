@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..ndarray.array import NDArray
 from ..ndarray.epoch import epoch
+from ..nested import Static
 from ..recording import history, state
 
 __all__ = ["Calls", "Kind", "kind_of"]
@@ -35,8 +36,8 @@ class Kind(NamedTuple):
 
 
 def kind_of(args: Sequence[Any]) -> Kind | None:
-    """The kind of a call with these arguments, None if one of them is neither an array nor a list of arrays, or if some
-    are of nd and some of np."""
+    """The kind of a call with these arguments, None if one of them is neither array nor hashable, or if some are of nd
+    and some of np."""
     training, recording = state.training, state.recording
     array = _class_of(args)
     types = _types(args, array, recording)
@@ -70,8 +71,24 @@ def _types(args: Sequence[Any], array: type[NDArray], recording: bool) -> tuple[
             if inner is None:
                 return None
             found.append(inner)
-        else:
+        elif x.__class__ is dict:
+            inner = _types(list(x.values()), recording)
+            if inner is None or not all(key.__class__ in (str, int) for key in x):
+                return None
+            found += [tuple(x), inner]
+        elif isinstance(x, tuple) and hasattr(x, "_fields"):
+            inner = _types(x, recording)
+            if inner is None:
+                return None
+            found += [x.__class__, inner]
+        elif isinstance(x, NDArray):
             return None
+        else:
+            try:
+                hash(x)
+            except TypeError:  # an array of another library, or nothing that a call takes
+                return None
+            found.append(Static(x))
     return tuple(found)
 
 

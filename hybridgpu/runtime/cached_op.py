@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from .. import recording
@@ -41,6 +41,9 @@ from .program import Compiled, compiled, target_of
 from .reports import modules_compiled
 from .stages import Stages, ends_program
 from .training import Training, training_program
+
+if TYPE_CHECKING:
+    from ..tracing import TracedGraph
 
 __all__ = ["CachedOp", "is_compiled"]
 
@@ -124,6 +127,9 @@ class CachedOp:
         self._calls = Calls()
         #: how arguments and results are nested, of a block's graph
         self.formats: tuple[Any, Any] = (None, None)
+        #: of a graph that was traced on arrays, which may have no arguments: what it was made from, and the device
+        self.traced: TracedGraph | None = None
+        self.ctx: Context | None = None
 
     def _stage(self, symbol: Symbol, names: list[str]) -> CachedOp:
         return CachedOp(symbol, names, {}, f"{self.name} stage", self.mode, self.numeric, self.background)
@@ -137,7 +143,7 @@ class CachedOp:
             DeferredInitializationError: a parameter still waits for its shape.
             MXNetError: inputs that do not fit; the node is named.
         """
-        ctx = arrays[0].context
+        ctx = self._where(arrays)
         inputs = self.inputs(arrays, ctx)
         if self.stages is not None:
             return [_of_kind(x, self.kind) for x in self.stages(inputs)]
@@ -152,6 +158,12 @@ class CachedOp:
                 if recording.state.recording:  # and none of the inputs is of the recorded graph
                     self._recorded = self._latest
                 return made.run(inputs, ctx, kept, self.kind)
+
+    def _where(self, arrays: Sequence[NDArray]) -> Context:
+        if arrays:
+            return arrays[0].context
+        assert self.ctx is not None
+        return self.ctx
 
     def training_for(self, inputs: Sequence[NDArray], ctx: Context, wait: bool = False) -> Training:
         """The forward and backward programs for the types of ``inputs`` and the gradients they want; ``wait`` as below."""
@@ -325,7 +337,7 @@ class CachedOp:
             install: what is done with another prepared call when it is taken.
         """
         kind = kind_of(args)
-        if self.stages is not None or kind is None:
+        if self.stages is not None or kind is None or not self.data:
             return None
         # Looked at once: another thread may call meanwhile, in the other mode or with other arguments. The call is then
         # made for the types of that one, under the kind of ours. Each call checks its own types and leaves others to
@@ -350,7 +362,13 @@ class CachedOp:
 
     def explain(self, arrays: Sequence[NDArray]) -> Explanation:
         """See HybridBlock.explain."""
-        ctx = arrays[0].context
+        found = self._explained(arrays)
+        if self.traced is not None:
+            found.captured = [str(c) for c in self.traced.captured]
+        return found
+
+    def _explained(self, arrays: Sequence[NDArray]) -> Explanation:
+        ctx = self._where(arrays)
         inputs = self.inputs(arrays, ctx)
         if self.stages is None and tracked(inputs):
             pair = self.training_for(inputs, ctx, wait=True)

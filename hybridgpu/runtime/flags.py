@@ -9,8 +9,9 @@ from typing import Any
 from ..backends.base import Mode
 from ..base import MXNetError
 from ..ops.params import Bool
+from ..provenance import user_frame
 
-__all__ = ["FLAGS", "check_flags", "manner_of"]
+__all__ = ["FLAGS", "check_flags", "manner_of", "warn_of_unused"]
 
 _SWITCHES = ("static_alloc", "static_shape", "background")
 _SIZES = ("inline_limit", "forward_bulk_size", "backward_bulk_size")  #: of MXNet's engine; checked, and of no effect
@@ -46,6 +47,25 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         value = flags.get(name)
         if value is not None and not str(value).isdecimal():
             raise MXNetError(f"Invalid Parameter format for {name} expect int (non-negative) but value='{value}'")
+
+
+def warn_of_unused(backend: str | None, others: dict[str, Any]) -> None:
+    """Say which arguments of ``hybridize`` are without effect."""
+    import difflib
+    import warnings
+
+    if backend is not None:
+        assert isinstance(backend, str), "expected a string for the backend"
+        warnings.warn(
+            f"Error optimizing for backend '{backend}' cannot be found: the graph is compiled as without it. "
+            "Leave the argument out.",
+            stacklevel=user_frame(),
+        )
+    for name in others:
+        if name != "backend_opts":
+            near = difflib.get_close_matches(name, FLAGS, 1, 0.7)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(FLAGS)}."
+            warnings.warn(f"hybridize() has no flag {name}; {hint}", stacklevel=user_frame())
 
 
 def _is_set(name: str, flags: Mapping[str, Any]) -> bool:

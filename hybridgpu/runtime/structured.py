@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nested lists among the arguments and results of prepared calls, written out for one structure.
 
-A format is that of ``nested``: 0 for an array, -1 for None, a list of formats for a list or tuple.
+A format is that of ``nested``: 0 for an array, -1 for None, a list of formats for a list or tuple; that of a function that
+was traced on arrays keeps tuples, dictionaries and values that are the same at every call.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from itertools import count
 from typing import Any
 
 from ..backends.texts import code_of
-from ..nested import regroup
+from ..nested import Named, Static, regroup
 
 __all__ = ["Call", "count_of", "finish_of", "function", "listed", "prepared_for", "refusal", "together", "unpacking"]
 
@@ -20,28 +21,54 @@ Call = Callable[..., Any]
 
 def count_of(form: Any) -> int:
     """How many arrays arguments of that format hold."""
-    return sum(map(count_of, form)) if isinstance(form, list) else int(form == 0)
+    if isinstance(form, Static):
+        return 0
+    if isinstance(form, dict):
+        form = list(form.values())
+    if isinstance(form, Named):
+        form = form.parts
+    return sum(map(count_of, form)) if isinstance(form, (list, tuple)) else int(form == 0)
 
 
-def unpacking(form: Sequence[Any]) -> list[str]:
+def unpacking(form: Sequence[Any], names: dict[str, Any]) -> list[str]:
     """Lines that take the tuple ``args``, whose length is right, apart; another structure is left to ``slow``.
 
     Arrays are x0, x1 … in order.
+
+    Args:
+        names: gets what the lines name besides.
     """
+    names["Static"] = Static
     arrays, others = count(), count()
     lines: list[str] = []
 
     def named(f: Any) -> tuple[str, Any]:
+        if isinstance(f, (Static, Named)):
+            return f"a{next(others)}", f
         if f == 0:
             return f"x{next(arrays)}", f
+        if isinstance(f, dict):
+            return f"a{next(others)}", {key: named(inner) for key, inner in f.items()}
         return f"a{next(others)}", f if f == -1 else [named(inner) for inner in f]
 
     def unpack(whole: str, parts: Sequence[tuple[str, Any]]) -> None:
         if parts:
             lines.append(f"{', '.join(name for name, _ in parts)}, = {whole}")
         for name, inner in parts:
-            if inner == -1:
+            if isinstance(inner, Static):
+                same = f"same_{name}"
+                names[same] = inner
+                lines.extend(refusal(f"{name} is not {same}.value and {same} != Static({name})"))
+            elif isinstance(inner, Named):
+                names[f"kind_{name}"] = inner.kind
+                lines.extend(refusal(f"{name}.__class__ is not kind_{name}"))
+                unpack(name, [named(f) for f in inner.parts])
+            elif inner == -1:
                 lines.extend(refusal(f"{name} is not None"))
+            elif isinstance(inner, dict):
+                lines.extend(refusal(f"not ({name}.__class__ is dict and len({name}) == {len(inner)})"))
+                gets = "".join(f"{name}.get({key!r}), " for key in inner)
+                unpack(gets or "()", list(inner.values()))
             elif inner != 0:
                 sequence = f"({name}.__class__ is list or {name}.__class__ is tuple)"
                 lines.extend(refusal(f"not ({sequence} and len({name}) == {len(inner)})"))
@@ -56,11 +83,29 @@ def refusal(condition: str) -> list[str]:
     return [f"if {condition}:", "    return slow(args)"]
 
 
-def together(form: Any, name: str) -> str:
-    """The expression that puts values together, which are ``name``0, ``name``1 …; sequences become lists."""
+def together(form: Any, name: str, names: dict[str, Any] | None = None) -> str:
+    """The expression that puts values together, which are ``name``0, ``name``1 …
+
+    Args:
+        names: gets what the expression names besides.
+    """
     numbers = count()
 
+    def constant(value: Any) -> str:
+        assert names is not None
+        key = f"{name}_same{len(names)}"
+        names[key] = value
+        return key
+
     def expression(f: Any) -> str:
+        if isinstance(f, Static):
+            return constant(f.value)
+        if isinstance(f, Named):
+            return f"{constant(f.kind)}({', '.join(map(expression, f.parts))})"
+        if isinstance(f, tuple):
+            return f"({''.join(expression(inner) + ', ' for inner in f)})"
+        if isinstance(f, dict):
+            return f"{{{', '.join(f'{constant(key)}: {expression(inner)}' for key, inner in f.items())}}}"
         if f == 0:
             return f"{name}{next(numbers)}"
         if f == -1:
@@ -91,7 +136,7 @@ def finish_of(form: Any) -> Callable[[list[Any]], Any] | None:
     """What makes a block's result of format ``form`` of the graph's; None for a single one."""
     if form == 0:
         return None
-    if isinstance(form, int) or not any(form):
+    if isinstance(form, int) or (isinstance(form, list) and all(f == 0 for f in form)):
         return list
     return lambda results: regroup(results, form)
 
@@ -104,12 +149,14 @@ def prepared_for(form: Sequence[Any], general: Call, prepare: Callable[[Call], C
         prepare: function (what takes a tuple of all arrays, for calls of another kind) -> a prepared call that takes
             these arrays one by one, or None.
     """
-    if not any(form):
+    if all(isinstance(f, int) and f == 0 for f in form):
         return prepare(general)
     arrays = "".join(f"x{k}, " for k in range(count_of(form)))
-    regrouped = [f"{arrays}= flat", f"return general(tuple({together(form, 'x')}))"]
-    fast = prepare(function("regrouped(flat)", regrouped, {"general": general}))
+    names = {"general": general}
+    regrouped = [f"{arrays}= flat", f"return general(tuple({together(form, 'x', names)}))"]
+    fast = prepare(function("regrouped(flat)", regrouped, names))
     if fast is None:
         return None
-    lines = [*refusal(f"len(args) != {len(form)}"), *unpacking(form), f"return fast({arrays})"]
-    return function("call_structured(*args)", lines, {"fast": fast, "slow": general})
+    names = {"fast": fast, "slow": general}
+    lines = [*refusal(f"len(args) != {len(form)}"), *unpacking(form, names), f"return fast({arrays})"]
+    return function("call_structured(*args)", lines, names)

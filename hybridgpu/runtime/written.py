@@ -68,7 +68,7 @@ class Writer:
         self.lines: list[str] = []
         flag = "state.recording" if recording else "not state.recording"
         self._refuse_unless(f"len(args) == {len(form)} and epoch[0] == born and state.training is training and {flag}")
-        self.lines += unpacking(form)
+        self.lines += unpacking(form, self.names)
         for k, t in enumerate(types):
             self.names[f"t{k}"] = t
         self._refuse_unless(" and ".join(f"x{k}.__class__ is array and x{k}._type is t{k}" for k in range(len(types))))
@@ -209,5 +209,5 @@ class Writer:
 
     def finish(self, name: str, form: Any) -> Callable[..., Any]:
         """The function, whose name is ``name``; its results are put together as ``form``."""
-        self.lines.append(f"return {together(form, 'y')}")
+        self.lines.append(f"return {together(form, 'y', self.names)}")
         return function(f"{name}(*args)", self.lines, self.names)

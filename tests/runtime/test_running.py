@@ -342,15 +342,22 @@ def test_explain_says_that_a_forward_of_ones_own_has_no_graph():
         def forward(self, x):
             return mx.nd.relu(x)
 
+    class Beside(Python):
+        def hybrid_forward(self, F, x):
+            return F.relu(x)
+
     inside, outside = Eager(prefix="inside_"), Python(prefix="outside_")
     inside.add(mx.gluon.nn.HybridLambda("tanh"))
     inside.hybridize()
     outside.hybridize()
     assert len(inside.explain(mx.nd.ones((2, 3))).kernels) == 1
+    assert len(outside.explain(mx.nd.ones((2, 3))).kernels) == 1  # alone, it is traced
+    beside = Beside(prefix="beside_")
+    beside.hybridize()
     with pytest.raises(
-        RuntimeError, match=r"outside has no graph to explain: Python overrides forward, .* Write hybrid_forward"
+        RuntimeError, match=r"beside has no graph to explain: Beside overrides forward beside hybrid_forward"
     ):
-        outside.explain(mx.nd.ones((2, 3)))
+        beside.explain(mx.nd.ones((2, 3)))
 
 
 def test_explain_needs_inputs():

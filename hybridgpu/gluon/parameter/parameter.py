@@ -226,7 +226,7 @@ class Parameter:
             "Please specify in_units, in_channels, etc for `Block`s."
         )
         assert self._shape is not None
-        with recording.pause():
+        with recording.pause(), recording.untraced():
             if data is None:
                 data = of_mode(empty(self._shape, cpu(), self._dtype))
                 # an initializer of the parameter's own fills it whatever its name is
@@ -378,10 +378,14 @@ class Parameter:
             RuntimeError: not initialised, or not there.
             DeferredInitializationError: still waiting for its shape.
         """
+        if recording.state.trace is not None:
+            return recording.state.trace.parameter(self, ctx)  # type: ignore[no-any-return]
         return self._on(self._data, ctx)
 
     def list_data(self) -> list[NDArray]:
         """The arrays on all contexts."""
+        if recording.state.trace is not None:
+            return [recording.state.trace.parameter(self)]
         if self._data is None:
             self._check_initialized()
         assert self._data is not None
@@ -429,6 +433,9 @@ class Parameter:
         Raises:
             AssertionError: the shape differs.
         """
+        if recording.state.trace is not None:
+            self.data()[:] = data
+            return
         if not isinstance(data, NDArray):
             data = of_mode(ndarray.array(data, dtype=self._dtype))
         self.shape = data.shape

@@ -8,6 +8,7 @@ from typing import Any
 from ... import ndarray
 from ...util import is_np_array
 from ..block import Block
+from ..forward import to_be_defined
 from ..hybrid import HybridBlock
 from ..nn import LeakyReLU
 from ..parameter import Parameter, ParameterDict
@@ -126,6 +127,7 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
 
     i2h_weight: Parameter
 
+    @to_be_defined
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
 

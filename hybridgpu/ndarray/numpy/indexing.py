@@ -44,6 +44,8 @@ def get_item(x: ndarray, key: Any) -> Any:
         ValueError: a key of a type that cannot index, or a slice of step 0.
         MXNetError: a slice that ends before it begins.
     """
+    if recording.state.trace is not None:
+        return recording.state.trace.get_item(x, key)
     if _is_whole(x, key):
         return x
     follow = tracked((x,))
@@ -216,6 +218,9 @@ def set_item(x: ndarray, key: Any, value: Any) -> None:
         MXNetError: shapes that do not fit; or gradients are recorded for the array, or for a value that is not
             written into the whole of it.
     """
+    if recording.state.trace is not None:
+        recording.state.trace.set_item(x, key, value)
+        return
     if isinstance(value, NDArray) and not isinstance(value, ndarray):
         raise TypeError("Cannot assign mx.nd.NDArray to mxnet.numpy.ndarray\n" + advice("Write value.as_np_ndarray()."))
     mask = _is_mask(key)

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HybridBlocks that define ``forward(x, ...)``: traced on arrays without values, once a signature.
+
+Which way a block goes:
+
+* A class with a ``hybrid_forward`` of its own or of a layer of gluon is traced on Symbols. What a ``forward`` beside it does
+  is Python at every call, as in MXNet 1.9.1: it usually ends in ``super().forward(...)``.
+* A class that has ``forward`` alone is traced on arrays, and so is every block that has such a one below it.
+
+MXNet 1.9.1 runs the second kind operator by operator. So programs that are run under MXNet's name keep that where a
+``forward`` cannot be traced, and a warning says so; under our own name it is the error of the trace.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .. import recording
+from ..base import NotImplementedForSymbol
+from ..provenance import block_scope, user_frame
+
+if TYPE_CHECKING:
+    from ..runtime.cached_op import CachedOp
+    from ..runtime.traced_calls import TracedCalls
+    from .hybrid import HybridBlock
+
+__all__ = [
+    "argument_tree",
+    "call_forward",
+    "complete_shapes",
+    "exported_sources",
+    "graph_of",
+    "overrides_forward",
+    "to_be_defined",
+    "traces_arrays",
+    "why_python",
+]
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+_OURS = __name__.partition(".")[0]
+
+
+def to_be_defined(method: Method) -> Method:
+    """Mark a ``hybrid_forward`` that only says that there is none."""
+    method.__dict__["to be defined"] = True
+    return method
+
+
+def overrides_forward(block: Any) -> bool:
+    """Whether a block has a ``forward`` of its own and no ``hybrid_forward``."""
+    own = block.__dict__
+    if "forward" not in own and type(block).forward is type(block)._entry:
+        return False
+    return "hybrid_forward" not in own and "to be defined" in type(block).hybrid_forward.__dict__
+
+
+def traces_arrays(block: Any) -> bool:
+    """Whether a block, or one below it, is traced on arrays: then the whole is."""
+    return overrides_forward(block) or any(
+        traces_arrays(child) for child in block._children.values() if hasattr(child, "hybrid_forward")
+    )
+
+
+def argument_tree(args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """(arrays and Nones in order, format) of the arguments of such a block."""
+    from ..runtime import traced_calls
+
+    return traced_calls.argument_tree(args)
+
+
+def call_forward(block: HybridBlock, args: tuple[Any, ...], python: Callable[[tuple[Any, ...]], Any]) -> Any:
+    """Call a block that has a ``forward`` of its own.
+
+    Args:
+        python: calls it with its hooks, as Python.
+    """
+    if recording.state.trace is not None:  # it is part of another one's graph
+        _infer_own(block, args)
+        with block.name_scope(), block_scope(block.name):
+            return python(args)
+    if not block._active or not _takes_arrays(args):
+        return _eagerly(block, args, python)
+    if "_eager_because" in block.__dict__:
+        return python(args)
+    from ..tracing import TracingError
+
+    hooked = block._forward_pre_hooks or block._forward_hooks
+    try:
+        if not hooked:
+            return block._call_cached_op(args)
+        return _with_hooks(block, args)
+    except (TracingError, NotImplementedForSymbol) as e:
+        if not _under_mxnets_name():
+            raise
+        block.__dict__["_eager_because"] = str(e)
+        warnings.warn(
+            f"{type(block).__name__}.forward of block {block.name} runs operator by operator, as in MXNet 1.9.1, "
+            f"since it cannot be traced: {e}",
+            stacklevel=user_frame(),
+        )
+    return python(args)
+
+
+def _with_hooks(block: HybridBlock, args: tuple[Any, ...]) -> Any:
+    for hook in list(block._forward_pre_hooks.values()):
+        hook(block, args)
+    out = block._call_cached_op(args)
+    for after in list(block._forward_hooks.values()):
+        after(block, args, out)
+    return out
+
+
+def _under_mxnets_name() -> bool:
+    """Whether ``import mxnet`` is answered by us in this process."""
+    return "mxnet" in getattr(sys.modules[_OURS], "_roots", ())
+
+
+def why_python(block: HybridBlock) -> str:
+    """Why a block that is hybridized runs as Python."""
+    reason = block.__dict__.get("_eager_because")
+    if reason is not None:
+        return f"its forward cannot be traced: {reason}"
+    return (
+        f"{type(block).__name__} overrides forward beside hybrid_forward, which runs as Python at every call. "
+        "A class with forward alone is traced."
+    )
+
+
+def _takes_arrays(args: Any) -> bool:
+    """Whether no argument is a Symbol."""
+    from ..symbol import Symbol
+
+    for x in args.values() if isinstance(args, dict) else args:
+        if isinstance(x, Symbol) or (isinstance(x, (list, tuple, dict)) and not _takes_arrays(x)):
+            return False
+    return True
+
+
+def _eagerly(block: HybridBlock, args: tuple[Any, ...], python: Callable[[tuple[Any, ...]], Any]) -> Any:
+    """Call it as Python; shapes of parameters that are missing are found by a trace."""
+    from .parameter import DeferredInitializationError
+
+    _infer_own(block, args)
+    try:
+        return python(args)
+    except DeferredInitializationError:
+        if not _takes_arrays(args):
+            raise
+    block._complete(block.params.values(), args)
+    return python(args)
+
+
+def _infer_own(block: HybridBlock, args: tuple[Any, ...]) -> None:
+    """Let ``infer_shape`` of the user's set the shapes of parameters that wait for them."""
+    from .hybrid import HybridBlock
+
+    if type(block).infer_shape is HybridBlock.infer_shape:
+        return
+    waiting = [p for p in block._reg_params.values() if p._data is None and p._deferred_init]
+    if waiting:
+        block.infer_shape(*args)
+        for p in waiting:
+            p._finish_deferred_init()
+
+
+def complete_shapes(block: HybridBlock, args: Sequence[Any]) -> None:
+    """Give parameters that wait for their shapes those that a trace finds."""
+    graph_of(block, *argument_tree(args))
+
+
+def graph_of(block: HybridBlock, flat: Sequence[Any], form: Any) -> CachedOp:
+    """The graph of a call with these arguments."""
+    from ..runtime.flags import manner_of
+    from ..runtime.traced_calls import TracedCalls
+    from ..symbol import Group
+    from .hybrid import _changing, _check_contexts, _preparing
+
+    arrays = [x for x in flat if x is not None]
+    _check_contexts(arrays)
+    names = ["data"] if len(arrays) <= 1 else [f"data{k}" for k in range(len(arrays))]
+    with _preparing:
+        with _changing:
+            calls, changes = block._traced, block._changes
+            if calls is None:
+                calls = TracedCalls(block.name, manner_of(block._flags), block._first)  # type: ignore[arg-type]
+        whole = overrides_forward(block)
+
+        def run(*args: Any) -> Any:
+            return block.forward(*args) if whole else block._eager(args[0], args[1:])
+
+        op = calls.graph_for(
+            arrays,
+            form,
+            run,
+            names[: len(arrays)],
+            lambda: _scopes(block, whole, regrouped(flat, form)),
+            lambda: _check_kept(block),
+        )
+        with _changing:
+            if block._changes == changes:  # else another thread has called hybridize()
+                shown = calls.predicting or op
+                assert shown.traced is not None
+                block._traced, block._cached_op = calls, op
+                block._cached_graph = (shown.traced.inputs, Group([shown.symbol]))
+                block._in_format, block._out_format = shown.formats
+    return op
+
+
+def regrouped(flat: Sequence[Any], form: Any) -> tuple[Any, ...]:
+    """The arguments of a call."""
+    from ..nested import regroup
+
+    return tuple(regroup(list(flat), form))
+
+
+@contextmanager
+def _scopes(block: HybridBlock, whole: bool, args: tuple[Any, ...]) -> Iterator[None]:
+    if whole:
+        _infer_own(block, args)
+    with block.name_scope(), block_scope(block.name):
+        yield
+
+
+def _check_kept(block: HybridBlock) -> None:
+    """Raise TracingError where ``forward`` has stored an array that has no values."""
+    from ..tracing.arrays import Traced
+    from ..tracing.error import not_traced
+
+    def holds(value: Any, depth: int = 3) -> bool:
+        if isinstance(value, Traced):
+            return True
+        if depth and isinstance(value, (list, tuple, dict)):
+            return any(holds(v, depth - 1) for v in (value.values() if isinstance(value, dict) else value))
+        return False
+
+    def visit(one: Any) -> None:
+        for name, value in list(one.__dict__.items()):
+            if holds(value):
+                del one.__dict__[name]
+                raise not_traced(
+                    f"{type(one).__name__}.forward of block {one.name} keeps an array that it computes in self.{name}",
+                    "It is computed in the graph, and has no values outside of it: return it, too.",
+                )
+        for child in one._children.values():
+            visit(child)
+
+    visit(block)
+
+
+def exported_sources(calls: TracedCalls) -> dict[str, Any]:
+    """What the graph that files hold reads besides its arguments, by name."""
+    op = calls.predicting or calls.latest
+    assert op is not None
+    assert op.traced is not None
+    return dict(op.traced.sources)

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graphs of a function of arrays: it is traced once a signature, and signatures of one graph share it.
+
+The *signature* of a call is how its arguments are nested, their types, the values that are no arrays, the training and the
+recording flag, and NumPy semantics: all that Python code may have looked at.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import recording
+from ..context import Context, current_context
+from ..ndarray.array import NDArray
+from ..nested import Static, flatten_tree, key_of, regroup
+from ..tracing import Trace, TracedGraph, TracingError, tracing
+from ..tracing.error import not_traced
+from ..util import is_np_array, is_np_shape
+from .again import Calls
+from .cached_op import CachedOp
+
+__all__ = ["TracedCalls", "argument_tree", "static_value"]
+
+_LIMIT = 256  #: signatures that are remembered
+
+
+def static_value(value: Any) -> Static:
+    """The format of an argument or result that is no array.
+
+    Raises:
+        TypeError: it cannot be part of a signature.
+    """
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(
+            f"{value!r} of type {type(value).__name__} is neither an array nor a value that tells signatures apart\n"
+            "Give arrays, (nested) lists, tuples and dictionaries of them, and values that can be hashed."
+        ) from None
+    return Static(value)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, NDArray)
+
+
+def argument_tree(args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """(arrays and Nones in order, format) of arguments."""
+    flat, form = flatten_tree(list(args), _is_array, static_value)
+    return flat, form
+
+
+class TracedCalls:
+    """The graphs of one function, by signature.
+
+    Args:
+        name: for reports.
+        manner: how they run, as ``flags.manner_of`` gives it.
+        first: why there are programs of it at all, for reports.
+
+    Attributes:
+        latest: the graph of the last call that was looked up here.
+        predicting: that of the last one outside of training mode, which files hold.
+    """
+
+    def __init__(self, name: str, manner: tuple[Any, ...], first: str = "first call") -> None:
+        self.name, self._manner, self._first = name, manner, first
+        self._found: dict[Any, CachedOp] = {}
+        self._made: list[CachedOp] = []
+        self._calls = Calls()
+        self._last: tuple[list[str], list[Any], bool] | None = None
+        self.latest: CachedOp | None = None
+        self.predicting: CachedOp | None = None
+
+    def __contains__(self, op: Any) -> bool:
+        return any(op is made for made in self._made)
+
+    def graph_for(
+        self,
+        arrays: Sequence[NDArray],
+        form: Any,
+        function: Callable[..., Any],
+        names: Sequence[str],
+        scope: Callable[[], Any],
+        check: Callable[[], None] = lambda: None,
+    ) -> CachedOp:
+        """The graph for arguments like these; the function is traced if there is none.
+
+        Args:
+            arrays: the arrays among the arguments.
+            form: how these are nested.
+            names: of the variables that stand for the arrays.
+            scope: what is entered while the function is traced.
+            check: called after it ran, raises TracingError for what a trace must not leave behind.
+
+        Raises:
+            TracingError: the function does what a graph cannot.
+        """
+        state = recording.state
+        ctx = arrays[0]._type.ctx if arrays else current_context()
+        flags = (state.training, state.recording, is_np_array(), is_np_shape())
+        key = (key_of(form), tuple([x._type for x in arrays]), tuple([x._kind for x in arrays]), flags, ctx)
+        op = self._found.get(key)
+        if op is None or not op.traced.fits(ctx):  # type: ignore[union-attr]
+            op = self._trace(ctx, arrays, form, function, names, scope, check)
+            if len(self._found) >= _LIMIT:
+                del self._found[next(iter(self._found))]
+            self._found[key] = op
+        self.latest = op
+        if not state.training:
+            self.predicting = op
+        return op
+
+    def _trace(
+        self,
+        ctx: Context,
+        arrays: Sequence[NDArray],
+        form: Any,
+        function: Callable[..., Any],
+        names: Sequence[str],
+        scope: Callable[[], Any],
+        check: Callable[[], None],
+    ) -> CachedOp:
+        trace = Trace(ctx)
+        with tracing(trace), scope():
+            drawn = _host_numbers()
+            values: list[Any] = [trace.argument(n, x) for n, x in zip(names, arrays, strict=True)]
+            given = regroup(_with_nones(values, form), form)
+            result = function(*given)
+            flat, results = flatten_tree(result, _is_array, _result, results=True)
+            graph = trace.graph(flat)
+            check()
+            if drawn != _host_numbers():
+                raise not_traced(
+                    f"{self.name} draws random numbers of Python or NumPy, which would be the same at every call",
+                    "Draw them with mx.nd.random or mx.np.random, whose numbers are part of the graph.",
+                )
+        reason = self._reason(names, arrays)
+        for made in self._made:
+            if made.formats == (form, results) and _is_same(made.traced, graph):  # type: ignore[arg-type]
+                return made
+        mode, numeric, background = self._manner
+        op = CachedOp(graph.symbol, list(names), graph.sources, self.name, mode, numeric, background, reason)
+        op.formats, op.traced, op.ctx = (form, results), graph, ctx
+        op._calls = self._calls  # one signature's prepared call finds that of another
+        self._made.append(op)
+        return op
+
+    def _reason(self, names: Sequence[str], arrays: Sequence[NDArray]) -> str:
+        """Why a new graph is needed, in words."""
+        training = recording.state.training
+        before, self._last = self._last, (list(names), [x._type for x in arrays], training)
+        if before is None:
+            return self._first
+        parts = []
+        if before[0] == list(names):
+            for n, a, x in zip(names, before[1], arrays, strict=True):
+                if a is not x._type:
+                    parts.append(f"{n}: {a!r} -> {x._type!r}")
+        if before[2] != training:
+            parts.append(f"training: {before[2]} -> {training}")
+        return "; ".join(parts) or "another signature"
+
+
+def _with_nones(values: list[Any], form: Any) -> list[Any]:
+    """The values with a None for each None that the format has."""
+    found: list[Any] = []
+    left = iter(values)
+
+    def visit(f: Any) -> None:
+        if isinstance(f, dict):
+            f = list(f.values())
+        if isinstance(f, (list, tuple)):
+            for inner in getattr(f, "parts", f):
+                visit(inner)
+        elif not isinstance(f, Static):
+            found.append(None if f == -1 else next(left))
+
+    visit(form)
+    return found
+
+
+def _result(value: Any) -> Static:
+    if hasattr(value, "list_arguments"):
+        raise TracingError(f"a traced function gives the Symbol {value}; it works on arrays")
+    return Static(value)
+
+
+def _is_same(a: TracedGraph, b: TracedGraph) -> bool:
+    """Whether two graphs are one for all types of arguments."""
+    from ..symbol.lowering import structure
+
+    if [i.name for i in a.inputs] != [i.name for i in b.inputs] or a.sources.keys() != b.sources.keys():
+        return False
+    for name, source in a.sources.items():
+        other = b.sources[name]
+        if source is not other and getattr(source, "array", source) is not getattr(other, "array", other):
+            return False
+    return a.symbol.list_inputs() == b.symbol.list_inputs() and structure(a.symbol).hash == structure(b.symbol).hash
+
+
+def _host_numbers() -> Any:
+    """What changes when Python's or NumPy's generator of the process is drawn from."""
+    numpy = sys.modules.get("numpy.random")
+    mine = hash(random.getstate())
+    if numpy is None:
+        return mine
+    kind, words, at, *_ = numpy.get_state(legacy=True)
+    return mine, kind, at, int(words[0]), int(words[-1])

@@ -49,8 +49,8 @@ def _class_of(args: Sequence[Any]) -> type[NDArray]:
     for x in args:
         if isinstance(x, NDArray):
             return x._kind or NDArray
-        if x.__class__ is list or x.__class__ is tuple:
-            found = _class_of(x)
+        if isinstance(x, (list, tuple, dict)):
+            found = _class_of(list(x.values()) if isinstance(x, dict) else x)
             if found is not NDArray:
                 return found
     return NDArray
@@ -72,12 +72,12 @@ def _types(args: Sequence[Any], array: type[NDArray], recording: bool) -> tuple[
                 return None
             found.append(inner)
         elif x.__class__ is dict:
-            inner = _types(list(x.values()), recording)
+            inner = _types(list(x.values()), array, recording)
             if inner is None or not all(key.__class__ in (str, int) for key in x):
                 return None
             found += [tuple(x), inner]
         elif isinstance(x, tuple) and hasattr(x, "_fields"):
-            inner = _types(x, recording)
+            inner = _types(x, array, recording)
             if inner is None:
                 return None
             found += [x.__class__, inner]

@@ -60,6 +60,62 @@ DIFFERENCES: dict[str, dict[str, tuple[str, str]]] = {
         )
         for other, kind in (('sym.var("b")', "Symbol"), ("2", "int"), ("nd.ones((2,))", "NDArray"))
     },
+    "numpy_array": {
+        'anp.array(np.array(["a"]))': (
+            "TypeError: data type dtype('<U1') is not understood; known types: float32, float64, float16, uint8, int32, int8, "
+            "int64, bool, int16, uint16, uint32, uint64, bfloat16",
+            MORE,
+        ),
+        "[1, 2, 3][i[0]]": (
+            "TypeError: 'ndarray' object cannot be interpreted as an integer",
+            "Python's words for range(x), which is met more often",
+        ),
+        "hash(a)": ("NotImplementedError: arrays of np have no hash", MORE),
+        "a & a": (
+            "MXNetError: in_attrs->at(0) == mshadow::kInt64 || in_attrs->at(0) == mshadow::kInt32 || in_attrs->at(0) == "
+            "mshadow::kInt8 || in_attrs->at(0) == mshadow::kUint8 || in_attrs->at(0) == mshadow::kBool",
+            "the same C++ expression, spaced in another way",
+        ),
+        "1 & i": ("int32[3] ['[1 0 1]']", "MXNet has & only with the array on the left"),
+        "m @ m": (
+            "MXNetError: Shape inconsistent, Provided = [2,3], inferred shape=[2,2]",
+            MORE,
+        ),
+        '(i.astype("int8") + i.astype("uint8")).asnumpy()': (
+            "MXNetError: mshadow::DataType<DType>::kFlag == type_flag_: TBlob.get_with_shape: data type do not match specified "
+            "type.Expected: unsigned char v.s. given int",
+            "the same C++ expression, spaced in another way",
+        ),
+        "(i @ i).asnumpy()": (
+            "MXNetError: This operation only support floating point types, not int32",
+            "MXNet shows a C++ expression",
+        ),
+        'change(b.copy(), "+=", 1)': (
+            "MXNetError: Type inconsistent, Provided = bool, inferred type = int64",
+            "MXNet does not know the name of bool there",
+        ),
+        'change(m.copy(), "@=", anp.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))': (
+            "tuple[True, float32[2, 3] ['[[0. 1. 2.]', ' [3. 4. 5.]]']]",
+            "MXNet writes the product while it still reads the operand",
+        ),
+        "anp.median(a)": ("AttributeError: module 'numpy' has no attribute 'median'; did you mean mean?", MORE),
+    },
+    "numpy_indexing": {
+        "x[0, 5]": ("IndexError: index 5 is out of bounds for axis 1 with size 3", "MXNet names the wrong axis"),
+        "x[0, -5]": ("IndexError: index -5 is out of bounds for axis 1 with size 3", "MXNet names the wrong axis"),
+        "x[i, None].shape": ("(3, 1, 3)", "NumPy's answer: MXNet puts the new axis first"),
+        "put(x, slice(1, 0), 9)": (
+            "MXNetError: Invalid slicing range [1, 0)",
+            "as for reading, where MXNet says so; here it fails without words",
+        ),
+        **{
+            f"put(x, {key}, 9)": (
+                "float32[2, 3] ['[[9. 9. 9.]', ' [3. 4. 5.]]']",
+                "MXNet reads with these as masks, and writes as if they were the positions 1 and 0",
+            )
+            for key in ("[True, False]", "np.array([True, False])")
+        },
+    },
     "numpy_shape": {
         "nd.arange(0)": ("float32[0] ['[]']", "NumPy's answer; MXNet's nd has ranges of one element and more"),
         "nd.zeros((0, 3)).reshape((3, 0)).shape": (

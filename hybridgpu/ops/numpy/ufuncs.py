@@ -160,7 +160,7 @@ def _binary(word: str, name: str, reversed_word: str) -> None:
             return with_number(F, scalar, x1, x2, False, out)
         if isinstance(x1, numeric_types):
             return with_number(F, reverse, x2, x1, True, out)
-        if not (isinstance(x2, F.array) and F.is_array(x1)):
+        if not (isinstance(x1, F.array) and isinstance(x2, F.array)):
             raise TypeError(f"type {type(x2)} not supported")
         return F.invoke(operator, (x1, x2), None, out)
 

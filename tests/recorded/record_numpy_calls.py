@@ -5,7 +5,8 @@
 
 ``calls`` and ``gradients`` are by topic: expression -> answer. An answer is [type, shape, values] of an array, a list of
 answers, the text of something else, or {"error": class, "text": last line}; of a gradient a list, one an array in the
-order in which the expression makes them. Values are compressed bytes as base64.
+order in which the expression makes them. Values are compressed bytes as base64. ``graphs`` has for each topic the nodes
+that calls make of Symbols, [operator, attributes] each, calls that make the same ones as another left out.
 """
 
 import base64
@@ -78,6 +79,27 @@ def runner():
     return run
 
 
+def graphs(calls):
+    """Expression -> nodes that it makes of Symbols, the first expression for each function and list of nodes."""
+    import mxnet as mx
+
+    mx.npx.set_np()
+    scope = {"np": mx.sym.np, "npx": mx.sym.npx, "a": lambda *args: mx.sym.var("x").as_np_ndarray()}
+    found = {}
+    for call in calls:
+        try:
+            made = eval(call, dict(scope))
+            made = made[0] if isinstance(made, (list, tuple)) else made
+            nodes = json.loads(made.tojson())["nodes"]
+        except Exception:
+            continue
+        shown = [[n["op"], n.get("attrs", {})] for n in nodes if n["op"] != "null"]
+        for _, attributes in shown:
+            attributes.pop("ctx", None)
+        found.setdefault((call.partition("(")[0], json.dumps(shown)), (call, shown))
+    return dict(found.values())
+
+
 def answers(calls, slopes):
     """Answers to calls, from a process of its own: MXNet crashes over some, which are answered with None."""
     found = []
@@ -100,6 +122,18 @@ def answers(calls, slopes):
     return {c: f for c, f in zip(calls, found) if f is not None}
 
 
+def in_child(function, *args):
+    """What a function returns in a process of its own: MXNet is not imported before others are forked."""
+    receive, send = os.pipe()
+    if not os.fork():
+        with os.fdopen(send, "w") as out:
+            json.dump(function(*args), out)
+        os._exit(0)
+    os.close(send)
+    with os.fdopen(receive) as found:
+        return json.load(found)
+
+
 def main():
     path = os.path.join(HERE, "numpy_calls.json")
     recorded = json.load(open(path)) if os.path.exists(path) else {"calls": {}, "gradients": {}}
@@ -107,9 +141,10 @@ def main():
         recorded["calls"][topic] = answers(list(dict.fromkeys(CALLS[topic]())), False)
         slopes = list(dict.fromkeys(GRADIENTS[topic]())) if topic in GRADIENTS else []
         recorded["gradients"][topic] = answers(slopes, True)
+        recorded.setdefault("graphs", {})[topic] = in_child(graphs, list(recorded["calls"][topic]))
     with open(path, "w") as f:
         f.write("{")
-        for k, part in enumerate(("calls", "gradients")):
+        for k, part in enumerate(("calls", "gradients", "graphs")):
             f.write(("," if k else "") + f'\n"{part}": {{')
             for j, (topic, rows) in enumerate(recorded[part].items()):
                 lines = ",\n".join(f"{json.dumps(c)}: {json.dumps(v)}" for c, v in rows.items())

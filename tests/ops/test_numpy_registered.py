@@ -19,6 +19,7 @@ RECORDED = json.loads((Path(__file__).parents[1] / "recorded" / "numpy_operators
 OTHERWISE: dict[str, set[str]] = {
     "_npi_choice": {"a", "size"},
     "_npi_multinomial": {"pvals"},
+    **{f"_npi_{window}": {"M"} for window in ("blackman", "hamming", "hanning")},
     "_npi_norm": {"ord", "axis", "keepdims", "flag"},
     "_npi_eigh": {"UPLO"},
     "_npi_eigvalsh": {"UPLO"},

@@ -134,6 +134,8 @@ def test_integers():
 def test_weighted_choice():
     p = [0.1, 0.2, 0.3, 0.4]
     likely(counts(mx.np.random.choice(4, (N,), p=array(p)), 4), p)
+    items = mx.np.random.choice(array([10, 20, 30, 40]), (N,), p=array(p)).asnumpy()
+    likely(onp.bincount((items / 10).astype(int) - 1, minlength=4), p)
 
 
 @pytest.mark.parametrize("p", [None, [0.4, 0.1, 0.2, 0.1, 0.2]])
@@ -191,3 +193,31 @@ def test_shuffle_is_in_place():
 def test_parameters_that_do_not_fit(call):
     with pytest.raises(ValueError, match="expect|scale < 0"):
         call(mx.np.random, mx.npx.random)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda F, x: F.np.random.normal(x, 2.0),
+        lambda F, x: F.np.random.uniform(0.0, x, size=(3, 4)),
+        lambda F, x: F.npx.random.normal_n(x, 1.0, batch_shape=(2,)),
+        lambda F, x: F.np.random.choice(x, size=(6,)),
+        lambda F, x: F.np.random.gamma(2.0, x),
+        lambda F, x: F.npx.random.bernoulli(logit=x),
+        lambda F, x: x + F.np.random.randint(0, 5, size=(4,), dtype="int32"),
+    ],
+    ids=["normal", "uniform", "normal_n", "choice", "gamma", "bernoulli", "randint"],
+)
+def test_hybridized_calls_draw_as_eager_ones(call):
+    class Net(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return call(F, x)
+
+    net, x, found = Net(), array([0.5, 1.0, 2.0, 3.0]), []
+    for hybridized in (False, True):
+        net.hybridize(hybridized)
+        mx.random.seed(7)
+        found.append([net(x).asnumpy() for _ in range(3)])
+    for eager, hybrid in zip(*found, strict=True):
+        assert eager.shape == hybrid.shape and eager.dtype == hybrid.dtype
+    assert any((found[1][0] != later).any() for later in found[1][1:])

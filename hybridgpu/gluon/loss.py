@@ -400,11 +400,12 @@ class SDMLLoss(Loss):
         self.kl_loss = KLDivLoss(from_logits=True)
         self.smoothing_parameter = smoothing_parameter
 
-    def _compute_distances(self, x1: Any, x2: Any) -> Any:
+    def _compute_distances(self, F: Any, x1: Any, x2: Any) -> Any:
         """Squared distance of every row of ``x1`` to every row of ``x2``."""
         assert x1.shape == x2.shape
         n, features = x1.shape
-        difference = x1.expand_dims(1).broadcast_to((n, n, features)) - x2.expand_dims(0).broadcast_to((n, n, features))
+        shape = (n, n, features)
+        difference = F.broadcast_to(F.expand_dims(x1, 1), shape) - F.broadcast_to(F.expand_dims(x2, 0), shape)
         return (difference**2).sum(axis=2)
 
     def _compute_labels(self, F: Any, batch_size: int) -> Any:
@@ -413,5 +414,5 @@ class SDMLLoss(Loss):
 
     def hybrid_forward(self, F: Any, x1: Any, x2: Any) -> Any:
         labels = self._compute_labels(F, x1.shape[0])
-        distances = self._compute_distances(x1, x2)
+        distances = self._compute_distances(F, x1, x2)
         return self.kl_loss(F.log_softmax(-distances, axis=1), labels.as_in_context(distances.context))

@@ -16,7 +16,7 @@ from .. import ndarray as nd_module
 from .. import symbol as sym_module
 from ..namespaces import NUMPY_MODULES
 from ..ndarray import NDArray
-from ..ops.functions import find
+from ..ops.functions import find, registered
 from ..symbol import Symbol
 from ..util import is_np_array
 
@@ -33,7 +33,7 @@ def operators_for(block: Any, F: Any) -> Any:
     kind = type(block)
     ours = _ours.get(kind)
     if ours is None:
-        ours = _ours[kind] = kind.hybrid_forward.__module__.startswith(_PACKAGE)
+        ours = _ours[kind] = str(kind.hybrid_forward.__module__).startswith(_PACKAGE)
     return _SPACES[F is sym_module] if ours else F
 
 
@@ -45,14 +45,14 @@ def space_of(F: Any) -> Any:
 class _Operators:
     """A namespace of nd or sym on arrays of np; what it gives is made at first access."""
 
-    def __init__(self, space: ModuleType, namespace: str = "") -> None:
-        self._space, self._namespace = space, namespace
+    def __init__(self, space: ModuleType, records: ModuleType, namespace: str = "") -> None:
+        self._space, self._records, self._namespace = space, records, namespace
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._space, name)
         if name not in NUMPY_MODULES:
             if isinstance(value, ModuleType):
-                value = _Operators(value, name)
+                value = _Operators(value, self._records, name)
             elif callable(value):
                 value = self._following(name, value)
         setattr(self, name, value)
@@ -61,13 +61,16 @@ class _Operators:
     def _following(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         op = find(name, self._namespace)
         if op is not None:
-            for alias in (op.name, *op.aliases):
+            elementwise = len(op.inputs) == 1 and not op.params and not op.variadic
+            # an elementwise function is the same in npx and np where it has a record of its own there
+            own_record = [f"_npx_{name}"] if elementwise and registered(f"_npx_{name}") else []
+            for alias in (op.name, *op.aliases, *own_record):
                 if alias.startswith(("_npx_", "_npi_", "_np_")):
-                    found: Callable[..., Any] = getattr(self._space._internal, alias)
+                    found: Callable[..., Any] = getattr(self._records, alias)
                     return found
-            if len(op.inputs) == 1 and not op.params and not op.variadic:
-                own = getattr(self._space.np, name, None)
-                if own is not None:  # elementwise functions are the same in np
+            if elementwise:
+                own = None if self._namespace else getattr(self._space.np, name, None)
+                if own is not None:
                     return lambda data, out=None, name=None: own(data)
         return lambda *args, **kwargs: _converted(
             function(*map(_legacy, args), **{k: _legacy(v) for k, v in kwargs.items()})
@@ -88,4 +91,4 @@ def _converted(x: Any) -> Any:
     return [_converted(v) for v in x] if isinstance(x, (list, tuple)) else x
 
 
-_SPACES = (_Operators(nd_module), _Operators(sym_module))
+_SPACES = (_Operators(nd_module, nd_module._internal), _Operators(sym_module, sym_module._internal))

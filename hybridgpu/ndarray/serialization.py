@@ -106,8 +106,9 @@ def _result(fname: str, data: bytes) -> Any:
     values, names = read_params(fname, data)
     if saved_with_np_shape(data) and not is_np_shape():
         raise MXNetError(
-            "Check failed: Imperative::Get()->is_np_shape(): ndarray was saved in np shape semantics, and must be loaded in the "
-            "same semantics.\nPut the load under `with mx.np_shape(True):`."
+            "Check failed: Imperative::Get()->is_np_shape(): ndarray was saved in np shape semantics, must be loaded in the same "
+            "semantics. Please turn on np shape semantics in Python using `with np_shape(True)` or decorator `use_np_shape` to "
+            "scope the code of loading the ndarray."
         )
     if is_np_shape() and not saved_with_np_shape(data) and any(a.size == 0 for a in values):
         raise MXNetError(

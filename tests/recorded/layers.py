@@ -5,7 +5,7 @@ import json
 import os
 import tempfile
 
-from recorded.record import draw, project
+from recorded.record import array, draw, project
 
 
 def _branches(container):
@@ -91,18 +91,18 @@ def measure(mx, name, hybrid=None):
     net.initialize()
     if hybrid:
         net.hybridize()
-    x = mx.nd.array(draw(shape, 1))
+    x = array(mx, draw(shape, 1))
     net(x)  # settles shapes
     params = list(net.collect_params().items())
     for k, (key, p) in enumerate(params):
         if not key.endswith("running_var"):
-            p.set_data(mx.nd.array(draw(p.shape, 10 + k)))
+            p.set_data(array(mx, draw(p.shape, 10 + k)))
     found = {"repr": repr(net), "params": [[key, list(p.shape), p.grad_req] for key, p in params]}
     found["predict"] = project(net(x))
     x.attach_grad()
     with mx.autograd.record():
         y = net(x)
-        loss = (y * mx.nd.array(draw(y.shape, 2))).sum()
+        loss = (y * array(mx, draw(y.shape, 2))).sum()
     loss.backward()
     found["shape"] = list(y.shape)
     found["train"], found["input gradient"] = project(y), project(x.grad)

@@ -2,7 +2,7 @@
 """Losses and their gradients."""
 
 import numpy as np
-from recorded.record import draw
+from recorded.record import array, draw
 
 P, Y, W = draw((3, 4), 1), draw((3, 4), 2), draw((3, 1), 3, 0, 1)
 ANCHOR = draw((3, 4), 11)
@@ -82,7 +82,7 @@ def measure(mx, name, hybrid=False):
     loss = getattr(mx.gluon.loss, kind)(**arguments)
     if hybrid:
         loss.hybridize()
-    arrays = [None if x is None else mx.nd.array(x) for x in inputs]
+    arrays = [None if x is None else array(mx, x) for x in inputs]
     found = {"repr": repr(loss)}
     if name in WITHOUT_GRADIENT:
         value = loss(*arrays)

@@ -31,6 +31,9 @@ FAMILIES = (
     "tutorials",
     "updates",
 )
+#: those that are measured in np mode, too
+IN_NP_MODE = ("layers", "losses", "training")
+EVERY = (*FAMILIES, *(f"{name} np" for name in IN_NP_MODE))
 
 
 def draw(shape, seed, low=-1, high=1):
@@ -44,13 +47,29 @@ def project(array):
     return float(a @ np.cos(np.arange(a.size) * 0.7 + 0.2))
 
 
+def array(mx, values):
+    """An array of nd, or of np in np mode, in float32."""
+    return mx.np.array(values, dtype="float32") if mx.util.is_np_array() else mx.nd.array(values)
+
+
+def in_np_mode(mx, module, case, **options):
+    """What ``measure`` gives in np mode; where that raises, the class of the error."""
+    mx.npx.set_np()
+    try:
+        return module.measure(mx, case, **options)
+    except Exception as e:
+        return {"raises": type(e).__name__}
+    finally:
+        mx.npx.reset_np()
+
+
 def family(name):
     sys.path.insert(0, os.path.dirname(HERE))
     return importlib.import_module("recorded." + name)
 
 
 def recorded(name):
-    """What MXNet gave: case -> measurement."""
+    """What MXNet gave: case -> measurement; ``name`` may end in ' np'."""
     with open(os.path.join(HERE, "numbers.json")) as f:
         return json.load(f)[name]
 
@@ -70,12 +89,15 @@ def main():
     mx = importlib.import_module(sys.argv[1])
     found = {}
     if sys.argv[1] == "mxnet" and sys.argv[2:]:
-        found = {name: recorded(name) for name in FAMILIES if name not in sys.argv[2:]}
-    for name in sys.argv[2:] or FAMILIES:
-        module = family(name)
-        found[name] = {case: module.measure(mx, case) for case in module.CASES}
+        found = {name: recorded(name) for name in EVERY if name not in sys.argv[2:]}
+    for name in sys.argv[2:] or EVERY:
+        module = family(name.partition(" ")[0])
+        if name.endswith(" np"):
+            found[name] = {case: in_np_mode(mx, module, case) for case in module.CASES}
+        else:
+            found[name] = {case: module.measure(mx, case) for case in module.CASES}
     file = os.path.join(HERE, "numbers.json")
-    found = {name: found[name] for name in FAMILIES if name in found}
+    found = {name: found[name] for name in EVERY if name in found}
     text = json.dumps(found, indent=None, separators=(",", ":")).replace('},"', '},\n"')
     if sys.argv[1] == "mxnet":
         with open(file, "w") as f:

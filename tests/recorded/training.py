@@ -2,7 +2,7 @@
 """Whole training runs on made-up data: losses of every step and the parameters at the end."""
 
 import numpy as np
-from recorded.record import draw, project
+from recorded.record import array, draw, project
 
 
 def mlp(nn):
@@ -51,16 +51,16 @@ def measure(mx, name, hybrid=False, steps=6):
     net.initialize(ctx=contexts)
     if hybrid:
         net.hybridize()
-    net(mx.nd.array(draw(shape, 0)))  # settles shapes
+    net(array(mx, draw(shape, 0)))  # settles shapes
     for k, p in enumerate(net.collect_params().values()):
         if not p.name.endswith(("running_mean", "running_var")):
-            p.set_data(mx.nd.array(draw(p.shape, 100 + k, -0.4, 0.4)))
+            p.set_data(array(mx, draw(p.shape, 100 + k, -0.4, 0.4)))
     trainer = mx.gluon.Trainer(net.collect_params(), optimizer, arguments)
     loss_function = mx.gluon.loss.SoftmaxCrossEntropyLoss()
     losses = []
     for t in range(steps):
-        data = mx.gluon.utils.split_and_load(mx.nd.array(draw(shape, t)), contexts)
-        labels = mx.nd.array(np.arange(shape[0]) * (t + 1) % 4)
+        data = mx.gluon.utils.split_and_load(array(mx, draw(shape, t)), contexts)
+        labels = array(mx, np.arange(shape[0]) * (t + 1) % 4)
         labels = mx.gluon.utils.split_and_load(labels, contexts)
         with mx.autograd.record():
             values = [loss_function(net(x), y) for x, y in zip(data, labels)]

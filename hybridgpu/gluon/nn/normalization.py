@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...dtypes import dtype_of
+from ...util import is_np_array
 from ..hybrid import HybridBlock
 
 __all__ = ["BatchNorm", "BatchNormReLU", "GroupNorm", "InstanceNorm", "LayerNorm"]
@@ -106,6 +107,8 @@ class BatchNormReLU(BatchNorm):
     """Batch normalisation and then max(x, 0), as one operator."""
 
     def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any) -> Any:
+        if is_np_array():  # as in MXNet, where np mode leaves relu away
+            return super().hybrid_forward(F, x, gamma, beta, running_mean, running_var)
         return F.contrib.BatchNormWithReLU(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
 
 

@@ -42,10 +42,10 @@ class SymbolApplication:
                 raise AssertionError(f"{what} must be Symbol instances, but got {x}{in_graph(x)}")
         check_kind(op, operator, inputs, self.array)
         given = {k: v for k, v in (attributes or {}).items() if not (k == "dtype" and v is None)}
-        if "ctx" in given:  # of the file only: nodes run where their graph does
-            given["ctx"] = str(given["ctx"] or current_context())
-            if op.inputs and "ctx" not in op.params:
-                del given["ctx"]
+        if not op.inputs or "ctx" in op.params:  # of the file only: nodes run where their graph does
+            given["ctx"] = str(given.get("ctx") or current_context())
+        else:
+            given.pop("ctx", None)
         if not op.variadic and len(inputs) < len(op.inputs):
             inputs = [*inputs, *(None,) * (len(op.inputs) - len(inputs))]
         made = make_node(op, spelled_hint(operator), inputs, given, name, None, kind=self.array)

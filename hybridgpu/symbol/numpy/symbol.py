@@ -199,6 +199,15 @@ class _Symbol(Members, Symbol):  # type: ignore[misc]
         shape = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
         return _invoke("_np_reshape", self, newshape=shape, order=order)
 
+    def transpose(self, *axes: Any) -> Any:
+        """Axes in another order, by default the opposite."""
+        order: Any = axes
+        if not axes or axes[0] is None:
+            order = None
+        elif len(axes) == 1 and isinstance(axes[0], (tuple, list)):
+            order = axes[0]
+        return _invoke("_np_transpose", self, axes=order)
+
     # as MXNet's methods, and unlike its functions, these write keepdims whatever it is
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:

@@ -11,6 +11,7 @@ from ....context import num_gpus
 from ...block import Block
 from ...hybrid import HybridBlock
 from ...nn import BatchNorm, HybridSequential, Sequential
+from ...operators import space_of
 
 __all__ = [
     "Concurrent", "HybridConcurrent", "Identity", "PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D", "SparseEmbedding",
@@ -26,7 +27,8 @@ class Concurrent(Sequential):
         self.axis = axis
 
     def forward(self, x: Any) -> Any:
-        return nd_module.concat(*[block(x) for block in self._children.values()], dim=self.axis)
+        F = space_of(nd_module)
+        return F.concat(*[block(x) for block in self._children.values()], dim=self.axis)
 
 
 class HybridConcurrent(HybridSequential):

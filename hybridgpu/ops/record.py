@@ -221,8 +221,7 @@ class Operator:
         except TypeError:  # such as a list
             given, hashable = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in given), False
         items: dict[str, Any] = {}
-        # what makes arrays is given a device, which files keep; in a graph they are where the graph runs
-        unknown = [k for k in attributes if k not in self.params and not (k == "ctx" and not self.inputs)]
+        unknown = [k for k in attributes if k not in self.params]
         if unknown and self.params:
             raise self._unknown(unknown[0], attributes)
         for name, param in self.params.items():

@@ -356,7 +356,7 @@ def _named(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any]) -> di
 def infer_shape(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Any:
     """See Symbol.infer_shape."""
     given = _named(symbol, args, kwargs)
-    for name, shape in given.items():
+    for name, shape in {**given, **kwargs}.items():
         if not isinstance(shape, tuple):
             raise TypeError(f"Arguments need to be shapes (tuple), but '{name}' is {type(shape)}.")
     arguments, states = _variables(symbol)

@@ -18,6 +18,8 @@ HERE = Path(__file__).parent
 
 MORE = "says more"
 RUBBISH = "MXNet goes on and returns what happens to be in memory"
+NO_NP = "MXNet has no np version of it, and raises"
+OTHER_WORDS = "the same class of error; MXNet refuses one operand earlier"
 UNPRINTED = "MXNet also prints the arguments; here the error says everything"
 
 #: script -> line -> (what hybridgpu says, why it does not say what MXNet says)
@@ -164,6 +166,112 @@ DIFFERENCES: dict[str, dict[str, tuple[str, str]]] = {
             "the order is that of a C++ hash table",
         ),
         "mx.init.create('xavier')": ("Xavier(rnd_type='uniform', factor_type='avg', magnitude=3)", MORE),
+    },
+    "numpy_symbol": {
+        "x + sym.var('legacy')": ("TypeError: type <class 'Symbol'> not supported", OTHER_WORDS),
+        "sym.var('legacy') + x": ("TypeError: type <class 'Symbol'> not supported", OTHER_WORDS),
+        "out.infer_shape_partial()": (
+            "([None, None, (4,)], [None], [])",
+            "a bias follows from num_hidden alone; MXNet gives up before it",
+        ),
+        "(data + sym.var('b').as_np_ndarray()).infer_shape(data=(2, 3), b=(2,))": (
+            "MXNetError: Error in operator add1: operands could not be broadcast together with shapes [2,3] [2]",
+            UNPRINTED,
+        ),
+        "data.sum(axis=1).infer_shape_partial(data=(-1, 3))": (
+            "([(-1, 3)], [(-1,)], [])",
+            "the extents that stay follow; MXNet gives up",
+        ),
+        "data[5].infer_shape(data=(2, 3))": (
+            "MXNetError: Error in operator reshape5: -3 index should only be used to skip dimension size 1",
+            UNPRINTED,
+        ),
+        "f.infer_shape(data=(2, 3), w=())": (
+            "([(2, 3), ()], [()], [])",
+            "operators of np know scalars whatever the mode is",
+        ),
+        "type(pickle.loads(pickle.dumps(f))).__name__": ("'_Symbol'", "what was pickled comes back"),
+    },
+    "numpy_gluon": {
+        "net.weight.set_data(nd.ones((4, 3)))": ("None", "values may be of either kind"),
+        "net.weight.zero_grad()": ("None", NO_NP),
+        "net(nd.ones((2, 3)))": (
+            "float32[2, 4] ['[[3. 3. 3. 3.]', ' [3. 3. 3. 3.]]']",
+            "the values that were set above",
+        ),
+        "net(nd.ones((2, 3))) #2": (
+            "float32[2, 4] ['[[3. 3. 3. 3.]', ' [3. 3. 3. 3.]]']",
+            "the values that were set above",
+        ),
+        "b = gluon.SymbolBlock.imports('np_net-symbol.json', ['data'], 'np_net-0000.params')": (
+            "ok",
+            "types are taken from the file, without a warning",
+        ),
+        "isinstance(b.collect_params()['n_s'].data(), mx.np.ndarray)": (
+            "True",
+            "parameters of a net of np are arrays of np, wherever they come from",
+        ),
+        "net2(x)": (
+            "float32[3] ['[ -6.5909 -10.0023 -13.0512]']",
+            "parameters of a net of np are arrays of np, wherever they come from",
+        ),
+        "mx.nd.load('np_net.params')": (
+            "MXNetError: Imperative::Get()->is_np_shape(): ndarray was saved in np shape semantics, must be loaded in the same semantics. Please turn on np shape semantics in Python using `with np_shape(True)` or decorator `use_np_shape` to scope the code of loading the ndarray.",
+            "MXNet shows its C++ condition in two parts",
+        ),
+        "net2.load_parameters('np_net.params') #2": (
+            "MXNetError: Imperative::Get()->is_np_shape(): ndarray was saved in np shape semantics, must be loaded in the same semantics. Please turn on np shape semantics in Python using `with np_shape(True)` or decorator `use_np_shape` to scope the code of loading the ndarray.",
+            "MXNet shows its C++ condition in two parts",
+        ),
+        "b = gluon.SymbolBlock.imports('np_net-symbol.json', ['data'], 'np_net-0000.params') #2": (
+            "MXNetError: Imperative::Get()->is_np_shape(): ndarray was saved in np shape semantics, must be loaded in the same semantics. Please turn on np shape semantics in Python using `with np_shape(True)` or decorator `use_np_shape` to scope the code of loading the ndarray.",
+            "MXNet shows its C++ condition in two parts",
+        ),
+        "mx.npx.load('legacy.params')": (
+            "{'w': array([1., 1., 1.]), 's': array([1.]), 'c': array([1., 1., 1.])}",
+            "arrays that both semantics have alike",
+        ),
+        "net2.load_parameters('legacy.params')": ("None", "arrays that both semantics have alike"),
+        "gluon.utils.clip_global_norm([anp.ones((2, 2)) * 3, anp.ones((3,))], 1.0)": ("np.float32 6.245", NO_NP),
+        "gluon.data.dataloader.default_batchify_fn([nd.ones((2,)), nd.zeros((2,))])": (
+            "float32[2, 2] ['[[1. 1.]', ' [0. 0.]]']",
+            NO_NP,
+        ),
+        "made('ones', ())": ("float32[] ['1.']", "scalars can be initialized"),
+        "gluon.loss.L2Loss()(anp.ones((2, 3)), nd.zeros((2, 3)))": (
+            "TypeError: Operator `_npi_subtract` registered in backend is known as `subtract` in Python. This is a numpy operator which can only accept MXNet numpy ndarrays, while received a legacy ndarray. Please ensure that you have activated numpy semantics by calling `npx.set_np()` in your code. If you still see this e",
+            OTHER_WORDS,
+        ),
+        "gluon.loss.HuberLoss()(anp.ones((2, 3)), anp.zeros((2, 3)))": ("float32[2] ['[0.5 0.5]']", NO_NP),
+        "gluon.loss.KLDivLoss()(anp.ones((2, 3)), anp.zeros((2, 3)))": ("float32[2] ['[0. 0.]']", NO_NP),
+        "gluon.loss.HingeLoss()(anp.ones((2, 3)), anp.zeros((2, 3)))": ("float32[2] ['[1. 1.]']", NO_NP),
+        "gluon.loss.TripletLoss()(anp.ones((2, 3)), anp.zeros((2, 3)), anp.zeros((2, 3)))": (
+            "float32[2] ['[1. 1.]']",
+            NO_NP,
+        ),
+        "gluon.loss.CTCLoss()(anp.ones((2, 6, 3)), anp.zeros((2, 2)))": ("float32[2] ['[3.0363 3.0363]']", NO_NP),
+        "n(anp.ones((2, 3, 4)))": (
+            "float32[2, 3, 4] ['[[[0. 0. 0. 0.]', '  [0. 0. 0. 0.]', '  [0. 0. 0. 0.]]', '', ' [[0. 0. 0. 0.]', '  [0. 0. 0. 0.]', '  [0. 0. 0. 0.]]]']",
+            NO_NP,
+        ),
+        "n(anp.ones((2, 4, 4)))": (
+            "float32[2, 4, 4] ['[[[0. 0. 0. 0.]', '  [0. 0. 0. 0.]', '  [0. 0. 0. 0.]', '  [0. 0. 0. 0.]]', '', ' [[0. 0. 0. 0.]', '  [0. 0. 0. 0.]', '  [0. 0. 0. 0.]', '  [0. 0. 0. 0.]]]']",
+            NO_NP,
+        ),
+        "n(anp.ones((2, 3))) #2": ("float32[2, 3] ['[[0.7616 0.7616 0.7616]', ' [0.7616 0.7616 0.7616]]']", NO_NP),
+        "n(anp.ones((1, 1, 2, 2)))": (
+            "float32[1, 1, 4, 4] ['[[[[1. 1. 1. 1.]', '   [1. 1. 1. 1.]', '   [1. 1. 1. 1.]', '   [1. 1. 1. 1.]]]]']",
+            NO_NP,
+        ),
+        "n(anp.ones((1, 4, 2, 2)))": (
+            "float32[1, 1, 4, 4] ['[[[[1. 1. 1. 1.]', '   [1. 1. 1. 1.]', '   [1. 1. 1. 1.]', '   [1. 1. 1. 1.]]]]']",
+            NO_NP,
+        ),
+        "n(anp.ones((2, 3, 2, 2)))": (
+            "float32[2, 3, 2, 2] ['[[[[1. 1.]', '   [1. 1.]]', '', '  [[1. 1.]', '   [1. 1.]]', '', '  [[1. 1.]', '   [1. 1.]]]', '', '', ' [[[1. 1.]', '   [1. 1.]]', '', '  [[1. 1.]', '   [1. 1.]]', '', '  [[1. 1.]', '   [1. 1.]]]]']",
+            NO_NP,
+        ),
+        "w = mx.np.ones((2,)); u(0, mx.np.ones((2,)), w)": ("ok", "optimizers take arrays of either kind"),
     },
 }
 

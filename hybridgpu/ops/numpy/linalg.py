@@ -360,6 +360,7 @@ _ALL, _VECTOR_OR_MATRIX, _SPECTRAL, _FROBENIUS, _NUCLEAR = -2, -1, 0, 1, 2  #: v
         "keepdims": Bool(False, "keep these axes with extent 1"),
         "flag": Int(_ALL, "-2 all elements, -1 by ord and the number of axes, 0 spectral, 1 Frobenius, 2 nuclear"),
     },
+    kept=3,
     samples=(
         sample([(3, 4)]),
         sample([(2, 3, 4)], {"axis": (1,), "flag": -1, "ord": 3, "keepdims": True}),

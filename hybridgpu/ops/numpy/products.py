@@ -186,7 +186,7 @@ def tensordot_of(F: Any, a: Any, b: Any, axes: Any = 2) -> Any:
         return F.invoke("_npi_tensordot_int_axes", (a, b), {"axes": axes})
     if len(axes) != 2:
         raise ValueError("Axes must consist of two arrays.")
-    of_a, of_b = ((k,) if isinstance(k, integer_types) else tuple(k) for k in axes)
+    of_a, of_b = ([k] if isinstance(k, integer_types) else list(k) for k in axes)
     if len(of_a) != len(of_b):
         raise MXNetError(
             f"Check failed: a_axes_summed.ndim() == b_axes_summed.ndim() ({len(of_a)} vs. {len(of_b)}) : Axes length "

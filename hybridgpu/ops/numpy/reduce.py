@@ -177,6 +177,7 @@ def _spread(name: str, doc: str) -> None:
         "a",
         params={**_AXIS, **_DTYPE, "ddof": Int(0, "subtracted from the number of elements"), **_KEEPDIMS},
         samples=(*_SHAPES[:3], sample([(5, 3)], {"axis": 0, "ddof": 1}), sample([(2, 3)], {"dtype": "float64"})),
+        kept=1,
         doc=doc,
     )(lower)
 

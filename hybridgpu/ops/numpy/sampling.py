@@ -17,7 +17,7 @@ from ...base import MXNetError, ParameterError
 from ...compiler.ir import Builder, Node
 from ...dataclass import dataclass
 from ...dtypes import DType, bool_, f32, f64, i64
-from ..create import _uniform01
+from ..create import CTX, _uniform01
 from ..linear import need_float
 from ..params import REQUIRED, Bool, Dtype, Float, Floats, Int, Param, Position, Shape, Values
 from ..record import operator, sample, shape_text
@@ -25,6 +25,7 @@ from ..sampling import _gamma, _normal, _standard_normal, _uniform
 
 __all__: list[str] = []
 
+_CTX = CTX["ctx"]
 _SIZE = Shape(None, "extents of the result; those of the parameters, if not given", optional=True)
 _FLOATS = ("float16", "float32", "float64")
 
@@ -266,7 +267,7 @@ def _declare(family: _Family, name: str) -> None:
 
     default = REQUIRED if family.defaults == "required" else family.defaults
     params: dict[str, Param] = {n: Float(default, "number, or None for an array", optional=True) for n in names}
-    params["size"] = _SIZE
+    params["size"], params["ctx"] = _SIZE, _CTX
     if family.typed:
         params["dtype"] = Dtype("float32", "element type", only=_FLOATS)
     numbers = {n: (1.0, 2.0)[k] for k, n in enumerate(names)}
@@ -293,6 +294,7 @@ def _declare(family: _Family, name: str) -> None:
         domain=(0.5, 2.0),
         doc=f"{family.doc}{': a batch of such draws' if name.endswith('_n') else ''}. A parameter that is None is an array.",
         differentiable=family.gradient,
+        kept=int(family.gradient),
     )(lower)
 
 
@@ -319,6 +321,7 @@ def _check_probabilities(xp: Any, p: Values, *arrays: Any) -> None:
         "prob": Float(doc="probability of 1, or None", optional=True),
         "logit": Float(doc="log(prob / (1 - prob)), or None", optional=True),
         "size": _SIZE,
+        "ctx": _CTX,
         "dtype": Dtype("float32", "element type", only=("bool", "float16", "float32", "float64", "int32", "uint8")),
         "is_logit": Bool(doc="whether the array is logits"),
     },
@@ -363,6 +366,7 @@ def _choice_inputs(p: Values) -> list[str]:
     params={
         "a": Position(doc="number of items, or None for an array of them", optional=True),
         "size": Shape(doc="extents of the result, () if None", optional=True),
+        "ctx": _CTX,
         "replace": Bool(True, "an item can be drawn more than once"),
         "weighted": Bool(False, "the last input has the probabilities"),
     },

@@ -23,7 +23,7 @@ class SymbolApplication:
     symbolic = True
 
     def is_array(self, value: Any) -> bool:
-        return isinstance(value, Symbol)
+        return isinstance(value, self.array)
 
     def invoke(
         self,
@@ -42,7 +42,7 @@ class SymbolApplication:
                 raise AssertionError(f"{what} must be Symbol instances, but got {x}{in_graph(x)}")
         check_kind(op, operator, inputs, self.array)
         given = {k: v for k, v in (attributes or {}).items() if not (k == "dtype" and v is None)}
-        if not op.inputs or "ctx" in op.params:  # of the file only: nodes run where their graph does
+        if "ctx" in op.params:  # of the file only: nodes run where their graph does
             given["ctx"] = str(given.get("ctx") or current_context())
         else:
             given.pop("ctx", None)

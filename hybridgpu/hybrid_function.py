@@ -495,9 +495,9 @@ def _check_contexts(arrays: Sequence[NDArray]) -> None:
 
 def _library(x: Any) -> str:
     """Whose array it is: 'numpy', 'cupy', or '' for something else."""
-    if isinstance(x, np.ndarray):
-        return "numpy"
-    return "cupy" if type(x).__module__.partition(".")[0] == "cupy" and hasattr(x, "__cuda_array_interface__") else ""
+    if type(x).__module__.partition(".")[0] == "cupy" and hasattr(x, "__cuda_array_interface__"):
+        return "cupy"
+    return "numpy" if isinstance(x, np.ndarray) else ""
 
 
 def _array(x: Any) -> NDArray:
@@ -505,7 +505,7 @@ def _array(x: Any) -> NDArray:
     if isinstance(x, NDArray):
         return x
     kind = numpy_class() if is_np_array() else None
-    if isinstance(x, np.ndarray):
+    if _library(x) == "numpy":
         if x.dtype.kind not in "biuf":
             raise TypeError(f"arrays of {x.dtype} are not supported")
         return wrap(x if x.flags.c_contiguous and x.flags.aligned else np.array(x, order="C"), Context("cpu", 0), kind)

@@ -140,7 +140,7 @@ class TracedCalls:
                 )
         reason = self._reason(names, arrays)
         for made in self._made:
-            if made.formats == (form, results) and _is_same(made.traced, graph):  # type: ignore[arg-type]
+            if (made.data or made.ctx == ctx) and made.formats == (form, results) and _is_same(made.traced, graph):  # type: ignore[arg-type]
                 return made
         mode, numeric, background = self._manner
         op = CachedOp(graph.symbol, list(names), graph.sources, self.name, mode, numeric, background, reason)

@@ -432,7 +432,16 @@ class Trace:
                 "the function gives no array and writes into none",
                 "Return what it computes; there is nothing to compile otherwise.",
             )
-        return TracedGraph(self.inputs, Group(heads), dict(self.sources), dict(self.types))
+        kinds = {x._kind for x in outputs}
+        if len(kinds) > 1:
+            raise not_traced(
+                "the function gives arrays of nd and of np",
+                "Make them one kind: x.as_np_ndarray(), or x.as_nd_ndarray().",
+            )
+        symbol = Group(heads)
+        if kinds and None not in kinds:
+            symbol = symbol.as_np_ndarray()
+        return TracedGraph(self.inputs, symbol, dict(self.sources), dict(self.types))
 
     # -- what functions that are no operators become
 

@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``mx.hybridize``: functions of arrays, whatever library's, give what they give without it."""
+
+import copy
+import gc
+import pickle
+import weakref
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+import hybridgpu as mx
+from hybridgpu import autograd, gluon, nd
+from hybridgpu.gluon import nn
+
+Pair = namedtuple("Pair", "first second")
+
+
+def arrays(*shapes, ctx=None, seed=0):
+    random = np.random.default_rng(seed)
+    return [nd.array(random.uniform(-1, 1, s), ctx=ctx or mx.cpu()) for s in shapes]
+
+
+def values(result):
+    if isinstance(result, nd.NDArray):
+        return result.asnumpy()
+    if isinstance(result, dict):
+        return {k: values(v) for k, v in result.items()}
+    if hasattr(result, "_fields"):
+        return type(result)(*map(values, result))
+    if isinstance(result, (list, tuple)):
+        return type(result)(map(values, result))
+    return result
+
+
+def same(got, expected):
+    assert type(got) is type(expected)
+    if isinstance(got, dict):
+        assert list(got) == list(expected)
+        for k in got:
+            same(got[k], expected[k])
+    elif isinstance(got, (list, tuple)):
+        assert len(got) == len(expected)
+        for a, b in zip(got, expected, strict=True):
+            same(a, b)
+    elif isinstance(got, np.ndarray):
+        assert got.shape == expected.shape
+        np.testing.assert_allclose(got, expected, rtol=2e-6, atol=1e-6)
+    else:
+        assert got == expected
+
+
+def nested(x, more, *rest, scale=2, keys=None):
+    out = {"sum": x + more["a"], "list": [more["b"][0] * scale, None]}
+    for r in rest:
+        out["sum"] = out["sum"] * r
+    if keys is not None:
+        out[keys[0]] = (keys[1] * 3,)
+    return Pair(out, scale)
+
+
+a, b, c, d = arrays((2, 3), (3,), (2, 1), (2, 3))
+
+#: function, positional arguments, keywords
+CALLS = {
+    "one": (lambda x: nd.tanh(x) * 2, (a,), {}),
+    "two": (lambda x, y: x * y + y, (a, b), {}),
+    "default": (lambda x, k=3: x * k, (a,), {}),
+    "number": (lambda x, k=3: x * k, (a, 4), {}),
+    "keyword": (lambda x, k=3: x * k, (a,), {"k": 5}),
+    "array by keyword": (lambda x, y: x - y, (), {"y": b, "x": a}),
+    "text": (lambda x, act: nd.Activation(x, act_type=act), (a, "tanh"), {}),
+    "nested": (nested, (a, {"a": b, "b": [c, None]}), {}),
+    "more": (nested, (a, {"a": b, "b": (c,)}, c, d), {"scale": 7, "keys": ("k", b)}),
+    "named tuple": (lambda p: Pair(p.second, p.first), (Pair(a, b),), {}),
+    "none": (lambda x, y=None: x if y is None else x + y, (a, None), {}),
+    "only keywords": (lambda *, x, k: x * k, (), {"x": a, "k": 2}),
+    "no arrays": (lambda n: nd.ones((n, 2)) * n, (3,), {}),
+    "nothing": (lambda: nd.arange(4), (), {}),
+    "other types": (lambda x: x.astype("float64") * 2, (a.astype("int32"),), {}),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_hybridized_function_gives_what_the_function_gives(name):
+    function, args, kwargs = CALLS[name]
+    expected = values(function(*args, **kwargs))
+    hybrid = mx.hybridize(function)
+    for _ in range(3):
+        same(values(hybrid(*args, **kwargs)), expected)
+
+
+@mx.hybridize
+def of_libraries(x, more):
+    return nd.tanh(x) * more["k"], [x.sum(axis=0)]
+
+
+def test_arrays_of_numpy_come_back_as_numpys():
+    host = np.linspace(0, 1, 6, dtype=np.float32).reshape(2, 3)
+    for x in (host, host.astype(np.float64), host.T.copy().T, host[:, ::-1]):
+        for _ in range(2):
+            y, (total,) = of_libraries(x, {"k": x})
+            assert type(y) is type(total) is np.ndarray
+            assert y.dtype == x.dtype
+            np.testing.assert_allclose(y, np.tanh(x) * x, rtol=1e-6)
+            np.testing.assert_allclose(total, x.sum(0), rtol=1e-6)
+
+
+def test_arrays_of_cupy_are_taken_on_their_device(cuda_driver):
+    class CuPyLike(np.ndarray):  # the emulated device has NumPy's arrays for CuPy's
+        __cuda_array_interface__ = None
+        device = namedtuple("Device", "id")(0)
+
+    CuPyLike.__module__ = "cupy"
+    x = np.linspace(0, 1, 6, dtype=np.float32).reshape(2, 3)
+    y, _ = of_libraries(x.view(CuPyLike), {"k": x.view(CuPyLike)})
+    np.testing.assert_allclose(y, np.tanh(x) * x, rtol=1e-6)
+    assert mx.gpu(0) in [key[-1] for key in of_libraries._calls.traced._found]
+    with pytest.raises(TypeError, match="of_libraries is given arrays of NumPy and of CuPy"):
+        of_libraries(x.view(CuPyLike), {"k": x})
+
+
+def test_results_for_numpy_stay_what_they_are():
+    double = mx.hybridize(lambda x: x * 2)
+    kept = [double(np.full(4, k, np.float32)) for k in range(8)]
+    assert [y.tolist() for y in kept] == [[2.0 * k] * 4 for k in range(8)]
+
+
+def test_numpy_beside_arrays_is_taken_for_arrays():
+    add = mx.hybridize(lambda x, y: x + y)
+    got = add(a, np.ones((2, 3), np.float32))
+    assert isinstance(got, nd.NDArray)
+    np.testing.assert_allclose(got.asnumpy(), a.asnumpy() + 1)
+
+
+def test_gradients_go_through(cuda_driver):
+    def loss(x, net, scale):
+        y = net(x)
+        return (y * y).sum() * scale
+
+    for ctx in (mx.cpu(), mx.gpu(0)):
+        found = []
+        for function in (loss, mx.hybridize(loss)):
+            mx.random.seed(2)
+            net = nn.Dense(3, in_units=3)
+            net.initialize(mx.init.One(), ctx=ctx)
+            for _ in range(2):
+                (x,) = arrays((2, 3), ctx=ctx)
+                x.attach_grad()
+                with autograd.record():
+                    out = function(x, net, 2)
+                out.backward()
+            found.append([x.grad.asnumpy(), net.weight.grad(ctx).asnumpy(), out.asnumpy()])
+        same(found[1], found[0])
+
+
+def test_closures_read_arrays_and_parameters_as_they_are():
+    w, bias = arrays((3, 2), (2,))
+    w.attach_grad()
+    layer = nn.Dense(2, in_units=2)
+    layer.initialize()
+
+    @mx.hybridize
+    def function(x):
+        return layer(nd.dot(x, w) + bias)
+
+    def plain(x):
+        return layer(nd.dot(x, w) + bias)
+
+    (x,) = arrays((4, 3))
+    for k in range(3):
+        with autograd.record():
+            y = function(x)
+        y.backward()
+        got = y.asnumpy(), w.grad.asnumpy(), layer.weight.grad().asnumpy()
+        with autograd.record():
+            y = plain(x)
+        y.backward()
+        same(got, (y.asnumpy(), w.grad.asnumpy(), layer.weight.grad().asnumpy()))
+        bias[:] = k
+        w[0] = k
+        layer.weight.set_data(nd.ones((2, 2)) * k)
+    report = str(function.explain(x))
+    assert "reads arrays from outside: constant0 float32[3,2], met at test_functions.py" in report
+
+
+def test_signatures_and_static_values():
+    traced = []
+
+    @mx.hybridize(static_argnames="sizes")
+    def function(x, sizes, flag=True, factor=1.0):
+        traced.append((x.shape, sizes, flag, factor, autograd.is_training()))
+        return x.reshape(sizes) * factor if flag else x
+
+    x = nd.arange(6)
+    for _ in range(2):
+        assert function(x, (2, 3)).shape == (2, 3)
+        assert function(x, (3, 2)).shape == (3, 2)
+        assert function(x, (3, 2), flag=False).shape == (6,)
+        assert function(x, (3, 2), True, 2.0)[2, 1].asscalar() == 10
+        assert function(x, (3, 2), True, 2)[2, 1].asscalar() == 10
+        with autograd.train_mode():
+            function(x, (2, 3))
+    assert len(traced) == 6
+    assert [type(t[3]) for t in traced[3:5]] == [float, int]
+    with pytest.raises(ValueError, match="no argument 'size' that could be static; it has x, k"):
+        mx.hybridize(lambda x, k: x, static_argnames="size")
+    with pytest.raises(TypeError, match="neither an array nor a value that tells signatures apart"):
+        function(x, [2, 3])
+
+
+def test_zero_and_its_negative_are_two_values():
+    divided = mx.hybridize(lambda x, zero: x * zero)
+    x = nd.ones((2,))
+    for _ in range(2):
+        assert not np.signbit(divided(x, 0.0).asnumpy()).any()
+        assert np.signbit(divided(x, -0.0).asnumpy()).all()
+
+
+def test_values_that_keep_changing_are_told():
+    scaled = mx.hybridize(lambda x, k: x * k, numeric="strict")
+    x = nd.ones((2,))
+    with pytest.warns(
+        UserWarning, match="traced for 17 values of its arguments that are no arrays.*Give numbers that change"
+    ):
+        for k in range(17):
+            scaled(x, k)
+
+
+class Model:
+    def __init__(self, units):
+        self.w = nd.ones((3, units))
+
+    @mx.hybridize
+    def __call__(self, x, k=1):
+        """What it says."""
+        return self.inner(nd.dot(x, self.w)) * k
+
+    @mx.hybridize(static_argnames=("axis",))
+    def inner(self, y, axis=1):
+        return y / y.sum(axis=axis, keepdims=True)
+
+
+def test_methods_belong_to_their_object():
+    one, two = Model(2), Model(4)
+    x = nd.ones((2, 3))
+    for _ in range(2):
+        assert one(x).asnumpy().tolist() == [[0.5, 0.5]] * 2
+        assert two(x, k=2).asnumpy().tolist() == [[0.5] * 4] * 2
+    assert one.inner(x, axis=0).asnumpy().tolist() == [[0.5] * 3] * 2
+    assert Model.__call__.__doc__ == "What it says."
+    assert "one.inner" not in repr(one.inner)
+    assert "div" in one.inner.explain(x).source()
+    gone = weakref.ref(two)
+    del two
+    gc.collect()
+    assert gone() is None
+
+
+class Layered(gluon.HybridBlock):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.scale = self.params.get("scale", shape=(3,), init="ones")
+
+    @mx.hybridize
+    def scaled(self, x):
+        return x * self.scale.data()
+
+    def forward(self, x):
+        return self.scaled(x) + 1
+
+
+def test_functions_and_blocks_contain_each_other():
+    inner = mx.hybridize(lambda x: nd.relu(x) * 2)
+    net = Layered()
+    net.initialize()
+    symbolic = nn.HybridLambda("tanh")
+    symbolic.hybridize()
+
+    @mx.hybridize
+    def outer(x):
+        return net(symbolic(inner(x)))
+
+    (x,) = arrays((2, 3))
+    inner(x)
+    symbolic(x)
+    expected = np.tanh(np.maximum(x.asnumpy(), 0) * 2) + 1
+    for hybrid in (False, True):
+        net.hybridize(hybrid)
+        net(x)
+        np.testing.assert_allclose(outer(x).asnumpy(), expected, rtol=1e-6)
+    assert len(outer.explain(x).kernels) == 1
+    net.scale.set_data(nd.zeros((3,)))
+    np.testing.assert_allclose(outer(x).asnumpy(), np.ones((2, 3)))
+    np.testing.assert_allclose(net.scaled(x).asnumpy(), np.zeros((2, 3)))
+
+
+def test_a_block_is_hybridized_itself():
+    net = nn.Dense(2)
+    assert mx.hybridize(net, static_alloc=True) is net
+    assert net._active
+    assert net._flags["static_alloc"]
+
+
+def test_reports_and_texts():
+    @mx.hybridize
+    def function(x, w):
+        return nd.softmax(nd.dot(x, w))
+
+    with pytest.raises(RuntimeError, match=r"function was not called yet: call it with arguments before source\(\)"):
+        function.source()
+    x, w = arrays((2, 3), (3, 4))
+    lowered = function.lower(x, w)
+    assert lowered.text.startswith("graph function (x: f32[2,3], w: f32[3,4])")
+    assert "test_functions.py" in lowered.text
+    assert "HG_KERNEL" in lowered.text
+    assert str(lowered) == lowered.text
+    assert function.source() in lowered.text
+    assert "softmax0" in str(function.explain(x, w))
+    assert lowered.symbol.list_inputs() == ["x", "w"]
+    w.attach_grad()
+    with autograd.record():
+        report = function.explain(x, w)
+    assert report.backward is not None
+    assert function.__name__ == "function"
+    assert repr(function) == "<hybridized function function>"
+
+
+def test_files(tmp_path):
+    table = nd.array([[1, 2], [3, 4], [5, 6]])
+    layer = nn.Dense(2, in_units=2, prefix="layer_")
+    layer.initialize()
+
+    @mx.hybridize
+    def function(x, more):
+        return layer(nd.dot(x, table)) + more[0]
+
+    x, y = arrays((4, 3), (2,))
+    expected = function(x, [y]).asnumpy()
+    function.export(str(tmp_path / "f"))
+    block = gluon.SymbolBlock.imports(str(tmp_path / "f-symbol.json"), ["x", "more0"], str(tmp_path / "f-0000.params"))
+    np.testing.assert_allclose(block(x, y).asnumpy(), expected, rtol=1e-6)
+
+
+def test_copies_and_pickles():
+    again = pickle.loads(pickle.dumps(module_function))
+    assert again(a).asnumpy().tolist() == (a + 1).asnumpy().tolist()
+    assert copy.copy(module_function)(a).asnumpy().tolist() == (a + 1).asnumpy().tolist()
+
+
+def plus_one(x):
+    return x + 1
+
+
+module_function = mx.hybridize(plus_one)
+
+
+def test_flags_are_those_of_blocks(cuda_driver):
+    function = mx.hybridize(lambda x: nd.tanh(nd.dot(x, x)), static_alloc=True, static_shape=True, numeric="fast")
+    (x,) = arrays((4, 4), ctx=mx.gpu(0))
+    for _ in range(3):
+        np.testing.assert_allclose(function(x).asnumpy(), np.tanh(x.asnumpy() @ x.asnumpy()), rtol=1e-5, atol=1e-6)
+    assert function.explain(x).numeric == "fast"
+    with pytest.raises(mx.MXNetError, match=r"hybridize\(\) has no flag static"):
+        mx.hybridize(lambda x: x, static=True)
+    with pytest.raises(TypeError, match="a function or a block, not 3"):
+        mx.hybridize(3)
+
+
+def test_control_flow_of_values_is_refused():
+    @mx.hybridize
+    def function(x):
+        if x.sum() > 0:
+            return x
+        return -x
+
+    with pytest.raises(
+        mx.TracingError, match=r"\(block function, test_functions.py:\d+\)\n    if x.sum\(\) > 0:\nWrite nd.where"
+    ):
+        function(a)
+
+
+def test_arguments_on_several_devices_are_refused(cuda_driver):
+    add = mx.hybridize(lambda x, y: x + y)
+    with pytest.raises(ValueError, match=r"several devices, cpu\(0\), gpu\(0\)"):
+        add(nd.ones((2,)), nd.ones((2,), ctx=mx.gpu(0)))
+
+
+def test_a_repeated_call_runs_no_python_of_the_function():
+    calls = []
+    function = mx.hybridize(lambda x, k: calls.append(1) or x * k)
+    for _ in range(3):
+        function(a, 2)
+    with autograd.train_mode():
+        function(a, 2)
+    assert len(calls) == 2
+    assert function._calls.fast is not None

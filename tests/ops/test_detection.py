@@ -284,3 +284,27 @@ def test_turned_regions_have_no_gradient():
         y = nd.contrib.RROIAlign(x, array(TURNED), pooled_size=(2, 2), spatial_scale=1.0)
     with pytest.raises(MXNetError, match="_contrib_RROIAlign is non-differentiable"):
         y.backward()
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.6])
+def test_suppression_among_many_boxes(threshold, force):
+    """Against the definition, one pair of boxes at a time."""
+    corner, extents = draw(41, 60, 2), np.abs(draw(42, 60, 2)) * 4
+    found = np.column_stack([np.abs(draw(43, 60)) * 3 // 1, np.abs(draw(44, 60)) + 1, corner, corner + extents])
+    kept = []
+    for box in found[np.argsort(-found[:, 1], kind="stable")]:
+        for other in kept:
+            sides = np.minimum(box[4:], other[4:]) - np.maximum(box[2:4], other[2:4])
+            common = np.prod(np.maximum(sides, 0))
+            union = np.prod(box[4:] - box[2:4]) + np.prod(other[4:] - other[2:4]) - common
+            if common / union > threshold and (force or box[0] == other[0]):
+                break
+        else:
+            kept.append(box)
+    ours = nd.contrib.box_nms(
+        nd.array(found[None]), overlap_thresh=threshold, id_index=0, score_index=1, coord_start=2, force_suppress=force
+    ).asnumpy()[0]
+    assert 1 < len(kept) < 60
+    np.testing.assert_array_equal(ours[: len(kept)], np.array(kept, "f4"))
+    assert (ours[len(kept) :] == -1).all()

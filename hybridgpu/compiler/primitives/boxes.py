@@ -36,34 +36,45 @@ def _wide(x: Any) -> Any:
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
-def _overlap(one: Any, others: Any, extra: int = 0, guard: bool = False) -> Any:
-    """Intersection over union of a box and several; ``extra`` counts pixels instead of distances.
+def _suppress(
+    boxes: Any,
+    beats: Callable[[Any], Any],
+    kinds: Any = None,
+    most: int | None = None,
+    extra: int = 0,
+    guard: bool = False,
+) -> list[int]:
+    """Numbers of the boxes that stay, best first: each removes those after it that it overlaps too much.
 
-    With ``guard`` boxes of negative extents have no area.
+    Args:
+        beats: whether an intersection over union removes.
+        kinds: boxes compete with those of the same kind; None: with all.
+        extra: counts pixels (1) instead of distances.
+        guard: boxes of negative extents have no area.
     """
-    sides = np.minimum(one[2:], others[:, 2:]) - np.maximum(one[:2], others[:, :2]) + extra
-    common = np.prod(np.maximum(sides, 0), axis=1)
-
-    def area(x: Any) -> Any:
-        extents = x[..., 2:] - x[..., :2] + extra
-        whole = np.prod(extents, axis=-1)
-        return np.where((extents < 0).any(axis=-1), 0, whole) if guard else whole
-
-    union = area(one) + area(others) - common
-    return np.divide(common, union, out=np.zeros_like(common), where=union > 0)
-
-
-def _suppress(boxes: Any, beaten: Callable[[int, Any], Any], most: int | None = None) -> list[int]:
-    """Numbers of the boxes that stay, best first: each removes those after it that ``beaten(k, later)`` says."""
-    alive = np.ones(len(boxes), bool)
+    extents = boxes[:, 2:] - boxes[:, :2] + extra
+    area = np.prod(extents, axis=1)
+    if guard:
+        area = np.where((extents < 0).any(axis=1), 0, area)
+    # those that nothing has removed yet; by columns, since a pass over them is all the time that this takes
+    number, corners = np.arange(len(boxes)), np.ascontiguousarray(boxes.T)
     kept: list[int] = []
-    for k in range(len(boxes)):
-        if most is not None and len(kept) >= most:
-            break
-        if alive[k]:
-            kept.append(k)
-            later = np.arange(k + 1, len(boxes))
-            alive[later[beaten(k, later)]] = False
+    while len(number) and (most is None or len(kept) < most):
+        kept.append(int(number[0]))
+        left, top, right, bottom = corners[:, :1]
+        width = np.minimum(right, corners[2, 1:]) - np.maximum(left, corners[0, 1:]) + extra
+        height = np.minimum(bottom, corners[3, 1:]) - np.maximum(top, corners[1, 1:]) + extra
+        common = np.maximum(width, 0) * np.maximum(height, 0)
+        union = area[:1] + area[1:] - common
+        stay = ~beats(np.divide(common, union, out=np.zeros_like(common), where=union > 0))
+        if kinds is not None:
+            stay |= kinds[1:] != kinds[0]
+        if stay.all():  # the usual case, without copies
+            number, corners, area = number[1:], corners[:, 1:], area[1:]
+            kinds = kinds if kinds is None else kinds[1:]
+        else:
+            number, corners, area = number[1:][stay], corners[:, 1:][:, stay], area[1:][stay]
+            kinds = kinds if kinds is None else kinds[1:][stay]
     return kept
 
 
@@ -92,11 +103,7 @@ def _order(arrays: Sequence[Any], params: Params, out: TensorType) -> Any:
             boxes = np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], axis=1)
         kinds = None if classes is None or params["force"] else classes[found].astype(int)
 
-        def beaten(k: int, later: Any, boxes: Any = boxes, kinds: Any = kinds) -> Any:
-            over = _overlap(boxes[k], boxes[later], guard=True) > params["threshold"]
-            return over if kinds is None else over & (kinds[later] == kinds[k])
-
-        kept = found[_suppress(boxes, beaten)]
+        kept = found[_suppress(boxes, lambda overlap: overlap > params["threshold"], kinds, guard=True)]
         y[b, : len(kept)] = kept
     return y
 
@@ -185,11 +192,7 @@ def _detections(arrays: Sequence[Any], params: Params, out: TensorType) -> Any:
             y[b, most : len(part), 0] = -1
             part = part[:most]
 
-        def beaten(k: int, later: Any, part: Any = part) -> Any:
-            over = _overlap(part[k, 2:], part[later, 2:]) >= threshold
-            return over if params["force"] else over & (part[later, 0] == part[k, 0])
-
-        kept = _suppress(part, beaten)
+        kept = _suppress(part[:, 2:], lambda overlap: overlap >= threshold, None if params["force"] else part[:, 0])
         y[b, : len(part)] = part
         y[b, np.setdiff1d(np.arange(len(part)), kept), 0] = -1
     return y
@@ -246,10 +249,7 @@ def _proposals(arrays: Sequence[Any], params: Params, out: TensorType) -> Any:
         order = order[:before]
         best, best_scores = boxes[order], score[order]
 
-        def beaten(k: int, later: Any, best: Any = best) -> Any:
-            return _overlap(best[k], best[later], extra=1) > params["threshold"]
-
-        kept = _suppress(best, beaten, min(after, len(order)))
+        kept = _suppress(best, lambda overlap: overlap > params["threshold"], most=min(after, len(order)), extra=1)
         chosen = np.resize(kept, after)  # too few are repeated
         y[b * after : (b + 1) * after, 0] = b
         y[b * after : (b + 1) * after, 1:5] = best[chosen]

@@ -74,6 +74,8 @@ _MODULES = {
     "profiler": "profiler",
     "engine": "engine",
     "recordio": "recordio",
+    "rtc": "rtc",
+    "library": "library",
     "image": "image",
     "img": "image",
     "np": "numpy",

@@ -40,6 +40,7 @@ from hybridgpu.backends.cuda.driver import (
     module_source,
 )
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
+from hybridgpu.backends.cuda.user_kernels import UserModule, missing_kernel
 from hybridgpu.backends.devices import use_gpu_devices
 from hybridgpu.backends.failures import DeviceError
 from hybridgpu.backends.library import Libraries
@@ -182,6 +183,25 @@ class EmulatedDriver:
 
     def starter(self, launch: Launch) -> Callable[[int], None]:
         return lambda stream: self.start(launch, read_block(launch), stream)
+
+    def user_function(self, module: UserModule, name: str) -> Any:
+        self.is_current()
+        found = Module(module.source, options=list(module.options), names=list(module.lowered))
+        if name not in found.names:
+            raise missing_kernel(name)
+        return found[name]
+
+    def start_user_function(
+        self, function: Any, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Any]
+    ) -> None:
+        self.is_current()
+        with self._executing:
+            given = [Buffer(on_host(x)) if x.ndim else x[()] for x in arguments]
+            function(grid, block, given, shared_mem=shared, order=next(ORDERS), timeout=TIMEOUT)
+            for x, b in zip(arguments, given, strict=True):
+                if isinstance(b, Buffer):
+                    on_host(x)[...] = b.get()
+                    b.free()
 
     def graph(self, steps: Sequence[Launch | LibraryStart]) -> KernelGraph:
         if self.no_graphs:

@@ -156,16 +156,6 @@ MXNET = (
         "an older iterator over packed images",
         _RECORDS.format(""),
     ),
-    Decision(
-        "rtc",
-        "the compiler of kernels that a program writes in CUDA",
-        "operators of F in a hybridized block, which become kernels, or a mx.operator.CustomOp",
-    ),
-    Decision(
-        "library",
-        "the loader of compiled libraries with operators",
-        "mx.operator.CustomOp for an operator of your own: compiled libraries of MXNet's cannot be loaded",
-    ),
 )
 
 _COSINE = "mx.lr_scheduler.CosineScheduler(max_update, base_lr, final_lr)"

@@ -251,7 +251,42 @@ def eager_operators_wait_for_nothing() -> None:
     assert captured(lambda: nd.softmax(x * 2 + x[::-1]).sum(), RELAXED) > 1
 
 
+def kernels_of_users() -> None:
+    """Arrays, numbers of each type, three axes; names that are there and one that is not; another thread's first call."""
+    text = """extern "C" __global__ void user_kernel(const float *x, double *y, float a, unsigned char b, long long c) {
+        y[threadIdx.x + threadIdx.y + threadIdx.z] = x[blockIdx.z] * a + b + c; }
+        template <typename T> __global__ void user_template(T *x) { *x = 1; }"""
+    module = mx.rtc.CudaModule(text, exports=["user_template<short>"])
+    kernel = module.get_kernel("user_kernel", "const float *x, double *y, float a, uint8_t b, int64_t c")
+    x, y = nd.ones((5,), ctx=GPU), nd.ones((9,), ctx=GPU, dtype="float64")
+    ours()
+    for start in (lambda work: work(), in_a_thread):
+        start(lambda: kernel.launch([x, y, 0.5, 7, 1 << 40], GPU, (1, 2, 3), (4, 5, 6), 1024))
+        ((name, *arguments),) = ours()
+        assert name == "user_kernel" and {str(x.address), str(y.address)} <= set(arguments), arguments
+        assert str(1 << 40) in arguments, arguments
+    module.get_kernel("user_template<short>", "int8_t *x").launch(
+        [nd.ones((2,), ctx=GPU, dtype="int8")], GPU, *[(1, 1, 1)] * 2
+    )
+    (started,) = ours()
+    assert "user_template" in started[0], started
+    try:
+        module.get_kernel("user_template", "float *x").launch([x], GPU, (1, 1, 1), (1, 1, 1))
+    except MXNetError as e:
+        assert "Cannot find cuda kernel with name 'user_template'" in str(e), e
+    else:
+        raise AssertionError("it has no such name")
+    try:
+        kernel.launch([x, y, 0.5, 7, 1], GPU, (1, 1, 1), (2048, 1, 1))
+    except MXNetError as e:
+        assert "CUDA" in str(e), e
+        assert null.refused(), "the null device takes any number of threads"
+    else:
+        raise AssertionError("no device takes so many threads")
+
+
 CASES = [
+    kernels_of_users,
     graphs_start_the_kernels_of_calls,
     a_cooperative_kernel_in_a_graph,
     a_grid_is_as_large_as_the_device_holds,

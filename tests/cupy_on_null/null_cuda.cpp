@@ -217,15 +217,16 @@ static std::map<std::string, Kernel> kernels_of(const char *elf) {
     return found;
 }
 
-// The same of PTX, whose registers are not known: names and parameters, all of eight bytes.
+// The same of PTX, whose registers are not known: names and parameters, such as ".param .u64 .ptr .align 1 name".
 static std::map<std::string, Kernel> kernels_in(const std::string &ptx) {
     std::map<std::string, Kernel> found;
-    const std::string entry = ".entry ", parameter = ".param .u64";
+    const std::string entry = ".entry ", parameter = ".param .";
     for (size_t at = ptx.find(entry); at != std::string::npos; at = ptx.find(entry, at)) {
         size_t begin = at + entry.size(), open = ptx.find('(', begin), end = ptx.find(')', open);
         Kernel &k = found[ptx.substr(begin, open - begin)];
         k.name = ptx.substr(begin, open - begin);
-        for (at = ptx.find(parameter, open); at < end; at = ptx.find(parameter, at + 1)) k.parameters[(int)k.parameters.size()] = 8;
+        for (at = ptx.find(parameter, open); at < end; at = ptx.find(parameter, at + 1))
+            k.parameters[(int)k.parameters.size()] = std::atoi(ptx.c_str() + at + parameter.size() + 1) / 8;
         at = end;
     }
     return found;

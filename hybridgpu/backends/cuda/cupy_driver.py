@@ -12,6 +12,8 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...compiler.devices.gpu import PORTABLE_CLUSTER, GpuConstants
 from ...compiler.program import KernelInfo
 from ...resources import kernels_hash
@@ -21,11 +23,13 @@ from .device_tables import Gpu, known
 from .driver import KernelGraph, Launch, LibraryStart, Stream, module_source
 from .graphs import Captures, CudaGraph, graph_functions
 from .nvrtc import NUMERIC, OPTIONS, architecture, compile_cubin, compiler_version, rules_hash
+from .user_kernels import UserModule, missing_kernel
 
 __all__ = ["CupyDriver"]
 
 _CLUSTERS = 120  #: cudaDevAttrClusterLaunch, which CuPy does not name
 _FOREIGN = (200, 209, 218, 222, 300)  #: statuses of machine code that is not for this driver and device, or broken
+_NOT_FOUND = 500  #: CUDA_ERROR_NOT_FOUND
 _SHARED = GpuConstants.static_shared  #: bytes of dynamic shared memory that every kernel may take
 
 
@@ -180,6 +184,28 @@ class CupyDriver:
             start(function, x, y, 1, threads, 1, 1, shared, stream, parameters, 0)
 
         return run
+
+    def user_function(self, module: UserModule, name: str) -> Any:
+        driver, lowered = self._cupy.cuda.driver, module.lowered.get(name, name)
+        self.attach()
+        with self._device:
+            try:
+                return self._module(module.code).get_function(lowered)
+            except driver.CUDADriverError as e:
+                if e.status == _NOT_FOUND:
+                    raise missing_kernel(lowered) from None
+                raise
+
+    def start_user_function(
+        self, function: Any, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Any]
+    ) -> None:
+        self.attach()
+        with self._device:
+            if shared > self._allowed.get(function.ptr, _SHARED):
+                driver = self._cupy.cuda.driver
+                driver.funcSetAttribute(function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
+                self._allowed[function.ptr] = shared
+            function(tuple(grid), tuple(block), [x[()] if isinstance(x, np.ndarray) else x for x in arguments], shared)
 
     def graph(self, steps: Sequence[Launch | LibraryStart]) -> KernelGraph:
         functions = graph_functions()

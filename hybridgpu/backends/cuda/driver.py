@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ...compiler.program import KernelInfo
+from .user_kernels import UserModule
 
 __all__ = [
     "Driver",
@@ -149,6 +150,18 @@ class Driver(Protocol):
 
     def starter(self, launch: Launch) -> Callable[[int], None]:
         """A function of a stream that starts a kernel with the arguments that stand in its block then."""
+
+    def user_function(self, module: UserModule, name: str) -> Any:
+        """The kernel of a user's module.
+
+        Raises:
+            MXNetError: it has no kernel of this name.
+        """
+
+    def start_user_function(
+        self, function: Any, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Any]
+    ) -> None:
+        """Start it on the current stream with arrays of the device and zero-dimensional ones of the host, which are numbers."""
 
     def graph(self, steps: Sequence[Launch | LibraryStart]) -> KernelGraph:
         """A CUDA graph of kernels, with the arguments that stand in their blocks now, and of libraries' calls, which are

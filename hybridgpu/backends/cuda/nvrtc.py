@@ -23,7 +23,9 @@ __all__ = [
     "compile_reported",
     "compiler_version",
     "in_registers",
+    "log_of",
     "rules_hash",
+    "with_last_byte",
     "without_report",
 ]
 
@@ -155,17 +157,22 @@ def _compile(source: str, arch: str, numeric: str) -> tuple[bytes, str]:
         try:
             nvrtc.compileProgram(program, flags)
         except nvrtc.NVRTCError:
-            raise NvrtcError(source, nvrtc.getProgramLog(program)) from None
-        log = re.sub(r"\x00", "", nvrtc.getProgramLog(program))
+            raise NvrtcError(source, log_of(nvrtc, program)) from None
+        log = log_of(nvrtc, program)
         if arch.startswith("sm_"):
-            return _with_last_byte(bytes(nvrtc.getCUBIN(program))), log
+            return with_last_byte(bytes(nvrtc.getCUBIN(program))), log
         code = nvrtc.getPTX(program)
         return (code.encode() if isinstance(code, str) else bytes(code)), log
     finally:
         nvrtc.destroyProgram(program)
 
 
-def _with_last_byte(cubin: bytes) -> bytes:
+def log_of(nvrtc: Any, program: Any) -> str:
+    """What NVRTC said about a program."""
+    return re.sub(r"\x00", "", nvrtc.getProgramLog(program))
+
+
+def with_last_byte(cubin: bytes) -> bytes:
     """Machine code as NVRTC made it: CuPy takes its last byte for the NUL of a text, and drops it.
 
     NVRTC writes the tables of the ELF file last, whose last field, a small number of eight bytes, ends in a zero.

@@ -268,7 +268,7 @@ def _deleted(xp: Any, p: Values, arr: Any, obj: Any = None) -> list[Any]:
 def _delete_gradient(xp: Any, p: Values, cotangents: Any, inputs: Sequence[Any], outputs: Any) -> list[Any]:
     x, axis, kept = _delete_line(xp, p, inputs[0], inputs[1] if len(inputs) > 1 else None)
     y = xp.zeros_like(x)
-    y[(*(slice(None),) * axis, kept)] = cotangents[0]
+    y[(slice(None),) * axis + (kept,)] = cotangents[0]
     return [y.reshape(inputs[0].shape), *[None] * (len(inputs) - 1)]
 
 

@@ -151,7 +151,7 @@ def _percentile(
         raise NotImplementedError("overwrite_input is not supported yet")
     attributes = {"axis": axis, "interpolation": interpolation, "keepdims": keepdims}
     if isinstance(q, numeric_types):
-        return F.invoke("_npi_percentile", (a,), {**attributes, "q_scalar": q * factor}, out)
+        return F.invoke("_npi_percentile", (a,), {**attributes, "q_scalar": float(q) * factor}, out)
     percents = F.invoke("_npi_multiply_scalar", (q,), {"scalar": 100.0}) if factor != 1 and F.is_array(q) else q
     return F.invoke("_npi_percentile", (a, percents), {**attributes, "q_scalar": None}, out)
 

@@ -23,9 +23,10 @@ from .context import Context
 from .explain import Explanation
 from .locks import Lock
 from .name import NameManager
-from .ndarray import NDArray, save
+from .ndarray import NDArray
 from .ndarray.apply import numpy_class
 from .ndarray.array import wrap
+from .ndarray.serialization import write_arrays
 from .ndarray.versions import VersionedArray, exchanging, pinned
 from .nested import Static, flatten_tree, regroup
 from .provenance import advice, block_scope, place, user_frame
@@ -369,7 +370,7 @@ class _Callable(Generic[P, R]):
             for n in op.symbol.list_inputs()
             if n in op.traced.sources
         }
-        save(f"{path}-{epoch:04d}.params", values)
+        write_arrays(f"{path}-{epoch:04d}.params", values)
         op.symbol.save(f"{path}-symbol.json", remove_amp_cast)
 
 

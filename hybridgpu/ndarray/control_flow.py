@@ -10,7 +10,6 @@ from ..ops import OPERATORS
 from ..recording import state
 from .apply import apply
 from .array import NDArray
-from .creation import zeros
 
 __all__ = ["cond", "foreach", "isfinite", "isinf", "isnan", "while_loop"]
 
@@ -31,12 +30,14 @@ def _flatten(args: Any, what: str) -> tuple[list[NDArray], Any]:
 
 def _joined(operator: str, arrays: list[NDArray], **attributes: Any) -> Any:
     op = OPERATORS[operator]
-    return apply(op, arrays, op.parse({"num_args": len(arrays), **attributes}))
+    return apply(op, arrays, op.parse({"num_args": len(arrays), **attributes}), kind=arrays[0]._kind)
 
 
 def _scalar(value: Any, kind: Any, name: str) -> Any:
     try:
-        return kind(value.asscalar() if isinstance(value, NDArray) else value)
+        if isinstance(value, NDArray):
+            value = value.as_nd_ndarray().asscalar()
+        return kind(value)
     except (TypeError, ValueError):
         raise ValueError(f"Cannot convert {name} to python {kind.__name__}") from None
 
@@ -120,8 +121,8 @@ def while_loop(
             )
         rest = bound - len(rows)
         if rest:
-            empty = zeros(rows[0].shape, ctx=rows[0].context, dtype=rows[0].dtype)
-            rows += [empty] * rest
+            op = OPERATORS["zeros_like"]
+            rows += [apply(op, (rows[0],), op.parse({}), kind=rows[0]._kind)] * rest
         stacked.append(_joined("stack", rows))
     return regroup(stacked, out_form), variables[0] if single else variables
 

@@ -46,6 +46,19 @@ def _fresh_name(name: str) -> str:
     return f"{full}{counts[full] - 1}"
 
 
+def _variables(names: Sequence[str], stand_for: Sequence[Symbol]) -> list[Symbol]:
+    """Variables of a body, of the interface of what they stand for."""
+    return [of_kind(var(n), x._kind) for n, x in zip(names, stand_for, strict=True)]
+
+
+def of_kind(x: Symbol, kind: Any) -> Symbol:
+    """The same results as a Symbol of np, or for None of sym."""
+    if x._kind is kind:
+        return x
+    found: Symbol = x.as_nd_ndarray() if kind is None else x.as_np_ndarray()
+    return found
+
+
 def _placeholder_name(x: Symbol) -> str:
     """The name of the variable that stands for a loop variable inside a body."""
     node, k = x._heads[0]
@@ -144,8 +157,8 @@ def foreach(body: Any, data: Any, init_states: Any, name: str = "foreach") -> tu
     data_names = [_placeholder_name(x) for x in flat_data]
     state_names = [_placeholder_name(x) for x in flat_states]
     with AttrScope(**{_MARK: mark}):
-        slices = regroup([var(n) for n in data_names], data_form)
-        states = regroup([var(n) for n in state_names], state_form)
+        slices = regroup(list(_variables(data_names, flat_data)), data_form)
+        states = regroup(list(_variables(state_names, flat_states)), state_form)
         out, new = body(slices, states)
         flat_out, out_form = _flatten(out, "foreach output")
         flat_new, new_form = _flatten(new, "foreach loop_vars")
@@ -176,7 +189,7 @@ def foreach(body: Any, data: Any, init_states: Any, name: str = "foreach") -> tu
             "remain_locs": [graph.names.index(n) for n in captured],
         },
     )
-    outputs = [result[k] for k in range(len(results))]
+    outputs = [of_kind(result[k], x._kind) for k, x in enumerate(results)]
     return regroup(outputs, out_form), regroup(outputs, new_form)
 
 
@@ -204,14 +217,16 @@ class _Union:
         return found
 
 
-def _body_of(function: Any, name: str, placeholders: Sequence[str], form: Any) -> tuple[_Body, Any, int]:
-    """The graph of ``function``, the format of its outputs, and their number.
+def _body_of(
+    function: Any, name: str, placeholders: Sequence[str], stand_for: Sequence[Symbol], form: Any
+) -> tuple[_Body, Any, list[Any]]:
+    """The graph of ``function``, the format of its outputs, and their kinds.
 
     ``function`` takes the placeholders in their structure and gives (outputs, loop variables).
     """
     mark = _fresh_name(name)
     with AttrScope(**{_MARK: mark}):
-        variables = regroup([var(n) for n in placeholders], form)
+        variables = regroup(list(_variables(placeholders, stand_for)), form)
         outputs, new, out_form = function(variables)
         results = [*outputs, *new]
         inputs = set(Group(results).list_inputs())
@@ -219,7 +234,7 @@ def _body_of(function: Any, name: str, placeholders: Sequence[str], form: Any) -
         def identity(k: int, x: Symbol) -> bool:
             return x.name in inputs or x.list_attr().get(_MARK) != mark
 
-        return _Body(results, identity, mark), out_form, len(outputs)
+        return _Body(results, identity, mark), out_form, [x._kind for x in outputs]
 
 
 def while_loop(
@@ -266,8 +281,9 @@ def while_loop(
             raise ValueError("The number of loop_vars should be consistent during the loop")
         return flat_out, flat_new, out_form
 
-    cond_graph, _, _ = _body_of(condition, f"{name}_cond", names, form)
-    func_graph, out_form, count = _body_of(body, f"{name}_func", names, form)
+    cond_graph, _, _ = _body_of(condition, f"{name}_cond", names, flat, form)
+    func_graph, out_form, kinds = _body_of(body, f"{name}_func", names, flat, form)
+    count = len(kinds)
     union = _Union(dict(zip(names, flat, strict=True)), shared=False)
     cond_locations, func_locations = union.locations(cond_graph), union.locations(func_graph)
     for k, n in enumerate(names, 1):
@@ -286,7 +302,8 @@ def while_loop(
             "num_outputs": count + len(flat),
         },
     )
-    results = [result[k] for k in range(count + len(flat))]
+    kinds += [x._kind for x in flat]
+    results = [of_kind(result[k], kind) for k, kind in enumerate(kinds)]
     return regroup(results, out_form), regroup(results, form)
 
 
@@ -310,10 +327,10 @@ def cond(pred: Symbol, then_func: Any, else_func: Any, name: str = "cond") -> An
 
     if isinstance(pred, Symbol) and len(pred._heads) != 1:
         raise ValueError("pred should always be a single output")
-    pred_graph, _, _ = _body_of(flat(lambda: pred), f"{name}_pred", [], [])
-    then_graph, form, count = _body_of(flat(then_func), f"{name}_then", [], [])
-    else_graph, _, other = _body_of(flat(else_func), f"{name}_else", [], [])
-    if count != other:
+    pred_graph, _, _ = _body_of(flat(lambda: pred), f"{name}_pred", [], [], [])
+    then_graph, form, kinds = _body_of(flat(then_func), f"{name}_then", [], [], [])
+    else_graph, _, others = _body_of(flat(else_func), f"{name}_else", [], [], [])
+    if len(kinds) != len(others):
         raise ValueError("Number of outputs differs between then-branch and else-branch")
     union = _Union({}, shared=True)
     locations = [union.locations(g) for g in (pred_graph, then_graph, else_graph)]
@@ -325,7 +342,7 @@ def cond(pred: Symbol, then_func: Any, else_func: Any, name: str = "cond") -> An
             "cond_input_locs": locations[0],
             "then_input_locs": locations[1],
             "else_input_locs": locations[2],
-            "num_outputs": count,
+            "num_outputs": len(kinds),
         },
     )
-    return regroup([result[k] for k in range(count)], form)
+    return regroup([of_kind(result[k], kind) for k, kind in enumerate(kinds)], form)

@@ -192,9 +192,15 @@ class Traced:
         """A copy on the same device, or write into ``other``."""
         if isinstance(other, Context):
             self.as_in_context(other)
-            return self.copy()  # type: ignore[attr-defined]
+            return self.copy()
         other[:] = self
         return other
+
+    def copy(self, *args: Any, **kwargs: Any) -> Any:
+        """A value of its own."""
+        trace: Trace = self._data.trace
+        t = self._type.tensor
+        return trace.wrap(Value(trace, node("_copy", [self._data.symbol()])), t.shape, t.dtype, self._kind)
 
     # -- views
 

@@ -17,7 +17,7 @@ from ..base import MXNetError
 from ..compiler.ir.types import TensorType
 from ..context import Context, cpu
 from ..dtypes import DType
-from ..ndarray.apply import first_target, like, operator_graph
+from ..ndarray.apply import first_target, like, numpy_class, operator_graph
 from ..ndarray.array import NDArray, wrap
 from ..ndarray.types import array_type
 from ..ops.functions import spelled_hint
@@ -27,6 +27,7 @@ from ..provenance import user_line
 from ..symbol import Group, Symbol
 from ..symbol.compose import make_node, var
 from ..symbol.node import SymbolNode, topological
+from ..util import is_np_array
 from .arrays import Traced, Value, node, traced_class
 from .error import not_traced
 
@@ -242,7 +243,7 @@ class Trace:
 
     def _open(self, p: Any) -> Any:
         """What stands for a parameter whose shape is not known until an operator takes it."""
-        cls: Any = _unknown_class(traced_class(NDArray))
+        cls: Any = _unknown_class(traced_class(numpy_class() if is_np_array() else NDArray))
         made = cls.__new__(cls)
         made._data, made._type, made._address, made._autograd = _Open(self, p), None, None, None
         return made
@@ -293,6 +294,10 @@ class Trace:
         spelled, name = hint or (op.name, None)
         given = values.__dict__.get("given")
         attributes = dict(given) if given is not None else {k: v for k, v in values.as_dict().items() if v is not None}
+        if kind is not None:  # as in the files of np's graphs
+            attributes = {k: v for k, v in attributes.items() if not (k == "dtype" and v is None)}
+            if not inputs and "ctx" in op.params:
+                attributes["ctx"] = str(self.ctx)
         if first_target(out) is not None and not inputs:
             attributes, results = self._like(first_target(out), op, values, attributes)
         wanted = op.input_names(values, len(symbols))

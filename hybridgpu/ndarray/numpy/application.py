@@ -58,6 +58,12 @@ class ArrayApplication:
         check_count(op, values, inputs)
         return apply(op, inputs, values, out, ctx, kind)
 
+    def control_flow(self, name: str) -> Callable[..., Any]:
+        from .. import control_flow
+
+        function: Callable[..., Any] = getattr(control_flow, name)
+        return function
+
     def function(self, name: str) -> Callable[..., Any]:
         definition = NPX[name[4:]] if name.startswith("npx.") else NP[name]
         return lambda *args, **kwargs: definition(self, *args, **kwargs)

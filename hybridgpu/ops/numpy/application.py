@@ -70,6 +70,9 @@ class Application(Protocol):
             TypeError: an operand of the other interface.
         """
 
+    def control_flow(self, name: str) -> Callable[..., Any]:
+        """``foreach``, ``while_loop`` or ``cond``, whose bodies are functions of operands."""
+
     def function(self, name: str) -> Callable[..., Any]:
         """A function of np ('sum', 'linalg.norm') or, behind ``npx.``, of npx ('npx.relu') with this application."""
 

@@ -52,6 +52,12 @@ class SymbolApplication:
         results = [self.array([head]) for head in made._heads]
         return results[0] if len(results) == 1 else results
 
+    def control_flow(self, name: str) -> Callable[..., Any]:
+        from .. import control_flow
+
+        function: Callable[..., Any] = getattr(control_flow, name)
+        return function
+
     def function(self, name: str) -> Callable[..., Any]:
         definition = NPX[name[4:]] if name.startswith("npx.") else NP[name]
         return lambda *args, **kwargs: definition(self, *args, **kwargs)

@@ -218,8 +218,9 @@ class Operator:
                 for (_, a), (_, b) in zip(given, found.given, strict=True)
             ):
                 return found
-        except TypeError:  # such as a list
-            given, hashable = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in given), False
+        except (TypeError, NotImplementedError):  # such as a list, or an array of np, of which MXNet reads the text
+            attributes = {k: str(v) if hasattr(v, "asnumpy") else v for k, v in given}
+            given, hashable = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in attributes.items()), False
         items: dict[str, Any] = {}
         unknown = [k for k in attributes if k not in self.params]
         if unknown and self.params:

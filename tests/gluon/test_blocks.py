@@ -517,3 +517,13 @@ def test_a_cast_converts_gradients(hybrid, request_, dtype):
     final = times + 2 if request_ == "add" else 2
     assert weight.grad() is got and weight.data().grad is got
     assert got.astype("float32").asnumpy()[0].tolist() == [1.5 * final, 2 * final, 3.75 * final]
+
+
+def test_a_shape_that_a_program_set_behind_the_property():
+    """As programs that prune do, with what they read from a JSON file."""
+    layer = nn.Dense(4, in_units=3)
+    layer.weight._shape, layer._units = [2, 3], 2
+    layer.bias._shape = [2]
+    layer.initialize(mx.init.One())
+    assert layer.weight.data().shape == (2, 3)
+    assert layer(nd.ones((1, 3))).shape == (1, 2)

@@ -228,7 +228,7 @@ class Parameter:
         assert self._shape is not None
         with recording.pause(), recording.untraced():
             if data is None:
-                data = of_mode(empty(self._shape, cpu(), self._dtype))
+                data = of_mode(empty(tuple(self._shape), cpu(), self._dtype))  # programs set _shape to lists, too
                 # an initializer of the parameter's own fills it whatever its name is
                 initializer.create(default)(InitDesc(self.name, {"__init__": init}), data)
             self._init_impl(data, where)

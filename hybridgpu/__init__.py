@@ -149,7 +149,7 @@ def __dir__() -> list[str]:
 
 _roots = {__name__}  #: as_mxnet adds its own
 
-DECLARED_BY["Custom"] = lambda: importlib.import_module(".operator", __name__)
+DECLARED_BY["Custom"] = DECLARED_BY["_npi_Custom"] = lambda: importlib.import_module(".operator", __name__)
 
 
 class _WhatToWrite:

@@ -161,12 +161,13 @@ def get_symbol(x: NDArray) -> Any:
 class _PythonCall(tape.Node):
     """A recorded call of a user's :class:`Function`."""
 
-    __slots__ = ("arguments", "function")
+    __slots__ = ("arguments", "function", "kinds")
 
     def __init__(self, function: Function, inputs: Sequence[NDArray], results: Sequence[NDArray]) -> None:
         super().__init__(inputs, results)
         self.function: Any = function
         self.arguments = [x._type for x in inputs]
+        self.kinds = [r._kind for r in results]
 
     def release(self) -> None:
         self.released = True
@@ -174,7 +175,10 @@ class _PythonCall(tape.Node):
 
     def backward(self, cotangents: Sequence[NDArray | None], wanted: Sequence[bool]) -> Sequence[NDArray | None]:
         filled = [self.zeros(k) if c is None else c for k, c in enumerate(cotangents)]
-        found = self.function.backward(*filled)
+        # a function that gave arrays of np is given them
+        found = self.function.backward(
+            *(c if k is None else c._as_kind(k) for c, k in zip(filled, self.kinds, strict=True))
+        )
         if isinstance(found, NDArray):
             found = (found,)
         assert len(found) == len(self.inputs), (
@@ -188,6 +192,7 @@ class _PythonCall(tape.Node):
 
 def _fitted(gradient: NDArray, wanted: ArrayType) -> NDArray:
     """A user's gradient in the type of the array that it belongs to, as if it was assigned to it."""
+    gradient = gradient.as_nd_ndarray()
     if gradient._type.tensor is wanted.tensor:
         return gradient
     if gradient.shape != wanted.shape:

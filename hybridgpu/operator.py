@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from .base import MXNetError
 from .compiler.ir.types import TensorType, tensor_type
 from .dtypes import dtype_of
+from .ndarray.apply import numpy_class
 from .ndarray.array import NDArray
 from .ndarray.placing import zeros_on
 from .ndarray.tape import Pullback, tracked
@@ -23,6 +24,7 @@ from .ops.params import REQUIRED, Text, Values, text_of
 from .ops.record import OPERATORS, Operator
 from .recording import state
 from .symbol.symbol import Symbol
+from .util import is_np_array
 
 __all__ = [
     "CustomOp",
@@ -240,6 +242,11 @@ def run_python(name: str, method: Callable[..., None], *args: Any) -> None:
     method(*args)
 
 
+def _as_kind(kind: type[NDArray] | None, *parts: Sequence[NDArray]) -> list[list[NDArray]]:
+    """Lists of arrays as arrays of np in the same memory, or as legacy ones where ``kind`` is None."""
+    return [[a if a._kind is kind else a._as_kind(kind) for a in arrays] for arrays in parts]
+
+
 def _run(values: Values, inputs: Sequence[NDArray]) -> list[NDArray]:
     """Call a custom operator on arrays, and record it.
 
@@ -252,12 +259,14 @@ def _run(values: Values, inputs: Sequence[NDArray]) -> list[NDArray]:
     ctx = arguments[0].context if arguments else inputs[0].context
     track, training = tracked(inputs), state.training
     recording, state.recording = state.recording, False
+    kind = numpy_class() if is_np_array() else None  # what the operator is written for
     try:
         types = _results(values, [x._type.tensor for x in inputs])
         results = [zeros_on(ctx, t.shape, t.dtype.np) for t in types]
         body = prop.create_operator(ctx, [list(a.shape) for a in arguments], [a.dtype for a in arguments])
         given = [a.detach() for a in arguments]
-        run_python(values.op_type, body.forward, training, ["write"] * len(results), given, results, states)
+        parts = _as_kind(kind, given, results, states)
+        run_python(values.op_type, body.forward, training, ["write"] * len(results), *parts)
     except MXNetError:
         raise
     except Exception as e:
@@ -274,7 +283,7 @@ def _run(values: Values, inputs: Sequence[NDArray]) -> list[NDArray]:
             try:
                 outputs = [r.detach() for r in results]
                 name, requests = f"_backward_{values.op_type}", ["write"] * len(given)
-                run_python(name, body.backward, requests, heads, given, outputs, gradients, states)
+                run_python(name, body.backward, requests, *_as_kind(kind, heads, given, outputs, gradients, states))
             except MXNetError:
                 raise
             except Exception as e:
@@ -322,9 +331,11 @@ _record = _Custom(
     python=_run,
     infer_results=_results,
     binder=_bind,
+    aliases=("_npi_Custom",),
     dtypes="*",
 )
-OPERATORS["Custom"] = _record
+for _name in (_record.name, *_record.aliases):
+    OPERATORS[_name] = _record
 
 
 # -- the older way, one object an operator

@@ -165,6 +165,8 @@ def apply(
         if out is not None:
             write_out([r._data for r in found], _targets(op, values, out), exact=True)
             return out
+        if kind is not None:
+            found = [r._as_kind(kind) for r in found]
         return found[0] if len(found) == 1 else found
     device = device_of(where)
     if device.elsewhere():

@@ -453,6 +453,7 @@ def _head_gradient(head: NDArray, given: NDArray | None) -> NDArray:
             made = empty(device.xp, head.shape, head._data.dtype)
             assign(made, 1)
             return wrap(made, head.context)
+    given = given.as_nd_ndarray()
     if given.size != head.size:
         raise MXNetError(f"a head gradient has shape {given.shape}, its head {head.shape}")
     if given._type.dtype is not head._type.dtype:

@@ -171,3 +171,67 @@ def test_added_gradients_and_zero_dimensional_ones():
         first = mx.autograd.grad(y, [x], create_graph=True)[0]
     first.backward()
     assert x.grad.item() == 12 + 18
+
+
+class _Square(mx.autograd.Function):
+    def forward(self, x):
+        self.save_for_backward(x)
+        return x * x
+
+    def backward(self, g):
+        (x,) = self.saved_tensors
+        self.kinds = type(x), type(g)
+        return 2 * x * g
+
+
+def test_functions_with_a_derivative_of_their_own():
+    for x, kind in ((np.array([1.0, 2.0]), np.ndarray), (nd.array([1.0, 2.0]), nd.NDArray)):
+        x.attach_grad()
+        square = _Square()
+        with mx.autograd.record():
+            y = square(x) * 3
+        y.backward()
+        assert square.kinds == (kind, kind) and type(y) is kind and x.grad.asnumpy().tolist() == [6, 12]
+
+
+class _Twice(mx.operator.CustomOp):
+    kinds: list = []
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.kinds[:] = [type(in_data[0]), type(out_data[0])]
+        self.assign(out_data[0], req[0], in_data[0] * 2)
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.kinds += [type(out_grad[0]), type(in_grad[0])]
+        self.assign(in_grad[0], req[0], out_grad[0] * 2)
+
+
+@mx.operator.register("np_twice")
+class _TwiceProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        return _Twice()
+
+
+def test_custom_operators_work_on_np_arrays_in_np_mode():
+    x = np.array([1.0, 2.0])
+    x.attach_grad()
+    for numpy_mode in (True, False):
+        kind = np.ndarray if numpy_mode else nd.NDArray
+        with npx.np_array(numpy_mode), mx.autograd.record():
+            y = mx.nd.np._internal.Custom(x, op_type="np_twice")
+            z = mx.nd.Custom(x.as_nd_ndarray(), op_type="np_twice").as_np_ndarray()
+            total = (y * z).sum()
+        total.backward()
+        assert type(y) is np.ndarray and set(_Twice.kinds) == {kind} and x.grad.tolist() == [8, 16]
+    assert "_npi_Custom" in dir(mx.nd._internal)
+
+
+def test_head_gradients_of_both_kinds():
+    x = np.array([1.0, 2.0])
+    x.attach_grad()
+    for seed in (np.array([3.0, 4.0]), nd.array([3.0, 4.0])):
+        with mx.autograd.record():
+            y = x * x
+            z = y + 1
+        mx.autograd.backward([y, z, y], [seed, None, seed])
+        assert x.grad.tolist() == [14, 36]

@@ -69,7 +69,8 @@ class Case:
         else:  # by name: those left out need not be the last
             names = self.op.input_names(self.values)
             out = function(**dict(zip(names, inputs, strict=True)), **self.attributes)
-        return list(out) if isinstance(out, (list, tuple, mx.sym.Symbol)) else [out]
+        several = isinstance(out, (list, tuple)) or (isinstance(out, mx.sym.Symbol) and len(out.list_outputs()) > 1)
+        return list(out) if several else [out]
 
 
 def reach(F: Any, name: str) -> Any:

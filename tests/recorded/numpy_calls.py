@@ -133,6 +133,10 @@ def reductions():
         yield from (f"np.{name}(a('f4', {shape}), axis=1)" for shape in ("(0, 3)", "(3, 0)", "(3,)"))
         yield f"np.{name}(a('f4', (2, 3)), (0, 0))"
         yield f"np.{name}(a('f4', ()), axis=0)"
+    for name in ("sum", "prod", "mean", "var"):
+        yield f"np.{name}(a('f4', (9, 3), 0, 2), axis=0, dtype='float16')"
+        yield f"np.{name}(a('f2', (9, 3), 0, 2), axis=0)"
+    yield from ("np.clip(1.5, 0, 1)", "np.squeeze(a('f4', ()), 0)", "np.squeeze(a('f4', ()), -1)")
     yield from ("np.sum(a('f4', (2, 3)), 0, None, True)", "np.sum(a('f4', (2, 3)), axis=0, initial=1.5)")
     yield from ("np.sum(a('i4', (2, 3)), dtype='bool')", "np.sum(a('f4', (2, 3)), axis=0, where=True)")
     yield from (
@@ -327,7 +331,12 @@ def shapes():
         "np.trace(a('i1', (3, 3)))",
     )
     yield from (f"np.copy(a('{kind}', (2, 3)))" for kind in TYPES)
-    yield "np.shape(a('f4', (2, 3)))"
+    yield from (
+        "np.shape(a('f4', (2, 3)))",
+        "np.unravel_index(a('i4', (4,), 0, 11), (3, 4))",
+        "np.unravel_index(7, (3, 4))",
+    )
+    yield from (f"np.resize(a('f4', (2, 3)), {shape})" for shape in ("(4, 4)", "(2,)", "7", "(0, 2)"))
 
 
 def shapes_gradients():

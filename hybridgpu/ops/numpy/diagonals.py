@@ -175,4 +175,5 @@ def tril_of(F: Any, m: Any, k: int = 0) -> Any:
 @np_function("diag_indices_from")
 def diag_indices_of(F: Any, arr: Any) -> Any:
     """The positions of the main diagonal, an array of int64 an axis."""
-    return tuple(F.invoke("_npi_diag_indices_from", (arr,)))
+    found = F.invoke("_npi_diag_indices_from", (arr,))
+    return (found,) if F.symbolic else tuple(found)

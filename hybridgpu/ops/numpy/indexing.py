@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base import MXNetError
+import numpy as np
+
+from ...base import MXNetError, numeric_types
 from ...compiler.ir import Builder, Node
 from ...dtypes import bool_, i64
 from ..elementwise import truth
@@ -154,3 +156,14 @@ def argsort(F: Any, a: Any, axis: int | None = -1, kind: Any = None, order: Any 
 def shares_memory(F: Any, a: Any, b: Any, max_work: Any = None) -> Any:
     """Whether two arrays lie in the same memory."""
     return F.invoke("_npi_share_memory", (a, b)).item()
+
+
+@np_function("unravel_index")
+def unravel_index(F: Any, indices: Any, shape: Any, order: str = "C") -> Any:
+    """The coordinates of positions in the flattened array, an array an axis."""
+    if order != "C":
+        raise NotImplementedError("Do not support column-major (Fortran-style) order at this moment")
+    if isinstance(indices, numeric_types):
+        return np.unravel_index(int(indices), shape)
+    found = F.invoke("_unravel_index", (indices,), {"shape": shape})
+    return (found,) if F.symbolic else tuple(found)

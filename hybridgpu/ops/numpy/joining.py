@@ -241,7 +241,7 @@ def _cuts(indices_or_sections: Any) -> dict[str, Any]:
 def _invoke(F: Any, operator: str, ary: Any, indices_or_sections: Any, axis: int) -> Any:
     attributes = {"axis": axis, "squeeze_axis": False, **_cuts(indices_or_sections)}
     found = F.invoke(operator, (ary,), attributes)
-    return list(found) if F.symbolic or isinstance(found, list) else [found]
+    return found if isinstance(found, list) else [found]
 
 
 @np_function("split")

@@ -73,7 +73,14 @@ def _product(b: Builder, x: Node, axes: tuple[int, ...]) -> Node:
 
 
 def _mean(b: Builder, x: Node, axes: tuple[int, ...]) -> Node:
+    if axes and x.dtype.is_float and _count(x, axes):
+        return b.mean(x, axes)
     return _total(b, x, axes) / max(_count(x, axes), 1)
+
+
+def _widened(b: Builder, x: Node, dtype: DType) -> Node:
+    """``x`` in a type, or as it is if it is a float that is wider."""
+    return x if x.dtype.is_float and (not dtype.is_float or dtype.size < x.dtype.size) else b.cast(x, dtype)
 
 
 def _summed_type(data: DType, dtype: DType | None) -> DType:
@@ -85,12 +92,11 @@ def _mean_type(data: DType, dtype: DType | None) -> DType:
 
 
 def _sum_like(name: str, function: Callable[..., Node], result: Callable[..., DType], doc: str, **fields: Any) -> None:
-    """Declare a reduction that adds or multiplies, in the type of the result or, if that is an integer, of the data."""
+    """Declare a reduction that adds or multiplies, in the type of the result or, if that is narrower, of the data."""
 
     def lower(b: Builder, p: Values, a: Node) -> Node:
         dtype = result(a.dtype, p.dtype)
-        x = a if a.dtype.is_float and not dtype.is_float else b.cast(a, i64 if dtype is bool_ else dtype)
-        return b.cast(_reduced(b, x, p, function), dtype)
+        return b.cast(_reduced(b, _widened(b, a, i64 if dtype is bool_ else dtype), p, function), dtype)
 
     operator(
         name,
@@ -159,7 +165,7 @@ def _spread(name: str, doc: str) -> None:
     def lower(b: Builder, p: Values, a: Node) -> Node:
         need_number(a)
         dtype = p.dtype or a.dtype
-        x = b.cast(a, dtype if dtype.is_float else a.dtype if a.dtype.is_float else f32)
+        x = _widened(b, a, dtype if dtype.is_float else f32)
 
         def reduce(b: Builder, x: Node, axes: tuple[int, ...]) -> Node:
             if not axes:

@@ -190,7 +190,7 @@ def squeeze(b: Builder, p: Values, a: Node) -> Node:
     """Drop axes of extent 1."""
     if p.axis is None:
         return b.reshape(a, tuple(d for d in a.shape if d != 1))
-    axes = {np_axis(k, a.ndim) for k in p.axis}
+    axes = {np_axis(k, a.ndim) for k in p.axis if a.ndim or k not in (0, -1)}
     for k in axes:
         if a.shape[k] != 1:
             raise MXNetError(

@@ -223,6 +223,8 @@ def clip(F: Any, a: Any, a_min: float | None, a_max: float | None, out: Any = No
     """Values limited to a_min … a_max; None for no limit on that side."""
     if a_min is None and a_max is None:
         raise ValueError("array_clip: must set either max or min")
+    if isinstance(a, numeric_types):
+        return np.clip(a, a_min, a_max)
     low, high = -math.inf if a_min is None else a_min, math.inf if a_max is None else a_max
     return F.invoke("_npi_clip", (a,), {"a_min": low, "a_max": high}, out)
 

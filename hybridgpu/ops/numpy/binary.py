@@ -87,8 +87,11 @@ def _with_float(lhs: DType, rhs: DType) -> DType | None:
 
 def _mixed(name: str, lhs: DType, rhs: DType) -> DType:
     found = _with_float(lhs, rhs)
-    if found is not None:
-        return found
+    if found is not None or lhs is rhs:
+        return found or lhs
+    for dtype in (lhs, rhs):
+        if dtype not in _RANK:
+            raise MXNetError(f"Unknown type enum {dtype.flag}\nCast it with astype('int32') or astype('int64').")
     if {lhs, rhs} == {i8, u8}:
         raise MXNetError(
             "Check failed: mshadow::DataType<DType>::kFlag == type_flag_: TBlob.get_with_shape: data type do not match "
@@ -103,7 +106,8 @@ def _mixed_with_floats(name: str, lhs: DType, rhs: DType) -> DType:
         return found
     if lhs is not rhs:
         raise MXNetError(
-            f"Operator {name} does not support combination of {_C_NAMES[lhs]} with {_C_NAMES[rhs]} yet...\n"
+            f"Operator {name} does not support combination of {_C_NAMES.get(lhs, lhs.name)} with "
+            f"{_C_NAMES.get(rhs, rhs.name)} yet...\n"
             f"Cast one of them with astype('{lhs.name}') or astype('{rhs.name}')."
         )
     return _numbers_of_one_type(name, lhs, rhs)

@@ -8,6 +8,8 @@ from typing import Any
 from ..namespaces import Functions, importable
 from ..ndarray.numpy import _application
 from . import utils
+from .arrayprint import set_printoptions
+from .io import genfromtxt
 from .multiarray import array, ndarray
 from .utils import *
 
@@ -16,7 +18,7 @@ random = Functions("numpy.random", _application, "NP", "random")
 linalg = Functions("numpy.linalg", _application, "NP", "linalg")
 importable(random, linalg)
 
-__all__ = ["array", "linalg", "ndarray", "random", *utils.__all__]
+__all__ = ["array", "genfromtxt", "linalg", "ndarray", "random", "set_printoptions", *utils.__all__]
 
 
 def __getattr__(name: str) -> Any:

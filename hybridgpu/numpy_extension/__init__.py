@@ -27,7 +27,32 @@ from ..util import (
 
 _functions = Functions("numpy_extension", _application, "NPX")
 random = Functions("numpy_extension.random", _application, "NPX", "random")
-image = Functions("numpy_extension.image", _application, "NPX", "image")
+
+
+class _Images(Functions):
+    """Operators on pictures, and the functions and classes of ``mx.image``."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            from .. import image as pictures
+
+            if name.startswith("__") or not hasattr(pictures, name):
+                raise
+            return getattr(pictures, name)
+
+
+def _seed(seed: int, ctx: str | Context = "all") -> None:
+    """Seed the generators of all devices, or of one."""
+    from ..generator import seed as restart
+
+    restart(seed, ctx)
+
+
+image = _Images("numpy_extension.image", _application, "NPX", "image")
+random.seed = _seed  # type: ignore[attr-defined]
+_seed.__name__ = _seed.__qualname__ = "seed"
 importable(random, image)
 
 __all__ = [

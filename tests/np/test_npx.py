@@ -29,3 +29,24 @@ def test_a_function_has_the_signature_of_its_operator():
 
     assert [*inspect.signature(mx.npx.softmax).parameters][:3] == ["data", "length", "axis"]
     assert "num_filter" in mx.npx.convolution.__doc__
+
+
+def test_the_seed_of_npx_is_that_of_all_generators():
+    with mx.util.np_shape(True), mx.util.np_array(True):
+        rows = []
+        for _ in range(2):
+            mx.npx.random.seed(5)
+            rows.append(mx.np.random.uniform(size=(4,)).asnumpy())
+        mx.random.seed(5)
+        rows.append(mx.np.random.uniform(size=(4,)).asnumpy())
+    assert (rows[0] == rows[1]).all() and (rows[0] == rows[2]).all()
+
+
+def test_images_of_npx_are_those_of_image_too():
+    with mx.util.np_shape(True), mx.util.np_array(True):
+        picture = mx.np.zeros((6, 4, 3), dtype="uint8")
+        small = mx.npx.image.imresize(picture, 2, 3)
+        assert type(small) is mx.np.ndarray and small.shape == (3, 2, 3)
+        assert mx.npx.image.to_tensor(picture).shape == (3, 6, 4)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        mx.npx.image.nothing

@@ -441,6 +441,7 @@ def summary(nodes: Sequence[Node]) -> str:
     seen: dict[str, None] = {}
     for node in nodes:
         word = (node.prov.op if node.prov else node.prim.name).strip("_").lower()
+        word = word.removeprefix("npi_").removeprefix("npx_").removeprefix("np_")
         seen[word.replace("broadcast_", "").replace("elemwise_", "").replace("_scalar", "")] = None
     words = list(seen)
     if len(words) > 3:

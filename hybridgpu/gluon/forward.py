@@ -3,9 +3,10 @@
 
 Which way a block goes:
 
-* A class with a ``hybrid_forward`` of its own or of a layer of gluon is traced on Symbols. What a ``forward`` beside it does
-  is Python at every call, as in MXNet 1.9.1: it usually ends in ``super().forward(...)``.
-* A class that has ``forward`` alone is traced on arrays, and so is every block that has such a one below it.
+* A class with a ``hybrid_forward`` is traced on Symbols. What a ``forward`` beside it does is Python at every call, as in
+  MXNet 1.9.1: it usually ends in ``super().forward(...)``.
+* A class that has ``forward`` alone is traced on arrays, and so is every block that has such a one below it. So is a subclass
+  of a layer whose ``forward`` does not name ``super`` or ``forward``: it never comes to the layer's ``hybrid_forward``.
 
 MXNet 1.9.1 runs the second kind operator by operator. So programs that are run under MXNet's name keep that where a
 ``forward`` cannot be traced, and a warning says so; under our own name it is the error of the trace.
@@ -17,6 +18,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import recording
@@ -34,6 +36,7 @@ __all__ = [
     "complete_shapes",
     "exported_sources",
     "graph_of",
+    "in_a_trace",
     "overrides_forward",
     "to_be_defined",
     "traces_arrays",
@@ -51,11 +54,31 @@ def to_be_defined(method: Method) -> Method:
 
 
 def overrides_forward(block: Any) -> bool:
-    """Whether a block has a ``forward`` of its own and no ``hybrid_forward``."""
-    own = block.__dict__
-    if "forward" not in own and type(block).forward is type(block)._entry:
+    """Whether a block has a ``forward`` of its own, which no ``hybrid_forward`` is behind."""
+    own, kind = block.__dict__, type(block)
+    if "forward" not in own and kind.forward is kind._entry:
         return False
-    return "hybrid_forward" not in own and "to be defined" in type(block).hybrid_forward.__dict__
+    if "hybrid_forward" in own:
+        return False
+    if "to be defined" in kind.hybrid_forward.__dict__:
+        return True
+    for parent in kind.__mro__:  # one that a subclass no longer comes to
+        defined = vars(parent)
+        if "forward" in defined or "hybrid_forward" in defined:
+            return "hybrid_forward" not in defined and not _calls_back(defined["forward"])
+    return False
+
+
+def _calls_back(method: Any) -> bool:
+    """Whether a ``forward`` may call that of the class above."""
+    code = getattr(method, "__code__", None)
+    return code is None or _names_it(code)
+
+
+def _names_it(code: CodeType) -> bool:
+    if "__class__" in code.co_freevars or {"super", "forward", "hybrid_forward"}.intersection(code.co_names):
+        return True
+    return any(isinstance(inner, CodeType) and _names_it(inner) for inner in code.co_consts)
 
 
 def traces_arrays(block: Any) -> bool:
@@ -126,7 +149,7 @@ def why_python(block: HybridBlock) -> str:
         return f"its forward cannot be traced: {reason}"
     return (
         f"{type(block).__name__} overrides forward beside hybrid_forward, which runs as Python at every call. "
-        "A class with forward alone is traced."
+        "A class that has forward alone is traced."
     )
 
 
@@ -167,6 +190,16 @@ def _infer_own(block: HybridBlock, args: tuple[Any, ...]) -> None:
             p._finish_deferred_init()
 
 
+def in_a_trace(block: HybridBlock, x: Any, args: tuple[Any, ...]) -> Any:
+    """Run the ``hybrid_forward`` of a block that is part of another one's graph, on its arrays."""
+    if not traces_arrays(block):
+        waiting = [p for p in block._reg_params.values() if p._data is None and p._deferred_init]
+        if waiting:
+            block._complete(waiting, (x, *args))
+    with block.name_scope(), block_scope(block.name):
+        return block._eager(x, args)
+
+
 def complete_shapes(block: HybridBlock, args: Sequence[Any]) -> None:
     """Give parameters that wait for their shapes those that a trace finds."""
     graph_of(block, *argument_tree(args))
@@ -177,10 +210,11 @@ def graph_of(block: HybridBlock, flat: Sequence[Any], form: Any) -> CachedOp:
     from ..runtime.flags import manner_of
     from ..runtime.traced_calls import TracedCalls
     from ..symbol import Group
-    from .hybrid import _changing, _check_contexts, _preparing
+    from .hybrid import _changing, _preparing
+    from .structure import check_contexts
 
     arrays = [x for x in flat if x is not None]
-    _check_contexts(arrays)
+    check_contexts(arrays)
     names = ["data"] if len(arrays) <= 1 else [f"data{k}" for k in range(len(arrays))]
     with _preparing:
         with _changing:

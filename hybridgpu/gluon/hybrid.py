@@ -31,6 +31,7 @@ from .forward import (
     complete_shapes,
     exported_sources,
     graph_of,
+    in_a_trace,
     overrides_forward,
     to_be_defined,
     traces_arrays,
@@ -39,7 +40,7 @@ from .forward import (
 from .habits import about_arguments
 from .operators import operators_for
 from .parameter import DeferredInitializationError, Parameter, ParameterDict, shape_is_known
-from .structure import flatten, formats_agree, regroup
+from .structure import check_contexts, first_array, flatten, formats_agree, kind_of_call, regroup
 
 if TYPE_CHECKING:
     from ..runtime.traced_calls import TracedCalls
@@ -237,11 +238,10 @@ class HybridBlock(Block):
 
     def _forward(self, call: tuple[Any, ...]) -> Any:
         x, *args = call
-        kind = _kind(call)
+        kind = kind_of_call(call)
         if kind is NDArray:
             if recording.state.trace is not None:
-                with self.name_scope(), block_scope(self.name):
-                    return self._eager(x, tuple(args))
+                return in_a_trace(self, x, tuple(args))
             if self._active:
                 return self._call_cached_op(call)
             return self._eager(x, tuple(args))
@@ -254,7 +254,7 @@ class HybridBlock(Block):
                 raise
 
     def _eager(self, x: Any, args: tuple[Any, ...]) -> Any:
-        ctx = _first_array((x, *args)).context
+        ctx = first_array((x, *args)).context
         try:
             params = {key: p.data(ctx) for key, p in self._reg_params.items()}
         except DeferredInitializationError:
@@ -371,7 +371,7 @@ class HybridBlock(Block):
                 )
             )
         arrays = [x for x in flat if x is not None]
-        _check_contexts(arrays)
+        check_contexts(arrays)
         try:
             out = op(arrays)
         except DeferredInitializationError:
@@ -580,53 +580,3 @@ def class_of_symbols(symbols: list[Symbol]) -> type[Symbol]:
             "by calling `as_nd_ndarray()` on each of them."
         )
     return kinds.pop() or Symbol
-
-
-def _first_array(args: Any) -> NDArray:
-    for a in args:
-        if isinstance(a, NDArray):
-            return a
-        if isinstance(a, (list, tuple)):
-            try:
-                return _first_array(a)
-            except ValueError:
-                continue
-    raise ValueError("no array")
-
-
-def _kind(args: Any) -> type:
-    """NDArray or Symbol, whichever the arguments hold.
-
-    Raises:
-        ValueError: neither, or both.
-    """
-    found: set[type] = set()
-
-    def visit(value: Any) -> None:
-        if isinstance(value, (NDArray, Symbol)):
-            found.add(NDArray if isinstance(value, NDArray) else Symbol)
-        elif isinstance(value, (list, tuple)):
-            for v in value:
-                visit(v)
-
-    visit(args)
-    if len(found) == 2:
-        raise ValueError(
-            "In HybridBlock, we do not support mixed NDArrays and Symbols types for the input. Please check the type of the args.\n"
-        )
-    if not found:
-        raise ValueError(
-            "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"
-            "Make arrays of numbers, lists and NumPy's arrays: nd.array(x)."
-        )
-    return found.pop()
-
-
-def _check_contexts(arrays: list[NDArray]) -> None:
-    found = {x.context for x in arrays}
-    if len(found) > 1:
-        raise ValueError(
-            "Find multiple contexts in the input, After hybridized, the HybridBlock only supports one input context. "
-            "You can print the ele.ctx in the input arguments to inspect their contexts. "
-            f"Find all contexts = {{{', '.join(sorted(map(str, found)))}}}"
-        )

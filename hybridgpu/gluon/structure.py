@@ -65,3 +65,53 @@ def regrouped(args: Any, fmt: Any) -> Any:
 
     check(list(args), fmt)
     return regroup(list(args), fmt)
+
+
+def first_array(args: Any) -> NDArray:
+    for a in args:
+        if isinstance(a, NDArray):
+            return a
+        if isinstance(a, (list, tuple)):
+            try:
+                return first_array(a)
+            except ValueError:
+                continue
+    raise ValueError("no array")
+
+
+def kind_of_call(args: Any) -> type:
+    """NDArray or Symbol, whichever the arguments hold.
+
+    Raises:
+        ValueError: neither, or both.
+    """
+    found: set[type] = set()
+
+    def visit(value: Any) -> None:
+        if isinstance(value, (NDArray, Symbol)):
+            found.add(NDArray if isinstance(value, NDArray) else Symbol)
+        elif isinstance(value, (list, tuple)):
+            for v in value:
+                visit(v)
+
+    visit(args)
+    if len(found) == 2:
+        raise ValueError(
+            "In HybridBlock, we do not support mixed NDArrays and Symbols types for the input. Please check the type of the args.\n"
+        )
+    if not found:
+        raise ValueError(
+            "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"
+            "Make arrays of numbers, lists and NumPy's arrays: nd.array(x)."
+        )
+    return found.pop()
+
+
+def check_contexts(arrays: list[NDArray]) -> None:
+    found = {x.context for x in arrays}
+    if len(found) > 1:
+        raise ValueError(
+            "Find multiple contexts in the input, After hybridized, the HybridBlock only supports one input context. "
+            "You can print the ele.ctx in the input arguments to inspect their contexts. "
+            f"Find all contexts = {{{', '.join(sorted(map(str, found)))}}}"
+        )

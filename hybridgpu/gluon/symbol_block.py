@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import recording
 from .. import symbol as sym_module
 from ..context import cpu
 from ..ndarray import NDArray, load
@@ -120,7 +121,8 @@ class SymbolBlock(HybridBlock):
     def _forward(self, call: tuple[Any, ...]) -> Any:
         """Run the graph on arrays, or put it into a larger graph."""
         if _holds_arrays(call):
-            return self._call_cached_op(call)
+            trace = recording.state.trace
+            return self._call_cached_op(call) if trace is None else self._in_a_trace(trace, call)
         assert isinstance(call[0], Symbol), f"Layer call with nothing or a mixture of types: {type(call[0])}"
         flat, form = flatten(call, "input")
         assert form == self._in_format, "Invalid input format"
@@ -129,6 +131,19 @@ class SymbolBlock(HybridBlock):
         composed = out(**{str(i.name): s for i, s in zip(inputs, flat, strict=True)})
         results = [composed] if self._out_format == 0 else [type(composed)([head]) for head in composed._heads]
         return regroup(results, self._out_format)
+
+    def _in_a_trace(self, trace: Any, call: tuple[Any, ...]) -> Any:
+        """Make the graph part of the one that is being traced."""
+        flat, form = flatten(call, "input")
+        assert form == self._in_format, "Invalid input format"
+        assert self._cached_graph is not None
+        inputs, out = self._cached_graph
+        waiting = [p for p in self.params.values() if p._data is None and p._deferred_init]
+        if waiting:
+            self._complete(waiting, call)
+        known = {str(i.name): x for i, x in zip(inputs, flat, strict=True)}
+        given = known | {n: self.params[n].data() for n in out.list_inputs() if n not in known}
+        return regroup(trace.compose(out, given), self._out_format)
 
     def _clear_cached_op(self, why: str) -> None:
         self._drop_cached_op(why)  # the graph is what the block is

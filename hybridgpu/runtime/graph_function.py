@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from .. import recording
 from ..base import MXNetError
 from ..ndarray.apply import write_out
 from ..ndarray.array import NDArray
@@ -51,7 +52,10 @@ class CachedOp:
         for name, x in zip(self._names, args, strict=True):
             if not isinstance(x, NDArray):
                 raise TypeError(f"{name} must be an NDArray, not {type(x)}; nd.array makes one")
-        results = self._run(args)
+        trace = recording.state.trace
+        results = self._run(args) if trace is None else trace.compose(self._run.symbol, dict(zip(self._names, args)))
+        if trace is not None and out is not None:
+            raise MXNetError("a graph that becomes part of a traced function has no out=; leave it away")
         if out is None:
             return results[0] if len(results) == 1 else results
         targets = list(out) if isinstance(out, (list, tuple)) else [out]

@@ -9,16 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import recording
-from ..compiler.ir.graph import Provenance
 from ..compiler.ir.types import TensorType, tensor_type
-from ..compiler.primitives import builder
 from ..ndarray.array import NDArray
 from ..ndarray.control_flow import step_by_step, taken
 from ..nested import flatten, regroup
 from ..symbol import Symbol
 from ..symbol import control_flow as graphs
-from ..symbol.subgraph import lower_node
 from .arrays import Traced, Value, reshaped
 from .error import not_traced
 
@@ -47,24 +43,12 @@ def _array(trace: Trace, symbol: Symbol, t: TensorType, kind: Any) -> Any:
 
 def _results(trace: Trace, symbols: Sequence[Symbol], kinds: Sequence[Any]) -> list[Any]:
     """Arrays of the results of one control flow node."""
-    node = symbols[0]._heads[0][0]
-    types = []
-    for entry in node.inputs:
-        t = trace.type_of(entry)
-        if t is None:
-            raise not_traced(
-                f"{node.op.name.strip('_') if node.op else ''} needs to know the shapes of what its body reads",
-                "What depends on an array whose extents depend on values is computed outside of loops and branches.",
-            )
-        types.append(t)
-    b = builder(recording.state.training)
-    b.prov = Provenance(node.op.name if node.op else "", node.name)
-    lowered = lower_node(b, node, [b.input(t, f"in{k}") for k, t in enumerate(types)])
-    made_arrays = []
+    made = []
     for symbol, kind in zip(symbols, kinds, strict=True):
-        t = lowered[symbol._heads[0][1]].type
-        made_arrays.append(_array(trace, symbol, t, kind))
-    return made_arrays
+        t = trace.type_of(symbol._heads[0])
+        assert t is not None
+        made.append(trace.wrap(Value(trace, symbol), t.shape, t.dtype, kind))
+    return made
 
 
 def _symbol(trace: Trace, x: Any) -> Symbol:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -14,7 +14,9 @@ from .. import recording
 from ..attribute import AttrScope
 from ..backends.devices import device_of
 from ..base import MXNetError
+from ..compiler.ir.graph import Provenance
 from ..compiler.ir.types import TensorType
+from ..compiler.primitives import builder
 from ..context import Context, cpu
 from ..dtypes import DType
 from ..ndarray.apply import first_target, like, numpy_class, operator_graph
@@ -23,13 +25,15 @@ from ..ndarray.types import array_type
 from ..ops.functions import spelled_hint
 from ..ops.params import Values
 from ..ops.record import Operator, shape_text
-from ..provenance import user_line
+from ..provenance import current_block, user_line
 from ..symbol import Group, Symbol
 from ..symbol.compose import make_node, var
-from ..symbol.node import SymbolNode, topological
+from ..symbol.node import Entry, SymbolNode, topological
+from ..symbol.subgraph import lower_node
 from ..util import is_np_array
 from .arrays import Traced, Value, node, traced_class
 from .error import not_traced
+from .unknown import Open, unknown_class
 
 __all__ = ["Captured", "Trace", "TracedGraph", "tracing"]
 
@@ -243,18 +247,18 @@ class Trace:
 
     def _open(self, p: Any) -> Any:
         """What stands for a parameter whose shape is not known until an operator takes it."""
-        cls: Any = _unknown_class(traced_class(numpy_class() if is_np_array() else NDArray))
+        cls: Any = unknown_class(traced_class(numpy_class() if is_np_array() else NDArray))
         made = cls.__new__(cls)
-        made._data, made._type, made._address, made._autograd = _Open(self, p), None, None, None
+        made._data, made._type, made._address, made._autograd = Open(self, p), None, None, None
         return made
 
     def _completed(self, op: Operator, inputs: Sequence[Any], values: Values) -> list[Any]:
         """The inputs, with parameters that wait for their shapes completed from the others."""
-        shapes = [None if isinstance(x._data, _Open) else x.shape for x in inputs]
+        shapes = [None if isinstance(x._data, Open) else x.shape for x in inputs]
         found = op.fill_shapes(values, list(shapes))
         made = []
         for x, shape in zip(inputs, found, strict=True):
-            if isinstance(x._data, _Open):
+            if isinstance(x._data, Open):
                 p = x._data.parameter
                 if shape is None or not all(d > 0 for d in shape):
                     raise ValueError(
@@ -286,7 +290,7 @@ class Trace:
                 "Make it where the arguments are: ctx=x.context.",
             )
         lifted = [self.lift(x) for x in inputs]
-        if any(isinstance(x._data, _Open) for x in lifted):
+        if any(isinstance(x._data, Open) for x in lifted):
             lifted = self._completed(op, lifted, values)
         symbols = [x._data.symbol() for x in lifted]
         types = [self._tensor(x) for x in lifted]
@@ -320,7 +324,7 @@ class Trace:
     def _result(self, symbol: Symbol, t: TensorType | None, kind: type[NDArray] | None) -> Any:
         if t is not None:
             return self.wrap(Value(self, symbol), t.shape, t.dtype, kind)
-        cls: Any = _unknown_class(traced_class(kind or NDArray))
+        cls: Any = unknown_class(traced_class(kind or NDArray))
         made = cls.__new__(cls)
         made._data, made._type, made._address, made._autograd = Value(self, symbol), None, None, None
         return made
@@ -412,13 +416,61 @@ class Trace:
     def type_of(self, entry: tuple[SymbolNode, int]) -> TensorType | None:
         """The type of a value that was made in this trace; None where its shape depends on values."""
         found = self._tensors.get((id(entry[0]), entry[1]), _MISSING)
-        if found is _MISSING:  # a part of an array: of nodes that no operator call made
+        if found is _MISSING:  # of nodes that no operator call made: parts of arrays, loops, other graphs
             for made in topological([entry], lambda n: [] if (id(n), 0) in self._tensors else n.inputs):
                 if made.op is not None and (id(made), 0) not in self._tensors:
-                    types = self._types_of_results(made.op, made.values, [self.type_of(e) for e in made.inputs])
+                    inputs = [self.type_of(e) for e in made.inputs]
+                    if made.subgraphs:
+                        types = self._types_of_loop(made, inputs)
+                    else:
+                        types = self._types_of_results(made.op, made.values, inputs)
                     self._note(Symbol([(made, k) for k in range(len(types))]), types)
             found = self._tensors[id(entry[0]), entry[1]]
         return found  # type: ignore[no-any-return]
+
+    def _types_of_loop(self, made: SymbolNode, inputs: Sequence[TensorType | None]) -> list[TensorType | None]:
+        """Types of the results of a loop or branch."""
+        known = [t for t in inputs if t is not None]
+        assert made.op is not None
+        if len(known) < len(inputs):
+            raise not_traced(
+                f"{made.op.name.strip('_')} needs to know the shapes of what its body reads",
+                "What depends on an array whose extents depend on values is computed outside of loops and branches.",
+            )
+        b = builder(recording.state.training)
+        b.prov = Provenance(made.op.name, made.name)
+        lowered = lower_node(b, made, [b.input(t, f"in{k}") for k, t in enumerate(known)])
+        return list(map(_type_of, lowered[: made.num_visible]))
+
+    def compose(self, symbol: Symbol, given: Mapping[str, Any]) -> list[Any]:
+        """The results of another graph as part of this one.
+
+        Args:
+            given: arrays by the names of its variables.
+        """
+        lifted = {n: self.lift(x) for n, x in given.items()}
+        symbols = {n: x._data.symbol() for n, x in lifted.items()}
+        table: dict[int, SymbolNode] = {}
+        outside: dict[int, Entry] = {}
+
+        def entry(e: Entry) -> Entry:
+            return outside[id(e[0])] if id(e[0]) in outside else (table[id(e[0])], e[1])
+
+        for old in topological(symbol._heads):
+            if old.op is None:
+                outside[id(old)] = symbols[old.name]._heads[0]
+                continue
+            inputs = [entry(e) for e in old.inputs]
+            table[id(old)] = SymbolNode(
+                old.op, old.name, dict(old.attrs), inputs, list(old.subgraphs), old.line, current_block()
+            )
+        results = []
+        for head in map(entry, symbol._heads):
+            made, t = Symbol([head]), self.type_of(head)
+            if self.recording and not recording.state.recording:
+                made = self._stopped(made, t)
+            results.append(self._result(made, t, numpy_class() if symbol._kind is not None else None))
+        return results
 
     # -- the result
 
@@ -519,45 +571,3 @@ def _add_named(error: Any, op: Operator, values: Values, types: Sequence[TensorT
 def _type_of(node: Any) -> TensorType | None:
     found: TensorType = node.type
     return found
-
-
-class _Open:
-    """In the place of the data of a parameter that waits for its shape."""
-
-    def __init__(self, trace: Trace, parameter: Any) -> None:
-        self.trace, self.parameter = trace, parameter
-
-    def check(self) -> None:
-        self.symbol()
-
-    def symbol(self) -> Symbol:
-        raise not_traced(
-            f"the shape of parameter {self.parameter.name} is not known yet",
-            "Give its shape where it is made, or define infer_shape(self, x) in the block, which sets it.",
-        )
-
-
-_unknown: dict[type, type] = {}
-
-
-def _unknown_class(kind: type) -> type:
-    """The class of arrays whose shape depends on values."""
-    made = _unknown.get(kind)
-    if made is None:
-        made = _unknown[kind] = type(f"{kind.__name__}OfUnknownShape", (kind,), {"__slots__": (), **_UNKNOWN})
-    return made
-
-
-def _depends(name: str) -> property:
-    def read(self: Any) -> Any:
-        raise not_traced(
-            f"{name} of this array depends on values, which are not known while a function is traced",
-            "Operators take it as it is; what depends on its extents is computed outside of the function.",
-        )
-
-    return property(read)
-
-
-_UNKNOWN: dict[str, Any] = {n: _depends(n) for n in ("shape", "size", "ndim", "dtype")}
-_UNKNOWN["__repr__"] = _UNKNOWN["__str__"] = lambda self: "<traced array, whose shape depends on values>"
-_UNKNOWN["context"] = _UNKNOWN["ctx"] = property(lambda self: self._data.trace.ctx)

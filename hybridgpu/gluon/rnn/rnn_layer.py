@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ... import ndarray, symbol
+from ... import ndarray, recording, symbol
 from ...ndarray import NDArray
 from ...ops.rnn import GATES
 from ...util import is_np_array
@@ -175,11 +175,13 @@ class _RNNLayer(HybridBlock):
         seen = (
             (type(self).begin_state, type(self).hybrid_forward) != own or self._forward_pre_hooks or self._forward_hooks
         )
-        if kind is inputs._type and not seen:
+        traced = recording.state.trace is not None  # where they are zeros of the graph
+        if kind is inputs._type and not seen and not traced:
             return states
         batch = inputs.shape[self._layout.find("N")]
         states = self.begin_state(batch, ctx=inputs.context, dtype=inputs.dtype)
-        object.__setattr__(self, "_zeros", (None, []) if seen else (inputs._type, states))
+        if not traced:
+            object.__setattr__(self, "_zeros", (None, []) if seen else (inputs._type, states))
         return states
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, sequence_length: Any = None, **kwargs: Any) -> Any:  # type: ignore[override]

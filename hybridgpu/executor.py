@@ -135,6 +135,10 @@ class Executor:
         arrays = {**self.arg_dict, **self.aux_dict}
         return head_contexts(self._symbol, self._ctx, self._groups, {n: x.context for n, x in arrays.items()})
 
+    def get_optimized_symbol(self) -> Symbol:
+        """The graph as it runs; what fusion makes of it is no Symbol, see ``explain``."""
+        return self._symbol
+
     @property
     def output_dict(self) -> dict[str, NDArray]:
         """The results by name."""

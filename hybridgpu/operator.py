@@ -101,6 +101,23 @@ class CustomOpProp:
             [in_type[0]] * len(self.list_auxiliary_states()),
         )
 
+    def infer_storage_type(self, in_stype: list[str]) -> Any:
+        """(argument, output, auxiliary storage types), all 'default'; nothing asks, since all arrays are dense."""
+        dense = ["default"]
+        return in_stype, dense * len(self.list_outputs()), dense * len(self.list_auxiliary_states())
+
+    def infer_storage_type_backward(
+        self,
+        ograd_stype: list[str],
+        in_stype: list[str],
+        out_stype: list[str],
+        igrad_stype: list[str],
+        aux_stype: list[str],
+    ) -> Any:
+        """The storage types of gradients of results, inputs, results, gradients of inputs, states: all 'default'."""
+        given = (ograd_stype, in_stype, out_stype, igrad_stype, aux_stype)
+        return tuple(["default"] * len(stypes) for stypes in given)
+
     def list_outputs(self) -> list[str]:
         """Names of the results."""
         return ["output"]

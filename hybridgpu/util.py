@@ -108,6 +108,58 @@ def np_array(active: bool = True) -> _Scope:
     return _NumpyArrayScope(active)
 
 
+#: what NumPy's functions of elements take and MXNet's do not, with the only value that both take
+_UFUNC_DEFAULTS: dict[str, Any] = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
+_UFUNC_TYPES = ("int8", "uint8", "int32", "int64", "float16", "float32", "float64")
+
+
+def np_ufunc_legal_option(key: str, value: Any) -> bool:
+    """Whether NumPy's functions of elements take an argument with this value."""
+    if key == "casting":
+        return value in ("no", "equiv", "safe", "same_kind", "unsafe")
+    if key == "dtype":
+        return value in _UFUNC_TYPES or getattr(value, "__name__", "") in _UFUNC_TYPES
+    return key == "where" or (key, type(value)) in (("order", str), ("subok", bool))
+
+
+def _check_ufunc(name: str, given: dict[str, Any], where: str) -> None:
+    """Refuse what only NumPy's functions take.
+
+    Raises:
+        NotImplementedError: a value that NumPy takes.
+        TypeError: another one, or another argument.
+    """
+    for key, value in given.items():
+        if key not in _UFUNC_DEFAULTS:
+            raise TypeError(f"{key} is an invalid keyword to function '{name}'")
+        if value != _UFUNC_DEFAULTS[key]:
+            if np_ufunc_legal_option(key, value):
+                raise NotImplementedError(f"{key}={value} is not implemented yet{where and where + name}")
+            raise TypeError(f"{key}={value} not understood{where}{name}" if where else f"{key} {value} not understood")
+
+
+def wrap_np_unary_func(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of one array that takes NumPy's arguments where they say what is so anyway."""
+
+    @functools.wraps(func)
+    def checked(x: Any, out: Any = None, **kwargs: Any) -> Any:
+        _check_ufunc(func.__name__, kwargs, " for operator ")
+        return func(x, out=out)
+
+    return checked
+
+
+def wrap_np_binary_func(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of two arrays that takes NumPy's arguments where they say what is so anyway."""
+
+    @functools.wraps(func)
+    def checked(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
+        _check_ufunc(func.__name__, kwargs, "")
+        return func(x1, x2, out=out)
+
+    return checked
+
+
 def set_np(shape: bool = True, array: bool = True) -> None:
     """Turn NumPy semantics on for this thread.
 

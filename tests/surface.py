@@ -19,7 +19,7 @@ import hybridgpu as mx
 
 FILE = Path(__file__).parent / "recorded" / "surface.json.xz"
 #: names with an underscore that programs use, and that the record leaves out
-HIDDEN = ("base._LIB", "contrib.amp", "rtc", "library", "numpy", "ndarray.numpy")
+HIDDEN = (*(f"base.{n}" for n in ("_LIB", "_init_op_module", "_load_lib", "NDArrayHandle", "mx_int", "mx_uint")),)
 #: keyword arguments of every operator's function, wherever they stand
 ANYWHERE = ("out", "name", "attr")
 
@@ -59,7 +59,7 @@ def missing(path: str) -> Iterator[str]:
         return
     for name, what in surface()["modules"][path].items():
         full = f"{path}.{name}".lstrip(".")
-        if is_numpy(what) and not is_numpy(path):
+        if is_numpy(what.partition(" ")[2]) and not is_numpy(path):
             continue
         if not has(found, name):
             yield full
@@ -105,9 +105,11 @@ def home(key: str) -> str:
 
 
 def instance(cls: Any) -> Any:
-    """What has the members of a class: arrays and Symbols get theirs at first use."""
+    """What has the members of a class: some get them when they are made, arrays and Symbols at first use."""
     if cls is mx.nd.NDArray:
         return mx.nd.zeros((1,))
+    if cls is mx.runtime.Feature:
+        return mx.runtime.feature_list()[0]
     return mx.sym.var("x") if cls is mx.sym.Symbol else cls
 
 

@@ -98,7 +98,8 @@ def test_import_statements_say_what_attributes_say(statement, text):
 
 
 @pytest.mark.parametrize(
-    "name", ["np", "npx", "gluom", "nothing_like_it", "contrib.onnx", "gluon.nn.Linear", "ndarray.sparse", "np.random"]
+    "name",
+    ["np", "npx", "gluom", "nothing_like_it", "contrib.onnx", "gluon.nn.Linear", "ndarray.register", "np.random"],
 )
 def test_who_asks_for_a_module_is_told_that_there_is_none(name):
     module = f"hybridgpu.{name}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-__all__ = ["MXNET", "OPTIMIZERS", "OTHERS", "Decision", "decision", "hint"]
+__all__ = ["MXNET", "OPTIMIZERS", "OTHERS", "Decision", "decision", "full_names", "hint"]
 
 
 class Decision(NamedTuple):
@@ -37,12 +37,18 @@ class Decision(NamedTuple):
 
     def patterns(self) -> list[str]:
         """The names, with the modules' full names."""
-        found = []
-        for name in self.names.split():
-            first, _, rest = name.partition(".")
-            modules = {"nd": ("ndarray",), "sym": ("symbol",), "F": ("ndarray", "symbol")}.get(first, (first,))
-            found += [f"{module}.{rest}" if rest else module for module in modules]
-        return found + [p.replace(".contrib.", ".gen_contrib.") for p in found if ".contrib." in p]
+        return [pattern for name in self.names.split() for pattern in full_names(name)]
+
+
+def full_names(name: str) -> list[str]:
+    """A pattern with the modules' full names; ``gen_contrib`` and its like have what ``contrib`` has."""
+    first, _, rest = name.partition(".")
+    modules = {"nd": ("ndarray",), "sym": ("symbol",), "F": ("ndarray", "symbol")}.get(first, (first,))
+    found = [f"{module}.{rest}" if rest else module for module in modules]
+    return found + [p.replace(".contrib.", ".gen_contrib.") for p in found if p.startswith(_GENERATED)]
+
+
+_GENERATED = ("ndarray.contrib.", "symbol.contrib.")
 
 
 _DENSE = "all arrays are dense"
@@ -56,27 +62,6 @@ _MODULE = "mx.mod.Module(symbol, data_names, label_names, context=contexts)"
 
 #: names of MXNet 1.9.1
 MXNET = (
-    # C's side
-    Decision(
-        "base.MXCallbackList base.build_param_doc base.add_fileline_to_docstring base.c2pyerror base.c_* "
-        "base.check_call base.ctypes2* base.mx_float* base.mx_uint* base.mx_int* base.*Handle base._LIB base._load_lib "
-        "base.get_last_ffi_error base.libinfo base._init_op_module base.SymbolHandle "
-        "*.MXCallbackList *.c_array *.c_array_buf *.c_handle_array *.c_str *.c_str_array *.c_int_p *.check_call "
-        "*.ctypes2buffer *.ctypes2numpy_shared *.NDArrayBase *.SymbolBase *.CachedOp.handle "
-        "*.Symbol.handle *.profiler_kvstore_handle *.set_kvstore_handle "
-        "nd.ndarray.DL*",
-        "a part of the binding to MXNet's library",
-        "Python: arrays, operators and executors of this package",
-        _C,
-    ),
-    Decision("_ffi api space tvmop cython", "a part of the binding to MXNet's library", "", _C),
-    Decision("torch th", "a bridge to Lua Torch", "a mx.operator.CustomOp, whose forward may call another library"),
-    Decision("ndarray_doc symbol_doc", "a store of texts for documentation", "help(mx.nd.NAME)"),
-    Decision(
-        "F.register",
-        "what makes Python functions of the operators of MXNet's library",
-        "mx.nd.NAME and mx.sym.NAME, which are made at first use",
-    ),
     # sparse storage
     Decision(
         "io.LibSVMIter io.io.LibSVMIter",
@@ -95,6 +80,19 @@ MXNET = (
         "contrib.symbol.dgl_* contrib.symbol.edge_id contrib.symbol.getnnz",
         "an operator of graphs in sparse (CSR) matrices",
         "{F}.take and {F}.batch_dot on dense arrays of indices",
+        _DENSE,
+    ),
+    Decision(
+        "F.sparse.retain F.sparse.gs_retain nd.gen_sparse.retain sym.gen_sparse.retain F._internal._square_sum "
+        "F._internal._scatter_*",
+        "an operator of sparse arrays alone",
+        "{F}.take, {F}.sum({F}.square(x)), x + y and the like on dense arrays",
+        _DENSE,
+    ),
+    Decision(
+        "nd.sparse.*SparseNDArray.* nd.sparse.CSRNDArray.* nd.sparse.RowSparseNDArray.* io.utils.sparse_array",
+        "a part of a sparse array",
+        "x.asnumpy(), and SciPy for sparse matrices",
         _DENSE,
     ),
     Decision(
@@ -155,6 +153,88 @@ MXNET = (
         "io.ImageRecordIter_v1 io.io.ImageRecordIter_v1",
         "an older iterator over packed images",
         _RECORDS.format(""),
+    ),
+    # C's side
+    Decision(
+        "base.build_param_doc base.add_fileline_to_docstring base.c2pyerror base.c_* "
+        "base.check_call base.ctypes2* base.mx_float* base.mx_uint* base.mx_int* base.*Handle base._LIB base._load_lib "
+        "base.get_last_ffi_error base.libinfo base._init_op_module "
+        "*.MXCallbackList *.c_array *.c_array_buf *.c_handle_array *.c_str *.c_str_array *.c_int_p *.check_call "
+        "*.ctypes2buffer *.ctypes2numpy_shared *.NDArrayBase *.SymbolBase "
+        "*.Symbol.handle *.profiler_kvstore_handle *.set_kvstore_handle "
+        "nd.ndarray.DL*",
+        "a part of the binding to MXNet's library",
+        "Python: arrays, operators and executors of this package",
+        _C,
+    ),
+    Decision(
+        "api space tvmop cython F._internal._set_*class F._internal._CachedOp* F._internal._CustomFunction "
+        "F._internal._NDArray F._internal._Native F._internal._NoGradient F._internal._imperative_invoke "
+        "F._internal._symbol_creator F._internal._CrossDeviceCopy F._internal._copyto F._internal._set_value "
+        "F._internal._broadcast_backward F._internal._split_v2_backward F._internal._zeros_without_dtype "
+        "F._internal._onehot_encode",
+        "a part of the binding to MXNet's library",
+        "",
+        f"functions of mx.nd and mx.sym do what it is for: {_C}",
+    ),
+    Decision(
+        "F._internal._sg_mkldnn_*",
+        "a group of operators that oneDNN computes at once",
+        "net.hybridize(), which fuses operators",
+    ),
+    Decision(
+        "F._internal._cv* F._internal._imdecode nd.imdecode nd.ndarray.imdecode",
+        "a function of OpenCV",
+        "the function of mx.image: imread, imdecode, imresize, copyMakeBorder",
+    ),
+    Decision(
+        "*.get_indexing_dispatch_code *.get_oshape_of_gather_nd_op *.indexing_key_expand_implicit_axes "
+        "*.check_boolean_array_dimension",
+        "a step of x[key]",
+        "x[key]",
+    ),
+    Decision(
+        "*.cv2 lr_scheduler.pi test_utils.ss ndarray.utils.spsp nd.sparse.spsp io.utils.h5py model.SKLEARN_INSTALLED",
+        "what MXNet's file imports from another library",
+        "import of that library",
+    ),
+    Decision(
+        "contrib.text.embedding.C contrib.text.vocab.C gluon.contrib.data.text.C "
+        "contrib.text.embedding.*.pretrained_*_sha1",
+        "a table of names and hashes of files that MXNet fetches",
+        "contrib.text.embedding.get_pretrained_file_names()",
+        "nothing is fetched",
+    ),
+    Decision(
+        "kvstore.KVStoreServer kvstore.kvstore_server",
+        "the process that holds the weights of training on several machines",
+        "",
+        "training runs in one process, on one or several devices",
+    ),
+    Decision("misc", "learning rates from before mx.lr_scheduler", "mx.lr_scheduler"),
+    Decision(
+        "notebook",
+        "charts of training in a notebook, by the packages bokeh and pandas",
+        "a callback of your own, called with param.epoch, param.nbatch and param.eval_metric",
+    ),
+    Decision(
+        "image.detection.ImageDetIter.draw_next",
+        "a window of OpenCV that shows pictures with their boxes",
+        "for batch in iterator, and a drawing library",
+    ),
+    Decision(
+        "metric.PearsonCorrelation.reset_micro metric.PearsonCorrelation.update_* "
+        "module.executor_group.DataParallelExecutorGroup.bind_exec "
+        "module.executor_group.DataParallelExecutorGroup.decide_slices",
+        "a step of update, bind or reshape",
+        "update(labels, preds), bind(data_shapes) or reshape(data_shapes)",
+    ),
+    Decision("torch th", "a bridge to Lua Torch", "a mx.operator.CustomOp, whose forward may call another library"),
+    Decision("ndarray_doc symbol_doc", "a store of texts for documentation", "help(mx.nd.NAME)"),
+    Decision(
+        "F.register",
+        "what makes Python functions of the operators of MXNet's library",
+        "mx.nd.NAME and mx.sym.NAME, which are made at first use",
     ),
 )
 

@@ -53,6 +53,7 @@ class MXDataIter(DataIter):
         self._round, self._partial = round_batch, partial
         self.provide_data = [DataDesc(data_name, (batch_size, *data.shape[1:]), data.dtype.type)]
         self.provide_label = [DataDesc(label_name, (batch_size, *label.shape[1:]), label.dtype.type)]
+        self._only_first = False
         self._first = 0  # sample at which the epoch begins
         self._at = -batch_size
 
@@ -61,11 +62,18 @@ class MXDataIter(DataIter):
         self._first = max(0, self._at + self.batch_size - len(self._data)) if self._round and self._ended() else 0
         self._at = self._first - self.batch_size
 
+    def debug_skip_load(self) -> None:
+        """Give the first batch again and again, to measure what does not load."""
+        self._only_first = True
+        logging.info("Set debug_skip_load to be true, will simply return first batch")
+
     def _ended(self) -> bool:
         return self._at >= 0 and self._at + self.batch_size >= len(self._data)
 
     def iter_next(self) -> bool:
         """Go to the next batch; False at the end."""
+        if self._only_first and self._at >= 0:
+            return True
         following = self._at + self.batch_size
         last = len(self._data) - (0 if self._partial else self.batch_size - 1)
         if following >= last:

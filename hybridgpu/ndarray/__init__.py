@@ -40,6 +40,8 @@ def __getattr__(name: str) -> Any:
         from ..runtime import graph_function
 
         value: Any = graph_function.CachedOp
+    elif name == "sparse":
+        value = import_module(".sparse", __name__)
     elif name in NUMPY_MODULES:
         value = import_module(f".{NUMPY_MODULES[name]}", __name__)
     else:
@@ -49,4 +51,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *NUMPY_MODULES, *dir(_top)})
+    return sorted({*globals(), "sparse", *NUMPY_MODULES, *dir(_top)})

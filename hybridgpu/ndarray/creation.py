@@ -88,6 +88,10 @@ def _shape_of_zeros(shape: Any) -> Any:
 
 def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
     """An uninitialised array."""
+    if stype is not None:
+        from .sparse import need_dense
+
+        need_dense("empty", stype)
     if state.trace is not None:
         return zeros(_extents(shape), ctx, dtype)
     return _empty(_extents(shape), ctx, np.float32 if dtype is None else dtype)
@@ -97,6 +101,10 @@ def zeros(
     shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None, **kwargs: Any
 ) -> NDArray:
     """Zeros, float32 by default."""
+    if stype is not None:
+        from .sparse import need_dense
+
+        need_dense("zeros", stype)
     return _made(
         "_zeros", ctx, kwargs.get("out"), shape=_shape_of_zeros(shape), dtype="float32" if dtype is None else dtype
     )

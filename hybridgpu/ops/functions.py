@@ -95,12 +95,16 @@ def find(name: str, namespace: str = "") -> Operator | None:
         return registered(name)
     if namespace == "linalg":
         return OPERATORS.get(f"_linalg_{name}") or OPERATORS.get(f"linalg_{name}")
+    if namespace == "sparse":  # of dense arrays they are the operators of the same name
+        return OPERATORS.get(f"_sparse_{name}") or find(name)
     return registered(f"_{namespace}_{name}")
 
 
 def names_in(namespace: str = "") -> Iterator[str]:
     """Every name that ``find`` resolves in a namespace."""
-    prefixes = {"": ("",), "_internal": ("",), "op": ("",), "linalg": ("_linalg_", "linalg_")}
+    prefixes = {"": ("",), "_internal": ("",), "op": ("",), "linalg": ("_linalg_", "linalg_"), "sparse": ("_sparse_",)}
+    if namespace == "sparse":
+        yield from names_in()
     for name in (*OPERATORS, *(n for n in DECLARED_BY if n not in OPERATORS)):
         for prefix in prefixes.get(namespace, (f"_{namespace}_",)):
             if name.startswith(prefix) and (namespace != "" or not name.startswith("_")):

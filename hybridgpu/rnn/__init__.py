@@ -5,7 +5,7 @@ from . import io
 from .buckets import BucketSentenceIter
 from .cells import *
 from .cells import __all__ as _cells
-from .checkpoints import do_rnn_checkpoint, load_rnn_checkpoint, save_rnn_checkpoint
+from .checkpoints import do_rnn_checkpoint, load_rnn_checkpoint, rnn_unroll, save_rnn_checkpoint
 from .combined import *
 from .combined import __all__ as _combined
 from .conv import *
@@ -18,6 +18,7 @@ __all__ = [
     "do_rnn_checkpoint",
     "io",
     "load_rnn_checkpoint",
+    "rnn_unroll",
     "save_rnn_checkpoint",
     *_cells,
     *_combined,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from ..ndarray import NDArray
 from ..symbol import Symbol
 from .cells import BaseRNNCell
 
-__all__ = ["do_rnn_checkpoint", "load_rnn_checkpoint", "save_rnn_checkpoint"]
+__all__ = ["do_rnn_checkpoint", "load_rnn_checkpoint", "rnn_unroll", "save_rnn_checkpoint"]
 
 
 def _list(cells: BaseRNNCell | Sequence[BaseRNNCell]) -> list[BaseRNNCell]:
@@ -52,3 +53,16 @@ def do_rnn_checkpoint(cells: BaseRNNCell | Sequence[BaseRNNCell], prefix: str, p
             save_rnn_checkpoint(cells, prefix, iter_no + 1, sym, arg, aux)
 
     return callback
+
+
+def rnn_unroll(
+    cell: BaseRNNCell,
+    length: int,
+    inputs: Any = None,
+    begin_state: Any = None,
+    input_prefix: str = "",
+    layout: str = "NTC",
+) -> Any:
+    """The old name of ``cell.unroll``, which no longer knows ``input_prefix``."""
+    warnings.warn("rnn_unroll is deprecated. Please call cell.unroll directly.", stacklevel=2)
+    return cell.unroll(length, inputs, begin_state, layout)

@@ -10,12 +10,12 @@ from typing import Any
 from .. import symbol
 from .cells import BaseRNNCell, RNNParams
 
-__all__ = ["ConvGRUCell", "ConvLSTMCell", "ConvRNNCell"]
+__all__ = ["BaseConvRNNCell", "ConvGRUCell", "ConvLSTMCell", "ConvRNNCell"]
 
 _LEAKY = functools.partial(symbol.LeakyReLU, act_type="leaky", slope=0.2)
 
 
-class _ConvCell(BaseRNNCell):
+class BaseConvRNNCell(BaseRNNCell):
     """The base of convolutional cells.
 
     Args:
@@ -102,7 +102,7 @@ class _ConvCell(BaseRNNCell):
         return list(symbol.SliceChannel(x, num_outputs=len(self._gate_names), axis=self._layout.index("C"), name=name))
 
 
-class ConvRNNCell(_ConvCell):
+class ConvRNNCell(BaseConvRNNCell):
     """Convolutional Elman cell."""
 
     _gate_names = ("",)
@@ -115,7 +115,7 @@ class ConvRNNCell(_ConvCell):
         return output, [output]
 
 
-class ConvLSTMCell(_ConvCell):
+class ConvLSTMCell(BaseConvRNNCell):
     """Convolutional LSTM cell."""
 
     _gate_names = ("_i", "_f", "_c", "_o")
@@ -135,7 +135,7 @@ class ConvLSTMCell(_ConvCell):
         return output, [output, cell]
 
 
-class ConvGRUCell(_ConvCell):
+class ConvGRUCell(BaseConvRNNCell):
     """Convolutional GRU cell."""
 
     _gate_names = ("_r", "_z", "_o")

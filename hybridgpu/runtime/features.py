@@ -79,13 +79,13 @@ def feature_list() -> list[Feature]:
 class Features(dict[str, Feature]):
     """Features by name; there is one such object."""
 
-    _instance: Features | None = None
+    instance: Features | None = None
 
     def __new__(cls) -> Features:
-        if cls._instance is None:
-            cls._instance = super().__new__(cls)
-            cls._instance.update((f.name, f) for f in feature_list())
-        return cls._instance
+        if cls.instance is None:
+            cls.instance = super().__new__(cls)
+            cls.instance.update((f.name, f) for f in feature_list())
+        return cls.instance
 
     def __init__(self) -> None:  # filled once, by __new__
         pass

@@ -24,10 +24,11 @@ for _name, _function in (("rand_zipfian", _zipfian),):
     setattr(contrib, _name, _function)
 linalg = Namespace("linalg", apply_symbol, "symbol")
 image = Namespace("image", apply_symbol, "symbol")
+sparse = Namespace("sparse", apply_symbol, "symbol")
 _internal = Namespace("_internal", apply_symbol, "symbol")
 op = Namespace("op", apply_symbol, "symbol")
 _top = Namespace("", apply_symbol, "symbol")
-importable(contrib, linalg, image, _internal, op)
+importable(contrib, linalg, image, sparse, _internal, op)
 
 Variable = var
 

@@ -17,7 +17,7 @@ from ..dtypes import dtype_of
 from ..misplaced import in_graph, numpy_call
 from ..name import current as current_names
 from ..ops.functions import HIDDEN_KEYS
-from ..provenance import advice
+from ..provenance import advice, user_frame
 from ..unsupported import refuse
 from .node import Entry, SymbolNode, is_hidden, topological
 
@@ -268,6 +268,33 @@ class Symbol:
         )
 
     # -- lists
+
+    def optimize_for(
+        self,
+        backend: str,
+        args: Any = None,
+        aux: Any = None,
+        ctx: Any = None,
+        shape_dict: Any = None,
+        type_dict: Any = None,
+        stype_dict: Any = None,
+        skip_infer: bool = False,
+        **kwargs: Any,
+    ) -> Symbol:
+        """The graph as it is: MXNet's backends, which rewrite it, do not exist here, as a warning says."""
+        assert isinstance(backend, str), "expected a string for the backend"
+        import warnings
+
+        warnings.warn(
+            f"Error optimizing for backend '{backend}' cannot be found: the graph is compiled as without it. "
+            "Leave the call out.",
+            stacklevel=user_frame(),
+        )
+        return self
+
+    def get_backend_symbol(self, backend: str) -> Symbol:
+        """The graph as it is; see :meth:`optimize_for`."""
+        return self.optimize_for(backend)
 
     def list_arguments(self) -> list[str]:
         """Names of the variables that are no auxiliary states, depth first."""

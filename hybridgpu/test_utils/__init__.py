@@ -30,4 +30,5 @@ from .datasets import *
 from .environment import *
 from .files import *
 from .gradients import *
+from .matrices import *
 from .statistics import *

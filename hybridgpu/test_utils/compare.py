@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Number
 from typing import Any
 
@@ -34,6 +34,7 @@ __all__ = [
     "get_rtol",
     "get_tolerance",
     "get_tols",
+    "locationError",
     "retry",
     "same",
     "same_array",
@@ -127,6 +128,12 @@ def find_max_violation(a: Any, b: Any, rtol: float, atol: float) -> tuple[tuple[
         return (), 0.0
     at = np.unravel_index(int(np.argmax(violation)), violation.shape)
     return tuple(at), float(violation[at])
+
+
+def locationError(a: Any, b: Any, index: Any, names: Sequence[str], maxError: bool = False) -> str:
+    """Where two arrays differ, in words."""
+    kind = "maximum " if maxError else ""
+    return f"Location of {kind}error: {index}, {names[0]}={a[index]:.8f}, {names[1]}={b[index]:.8f}"
 
 
 def same(a: Any, b: Any) -> bool:

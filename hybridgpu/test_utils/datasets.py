@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import bz2
 import os
+import shutil
+import zipfile
 from typing import Any
 
 import numpy as np
@@ -11,8 +14,19 @@ import numpy as np
 from ..base import MXNetError, data_dir
 from ..gluon.data.vision import MNIST
 from ..iterators import MNISTIter
+from .files import download
 
-__all__ = ["get_cifar10", "get_mnist", "get_mnist_iterator", "get_mnist_ubyte"]
+__all__ = [
+    "download_model",
+    "get_bz2_data",
+    "get_cifar10",
+    "get_im2rec_path",
+    "get_mnist",
+    "get_mnist_iterator",
+    "get_mnist_pkl",
+    "get_mnist_ubyte",
+    "get_zip_data",
+]
 
 _MNIST = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
 
@@ -93,3 +107,75 @@ def get_mnist_iterator(
         for part in ("train", "t10k")
     )
     return train, test
+
+
+def get_mnist_pkl() -> None:
+    """Check that ``data`` has MNIST as one pickled file.
+
+    Raises:
+        MXNetError: it has not.
+    """
+    _need(["mnist.pkl.gz"], "data")
+
+
+def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
+    """Fetch an archive into a folder and unpack it there, unless it is there."""
+    path = os.path.join(data_dir, data_origin_name)
+    if not os.path.exists(path):
+        download(url, dirname=data_dir, overwrite=False)
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(data_dir)
+
+
+def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str) -> None:
+    """Fetch a compressed file into a folder and unpack it as ``data_name``, unless that is there."""
+    target, packed = os.path.join(data_dir, data_name), os.path.join(data_dir, data_origin_name)
+    if not os.path.exists(target):
+        download(url, fname=data_origin_name, dirname=data_dir, overwrite=False)
+        with bz2.open(packed) as source, open(target, "wb") as file:
+            shutil.copyfileobj(source, file)
+        os.remove(packed)
+
+
+def get_im2rec_path(home_env: str = "MXNET_HOME") -> str:
+    """The program ``tools/im2rec.py`` of MXNet's sources, which $MXNET_HOME names; this package has none.
+
+    Raises:
+        OSError: it is not there.
+    """
+    path = os.path.join(os.environ.get(home_env, ""), "tools", "im2rec.py")
+    if home_env not in os.environ or not os.path.isfile(path):
+        raise OSError(
+            f"Could not find path to tools/im2rec.py\nSet {home_env} to a folder with MXNet's sources, or write records "
+            "with mx.recordio.MXIndexedRecordIO and mx.recordio.pack_img."
+        )
+    return path
+
+
+def download_model(model_name: str, dst_dir: str = "./", meta_info: Any = None) -> tuple[str | None, int]:
+    """Fetch the files of a trained model.
+
+    Args:
+        model_name: its name.
+        dst_dir: the folder for the files.
+        meta_info: name -> addresses of its ``symbol`` and ``params``. Without it there is nothing to fetch: the server
+            that MXNet means is gone.
+
+    Returns:
+        The prefix of the files and the epoch, for ``mx.model.load_checkpoint``; (None, 0) for an unknown name.
+    """
+    if meta_info is None:
+        raise MXNetError(
+            "download_model: MXNet's server data.mxnet.io is no longer there\n"
+            "Give the addresses: meta_info={name: {'symbol': url, 'params': url}}."
+        )
+    if model_name not in meta_info:
+        return None, 0
+    os.makedirs(dst_dir, exist_ok=True)
+    prefix = os.path.join(dst_dir, model_name)
+    addresses = meta_info[model_name]
+    assert "symbol" in addresses, "missing symbol url"
+    download(addresses["symbol"], prefix + "-symbol.json")
+    assert "params" in addresses, "mssing parameter file url"
+    download(addresses["params"], prefix + "-0000.params")
+    return prefix, 0

@@ -118,6 +118,11 @@ def test_table_of_operators_is_current():
     assert maker.PAGE.read_text(encoding="utf-8") == maker.page(), "run python docs/make_operators.py"
 
 
+def test_page_about_names_of_mxnet_is_current():
+    maker = load("make_coming_from_mxnet")
+    assert maker.PAGE.read_text(encoding="utf-8") == maker.page(), "run python docs/make_coming_from_mxnet.py"
+
+
 def test_constants_of_devices_are_current():
     maker = load("make_devices")
     text = maker.PAGE.read_text(encoding="utf-8")

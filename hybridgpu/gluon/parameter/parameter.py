@@ -382,6 +382,28 @@ class Parameter:
             return recording.state.trace.parameter(self, ctx)  # type: ignore[no-any-return]
         return self._on(self._data, ctx)
 
+    def row_sparse_data(self, row_id: Any) -> NDArray:
+        """Rows of a row_sparse parameter.
+
+        Raises:
+            RuntimeError: always, since values are dense.
+        """
+        raise RuntimeError(
+            f"Cannot return a copy of Parameter {self.name} via row_sparse_data() because its storage type is "
+            f"default. Please use data() instead."
+        )
+
+    def list_row_sparse_data(self, row_id: Any) -> list[NDArray]:
+        """Rows of a row_sparse parameter on all devices.
+
+        Raises:
+            RuntimeError: always, since values are dense.
+        """
+        raise RuntimeError(
+            f"Cannot return copies of Parameter '{self.name}' on all contexts via list_row_sparse_data() because its "
+            f"storage type is default. Please use data() instead."
+        )
+
     def list_data(self) -> list[NDArray]:
         """The arrays on all contexts."""
         if recording.state.trace is not None:

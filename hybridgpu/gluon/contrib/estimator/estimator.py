@@ -51,7 +51,7 @@ class Estimator:
         AssertionError: a GPU that is not there.
     """
 
-    logger: logging.Logger
+    logger: logging.Logger = None  # type: ignore[assignment] # until __init__
 
     def __init__(
         self,

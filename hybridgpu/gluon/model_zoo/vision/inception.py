@@ -13,6 +13,13 @@ from .base import Classifier
 __all__ = ["Inception3", "inception_v3"]
 
 
+def make_aux(classes: int) -> nn.HybridSequential:
+    """A classifier beside the network, which training of the first layers can use."""
+    out = nn.HybridSequential(prefix="")
+    out.add(nn.AvgPool2D(pool_size=5, strides=3), _conv(128, 1), _conv(768, 5), nn.Flatten(), nn.Dense(classes))
+    return out
+
+
 def _conv(channels: int, kernel_size: Any, strides: int = 1, padding: Any = 0) -> Any:
     """Convolve, normalise, rectify."""
     out = nn.HybridSequential(prefix="")

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``mx.nd.sparse``: on dense arrays, which all arrays are, its functions are those of ``mx.nd``.
+
+What makes sparse arrays, or is about their parts, raises one error. The classes are there for ``isinstance``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from ..base import MXNetError
+from ..namespaces import Namespace
+from ..provenance import advice
+from . import creation
+from .apply import apply_function
+from .array import NDArray
+from .creation import empty as _empty
+from .creation import zeros as _zeros
+
+__all__ = [
+    "BaseSparseNDArray",
+    "CSRNDArray",
+    "RowSparseNDArray",
+    "add",
+    "array",
+    "csr_matrix",
+    "divide",
+    "empty",
+    "multiply",
+    "row_sparse_array",
+    "subtract",
+    "zeros",
+]
+
+add, subtract, multiply, divide = (getattr(creation, n) for n in ("add", "subtract", "multiply", "divide"))
+_operators = Namespace("sparse", apply_function, "ndarray")
+
+
+def _refuse(what: str) -> NoReturn:
+    text = "Write mx.nd.array(values) of the dense values, such as x.toarray() of a SciPy matrix."
+    raise MXNetError(f"{what}: arrays are dense, row_sparse and csr arrays are not supported\n{advice(text)}")
+
+
+def need_dense(what: str, stype: str | None) -> None:
+    """Refuse storage types that no array has.
+
+    Raises:
+        MXNetError: row_sparse and csr.
+        ValueError: what is no storage type.
+    """
+    if stype in ("row_sparse", "csr"):
+        _refuse(f"{what} of storage type {stype}")
+    if stype not in (None, "default"):
+        raise ValueError(f"unknown storage type{stype}")
+
+
+class BaseSparseNDArray(NDArray):
+    """The base of sparse arrays, of which there are none."""
+
+    __slots__ = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _refuse(type(self).__name__)
+
+
+class CSRNDArray(BaseSparseNDArray):
+    """A matrix in compressed rows."""
+
+    __slots__ = ()
+
+
+class RowSparseNDArray(BaseSparseNDArray):
+    """An array of which few rows are not zero."""
+
+    __slots__ = ()
+
+
+def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None) -> CSRNDArray:
+    """A matrix in compressed rows.
+
+    Raises:
+        MXNetError: always.
+    """
+    _refuse("csr_matrix")
+
+
+def row_sparse_array(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None) -> RowSparseNDArray:
+    """An array of which few rows are not zero.
+
+    Raises:
+        MXNetError: always.
+    """
+    _refuse("row_sparse_array")
+
+
+def zeros(stype: str, shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
+    """Zeros, with ``stype`` 'default'.
+
+    Raises:
+        MXNetError: another storage type.
+        ValueError: what is none.
+    """
+    need_dense("zeros", stype)
+    return _zeros(shape, ctx, dtype, **kwargs)
+
+
+def empty(stype: str, shape: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
+    """An array whose values nobody knows, with ``stype`` 'default'.
+
+    Raises:
+        MXNetError: another storage type.
+        ValueError: what is none.
+    """
+    need_dense("empty", stype)
+    return _empty(shape, ctx, dtype)
+
+
+def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
+    """A sparse array of another one, or of a SciPy matrix.
+
+    Raises:
+        AssertionError: a dense array, as in MXNet.
+        MXNetError: a SciPy matrix.
+        ValueError: anything else, as in MXNet.
+    """
+    assert not isinstance(source_array, NDArray), (
+        "Please use `tostype` to create RowSparseNDArray or CSRNDArray from an NDArray"
+    )
+    if hasattr(source_array, "toarray"):
+        _refuse("sparse.array")
+    raise ValueError("Unexpected source_array type: ", type(source_array))
+
+
+def __getattr__(name: str) -> Any:
+    value = getattr(_operators, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(_operators)})

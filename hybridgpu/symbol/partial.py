@@ -4,12 +4,14 @@
 An operator's lowering needs whole shapes. Where extents are missing it is tried with two different
 guesses in their place: an output extent that is the same both times does not depend on them, the
 others stay unknown. The other way round, extents of inputs follow from known outputs: an output
-extent that grows linearly with one unknown input extent tells its value.
+extent that grows linearly with one unknown input extent tells its value. Where no guess is accepted,
+extents of the other inputs are tried: the only one that is accepted is the one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 
 from ..base import MXNetError
 
@@ -21,6 +23,7 @@ Results = Callable[[Sequence[Shape]], Sequence[Shape]]
 
 #: primes meet few conditions by chance; the others suit splits, reshapes and fixed extents
 _GUESSES = ((61, 67), (64, 96), (2520, 5040), (1, 2))
+_HOLES, _VALUES = 2, 6  #: for how many unknown extents every combination of known ones is tried, and of how many
 
 
 def merge(a: Shape | None, b: Shape | None) -> Shape | None:
@@ -65,10 +68,12 @@ def probe_outputs(results: Results, shapes: Sequence[Shape]) -> list[Shape] | No
 def probe_inputs(results: Results, shapes: Sequence[Shape], outputs: Sequence[Shape | None]) -> list[Shape]:
     """The input shapes with extents filled in that follow from (partial) output shapes."""
     found = [list(s) for s in shapes]
+    fits = False
     for first, second in _GUESSES:
         base = _try(results, _fill(shapes, first))
         if base is None:
             continue
+        fits = True
         for k, shape in enumerate(shapes):
             for axis, d in enumerate(shape):
                 if d != UNKNOWN:
@@ -89,6 +94,25 @@ def probe_inputs(results: Results, shapes: Sequence[Shape], outputs: Sequence[Sh
                     found = [list(s) for s in shapes]
         if all(UNKNOWN not in s for s in found):
             break
+    return [tuple(s) for s in found] if fits else _matched(results, shapes)
+
+
+def _matched(results: Results, shapes: Sequence[Shape]) -> list[Shape]:
+    """The input shapes with extents filled in that must be an extent of another input, as in products and joins."""
+    holes = [(k, axis) for k, shape in enumerate(shapes) for axis, d in enumerate(shape) if d == UNKNOWN]
+    known = {d for shape in shapes for d in shape if d != UNKNOWN}
+    found = [list(s) for s in shapes]
+    if not 0 < len(holes) <= _HOLES or len(known) > _VALUES:
+        return list(shapes)
+    accepted: list[set[int]] = [set() for _ in holes]
+    for values in product(known | set(_GUESSES[0]), repeat=len(holes)):
+        for (k, axis), value in zip(holes, values, strict=True):
+            found[k][axis] = value
+        if _try(results, [tuple(s) for s in found]) is not None:
+            for fitting, value in zip(accepted, values, strict=True):
+                fitting.add(value)
+    for (k, axis), fitting in zip(holes, accepted, strict=True):
+        found[k][axis] = next(iter(fitting)) if len(fitting) == 1 else UNKNOWN
     return [tuple(s) for s in found]
 
 

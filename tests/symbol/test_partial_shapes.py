@@ -49,6 +49,28 @@ x, y = sym.var("x"), sym.var("y")
 @pytest.mark.parametrize(
     ("make", "given", "expected"),
     [
+        (lambda: sym.np.dot(x, y), [(64, 1000), (-1, 100)], [(64, 1000), (1000, 100)]),
+        (lambda: sym.np.dot(x, y), [(64, -1), (7, 100)], [(64, 7), (7, 100)]),
+        (lambda: sym.np.dot(x, y), [(64, 1000), (-1,)], [(64, 1000), (1000,)]),
+        (lambda: sym.np.dot(x, y), [(-1, 1000), (-1, 100)], [(-1, 1000), (1000, 100)]),
+        (lambda: sym.np.dot(x, y), [(2, 3, 5), (4, -1, 7)], [(2, 3, 5), (4, 5, 7)]),
+        (lambda: sym.np.matmul(x, y), [(64, 1000), (-1, 100)], [(64, 1000), (1000, 100)]),
+        (lambda: sym.np.tensordot(x, y, axes=([1], [0])), [(64, 1000), (-1, 100)], [(64, 1000), (1000, 100)]),
+        (lambda: sym.np.concatenate([x, y], axis=0), [(64, 1000), (3, -1)], [(64, 1000), (3, 1000)]),
+        (lambda: x + y, [(64, 1000), (-1, 1000)], [(64, 1000), (-1, 1000)]),  # 1 or 64
+        (lambda: sym.np.dot(x, y), [(64, -1), (-1, 100)], [(64, -1), (-1, 100)]),
+    ],
+)
+def test_extents_that_another_input_has(make, given, expected, monkeypatch):
+    with mx.util.np_shape():
+        for name in "xy":
+            monkeypatch.setitem(globals(), name, sym.var(name).as_np_ndarray())
+        assert make().infer_shape_partial(x=given[0], y=given[1])[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "expected"),
+    [
         (lambda: sym.dot(x, y), {"x": (0, 3, 4), "y": (4, 5)}, (0, 3, 5)),
         (lambda: sym.batch_dot(x, y), {"x": (0, 3, 4), "y": (0, 4, 5)}, (0, 3, 5)),
         (lambda: sym.batch_dot(x, y), {"x": (0, 3, 4), "y": (0, 0, 5)}, ()),
@@ -111,3 +133,9 @@ def test_np_shape_is_written_and_read():
     assert "is_np_shape" not in old
     with mx.np_shape():  # 0 meant unknown when it was written
         assert sym.load_json(old).infer_shape(w=(3, 5))[1] == [(3, 5)]
+
+
+def test_a_split_into_one_part_is_a_list_too():
+    with mx.util.np_shape():
+        (part,) = sym.np.split(sym.var("x").as_np_ndarray(), 1)
+        assert part.infer_shape(x=(2, 3))[1] == [(2, 3)]

@@ -129,7 +129,7 @@ def _load_bfloat16() -> Any:
 
 
 def dtype_of(value: Any) -> DType:
-    """The DType named by a string, a NumPy class or dtype, or a DType.
+    """The DType named by a string, a NumPy class or dtype, a DType, or an array, whose element type it is.
 
     Raises:
         TypeError: the type is unknown or not supported.
@@ -140,6 +140,9 @@ def dtype_of(value: Any) -> DType:
         return _BY_ANY[value]
     except (KeyError, TypeError):
         pass
+    of_array = None if isinstance(value, type) else getattr(value, "dtype", None)
+    if of_array is not None:
+        return dtype_of(of_array)
     try:
         found = np.dtype(value).newbyteorder("=")  # the order of bytes is of a source, not of an array
         if found.name == "bfloat16":  # someone else's, before there was one here

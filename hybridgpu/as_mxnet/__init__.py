@@ -26,6 +26,9 @@ __all__ = ["PATH", "VERSION", "install_as_mxnet"]
 VERSION = "1.9.1"  #: what programs compare
 PATH = str(Path(__file__).parent / "path")
 
+#: of Python's own library what ``import mxnet`` brings along, which programs then use as attributes of their packages
+_ALONG = ("concurrent.futures", "importlib.util", "multiprocessing.pool", "multiprocessing.queues", "urllib.request")
+
 _OURS = __package__.partition(".")[0]
 _THEIRS = "mxnet"
 
@@ -127,6 +130,8 @@ class _Finder:
         name = module.__name__
         if name == _THEIRS:
             module.__version__ = VERSION  # type: ignore[attr-defined]
+            for along in _ALONG:
+                importlib.import_module(along)
             return
         real = _real(name)
         sys.modules[name] = importlib.import_module(real)

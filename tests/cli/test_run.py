@@ -61,10 +61,12 @@ HOLDS = {
     "what is set elsewhere": "setattr(hybridgpu, 'other', 5) or mx.other == 5",
     "what is deleted": "delattr(mx, 'other') or not hasattr(hybridgpu, 'other')",
     "again": "hybridgpu.install_as_mxnet() is None and importlib.reload(mx) is mx and mx.__version__ == '1.9.1'",
+    "modules of Python's that MXNet imports": "multiprocessing.pool.ThreadPool and urllib.request.urlopen and concurrent.futures",
     "completion": "{'nd', 'gluon', 'cpu', 'MXNetError'} <= {*dir(mx)}",
     "a star": "exec('from mxnet import *', names := {}) or {'nd', 'autograd', 'cpu', 'Context'} <= {*names}",
 }  # fmt: skip
 CHECK = f"""
+import concurrent, multiprocessing, urllib
 import importlib, importlib.metadata, importlib.util, pickle, pydoc, sys
 import hybridgpu
 import mxnet

@@ -482,3 +482,11 @@ def test_state_of_an_array_that_mxnet_pickled():
         x.__setstate__({"handle": bytearray(head + body)})
         np.testing.assert_array_equal(x.asnumpy(), np.array([[1, 2.5]], "float16"))
         assert (x.dtype, x.context) == (np.float16, mx.cpu())
+
+
+@pytest.mark.parametrize(
+    "like", [nd.ones(1, dtype="int32"), np.ones(1, np.int32), np.int32(3)], ids=lambda x: type(x).__name__
+)
+def test_an_array_in_place_of_an_element_type(like):
+    assert nd.ones((2,)).astype(like).dtype == np.int32
+    assert nd.zeros((2,), dtype=like).dtype == np.int32

@@ -97,8 +97,6 @@ BORROWED: dict[str, str] = {
     "attribute": "classproperty string_types with_metaclass",
     "autograd": "Symbol string_types",
     "context": "classproperty with_metaclass",
-    "contrib.amp.amp": "BucketingModule=module.BucketingModule NDArray Symbol base gpu=context.gpu opt symbol_contrib=symbol.contrib trainer=gluon.trainer",
-    "contrib.amp.loss_scaler": "ag=autograd",
     "contrib.autograd": "string_types",
     "contrib.text.embedding": "base is_np_array vocab",
     "executor": "ndarray py_str",

@@ -16,4 +16,5 @@ __all__ = ["genfromtxt"]
 def genfromtxt(*args: Any, ctx: Context | None = None, **kwargs: Any) -> ndarray:
     """NumPy's ``genfromtxt`` as an array of a device."""
     found = np.genfromtxt(*args, **kwargs)
-    return array(found, dtype=found.dtype, ctx=ctx)
+    result: ndarray = array(found, dtype=found.dtype, ctx=ctx)
+    return result

@@ -136,6 +136,11 @@ def reductions():
     for name in ("sum", "prod", "mean", "var"):
         yield f"np.{name}(a('f4', (9, 3), 0, 2), axis=0, dtype='float16')"
         yield f"np.{name}(a('f2', (9, 3), 0, 2), axis=0)"
+    yield from (
+        "np.var(a('f4', (2, 3)), axis=0, ddof=2)",
+        "np.var(a('f4', (2, 3)), axis=(), ddof=1)",
+        "np.std(a('f4', (2,)), ddof=2)",
+    )
     yield from ("np.clip(1.5, 0, 1)", "np.squeeze(a('f4', ()), 0)", "np.squeeze(a('f4', ()), -1)")
     yield from ("np.sum(a('f4', (2, 3)), 0, None, True)", "np.sum(a('f4', (2, 3)), axis=0, initial=1.5)")
     yield from ("np.sum(a('i4', (2, 3)), dtype='bool')", "np.sum(a('f4', (2, 3)), axis=0, where=True)")

@@ -168,11 +168,8 @@ def _spread(name: str, doc: str) -> None:
         x = _widened(b, a, dtype if dtype.is_float else f32)
 
         def reduce(b: Builder, x: Node, axes: tuple[int, ...]) -> Node:
-            if not axes:
-                return x * 0.0
-            centred = x - b.mean(x, axes, keepdims=True)
-            count = _count(x, axes) - p.ddof
-            total = b.sum(centred * centred, axes)
+            centred = x - b.mean(x, axes, keepdims=True) if axes else x * 0.0
+            total, count = _total(b, centred * centred, axes), _count(x, axes) - p.ddof
             variance = total / count if count > 0 else total / b.full_like(total, 0)
             return b.sqrt(variance) if name == "std" else variance
 

@@ -270,10 +270,10 @@ _at_least(
 @operator(
     "_npi_broadcast_to",
     "array",
-    params={"shape": Shape((), "new extents")},
+    params={"shape": Shape((), "new extents; -2 keeps one")},
     samples=(
         sample([(1, 3)], {"shape": (4, 3)}),
-        sample([(2, 1)], {"shape": (3, 2, 5)}),
+        sample([(2, 1)], {"shape": (3, -2, 5)}),
         sample([()], {"shape": (2,)}),
         sample([(0, 1)], {"shape": (2, 0, 3)}),
     ),
@@ -286,12 +286,16 @@ def broadcast_to(b: Builder, p: Values, array: Node) -> Node:
             f"{shape_text(array.shape)} is not broadcastable to {shape_text(p.shape)}"
         )
     first = len(p.shape) - array.ndim
-    # -1 keeps an extent
-    shape = tuple(array.shape[k - first] if d == -1 and k >= first else d for k, d in enumerate(p.shape))
+    shape = tuple(array.shape[k - first] if d == -2 and k >= first else d for k, d in enumerate(p.shape))
     if any(d not in (1, t) for d, t in zip(array.shape, shape[first:], strict=True)):
         raise MXNetError(
             f"Check failed: ishape[j] == pshape[i] || ishape[j] == 1: shape {shape_text(array.shape)} is not broadcastable "
             f"to {shape_text(p.shape)}"
+        )
+    if any(d < 0 for d in shape):
+        raise MXNetError(
+            "Check failed: mxnet::shape_is_known(pshape): the objective shape for broadcasting array must be known, got "
+            f"{shape_text(p.shape)}"
         )
     return b.broadcast(array, shape)
 

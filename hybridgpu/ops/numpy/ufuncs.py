@@ -18,19 +18,32 @@ __all__ = ["check_keywords", "with_number"]
 _KEYWORDS = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
 
 
+#: what is taken by NumPy, if not here
+_LEGAL: dict[str, Callable[[Any], bool]] = {
+    "where": lambda value: True,
+    "casting": lambda value: value in ("no", "equiv", "safe", "same_kind", "unsafe"),
+    "order": lambda value: isinstance(value, str),
+    "dtype": lambda value: value in _ELEMENTS or getattr(value, "__name__", "") in _ELEMENTS,
+    "subok": lambda value: isinstance(value, bool),
+}
+_ELEMENTS = ("int8", "uint8", "int32", "int64", "float16", "float32", "float64")
+
+
 def check_keywords(given: Mapping[str, Any], name: str, unary: bool) -> None:
     """
     Raises:
-        TypeError: a keyword that ufuncs do not have.
-        NotImplementedError: one of theirs with another value than the default.
+        TypeError: a keyword that ufuncs do not have, or a value that NumPy does not take, either.
+        NotImplementedError: another value than the default.
     """
     for key, value in given.items():
         if key not in _KEYWORDS:
             raise TypeError(f"{key} is an invalid keyword to function '{name}'")
-        if value != _KEYWORDS[key]:
-            if unary:
-                raise NotImplementedError(f"{key}={value} is not implemented yet for operator {name}")
-            raise NotImplementedError(f"{key}={value} is not implemented yet")
+        if value == _KEYWORDS[key]:
+            continue
+        of = f" for operator {name}" if unary else ""
+        if _LEGAL[key](value):
+            raise NotImplementedError(f"{key}={value} is not implemented yet{of}")
+        raise TypeError(f"{key}={value} not understood{of}" if unary else f"{key} {value} not understood")
 
 
 # -- of one array

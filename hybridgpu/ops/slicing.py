@@ -167,6 +167,14 @@ def cut_positions(indices: Sequence[int], sections: int, extent: int) -> list[in
     if sections:
         short, longer = divmod(extent, sections)
         return [k * short + min(k, longer) for k in range(sections + 1)]
+    if not extent:
+        return [0] * (len(indices) + 1)
+    for k, (start, end) in enumerate(pairwise(indices)):
+        if start > end:
+            raise MXNetError(
+                f"Check failed: start <= end: start {start} is not less than end {end} for subarray {k}\n"
+                "Positions of cuts must ascend."
+            )
     for end in indices:
         if end > extent:
             raise MXNetError(

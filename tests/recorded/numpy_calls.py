@@ -290,6 +290,11 @@ def shapes():
         "np.vsplit(a('f4', (4,)), 2)",
         "np.dsplit(a('f4', (4, 2)), 2)",
     )
+    yield from (
+        "np.split(a('f4', (0, 2)), 7)",
+        "np.array_split(a('f4', (0, 2)), (1, 3))",
+        "np.split(a('f4', (4, 2)), (3, 1))",
+    )
     yield from ("np.split(a('f4', (4,)), 2.5)", "np.array_split(a('f4', (7,)), 3)")
     yield from (f"np.tile(a('i4', (2, 3)), {reps})" for reps in ("2", "(2, 2)", "(2, 1, 2)", "()", "(0, 2)"))
     yield from ("np.tile(a('f4', ()), 3)", "np.tile(2, 3)")

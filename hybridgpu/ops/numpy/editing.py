@@ -234,7 +234,7 @@ def _kept(p: Values, n: int, obj: Any) -> np.ndarray[Any, Any]:
     keep = np.ones(n, bool)
     if obj is not None:
         at = obj.reshape(-1).astype(np.int64)
-        keep[at[(at >= -n) & (at < n)]] = False
+        keep[at[(at >= 0) & (at < n)]] = False  # others do not count, as in MXNet
     elif p.int_ind is not None:
         if not -n <= p.int_ind < n:
             raise MXNetError(

@@ -294,8 +294,8 @@ def tensorsolve(build: Builder, p: Values, a: Node, b: Node) -> Node:
     wide = _wide(a, b)
     axes = tuple(k % a.ndim if a.ndim else 0 for k in p.a_axes)
     x = build.cast(_last_axes(build, a, axes) if axes else a, wide)
-    rest = x.shape[b.ndim :]
-    rows = prod(x.shape[: b.ndim])
+    rest = x.shape[b.ndim - a.ndim :]  # all axes where there are as many
+    rows = prod(x.shape) // prod(rest) if prod(rest) else 0
     if rows != prod(rest):
         raise MXNetError(f"Check failed: prod_front == prod_back ({rows} vs. {prod(rest)}) : a shape must be square.")
     if rows != b.size:

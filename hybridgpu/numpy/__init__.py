@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from ..namespaces import Functions, importable
@@ -18,11 +19,13 @@ random = Functions("numpy.random", _application, "NP", "random")
 linalg = Functions("numpy.linalg", _application, "NP", "linalg")
 importable(random, linalg)
 
+_MODULES = ("fallback", "fallback_linalg")  #: which import all definitions
+
 __all__ = ["array", "genfromtxt", "linalg", "ndarray", "random", "set_printoptions", *utils.__all__]
 
 
 def __getattr__(name: str) -> Any:
-    value = getattr(_functions, name)
+    value = import_module(f".{name}", __name__) if name in _MODULES else getattr(_functions, name)
     globals()[name] = value
     return value
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ..context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
@@ -36,8 +37,7 @@ class _Images(Functions):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            from .. import image as pictures
-
+            pictures = sys.modules[__name__.partition(".")[0]].image  # a layer above this one
             if name.startswith("__") or not hasattr(pictures, name):
                 raise
             return getattr(pictures, name)

@@ -50,3 +50,11 @@ def test_images_of_npx_are_those_of_image_too():
         assert mx.npx.image.to_tensor(picture).shape == (3, 6, 4)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         mx.npx.image.nothing
+
+
+def test_modules_of_functions_that_are_numpys():
+    assert {"cov", "isclose", "trapz", "npv"} <= set(mx.np.fallback.__all__)
+    assert mx.np.fallback.cov is mx.np.cov
+    assert mx.np.fallback_linalg.__all__ == ["cond", "lstsq", "matrix_power", "matrix_rank", "multi_dot", "qr"]
+    with pytest.raises(AttributeError, match="no attribute 'sum'"):
+        mx.np.fallback.sum

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .application import NP, np_on_host
+from .application import NP, is_on_host, np_on_host
 
-__all__: list[str] = []
+__all__ = ["on_host_names"]
 
 _NAMES = """
 allclose apply_along_axis apply_over_axes argpartition argwhere array_equal array_equiv choose compress corrcoef correlate
@@ -61,3 +61,10 @@ for _name, _function in _RENAMED.items():
     _renamed(_name, _function)
 for _name in ("mirr", "npv", "ppmt", "pv", "rate"):
     _removed(_name)
+
+
+def on_host_names(part: str = "") -> list[str]:
+    """Names of np, or of a part such as 'linalg', behind which NumPy's functions stand."""
+    start = f"{part}." if part else ""
+    names = [n[len(start) :] for n, definition in NP.items() if is_on_host(definition) and n.startswith(start)]
+    return sorted(n for n in names if "." not in n)

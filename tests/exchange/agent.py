@@ -17,10 +17,10 @@ import traceback
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from exchange import layers, nets
-from exchange.nets import draw, fill
+from exchange import layers, nets, np_nets
+from exchange.nets import array, draw, files, fill
 
-NETS = {**nets.NETS, **layers.NETS}
+NETS = {**nets.NETS, **layers.NETS, **np_nets.NETS}
 
 
 def flat(value):
@@ -31,17 +31,17 @@ def flat(value):
 def run(mx, net, arrays, train):
     """Name -> numbers: outputs, and gradients of inputs and parameters."""
     found = {}
-    inputs = [mx.nd.array(a, dtype=a.dtype) for a in arrays]
+    inputs = [array(mx, a, a.dtype) for a in arrays]
     for x, a in zip(inputs, arrays):
         if not (a == a.round()).all():  # MXNet differentiates no indices
             x.attach_grad()
     for p in net.collect_params().values():
         if p.grad_req != "null":
-            p.zero_grad()
+            p.grad()[slice(None) if p.shape else ()] = 0  # MXNet's zero_grad takes no arrays of np
     with mx.autograd.record(train_mode=train):
         outputs = flat(net(*inputs))
     heads = [
-        (o, mx.nd.array(np.random.RandomState(k).normal(size=o.shape), dtype=o.dtype))
+        (o, array(mx, np.random.RandomState(k).normal(size=o.shape), o.dtype))
         for k, o in enumerate(outputs)
         if np.dtype(o.dtype).kind == "f"
     ]
@@ -61,7 +61,7 @@ def run(mx, net, arrays, train):
 
 def results(mx, net, case, arrays):
     """Predictions; then one step with gradients, in training mode unless that is random."""
-    predicted = flat(net(*[mx.nd.array(a, dtype=a.dtype) for a in arrays]))
+    predicted = flat(net(*[array(mx, a, a.dtype) for a in arrays]))
     found = {f"predict output{k}": o.asnumpy() for k, o in enumerate(predicted)}
     found.update(("step " + k, v) for k, v in run(mx, net, arrays, case.train).items())
     return found
@@ -74,7 +74,7 @@ def make(mx, name, folder):
     net.initialize()
     net.hybridize()
     arrays = draw(case, name)
-    inputs = [mx.nd.array(a, dtype=a.dtype) for a in arrays]
+    inputs = [array(mx, a, a.dtype) for a in arrays]
     net(*inputs)
     fill(mx, net)
     mx.nd.waitall()
@@ -82,7 +82,7 @@ def make(mx, name, folder):
     net.save_parameters(os.path.join(folder, "net.params"))
     symbol = mx.sym.load(os.path.join(folder, "net-symbol.json"))
     symbol.save(os.path.join(folder, "again-symbol.json"))
-    mx.nd.save(os.path.join(folder, "list.params"), [p.data() for p in net.collect_params().values()] + inputs)
+    files(mx).save(os.path.join(folder, "list.params"), [p.data() for p in net.collect_params().values()] + inputs)
     known = set(net.collect_params())
     names = [n for n in symbol.list_inputs() if n not in known]
     with open(os.path.join(folder, "inputs.json"), "w") as f:
@@ -98,27 +98,34 @@ def use(mx, name, folder, out):
         names = json.load(f)
     graph, params = os.path.join(folder, "net-symbol.json"), os.path.join(folder, "net-0000.params")
     net = mx.gluon.SymbolBlock.imports(graph, names, params)
-    mx.nd.save(os.path.join(out, "net-0000.params"), mx.nd.load(params))
-    mx.nd.save(os.path.join(out, "net.params"), mx.nd.load(os.path.join(folder, "net.params")))
-    mx.nd.save(os.path.join(out, "list.params"), mx.nd.load(os.path.join(folder, "list.params")))
+    files(mx).save(os.path.join(out, "net-0000.params"), files(mx).load(params))
+    files(mx).save(os.path.join(out, "net.params"), files(mx).load(os.path.join(folder, "net.params")))
+    files(mx).save(os.path.join(out, "list.params"), files(mx).load(os.path.join(folder, "list.params")))
     mx.sym.load(graph).save(os.path.join(out, "net-symbol.json"))
     mx.sym.load(os.path.join(folder, "again-symbol.json")).save(os.path.join(out, "again-symbol.json"))
     with open(os.path.join(out, "inputs.json"), "w") as f:
         json.dump(names, f)
     found = {"imports " + k: v for k, v in results(mx, net, case, arrays).items()}
 
-    symbol, saved = mx.sym.load(graph), mx.nd.load(params) or {}
+    symbol, saved = mx.sym.load(graph), files(mx).load(params) or {}
     arguments = {k[4:]: v for k, v in saved.items() if k.startswith("arg:")}
     states = {k[4:]: v for k, v in saved.items() if k.startswith("aux:")}
-    arguments.update(zip(names, (mx.nd.array(a, dtype=a.dtype) for a in arrays)))
+    arguments.update(zip(names, (array(mx, a, a.dtype) for a in arrays)))
     bound = symbol.bind(mx.cpu(), arguments, aux_states=states)
     for k, o in enumerate(bound.forward(is_train=False)):
         found[f"bind output{k}"] = o.asnumpy()
-    if name != "symbols":  # whose structure is its graph
+    # the structure of "symbols" is its graph; where no name has a dot, MXNet takes arrays of np for arrays of nd
+    if name != "symbols" and not (mx.util.is_np_array() and not any("." in n for n in again_names(mx, folder))):
         again = case.make(mx, name)
         again.load_parameters(os.path.join(folder, "net.params"))
         found.update(("structure " + k, v) for k, v in results(mx, again, case, arrays).items())
     np.savez(os.path.join(out, "results.npz"), **found)
+
+
+def again_names(mx, folder):
+    """The names in a file of parameters."""
+    saved = files(mx).load(os.path.join(folder, "net.params"))
+    return list(saved) if isinstance(saved, dict) else []
 
 
 def train(mx, folder, name, options, resume):
@@ -154,6 +161,8 @@ def work(mx, mode, folder, out=None, names=None):
             continue
         os.makedirs(target, exist_ok=True)
         with mx.name.NameManager():  # automatic names from 0 on
+            if name.startswith("np "):
+                mx.npx.set_np()
             try:
                 if mode == "make":
                     make(mx, name, there)
@@ -162,6 +171,8 @@ def work(mx, mode, folder, out=None, names=None):
             except Exception:
                 with open(os.path.join(target, "error.txt"), "w") as f:
                     f.write(traceback.format_exc())
+            finally:
+                mx.npx.reset_np()
 
 
 if __name__ == "__main__":

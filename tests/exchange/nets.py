@@ -42,6 +42,16 @@ def draw(case, name):
     return out
 
 
+def array(mx, values, dtype):
+    """An array of nd, or of np in np mode."""
+    return mx.np.array(values, dtype=dtype) if mx.util.is_np_array() else mx.nd.array(values, dtype=dtype)
+
+
+def files(mx):
+    """What saves and loads arrays in this mode."""
+    return mx.npx if mx.util.is_np_array() else mx.nd
+
+
 def fill(mx, net):
     """Give every parameter numbers that depend on its name only."""
     for name, p in net.collect_params().items():
@@ -51,7 +61,7 @@ def fill(mx, net):
         values = 0.4 * rng.normal(size=p.shape)
         if name.endswith(("gamma", "running_var")):
             values = np.abs(values) + 0.5
-        p.set_data(mx.nd.array(values, dtype=p.dtype))
+        p.set_data(array(mx, values, p.dtype))
 
 
 def sequential(mx, name, *blocks):

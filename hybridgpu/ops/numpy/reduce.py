@@ -357,8 +357,10 @@ def _over_axes(names: tuple[str, ...], operator: str, doc: str) -> None:
     np_function(*names)(function)
 
 
-_over_axes(("max", "amax"), "_np_max", "The largest element over axes, all of them by default.")
-_over_axes(("min", "amin"), "_np_min", "The smallest element over axes, all of them by default.")
+for _name in ("max", "amax"):
+    _over_axes((_name,), f"_np_{_name}", "The largest element over axes, all of them by default.")
+for _name in ("min", "amin"):
+    _over_axes((_name,), f"_np_{_name}", "The smallest element over axes, all of them by default.")
 _over_axes(("any", "sometrue"), "_np_any", "Whether any element over axes is not 0.")
 _over_axes(("all",), "_np_all", "Whether no element over axes is 0.")
 

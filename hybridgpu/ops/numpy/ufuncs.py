@@ -99,7 +99,8 @@ _UNARY = [
 
 
 def _unary(word: str, name: str) -> None:
-    operator, of_number = f"_npi_{word}", getattr(np, name)
+    spelled = "abs" if name in ("abs", "fabs") else word  # nodes of a graph are named by it
+    operator, of_number = f"_npi_{spelled}", getattr(np, name)
 
     def function(F: Any, x: Any, out: Any = None, **kwargs: Any) -> Any:
         if kwargs:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...base import NotImplementedForSymbol
+from ...ops.numpy import NP
 from ...ops.numpy.members import Members
 from ...provenance import advice
 from ..symbol import Group, Symbol
@@ -149,6 +150,9 @@ class _Symbol(Members, Symbol):  # type: ignore[misc]
         return super().__getattr__(name)
 
     # -- arithmetic
+
+    def __rmul__(self, other: Any) -> Any:
+        return NP["multiply"](self._F, other, self)  # unlike that of arrays, which shows in files
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -11,12 +11,13 @@ import numpy
 from .. import registry
 from ..base import numeric_types
 from ..ndarray import NDArray
+from ..ndarray.mode import legacy
 
 __all__ = ["CompositeEvalMetric", "CustomMetric", "EvalMetric", "PerArray", "alias", "check_label_shapes", "create", "np", "plain", "register"]  # fmt: skip
 
 
 def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool = False) -> tuple[Any, Any]:
-    """Labels and predictions, as lists if ``wrap``.
+    """Labels and predictions, as lists of arrays of nd if ``wrap``.
 
     Raises:
         ValueError: their numbers (with ``shape`` their shapes) differ.
@@ -27,6 +28,7 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
     if wrap:
         labels = [labels] if isinstance(labels, NDArray) else labels
         preds = [preds] if isinstance(preds, NDArray) else preds
+        labels, preds = list(map(legacy, labels)), list(map(legacy, preds))
     return labels, preds
 
 

@@ -10,6 +10,7 @@ import numpy
 
 from .. import ndarray
 from ..ndarray import NDArray
+from ..ndarray.mode import legacy
 from .base import EvalMetric, PerArray, alias, check_label_shapes, register
 
 __all__ = ["F1", "MCC", "PCC", "Accuracy", "CrossEntropy", "NegativeLogLikelihood", "Perplexity", "TopKAccuracy"]
@@ -222,7 +223,7 @@ class Perplexity(EvalMetric):
     def update(self, labels: Any, preds: Any) -> None:
         assert len(labels) == len(preds)
         loss, count = 0.0, 0
-        for label, pred in zip(labels, preds, strict=True):
+        for label, pred in zip(map(legacy, labels), map(legacy, preds), strict=True):
             assert label.size == pred.size / pred.shape[-1], f"shape mismatch: {label.shape} vs. {pred.shape}"
             wanted = label.as_in_context(pred.context).reshape((label.size,))
             p = ndarray.pick(pred, wanted.astype("int32"), axis=self.axis).asnumpy()

@@ -10,6 +10,7 @@ import numpy
 
 from .. import ndarray
 from ..ndarray import NDArray
+from ..ndarray.mode import legacy
 from .base import EvalMetric, PerArray, alias, check_label_shapes, plain, register
 
 __all__ = ["MAE", "MSE", "RMSE", "Caffe", "Loss", "PearsonCorrelation", "Torch"]
@@ -108,7 +109,7 @@ class Loss(EvalMetric):
 
     def update(self, _: Any, preds: Any) -> None:
         for pred in [preds] if isinstance(preds, NDArray) else preds:
-            self._add(ndarray.sum(pred).asscalar(), pred.size)
+            self._add(ndarray.sum(legacy(pred)).asscalar(), pred.size)
 
 
 @register

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers, losses and training in np mode beside what MXNet 1.9.1 gave there (``recorded/``).
+"""Layers, losses, metrics and training in np mode beside what MXNet 1.9.1 gave there (``recorded/``).
 
 Where MXNet has no np version of a layer, and raises, ours gives what it gives for arrays of nd.
 """
@@ -7,13 +7,14 @@ Where MXNet has no np version of a layer, and raises, ours gives what it gives f
 from __future__ import annotations
 
 import pytest
-from recorded import layers, losses, training
+from recorded import layers, losses, metrics, training
 from recorded.record import in_np_mode, recorded, same
 
 import hybridgpu as mx
 
-FOR_ND = {name: recorded(name) for name in ("layers", "losses", "training")}
-FOR_NP = {name: recorded(f"{name} np") for name in FOR_ND}
+FOR_ND = {name: recorded(name) for name in ("layers", "losses", "training", "metrics")}
+FOR_NP = {name: recorded(f"{name} np") for name in ("layers", "losses", "training")}
+FOR_NP["metrics"] = {name: {"raises": "TypeError"} for name in FOR_ND["metrics"]}  # those that compute with arrays do
 #: of layers that are not MXNet's in np mode: texts and files show np's way of saying that an extent is open
 _OWN = ("graph", "repr")
 
@@ -46,6 +47,11 @@ def test_loss(name, hybrid):
 @pytest.mark.parametrize("name", losses.ONLY_EAGER)
 def test_eager_loss(name):
     compare("losses", name, in_np_mode(mx, losses, name))
+
+
+@pytest.mark.parametrize("name", metrics.CASES)
+def test_metric(name):
+    compare("metrics", name, in_np_mode(mx, metrics, name))
 
 
 @pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])

@@ -2,7 +2,7 @@
 """Metrics: after two batches, after reset_local, and after one more."""
 
 import numpy as np
-from recorded.record import draw
+from recorded.record import array, draw
 
 
 def _distributions(seed, n, classes):
@@ -57,7 +57,7 @@ def measure(mx, name):
     metric = mx.metric.create(kind, **arguments)
 
     def update(label, pred):
-        metric.update([None if label is None else mx.nd.array(label)], [mx.nd.array(pred)])
+        metric.update([None if label is None else array(mx, label)], [array(mx, pred)])
 
     found = {"before": repr(metric.get())}
     for batch in batches:

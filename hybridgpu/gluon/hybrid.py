@@ -88,6 +88,8 @@ class HybridBlock(Block):
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles hold: no programs, which are found again (or compiled) at their first call."""
         state = self.__dict__ | {"_cached_op": None, "_traced": None}
+        if self.__dict__.get("_traced") is not None:  # its graph is of one signature
+            state["_cached_graph"] = None
         for name in ("_fast", "_inner", "_eager_because"):
             state.pop(name, None)
         if self._cached_op is not None:
@@ -129,7 +131,7 @@ class HybridBlock(Block):
     def _stored_graph(self) -> tuple[tuple[list[Symbol], Symbol], tuple[Any, Any]] | None:
         """The graph that calls run, with how their arguments and results are nested; None where they run operators."""
         with _changing:
-            graph = self._cached_graph if self._active else None
+            graph = self._cached_graph if self._active and self._traced is None else None
             return None if graph is None else (graph, (self._in_format, self._out_format))
 
     def _take_graph(self, graph: tuple[list[Symbol], Symbol], formats: tuple[Any, Any]) -> None:
@@ -431,10 +433,7 @@ class HybridBlock(Block):
 
     def _deferred_infer_shape(self, *args: Any) -> None:
         try:
-            if traces_arrays(self) and type(self).infer_shape is HybridBlock.infer_shape:
-                complete_shapes(self, args)
-            else:
-                self.infer_shape(*args)
+            self.infer_shape(*args)
         except Exception as e:
             raise ValueError(f"Deferred initialization failed because shape cannot be inferred. {e}") from e
 
@@ -456,6 +455,9 @@ class HybridBlock(Block):
 
     def infer_shape(self, *args: Any) -> None:
         """Fill in unknown shapes of parameters from the inputs."""
+        if traces_arrays(self):
+            complete_shapes(self, args)
+            return
         inference, params = self._infer(args)
         for node in inference.order:
             if node.op is None and node.name in params:

@@ -17,7 +17,7 @@ from ..context import Context, current_context
 from ..ndarray.array import NDArray
 from ..nested import Static, flatten_tree, key_of, regroup
 from ..tracing import Trace, TracedGraph, TracingError, tracing
-from ..tracing.error import not_traced
+from ..tracing.error import NotStaticError, not_traced
 from ..util import is_np_array, is_np_shape
 from .again import Calls
 from .cached_op import CachedOp
@@ -31,12 +31,12 @@ def static_value(value: Any) -> Static:
     """The format of an argument or result that is no array.
 
     Raises:
-        TypeError: it cannot be part of a signature.
+        NotStaticError: it cannot be part of a signature.
     """
     try:
         hash(value)
     except TypeError:
-        raise TypeError(
+        raise NotStaticError(
             f"{value!r} of type {type(value).__name__} is neither an array nor a value that tells signatures apart\n"
             "Give arrays, (nested) lists, tuples and dictionaries of them, and values that can be hashed."
         ) from None

@@ -12,11 +12,15 @@ from ..base import MXNetError
 from ..provenance import current_block, user_place
 from ..util import is_np_array
 
-__all__ = ["TracingError", "needs_values", "not_traced"]
+__all__ = ["NotStaticError", "TracingError", "needs_values", "not_traced"]
 
 
 class TracingError(MXNetError):
     """A function, or the ``forward`` of a block, that is traced does what a graph cannot."""
+
+
+class NotStaticError(TracingError, TypeError):
+    """An argument is neither an array nor a value that tells signatures apart."""
 
 
 def needs_values(what: str, instead: str = "") -> TracingError:

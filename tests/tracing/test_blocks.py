@@ -541,3 +541,61 @@ def test_hooks_run_around_a_traced_call():
     for _ in range(2):
         net(nd.ones((2,)))
     assert seen == [("before", (2,)), ("after", 4.0)] * 2
+
+
+def test_copies_and_stored_models_are_traced_anew(tmp_path):
+    import copy
+    import pickle
+
+    net = made(Mixed, Inferring, mx.cpu(), True)
+    x, label, _ = inputs(mx.cpu())
+    expected = net(x, label)[0].asnumpy()
+    for again in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        np.testing.assert_allclose(again(x, label)[0].asnumpy(), expected, rtol=1e-6)
+    net.save(str(tmp_path / "net"))
+    other = made(Mixed, Inferring, mx.cpu(), True)
+    other(x, label)
+    other.load(str(tmp_path / "net"))
+    np.testing.assert_allclose(other(x, label)[0].asnumpy(), expected, rtol=1e-6)
+
+
+def test_shapes_are_inferred_without_a_call():
+    net = made(Net, Waiting, mx.cpu(), False)
+    net.infer_shape(nd.ones((2, 3)))
+    assert net.first.weight.shape == (6, 3)
+
+
+def test_what_is_no_argument_of_a_graph(monkeypatch):
+    class Taking(gluon.HybridBlock):
+        def forward(self, x):
+            return nd.array(x) * 2
+
+    net = Taking(prefix="taking_")
+    net.hybridize()
+    with pytest.raises(TypeError, match="neither an array nor a value that tells signatures apart"):
+        net(np.ones(2))
+    monkeypatch.setattr(mx, "_roots", {"hybridgpu", "mxnet"}, raising=False)
+    with pytest.warns(UserWarning, match="runs operator by operator, as in MXNet 1.9.1"):
+        assert net(np.ones(2)).asnumpy().tolist() == [2, 2]
+
+
+def test_a_program_under_mxnets_name_runs_as_there(tmp_path):
+    import subprocess
+    import sys
+
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import mxnet as mx\n"
+        "class Net(mx.gluon.HybridBlock):\n"
+        "    def forward(self, x):\n"
+        "        return x * 2 if x.asnumpy().sum() > 3 else x\n"
+        "net = Net()\n"
+        "net.hybridize()\n"
+        "print(net(mx.nd.ones((2,))).asnumpy(), net(mx.nd.ones((4,))).asnumpy())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "hybridgpu", "run", str(program)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[1. 1.] [2. 2. 2. 2.]\n"
+    assert done.stderr.count("runs operator by operator") == 1

@@ -12,7 +12,7 @@ import inspect
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from .util import is_np_array
 __all__ = ["HybridFunction", "HybridMethod", "Lowered", "hybridize"]
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 
 _preparing = Lock()  #: a function is traced by one thread
@@ -86,6 +87,8 @@ class _Calls:
         if recording.state.trace is not None:  # it is part of another one's graph
             with block_scope(self.name):
                 return self._function()(*args)
+        if args and not self._settings.static and all(x.__class__ is np.ndarray for x in args):  # a shorter way
+            return _given_back(self._run(tuple([_array(x) for x in args])))
         flat, form, foreign = self._arrays(args)
         if foreign is not None:
             converted = [x if x is None else _array(x) for x in flat]
@@ -392,6 +395,14 @@ class HybridFunction(_Callable[P, R]):
     def __repr__(self) -> str:
         return f"<hybridized function {self._calls.name}>"
 
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> HybridFunction[P, R]: ...
+
+    @overload
+    def __get__(
+        self: HybridFunction[Concatenate[Any, Q], R], instance: object, owner: Any = None
+    ) -> HybridMethod[Q, R]: ...
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
@@ -518,5 +529,7 @@ def _array(x: Any) -> NDArray:
 
 def _given_back(value: Any) -> Any:
     """The results as the caller's library has arrays."""
+    if isinstance(value, NDArray):
+        return value._data if value._data.dtype.kind in "biuf" else value.asnumpy()
     flat, form = flatten_tree(value, lambda x: isinstance(x, NDArray), Static, results=True)
     return regroup([x._data if x._data.dtype.kind in "biuf" else x.asnumpy() for x in flat], form)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import FrameType, ModuleType
 from typing import Any
@@ -18,7 +18,7 @@ __all__ = ["BORROWED", "PATHS", "PackageModule", "install"]
 
 _PACKAGE = __name__.rpartition(".")[0]
 
-#: path of MXNet's -> the modules here that have what it has
+#: path of MXNet's -> the modules here that have what it has; itself, if its package makes it when it is asked for
 PATHS = {
     "contrib.ndarray": "ndarray.contrib",
     "contrib.symbol": "symbol.contrib",
@@ -40,6 +40,15 @@ PATHS = {
     "ndarray.gen_sparse": "ndarray.sparse",
     "ndarray.gen_random": "ndarray.random._operators",
     "ndarray.utils": "ndarray.creation ndarray.serialization",
+    "ndarray.numpy._internal": "ndarray.numpy._internal",
+    "ndarray.numpy._op": "ndarray.numpy",
+    "numpy._op": "numpy",
+    "numpy.function_base": "numpy",
+    "numpy.stride_tricks": "numpy",
+    "numpy_extension.utils": "ndarray.serialization numpy_extension",
+    "symbol.numpy._op": "symbol.numpy",
+    "symbol.numpy._symbol": "symbol.numpy.symbol",
+    "symbol.numpy._internal": "symbol.numpy._internal",
     "optimizer.optimizer": "optimizer.base optimizer.sgd optimizer.adaptive optimizer.by_operator optimizer.updater",
     "rnn.rnn": "rnn.checkpoints",
     "rnn.rnn_cell": "rnn.cells rnn.combined rnn.conv",
@@ -84,7 +93,8 @@ _SOURCES = {
     **{x: f"gluon.{x}" for x in ("Block", "tensor_types")},
 }
 
-#: path of MXNet's -> such names in it that programs can have found there; ``name=path`` where it is another than above
+#: path of MXNet's -> such names in it that programs can have found there; ``name=path`` where it is another than above,
+#: ``*=path`` for all of a module
 BORROWED: dict[str, str] = {
     "contrib.amp.loss_scaler": "ag=autograd",
     "contrib.amp.amp": "BucketingModule=module.BucketingModule NDArray Symbol base gpu opt symbol_contrib=symbol.contrib trainer=gluon.trainer",
@@ -132,7 +142,7 @@ BORROWED: dict[str, str] = {
     "gluon.trainer": "KVStore",
     "gluon.utils": "is_np_array is_np_shape",
     "image": "io is_np_array nd numeric_types recordio",
-    "image.detection": "Augmenter=image.image.Augmenter CastAug=image.image.CastAug ColorJitterAug=image.image.ColorJitterAug ColorNormalizeAug=image.image.ColorNormalizeAug ForceResizeAug=image.image.ForceResizeAug HueJitterAug=image.image.HueJitterAug ImageIter=image.image.ImageIter LightingAug=image.image.LightingAug RandomGrayAug=image.image.RandomGrayAug RandomOrderAug=image.image.RandomOrderAug ResizeAug=image.image.ResizeAug fixed_crop=image.image.fixed_crop io is_np_array nd numeric_types",
+    "image.detection": "io is_np_array nd numeric_types recordio *=image.image",
     "image.image": "io is_np_array numeric_types recordio",
     "initializer": "NDArray is_np_array load=ndarray.utils.load ndarray random string_types",
     "io.io": "NDArray array=ndarray.utils.array py_str CSRNDArray=ndarray.sparse.CSRNDArray",
@@ -149,7 +159,7 @@ BORROWED: dict[str, str] = {
     "monitor": "ndarray py_str",
     "name": "classproperty with_metaclass",
     "ndarray.contrib": "current_context mx ndarray=ndarray.ndarray uniform=ndarray.random.uniform",
-    "ndarray.ndarray": "Context Features add=ndarray.add current_context divide=ndarray.divide equal=ndarray.equal eye=ndarray.eye from_dlpack=ndarray.from_dlpack from_numpy=ndarray.from_numpy greater=ndarray.greater greater_equal=ndarray.greater_equal histogram=ndarray.histogram integer_types is_np_array lesser=ndarray.lesser lesser_equal=ndarray.lesser_equal linspace=ndarray.linspace logical_and=ndarray.logical_and logical_or=ndarray.logical_or logical_xor=ndarray.logical_xor maximum=ndarray.maximum minimum=ndarray.minimum modulo=ndarray.modulo multiply=ndarray.multiply not_equal=ndarray.not_equal numeric_types onehot_encode=ndarray.onehot_encode op=ndarray.op power=ndarray.power split_v2=ndarray.split_v2 subtract=ndarray.subtract to_dlpack_for_read=ndarray.to_dlpack_for_read to_dlpack_for_write=ndarray.to_dlpack_for_write true_divide=ndarray.true_divide waitall=ndarray.waitall",
+    "ndarray.ndarray": "Context Features current_context integer_types is_np_array numeric_types *=ndarray",
     "ndarray.random": "current_context numeric_types",
     "ndarray.utils": "py_str string_types",
     "operator": "context is_np_array py_str symbol",
@@ -165,9 +175,20 @@ BORROWED: dict[str, str] = {
     "symbol._internal": "AttrScope NameManager=name.NameManager",
     "symbol.contrib": "AttrScope Symbol symbol=symbol.symbol uniform=symbol.random.uniform",
     "symbol.random": "numeric_types",
-    "symbol.symbol": "AttrScope Context NDArray Variable=symbol.Variable arange=symbol.arange current_context eye=symbol.eye full=symbol.full histogram=symbol.histogram hypot=symbol.hypot integer_types is_np_shape linspace=symbol.linspace load=symbol.load load_json maximum=symbol.maximum minimum=symbol.minimum ones=symbol.ones op=symbol.op pow=symbol.pow power=symbol.power py_str split_v2=symbol.split_v2 string_types var=symbol.var zeros=symbol.zeros Executor=executor.Executor",
+    "symbol.symbol": "AttrScope Context Executor=executor.Executor NDArray current_context integer_types is_np_shape py_str string_types *=symbol",
     "test_utils": "Features",
     "util": "py_str",
+    "numpy.multiarray": "wrap_np_binary_func=util.wrap_np_binary_func wrap_np_unary_func=util.wrap_np_unary_func set_module=util.set_module is_recording=autograd.is_recording from_numpy=ndarray.from_numpy Context NDArray current_context numeric_types integer_types is_np_array *=numpy",
+    "numpy_extension": "classproperty with_metaclass",
+    "numpy_extension.image": "det=image.det detection=image.detection image=image.image *=image",
+    "numpy_extension.utils": "ndarray py_str string_types",
+    "numpy.linalg": "fallback_linalg=numpy.fallback_linalg",
+    "numpy_extension.random": "Context current_context seed=random.seed",
+    "ndarray.numpy.random": "NDArray current_context",
+    "ndarray.numpy_extension.random": "current_context",
+    "symbol.numpy.random": "current_context",
+    "symbol.numpy_extension.random": "current_context",
+    "numpy_dispatch_protocol": "mx_np=numpy",
 }
 
 
@@ -179,9 +200,11 @@ class PackageModule(ModuleType):
             path = f"{self.__name__}.{name}".partition(".")[2]
             if path in PATHS:
                 return importlib.import_module(f"{_PACKAGE}.{path}")
-            source = _source(path, name)
-            if source is not None:
-                setattr(self, name, value := _at(source))
+            for source in _sources(path, name):
+                try:
+                    setattr(self, name, value := _at(source))
+                except AttributeError:
+                    continue
                 return value
             from .hints.foreign_names import hint
 
@@ -247,7 +270,8 @@ class _AliasLoader:
     """Gives what a path of MXNet's stands for."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        homes = [_at(path) for path in PATHS[_below(spec)].split()]
+        own = _below(spec)
+        homes = [_attribute(path) if path == own else _at(path) for path in PATHS[own].split()]
         self._home = homes[0] if len(homes) == 1 else None
         self._spec = getattr(self._home, "__spec__", None)
         return self._home or _Divided(spec.name, homes)
@@ -286,13 +310,20 @@ def _below(module: ModuleType | ModuleSpec) -> str:
     return name.partition(".")[2]
 
 
-def _source(path: str, name: str) -> str | None:
-    """Where a name comes from that one module of MXNet's has from another; None for other names."""
+def _sources(path: str, name: str) -> Iterator[str]:
+    """Where a name may come from that one module of MXNet's has from another."""
     for entry in BORROWED.get(path.rpartition(".")[0], "").split():
         own, _, source = entry.partition("=")
         if own == name:
-            return source or _SOURCES.get(name, name)
-    return None
+            yield source or _SOURCES.get(name, name)
+        elif own == "*" and not name.startswith("_"):
+            yield f"{source}.{name}"
+
+
+def _attribute(path: str) -> Any:
+    """What a package makes when it is asked for its attribute."""
+    parent, _, name = path.rpartition(".")
+    return getattr(_at(parent), name)
 
 
 def _at(path: str) -> Any:
@@ -300,10 +331,9 @@ def _at(path: str) -> Any:
     try:
         return importlib.import_module(f"{_PACKAGE}.{path}" if path else _PACKAGE)
     except ModuleNotFoundError:  # it is no module
-        parent, _, name = path.rpartition(".")
-        if not name:
+        if "." not in path and not hasattr(sys.modules[_PACKAGE], path):
             raise
-        return getattr(_at(parent), name)
+        return _attribute(path)
 
 
 def _imports_from(frame: FrameType | None) -> bool:

@@ -87,6 +87,11 @@ class Functions(PackageModule):
             raise AttributeError(name)
         definition = self._definitions().get(self._prefix + name)
         if definition is None:
+            try:
+                return super().__getattr__(name)
+            except AttributeError as error:
+                if "\n" in str(error):
+                    raise
             text = f"module '{self.__name__}' has no attribute '{name}'"
             import difflib
 

@@ -183,6 +183,8 @@ def _decorator(*names: str) -> Callable[[Any], Any]:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
             old = [getattr(_flags, n) for n in names]
+            if all(old):  # the usual case, in programs that have called set_np(), too
+                return function(*args, **kwargs)
             for n in names:
                 setattr(_flags, n, True)
             try:
@@ -195,17 +197,40 @@ def _decorator(*names: str) -> Callable[[Any], Any]:
 
     def decorate(func: Any) -> Any:
         if inspect.isclass(func):
-            for n, member in list(vars(func).items()):
-                if (callable(member) and not n.startswith("__")) or n in ("__init__", "__call__", "__repr__"):
-                    setattr(func, n, wrap(member))
-                elif isinstance(member, property):
+            for n, member in _methods(func).items():
+                if isinstance(member, property):
                     setattr(func, n, _wrapped(member, wrap))
+                elif isinstance(member, (staticmethod, classmethod)):
+                    setattr(func, n, type(member)(wrap(member.__func__)))
+                else:
+                    setattr(func, n, wrap(member))
             return func
         if callable(func):
             return wrap(func)
         raise TypeError(f"a class or a function is needed, not {type(func)}")
 
     return decorate
+
+
+def _methods(kind: type) -> dict[str, Any]:
+    """A class's functions and properties, and what programs call of those that it inherits.
+
+    What a Block of hybridgpu's does is found in both cases: its arrays are made by ``initialize`` and ``__call__``.
+    """
+    found: dict[str, Any] = {}
+    seen: set[str] = set()
+    for parent in kind.__mro__[:-1]:
+        ours = parent.__module__.partition(".")[0] == __name__.partition(".")[0]
+        for n, member in vars(parent).items():
+            if n in seen:
+                continue
+            seen.add(n)
+            if not (inspect.isfunction(member) or isinstance(member, (property, staticmethod, classmethod))):
+                continue
+            hidden = n.startswith("_") and n not in ("__init__", "__call__", "__repr__")
+            if parent is kind or not (hidden or (ours and n in ("forward", "hybrid_forward"))):
+                found[n] = member
+    return found
 
 
 def _wrapped(member: property, wrap: Callable[[Any], Any]) -> property:

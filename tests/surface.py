@@ -19,7 +19,11 @@ import hybridgpu as mx
 
 FILE = Path(__file__).parent / "recorded" / "surface.json.xz"
 #: names with an underscore that programs use, and that the record leaves out
-HIDDEN = (*(f"base.{n}" for n in ("_LIB", "_init_op_module", "_load_lib", "NDArrayHandle", "mx_int", "mx_uint")),)
+HIDDEN = (
+    *("_api_internal", "_ctypes", "_ffi", "_global_var", "_numpy_op_doc"),
+    *("contrib.text._constants", "gluon.contrib.data._constants"),
+    *(f"base.{n}" for n in ("_LIB", "_init_op_module", "_load_lib", "NDArrayHandle", "mx_int", "mx_uint")),
+)
 #: keyword arguments of every operator's function, wherever they stand
 ANYWHERE = ("out", "name", "attr")
 

@@ -58,7 +58,7 @@ def test_every_reason_is_needed():
     assert [p for p in DIFFERENT if not any(re.fullmatch(p, line) for line in lines)] == []
 
 
-MISSING = {n for path in surface.modules(numpy=False) for n in surface.missing(path)} | set(surface.HIDDEN)
+MISSING = {n for path in surface.surface()["modules"] for n in surface.missing(path)} | set(surface.HIDDEN)
 
 
 @pytest.mark.parametrize("entry", MXNET, ids=lambda entry: entry.names.split()[0])

@@ -14,6 +14,7 @@ MXNet 1.9.1 runs the second kind operator by operator. So programs that are run 
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -71,7 +72,7 @@ def overrides_forward(block: Any) -> bool:
 
 def _calls_back(method: Any) -> bool:
     """Whether a ``forward`` may call that of the class above."""
-    code = getattr(method, "__code__", None)
+    code = getattr(inspect.unwrap(method), "__code__", None)  # use_np wraps it
     return code is None or _names_it(code)
 
 

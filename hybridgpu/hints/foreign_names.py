@@ -118,7 +118,7 @@ MXNET = (
     ),
     # others
     Decision(
-        "F.contrib.backward_* contrib.ndarray.backward_* contrib.symbol.backward_* F._internal._backward_*",
+        "F.numpy._internal.backward_* F.numpy._internal.*_backward F.contrib.backward_* contrib.ndarray.backward_* contrib.symbol.backward_* F._internal._backward_*",
         "the gradient of an operator as an operator",
         "autograd.grad, or sym.bind(...).backward",
         _GRADIENTS,
@@ -168,9 +168,9 @@ MXNET = (
         _C,
     ),
     Decision(
-        "api space tvmop cython F._internal._set_*class F._internal._CachedOp* F._internal._CustomFunction "
+        "_ctypes _ffi _global_var _api_internal api space tvmop cython F._internal._set_*class F._internal._CachedOp* F._internal._CustomFunction "
         "F._internal._NDArray F._internal._Native F._internal._NoGradient F._internal._imperative_invoke "
-        "F._internal._symbol_creator F._internal._CrossDeviceCopy F._internal._copyto F._internal._set_value "
+        "F._internal._symbol_creator F._internal._CrossDeviceCopy F._internal._copyto F.numpy._internal.copyto F.numpy._internal.Custom F._internal._set_value "
         "F._internal._broadcast_backward F._internal._split_v2_backward F._internal._zeros_without_dtype "
         "F._internal._onehot_encode",
         "a part of the binding to MXNet's library",
@@ -183,7 +183,7 @@ MXNET = (
         "net.hybridize(), which fuses operators",
     ),
     Decision(
-        "F._internal._cv* F._internal._imdecode nd.imdecode nd.ndarray.imdecode",
+        "F.numpy._internal.cv* F._internal._cv* F._internal._imdecode nd.imdecode nd.ndarray.imdecode",
         "a function of OpenCV",
         "the function of mx.image: imread, imdecode, imresize, copyMakeBorder",
     ),
@@ -199,7 +199,7 @@ MXNET = (
         "import of that library",
     ),
     Decision(
-        "contrib.text.embedding.C contrib.text.vocab.C gluon.contrib.data.text.C "
+        "contrib.text.embedding.C contrib.text.vocab.C contrib.text._constants gluon.contrib.data.text.C gluon.contrib.data._constants "
         "contrib.text.embedding.*.pretrained_*_sha1",
         "a table of names and hashes of files that MXNet fetches",
         "contrib.text.embedding.get_pretrained_file_names()",
@@ -230,7 +230,7 @@ MXNET = (
         "update(labels, preds), bind(data_shapes) or reshape(data_shapes)",
     ),
     Decision("torch th", "a bridge to Lua Torch", "a mx.operator.CustomOp, whose forward may call another library"),
-    Decision("ndarray_doc symbol_doc", "a store of texts for documentation", "help(mx.nd.NAME)"),
+    Decision("ndarray_doc symbol_doc _numpy_op_doc", "a store of texts for documentation", "help(mx.nd.NAME)"),
     Decision(
         "F.register",
         "what makes Python functions of the operators of MXNet's library",

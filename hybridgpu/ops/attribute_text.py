@@ -40,6 +40,8 @@ _TUPLE = re.compile(r"\s*[(\[]([^()\[\]]*)[)\]]\s*", re.ASCII)
 #: smallest normal and greatest finite numbers, and the words for them: what required numbers are held against
 FLOAT = {"float": (2.0**-126, (2 - 2.0**-23) * 2.0**127), "double": (2.0**-1022, (2 - 2.0**-52) * 2.0**1023)}
 
+_HALF = 2.0**-25  #: what rounds to a float, as a part of it
+
 
 def _integer(digits: str, low: int, high: int) -> int:
     if len(digits) > 24 and len(digits.lstrip("+-0")) > 20:
@@ -93,7 +95,8 @@ def unread_rest(text: str) -> str | None:
 
 
 def read_float(text: str, low: float, high: float) -> float:
-    """A required number: it may be infinite or NaN, and end in f; finite ones are zero or lie between ``low`` and ``high``."""
+    """A required number: it may be infinite or NaN, and end in f; finite ones are zero or lie between ``low`` and ``high``,
+    or are these, written with as few digits as a float needs (the greatest is 3.4028235e+38)."""
     found = _FLOAT.fullmatch(text)
     if found is None:
         raise ValueError
@@ -105,8 +108,11 @@ def read_float(text: str, low: float, high: float) -> float:
     if digits in ("", "."):
         raise ValueError
     number = float(f"{sign}{digits}e{power if power and power not in '+-' else 0}")
-    if (number != 0 or digits.strip("0.")) and not low <= abs(number) <= high:
-        raise OverflowError
+    size = abs(number)
+    if (number != 0 or digits.strip("0.")) and not low <= size <= high:
+        if not low * (1 - _HALF) <= size <= high * (1 + _HALF) < math.inf:
+            raise OverflowError
+        return math.copysign(min(max(size, low), high), number)
     return number
 
 

@@ -254,3 +254,15 @@ def test_absurd_sizes_are_errors_of_mxnet(call, text):
     with pytest.raises(MXNetError) as caught:
         call(nd.ones((2, 3)))
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("bound", ["max", "tiny"])
+def test_bounds_of_float32_as_numpy_writes_them(bound, sign):
+    """MXNet takes them, too; the greatest is infinite there."""
+    number = getattr(np.finfo(np.float32), bound) * np.float32(sign)
+    x = nd.array([0.0, number, -number])
+    assert nd.clip(x, -1 * abs(number), abs(number)).asnumpy().tolist() == x.asnumpy().tolist()
+    assert OPERATORS["clip"].parse({"a_min": str(number), "a_max": number}).a_min == pytest.approx(
+        float(number), rel=1e-7, abs=0
+    )

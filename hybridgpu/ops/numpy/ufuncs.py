@@ -17,6 +17,7 @@ __all__ = ["check_keywords", "with_number"]
 #: keywords that NumPy's ufuncs have, with the only value that is taken
 _KEYWORDS = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
 
+_ELEMENTS = ("int8", "uint8", "int32", "int64", "float16", "float32", "float64")
 
 #: what is taken by NumPy, if not here
 _LEGAL: dict[str, Callable[[Any], bool]] = {
@@ -26,7 +27,6 @@ _LEGAL: dict[str, Callable[[Any], bool]] = {
     "dtype": lambda value: value in _ELEMENTS or getattr(value, "__name__", "") in _ELEMENTS,
     "subok": lambda value: isinstance(value, bool),
 }
-_ELEMENTS = ("int8", "uint8", "int32", "int64", "float16", "float32", "float64")
 
 
 def check_keywords(given: Mapping[str, Any], name: str, unary: bool) -> None:

@@ -235,3 +235,46 @@ def test_head_gradients_of_both_kinds():
             z = y + 1
         mx.autograd.backward([y, z, y], [seed, None, seed])
         assert x.grad.tolist() == [14, 36]
+
+
+def test_a_decorated_class_runs_inherited_methods_in_the_scope_too():
+    npx.reset_np()
+
+    @npx.use_np
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.dense = mx.gluon.nn.Dense(2, in_units=2)
+
+        class Inner:
+            """No method."""
+
+        @staticmethod
+        def still():
+            return npx.is_np_array()
+
+        @classmethod
+        def ours(cls):
+            return cls, npx.is_np_array()
+
+        @property
+        def seen(self):
+            return npx.is_np_array()
+
+        def hybrid_forward(self, F, x):
+            return self.dense(x)
+
+    @npx.use_np
+    class Forward(mx.gluon.HybridBlock):
+        def forward(self, x):
+            return np.sum(x * 2) + npx.is_np_array()
+
+    assert Net.still() and Net.ours() == (Net, True) and Net().seen and isinstance(Net.Inner(), Net.Inner)
+    x = nd.ones((2, 2)).as_np_ndarray()
+    for net, shape in ((Net(), (2, 2)), (Forward(), ())):
+        net.initialize()  # parameters are arrays of np
+        assert all(isinstance(p.data(), np.ndarray) for p in net.collect_params().values())
+        for _ in range(2):
+            assert type(net(x)) is np.ndarray and net(x).shape == shape
+            net.hybridize()
+    assert not npx.is_np_array()

@@ -17,7 +17,7 @@ from ..ndarray import load as load_arrays
 from ..ndarray.serialization import write_arrays
 from ..provenance import advice, place, user_frame
 from ..symbol import Symbol
-from ..util import is_np_array
+from ..util import _flags as np_flags
 from .habits import ARGUMENTS, attribute_error
 from .parameter import Parameter, ParameterDict
 from .parameter.dictionary import shown_names
@@ -362,7 +362,7 @@ class Block:
         if self._forward_hooks:
             for hook in list(self._forward_hooks.values()):
                 hook(self, args, out)
-        if is_np_array():
+        if np_flags.array:
             _refuse_legacy(out)
         return out
 

@@ -204,10 +204,14 @@ def attribute_error(owner: Any, name: str, table: Mapping[str, str] = METHODS) -
 
 def about_arguments(error: TypeError, block: Any, given: int) -> None:
     """Where ``hybrid_forward`` could not be called with so many inputs: end the error with what it has to take."""
+    function = type(block).hybrid_forward
     trace = error.__traceback__
+    if trace is not None and trace.tb_next is not None and trace.tb_next.tb_frame.f_code is function.__code__:
+        trace = (
+            trace.tb_next if hasattr(function, "__wrapped__") else trace
+        )  # ours is called through gluon/operators.py
     if trace is None or trace.tb_next is not None:  # it was called, and is wrong inside
         return
-    function = type(block).hybrid_forward
     if function.__module__.startswith(__name__.split(".")[0] + "."):
         names = list(inspect.signature(function).parameters)[2:]
         text = f"A {type(block).__name__} is called with ({', '.join(n for n in names if n not in block._reg_params)})."

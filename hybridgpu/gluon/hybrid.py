@@ -38,7 +38,7 @@ from .forward import (
     why_python,
 )
 from .habits import about_arguments
-from .operators import operators_for
+from .operators import follows_mode
 from .parameter import DeferredInitializationError, Parameter, ParameterDict, shape_is_known
 from .structure import check_contexts, first_array, flatten, formats_agree, kind_of_call, regroup
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HybridBlock"]
 
+_PACKAGE = __name__.partition(".")[0] + "."
 _preparing = Lock()  #: a block is traced, and its parameters are filled, by one thread
 _changing = Lock()  #: held while a block gets or loses its compiled graph
 
@@ -70,6 +71,12 @@ class HybridBlock(Block):
         self._out_format: Any = None
         self._callback: tuple[Callable[..., None], bool] | None = None
         self._first = "first call"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = cls.__dict__.get("hybrid_forward")
+        if own is not None and cls.__module__.startswith(_PACKAGE):
+            cls.hybrid_forward = follows_mode(own)  # type: ignore[method-assign]
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -250,7 +257,7 @@ class HybridBlock(Block):
         params = {key: p.var() for key, p in self._reg_params.items()}
         with self.name_scope(), block_scope(self.name):
             try:
-                return self.hybrid_forward(operators_for(self, sym_module), x, *args, **params)
+                return self.hybrid_forward(sym_module, x, *args, **params)
             except TypeError as e:
                 about_arguments(e, self, len(call))
                 raise
@@ -263,7 +270,7 @@ class HybridBlock(Block):
             self._complete(self.params.values(), (x, *args))
             params = {key: p.data(ctx) for key, p in self._reg_params.items()}
         try:
-            return self.hybrid_forward(operators_for(self, nd_module), x, *args, **params)
+            return self.hybrid_forward(nd_module, x, *args, **params)
         except TypeError as e:
             about_arguments(e, self, 1 + len(args))
             raise
@@ -291,7 +298,7 @@ class HybridBlock(Block):
         params = {key: p.var() for key, p in self._reg_params.items()}
         with self.name_scope(), block_scope(self.name):
             try:
-                out = self.hybrid_forward(operators_for(self, sym_module), *grouped, **params)
+                out = self.hybrid_forward(sym_module, *grouped, **params)
             except TypeError as e:
                 about_arguments(e, self, len(args))
                 raise

@@ -8,6 +8,7 @@ same memory.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -20,26 +21,24 @@ from ..ops.functions import find, registered
 from ..symbol import Symbol
 from ..util import is_np_array
 
-__all__ = ["operators_for", "space_of"]
-
-_PACKAGE = __name__.partition(".")[0] + "."
-_ours: dict[type, bool] = {}  #: class of blocks -> whether its ``hybrid_forward`` is of this package
-
-
-def operators_for(block: Any, F: Any) -> Any:
-    """What a block's ``hybrid_forward`` is called with: ``F``, or for ours in np mode the same with arrays of np."""
-    if not is_np_array():
-        return F
-    kind = type(block)
-    ours = _ours.get(kind)
-    if ours is None:
-        ours = _ours[kind] = str(kind.hybrid_forward.__module__).startswith(_PACKAGE)
-    return _SPACES[F is sym_module] if ours else F
+__all__ = ["follows_mode", "space_of"]
 
 
 def space_of(F: Any) -> Any:
-    """``F``, nd or sym, or in np mode the same with arrays of np: for our own code."""
-    return _SPACES[F is sym_module] if is_np_array() else F
+    """``F``, nd or sym, or in np mode the same with arrays of np."""
+    if not is_np_array() or isinstance(F, _Operators):
+        return F
+    return _SPACES[F is sym_module]
+
+
+def follows_mode(hybrid_forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A ``hybrid_forward`` of ours, which is called with the operators of the mode, by subclasses of users, too."""
+
+    @functools.wraps(hybrid_forward)
+    def run(self: Any, F: Any, *args: Any, **kwargs: Any) -> Any:
+        return hybrid_forward(self, space_of(F), *args, **kwargs)
+
+    return run
 
 
 class _Operators:

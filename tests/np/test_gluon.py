@@ -125,6 +125,23 @@ def test_scalars_and_empty_arrays(shape):
         assert is_np(y) and y.shape == () and y.asnumpy() == np.prod(shape) + 1
 
 
+class Doubled(nn.Dense):
+    def hybrid_forward(self, F, x, weight, bias=None):
+        assert F in (nd, sym)
+        return 2 * super().hybrid_forward(F, x, weight, bias)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_subclasses_of_layers(hybrid):
+    net = Doubled(2, in_units=3)
+    net.initialize(mx.init.One())
+    net.hybridize(hybrid)
+    for _ in range(3):
+        y = net(array())
+        assert is_np(y)
+        np.testing.assert_array_equal(y.asnumpy(), [[4, 4], [6, 6]])
+
+
 class Both(gluon.HybridBlock):
     def hybrid_forward(self, F, x):
         return F.np.exp(x), x.as_nd_ndarray()

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import recording
 from ..base import MXNetError, is_integer, numeric_types
 from ..dtypes import bool_, holds_numbers, i64
 from ..ndarray.array import NDArray
@@ -78,10 +79,12 @@ def basic(shape: Sequence[int], key: Any, legacy: bool = False) -> Selection:
     part = tuple(dummy.shape) or ((1,) if legacy and shape else ())
 
     def take(x: Symbol) -> Symbol:
-        y = x if whole else node("slice", [x], **where)
+        y = _empty(x, cut) if 0 in cut else x if whole else node("slice", [x], **where)
         return y if part == cut else reshaped(y, part)
 
     def put(x: Symbol, new: Symbol) -> Symbol:
+        if 0 in cut:
+            return x
         y = new if part == cut else reshaped(new, cut)
         return y if whole else node("_slice_assign", [x, y], **where)
 
@@ -89,6 +92,14 @@ def basic(shape: Sequence[int], key: Any, legacy: bool = False) -> Selection:
         return node("_slice_assign_scalar", [x], scalar=number, **where)
 
     return Selection(part, take, put, bool(dummy.flags.c_contiguous), fill)
+
+
+def _empty(x: Symbol, shape: tuple[int, ...]) -> Symbol:
+    """No elements of ``x``, as an array of this shape: operators that cut refuse that."""
+    axis = shape.index(0)
+    positions = recording.state.trace.constant(np.empty(0, np.int64))
+    y = node("take", [x, positions], axis=axis)
+    return reshaped(y, shape)
 
 
 def _dummy(shape: tuple[int, ...]) -> np.ndarray:
@@ -154,7 +165,7 @@ def get_item(x: Any, key: Any) -> Any:
 
     Raises:
         IndexError: out of range, or more keys than axes.
-        MXNetError: of a legacy array a slice that ends before it begins.
+        MXNetError: a slice that ends before it begins.
         TracingError: the extents of the result depend on values.
     """
     key = _prepared(x, key)
@@ -165,7 +176,7 @@ def get_item(x: Any, key: Any) -> Any:
                 raise IndexError("scalar tensor can only accept `()` as index")
             if not -x.shape[0] <= key < x.shape[0]:
                 raise IndexError(f"index {key} is out of bounds for axis 0 with size {x.shape[0]}")
-        if x._kind is None and isinstance(key, slice) and key.step in (None, 1) and x.ndim:
+        if isinstance(key, slice) and key.step in (None, 1) and x.ndim:
             begin, end, _ = key.indices(x.shape[0])
             if end < begin:
                 raise MXNetError(

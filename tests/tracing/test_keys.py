@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading and writing parts of arrays with random keys: traced and eager give the same, or refuse alike."""
+
+import random
+
+import numpy as onp
+import pytest
+
+import hybridgpu as mx
+from hybridgpu import nd
+
+SHAPES = [(4,), (3, 5), (2, 3, 4), (1, 4, 1)]
+
+
+def bound(rng, extent):
+    return rng.choice([None, None, rng.randint(-extent - 1, extent + 1)])
+
+
+def part(rng, extent, advanced):
+    kind = rng.choice(["slice", "slice", "integer", "whole"] + ["list", "array"] * advanced)
+    if kind == "slice":
+        return slice(bound(rng, extent), bound(rng, extent), rng.choice([None, 1, 2, -1, -2]))
+    if kind == "integer":
+        return rng.randint(-extent, extent - 1)
+    if kind == "whole":
+        return slice(None)
+    values = [rng.randint(-extent, extent - 1) for _ in range(2)]
+    return values if kind == "list" else onp.array(values)
+
+
+def key_for(rng, shape, advanced):
+    parts = [part(rng, d, advanced) for d in shape[: rng.randint(1, len(shape))]]
+    if rng.random() < 0.3:
+        parts.insert(rng.randint(0, len(parts)), None)
+    if rng.random() < 0.3 and len([p for p in parts if p is not None]) < len(shape):
+        parts.insert(rng.randint(0, len(parts)), Ellipsis)
+    return tuple(parts) if len(parts) > 1 or rng.random() < 0.5 else parts[0]
+
+
+def outcome(call):
+    try:
+        return call()
+    except (IndexError, ValueError, mx.MXNetError) as e:
+        return type(e)
+
+
+@pytest.fixture(params=["nd", "np"])
+def interface(request):
+    if request.param == "nd":
+        yield nd.array
+        return
+    mx.npx.set_np()
+    yield mx.np.array
+    mx.npx.reset_np()
+
+
+@pytest.mark.parametrize("advanced", [False, True], ids=["slices", "arrays"])
+def test_random_keys(interface, advanced, no_compiler):
+    rng = random.Random(23)
+    read = 0
+    for number in range(120):
+        shape = rng.choice(SHAPES)
+        key = key_for(rng, shape, advanced)
+        values = onp.arange(onp.prod(shape), dtype=onp.float32).reshape(shape)
+
+        def body(x, key=key):
+            part = x[key] * 2
+            y = x + 0
+            y[key] = 100
+            z = x + 0
+            z[key] = x[key] + 0.5
+            return part, y, z
+
+        expected = outcome(lambda: [r.asnumpy() for r in body(interface(values))])
+        got = outcome(lambda: [r.asnumpy() for r in mx.hybridize(body)(interface(values))])
+        if isinstance(expected, type):
+            assert got is expected or isinstance(got, type), (number, shape, key, got)
+            continue
+        assert not isinstance(got, type), (number, shape, key, got)
+        read += 1
+        for a, b in zip(got, expected, strict=True):
+            assert a.shape == b.shape, (number, shape, key)
+            onp.testing.assert_array_equal(a, b, err_msg=f"{number} {shape} {key}")
+    assert read > 60
+
+
+def test_random_views(interface, no_compiler):
+    """Parts of parts: writing into one shows in all that share its memory."""
+    rng = random.Random(23)
+    for number in range(60):
+        shape = rng.choice(SHAPES[1:])
+        keys = [rng.randint(-shape[0], shape[0] - 1), slice(bound(rng, shape[1]), bound(rng, shape[1]))]
+        rng.shuffle(keys)
+        flat = rng.random() < 0.5
+        values = onp.arange(onp.prod(shape), dtype=onp.float32).reshape(shape)
+
+        def body(x, keys=tuple(keys), flat=flat):
+            y = x + 0
+            view = y.reshape((-1,)) if flat else y
+            found = [view]
+            for key in keys:
+                if len(found[-1].shape):
+                    found.append(found[-1][key])
+            for k, v in enumerate(found[1:]):
+                v[...] = -k - 1 if k % 2 else v + 50
+            y += 1
+            return y, *found
+
+        expected = outcome(lambda: [r.asnumpy() for r in body(interface(values))])
+        got = outcome(lambda: [r.asnumpy() for r in mx.hybridize(body)(interface(values))])
+        if isinstance(expected, type):  # of np a part of no axes, which takes () alone
+            continue
+        assert not isinstance(got, type), (number, shape, keys, got)
+        for a, b in zip(got, expected, strict=True):
+            onp.testing.assert_array_equal(a, b, err_msg=f"{number} {shape} {keys} {flat}")

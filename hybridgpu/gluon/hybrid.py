@@ -361,7 +361,7 @@ class HybridBlock(Block):
         return f"{number}-th"
 
     def _call_cached_op(self, args: tuple[Any, ...]) -> Any:
-        traced = traces_arrays(self)
+        traced = self._traced is not None if self._cached_op is not None else traces_arrays(self)
         flat, form = argument_tree(args) if traced else flatten(args, "input")
         if any(isinstance(x, VersionedArray) for x in flat):  # a parameter's, whose memory prepared calls must not take
             with exchanging:

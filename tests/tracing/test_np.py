@@ -284,3 +284,31 @@ def test_control_flow_of_hybrid_forward(which, ctx):
     net.hybridize()
     for _ in range(2):
         compare(net(x), expected)
+
+
+@mx.util.use_np
+class Decorated(gluon.HybridBlock):
+    def forward(self, x):
+        assert mx.util.is_np_array()
+        return np.tanh(x) + x.shape[0]
+
+
+@mx.util.use_np
+class Around(nn.Dense):
+    def forward(self, x):
+        return super().forward(x) * 2
+
+
+def test_classes_under_use_np():
+    net, around = Decorated(), Around(2, in_units=3)
+    around.initialize(mx.init.One())
+    x = np.ones((2, 3))
+    npx.reset_np()
+    expected = net(x), around(x)
+    net.hybridize()
+    around.hybridize()
+    for _ in range(2):
+        compare(net(x), expected[0])
+        compare(around(x), expected[1])
+    assert net._traced is not None
+    assert around._traced is None

@@ -26,7 +26,7 @@ PATHS = {
     "gluon.contrib.nn.basic_layers": "gluon.contrib.nn",
     "gluon.nn.basic_layers": "gluon.nn.basic gluon.nn.normalization",
     "gluon.nn.conv_layers": "gluon.nn.conv gluon.nn.pooling",
-    "gluon.rnn.rnn_cell": "gluon.rnn.cells gluon.rnn.combined gluon.rnn.sequence",
+    "gluon.rnn.rnn_cell": "gluon.rnn.cells gluon.rnn.combined gluon.rnn.cell_functions gluon.rnn.sequence",
     "image.image": "image.pictures image.augment image.iterator",
     "io.io": "iterators io",
     "io.utils": "iterators.arrays iterators.base",
@@ -96,10 +96,14 @@ _SOURCES = {
 #: path of MXNet's -> such names in it that programs can have found there; ``name=path`` where it is another than above,
 #: ``*=path`` for all of a module
 BORROWED: dict[str, str] = {
+    "numpy.arrayprint": "set_module=util.set_module",
+    "numpy.io": "current_context",
+    "numpy_op_signature": "mx_np=numpy mx_npx=numpy_extension",
+    "io": "_init_data=iterators.arrays.init_data _has_instance=iterators.arrays.has_instance",
     "contrib.amp.loss_scaler": "ag=autograd",
     "contrib.amp.amp": "BucketingModule=module.BucketingModule NDArray Symbol base gpu opt symbol_contrib=symbol.contrib trainer=gluon.trainer",
     "ndarray.sparse": "Context current_context integer_types numeric_types op=ndarray.op NotSupportedForSparseNDArray=base.NotSupportedForSparseNDArray",
-    "ndarray": "ndarray=ndarray.ndarray",
+    "ndarray": "_DTYPE_NP_TO_MX=ndarray.codes._DTYPE_NP_TO_MX _GRAD_REQ_MAP=ndarray.codes._GRAD_REQ_MAP ndarray=ndarray.ndarray",
     "gluon.contrib.nn": "context nd",
     "kvstore": "string_types opt py_str",
     "ndarray.op": "CachedOp=ndarray.CachedOp",
@@ -111,7 +115,7 @@ BORROWED: dict[str, str] = {
     "contrib.text.embedding": "base is_np_array vocab",
     "executor": "ndarray py_str",
     "executor_manager": "DataDesc cpu nd",
-    "gluon.block": "DeferredInitializationError NDArray Symbol initializer is_np_array load_json ndarray np_array np_shape symbol _flatten=gluon.structure.flatten _regroup=gluon.structure.regrouped",
+    "gluon.block": "_indent=gluon.block.indent DeferredInitializationError NDArray Symbol initializer is_np_array load_json ndarray np_array np_shape symbol _flatten=gluon.structure.flatten _regroup=gluon.structure.regrouped",
     "gluon.contrib.cnn.conv_layers": "numeric_types symbol",
     "gluon.contrib.data.sampler": "sampler",
     "gluon.contrib.data.text": "base check_sha1 dataset download nd text",
@@ -140,13 +144,13 @@ BORROWED: dict[str, str] = {
     "gluon.rnn.rnn_cell": "string_types tensor_types",
     "gluon.rnn.rnn_layer": "is_np_array rnn_cell tensor_types",
     "gluon.trainer": "KVStore",
-    "gluon.utils": "is_np_array is_np_shape",
+    "gluon.utils": "_indent=gluon.block.indent is_np_array is_np_shape",
     "image": "io is_np_array nd numeric_types recordio",
     "image.detection": "io is_np_array nd numeric_types recordio *=image.image",
     "image.image": "io is_np_array numeric_types recordio",
     "initializer": "NDArray is_np_array load=ndarray.utils.load ndarray random string_types",
-    "io.io": "NDArray array=ndarray.utils.array py_str CSRNDArray=ndarray.sparse.CSRNDArray",
-    "io.utils": "array=ndarray.utils.array CSRNDArray=ndarray.sparse.CSRNDArray array=ndarray.array",
+    "io.io": "_init_data=iterators.arrays.init_data _has_instance=iterators.arrays.has_instance NDArray array=ndarray.utils.array py_str CSRNDArray=ndarray.sparse.CSRNDArray",
+    "io.utils": "_init_data=iterators.arrays.init_data _has_instance=iterators.arrays.has_instance array=ndarray.utils.array CSRNDArray=ndarray.sparse.CSRNDArray array=ndarray.array",
     "kvstore.base": "string_types",
     "kvstore.kvstore": "opt py_str",
     "metric": "ndarray numeric_types registry string_types",
@@ -159,7 +163,7 @@ BORROWED: dict[str, str] = {
     "monitor": "ndarray py_str",
     "name": "classproperty with_metaclass",
     "ndarray.contrib": "current_context mx ndarray=ndarray.ndarray uniform=ndarray.random.uniform",
-    "ndarray.ndarray": "Context Features current_context integer_types is_np_array numeric_types *=ndarray",
+    "ndarray.ndarray": "_DTYPE_NP_TO_MX=ndarray.codes._DTYPE_NP_TO_MX _DTYPE_MX_TO_NP=ndarray.codes._DTYPE_MX_TO_NP _GRAD_REQ_MAP=ndarray.codes._GRAD_REQ_MAP _STORAGE_TYPE_ID_TO_STR=ndarray.codes._STORAGE_TYPE_ID_TO_STR _STORAGE_TYPE_STR_TO_ID=ndarray.codes._STORAGE_TYPE_STR_TO_ID _STORAGE_TYPE_UNDEFINED=ndarray.codes._STORAGE_TYPE_UNDEFINED _STORAGE_TYPE_DEFAULT=ndarray.codes._STORAGE_TYPE_DEFAULT _STORAGE_TYPE_ROW_SPARSE=ndarray.codes._STORAGE_TYPE_ROW_SPARSE _STORAGE_TYPE_CSR=ndarray.codes._STORAGE_TYPE_CSR Context Features current_context integer_types is_np_array numeric_types *=ndarray",
     "ndarray.random": "current_context numeric_types",
     "ndarray.utils": "py_str string_types",
     "operator": "context is_np_array py_str symbol",
@@ -175,7 +179,7 @@ BORROWED: dict[str, str] = {
     "symbol._internal": "AttrScope NameManager=name.NameManager",
     "symbol.contrib": "AttrScope Symbol symbol=symbol.symbol uniform=symbol.random.uniform",
     "symbol.random": "numeric_types",
-    "symbol.symbol": "AttrScope Context Executor=executor.Executor NDArray current_context integer_types is_np_shape py_str string_types *=symbol",
+    "symbol.symbol": "_DTYPE_NP_TO_MX=ndarray.codes._DTYPE_NP_TO_MX _DTYPE_MX_TO_NP=ndarray.codes._DTYPE_MX_TO_NP _GRAD_REQ_MAP=ndarray.codes._GRAD_REQ_MAP AttrScope Context Executor=executor.Executor NDArray current_context integer_types is_np_shape py_str string_types *=symbol",
     "test_utils": "Features",
     "util": "py_str",
     "numpy.multiarray": "wrap_np_binary_func=util.wrap_np_binary_func wrap_np_unary_func=util.wrap_np_unary_func set_module=util.set_module is_recording=autograd.is_recording from_numpy=ndarray.from_numpy Context NDArray current_context numeric_types integer_types is_np_array *=numpy",
@@ -288,9 +292,9 @@ class _Finder:
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if not name.startswith(f"{_PACKAGE}."):
             return None
-        if name.partition(".")[2] in PATHS:
-            return ModuleSpec(name, _AliasLoader())  # type: ignore[arg-type]
         spec = PathFinder.find_spec(name, path, target)
+        if spec is None and name.partition(".")[2] in PATHS:
+            return ModuleSpec(name, _AliasLoader())  # type: ignore[arg-type]
         if spec is not None and type(spec.loader) is SourceFileLoader:
             spec.loader.__class__ = _Loader
         return spec

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import hybridgpu as mx
+from hybridgpu.module_aliases import PATHS
 
 #: statement -> what its name is
 STATEMENTS = {
@@ -154,3 +155,9 @@ def test_no_module_imports_another_by_a_name_that_import_linter_does_not_see():
         if isinstance(node, ast.Constant) and node.value in files.values()
     }
     assert {module for module, _ in named} <= {"hybridgpu.runtime.background", "hybridgpu.cli.bench.children"}, named
+
+
+def test_paths_of_mxnet_have_no_file_here():
+    """One that has is found anyway: it is to be taken out of the table."""
+    folder = Path(mx.__file__).parent
+    assert [p for p in PATHS if (folder / f"{p.replace('.', '/')}.py").exists()] == []

@@ -65,10 +65,10 @@ class HookHandle:
         self.detach()
 
 
-def indent(text: str, blanks: int) -> str:
+def indent(s_: str, numSpaces: int) -> str:
     """All lines but the first moved to the right."""
-    first, *rest = text.split("\n")
-    return "\n".join([first, *(" " * blanks + line for line in rest)])
+    first, *rest = s_.split("\n")
+    return "\n".join([first, *(" " * numSpaces + line for line in rest)])
 
 
 class Block:

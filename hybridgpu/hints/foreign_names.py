@@ -168,9 +168,9 @@ MXNET = (
         _C,
     ),
     Decision(
-        "_ctypes _ffi _global_var _api_internal api space tvmop cython F._internal._set_*class F._internal._CachedOp* F._internal._CustomFunction "
+        "_ctypes _ffi _global_var _api_internal api space tvmop cython numpy_op_fallback F._internal._set_*class F._internal._CachedOp* F._internal._CustomFunction "
         "F._internal._NDArray F._internal._Native F._internal._NoGradient F._internal._imperative_invoke "
-        "F._internal._symbol_creator F._internal._CrossDeviceCopy F._internal._copyto F.numpy._internal.copyto F.numpy._internal.Custom F._internal._set_value "
+        "F._internal._symbol_creator F._internal._CrossDeviceCopy F._internal._copyto F.numpy._internal.copyto F._internal._set_value "
         "F._internal._broadcast_backward F._internal._split_v2_backward F._internal._zeros_without_dtype "
         "F._internal._onehot_encode",
         "a part of the binding to MXNet's library",

@@ -14,7 +14,7 @@ from .base import DataBatch, DataDesc, DataIter, described
 __all__ = ["NDArrayIter"]
 
 
-def _named(data: Any, allow_empty: bool, default: str) -> list[tuple[str, NDArray]]:
+def init_data(data: Any, allow_empty: bool, default_name: str) -> list[tuple[str, NDArray]]:
     """(name, array) pairs, those of a dict in the order of their names.
 
     Raises:
@@ -25,9 +25,9 @@ def _named(data: Any, allow_empty: bool, default: str) -> list[tuple[str, NDArra
         assert allow_empty, "NDArrayIter needs data"
         return []
     if isinstance(data, (NDArray, np.ndarray)):
-        data = {default: data}
+        data = {default_name: data}
     elif isinstance(data, (list, tuple)):
-        data = {default: data[0]} if len(data) == 1 else {f"_{k}_{default}": x for k, x in enumerate(data)}
+        data = {default_name: data[0]} if len(data) == 1 else {f"_{k}_{default_name}": x for k, x in enumerate(data)}
     elif isinstance(data, dict):
         assert data or allow_empty, "NDArrayIter needs data"
     else:
@@ -47,6 +47,11 @@ def _named(data: Any, allow_empty: bool, default: str) -> list[tuple[str, NDArra
                 ) from None
         found.append((name, value))
     return found
+
+
+def has_instance(data: list[tuple[str, Any]], dtype: Any) -> bool:
+    """Whether one of the named arrays is of a class."""
+    return any(isinstance(x, dtype) for _, x in data)
 
 
 class NDArrayIter(DataIter):
@@ -78,8 +83,8 @@ class NDArrayIter(DataIter):
         layout: str | None = "NCHW",
     ) -> None:
         super().__init__(batch_size)
-        self.data = _named(data, False, data_name)
-        self.label = _named(label, True, label_name)
+        self.data = init_data(data, False, data_name)
+        self.label = init_data(label, True, label_name)
         assert last_batch_handle in ("pad", "discard", "roll_over"), (
             f"last_batch_handle must be 'pad', 'discard' or 'roll_over', got {last_batch_handle!r}"
         )

@@ -21,4 +21,3 @@ __all__ = [
 ]
 
 py_slice = slice
-_STORAGE_TYPE_STR_TO_ID = {"undefined": -1, "default": 0, "row_sparse": 1, "csr": 2}

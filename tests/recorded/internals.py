@@ -25,7 +25,12 @@ MODULES = {
     "image": "image.image",
     "log": "log",
     "manager": "executor_manager",
+    "conv_layers": "gluon.nn.conv_layers",
+    "gloss": "gluon.loss",
+    "io": "io",
     "model": "model",
+    "ndarray": "ndarray.ndarray",
+    "rnn_cell": "gluon.rnn.rnn_cell",
     "model_store": "gluon.model_zoo.model_store",
     "util": "util",
 }
@@ -48,6 +53,21 @@ CASES = {
     "regroup several": "block._regroup([1, 2, 3], [2, 0])",
     "regroup no None": "block._regroup([1, 2], [0, -1])",
     "hook attached twice": "twice()",
+    "sequence as steps": "rnn_cell._format_sequence(None, steps3, 'NTC', False)[0]",
+    "sequence of steps": "rnn_cell._format_sequence(3, [x, x, x], 'TNC', True)[0]",
+    "sequence in another layout": "rnn_cell._format_sequence(3, steps3, 'TNC', None, in_layout='NTC')[0]",
+    "sequence's rest": "(lambda f: (f[1], f[2].__name__, f[3]))(rnn_cell._format_sequence(3, steps3, 'NTC', None))",
+    "begin state": "rnn_cell._get_begin_state(mx.gluon.rnn.LSTMCell(4), mx.nd, None, steps3, 2)",
+    "states of cells": "rnn_cell._cells_begin_state([mx.gluon.rnn.GRUCell(2), mx.gluon.rnn.LSTMCell(3)], batch_size=1)",
+    "masked": "rnn_cell._mask_sequence_variable_length(mx.nd, steps3, 3, mx.nd.array([1, 3]), 1, True)",
+    "masked steps": "rnn_cell._mask_sequence_variable_length(mx.nd, [x, x, x], 3, mx.nd.array([1, 3]), 0, False)",
+    "reversed": "rnn_cell._reverse_sequences([x, 2 * x, 3 * x], 3, mx.nd.array([2, 3]))",
+    "weight shapes": "conv_layers._infer_weight_shape('Convolution', (1, 3, 8, 8), {'num_filter': 4, 'kernel': (3, 3), 'num_group': 1})",
+    "weighting": "gloss._apply_weighting(mx.nd, x, 2.0, mx.nd.ones((2, 1)) * 3)",
+    "reshape like": "gloss._reshape_like(mx.nd, x.reshape((3, 2)), x)",
+    "indent": "gutils._indent('a\\nb', 2)",
+    "types": "sorted((v, np.dtype(k).name) for k, v in ndarray._DTYPE_NP_TO_MX.items() if k), ndarray._GRAD_REQ_MAP, ndarray._STORAGE_TYPE_STR_TO_ID",
+    "named data": "[k for k, _ in io._init_data([np.ones(2), np.zeros(3)], False, 'data')]",
     # modules
     "input names": "base_module._check_input_names(fc, ['daat'], 'data', True)",
     "input names warning": "warned(lambda: base_module._check_input_names(symbol=fc, names=['daat'], typename='label', throw=False))",
@@ -146,6 +166,8 @@ class Cases:
             setattr(self, name, importlib.import_module("%s.%s" % (mx.__name__, path)))  # noqa: UP031
         self.x = mx.nd.array(draw((2, 3), 0))
         self.s = mx.sym.var("s")
+        self.steps3 = mx.nd.array(draw((2, 3, 2), 4))
+        self.np = np
         self.fc = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
         self.params = {"w": mx.nd.array(draw((2, 3), 1)), "b": mx.nd.array(draw((3,), 2))}
         self.picture = mx.nd.array(draw((7, 9, 3), 3, 0, 255))

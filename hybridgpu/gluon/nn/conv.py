@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ... import symbol
 from ...base import MXNetError, numeric_types
 from ..hybrid import HybridBlock
 from .activations import Activation
@@ -34,6 +35,12 @@ def window(value: Any, ndim: int, what: str = "kernel_size") -> Any:
     value = spread(value, ndim)
     assert len(value) == ndim, f"{what} must be a number or a list of {ndim} ints"
     return value
+
+
+def _infer_weight_shape(op_name: str, data_shape: Any, kwargs: dict[str, Any]) -> Any:
+    """Shapes of the inputs of an operator, by data's; for programs' own layers."""
+    data = symbol.var("data", shape=data_shape)
+    return getattr(symbol, op_name)(data, **kwargs).infer_shape_partial()[0]
 
 
 def weight_shape(op_name: str, kernel: Any, channels: int, in_channels: int, groups: int, layout: str) -> Any:

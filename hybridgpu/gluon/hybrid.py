@@ -390,14 +390,14 @@ class HybridBlock(Block):
         if callback is not None:
             for name, op_name, value in op.internals(arrays, callback[1]):
                 callback[0](name.encode(), op_name.encode(), value)
-        elif self._repeats(op):
+        elif self._is_repeated_call(op):
             # what a user's forward does around ours is done at every call
             whole = getattr(self.forward, "__func__", None) is type(self)._entry or overrides_forward(self)
             place, of = "_fast" if whole else "_inner", weakref.ref(op)
 
             def install(fast: Callable[..., Any]) -> None:
                 object.__setattr__(self, place, fast)
-                if not self._repeats(of()):  # another thread has changed the block meanwhile
+                if not self._is_repeated_call(of()):  # another thread has changed the block meanwhile
                     self.__dict__.pop(place, None)
 
             fast = op.prepared(self._call if whole else self._forward, args, form, results, install)
@@ -407,7 +407,7 @@ class HybridBlock(Block):
             return out[0]
         return regroup(list(out), results)
 
-    def _repeats(self, op: CachedOp | None) -> bool:
+    def _is_repeated_call(self, op: CachedOp | None) -> bool:
         """Whether prepared calls of this graph stand for calls of the block as it is now."""
         changed = self._forward_hooks or self._forward_pre_hooks or self._callback is not None
         traced = self._traced

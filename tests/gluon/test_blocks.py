@@ -527,3 +527,17 @@ def test_a_shape_that_a_program_set_behind_the_property():
     layer.initialize(mx.init.One())
     assert layer.weight.data().shape == (2, 3)
     assert layer(nd.ones((1, 3))).shape == (1, 2)
+
+
+def test_an_attribute_that_users_give_a_name_to():
+    class Repeat(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self._repeats = 2
+
+        def hybrid_forward(self, F, x):
+            return F.repeat(x, repeats=self._repeats)
+
+    net = Repeat()
+    net.hybridize()
+    assert [net(nd.ones((2,))).shape for _ in range(3)] == [(4,)] * 3

@@ -176,4 +176,4 @@ def tril_of(F: Any, m: Any, k: int = 0) -> Any:
 def diag_indices_of(F: Any, arr: Any) -> Any:
     """The positions of the main diagonal, an array of int64 an axis."""
     found = F.invoke("_npi_diag_indices_from", (arr,))
-    return (found,) if F.symbolic else tuple(found)
+    return found if F.symbolic else tuple(found)  # a graph has them as the rows of one array

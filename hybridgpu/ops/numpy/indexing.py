@@ -166,4 +166,4 @@ def unravel_index(F: Any, indices: Any, shape: Any, order: str = "C") -> Any:
     if isinstance(indices, numeric_types):
         return np.unravel_index(int(indices), shape)
     found = F.invoke("_unravel_index", (indices,), {"shape": shape})
-    return (found,) if F.symbolic else tuple(found)
+    return found if F.symbolic else tuple(found)  # a graph has them as the rows of one array

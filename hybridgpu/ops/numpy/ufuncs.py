@@ -98,6 +98,9 @@ _UNARY = [
 ]
 
 
+_QUESTIONS = ("isnan", "isinf", "isposinf", "isneginf", "isfinite")
+
+
 def _unary(word: str, name: str) -> None:
     spelled = "abs" if name in ("abs", "fabs") else word  # nodes of a graph are named by it
     operator, of_number = f"_npi_{spelled}", getattr(np, name)
@@ -109,6 +112,8 @@ def _unary(word: str, name: str) -> None:
             return of_number(x)
         if not F.is_array(x):
             raise TypeError(f"type {type(x)} not supported")
+        if out is not None and word in _QUESTIONS and isinstance(out, F.array) and out.dtype != bool:
+            raise TypeError("the `out` parameter should be a boolean array")
         return F.invoke(operator, (x,), None, out)
 
     function.__doc__ = f"numpy.{name}, elementwise; of a number, NumPy's own. ``out`` receives the result."

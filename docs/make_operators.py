@@ -17,7 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-import hybridgpu.operator  # noqa: E402, F401 - operators written in Python have a record, too
+import hybridgpu.operator  # noqa: E402 - operators written in Python have a record, too
+import hybridgpu.ops.numpy  # noqa: E402, F401 - and those of np, which are declared at their first use
 from hybridgpu.base import MXNetError  # noqa: E402
 from hybridgpu.compiler.ir import Graph, tensor_type  # noqa: E402
 from hybridgpu.compiler.ir.graph import RANDOM_STATE  # noqa: E402
@@ -41,8 +42,8 @@ Made from the operator table by `python docs/make_operators.py`; do not edit.
 
 Every operator is reached as `mx.nd.NAME` and `mx.sym.NAME` (`F.NAME` in `hybrid_forward`). Names that begin with
 `_contrib_`, `_linalg_`, `_image_` or `_random_` are functions of `nd.contrib`, `nd.linalg` and so on; other names
-with a leading underscore are what Python's operators and other functions call, and what model files hold. All of
-them run eagerly.
+with a leading underscore are what Python's operators and other functions call, and what model files hold; `_np_`, `_npi_` and
+`_npx_` are what functions of `mx.np` and `mx.npx` call. All of them run eagerly.
 
 - **hybridized** says what a hybridized block makes of it, found by compiling the operator's own test calls for the CPU
   in float32. `map`, `reduce`, `rows`, `matmul`, `conv` are kinds of generated kernels; the operator becomes part of
@@ -115,7 +116,7 @@ def only_views(graph: Graph) -> bool:
 def gradient(op: Operator) -> str:
     """yes, zero or no."""
     if op.eager is not None:
-        return "yes" if op.eager_gradient is not None else "zero" if not op.differentiable else "no"
+        return "zero" if not op.differentiable else "yes" if op.eager_gradient is not None else "no"
     if op.subgraphs or op.python is not None:
         return "yes"
     if not op.differentiable:
@@ -166,11 +167,12 @@ def page() -> str:
     """The whole page."""
     families: dict[str, list[Operator]] = {}
     for op in dict.fromkeys(OPERATORS.values()):
-        families.setdefault(op.lower.__module__.rpartition(".")[2], []).append(op)
+        of_np = "np: " if op.name.startswith("_np") else ""
+        families.setdefault(of_np + op.lower.__module__.rpartition(".")[2], []).append(op)
     records = list(itertools.chain.from_iterable(families.values()))
     parts = [HEAD, f"{len(records)} operators under {len(OPERATORS)} names.\n"]
     for family, members in sorted(families.items()):
-        parts.append(f"\n## {family.replace('_', ' ').capitalize()}\n")
+        parts.append(f"\n## {(family if family.startswith('np: ') else family.capitalize()).replace('_', ' ')}\n")
         parts.append("| operator (other names) | inputs | hybridized | gradient | types | what it does |")
         parts.append("|---|---|---|---|---|---|")
         parts += [row(op) for op in sorted(members, key=lambda op: op.name.lower())]

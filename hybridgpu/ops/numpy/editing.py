@@ -346,6 +346,7 @@ def _distinct(xp: Any, p: Values, data: Any) -> list[Any]:
     result_dtype=lambda p, d: (d[0], *(i64,) * (p.return_index + p.return_inverse + p.return_counts)),
     eager=_distinct,
     eager_gradient=_no_gradient,
+    differentiable=False,
     samples=(
         sample([(3, 4)]),
         sample([(3, 2)], {"axis": 0, "return_counts": True}),

@@ -219,6 +219,7 @@ def _no_gradient(xp: Any, p: Values, cotangents: Any, inputs: Sequence[Any], out
     result_dtype=lambda p, d: d[-1],
     eager=_count,
     eager_gradient=_no_gradient,
+    differentiable=False,
     samples=(sample([(5,)], {"minlength": 3}, {0: (0, 6)}),),
     domain=(0, 6),
 )

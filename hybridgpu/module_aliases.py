@@ -239,7 +239,8 @@ class _Divided(PackageModule):
         return super().__getattr__(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        homes = [home for home in self._homes if name in home.__dict__] or self._deleted.pop(name, ())
+        own = name.startswith("__")  # such as __package__, which the import system sets
+        homes = () if own else [h for h in self._homes if name in h.__dict__] or self._deleted.pop(name, ())
         for home in homes:
             setattr(home, name, value)
         if not homes:

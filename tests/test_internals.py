@@ -18,3 +18,13 @@ def test_as_in_mxnet(case):
     if isinstance(expected, str) and "Error: " in expected[:40]:  # ours may say more behind it
         found = found.split("\n")[0]
     assert same(found, expected, 1e-5, 1e-4), (found, expected)
+
+
+def test_a_path_of_several_modules_leaves_them_their_own_package():
+    """Else their relative imports at first use are looked for elsewhere."""
+    import hybridgpu.numpy_extension.utils as divided
+
+    import hybridgpu.ndarray.serialization as home
+
+    assert (divided.__package__, home.__package__) == ("hybridgpu.numpy_extension", "hybridgpu.ndarray")
+    assert (divided.__spec__.name, home.__spec__.name) == (divided.__name__, home.__name__)

@@ -14,7 +14,7 @@ from .. import recording
 from ..backends.devices import device_of
 from ..backends.failures import HostMemoryError, attempt
 from ..backends.writes import assign
-from ..base import MXNetError
+from ..base import MXNetError, ParameterError
 from ..compiler.ir.graph import RANDOM_STATE, Graph, Provenance
 from ..compiler.ir.types import TensorType
 from ..compiler.primitives import builder
@@ -313,7 +313,7 @@ def _fail(op: Operator, values: Values, inputs: Sequence[NDArray], error: Except
     which names the class of what was raised: it may be a defect of ours.
     """
     if isinstance(error, MXNetError):
-        if type(error) is MXNetError:
+        if type(error) in (MXNetError, ParameterError):
             _add_operator(error, op, values, inputs)
         raise error
     found: MXNetError

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+import hybridgpu.ops.numpy  # noqa: F401 - declares the operators of np
 from hybridgpu import nd, sym
 from hybridgpu.base import MXNetError
 from hybridgpu.ndarray.apply import apply_function
@@ -56,8 +57,10 @@ def calls(op: Any) -> list[tuple[str, str, Any]]:
     """(attribute and text, way, call) for one sample of the operator and each of its attributes."""
     sample = op.samples[0] if op.samples else None
     shapes = sample.shapes if sample and sample.shapes is not None else ((2, 3),) * len(op.inputs)
-    arrays = [nd.array(np.full(s, 0.5, "float32")) for s in shapes]
-    variables = [sym.var(f"v{k}", shape=s) for k, s in enumerate(shapes)]
+    arrays: list[Any] = [nd.array(np.full(s, 0.5, "float32")) for s in shapes]
+    variables: list[Any] = [sym.var(f"v{k}", shape=s) for k, s in enumerate(shapes)]
+    if op.name.startswith("_np"):
+        arrays, variables = ([x.as_np_ndarray() for x in xs] for xs in (arrays, variables))
     eager, symbolic = make_function(op, op.name, apply_function, "nd"), make_function(op, op.name, apply_symbol, "sym")
     found = []
     for name, param in op.params.items():

@@ -113,7 +113,10 @@ _kind_of_number("isfinite", lambda b, x: b.isfinite(x), True, "True for all but 
 def around(b: Builder, p: Values, x: Node) -> Node:
     """The nearest number with so many decimals, halves to even; integers are cut."""
     need_number(x)
-    scale: float = 10 ** abs(p.decimals)
+    places = min(abs(p.decimals), 300)
+    if not x.dtype.is_float and p.decimals < -18:  # more places than integers have
+        return b.full_like(x, 0)
+    scale: float = 10**places
     if not x.dtype.is_float:
         return b.copy(x) if p.decimals >= 0 else x / scale * scale
     if p.decimals == 0:

@@ -22,15 +22,19 @@ __all__: list[str] = []
 # -- assignment where a mask holds
 
 
-def _mask_places(b: Builder, data: Node, mask: Node, start_axis: int) -> Node:
-    """The mask in the shape of the data, whose axes from ``start_axis`` on it covers."""
-    end = start_axis + mask.ndim
-    if start_axis < 0 or end > data.ndim or mask.shape != data.shape[start_axis:end]:
+def _check_mask(data: tuple[int, ...], mask: tuple[int, ...], start_axis: int) -> None:
+    """Raise MXNet's error unless the mask covers axes of the data from ``start_axis`` on."""
+    if not 0 <= start_axis <= len(data) - len(mask) or mask != data[start_axis : start_axis + len(mask)]:
         raise MXNetError(
             "Check failed: boolean index did not match indexed array along its axes: the mask has shape "
-            f"{shape_text(mask.shape)}, from axis {start_axis} on the array has {shape_text(data.shape[start_axis:])}"
+            f"{shape_text(mask)}, the array from axis {start_axis} on another one: {shape_text(data)}"
         )
-    shape = (*(1,) * start_axis, *mask.shape, *(1,) * (data.ndim - end))
+
+
+def _mask_places(b: Builder, data: Node, mask: Node, start_axis: int) -> Node:
+    """The mask in the shape of the data, whose axes from ``start_axis`` on it covers."""
+    _check_mask(data.shape, mask.shape, start_axis)
+    shape = (*(1,) * start_axis, *mask.shape, *(1,) * (data.ndim - mask.ndim - start_axis))
     return b.broadcast(b.reshape(truth(b, mask), shape), data.shape)
 
 
@@ -52,7 +56,7 @@ def boolean_mask_assign_scalar(b: Builder, p: Values, data: Node, mask: Node) ->
     return b.select(_mask_places(b, data, mask, p.start_axis), b.full(data.shape, value, data.dtype), data)
 
 
-def _entries(data: tuple[int, ...], mask: tuple[int, ...], value: tuple[int, ...], start: int) -> tuple[int, ...]:
+def _entries(data: tuple[int, ...], mask: tuple[int, ...], value: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of the values with the axes of ``data[..., mask]``: new ones in front.
 
     Raises:
@@ -69,7 +73,8 @@ def _entries(data: tuple[int, ...], mask: tuple[int, ...], value: tuple[int, ...
 
 def _check_number(xp: Any, p: Values, data: Any, mask: Any, value: Any) -> None:
     """Raise MXNet's error unless there is one entry for all places, or as many as places."""
-    count = _entries(data.shape, mask.shape, value.shape, p.start_axis)[p.start_axis]
+    _check_mask(data.shape, mask.shape, p.start_axis)
+    count = _entries(data.shape, mask.shape, value.shape)[p.start_axis]
     places = int((mask != 0).sum()) if count != 1 else 1
     if count != places:
         raise MXNetError(
@@ -96,7 +101,7 @@ def boolean_mask_assign_tensor(b: Builder, p: Values, data: Node, mask: Node, va
     """The data with the entries of an array, one after the other, where the mask holds."""
     start = p.start_axis
     here = _mask_places(b, data, mask, start)
-    found = b.reshape(value, _entries(data.shape, mask.shape, value.shape, start))
+    found = b.reshape(value, _entries(data.shape, mask.shape, value.shape))
     covered: tuple[int, ...] = (1,) * mask.ndim
     if found.shape[start] != 1:  # the k-th place takes the k-th entry
         order = b.cumsum(b.cast(b.reshape(truth(b, mask), (mask.size,)), i64), axis=0) - 1

@@ -96,6 +96,7 @@ class _NumpyArrayScope(_Scope):
 
     def __init__(self, is_np_array: bool) -> None:
         super().__init__("array", is_np_array)
+        self._is_np_array = self._active  # programs read it
 
 
 def np_shape(active: bool = True) -> _Scope:

@@ -95,6 +95,11 @@ class Grandchild(Child):
         return is_np_array()
 
 
+@pytest.mark.parametrize("active", [False, True])
+def test_a_scope_says_what_it_sets(active):
+    assert mx.util._NumpyArrayScope(active)._is_np_array is active
+
+
 #: expression -> what MXNet 1.9.1 gives; its class methods are errors
 SEEN = {
     "Child().own()": True,

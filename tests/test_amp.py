@@ -343,6 +343,32 @@ def test_calls_out_of_order(init):
             call(3)
 
 
+def test_training_under_numpys_interface(init):
+    """Operators of npx are those of the lists; eager and hybridized steps agree, gradients are float32."""
+    init()
+    found = []
+    for hybridized in (False, True):
+        with mx.util.np_shape(True), mx.util.np_array(True):
+            mx.random.seed(1)
+            net = nn.HybridSequential()
+            net.add(nn.Dense(8, "relu", in_units=4), nn.Dense(3, in_units=8))
+            net.initialize(mx.init.Xavier())
+            net.hybridize(hybridized)
+            trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+            amp.init_trainer(trainer)
+            x = mx.np.array(np.random.default_rng(0).normal(size=(5, 4)), dtype="float32")
+            with autograd.record():
+                y = net(x)
+                loss = gluon.loss.SoftmaxCrossEntropyLoss()(y, mx.np.array([0, 1, 2, 0, 1]))
+                with amp.scale_loss(loss, trainer) as scaled:
+                    autograd.backward(scaled)
+            assert (type(y), y.dtype, loss.dtype) == (mx.np.ndarray, F16, np.float32)
+            assert net[0].weight.grad().dtype == np.float32
+            trainer.step(5)
+            found.append(net[0].weight.data().asnumpy())
+    np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-4)
+
+
 # -- converted models
 
 

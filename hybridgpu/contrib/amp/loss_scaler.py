@@ -32,7 +32,7 @@ class LossScaler:
 
     def has_overflow(self, params: Sequence[Any]) -> bool:
         """Whether a gradient of these parameters is infinite or NaN; sets the factor of the next step."""
-        overflow = not _all_finite([p._grad[0] for p in params if p._grad is not None])
+        overflow = not _all_finite([p._grad[0].as_nd_ndarray() for p in params if p._grad is not None])
         self._loss_scale = self._next_loss_scale
         if overflow:
             self._next_loss_scale = self._loss_scale / 2.0

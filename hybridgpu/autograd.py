@@ -20,7 +20,7 @@ from . import recording
 from .base import MXNetError, NotImplementedForSymbol
 from .misplaced import is_symbol
 from .ndarray import tape
-from .ndarray.array import NDArray
+from .ndarray.ndarray import NDArray
 from .ndarray.types import ArrayType
 from .provenance import advice
 from .recording import (

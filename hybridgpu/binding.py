@@ -12,7 +12,7 @@ from .base import MXNetError
 from .context import Context
 from .dtypes import dtype_of
 from .executor import Executor
-from .ndarray.array import NDArray
+from .ndarray.ndarray import NDArray
 from .ndarray.placing import zeros_on
 from .symbol.inference import Inference, type_propagation
 from .symbol.node import topological

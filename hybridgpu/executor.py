@@ -17,8 +17,7 @@ from .compiler.ir.types import TensorType
 from .context import Context
 from .dtypes import DType, f32
 from .generator import position, set_position
-from .ndarray.array import NDArray, wrap
-from .ndarray.array import empty as empty_array
+from .ndarray.ndarray import NDArray, allocate, wrap
 from .ndarray.placing import zeros_on
 from .ndarray.tape import backward
 from .recording import GradientInfo
@@ -128,7 +127,7 @@ class Executor:
     def _own_outputs(self) -> list[NDArray]:
         """The results where the graph runs."""
         if self._results is None:
-            self._results = [empty_array(shape, self._ctx, dtype.np) for shape, dtype in self._types()]
+            self._results = [allocate(shape, self._ctx, dtype.np) for shape, dtype in self._types()]
         return self._results
 
     def _outputs_places(self) -> list[Context]:

@@ -25,7 +25,7 @@ from .locks import Lock
 from .name import NameManager
 from .ndarray import NDArray
 from .ndarray.apply import numpy_class
-from .ndarray.array import wrap
+from .ndarray.ndarray import wrap
 from .ndarray.serialization import write_arrays
 from .ndarray.versions import VersionedArray, exchanging, pinned
 from .nested import Static, flatten_tree, regroup

@@ -163,7 +163,7 @@ BORROWED: dict[str, str] = {
     "monitor": "ndarray py_str",
     "name": "classproperty with_metaclass",
     "ndarray.contrib": "current_context mx ndarray=ndarray.ndarray uniform=ndarray.random.uniform",
-    "ndarray.ndarray": "_DTYPE_NP_TO_MX=ndarray.codes._DTYPE_NP_TO_MX _DTYPE_MX_TO_NP=ndarray.codes._DTYPE_MX_TO_NP _GRAD_REQ_MAP=ndarray.codes._GRAD_REQ_MAP _STORAGE_TYPE_ID_TO_STR=ndarray.codes._STORAGE_TYPE_ID_TO_STR _STORAGE_TYPE_STR_TO_ID=ndarray.codes._STORAGE_TYPE_STR_TO_ID _STORAGE_TYPE_UNDEFINED=ndarray.codes._STORAGE_TYPE_UNDEFINED _STORAGE_TYPE_DEFAULT=ndarray.codes._STORAGE_TYPE_DEFAULT _STORAGE_TYPE_ROW_SPARSE=ndarray.codes._STORAGE_TYPE_ROW_SPARSE _STORAGE_TYPE_CSR=ndarray.codes._STORAGE_TYPE_CSR Context Features current_context integer_types is_np_array numeric_types *=ndarray",
+    "ndarray.ndarray": "py_slice=ndarray.codes.py_slice _DTYPE_NP_TO_MX=ndarray.codes._DTYPE_NP_TO_MX _DTYPE_MX_TO_NP=ndarray.codes._DTYPE_MX_TO_NP _GRAD_REQ_MAP=ndarray.codes._GRAD_REQ_MAP _STORAGE_TYPE_ID_TO_STR=ndarray.codes._STORAGE_TYPE_ID_TO_STR _STORAGE_TYPE_STR_TO_ID=ndarray.codes._STORAGE_TYPE_STR_TO_ID _STORAGE_TYPE_UNDEFINED=ndarray.codes._STORAGE_TYPE_UNDEFINED _STORAGE_TYPE_DEFAULT=ndarray.codes._STORAGE_TYPE_DEFAULT _STORAGE_TYPE_ROW_SPARSE=ndarray.codes._STORAGE_TYPE_ROW_SPARSE _STORAGE_TYPE_CSR=ndarray.codes._STORAGE_TYPE_CSR Context Features current_context integer_types is_np_array numeric_types *=ndarray",
     "ndarray.random": "current_context numeric_types",
     "ndarray.utils": "py_str string_types",
     "operator": "context is_np_array py_str symbol",

@@ -16,7 +16,7 @@ from .base import MXNetError
 from .compiler.ir.types import TensorType, tensor_type
 from .dtypes import dtype_of
 from .ndarray.apply import numpy_class
-from .ndarray.array import NDArray
+from .ndarray.ndarray import NDArray
 from .ndarray.placing import zeros_on
 from .ndarray.tape import Pullback, tracked
 from .ops.functions import Bound

@@ -18,7 +18,7 @@ from .backends.writes import written
 from .base import MXNetError, numeric_types, string_types
 from .context import Context
 from .ndarray import NDArray
-from .ndarray.array import refuse_in_place
+from .ndarray.ndarray import refuse_in_place
 from .ndarray.versions import before_write
 
 __all__ = ["CudaKernel", "CudaModule"]

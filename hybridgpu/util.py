@@ -11,7 +11,7 @@ import functools
 import inspect
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = [
@@ -123,20 +123,22 @@ def np_ufunc_legal_option(key: str, value: Any) -> bool:
     return key == "where" or (key, type(value)) in (("order", str), ("subok", bool))
 
 
-def _check_ufunc(name: str, given: dict[str, Any], where: str) -> None:
-    """Refuse what only NumPy's functions take.
+def check_ufunc_keywords(given: Mapping[str, Any], name: str, unary: bool) -> None:
+    """Refuse what only NumPy's functions of elements take.
 
     Raises:
-        NotImplementedError: a value that NumPy takes.
-        TypeError: another one, or another argument.
+        TypeError: a keyword that ufuncs do not have, or a value that NumPy does not take, either.
+        NotImplementedError: another value than the default.
     """
+    of = f" for operator {name}" if unary else ""
     for key, value in given.items():
         if key not in _UFUNC_DEFAULTS:
             raise TypeError(f"{key} is an invalid keyword to function '{name}'")
-        if value != _UFUNC_DEFAULTS[key]:
-            if np_ufunc_legal_option(key, value):
-                raise NotImplementedError(f"{key}={value} is not implemented yet{where and where + name}")
-            raise TypeError(f"{key}={value} not understood{where}{name}" if where else f"{key} {value} not understood")
+        if value == _UFUNC_DEFAULTS[key]:
+            continue
+        if np_ufunc_legal_option(key, value):
+            raise NotImplementedError(f"{key}={value} is not implemented yet{of}")
+        raise TypeError(f"{key}={value} not understood{of}" if unary else f"{key} {value} not understood")
 
 
 def wrap_np_unary_func(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -144,7 +146,7 @@ def wrap_np_unary_func(func: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(func)
     def checked(x: Any, out: Any = None, **kwargs: Any) -> Any:
-        _check_ufunc(func.__name__, kwargs, " for operator ")
+        check_ufunc_keywords(kwargs, func.__name__, True)
         return func(x, out=out)
 
     return checked
@@ -155,7 +157,7 @@ def wrap_np_binary_func(func: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(func)
     def checked(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
-        _check_ufunc(func.__name__, kwargs, "")
+        check_ufunc_keywords(kwargs, func.__name__, False)
         return func(x1, x2, out=out)
 
     return checked

@@ -47,6 +47,14 @@ STATEMENTS = {
     "from hybridgpu.ndarray.utils import load_frombuffer as found": "mx.nd.load_frombuffer",
     "from hybridgpu.optimizer.optimizer import Adam as found": "mx.optimizer.Adam",
     "found = mx.image.image.CreateAugmenter": "mx.image.CreateAugmenter",
+    "import pydoc; found = pydoc.locate('hybridgpu.ndarray.array')": "mx.nd.array",
+    "import pydoc; found = pydoc.locate('hybridgpu.ndarray.ndarray.NDArray')": "mx.nd.NDArray",
+    "import pydoc; found = pydoc.locate('hybridgpu.gluon.nn.conv_layers.Conv2D')": "mx.gluon.nn.Conv2D",
+    "from hybridgpu.ndarray.ndarray import maximum as found": "mx.nd.maximum",
+    "from hybridgpu.symbol.symbol import maximum as found": "mx.sym.maximum",
+    "from hybridgpu.gluon.data.dataloader import _MultiWorkerIter as found": "mx.gluon.data.worker_queues.MultiWorkerIter",
+    "from hybridgpu.model import _create_kvstore as found": "mx.module.stores._create_kvstore",
+    "found = mx.metric.ndarray": "mx.nd",
     "found = mx.gluon.nn.basic_layers.Dense": "mx.gluon.nn.Dense",
 }
 
@@ -161,3 +169,26 @@ def test_paths_of_mxnet_have_no_file_here():
     """One that has is found anyway: it is to be taken out of the table."""
     folder = Path(mx.__file__).parent
     assert [p for p in PATHS if (folder / f"{p.replace('.', '/')}.py").exists()] == []
+
+
+def test_what_is_put_in_place_of_a_name_of_a_divided_module():
+    """It takes the place of the name where it is defined, and goes again."""
+    from unittest import mock
+
+    from hybridgpu.gluon.nn import basic
+
+    first = basic.Dense
+    with mock.patch("hybridgpu.gluon.nn.basic_layers.Dense", 3):
+        assert mx.gluon.nn.basic_layers.Dense == basic.Dense == 3
+    assert mx.gluon.nn.basic_layers.Dense is basic.Dense is first
+    mx.gluon.nn.basic_layers.of_a_program = 4
+    assert mx.gluon.nn.basic_layers.of_a_program == 4 and not hasattr(basic, "of_a_program")
+    del mx.gluon.nn.basic_layers.of_a_program
+    assert not hasattr(mx.gluon.nn.basic_layers, "of_a_program")
+    assert {"Dense", "BatchNorm"} <= {*dir(mx.gluon.nn.basic_layers)}
+
+
+def test_a_package_that_is_one_file():
+    import hybridgpu.kvstore.base
+
+    assert hybridgpu.kvstore.base is mx.kvstore and mx.kvstore.__spec__.name == "hybridgpu.kvstore"

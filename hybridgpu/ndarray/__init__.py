@@ -14,9 +14,9 @@ from ..namespaces import NUMPY_MODULES, Namespace, importable
 from ..ops.samplers import make_zipfian
 from . import control_flow, random, updates
 from .apply import apply_function
-from .array import NDArray
 from .creation import *
 from .creation import __all__ as _creation
+from .ndarray import NDArray
 from .serialization import load, load_frombuffer, save
 
 contrib = Namespace("contrib", apply_function, "ndarray")

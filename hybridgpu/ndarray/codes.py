@@ -9,6 +9,7 @@ import numpy as np
 
 __all__: list[str] = []
 
+py_slice = slice  #: which the operator hides in MXNet's module
 _BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
 _DTYPE_MX_TO_NP: dict[int, Any] = {
     -1: None,

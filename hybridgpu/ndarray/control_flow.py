@@ -9,7 +9,7 @@ from ..nested import flatten, regroup
 from ..ops import OPERATORS
 from ..recording import state
 from .apply import apply
-from .array import NDArray
+from .ndarray import NDArray
 
 __all__ = ["cond", "foreach", "isfinite", "isinf", "isnan", "while_loop"]
 

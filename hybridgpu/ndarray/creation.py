@@ -20,9 +20,8 @@ from ..ops import OPERATORS
 from ..provenance import advice
 from ..recording import state
 from .apply import apply
-from .array import NDArray, of_np, wrap
-from .array import empty as _empty
 from .dlpack import Capsule, Taken
+from .ndarray import NDArray, allocate, of_np, wrap
 
 __all__ = [
     "arange", "array", "concatenate", "empty", "eye", "from_dlpack", "from_numpy", "full", "histogram", "linspace",
@@ -94,7 +93,7 @@ def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str 
         need_dense("empty", stype)
     if state.trace is not None:
         return zeros(_extents(shape), ctx, dtype)
-    return _empty(_extents(shape), ctx, np.float32 if dtype is None else dtype)
+    return allocate(_extents(shape), ctx, np.float32 if dtype is None else dtype)
 
 
 def zeros(

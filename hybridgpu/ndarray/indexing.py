@@ -21,7 +21,7 @@ from ..base import MXNetError, is_integer, numeric_types
 from ..compiler.primitives.index import add_at
 from ..dtypes import holds_numbers
 from ..util import is_np_shape
-from .array import NDArray, in_place_recorded, wrap
+from .ndarray import NDArray, in_place_recorded, wrap
 from .placing import on_its_device
 from .tape import record_call, tracked
 from .versions import before_write

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..util import is_np_array
-from .array import NDArray
+from .ndarray import NDArray
 
 __all__ = ["follows_mode", "legacy", "of_mode"]
 

@@ -11,7 +11,7 @@ from ..backends.devices import device_of
 from ..backends.failures import again
 from ..backends.memory import zeros
 from ..context import Context
-from .array import NDArray, wrap
+from .ndarray import NDArray, wrap
 
 __all__ = ["on_its_device", "zeros_on"]
 

@@ -13,7 +13,7 @@ from ..namespaces import Namespace
 from ..ops import OPERATORS
 from ..ops.samplers import make_samplers
 from .apply import apply, apply_function, first_target
-from .array import NDArray
+from .ndarray import NDArray
 
 _operators = Namespace("random", apply_function, "ndarray")
 

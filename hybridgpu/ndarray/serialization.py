@@ -12,7 +12,7 @@ from ..context import cpu
 from ..io.params import LIST_MAGIC, read_params, saved_with_np_shape, write_params
 from ..io.safetensors import is_safetensors, read_safetensors, write_safetensors
 from ..util import is_np_array, is_np_shape
-from .array import NDArray, wrap
+from .ndarray import NDArray, wrap
 
 __all__ = ["array_of_record", "load", "load_frombuffer", "load_np", "save", "save_np", "write_arrays"]
 

@@ -13,9 +13,9 @@ from ..namespaces import Namespace
 from ..provenance import advice
 from . import creation
 from .apply import apply_function
-from .array import NDArray
 from .creation import empty as _empty
 from .creation import zeros as _zeros
+from .ndarray import NDArray
 
 __all__ = [
     "BaseSparseNDArray",

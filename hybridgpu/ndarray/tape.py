@@ -28,7 +28,7 @@ from ..compiler.reference import Interpreter
 from ..context import Context
 from ..ops.mutation import backward_order
 from ..recording import GradientInfo, history, state
-from .array import NDArray, wrap
+from .ndarray import NDArray, wrap
 from .placing import zeros_on
 from .versions import latest
 

@@ -13,8 +13,8 @@ from ..ops import OPERATORS
 from ..ops.record import Operator
 from ..ops.update_functions import make_adamw
 from .apply import apply
-from .array import NDArray
 from .creation import full
+from .ndarray import NDArray
 
 __all__ = [
     "adamw_update",

@@ -29,8 +29,8 @@ from ..backends.memory import copy
 from ..backends.writes import owner, written
 from ..context import Context
 from ..locks import Lock
-from .array import NDArray, wrap
 from .epoch import bump
+from .ndarray import NDArray, wrap
 from .values_before import ValuesBefore
 
 __all__ = [

@@ -22,8 +22,8 @@ from ..context import Context
 from ..explain import Explanation, LibraryCall, RecordedExplanation, StagedExplanation
 from ..locks import Lock
 from ..ndarray.apply import numpy_class
-from ..ndarray.array import NDArray
 from ..ndarray.epoch import epoch
+from ..ndarray.ndarray import NDArray
 from ..ndarray.tape import tracked
 from ..ndarray.types import ArrayType
 from ..ndarray.versions import exchanging, pinned

@@ -9,7 +9,7 @@ from typing import Any
 from .. import recording
 from ..base import MXNetError
 from ..ndarray.apply import write_out
-from ..ndarray.array import NDArray
+from ..ndarray.ndarray import NDArray
 from ..symbol import Symbol
 from . import cached_op
 from .flags import FLAGS, manner_of

@@ -17,7 +17,7 @@ import numpy as np
 from ..backends.devices import Device, device_of
 from ..compiler.ir.graph import RANDOM_STATE
 from ..compiler.ir.types import TensorType
-from ..ndarray.array import NDArray, wrap
+from ..ndarray.ndarray import NDArray, wrap
 from ..ndarray.tape import Function, FunctionCall, accumulate
 from ..symbol.lowering import lower_operators
 from ..symbol.node import Entry, topological

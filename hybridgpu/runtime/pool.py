@@ -22,7 +22,7 @@ from ..backends.failures import keeper
 from ..backends.memory import aligned_bytes, empty
 from ..compiler.ir.types import TensorType
 from ..context import Context
-from ..ndarray.array import NDArray, wrap
+from ..ndarray.ndarray import NDArray, wrap
 
 __all__ = ["ONE", "TWO", "DataPool", "DevicePool", "OutputPool", "RoomPool"]
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backends.writes import owner, written_all
 from ..context import Context
-from ..ndarray.array import NDArray
 from ..ndarray.epoch import epoch
+from ..ndarray.ndarray import NDArray
 from ..ndarray.tape import blend
 from ..ndarray.types import ArrayType, array_type
 from ..recording import GradientInfo

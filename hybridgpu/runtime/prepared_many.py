@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import recording
 from ..backends.writes import assign
-from ..ndarray.array import NDArray
 from ..ndarray.epoch import epoch
+from ..ndarray.ndarray import NDArray
 from ..ndarray.types import ArrayType
 from .program import Compiled
 from .start import arguments_of, start_of

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import recording
 from ..backends.writes import assign
 from ..context import Context
-from ..ndarray.array import NDArray
 from ..ndarray.epoch import epoch
+from ..ndarray.ndarray import NDArray
 from ..ndarray.types import ArrayType, array_type
 from ..ndarray.versions import Reader
 from ..recording import GradientInfo, history

@@ -32,7 +32,7 @@ from ..dtypes import from_short
 from ..generator import next_state
 from ..locks import Lock
 from ..name_table import NameTable
-from ..ndarray.array import NDArray, wrap
+from ..ndarray.ndarray import NDArray, wrap
 from ..provenance import user_frame
 from ..resources import sources_hash
 from ..settings import dump_folder, numeric_mode, text_of

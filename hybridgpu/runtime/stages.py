@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ndarray.apply import apply
-from ..ndarray.array import NDArray
+from ..ndarray.ndarray import NDArray
 from ..symbol.node import Entry, SymbolNode, topological
 from ..symbol.symbol import Symbol
 

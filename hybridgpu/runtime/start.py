@@ -17,7 +17,7 @@ import numpy as np
 from ..backends.memory import empty
 from ..context import Context
 from ..generator import drawing
-from ..ndarray.array import NDArray, wrap
+from ..ndarray.ndarray import NDArray, wrap
 from ..ndarray.types import ArrayType
 from ..ndarray.versions import exchanging, pinned
 from .captured import CapturedError

@@ -12,7 +12,7 @@ from ..compiler.primitives import builder
 from ..context import Context
 from ..generator import next_state, position, set_position
 from ..ndarray.apply import apply
-from ..ndarray.array import NDArray, wrap
+from ..ndarray.ndarray import NDArray, wrap
 from ..ndarray.tape import Function, FunctionCall, backward
 from ..symbol.inference import Inference
 from ..symbol.node import Entry, SymbolNode, topological

@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import recording
 from ..context import Context, current_context
-from ..ndarray.array import NDArray
+from ..ndarray.ndarray import NDArray
 from ..nested import Static, flatten_tree, key_of, regroup
 from ..tracing import Trace, TracedGraph, TracingError, tracing
 from ..tracing.error import NotStaticError, not_traced

@@ -23,7 +23,7 @@ from ..compiler.target import Target
 from ..context import Context
 from ..locks import Lock
 from ..name_table import GRAPH, NameTable
-from ..ndarray.array import NDArray, wrap
+from ..ndarray.ndarray import NDArray, wrap
 from ..ndarray.tape import WritingCall
 from ..ndarray.versions import Reader, latest
 from ..recording import state

@@ -27,7 +27,7 @@ from ..context import Context
 from ..dtypes import f64
 from ..locks import Lock
 from ..name_table import GRAPH, NameTable, name_placeholder
-from ..ndarray.array import NDArray
+from ..ndarray.ndarray import NDArray
 from ..ops import OPERATORS
 from ..ops.late import LateNumbers, Slot
 from ..store import default_store

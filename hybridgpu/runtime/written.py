@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends.writes import assign
 from ..generator import drawing
-from ..ndarray.array import NDArray
 from ..ndarray.epoch import epoch
+from ..ndarray.ndarray import NDArray
 from ..recording import ResultInfo, history, state
 from .pool import ONE, TWO, DataPool, OutputPool, RoomPool
 from .start import Fixed

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..context import current_context
-from ..ndarray.array import NDArray
+from ..ndarray.ndarray import NDArray
 from .node import topological
 from .symbol import Symbol
 

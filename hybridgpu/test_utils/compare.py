@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import bf16
-from ..ndarray.array import NDArray
+from ..ndarray.ndarray import NDArray
 from ..symbol import Symbol
 
 __all__ = [

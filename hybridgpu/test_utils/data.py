@@ -12,7 +12,7 @@ import numpy as np
 from .. import ndarray as nd
 from ..context import Context
 from ..iterators import DataIter
-from ..ndarray.array import NDArray
+from ..ndarray.ndarray import NDArray
 from .environment import default_context
 
 __all__ = [

@@ -13,7 +13,7 @@ from .. import autograd, symbol
 from .. import ndarray as nd
 from ..context import Context
 from ..dtypes import dtype_of
-from ..ndarray.array import NDArray
+from ..ndarray.ndarray import NDArray
 from ..symbol import Symbol
 from .compare import assert_almost_equal, default_numeric_eps, get_tolerance
 from .environment import default_context

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ndarray.array import NDArray
+from ..ndarray.ndarray import NDArray
 
 __all__ = ["chi_square_check", "gen_buckets_probs_with_ppf", "mean_check", "var_check", "verify_generator"]
 

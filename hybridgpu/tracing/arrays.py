@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .. import recording
 from ..context import Context
 from ..dtypes import dtype_of
-from ..ndarray.array import NDArray
+from ..ndarray.ndarray import NDArray
 from ..ops.functions import registered
 from ..symbol import Symbol
 from .error import needs_values, not_traced

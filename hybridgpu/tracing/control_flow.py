@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..compiler.ir.types import TensorType, tensor_type
-from ..ndarray.array import NDArray
 from ..ndarray.control_flow import step_by_step, taken
+from ..ndarray.ndarray import NDArray
 from ..nested import flatten, regroup
 from ..symbol import Symbol
 from ..symbol import control_flow as graphs

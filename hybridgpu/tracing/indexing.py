@@ -15,7 +15,7 @@ import numpy as np
 from .. import recording
 from ..base import MXNetError, is_integer, numeric_types
 from ..dtypes import bool_, holds_numbers, i64
-from ..ndarray.array import NDArray
+from ..ndarray.ndarray import NDArray
 from ..symbol import Symbol
 from .arrays import Map, Traced, node, reshaped, view
 from .error import not_traced

@@ -20,7 +20,7 @@ from ..compiler.primitives import builder
 from ..context import Context, cpu
 from ..dtypes import DType
 from ..ndarray.apply import first_target, like, numpy_class, operator_graph
-from ..ndarray.array import NDArray, wrap
+from ..ndarray.ndarray import NDArray, wrap
 from ..ndarray.types import array_type
 from ..ops.functions import spelled_hint
 from ..ops.params import Values

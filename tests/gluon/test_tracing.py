@@ -322,7 +322,7 @@ def test_hasattr_and_getattr_with_a_default_work_on_symbols():
 WRONG_CALLS = [
     (lambda F, x: x + [1], TypeError, "type <class 'list'> not supported"),
     (lambda F, x: x + None, TypeError, "type <class 'NoneType'> not supported"),
-    (lambda F, x: x + nd.ones(X), TypeError, "type <class 'hybridgpu.ndarray.array.NDArray'> not supported"),
+    (lambda F, x: x + nd.ones(X), TypeError, "type <class 'hybridgpu.ndarray.ndarray.NDArray'> not supported"),
     (lambda F, x: {x: 1}, TypeError, "unhashable type: 'Symbol'"),
     (lambda F, x: F.relu(3), AssertionError, "Argument data must be Symbol instances, but got 3"),
     (lambda F, x: F.concat([x, x]), AssertionError, "Positional arguments must be Symbol instances, but got [<Symbol data>, <Symbol data>]"),

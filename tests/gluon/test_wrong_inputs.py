@@ -190,8 +190,8 @@ TRACED = [
     ("self.values * x", TypeError, UNSUPPORTED.format("numpy.ndarray"), "A NumPy array " + CONSTANT),
     ("x - self.values", TypeError, UNSUPPORTED.format("numpy.ndarray"), "A NumPy array " + CONSTANT),
     ("self.array * x", TypeError, UNSUPPORTED.format("hybridgpu.symbol.symbol.Symbol"), "An array " + CONSTANT),
-    ("x / self.array", TypeError, UNSUPPORTED.format("hybridgpu.ndarray.array.NDArray"), "An array " + CONSTANT),
-    ("x == self.array", TypeError, UNSUPPORTED.format("hybridgpu.ndarray.array.NDArray"), "An array " + CONSTANT),
+    ("x / self.array", TypeError, UNSUPPORTED.format("hybridgpu.ndarray.ndarray.NDArray"), "An array " + CONSTANT),
+    ("x == self.array", TypeError, UNSUPPORTED.format("hybridgpu.ndarray.ndarray.NDArray"), "An array " + CONSTANT),
 ]  # fmt: skip
 EAGER = [
     ("F.relu(self.values)", AssertionError, "Argument data must have NDArray type, but got [[1.", ARRAY_FIRST),

@@ -39,7 +39,7 @@ def test_a_checker_sees_the_function(tmp_path):
     program.write_text(PROGRAM)
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "", str(program)]
     said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
-    array = "hybridgpu.ndarray.array.NDArray"
+    array = "hybridgpu.ndarray.ndarray.NDArray"
     assert [line.partition(": ")[2] for line in said if "note" in line] == [
         f'note: Revealed type is "{kind}"' for kind in (f"tuple[{array}, int]", array, array)
     ]

@@ -22,9 +22,9 @@ from ...arguments import unexpected
 from ...base import MXNetError
 from ...context import Context, cpu, cpu_pinned
 from ...ndarray import concat, stack
-from ...ndarray.array import NDArray
 from ...ndarray.creation import array
 from ...ndarray.mode import of_mode
+from ...ndarray.ndarray import NDArray
 from ...provenance import advice
 from ...util import is_np_array, is_np_shape, set_np
 from ..habits import OF_LOADERS

@@ -17,7 +17,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from ...context import Context, cpu, cpu_pinned
-from ...ndarray.array import NDArray
+from ...ndarray.ndarray import NDArray
 from ...util import set_np
 
 __all__ = [

@@ -16,9 +16,9 @@ from ...context import Context, cpu, current_context
 from ...dtypes import dtype_of
 from ...initializer import InitDesc
 from ...ndarray import NDArray
-from ...ndarray.array import empty
 from ...ndarray.epoch import bump
 from ...ndarray.mode import of_mode
+from ...ndarray.ndarray import allocate
 from ...ndarray.placing import zeros_on
 from ...ndarray.versions import VersionedArray, exchange, versioned
 from ...provenance import advice, user_frame
@@ -228,7 +228,7 @@ class Parameter:
         assert self._shape is not None
         with recording.pause(), recording.untraced():
             if data is None:
-                data = of_mode(empty(tuple(self._shape), cpu(), self._dtype))  # programs set _shape to lists, too
+                data = of_mode(allocate(tuple(self._shape), cpu(), self._dtype))  # programs set _shape to lists, too
                 # an initializer of the parameter's own fills it whatever its name is
                 initializer.create(default)(InitDesc(self.name, {"__init__": init}), data)
             self._init_impl(data, where)
@@ -480,7 +480,7 @@ class Parameter:
                 if is_shared(own._data):
                     data.as_nd_ndarray().copyto(own.as_nd_ndarray())
                     continue
-                fresh = empty(own.shape, own.context, own.dtype)
+                fresh = allocate(own.shape, own.context, own.dtype)
                 data.as_nd_ndarray().copyto(fresh)
                 made.append((own, fresh._data))
         return made

@@ -13,7 +13,7 @@ from ...ops.numpy import NP, NPX
 from ...ops.numpy.application import short_name
 from ...ops.record import Operator
 from ..apply import apply, as_context, check_count, check_kind
-from ..array import NDArray
+from ..ndarray import NDArray
 
 __all__ = ["ArrayApplication"]
 

@@ -20,7 +20,7 @@ from ...ops.record import OPERATORS
 from ...provenance import advice
 from ...unsupported import refuse
 from ..apply import apply
-from ..array import NDArray, of_np, wrap
+from ..ndarray import NDArray, of_np, wrap
 from ..versions import VersionedArray
 from .application import ArrayApplication
 

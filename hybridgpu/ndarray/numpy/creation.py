@@ -10,8 +10,8 @@ import numpy as np
 from ...backends.devices import device_of
 from ...context import Context, current_context
 from ...dtypes import bf16, dtype_of, holds_numbers
-from ..array import NDArray, wrap
 from ..dlpack import Taken
+from ..ndarray import NDArray, wrap
 from .array import ndarray
 
 __all__ = ["array"]

@@ -23,8 +23,8 @@ from ...ops.record import OPERATORS, shape_text
 from ...provenance import advice
 from ...util import is_np_shape
 from ..apply import apply
-from ..array import NDArray, in_place_recorded, refuse_in_place, wrap
 from ..indexing import normalize, unsupported_key
+from ..ndarray import NDArray, in_place_recorded, refuse_in_place, wrap
 from ..placing import on_its_device
 from ..tape import record_call, tracked
 from ..versions import before_write

@@ -18,7 +18,7 @@ from ...context import Context
 from ...dtypes import dtype_of
 from ...ops.numpy.application import NP, is_on_host
 from ...provenance import advice
-from ..array import wrap
+from ..ndarray import wrap
 from .array import ndarray
 
 __all__ = ["array_function", "array_ufunc", "on_host"]

@@ -4,47 +4,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...base import integer_types, numeric_types
+from ...util import check_ufunc_keywords as check_keywords
 from .application import np_function
 
 __all__ = ["check_keywords", "with_number"]
-
-#: keywords that NumPy's ufuncs have, with the only value that is taken
-_KEYWORDS = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
-
-_ELEMENTS = ("int8", "uint8", "int32", "int64", "float16", "float32", "float64")
-
-#: what is taken by NumPy, if not here
-_LEGAL: dict[str, Callable[[Any], bool]] = {
-    "where": lambda value: True,
-    "casting": lambda value: value in ("no", "equiv", "safe", "same_kind", "unsafe"),
-    "order": lambda value: isinstance(value, str),
-    "dtype": lambda value: value in _ELEMENTS or getattr(value, "__name__", "") in _ELEMENTS,
-    "subok": lambda value: isinstance(value, bool),
-}
-
-
-def check_keywords(given: Mapping[str, Any], name: str, unary: bool) -> None:
-    """
-    Raises:
-        TypeError: a keyword that ufuncs do not have, or a value that NumPy does not take, either.
-        NotImplementedError: another value than the default.
-    """
-    for key, value in given.items():
-        if key not in _KEYWORDS:
-            raise TypeError(f"{key} is an invalid keyword to function '{name}'")
-        if value == _KEYWORDS[key]:
-            continue
-        of = f" for operator {name}" if unary else ""
-        if _LEGAL[key](value):
-            raise NotImplementedError(f"{key}={value} is not implemented yet{of}")
-        raise TypeError(f"{key}={value} not understood{of}" if unary else f"{key} {value} not understood")
-
 
 # -- of one array
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ....ndarray import image
-from ....ndarray.array import NDArray
 from ....ndarray.creation import array
 from ....ndarray.mode import follows_mode
+from ....ndarray.ndarray import NDArray
 from ...block import Block
 from ...hybrid import HybridBlock
 from ...nn import HybridSequential, Sequential

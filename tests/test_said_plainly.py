@@ -159,8 +159,6 @@ def test_a_flag_that_is_not_there(name, hint):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("np", r"has no attribute 'np'\n.*write mx.nd, or mx.sym and F in hybrid_forward"),
-        ("npx", "write mx.nd"),
         ("gluom", "has no attribute 'gluom'; did you mean gluon?"),
         ("relu", r"^module 'hybridgpu' has no attribute 'relu'\nWrite mx.nd.relu. \(test_said_plainly.py:"),
         ("array", "Write mx.nd.array"),

@@ -38,7 +38,7 @@ def unpacking(form: Sequence[Any], names: dict[str, Any]) -> list[str]:
     Args:
         names: gets what the lines name besides.
     """
-    names["Static"] = Static
+    met: dict[str, Any] = {"Static": Static}  # not ``names``: what calls itself is a cycle, which would hold them
     arrays, others = count(), count()
     lines: list[str] = []
 
@@ -57,10 +57,10 @@ def unpacking(form: Sequence[Any], names: dict[str, Any]) -> list[str]:
         for name, inner in parts:
             if isinstance(inner, Static):
                 same = f"same_{name}"
-                names[same] = inner
+                met[same] = inner
                 lines.extend(refusal(f"{name} is not {same}.value and {same} != Static({name})"))
             elif isinstance(inner, Named):
-                names[f"kind_{name}"] = inner.kind
+                met[f"kind_{name}"] = inner.kind
                 lines.extend(refusal(f"{name}.__class__ is not kind_{name}"))
                 unpack(name, [named(f) for f in inner.parts])
             elif inner == -1:
@@ -75,6 +75,7 @@ def unpacking(form: Sequence[Any], names: dict[str, Any]) -> list[str]:
                 unpack(name, inner)
 
     unpack("args", [named(f) for f in form])
+    names.update(met)
     return lines
 
 
@@ -90,11 +91,12 @@ def together(form: Any, name: str, names: dict[str, Any] | None = None) -> str:
         names: gets what the expression names besides.
     """
     numbers = count()
+    first = len(names or ())
+    met: dict[str, Any] = {}  # as above
 
     def constant(value: Any) -> str:
-        assert names is not None
-        key = f"{name}_same{len(names)}"
-        names[key] = value
+        key = f"{name}_same{first + len(met)}"
+        met[key] = value
         return key
 
     def expression(f: Any) -> str:
@@ -112,7 +114,11 @@ def together(form: Any, name: str, names: dict[str, Any] | None = None) -> str:
             return "None"
         return listed(map(expression, [0] * f if isinstance(f, int) else f))
 
-    return expression(form)
+    text = expression(form)
+    if met:
+        assert names is not None
+        names.update(met)
+    return text
 
 
 def listed(values: Iterable[str]) -> str:

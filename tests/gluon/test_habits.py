@@ -208,12 +208,6 @@ WRITTEN = {
         "__init__() got an unexpected keyword argument 'metrics'",
         "Write train_metrics instead; Estimator takes net, ",
     ),
-    "kernels as texts": (
-        lambda: mx.rtc.CudaModule(""),
-        AttributeError,
-        "module 'hybridgpu' has no attribute 'rtc'",
-        "or a mx.operator.CustomOp",
-    ),
     "initializer": (
         lambda: mx.init.create("xavierr"),
         AssertionError,

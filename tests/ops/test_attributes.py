@@ -40,7 +40,7 @@ WIDE = {"2147483648", "-2147483649", "4294967296", "1099511627776", "92233720368
 
 
 #: read by another type than MXNet says
-UNLIKE_THEIR_TYPE = {"_linspace.stop", "smooth_l1.scalar", "Reshape.shape"}
+UNLIKE_THEIR_TYPE = {"_linspace.stop", "smooth_l1.scalar", "Reshape.shape", "slice.step"}
 
 
 def kind_of(text: str) -> str:

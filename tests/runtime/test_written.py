@@ -94,7 +94,7 @@ FRAMES = {
     "two arguments": 2 + 1,
     "nested results": 2 + 4,
     "ten results": 2 + 10,
-    "recurrent cell": 5 + 3,  # whose own ``forward`` counts steps
+    "recurrent cell": 7 + 3,  # whose own ``forward`` counts steps, so that each call asks which way it goes
     "random numbers": 2 + 1 + 2,  # memory for the random state, and the generator
 }
 

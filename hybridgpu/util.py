@@ -40,7 +40,7 @@ class _Flags(threading.local):
 
 
 _flags = _Flags()
-_everywhere = threading.Event()  #: NumPy shape semantics in every thread
+_everywhere = [False]  #: NumPy shape semantics in every thread
 
 
 def set_np_shape(active: Any) -> bool:
@@ -50,17 +50,17 @@ def set_np_shape(active: Any) -> bool:
     """
     old = is_np_shape()
     if active == 2 and active is not True:
-        _everywhere.set()
+        _everywhere[0] = True
     else:
         _flags.shape = bool(active)
         if not active:
-            _everywhere.clear()
+            _everywhere[0] = False
     return old
 
 
 def is_np_shape() -> bool:
     """True under NumPy shape semantics."""
-    return _flags.shape or _everywhere.is_set()
+    return _flags.shape or _everywhere[0]
 
 
 def is_np_array() -> bool:

@@ -12,8 +12,11 @@ from ..ndarray.epoch import epoch
 from ..ndarray.ndarray import NDArray
 from ..nested import Static
 from ..recording import history, state
+from ..util import _everywhere as np_everywhere
+from ..util import _flags as np_flags
+from ..util import is_np_array, is_np_shape
 
-__all__ = ["Calls", "Kind", "kind_of"]
+__all__ = ["Calls", "Kind", "kind_of", "under_semantics"]
 
 _PREPARED = 8  #: kinds of calls of a block that are kept, each with memory of its results
 
@@ -27,12 +30,14 @@ class Kind(NamedTuple):
         types: of all arguments, structured as they are; under ``autograd.record`` with whether a gradient is wanted.
         array: the class of all arrays among them.
         training, recording: the flags.
+        semantics: whether NumPy's shape and array semantics are on.
     """
 
     types: tuple[Any, ...]
     array: type[NDArray]
     training: bool
     recording: bool
+    semantics: tuple[bool, bool]
 
 
 def kind_of(args: Sequence[Any]) -> Kind | None:
@@ -41,7 +46,23 @@ def kind_of(args: Sequence[Any]) -> Kind | None:
     training, recording = state.training, state.recording
     array = _class_of(args)
     types = _types(args, array, recording)
-    return None if types is None else Kind(types, array, training, recording)
+    return None if types is None else Kind(types, array, training, recording, (is_np_shape(), is_np_array()))
+
+
+def under_semantics(semantics: tuple[bool, bool], call: Call, others: Callable[[tuple[Any, ...]], Any]) -> Call:
+    """A prepared call of a graph that was traced under these NumPy semantics, at which Python code may have looked.
+
+    Args:
+        others: takes the arguments, as a tuple, of calls under other ones.
+    """
+    shape, array = semantics
+
+    def call_under(*args: Any) -> Any:
+        if (np_flags.shape or np_everywhere[0]) is shape and np_flags.array is array:
+            return call(*args)
+        return others(args)
+
+    return call_under
 
 
 def _class_of(args: Sequence[Any]) -> type[NDArray]:

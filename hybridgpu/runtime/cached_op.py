@@ -32,7 +32,7 @@ from ..settings import numeric_mode, tf32
 from ..symbol import Symbol
 from ..symbol.lowering import structure
 from ..symbol.node import topological
-from .again import Calls, kind_of
+from .again import Calls, kind_of, under_semantics
 from .background import Later
 from .kept import Kept
 from .prepared import prepare, reads_all
@@ -355,6 +355,8 @@ class CachedOp:
             else:
                 call = prepare(self, *last, kind.array, general, form, results, kind.recording)
             if call is not None:
+                if self.traced is not None:
+                    call = under_semantics(kind.semantics, call, general)
                 self._calls.keep(kind, born, program, call)
         return call
 

@@ -15,6 +15,7 @@ from ..ndarray.ndarray import NDArray
 from ..nested import flatten, regroup
 from ..symbol import Symbol
 from ..symbol import control_flow as graphs
+from ..util import is_np_shape
 from .arrays import Traced, Value, reshaped
 from .error import not_traced
 
@@ -82,15 +83,15 @@ def foreach(trace: Trace, body: Any, data: Any, init_states: Any, name: str) -> 
     if any(not x.shape for x in lifted):
         raise ValueError("foreach needs an axis to go along, and the data have none")
     run = _Run(trace)
-    legacy_rows = [x._kind is None and x.ndim == 1 for x in lifted]
+    numbers = [x.ndim == 1 and not is_np_shape() for x in lifted]
 
     def step(slices: Any, current: Any) -> Any:
         rows = _flat_symbols(slices)
         given = []
-        for symbol, x, legacy in zip(rows, lifted, legacy_rows, strict=True):
+        for symbol, x, is_number in zip(rows, lifted, numbers, strict=True):
             t = tensor_type(x.shape[1:], x._type.tensor.dtype)
             row = _array(trace, symbol, t, x._kind)
-            given.append(_one_axis(trace, row) if legacy else row)
+            given.append(_one_axis(trace, row) if is_number else row)
         now = [_array(trace, s, x._type.tensor, x._kind) for s, x in zip(_flat_symbols(current), first, strict=True)]
         out, new = body(regroup(given, form), regroup(now, state_form))
         return run.symbols(out, "foreach output"), run.symbols(new, "foreach states")
@@ -115,7 +116,7 @@ def foreach(trace: Trace, body: Any, data: Any, init_states: Any, name: str) -> 
 
 
 def _one_axis(trace: Trace, row: Any) -> Any:
-    """A row of a legacy array of one axis, which has the shape (1,) where arrays have values."""
+    """A row of an array of one axis, which has the shape (1,) without NumPy shape semantics."""
     symbol = reshaped(row._data.symbol(), (1,))
     return _array(trace, symbol, tensor_type((1,), row._type.tensor.dtype), row._kind)
 

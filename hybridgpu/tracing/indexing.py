@@ -17,6 +17,7 @@ from ..base import MXNetError, is_integer, numeric_types
 from ..dtypes import bool_, holds_numbers, i64
 from ..ndarray.ndarray import NDArray
 from ..symbol import Symbol
+from ..util import is_np_shape
 from .arrays import Map, Traced, node, reshaped, view
 from .error import not_traced
 
@@ -41,11 +42,11 @@ class Selection(NamedTuple):
     fill: Callable[[Symbol, float], Symbol] | None = None
 
 
-def basic(shape: Sequence[int], key: Any, legacy: bool = False) -> Selection:
+def basic(shape: Sequence[int], key: Any, keeps_axis: bool = False) -> Selection:
     """The part that integers, slices, None and ``...`` name.
 
     Args:
-        legacy: what would have no axes has one, as in nd.
+        keeps_axis: what would have no axes has one, as without NumPy shape semantics.
 
     Raises:
         IndexError: a position out of range, or more keys than axes.
@@ -76,7 +77,7 @@ def basic(shape: Sequence[int], key: Any, legacy: bool = False) -> Selection:
     )
     whole = cut == shape and all(s == 1 for s in step)
     where = {"begin": tuple(begin), "end": tuple(end), "step": tuple(step)}
-    part = tuple(dummy.shape) or ((1,) if legacy and shape else ())
+    part = tuple(dummy.shape) or ((1,) if keeps_axis and shape else ())
 
     def take(x: Symbol) -> Symbol:
         y = _empty(x, cut) if 0 in cut else x if whole else node("slice", [x], **where)
@@ -182,7 +183,7 @@ def get_item(x: Any, key: Any) -> Any:
                 raise MXNetError(
                     f"Check failed: begin <= end ({begin} vs. {end}) : Invalid slicing range [{begin}, {end})"
                 )
-        found = basic(x.shape, key, x._kind is None)
+        found = basic(x.shape, key, not is_np_shape())
         if found.piece:
             return view(x, found.shape, found.take, found.put)
         return _wrapped(x, found.take(x._data.symbol()), found.shape)
@@ -249,7 +250,7 @@ def _advanced(x: Any, key: Any) -> Selection:
     gathered = (*together, *flat[len(where) :])
     moved = _moved(len(together), len(rest), where[0]) if adjacent else None
     shown = gathered if moved is None else tuple(gathered[a] for a in moved)
-    if not shown and x._kind is None:
+    if not shown and x._kind is None and not is_np_shape():
         gathered, shown, moved = (1,), (1,), None
     count = prod(together)
 
@@ -334,7 +335,7 @@ def set_item(x: Any, key: Any, value: Any) -> None:
     if mask is not None:
         key = mask.nonzero()
         parts = key
-    found = basic(x.shape, key, x._kind is None) if all(map(_is_position, parts)) else _advanced(x, key)
+    found = basic(x.shape, key, not is_np_shape()) if all(map(_is_position, parts)) else _advanced(x, key)
     dtype = x._type.tensor.dtype
     base = x._data.symbol()
     if value is None:

@@ -113,3 +113,23 @@ def test_random_views(interface, no_compiler):
         assert not isinstance(got, type), (number, shape, keys, got)
         for a, b in zip(got, expected, strict=True):
             onp.testing.assert_array_equal(a, b, err_msg=f"{number} {shape} {keys} {flat}")
+
+
+NUMBERS = {
+    "integer": lambda x: x[1],
+    "integers": lambda x: x.reshape((1, 3))[0, 1],
+    "positions": lambda x: x[onp.array(1)],
+    "row": lambda x: [row + 1 for row in x][1],
+    "loop": lambda x: mx.nd.contrib.foreach(lambda row, state: (row + state, state), x, x[1])[0],
+}
+
+
+@pytest.mark.parametrize("semantics", [(0, 0), (0, 1), (1, 0), (1, 1)], ids=lambda s: f"shape{s[0]}-array{s[1]}")
+@pytest.mark.parametrize("name", NUMBERS)
+def test_one_element_has_the_shape_that_it_has_without_a_trace(name, semantics, no_compiler):
+    shape, array = semantics
+    with mx.np_shape(shape), mx.np_array(array):
+        for x in (nd.arange(3), nd.arange(3).as_np_ndarray()):
+            expected, got = NUMBERS[name](x), mx.hybridize(NUMBERS[name])(x)
+            assert (type(got), got.shape) == (type(expected), expected.shape)
+            assert got.asnumpy().tolist() == expected.asnumpy().tolist()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from .cached_op import CachedOp
 __all__ = ["TracedCalls", "argument_tree", "static_value"]
 
 _LIMIT = 256  #: signatures that are remembered
+_TRIES = 4  #: traces that tell numbers of other threads from those of the function
 
 
 def static_value(value: Any) -> Static:
@@ -108,6 +110,8 @@ class TracedCalls:
             op = self._trace(ctx, arrays, form, function, names, scope, check)
             if len(self._found) >= _LIMIT:
                 del self._found[next(iter(self._found))]
+                left = set(map(id, self._found.values()))
+                self._made = [made for made in self._made if id(made) in left or made is op]
             self._found[key] = op
         self.latest = op
         if not state.training:
@@ -124,20 +128,22 @@ class TracedCalls:
         scope: Callable[[], Any],
         check: Callable[[], None],
     ) -> CachedOp:
-        trace = Trace(ctx)
-        with tracing(trace), scope():
-            drawn = _host_numbers()
-            values: list[Any] = [trace.argument(n, x) for n, x in zip(names, arrays, strict=True)]
-            given = regroup(_with_nones(values, form), form)
-            result = function(*given)
-            flat, results = flatten_tree(result, _is_array, _result, results=True)
-            graph = trace.graph(flat)
-            check()
-            if drawn != _host_numbers():
-                raise not_traced(
-                    f"{self.name} draws random numbers of Python or NumPy, which would be the same at every call",
-                    "Draw them with mx.nd.random or mx.np.random, whose numbers are part of the graph.",
-                )
+        def once() -> tuple[TracedGraph, Any, bool]:
+            """(graph, format of the results, whether Python's or NumPy's generators were drawn from meanwhile)."""
+            trace = Trace(ctx)
+            with tracing(trace), scope():
+                before = _host_numbers()
+                values: list[Any] = [trace.argument(n, x) for n, x in zip(names, arrays, strict=True)]
+                given = regroup(_with_nones(values, form), form)
+                result = function(*given)
+                flat, results = flatten_tree(result, _is_array, _result, results=True)
+                graph = trace.graph(flat)
+                check()
+                return graph, results, before != _host_numbers()
+
+        graph, results, drawn = once()
+        if drawn:
+            graph, results = self._undrawn((graph, results), once)
         reason = self._reason(names, arrays)
         for made in self._made:
             if (made.data or made.ctx == ctx) and made.formats == (form, results) and _is_same(made.traced, graph):  # type: ignore[arg-type]
@@ -148,6 +154,28 @@ class TracedCalls:
         op._calls = self._calls  # one signature's prepared call finds that of another
         self._made.append(op)
         return op
+
+    def _undrawn(
+        self, first: tuple[TracedGraph, Any], once: Callable[[], tuple[TracedGraph, Any, bool]]
+    ) -> tuple[TracedGraph, Any]:
+        """The graph of a function while whose trace random numbers of Python or NumPy were drawn: by another thread.
+
+        Raises:
+            TracingError: by the function, whose graph differs from trace to trace.
+        """
+        made = [first]
+        for _ in range(_TRIES if threading.active_count() > 1 else 0):
+            graph, results, drawn = once()
+            made.append((graph, results))
+            if not drawn:
+                return made[-1]
+        graph, results = made[-1]
+        if len(made) > 1 and all(_is_same(g, graph, by_value=True) and r == results for g, r in made[:-1]):
+            return graph, results
+        raise not_traced(
+            f"{self.name} draws random numbers of Python or NumPy, which would be the same at every call",
+            "Draw them with mx.nd.random or mx.np.random, whose numbers are part of the graph.",
+        )
 
     def _reason(self, names: Sequence[str], arrays: Sequence[NDArray]) -> str:
         """Why a new graph is needed, in words."""
@@ -189,17 +217,29 @@ def _result(value: Any) -> Static:
     return Static(value)
 
 
-def _is_same(a: TracedGraph, b: TracedGraph) -> bool:
-    """Whether two graphs are one for all types of arguments."""
+def _is_same(a: TracedGraph, b: TracedGraph, by_value: bool = False) -> bool:
+    """Whether two graphs are one for all types of arguments.
+
+    Args:
+        by_value: arrays from outside may be others of the same values: those that the function makes.
+    """
     from ..symbol.lowering import structure
 
     if [i.name for i in a.inputs] != [i.name for i in b.inputs] or a.sources.keys() != b.sources.keys():
         return False
     for name, source in a.sources.items():
         other = b.sources[name]
-        if source is not other and getattr(source, "array", source) is not getattr(other, "array", other):
+        mine, others = getattr(source, "array", source), getattr(other, "array", other)
+        if mine is not others and not (by_value and _is_equal(mine, others)):
             return False
     return a.symbol.list_inputs() == b.symbol.list_inputs() and structure(a.symbol).hash == structure(b.symbol).hash
+
+
+def _is_equal(a: Any, b: Any) -> bool:
+    if not (_is_array(a) and _is_array(b) and a._type is b._type):
+        return False
+    with recording.untraced():
+        return a.asnumpy().tobytes() == b.asnumpy().tobytes()  # type: ignore[no-any-return]
 
 
 def _host_numbers() -> Any:

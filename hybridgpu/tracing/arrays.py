@@ -40,7 +40,7 @@ class Value:
         put: of a view, (symbol of the base, new symbol of the view) -> new symbol of the base.
     """
 
-    __slots__ = ("_put", "_seen", "_symbol", "_take", "base", "level", "trace", "variable", "version")
+    __slots__ = ("_put", "_seen", "_symbol", "_take", "array", "base", "level", "trace", "variable", "version")
 
     def __init__(
         self,
@@ -55,6 +55,7 @@ class Value:
         self.level: object = trace.levels[-1] if base is None else base.level
         self.version, self._seen = 0, -1
         self.variable: Symbol | None = None  #: of what was there before the trace, its variable in the graph
+        self.array: NDArray | None = None  #: and the array itself
 
     def symbol(self) -> Symbol:
         """The value as it is now.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,14 +157,15 @@ class Trace:
         """What stands for an argument of the function."""
         variable = var(name)
         self.inputs.append(variable)
-        return self._variable(variable, like._type.tensor, like._kind)
+        return self._variable(variable, like)
 
-    def _variable(self, variable: Symbol, t: TensorType, kind: type[NDArray] | None) -> Any:
+    def _variable(self, variable: Symbol, array: NDArray) -> Any:
+        t = array._type.tensor
         self._note(variable, [t])
         value = Value(self, variable)
-        value.level, value.variable = self.levels[0], variable
+        value.level, value.variable, value.array = self.levels[0], variable, array
         self._states.append(value)
-        return self.wrap(value, t.shape, t.dtype, kind)
+        return self.wrap(value, t.shape, t.dtype, array._kind)
 
     def _note(self, symbol: Symbol, types: Sequence[TensorType | None]) -> None:
         self._nodes.append(symbol)
@@ -189,7 +191,7 @@ class Trace:
         name = self._name("constant")
         captured = Captured(name, x, user_line())
         self.sources[name], self.types[name] = captured, x._type
-        made = self._variable(_outside(name), x._type.tensor, x._kind)
+        made = self._variable(_outside(name), x)
         self._known[id(x)] = x, made
         return made
 
@@ -240,7 +242,7 @@ class Trace:
             name = self._name(name)
             variable = _outside(name)
         self.sources[name], self.types[name] = p, array._type
-        made = self._variable(variable, array._type.tensor, array._kind)
+        made = self._variable(variable, array)
         self._known[id(p)] = p, made
         self._known[id(array)] = array, made
         return made
@@ -481,6 +483,7 @@ class Trace:
             current = value.symbol()
             if value.variable is None or current._heads == value.variable._heads:
                 continue
+            self._check_memory(value)
             first = heads[0] if heads else current
             written = node("_write_state", [first, value.variable, current])
             heads[:1] = [written]
@@ -499,6 +502,17 @@ class Trace:
         if kinds and None not in kinds:
             symbol = symbol.as_np_ndarray()
         return TracedGraph(self.inputs, symbol, dict(self.sources), dict(self.types))
+
+    def _check_memory(self, written: Value) -> None:
+        """Raise TracingError if an array that is written shares its memory with another one that the function has."""
+        begin, end = _memory(written)
+        for other in self._states:
+            first, last = _memory(other)
+            if other is not written and first < end and begin < last:
+                raise not_traced(
+                    f"the function writes into {_name_of(written)}, whose memory {_name_of(other)} shares",
+                    "In a graph the other one would keep its values: give one of them a copy(), or use one array for both.",
+                )
 
     # -- what functions that are no operators become
 
@@ -556,6 +570,19 @@ def _unmarked(make: Callable[[], Symbol]) -> Symbol:
     if attrs.get("__subgraph_name__") == "":
         del attrs["__subgraph_name__"]
     return made
+
+
+def _memory(value: Value) -> tuple[int, int]:
+    """Where the memory of an array from outside begins and ends."""
+    array = value.array
+    assert array is not None
+    begin, t = array.address, array._type.tensor
+    return begin, begin + prod(t.shape) * t.dtype.np.itemsize
+
+
+def _name_of(value: Value) -> str:
+    assert value.variable is not None
+    return value.variable._heads[0][0].name
 
 
 def _add_named(error: Any, op: Operator, values: Values, types: Sequence[TensorType]) -> None:

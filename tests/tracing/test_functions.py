@@ -4,6 +4,7 @@
 import copy
 import gc
 import pickle
+import threading
 import weakref
 from collections import namedtuple
 
@@ -208,6 +209,72 @@ def test_signatures_and_static_values():
         mx.hybridize(lambda x, k: x, static_argnames="size")
     with pytest.raises(TypeError, match="neither an array nor a value that tells signatures apart"):
         function(x, [2, 3])
+
+
+def test_signatures_tell_numpy_semantics_apart():
+    class Net(gluon.HybridBlock):
+        def forward(self, x):
+            return x[0]
+
+    net = Net()
+    net.hybridize()
+    function = mx.hybridize(lambda x: x[0])
+    x = nd.arange(3)
+    for call in (function, net):
+        for _ in range(3):  # the second call is a prepared one
+            assert [call(x).shape for _ in range(3)] == [(1,)] * 3
+            with mx.np_shape():
+                assert [call(x).shape for _ in range(3)] == [()] * 3
+
+
+def test_signatures_that_are_forgotten_leave_no_graph(monkeypatch):
+    from hybridgpu.runtime import traced_calls
+
+    monkeypatch.setattr(traced_calls, "_LIMIT", 4)
+    function = mx.hybridize(lambda x, k: x * k)
+    for k in range(10):
+        function.lower(nd.ones((2,)), k)
+    assert len(function._calls.traced._made) == 4
+
+
+def test_memory_that_another_array_shares_is_not_written():
+    def function(x, y):
+        x += 1
+        return y * 2
+
+    compiled = mx.hybridize(function)
+    x = nd.zeros((4,))
+    for y in (x, x[1:3], x.as_np_ndarray().as_nd_ndarray()):
+        with pytest.raises(mx.MXNetError, match="the function writes into x, whose memory y shares"):
+            compiled(x, y)
+    halves = x[:2], x[2:]
+    for _ in range(2):
+        compiled(*halves)
+    assert x.asnumpy().tolist() == [2, 2, 0, 0]
+
+
+def test_numbers_that_another_thread_draws_are_none_of_the_function():
+    done = threading.Event()
+
+    def draw():
+        while not done.is_set():
+            np.random.rand(10)
+
+    def function(x):
+        for k in range(200):
+            x = x[np.array([1, 0])] + k
+        return x
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    try:
+        compiled = mx.hybridize(function)
+        assert compiled.lower(nd.ones((2,))).symbol is not None
+        with pytest.raises(mx.MXNetError, match="draws random numbers of Python or NumPy"):
+            mx.hybridize(lambda x: x * np.random.rand()).lower(nd.ones((2,)))
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_zero_and_its_negative_are_two_values():

@@ -42,8 +42,7 @@ prepare() {
   stamp="$("$python" -c 'import platform; print(platform.python_version())') $root $extras $(cksum <"$root/pyproject.toml")"
   if ! grep -qxF "$stamp" "$venv/hybridgpu-installed" 2>/dev/null; then
     echo "installing hybridgpu[$extras] into $name"
-    "$python" -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat \
-      --editable "${root}[$extras]" ||
+    "$python" -m pip install --quiet --disable-pip-version-check --editable "${root}[$extras]" ||
       fail "the installation failed"
     echo "$stamp" >>"$venv/hybridgpu-installed"
   fi

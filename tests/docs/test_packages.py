@@ -34,3 +34,10 @@ def test_every_file_ships_that_is_read():
         p for p in (ROOT / "hybridgpu").rglob("*.py") if not (p.parent / "__init__.py").exists()
     }
     assert there == listed, "correct package-data in pyproject.toml"
+
+
+def test_an_editable_installation_is_a_path():
+    """With setuptools' finder, which comes last, Python would take the folder of a checkout called hybridgpu, as it lies
+    beside a user's program, for the package."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert re.search(r'^\[tool.distutils.editable_wheel\]\n(#.*\n)*mode = "compat"$', text, re.M)

@@ -125,7 +125,7 @@ def page() -> str:
     operators += [f"| {code(sign)} | {code(w.format(**names))} |" for sign, w in _BINARY.values()]
     operators += [f"| {code(PYTHON[word])} | {code(w.format(**names))} |" for word, (_, w) in _UNARY.items()]
     others = ["| name | what to write |", "|---|---|"]
-    others += [f"| {spelled(n)} | {cell(w.format(F='F'))} |" for n, w in OTHERS.items()]
+    others += [f"| {spelled(n)} | {cell(w.format(F='' if n.startswith('np') else 'F'))} |" for n, w in OTHERS.items()]
     return head + lines(rows) + OPERATORS + lines(operators) + OTHER + lines(others)
 
 

@@ -53,15 +53,20 @@ def in_graph(x: Any) -> str:
     return "\n" + advice(text)
 
 
-def in_array_code(x: Any, function: str = "") -> str:
-    """The same where an array is wanted; ``function`` is the name in ``nd`` of what was called."""
+def in_array_code(x: Any, function: str = "", module: str = "nd") -> str:
+    """The same where an array is wanted; ``function`` is the name in ``nd`` (np, npx: ``module``) of what was called."""
     if is_symbol(x):
-        name = f"F.{function}, not nd.{function}," if function else "operators of F"
+        spelled = function if module == "nd" else f"{module}.{function}"
+        name = f"F.{spelled}, not {module}.{function}," if function else "operators of F"
         text = f"A block that is being traced has Symbols: write {name} in hybrid_forward, there F is mx.sym."
     elif _is_parameter(x):
         text = f"{_PARAMETER} Elsewhere take its array, data()."
     elif isinstance(x, np.ndarray):
-        text = "Make it an array first: mx.nd.array(values, dtype=values.dtype)."
+        text = f"Make it an array first: mx.{'nd' if module == 'nd' else 'np'}.array(values, dtype=values.dtype)."
+    elif module != "nd" and hasattr(x, "as_np_ndarray"):
+        text = "Write x.as_np_ndarray() for the array of nd, or make it by np: np.array, np.zeros and their like."
+    elif module != "nd" and isinstance(x, (list, tuple)):
+        text = "Make it an array first: np.array(values)."
     elif isinstance(x, (list, tuple)) and x and all(hasattr(a, "asnumpy") for a in x):
         text = "Give them one by one: nd.concat(*arrays), nd.stack(*arrays)."
     else:

@@ -95,11 +95,32 @@ class Functions(PackageModule):
             text = f"module '{self.__name__}' has no attribute '{name}'"
             import difflib
 
+            if instead := self._instead(name):
+                raise AttributeError(f"{text}\n{instead}")
             near = difflib.get_close_matches(name, self._names(), 1, 0.8)
             raise AttributeError(f"{text}; did you mean {near[0]}?" if near else text)
         function = _applied(definition, self._application(), name, self.__name__)
         setattr(self, name, function)
         return function
+
+    def _instead(self, name: str) -> str:
+        """For a name that np lacks: npx has it, or NumPy itself; for one that npx lacks: np has it. Else ''."""
+        import numpy
+
+        from .ops.numpy import NP, NPX
+        from .provenance import advice, current_block
+
+        symbolic = self.__name__.startswith("hybridgpu.symbol.")
+        if not self._prefix and name in (NPX if self._table == "NP" else NP):
+            functions = "" if not symbolic else "F." if current_block() else "sym."
+            return advice(f"Write {functions}{'npx' if self._table == 'NP' else 'np'}.{name}.")
+        path = self._prefix + name
+        home = getattr(numpy, self._prefix[:-1]) if self._prefix else numpy
+        own = getattr(home, name, None) if self._table == "NP" and not symbolic else None
+        if not callable(own) or isinstance(own, type):
+            return ""
+        what = "draws numbers that NumPy's seed decides" if path.startswith("random.") else "takes arrays of np"
+        return advice(f"Write numpy.{path}(...): NumPy's function {what}. MXNet's np does not have it.")
 
     def _names(self) -> list[str]:
         start = len(self._prefix)

@@ -9,15 +9,21 @@ from .. import nested
 from ..ndarray import NDArray
 from ..nested import formats_agree, regroup
 from ..symbol import Symbol
+from ..util import is_np_array
 
 __all__ = ["flatten", "formats_agree", "regroup", "regrouped"]
 
 #: what to write instead of what is neither array nor Symbol
 _INSTEAD = {
-    "input": "\nMake arrays of numbers and NumPy's arrays: nd.array(x).",
+    "input": "\nMake arrays of numbers and NumPy's arrays: {}.array(x).",
     "output": "\nReturn what operators of F give, or lists and tuples of it.",
 }
 _DICT = "\nReturn the values as a tuple, in an order that the caller knows."
+
+
+def _module() -> str:
+    """Which module makes the arrays that blocks take here."""
+    return "np" if is_np_array() else "nd"
 
 
 def flatten(args: Any, what: str) -> tuple[list[Any], Any]:
@@ -35,7 +41,7 @@ def flatten(args: Any, what: str) -> tuple[list[Any], Any]:
         if value is None:
             return -1
         if not isinstance(value, (list, tuple)):
-            hint = _DICT if isinstance(value, dict) and what == "output" else _INSTEAD.get(what, "")
+            hint = _DICT if isinstance(value, dict) and what == "output" else _INSTEAD.get(what, "").format(_module())
             raise ValueError(
                 f"When hybridized, the input of HybridBlock {what} must be (nested) list of Symbol or NDArray, but got {value} of type {type(value)}{hint}"
             )
@@ -102,7 +108,7 @@ def kind_of_call(args: Any) -> type:
     if not found:
         raise ValueError(
             "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"
-            "Make arrays of numbers, lists and NumPy's arrays: nd.array(x)."
+            f"Make arrays of numbers, lists and NumPy's arrays: {_module()}.array(x)."
         )
     return found.pop()
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -243,6 +244,7 @@ _COSINE = "mx.lr_scheduler.CosineScheduler(max_update, base_lr, final_lr)"
 #: names of other libraries that users try: path -> what to write
 OTHERS = {
     "amp": "mx.contrib.amp",
+    "gluon.metric": "mx.metric",
     "no_grad": _PAUSE,
     "manual_seed": "mx.random.seed(seed)",
     "cuda": "mx.num_gpus() to see whether there are any, and mx.gpu(i) for one",
@@ -253,6 +255,7 @@ OTHERS = {
     "nn": "mx.gluon.nn",
     "optim": "mx.gluon.Trainer(net.collect_params(), name, parameters)",
     "compile": "net.hybridize(static_alloc=True, static_shape=True)",
+    "jit": "mx.hybridize(function)",
     "autograd.no_grad": _PAUSE,
     "autograd.inference_mode": _PAUSE,
     "autograd.enable_grad": "autograd.record()",
@@ -302,7 +305,47 @@ OTHERS = {
     "F.tril": "x * {F}.broadcast_greater_equal(rows, columns), {F}.arange(n) as a column and as a row",
     "F.triu": "x * {F}.broadcast_lesser_equal(rows, columns), {F}.arange(n) as a column and as a row",
     "F.no_grad": _PAUSE,
+    # np stands for mx.np, F.np and sym.np; what npx has is told of np without an entry, and the other way round
+    "np.tensor": "mx.np.array(values)",
+    "np.from_numpy": "mx.np.array(values)",
+    "np.asarray": "mx.np.array(values)",
+    "np.cat": "{F}np.concatenate((a, b), axis=0)",
+    "np.concat": "{F}np.concatenate((a, b), axis=0)",
+    "np.unsqueeze": "{F}np.expand_dims(x, axis)",
+    "np.permute": "{F}np.transpose(x, axes)",
+    "np.view": "x.reshape(shape)",
+    "np.unbind": "[{F}np.squeeze(part, axis) for part in {F}np.split(x, n, axis)]",
+    "np.chunk": "{F}np.split(x, n, axis)",
+    "np.clamp": "{F}np.clip(x, a_min, a_max)",
+    "np.pow": "{F}np.power(a, b), or a ** b",
+    "np.mm": "{F}np.matmul(a, b), or a @ b",
+    "np.bmm": "{F}npx.batch_dot(a, b), or a @ b",
+    "np.rand": "{F}np.random.uniform(size=...)",
+    "np.randn": "{F}np.random.normal(size=...)",
+    "np.randint": "{F}np.random.randint(low, high, size=...)",
+    "np.masked_fill": "{F}np.where(mask, values, x)",
+    "np.no_grad": _PAUSE,
+    "np.fft": "numpy.fft, whose functions take arrays of np",
+    "np.save": "npx.save(file, arrays)",
+    "np.load": "npx.load(file)",
+    "np.random.seed": "mx.random.seed(seed)",
+    "np.random.permutation": "mx.np.random.shuffle(x), which permutes in place",
+    "np.random.default_rng": "mx.random.seed(seed), and functions of {F}np.random",
+    "np.random.RandomState": "mx.random.seed(seed), and functions of {F}np.random",
+    "np.random.Generator": "mx.random.seed(seed), and functions of {F}np.random",
+    "np.random.standard_normal": "{F}np.random.normal(size=...)",
+    "npx.gelu": "{F}npx.leaky_relu(x, act_type='gelu')",
+    "npx.elu": "{F}npx.leaky_relu(x, act_type='elu')",
+    "npx.tanh": "{F}np.tanh(x)",
+    "npx.linear": "{F}npx.fully_connected(x, weight, bias, num_hidden=units, flatten=False)",
+    "npx.cross_entropy": "gluon.loss.SoftmaxCrossEntropyLoss()",
+    "npx.masked_softmax": "{F}npx.softmax(x, length=lengths, use_length=True)",
+    "npx.FullyConnected": "{F}npx.fully_connected(x, weight, bias, num_hidden=units, flatten=False)",
+    "npx.Convolution": "{F}npx.convolution(x, weight, bias, kernel=..., num_filter=...)",
+    "npx.BatchNorm": "{F}npx.batch_norm(x, gamma, beta, running_mean, running_var)",
 }
+
+_NUMPY = re.compile(r"(ndarray\.|symbol\.)?numpy(_extension)?\.(.+)")
 
 #: names of optimizers, which are texts
 OPTIMIZERS = {
@@ -322,7 +365,12 @@ def decision(path: str) -> Decision | None:
         patterns = found.patterns()
         if any(fnmatchcase(name, pattern) for name in upwards for pattern in patterns):
             return found
-    for key in (path, f"F.{parts[1]}" if len(parts) == 2 and parts[0] in ("ndarray", "symbol") else path):
+    if numpy := _NUMPY.fullmatch(path):
+        path = f"np{'x' * bool(numpy[2])}.{numpy[3]}"
+        other = path.replace("np.", "npx.")  # such as gelu
+    else:
+        other = f"F.{parts[1]}" if len(parts) == 2 and parts[0] in ("ndarray", "symbol") else path
+    for key in (path, other):
         if key in OTHERS:
             return Decision(key, "", OTHERS[key])
     return None
@@ -335,5 +383,7 @@ def hint(path: str) -> str:
     found = decision(path)
     if found is None:
         return ""
-    module = path.partition(".")[0]
-    return advice(found.text("nd" if module != "symbol" else "F" if current_block() else "sym"))
+    functions = "nd" if not path.startswith("symbol.") else "F" if current_block() else "sym"
+    if _NUMPY.fullmatch(path):
+        functions = "" if functions == "nd" else f"{functions}."
+    return advice(found.text(functions))

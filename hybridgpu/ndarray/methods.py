@@ -56,6 +56,20 @@ _INSTEAD = {
     "nonzero": "np.nonzero(x.asnumpy())",
 }
 
+#: the same for arrays of np, where it is another
+_INSTEAD_OF_NP = {
+    "cpu": "x.as_in_ctx(npx.cpu())",
+    "cuda": "x.as_in_ctx(npx.gpu())",
+    "to": "x.as_in_ctx(ctx) or x.astype(dtype)",
+    "device": "x.ctx",
+    "unsqueeze": "np.expand_dims(x, axis)",
+    "matmul": "x @ y",
+    "mm": "x @ y",
+    "bmm": "npx.batch_dot(x, y), or x @ y",
+    "masked_fill": "np.where(mask, values, x)",
+    "chunk": "np.split(x, n, axis)",
+}
+
 
 @lru_cache
 def _methods() -> dict[str, Operator]:
@@ -69,8 +83,9 @@ def method_operator(name: str) -> Operator | None:
 
 def attribute_error(x: Any, name: str) -> AttributeError:
     """The error for an attribute that arrays do not have."""
-    text = f"'NDArray' object has no attribute '{name}'"
-    instead = _INSTEAD.get(name)
+    kind = "NDArray" if x._kind is None else "ndarray"
+    text = f"'{kind}' object has no attribute '{name}'"
+    instead = (_INSTEAD if x._kind is None else {**_INSTEAD, **_INSTEAD_OF_NP}).get(name)
     # with the object alone: Python would add a guess at another name behind the advice
     return AttributeError(f"{text}\n{advice(f'Write {instead}.')}", obj=x) if instead else AttributeError(text)
 

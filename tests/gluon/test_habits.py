@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import numpy as np
@@ -43,6 +44,10 @@ def more_than_there_is():
     return made(nd.zeros((20_000_000,)))  # more than processors have addresses for
 
 
+def member(x, names):
+    return functools.reduce(getattr, names.split("."), x)
+
+
 #: what is written -> (error, its first line, what the second one has)
 WRITTEN = {
     "layer": (
@@ -74,6 +79,96 @@ WRITTEN = {
         AttributeError,
         "module 'hybridgpu.ndarray' has no attribute 'masked_softmax'",
         "Write nd.softmax(nd.broadcast_add(x, (mask - 1) * 1e4)), or nd.softmax(x, length=lengths, use_length=True).",
+    ),
+    "a name of np in another library": (
+        lambda: mx.np.cat,
+        AttributeError,
+        "module 'hybridgpu.numpy' has no attribute 'cat'",
+        "Write np.concatenate((a, b), axis=0). (",
+    ),
+    "the same in a graph": (
+        lambda: mx.sym.np.cat,
+        AttributeError,
+        "module 'hybridgpu.symbol.numpy' has no attribute 'cat'",
+        "Write sym.np.concatenate((a, b), axis=0). (",
+    ),
+    "what npx has is not in np": (
+        lambda: mx.np.softmax,
+        AttributeError,
+        "module 'hybridgpu.numpy' has no attribute 'softmax'",
+        "Write npx.softmax. (",
+    ),
+    "what np has is not in npx": (
+        lambda: mx.npx.exp,
+        AttributeError,
+        "module 'hybridgpu.numpy_extension' has no attribute 'exp'",
+        "Write np.exp. (",
+    ),
+    "a layer of another library in np": (
+        lambda: mx.np.gelu,
+        AttributeError,
+        "module 'hybridgpu.numpy' has no attribute 'gelu'",
+        "Write npx.leaky_relu(x, act_type='gelu'). (",
+    ),
+    "what NumPy has and np lacks": (
+        lambda: mx.np.cross,
+        AttributeError,
+        "module 'hybridgpu.numpy' has no attribute 'cross'",
+        "Write numpy.cross(...): NumPy's function takes arrays of np. MXNet's np does not have it. (",
+    ),
+    "a distribution that NumPy has": (
+        lambda: mx.np.random.zipf(2),
+        AttributeError,
+        "module 'hybridgpu.numpy.random' has no attribute 'zipf'",
+        "Write numpy.random.zipf(...): NumPy's function draws numbers that NumPy's seed decides. MXNet's",
+    ),
+    "a module of MXNet 2": (
+        lambda: gluon.metric,
+        AttributeError,
+        "module 'hybridgpu.gluon' has no attribute 'metric'",
+        "Write mx.metric. (",
+    ),
+    "a generator of NumPy's": (
+        lambda: mx.np.random.default_rng(0),
+        AttributeError,
+        "module 'hybridgpu.numpy.random' has no attribute 'default_rng'",
+        "Write mx.random.seed(seed), and functions of np.random. (",
+    ),
+    "a method of arrays of np": (
+        lambda: mx.np.ones(2).unsqueeze(0),
+        AttributeError,
+        "'ndarray' object has no attribute 'unsqueeze'",
+        "Write np.expand_dims(x, axis). (",
+    ),
+    "an array of NumPy's beside one of np": (
+        lambda: mx.np.ones(2) * np.ones(2),
+        TypeError,
+        "type <class 'numpy.ndarray'> not supported",
+        "Make it an array first: mx.np.array(values, dtype=values.dtype). (",
+    ),
+    "an array of nd beside one of np": (
+        lambda: mx.np.ones(2) + nd.ones(2),
+        TypeError,
+        "type <class 'hybridgpu.ndarray.ndarray.NDArray'> not supported",
+        "Write x.as_np_ndarray() for the array of nd, or make it by np",
+    ),
+    "a function of np without set_np": (
+        lambda: net()(mx.np.ones((1, 3))),
+        TypeError,
+        "and then feed the converted array to this operator.",
+        "Call npx.set_np() at the top of the program: layers and losses then compute with arrays of np. (",
+    ),
+    "a function of nd in np": (
+        mx.util.use_np_array(lambda: nd.relu(mx.np.ones(2))),
+        TypeError,
+        "and then feed the converted array to this operator.",
+        "Write npx.relu (npx of F in hybrid_forward). (",
+    ),
+    "a Symbol in a function of np": (
+        lambda: mx.np.exp(mx.sym.var("x")),
+        TypeError,
+        "type <class 'hybridgpu.symbol.symbol.Symbol'> not supported",
+        "A block that is being traced has Symbols: write operators of F in hybrid_forward, there F is mx.sym. (",
     ),
     "a method of arrays that changes nothing": (
         lambda: nd.ones((2, 2)).contiguous(),
@@ -569,6 +664,11 @@ def test_what_is_advised_exists():
             assert hasattr(gluon.Trainer, path), (name, instead)
     for name, instead in OTHERS.items():
         assert not name.startswith("F.") or find(name.removeprefix("F."), "") is None, name
+        if name.startswith(("np.", "npx.")):
+            with pytest.raises(AttributeError, match="Write "):
+                member(mx, name)
+        for found in re.findall(r"\{F\}((?:npx?|np\.random)\.\w+)", instead):
+            assert member(mx, found) and member(mx.sym, found), (name, instead)
         for operator in re.findall(r"\{F\}\.(\w+)", instead):
             assert hasattr(mx.nd, operator) and hasattr(mx.sym, operator), (name, instead)
 

@@ -78,9 +78,9 @@ class ArrayApplication:
         for k, x in enumerate(inputs):
             if x is not None and not isinstance(x, NDArray):
                 what = "Positional arguments" if op.variadic else f"Argument {op.inputs[k]}"
-                raise AssertionError(
-                    f"{what} must have NDArray type, but got {x}{in_array_code(x, short_name(operator))}"
-                )
+                module = "npx" if operator.startswith("_npx_") else "np"
+                instead = in_array_code(x, short_name(operator), module)
+                raise AssertionError(f"{what} must have NDArray type, but got {x}{instead}")
         given = [x for x in inputs if x is not None]
         check_kind(op, operator, given, None, self.array)
         return given

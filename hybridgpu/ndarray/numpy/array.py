@@ -285,7 +285,9 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
         return self._F.function(name)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"'ndarray' object has no attribute '{name}'")
+        from ..methods import attribute_error
+
+        raise attribute_error(self, name)
 
 
 class VersionedNumpyArray(ndarray, VersionedArray):  # type: ignore[misc]

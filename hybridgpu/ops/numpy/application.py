@@ -17,6 +17,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy
 
+from ...base import numeric_types
+
 __all__ = [
     "NP",
     "NPX",
@@ -146,11 +148,29 @@ def numpy_operand(operator: str) -> TypeError:
     )
 
 
+def not_supported(F: Application, operand: Any, *others: Any) -> TypeError:
+    """The error for operands that are neither arrays nor numbers: names the first, and says what to write for what is wrong."""
+    from ...misplaced import in_array_code, in_graph
+
+    given = (operand, *others)
+    wrong = next((x for x in given if not isinstance(x, (F.array, *numeric_types))), operand)
+    instead = in_graph(wrong) if F.symbolic else in_array_code(wrong, module="np")
+    return TypeError(f"type {type(operand)} not supported{instead}")
+
+
 def legacy_operand(operator: str, spelled: str, written: bool = False) -> TypeError:
     """The error for an operator of nd or sym that is given an array or Symbol of np, or is to write into one."""
+    from ...provenance import advice
+    from ...util import is_np_array
+
+    module = "np" if spelled in NP else "npx" if spelled in NPX else ""
+    instead = [f"Write {module}.{spelled} ({module} of F in hybrid_forward)."] if module else []
+    if not is_np_array():
+        instead.append("Call npx.set_np() at the top of the program: layers and losses then compute with arrays of np.")
+    text = f"\n{advice(' '.join(instead))}" if instead else ""
     return TypeError(
         f"Operator `{operator}` registered in backend is known as `{spelled}` in Python. This is a legacy operator which "
         f"can only {'write to' if written else 'accept'} legacy ndarrays, while received an MXNet numpy ndarray. Please call "
         "`as_nd_ndarray()` upon the numpy ndarray to convert it to a legacy ndarray, and then feed the converted array to "
-        "this operator."
+        f"this operator.{text}"
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...base import integer_types, numeric_types
 from ...util import check_ufunc_keywords as check_keywords
-from .application import np_function
+from .application import not_supported, np_function
 
 __all__ = ["check_keywords", "with_number"]
 
@@ -80,7 +80,7 @@ def _unary(word: str, name: str) -> None:
         if isinstance(x, numeric_types):
             return of_number(x)
         if not F.is_array(x):
-            raise TypeError(f"type {type(x)} not supported")
+            raise not_supported(F, x)
         if out is not None and word in _QUESTIONS and isinstance(out, F.array) and out.dtype != bool:
             raise TypeError("the `out` parameter should be a boolean array")
         return F.invoke(operator, (x,), None, out)
@@ -149,7 +149,7 @@ def _binary(word: str, name: str, reversed_word: str) -> None:
         if isinstance(x1, numeric_types):
             return with_number(F, reverse, x2, x1, True, out)
         if not (isinstance(x1, F.array) and isinstance(x2, F.array)):
-            raise TypeError(f"type {type(x2)} not supported")
+            raise not_supported(F, x2, x1)
         return F.invoke(operator, (x1, x2), None, out)
 
     def function(F: Any, x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:

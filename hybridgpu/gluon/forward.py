@@ -14,6 +14,7 @@ MXNet 1.9.1 runs the second kind operator by operator. So programs that are run 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import warnings
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import recording
 from ..base import NotImplementedForSymbol
+from ..ndarray.epoch import bump
 from ..provenance import block_scope, user_frame
 
 if TYPE_CHECKING:
@@ -38,8 +40,10 @@ __all__ = [
     "exported_sources",
     "graph_of",
     "in_a_trace",
+    "is_traced_with",
     "overrides_forward",
     "to_be_defined",
+    "trace_again",
     "traces_arrays",
     "why_python",
 ]
@@ -102,7 +106,9 @@ def call_forward(block: HybridBlock, args: tuple[Any, ...], python: Callable[[tu
     Args:
         python: calls it with its hooks, as Python.
     """
-    if recording.state.trace is not None:  # it is part of another one's graph
+    trace = recording.state.trace
+    if trace is not None:  # it is part of another one's graph
+        trace.blocks[id(block)] = block
         _infer_own(block, args)
         with block.name_scope(), block_scope(block.name):
             return python(args)
@@ -193,6 +199,7 @@ def _infer_own(block: HybridBlock, args: tuple[Any, ...]) -> None:
 
 def in_a_trace(block: HybridBlock, x: Any, args: tuple[Any, ...]) -> Any:
     """Run the ``hybrid_forward`` of a block that is part of another one's graph, on its arrays."""
+    recording.state.trace.blocks[id(block)] = block
     if not traces_arrays(block):
         waiting = [p for p in block._reg_params.values() if p._data is None and p._deferred_init]
         if waiting:
@@ -254,10 +261,38 @@ def regrouped(flat: Sequence[Any], form: Any) -> tuple[Any, ...]:
 
 @contextmanager
 def _scopes(block: HybridBlock, whole: bool, args: tuple[Any, ...]) -> Iterator[None]:
+    recording.state.trace.blocks[id(block)] = block
     if whole:
         _infer_own(block, args)
     with block.name_scope(), block_scope(block.name):
         yield
+
+
+# -- attributes, which Python code has looked at while it was traced
+
+
+@functools.cache
+def _own_names() -> frozenset[str]:
+    """Attributes that every HybridBlock has, which are no part of what it computes."""
+    from .hybrid import HybridBlock
+
+    return frozenset(HybridBlock(prefix="").__dict__) | frozenset(dir(HybridBlock))
+
+
+def is_traced_with(block: HybridBlock, name: str, old: Any, new: Any) -> bool:
+    """Whether graphs were traced through a block while an attribute had another value than it gets."""
+    if "_readers" not in block.__dict__ or recording.state.trace is not None or name in _own_names():
+        return False
+    return old is not new and not (type(old) is type(new) and isinstance(new, (int, float, str)) and old == new)
+
+
+def trace_again(block: HybridBlock, why: str) -> None:
+    """Let functions and blocks whose graphs were traced through a block trace them at their next call."""
+    readers = block.__dict__.get("_readers")
+    if readers and recording.state.trace is None:
+        for calls in list(readers):
+            calls.forget(why)
+        bump()  # so that no prepared call answers
 
 
 def _check_kept(block: HybridBlock) -> None:

@@ -32,8 +32,10 @@ from .forward import (
     exported_sources,
     graph_of,
     in_a_trace,
+    is_traced_with,
     overrides_forward,
     to_be_defined,
+    trace_again,
     traces_arrays,
     why_python,
 )
@@ -79,13 +81,12 @@ class HybridBlock(Block):
             cls.hybrid_forward = follows_mode(own)  # type: ignore[method-assign]
 
     def __setattr__(self, name: str, value: Any) -> None:
+        old = self.__dict__.get(name)
         super().__setattr__(name, value)
-        if isinstance(value, HybridBlock) or name in ("forward", "hybrid_forward") or self._replaces(name, value):
+        if isinstance(value, HybridBlock) or name in ("forward", "hybrid_forward"):
             self._clear_cached_op(f"{name} was assigned")
-
-    def _replaces(self, name: str, value: Any) -> bool:
-        """Whether another array takes the place of one that a graph may hold."""
-        return isinstance(value, NDArray) and self.__dict__.get("_traced") is not None and recording.state.trace is None
+        elif is_traced_with(self, name, old, value):
+            trace_again(self, f"{name} was assigned")
 
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
@@ -97,7 +98,7 @@ class HybridBlock(Block):
         state = self.__dict__ | {"_cached_op": None, "_traced": None}
         if self.__dict__.get("_traced") is not None:  # its graph is of one signature
             state["_cached_graph"] = None
-        for name in ("_fast", "_inner", "_eager_because"):
+        for name in ("_fast", "_inner", "_eager_because", "_readers"):
             state.pop(name, None)
         if self._cached_op is not None:
             state["_first"] = "first call of a copy"
@@ -120,6 +121,7 @@ class HybridBlock(Block):
     def _changed(self) -> None:
         super()._changed()
         self.__dict__.pop("_inner", None)
+        trace_again(self, f"{self.name} changed")
 
     def _clear_cached_op(self, why: str) -> None:
         with _changing:
@@ -501,7 +503,7 @@ class HybridBlock(Block):
             RuntimeError: not traced yet.
         """
         graph = self._cached_graph
-        if not graph:
+        if not graph or (self._traced is not None and self._traced.latest is None):
             raise RuntimeError(
                 "Please first call block.hybridize() and then run forward with this block at least once before calling export."
             )

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from .. import recording
 from ..context import Context, current_context
@@ -74,11 +75,21 @@ class TracedCalls:
         self._made: list[CachedOp] = []
         self._calls = Calls()
         self._last: tuple[list[str], list[Any], bool] | None = None
+        self._why: str | None = None
         self.latest: CachedOp | None = None
         self.predicting: CachedOp | None = None
 
     def __contains__(self, op: Any) -> bool:
         return any(op is made for made in self._made)
+
+    def forget(self, why: str) -> None:
+        """Trace every signature again at its next call, since a block that the function calls has changed.
+
+        What comes out as before keeps its programs.
+        """
+        self._found = {}  # what is being traced now goes into the one before
+        self.latest = self.predicting = None
+        self._why = why
 
     def graph_for(
         self,
@@ -105,14 +116,16 @@ class TracedCalls:
         ctx = arrays[0]._type.ctx if arrays else current_context()
         flags = (state.training, state.recording, is_np_array(), is_np_shape())
         key = (key_of(form), tuple([x._type for x in arrays]), tuple([x._kind for x in arrays]), flags, ctx)
-        op = self._found.get(key)
+        found = self._found
+        op = found.get(key)
         if op is None or not op.traced.fits(ctx):  # type: ignore[union-attr]
             op = self._trace(ctx, arrays, form, function, names, scope, check)
-            if len(self._found) >= _LIMIT:
-                del self._found[next(iter(self._found))]
-                left = set(map(id, self._found.values()))
-                self._made = [made for made in self._made if id(made) in left or made is op]
-            self._found[key] = op
+            if len(found) >= _LIMIT:
+                del found[next(iter(found))]
+            found[key] = op
+            if len(self._made) > _LIMIT:
+                used = set(map(id, found.values()))
+                self._made = [made for made in self._made if id(made) in used]
         self.latest = op
         if not state.training:
             self.predicting = op
@@ -139,6 +152,8 @@ class TracedCalls:
                 flat, results = flatten_tree(result, _is_array, _result, results=True)
                 graph = trace.graph(flat)
                 check()
+                for block in trace.blocks.values():
+                    block.__dict__.setdefault("_readers", WeakSet()).add(self)
                 return graph, results, before != _host_numbers()
 
         graph, results, drawn = once()
@@ -181,8 +196,11 @@ class TracedCalls:
         """Why a new graph is needed, in words."""
         training = recording.state.training
         before, self._last = self._last, (list(names), [x._type for x in arrays], training)
+        why, self._why = self._why, None
         if before is None:
             return self._first
+        if why is not None:
+            return f"first call since {why}"
         parts = []
         if before[0] == list(names):
             for n, a, x in zip(names, before[1], arrays, strict=True):

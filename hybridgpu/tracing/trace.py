@@ -118,6 +118,7 @@ class Trace:
     Attributes:
         levels: of the function and the bodies of loops and branches that are being traced, marks of their values.
         hint: (name of the function, name of the node) of the call that is about to be made.
+        blocks: that were called, by identity.
     """
 
     def __init__(self, ctx: Context) -> None:
@@ -125,6 +126,7 @@ class Trace:
         self.training, self.recording = recording.state.training, recording.state.recording
         self.levels: list[object] = [object()]
         self.hint: tuple[str, str | None] | None = None
+        self.blocks: dict[int, Any] = {}
         self.inputs: list[Symbol] = []
         self.sources: dict[str, Any] = {}
         self.types: dict[str, Any] = {}

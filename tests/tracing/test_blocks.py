@@ -241,6 +241,54 @@ def test_new_children_types_and_arrays_are_traced_again():
     assert net(x.reshape((1, 3)).astype("float64")).dtype == np.float64
 
 
+def test_attributes_of_all_blocks_are_those_of_the_call(tmp_path):
+    class Inner(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.table, self.factor = nd.ones((2,)), 1.0
+
+        def forward(self, x):
+            return x * self.table * self.factor
+
+    class Outer(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x):
+            return self.inner(x) + 0
+
+    def added(net):
+        net.inner.register_forward_pre_hook(lambda block, args: args[0].__iadd__(1))
+
+    changes = [
+        lambda net: None,
+        lambda net: setattr(net.inner, "table", nd.full((2,), 5)),
+        lambda net: setattr(net.inner, "factor", 2.0),
+        lambda net: setattr(net.inner, "factor", 2),
+        lambda net: setattr(net, "inner", Inner()),
+        added,
+    ]
+
+    def run(compiled, net):
+        results = []
+        for change in changes:
+            change(net)
+            results.append([compiled(nd.ones((2,))).asnumpy().tolist() for _ in range(3)])
+        return results
+
+    net, eager, called = Outer(), Outer(), Outer()
+    net.hybridize()
+    assert run(net, net) == run(mx.hybridize(lambda x: called(x)), called) == run(eager, eager)
+    ops = len(net._traced._made)
+    net.inner.other = 3
+    net(nd.ones((2,)))
+    assert len(net._traced._made) == ops  # traced again, but not compiled
+    net.inner.factor = 7
+    with pytest.raises(RuntimeError, match="before calling export"):
+        net.export(str(tmp_path / "net"))
+
+
 def test_a_file_of_a_traced_net_gives_what_the_net_gives(tmp_path, ctx):
     net = made(Mixed, Inferring, ctx, True)
     x, label, _ = inputs(ctx)

@@ -27,7 +27,7 @@ from .ndarray import NDArray
 from .ndarray.apply import numpy_class
 from .ndarray.ndarray import wrap
 from .ndarray.serialization import write_arrays
-from .ndarray.versions import VersionedArray, exchanging, pinned
+from .ndarray.versions import exchanging, is_versioned, pinned
 from .nested import Static, flatten_tree, regroup
 from .provenance import advice, block_scope, place, user_frame
 from .runtime.cached_op import CachedOp
@@ -94,7 +94,7 @@ class _Calls:
             converted = [x if x is None else _array(x) for x in flat]
             out = self._run(tuple(regroup(converted, form)))
             return _given_back(out)
-        if any(isinstance(x, VersionedArray) for x in flat):  # a parameter's, whose memory prepared calls must not take
+        if any(map(is_versioned, flat)):  # a parameter's, whose memory prepared calls must not take
             with exchanging:
                 args = tuple(regroup([x if x is None else pinned(x) for x in flat], form))
             return self._run(args)

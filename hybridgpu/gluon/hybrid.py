@@ -15,7 +15,7 @@ from ..dtypes import dtype_of, f32
 from ..locks import Lock
 from ..ndarray import NDArray
 from ..ndarray.serialization import write_arrays
-from ..ndarray.versions import VersionedArray, exchanging, pinned
+from ..ndarray.versions import exchanging, is_versioned, pinned
 from ..ops.refusal import about_types
 from ..provenance import advice, block_scope, user_frame
 from ..runtime.cached_op import CachedOp
@@ -365,7 +365,7 @@ class HybridBlock(Block):
     def _call_cached_op(self, args: tuple[Any, ...]) -> Any:
         traced = self._traced is not None if self._cached_op is not None else traces_arrays(self)
         flat, form = argument_tree(args) if traced else flatten(args, "input")
-        if any(isinstance(x, VersionedArray) for x in flat):  # a parameter's, whose memory prepared calls must not take
+        if any(map(is_versioned, flat)):  # a parameter's, whose memory prepared calls must not take
             with exchanging:
                 args = tuple(regroup([x if x is None else pinned(x) for x in flat], form))
             fast = self._fast or self._inner

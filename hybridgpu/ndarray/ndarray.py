@@ -212,9 +212,12 @@ class NDArray:
     @property
     def address(self) -> int:
         """Where the data lies on its device."""
-        if self._address is None:
-            self._address = device_of(self._type.ctx).address(self._data)
-        return self._address
+        if self._address is not None:
+            return self._address
+        at = device_of(self._type.ctx).address(self._data)
+        if self._type.family is None:
+            self._address = at
+        return at
 
     @property
     def T(self) -> NDArray:
@@ -358,8 +361,10 @@ class NDArray:
         """Take the content of an array that MXNet pickled, ``{"handle": bytes}``; it comes to lie on the CPU."""
         from .serialization import array_of_record
 
-        found = array_of_record(state["handle"])
+        found, before = array_of_record(state["handle"]), getattr(self, "_type", None)
         self._data, self._type, self._address, self._autograd = found._data, found._type, None, None
+        if before is not None and before.family is not None:
+            type(before.family)(self._data, self._type.ctx).join(self)
 
     def detach(self) -> NDArray:
         """The same memory without history."""
@@ -367,11 +372,14 @@ class NDArray:
 
     def _sharing(self, cut: Callable[[Any], Any]) -> NDArray:
         """An array in the same memory: of ``cut``, a contiguous view of the data that it is given."""
+        if (family := self._type.family) is not None:
+            return family.array(self, self._kind, cut)
         return wrap(cut(self._data), self._type.ctx, self._kind)
 
     def _as_kind(self, kind: type[NDArray] | None) -> NDArray:
         """The array of another interface in the same memory, with its gradient and history."""
-        made = wrap(self._data, self._type.ctx, kind)
+        family = self._type.family
+        made = wrap(self._data, self._type.ctx, kind) if family is None else family.array(self, kind)
         made._autograd = self._autograd
         return made
 

@@ -3,22 +3,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..compiler.ir.types import TensorType, tensor_type
 from ..context import Context
 from ..dtypes import DType, dtype_of
 
-__all__ = ["ArrayType", "array_type"]
+if TYPE_CHECKING:
+    from .versions import Family
+
+__all__ = ["ArrayType", "VersionedType", "array_type"]
 
 
 class ArrayType:
-    """Shape, element type and context, interned; make it with :func:`array_type`."""
+    """Shape, element type and context, interned; make it with :func:`array_type`.
 
-    __slots__ = ("ctx", "tensor")
+    Attributes:
+        family: those that share the array's memory, where that may be exchanged for other memory (``ndarray/versions.py``).
+        plain: the interned type, which arrays in memory of their own have.
+    """
+
+    __slots__ = ("ctx", "plain", "tensor")
+    family: Family | None = None
 
     def __init__(self, tensor: TensorType, ctx: Context) -> None:
-        self.tensor, self.ctx = tensor, ctx
+        self.tensor, self.ctx, self.plain = tensor, ctx, self
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -30,6 +39,16 @@ class ArrayType:
 
     def __repr__(self) -> str:
         return f"{self.tensor!r}@{self.ctx}"
+
+
+class VersionedType(ArrayType):
+    """The type of one array whose memory may be exchanged: prepared calls, which compare types, never take the array."""
+
+    __slots__ = ("family",)
+
+    def __init__(self, plain: ArrayType, family: Family) -> None:
+        super().__init__(plain.tensor, plain.ctx)
+        self.family, self.plain = family, plain
 
 
 _TYPES: dict[Any, ArrayType] = {}

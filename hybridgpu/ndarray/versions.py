@@ -31,15 +31,17 @@ from ..context import Context
 from ..locks import Lock
 from .epoch import bump
 from .ndarray import NDArray, wrap
+from .types import VersionedType
 from .values_before import ValuesBefore
 
 __all__ = [
+    "Family",
     "Reader",
-    "VersionedArray",
     "before_write",
     "before_writes",
     "exchange",
     "exchanging",
+    "is_versioned",
     "latest",
     "pinned",
     "versioned",
@@ -47,11 +49,11 @@ __all__ = [
 
 exchanging = Lock()  #: held while arrays get other memory, and while somebody takes one version of several
 #: identity of memory that a family had -> it, its address, and the family; until it is freed
-_former: dict[int, tuple[weakref.ref[Any], int, _Family]] = {}
+_former: dict[int, tuple[weakref.ref[Any], int, Family]] = {}
 _current: dict[int, weakref.ref[Any]] = {}  #: identity of memory that a family has -> it; until it is freed
 
 
-class _Family:
+class Family:
     """All arrays that share memory that they may exchange.
 
     Attributes:
@@ -64,16 +66,23 @@ class _Family:
 
     def __init__(self, data: Any, ctx: Context) -> None:
         self.data, self.ctx = data, ctx
-        self.members: dict[int, weakref.ref[VersionedArray]] = {}
+        self.members: dict[int, weakref.ref[NDArray]] = {}
         _note(data)
 
     def begin(self) -> int:
         """Where the memory lies on its device."""
         return device_of(self.ctx).address(self.data)
 
-    def join(self, array: VersionedArray) -> None:
-        array._family, members, key = self, self.members, id(array)
+    def join(self, array: NDArray) -> None:
+        array._type, array._address, members, key = VersionedType(array._type, self), None, self.members, id(array)
         members[key] = weakref.ref(array, lambda _: members.pop(key, None))  # type: ignore[misc]
+
+    def array(self, like: NDArray, kind: type[NDArray] | None, cut: Callable[[Any], Any] | None = None) -> NDArray:
+        """Another array in the memory of a member, of a view that ``cut`` gives of it; as ``kind`` for ``wrap``."""
+        with exchanging:  # or it would be in memory that the member no longer has
+            made = wrap(like._data if cut is None else cut(like._data), like._type.ctx, kind)
+            self.join(made)
+        return made
 
     def take(self, data: Any, begin: int, parts: Iterable[Any]) -> None:
         """Have other memory than that which begins at the address ``begin``; the arrays, ``parts`` of it, are to follow.
@@ -97,61 +106,30 @@ def _note(data: Any) -> None:
     _current[key] = weakref.ref(memory, lambda _: _current.pop(key, None))  # type: ignore[misc]
 
 
-class VersionedArray(NDArray):
-    """An array that :func:`exchange` may give other memory.
+def is_versioned(x: Any) -> bool:
+    """Whether :func:`exchange` may give the array other memory; False for what is no array.
 
     Its address is that of the moment: prepared calls, which take addresses of arguments, want :func:`pinned` arrays in the
-    place of such arguments (they look at the class).
+    place of such arguments (they look at the type).
     """
-
-    __slots__ = ("_family",)
-    _family: _Family
-
-    @property
-    def address(self) -> int:
-        """Where the data lies on its device now."""
-        return device_of(self._type.ctx).address(self._data)
-
-    def _sharing(self, cut: Callable[[Any], Any]) -> NDArray:
-        with exchanging:  # or the view would be of memory that the array no longer has
-            made = _made(cut(self._data), self, self._family, self._kind)
-        return made
-
-    def _as_kind(self, kind: type[NDArray] | None) -> NDArray:
-        with exchanging:
-            made = _made(self._data, self, self._family, kind)
-        made._autograd = self._autograd
-        return made
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        _Family(self._data, self._type.ctx).join(self)
+    return isinstance(x, NDArray) and x._type is not None and x._type.family is not None
 
 
-def _made(data: Any, like: NDArray, family: _Family, kind: Any) -> VersionedArray:
-    """An array that may get other memory, of np where ``kind`` is the class of its arrays."""
-    cls = VersionedArray if kind is None else kind.versioned
-    made: VersionedArray = cls.__new__(cls)
-    made._data = data
-    made._type = like._type if data.shape == like.shape else wrap(data, like._type.ctx)._type
-    made._address = made._autograd = None
-    family.join(made)
+def versioned(array: NDArray) -> NDArray:
+    """An array in the same memory that may get another one; nobody else should hold ``array``."""
+    if is_versioned(array):
+        return array
+    made = wrap(array._data, array._type.ctx, array._kind)
+    Family(made._data, made._type.ctx).join(made)
     return made
 
 
-def versioned(array: NDArray) -> VersionedArray:
-    """An array in the same memory that may get another one; nobody else should hold ``array``."""
-    if isinstance(array, VersionedArray):
-        return array
-    return _made(array._data, array, _Family(array._data, array._type.ctx), array._kind)
-
-
-def exchange(pairs: Sequence[tuple[VersionedArray, Any]]) -> None:
+def exchange(pairs: Sequence[tuple[NDArray, Any]]) -> None:
     """Give each array its new memory, which is as large; a call sees that of all or of none."""
-    _exchange([(array._family, data) for array, data in pairs])
+    _exchange([(array._type.family, data) for array, data in pairs])  # type: ignore[misc]
 
 
-def _exchange(pairs: Sequence[tuple[_Family, Any]]) -> None:
+def _exchange(pairs: Sequence[tuple[Family, Any]]) -> None:
     """As ``exchange``. Nothing is stored before all is computed: what goes wrong changes nothing."""
     before = []
     with exchanging:
@@ -203,11 +181,11 @@ def _part(data: Any, offset: int, shape: tuple[int, ...]) -> Any:
 
 def pinned(array: NDArray) -> NDArray:
     """An array that keeps its memory; take those of one call while ``exchanging`` is held."""
-    kind = array._kind or NDArray
-    if array.__class__ is kind:
+    if array._type.family is None:
         return array
+    kind = array._kind or NDArray
     made = kind.__new__(kind)
-    made._data, made._type, made._address, made._autograd = array._data, array._type, None, array._autograd
+    made._data, made._type, made._address, made._autograd = array._data, array._type.plain, None, array._autograd
     return made
 
 
@@ -295,7 +273,7 @@ def _live_marks() -> list[_Mark]:
 def before_write(array: NDArray) -> None:
     """As :func:`before_writes`, of one array."""
     info = array._autograd
-    if isinstance(array, VersionedArray) or (info is not None and info.node is not None) or _is_held(array):
+    if array._type.family is not None or (info is not None and info.node is not None) or _is_held(array):
         before_writes((array,))
 
 
@@ -328,7 +306,7 @@ def _keep_values(x: NDArray, marks: Sequence[_Mark]) -> None:
     result = None if info is None or info.node is None else (id(info.node), info.index)
 
     def reads(mark: _Mark) -> bool:
-        return not isinstance(x, VersionedArray) or any(
+        return x._type.family is None or any(
             type(a) is type(data) and device.address(a) < end and begin < device.address(a) + a.nbytes
             for a in mark.data
         )

@@ -80,7 +80,7 @@ def _class_of(args: Sequence[Any]) -> type[NDArray]:
 def _types(args: Sequence[Any], array: type[NDArray], recording: bool) -> tuple[Any, ...] | None:
     found: list[Any] = []
     for x in args:
-        if x.__class__ is array:
+        if x.__class__ is array and x._type.family is None:
             found.append(x._type)
             if recording and x._autograd is not None:
                 info = history(x)

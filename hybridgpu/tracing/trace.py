@@ -91,7 +91,7 @@ class TracedGraph(NamedTuple):
         """Whether what was met has the types that it had."""
         for name, source in self.sources.items():
             try:
-                if source.data(ctx)._type is not self.types[name]:
+                if source.data(ctx)._type.plain is not self.types[name]:
                     return False
             except RuntimeError:  # it is no longer there
                 return False
@@ -192,7 +192,7 @@ class Trace:
             )
         name = self._name("constant")
         captured = Captured(name, x, user_line())
-        self.sources[name], self.types[name] = captured, x._type
+        self.sources[name], self.types[name] = captured, x._type.plain
         made = self._variable(_outside(name), x)
         self._known[id(x)] = x, made
         return made
@@ -243,7 +243,7 @@ class Trace:
         if name in self.sources or any(i.name == name for i in self.inputs):
             name = self._name(name)
             variable = _outside(name)
-        self.sources[name], self.types[name] = p, array._type
+        self.sources[name], self.types[name] = p, array._type.plain
         made = self._variable(variable, array)
         self._known[id(p)] = p, made
         self._known[id(array)] = array, made

@@ -440,11 +440,11 @@ def test_views_cost_nothing_once_they_are_gone():
     for _ in range(1000):
         w[0:2], w.reshape((3, 4))[1]
     held = [w[k % 4] for k in range(100)]
-    assert len(w._family.members) == 101
+    assert len(w._type.family.members) == 101
     p.set_data(nd.full((4, 3), 2))
     assert all((row.asnumpy() == 2).all() for row in held)
     del held
-    assert len(w._family.members) == 1
+    assert len(w._type.family.members) == 1
 
 
 def test_memory_that_was_given_away_is_written_where_it_is():

@@ -20,7 +20,7 @@ from ...ndarray.epoch import bump
 from ...ndarray.mode import of_mode
 from ...ndarray.ndarray import allocate
 from ...ndarray.placing import zeros_on
-from ...ndarray.versions import VersionedArray, exchange, versioned
+from ...ndarray.versions import exchange, versioned
 from ...provenance import advice, user_frame
 from ...symbol import Symbol
 from ...symbol import var as make_var
@@ -79,7 +79,7 @@ class Parameter:
     ) -> None:
         self._var: Symbol | None = None
         self._trainer: Any = None
-        self._data: list[VersionedArray] | None = None
+        self._data: list[NDArray] | None = None
         self._grad: list[NDArray] | None = None
         self._deferred_init: tuple[Any, list[Context], Any, Any] | None = None
         self._differentiable = differentiable
@@ -277,7 +277,7 @@ class Parameter:
             )
         return data
 
-    def _load_init(self, data: NDArray, ctx: Any) -> list[tuple[VersionedArray, Any]]:
+    def _load_init(self, data: NDArray, ctx: Any) -> list[tuple[NDArray, Any]]:
         """Take values that ``_load_check`` returned, initialising if necessary.
 
         Returns:
@@ -469,7 +469,7 @@ class Parameter:
             return
         take_together([(self, self._new_values(data))])
 
-    def _new_values(self, data: NDArray) -> list[tuple[VersionedArray, Any]]:
+    def _new_values(self, data: NDArray) -> list[tuple[NDArray, Any]]:
         """The arrays that are to be given new values, with the memory where these lie.
 
         What others may read without asking (DLPack, a NumPy array without a copy) is written where it is.
@@ -529,7 +529,7 @@ class Parameter:
         return self._var
 
 
-def take_together(parameters: Sequence[tuple[Parameter, list[tuple[VersionedArray, Any]]]]) -> None:
+def take_together(parameters: Sequence[tuple[Parameter, list[tuple[NDArray, Any]]]]) -> None:
     """Give parameters the values of ``_new_values``: a call sees all of them or none."""
     exchange([pair for _, pairs in parameters for pair in pairs])
     for p, _ in parameters:

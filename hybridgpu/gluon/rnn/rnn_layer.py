@@ -181,7 +181,7 @@ class _RNNLayer(HybridBlock):
         batch = inputs.shape[self._layout.find("N")]
         states = self.begin_state(batch, ctx=inputs.context, dtype=inputs.dtype)
         if not traced:
-            object.__setattr__(self, "_zeros", (None, []) if seen else (inputs._type, states))
+            object.__setattr__(self, "_zeros", (None, []) if seen else (inputs._type.plain, states))
         return states
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, sequence_length: Any = None, **kwargs: Any) -> Any:  # type: ignore[override]

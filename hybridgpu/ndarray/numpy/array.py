@@ -21,10 +21,9 @@ from ...provenance import advice
 from ...unsupported import refuse
 from ..apply import apply
 from ..ndarray import NDArray, of_np, wrap
-from ..versions import VersionedArray
 from .application import ArrayApplication
 
-__all__ = ["ARRAYS", "VersionedNumpyArray", "ndarray"]
+__all__ = ["ARRAYS", "ndarray"]
 
 
 class ndarray(Members, NDArray):  # type: ignore[misc]
@@ -290,18 +289,8 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
         raise attribute_error(self, name)
 
 
-class VersionedNumpyArray(ndarray, VersionedArray):  # type: ignore[misc]
-    """An array of np that may get other memory: a parameter's."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        raise TypeError("made by ndarray.versions")
-
-
 ndarray._kind = ndarray
-ndarray.versioned = VersionedNumpyArray  # type: ignore[attr-defined]
-ndarray.__module__ = VersionedNumpyArray.__module__ = "hybridgpu.numpy"
+ndarray.__module__ = "hybridgpu.numpy"
 unsupported(ndarray)
 refuse(
     ndarray,

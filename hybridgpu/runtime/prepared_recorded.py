@@ -69,7 +69,9 @@ def prepare_recorded(
     forward = program.forward
     if forward.program is None:
         return None
-    if forward.program.target != "cuda" and forward.loaded.single:
+    if any(program.wanted[m.position] and isinstance(op.sources[m.position], int) for m in program.early):
+        return None  # whether the argument may be written is asked at every call
+    if forward.program.target != "cuda" and forward.loaded.single and not program.overwritten:
         return _written(op, types, program, array, slow, form, results)
     return prepared_for(form, slow, lambda slow: _started(op, types, program, array, slow, finish_of(results)))
 
@@ -144,7 +146,9 @@ def _started(
         return None
     start = found[0]
     template, data, fixed, moving, origin, reader, head_types, late, early = known
-    heads, kept = program.heads, list(program.kept)
+    heads, kept, overwritten = program.heads, list(program.kept), program.overwritten
+    if overwritten:
+        origin = None  # the backward pass takes copies, not what lies at the addresses of the inputs
     device = program.forward.device
 
     def call_recorded(*args: Any) -> Any:
@@ -169,13 +173,18 @@ def _started(
             if started is None:
                 return slow(args)
             results, words = started
+            old = arrays
             if early:
                 with device.current():
+                    if overwritten:
+                        old = arrays.copy()
+                        for k in overwritten:
+                            old[k] = arrays[k].copy()
                     for r, k in early:
                         assign(arrays[k], results[r]._data)
             node = TrainingCall.__new__(TrainingCall)
             node.inputs, node.types, node.released = infos, head_types, False
-            node.arrays, node.ctx, node.seed = arrays, ctx, words
+            node.arrays, node.ctx, node.seed = old, ctx, words
             node.writes = [(arrays[k], results[r]._data, keep) for r, k, keep in late]
             node.program, node.kept = program, [results[k]._data for k in kept]
             node.origin, node.at, node.room, node.mark = origin, at, None, reader.mark

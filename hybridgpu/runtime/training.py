@@ -9,24 +9,24 @@ kernels of the backward program. Both are cached as every program is.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import is_
 from typing import Any, NamedTuple
 
+from .. import recording
 from ..backends.base import Mode
 from ..backends.devices import Device, device_of
 from ..backends.writes import assign
-from ..compiler.ir.graph import Graph, Node
+from ..compiler.ir.graph import Graph, Node, reachable
 from ..compiler.ir.types import TensorType
 from ..compiler.passes.differentiate import Derivative, differentiate, residuals
 from ..compiler.target import Target
 from ..context import Context
 from ..locks import Lock
 from ..name_table import GRAPH, NameTable
-from ..ndarray.ndarray import NDArray, wrap
+from ..ndarray.ndarray import NDArray, refuse_in_place, wrap
 from ..ndarray.tape import WritingCall
 from ..ndarray.versions import Reader, latest
-from ..recording import state
 from ..settings import numeric_mode
 from ..store import default_store
 from ..symbol.lowering import Structure, backward_mutations, lower_symbol, mutations
@@ -59,6 +59,8 @@ class Training:
         early: the same for the call itself; these results follow the late ones.
         kept: positions of kept values among the results of the forward program.
         takes, gives, draws: see Derivative; kept values stand between inputs and cotangents.
+        overwritten: the inputs that the heads read and the call itself writes, operators' states excepted: the backward pass
+            takes their old values.
     """
 
     def __init__(self, symbol: Symbol, types: list[TensorType], training: bool, wanted: tuple[bool, ...]) -> None:
@@ -74,6 +76,7 @@ class Training:
         self.kept: list[int] = []
         self.takes: tuple[int, ...] = ()
         self.gives: tuple[int | None, ...] = ()
+        self.overwritten: tuple[int, ...] = ()
         self._exact = True  # as for differentiate; so of what operators compute one by one
         self._target: Target | None = None  # whose library decides what is kept
 
@@ -145,7 +148,7 @@ class Training:
         self._target = target and target.with_numeric(numeric)
         derivative: list[Derivative] = []
         plan = default_store().get_json("training", store_key(identity)) if backend else None
-        if not isinstance(plan, dict) or set(plan) != {"kept", "takes", "gives"}:
+        if not isinstance(plan, dict) or set(plan) != {"kept", "takes", "gives", "overwritten"}:
             plan = self._plan(derivative)
             if backend:
                 default_store().put_json("training", store_key(identity), plan)
@@ -186,6 +189,7 @@ class Training:
 
     def _follow(self, plan: dict[str, Any]) -> None:
         self.kept, self.takes, self.gives = list(plan["kept"]), tuple(plan["takes"]), tuple(plan["gives"])
+        self.overwritten = tuple(plan["overwritten"])
 
     def _forward_graph(self, derivative: list[Derivative]) -> Graph:
         graph = self.graph()
@@ -223,20 +227,40 @@ class Training:
             "kept": kept,
             "takes": list(found[0].takes),
             "gives": list(found[0].gives),
+            "overwritten": self._overwritten(graph) if found[0].graph.outputs else [],
         }
+
+    def _overwritten(self, graph: Graph) -> list[int]:
+        variables = self.symbol.list_inputs()
+        # an operator's own states, such as running averages, show in its result by rounding at most
+        states = {
+            m.node.inputs[k][0].name
+            for m in mutations(self.symbol, self.training, recorded=True)
+            for k in m.node.auxiliary_inputs()
+        }
+        positions = [m.position for m in self.early if variables[m.position] not in states]
+        read = set(reachable(graph.outputs[: self.heads])) if positions else set()
+        return [k for k in positions if graph.inputs[k] in read]
 
     def call(self, inputs: Sequence[NDArray], ctx: Context, kind: Any = None) -> list[NDArray]:
         """Run the forward program and record the call; results are of ``kind`` as for ``wrap``."""
+        for m in self.early:
+            info = recording.history(inputs[m.position])
+            if (
+                info is not None and info.node is not None
+            ):  # gradients of what is written would go to what was there before
+                refuse_in_place(inputs[m.position])
         arrays = [x._data for x in inputs]
         seed = self.forward.seed(ctx)
         results = self.forward.results(arrays, seed)
         first = self.heads + len(self.late)
         with self.forward.device.current():
+            old = {k: arrays[k].copy() for k in self.overwritten}
             for k, m in enumerate(self.early):
                 assign(arrays[m.position], results[first + k])
         late = [(arrays[m.position], results[self.heads + k], m.keep) for k, m in enumerate(self.late)]
         heads = [wrap(r, ctx, kind) for r in results[: self.heads]]
-        TrainingCall(self, inputs, heads, ctx, seed, [results[k] for k in self.kept], late)
+        TrainingCall(self, inputs, heads, ctx, seed, [results[k] for k in self.kept], late, old)
         return heads
 
 
@@ -260,14 +284,17 @@ class TrainingCall(WritingCall):
         seed: Any,
         kept: list[Any],
         writes: list[tuple[Any, Any, float]],
+        old: Mapping[int, Any],
     ) -> None:
         super().__init__(inputs, heads, ctx, seed, writes)
+        for k, values in old.items():  # of inputs that the call has written
+            self.arrays[k] = values
         self.program, self.kept = program, kept
         self.origin: Origin | None = None
         self.at: list[int] = []
         self.kept_at: list[int] = []
         self.room: Any = None
-        self.mark: Any = Reader(x._data for x in inputs).mark
+        self.mark: Any = Reader(self.arrays).mark
 
     def sweep(self, retain: bool) -> bool:
         return sweep(self, retain)
@@ -286,7 +313,7 @@ class TrainingCall(WritingCall):
         before = self.mark.values_before(self.arrays, device)
         written = self.mark.written_results(self)
         # recorded, for derivatives of derivatives: what is written in between shows in them as well
-        if state.recording or written or not all(map(is_, arrays, before)):
+        if recording.state.recording or written or not all(map(is_, arrays, before)):
             return program.operators().gradients(self, before, written, cotangents, wanted)
         filled = [(self.zeros(k) if c is None else c)._data for k, c in enumerate(cotangents)]
         if program.backward is None:

@@ -464,3 +464,90 @@ def test_a_repeated_call_runs_no_python_of_the_function():
         function(a, 2)
     assert len(calls) == 2
     assert function._calls.fast is not None
+
+
+#: what a function does with an argument x that it writes into, and the factor of x's old value
+WRITES = {
+    "all": (lambda x: x.__setitem__(slice(None), x * 2), 2),
+    "operator": (lambda x: x.__imul__(3), 3),
+    "twice": (lambda x: [x.__imul__(2), x.__imul__(2)], 4),
+}
+
+
+@pytest.mark.parametrize("second", [False, True], ids=["first", "second"])
+@pytest.mark.parametrize("name", WRITES)
+def test_gradients_of_a_call_that_writes_its_argument_are_of_the_value_before(name, second):
+    write, factor = WRITES[name]
+
+    @mx.hybridize
+    def function(x, w):
+        write(x)
+        return x * w * w
+
+    for _ in range(3):
+        x, w = nd.array([1, 2]), nd.array([3, 4])
+        w.attach_grad()
+        with autograd.record():
+            y = function(x, w)
+            if second:
+                y = autograd.grad(y, w, create_graph=True, retain_graph=True)[0]
+        y.backward()
+        expected = factor * np.array([1, 2]) * (2 if second else 2 * np.array([3, 4]))
+        same(w.grad.asnumpy(), expected.astype(np.float32))
+        same(x.asnumpy(), np.float32([factor, 2 * factor]))
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_recorded_result_cannot_be_written_by_a_call(reads):
+    """Its gradient would go on to what it was computed from as if nothing had been written."""
+
+    @mx.hybridize
+    def function(x, w):
+        x[:] = x * 2 if reads else 2
+        return x * w
+
+    w = nd.array([3, 4])
+    w.attach_grad()
+    for k in range(4):
+        x = nd.array([1, 2])
+        with autograd.record():
+            if k % 2 == 0:
+                function(x, w)
+                continue
+            x.attach_grad()
+            inner = x * 1
+            with pytest.raises(mx.MXNetError, match="Assigning to NDArrays that are already in a computational graph"):
+                function(inner, w)
+        same(inner.asnumpy(), x.asnumpy())
+
+
+def test_gradients_through_a_state_that_the_call_updates_are_of_its_value_before():
+    class Running(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.mean = self.params.get("mean", shape=(3,), init="ones", grad_req="null")
+                self.scale = self.params.get("scale", shape=(3,), init="ones")
+
+        def forward(self, x):
+            mean = self.mean.data()
+            mean[:] = 0.5 * mean + x.mean(axis=0)
+            return x * mean * mean * self.scale.data()
+
+    net = Running()
+    net.initialize()
+    net.hybridize()
+    mean = np.ones(3)
+    for k in range(4):
+        host = np.random.default_rng(k).normal(size=(2, 3)).astype(np.float32)
+        x = nd.array(host)
+        x.attach_grad()
+        with autograd.record():
+            y = net(x)
+        y.backward()
+        mean = 0.5 * mean + host.mean(axis=0)
+        np.testing.assert_allclose(net.mean.data().asnumpy(), mean, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(net.scale.grad().asnumpy(), (host * mean**2).sum(axis=0), rtol=1e-4, atol=1e-5)
+        expected = np.broadcast_to(mean**2 + mean * host.sum(axis=0), host.shape)
+        np.testing.assert_allclose(x.grad.asnumpy(), expected, rtol=1e-4, atol=1e-5)
+        assert k < 1 or net._fast or net._inner

@@ -256,6 +256,7 @@ def inverse(b: Builder, p: Values, A: Node) -> Node:
 @operator(
     "_linalg_det linalg_det _npi_det",
     "A",
+    np_shape=True,
     domain=(0.5, 2.0),
     kept=2,  # factors and pivots
     samples=(
@@ -272,6 +273,7 @@ def det(b: Builder, p: Values, A: Node) -> Node:
 @operator(
     "_linalg_slogdet linalg_slogdet _npi_slogdet",
     "A",
+    np_shape=True,
     domain=(0.5, 2.0),
     outputs=2,
     kept=2,  # factors and pivots
@@ -368,6 +370,7 @@ def _check_offset(n: int, offset: int) -> int:
 @operator(
     "_linalg_sumlogdiag linalg_sumlogdiag",
     "A",
+    np_shape=True,
     domain=(0.5, 2.0),
     samples=(
         sample([(3, 3)]),

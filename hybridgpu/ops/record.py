@@ -113,6 +113,7 @@ class Operator:
         named: MXNet registered a name for the only input ``data``; it shows others to monitors as ``input0``.
         dtypes: a letter an input; inputs with one letter have one dtype, '*' takes any.
         same_shape: inputs and result have one shape.
+        np_shape: NumPy shape semantics change the shapes of results: one number has shape () with them, (1,) without.
         same_size: the input and the result have as many elements: one unknown extent follows from the others.
         result_dtype: (values, input dtypes) -> dtype of the results, or a tuple of one a result, where it is
             not the attribute ``dtype`` or the first input's; used where shapes are unknown.
@@ -159,6 +160,7 @@ class Operator:
     named: bool = False
     dtypes: str = ""
     same_shape: bool = False
+    np_shape: bool = False
     same_size: bool = False
     result_dtype: Callable[[Values, Sequence[DType | None]], DType | tuple[DType | None, ...] | None] | None = None
     infer_dtypes: Callable[[Values, list[DType | None]], list[DType | None]] | None = None

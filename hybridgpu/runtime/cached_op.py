@@ -30,8 +30,9 @@ from ..ndarray.versions import exchanging, pinned
 from ..provenance import user_frame
 from ..settings import numeric_mode, tf32
 from ..symbol import Symbol
-from ..symbol.lowering import structure
+from ..symbol.lowering import depends_on_np_shape, structure
 from ..symbol.node import topological
+from ..util import is_np_shape
 from .again import Calls, kind_of, under_semantics
 from .background import Later
 from .kept import Kept
@@ -107,6 +108,8 @@ class CachedOp:
         self.fixed = frozenset(k for k, s in enumerate(self.sources) if not isinstance(s, int))
         _parameters.update(self.sources[k] for k in self.fixed)
         self._structure = structure(symbol, order)
+        #: whether the same call has other shapes under NumPy shape semantics, which prepared calls do not look at
+        self._np_shape = self.kind is None and depends_on_np_shape(order)
         self.stages: Stages | None = None
         if any(map(ends_program, order)):
             self.stages = Stages(symbol, self._stage)
@@ -170,7 +173,7 @@ class CachedOp:
         training = recording.state.training
         types = [x._type for x in inputs]
         wanted = tuple(_wanted(x) for x in inputs)
-        key = (tuple(types), training, wanted, tf32())
+        key = (tuple(types), training, wanted, tf32(), is_np_shape())
         found = self._trained.get(key)
         if found is None:
             target = target_of(device_of(ctx), self.mode)
@@ -244,7 +247,7 @@ class CachedOp:
         types = [x._type for x in inputs]
         # in training parameters change at every call: nothing is kept
         constant: frozenset[int] = frozenset() if training else self.fixed - self._open
-        key = (tuple(types), training, constant, tf32())
+        key = (tuple(types), training, constant, tf32(), is_np_shape())
         found = self._seen.get(key)
         if found is None:
             target = target_of(device_of(ctx), self.mode)
@@ -337,7 +340,7 @@ class CachedOp:
             install: what is done with another prepared call when it is taken.
         """
         kind = kind_of(args)
-        if self.stages is not None or kind is None or not self.data:
+        if self.stages is not None or kind is None or not self.data or self._np_shape:
             return None
         # Looked at once: another thread may call meanwhile, in the other mode or with other arguments. The call is then
         # made for the types of that one, under the kind of ours. Each call checks its own types and leaves others to

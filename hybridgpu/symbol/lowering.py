@@ -23,6 +23,7 @@ __all__ = [
     "Mutation",
     "Structure",
     "backward_mutations",
+    "depends_on_np_shape",
     "lower_operators",
     "lower_symbol",
     "mutations",
@@ -207,6 +208,11 @@ def structure(symbol: Symbol, order: Sequence[SymbolNode] | None = None) -> Stru
     order = order or topological(symbol._heads)
     every = list(_every(order))
     return Structure(_hash(symbol, order), tuple([n.name for n in every]), tuple([place_of(n) for n in every]))
+
+
+def depends_on_np_shape(order: Sequence[SymbolNode]) -> bool:
+    """Whether NumPy shape semantics change the shapes of a graph, whose nodes are given."""
+    return any(n.op is not None and n.op.np_shape for n in _every(order))
 
 
 def _every(order: Sequence[SymbolNode]) -> Iterator[SymbolNode]:

@@ -66,9 +66,9 @@ def unpacking(form: Sequence[Any], names: dict[str, Any]) -> list[str]:
             elif inner == -1:
                 lines.extend(refusal(f"{name} is not None"))
             elif isinstance(inner, dict):
-                lines.extend(refusal(f"not ({name}.__class__ is dict and len({name}) == {len(inner)})"))
-                gets = "".join(f"{name}.get({key!r}), " for key in inner)
-                unpack(gets or "()", list(inner.values()))
+                names[f"keys_{name}"] = tuple(inner)  # whose order functions may follow
+                lines.extend(refusal(f"not ({name}.__class__ is dict and (*{name},) == keys_{name})"))
+                unpack(f"{name}.values()", list(inner.values()))
             elif inner != 0:
                 sequence = f"({name}.__class__ is list or {name}.__class__ is tuple)"
                 lines.extend(refusal(f"not ({sequence} and len({name}) == {len(inner)})"))

@@ -227,6 +227,18 @@ def test_signatures_tell_numpy_semantics_apart():
                 assert [call(x).shape for _ in range(3)] == [()] * 3
 
 
+def test_signatures_tell_keys_and_their_order_apart():
+    joined = mx.hybridize(lambda d: nd.concat(*d.values(), dim=0))
+    found = mx.hybridize(lambda d: d["a"] + (1 if "b" in d else 2))
+    a, b = nd.zeros((1,)), nd.ones((1,))
+    for _ in range(2):
+        for _ in range(3):  # prepared for it
+            joined({"a": a, "b": b})
+            found({"a": a, "b": None})
+        assert joined({"b": b, "a": a}).asnumpy().tolist() == [1, 0]
+        assert found({"a": a, "c": None}).asnumpy().tolist() == [2]
+
+
 def test_signatures_that_are_forgotten_leave_no_graph(monkeypatch):
     from hybridgpu.runtime import traced_calls
 

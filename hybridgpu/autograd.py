@@ -53,6 +53,8 @@ __all__ = [
 
 
 def _heads(heads: Any, head_grads: Any) -> tuple[list[NDArray], list[NDArray | None]]:
+    if recording.state.trace is not None:
+        raise recording.state.trace.no_gradients()
     if isinstance(heads, NDArray):
         assert head_grads is None or isinstance(head_grads, NDArray)
         return [heads], [head_grads]

@@ -22,7 +22,7 @@ from .error import needs_values, not_traced
 if TYPE_CHECKING:
     from .trace import Trace
 
-__all__ = ["Traced", "Value", "traced_class"]
+__all__ = ["GRADIENTS", "Traced", "Value", "traced_class"]
 
 Map = Callable[[Symbol], Symbol]
 
@@ -121,7 +121,7 @@ def _refuses(what: str, instead: str = "") -> Any:
     return method
 
 
-_GRADIENTS = (
+GRADIENTS = (
     "Record the call of the whole function, autograd.record(): its gradients are those of what it does. "
     "Part of a loss that is a gradient itself is computed outside."
 )
@@ -158,8 +158,8 @@ class Traced:
     __dlpack_device__ = _refuses("a DLPack capsule")
     to_dlpack_for_read = to_dlpack_for_write = _refuses("a DLPack capsule")
     __reduce__ = _refuses("a pickle")
-    attach_grad = _refuses("attach_grad()", _GRADIENTS)
-    backward = _refuses("backward()", _GRADIENTS)
+    attach_grad = _refuses("attach_grad()", GRADIENTS)
+    backward = _refuses("backward()", GRADIENTS)
 
     @property
     def address(self) -> int:

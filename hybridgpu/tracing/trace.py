@@ -32,8 +32,8 @@ from ..symbol.compose import make_node, var
 from ..symbol.node import Entry, SymbolNode, topological
 from ..symbol.subgraph import lower_node
 from ..util import is_np_array
-from .arrays import Traced, Value, node, traced_class
-from .error import not_traced
+from .arrays import GRADIENTS, Traced, Value, node, traced_class
+from .error import TracingError, needs_values, not_traced
 from .unknown import Open, unknown_class
 
 __all__ = ["Captured", "Trace", "TracedGraph", "tracing"]
@@ -515,6 +515,10 @@ class Trace:
                     f"the function writes into {_name_of(written)}, whose memory {_name_of(other)} shares",
                     "In a graph the other one would keep its values: give one of them a copy(), or use one array for both.",
                 )
+
+    def no_gradients(self) -> TracingError:
+        """The error for ``autograd.grad`` and ``backward`` of the function's own."""
+        return needs_values("a gradient", GRADIENTS)
 
     # -- what functions that are no operators become
 

@@ -423,6 +423,12 @@ REFUSED = {
     "host numbers": (lambda x: x * random.random(), "draws random numbers of Python or NumPy", "", "mx.nd.random"),
     "NumPy's numbers": (lambda x: x * np.random.rand(), "draws random numbers of Python or NumPy", "", "mx.nd.random"),
     "backward": (lambda x: x.sum().backward(), "backward() needs", "backward()", "Record the call of the whole"),
+    "gradient": (
+        lambda x: autograd.grad(x, [x])[0],
+        "a gradient needs",
+        "autograd.grad(",
+        "Record the call of the whole",
+    ),
     "another device": (lambda x: x.as_in_context(mx.gpu(3)), "cannot go to gpu(3)", "as_in_context", "before the call"),
     "nothing": (lambda x: 3, "gives no array", "", "Return what it computes"),
     "body writes": (

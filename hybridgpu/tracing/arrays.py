@@ -7,7 +7,7 @@ is computed from the value that its base has when it is read, and writing into i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -22,7 +22,7 @@ from .error import needs_values, not_traced
 if TYPE_CHECKING:
     from .trace import Trace
 
-__all__ = ["GRADIENTS", "Traced", "Value", "traced_class"]
+__all__ = ["GRADIENTS", "Traced", "Value", "check_memory", "traced_class"]
 
 Map = Callable[[Symbol], Symbol]
 
@@ -110,6 +110,31 @@ class Value:
     def __getattr__(self, name: str) -> NoReturn:
         self.check()
         raise needs_values("what is done here")
+
+
+def check_memory(written: Value, states: Iterable[Value]) -> None:
+    """Raise TracingError if an array from outside that is written shares its memory with another one of ``states``."""
+    begin, end = _memory(written)
+    for other in states:
+        first, last = _memory(other)
+        if other is not written and first < end and begin < last:
+            raise not_traced(
+                f"the function writes into {_name(written)}, whose memory {_name(other)} shares",
+                "In a graph the other one would keep its values: give one of them a copy(), or use one array for both.",
+            )
+
+
+def _memory(value: Value) -> tuple[int, int]:
+    """Where the memory of an array from outside begins and ends."""
+    array = value.array
+    assert array is not None
+    begin, t = array.address, array._type.tensor
+    return begin, begin + prod(t.shape) * t.dtype.np.itemsize
+
+
+def _name(value: Value) -> str:
+    assert value.variable is not None
+    return value.variable._heads[0][0].name
 
 
 def _refuses(what: str, instead: str = "") -> Any:

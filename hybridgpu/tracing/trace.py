@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +31,7 @@ from ..symbol.compose import make_node, var
 from ..symbol.node import Entry, SymbolNode, topological
 from ..symbol.subgraph import lower_node
 from ..util import is_np_array
-from .arrays import GRADIENTS, Traced, Value, node, traced_class
+from .arrays import GRADIENTS, Traced, Value, check_memory, node, traced_class
 from .error import TracingError, needs_values, not_traced
 from .unknown import Open, unknown_class
 
@@ -485,7 +484,7 @@ class Trace:
             current = value.symbol()
             if value.variable is None or current._heads == value.variable._heads:
                 continue
-            self._check_memory(value)
+            check_memory(value, self._states)
             first = heads[0] if heads else current
             written = node("_write_state", [first, value.variable, current])
             heads[:1] = [written]
@@ -504,17 +503,6 @@ class Trace:
         if kinds and None not in kinds:
             symbol = symbol.as_np_ndarray()
         return TracedGraph(self.inputs, symbol, dict(self.sources), dict(self.types))
-
-    def _check_memory(self, written: Value) -> None:
-        """Raise TracingError if an array that is written shares its memory with another one that the function has."""
-        begin, end = _memory(written)
-        for other in self._states:
-            first, last = _memory(other)
-            if other is not written and first < end and begin < last:
-                raise not_traced(
-                    f"the function writes into {_name_of(written)}, whose memory {_name_of(other)} shares",
-                    "In a graph the other one would keep its values: give one of them a copy(), or use one array for both.",
-                )
 
     def no_gradients(self) -> TracingError:
         """The error for ``autograd.grad`` and ``backward`` of the function's own."""
@@ -576,19 +564,6 @@ def _unmarked(make: Callable[[], Symbol]) -> Symbol:
     if attrs.get("__subgraph_name__") == "":
         del attrs["__subgraph_name__"]
     return made
-
-
-def _memory(value: Value) -> tuple[int, int]:
-    """Where the memory of an array from outside begins and ends."""
-    array = value.array
-    assert array is not None
-    begin, t = array.address, array._type.tensor
-    return begin, begin + prod(t.shape) * t.dtype.np.itemsize
-
-
-def _name_of(value: Value) -> str:
-    assert value.variable is not None
-    return value.variable._heads[0][0].name
 
 
 def _add_named(error: Any, op: Operator, values: Values, types: Sequence[TensorType]) -> None:

@@ -115,7 +115,7 @@ class Functions(PackageModule):
             functions = "" if not symbolic else "F." if current_block() else "sym."
             return advice(f"Write {functions}{'npx' if self._table == 'NP' else 'np'}.{name}.")
         path = self._prefix + name
-        home = getattr(numpy, self._prefix[:-1]) if self._prefix else numpy
+        home = getattr(numpy, self._prefix[:-1], None) if self._prefix else numpy
         own = getattr(home, name, None) if self._table == "NP" and not symbolic else None
         if not callable(own) or isinstance(own, type):
             return ""
@@ -128,7 +128,8 @@ class Functions(PackageModule):
         return sorted(n for n in names if "." not in n)
 
     def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *self._names()})
+        own = (n for n in self.__dict__ if n.startswith("__") or not n.startswith("_"))
+        return sorted({*own, *self._names()})
 
     def __repr__(self) -> str:
         return f"<module '{self.__name__}'>"
@@ -143,8 +144,9 @@ def _applied(definition: Callable[..., Any], application: Any, name: str, module
     function.__name__ = function.__qualname__ = name
     function.__module__ = module
     function.__doc__ = definition.__doc__
-    whole = inspect.signature(definition)
-    function.__signature__ = whole.replace(parameters=list(whole.parameters.values())[1:])  # type: ignore[attr-defined]
+    # names and defaults, as those of nd have: most types are Any, which tells no reader anything
+    parameters = [p.replace(annotation=p.empty) for p in inspect.signature(definition).parameters.values()]
+    function.__signature__ = inspect.Signature(parameters[1:])  # type: ignore[attr-defined]
     return function
 
 

@@ -31,4 +31,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *dir(_functions)})
+    return sorted({*__all__, *_MODULES, *dir(_functions)})

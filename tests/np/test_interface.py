@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where NumPy's interface is found, and that its arrays and the legacy ones do not mix."""
 
+import inspect
 import subprocess
 import sys
 
@@ -39,6 +40,15 @@ def test_one_function_in_every_namespace(a):
 )
 def test_import_statements(statement):
     exec(statement)
+
+
+def test_what_completion_and_help_show():
+    for space, own in ((np, {"sum", "array", "linalg", "ndarray"}), (npx, {"relu", "set_np", "image"})):
+        listed = {n for n in dir(space) if not n.startswith("__")}
+        assert own <= listed and not listed & {"Any", "Functions", "sys", "_functions", "_table"}
+        assert all(hasattr(space, n) for n in listed)
+    assert {n for n in dir(np.linalg) if not n.startswith("__")} >= {"norm", "svd"}
+    assert str(inspect.signature(np.random.normal)) == "(loc=0.0, scale=1.0, size=None, dtype=None, ctx=None, out=None)"
 
 
 def test_operators_are_declared_at_the_first_use():

@@ -21,7 +21,7 @@ _PARAMETER = (
     "A parameter comes as an argument of hybrid_forward, under its attribute's name: use that one instead of self's."
 )
 _CONSTANT = (
-    "{} cannot enter a graph: write F.ones, F.full or F.arange, or make it an argument of the block, or a constant: "
+    "{0} cannot enter a graph: write {1}.ones, {1}.full or {1}.arange, or make it an argument of the block, or a constant: "
     "self.name = self.params.get_constant('name', values) in __init__, and the argument name of hybrid_forward."
 )
 _NUMPY_FOLDER = os.path.dirname(np.__file__) + os.sep
@@ -40,12 +40,15 @@ def _is_parameter(x: Any) -> bool:
 
 def in_graph(x: Any) -> str:
     """For what is neither Symbol nor number where a Symbol is wanted: a line for the end of the error, or ''."""
+    from .util import is_np_array
+
+    functions = "F.np" if is_np_array() else "F"
     if _is_parameter(x):
         text = _PARAMETER
     elif isinstance(x, np.ndarray):
-        text = _CONSTANT.format("A NumPy array")
+        text = _CONSTANT.format("A NumPy array", functions)
     elif hasattr(x, "asnumpy"):
-        text = _CONSTANT.format("An array")
+        text = _CONSTANT.format("An array", functions)
     elif isinstance(x, (list, tuple)) and x and all(map(is_symbol, x)):
         text = "Give them one by one: F.concat(*symbols), F.stack(*symbols)."
     else:

@@ -164,6 +164,12 @@ WRITTEN = {
         "and then feed the converted array to this operator.",
         "Write npx.relu (npx of F in hybrid_forward). (",
     ),
+    "an array of NumPy's in a graph of np": (
+        mx.util.use_np_array(lambda: mx.sym.var("x").as_np_ndarray() + np.ones(2)),
+        TypeError,
+        "type <class 'numpy.ndarray'> not supported",
+        "A NumPy array cannot enter a graph: write F.np.ones, F.np.full or F.np.arange, or make it an argument of the block",
+    ),
     "a Symbol in a function of np": (
         lambda: mx.np.exp(mx.sym.var("x")),
         TypeError,

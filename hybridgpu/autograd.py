@@ -108,11 +108,15 @@ def grad(
     for v in wanted:
         assert isinstance(v, NDArray), "variables must be an NDArray or a list of them"
     assert wanted, "variables cannot be an empty list."
-    infos = [i for i in map(recording.history, wanted) if i is not None]
-    if len(infos) < len(wanted):
-        raise MXNetError(
-            f"Check failed: {tape.NOT_RECORDED}\nCall attach_grad() on the variable before it is used under autograd.record()."
-        )
+    infos: list[recording.GradientInfo] = []
+    for n, info in enumerate(map(recording.history, wanted)):
+        if info is None or (info.node is None and info.grad_req == "null"):
+            raise MXNetError(
+                "Check failed: !AGInfo::IsNone(*variables[i]) && AGInfo::IsVariable(variables[i]->entry_.node): Cannot "
+                f"differentiate with respect to the {n + 1}-th variable because it does not require gradient.\n"
+                "Call attach_grad() on the variable before it is used under autograd.record()."
+            )
+        infos.append(info)
     retain = create_graph if retain_graph is None else retain_graph
     results = tape.backward(found, grads, infos, retain, create_graph, train_mode)
     return [v.zeros_like() if g is None else g for v, g in zip(wanted, results, strict=True)]

@@ -109,7 +109,7 @@ class GradientInfo:
     """What an array knows of gradients: its buffer, how it is written, its place in the recorded graph.
 
     Attributes:
-        grad: the buffer of ``attach_grad``, None for results.
+        grad: the buffer of ``attach_grad``, None for results; a backward pass takes it where grad_req is null.
         grad_req: write, add or null.
         node: the recorded call whose result the array is, None for a variable.
         index: which result.
@@ -137,13 +137,16 @@ class ResultInfo(GradientInfo):
 
 
 def history(x: Any) -> GradientInfo | None:
-    """What an array knows of gradients; None for a result whose graph a backward pass has released.
+    """What an array knows of gradients; None for a result, or a variable with grad_req null, whose graph a backward pass
+    has released.
 
     Such an array is a constant from then on: the state of a recurrent network that is carried from one
     recorded piece to the next needs no ``detach``.
     """
     info: GradientInfo | None = x._autograd
-    return info if info is None or info.node is None or not info.node.released else None
+    if info is None or (info.grad is None if info.node is None else info.node.released):
+        return None
+    return info
 
 
 def mark_variables(variables: Any, gradients: Any, grad_reqs: str | Sequence[str] = "write") -> None:

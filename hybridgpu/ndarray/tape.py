@@ -52,6 +52,10 @@ NOT_RECORDED = (
     "need to pass retain_graph=True to backward."
 )
 
+NO_VARIABLES = (
+    "Check failed: xs.size() > 0 (0 vs. 0) : There are no inputs in computation graph that require gradients.\n"
+    "Call attach_grad() on an array before it is used under autograd.record(), or give a parameter grad_req='write'."
+)
 
 #: an array that takes a value, and how much of the old one stays; see :func:`blend`
 Pending = tuple[Any, Any, float]
@@ -383,7 +387,7 @@ def backward(
     Raises:
         MXNetError: a head that was not recorded, or whose graph was released.
     """
-    infos = [h._autograd for h in heads]
+    infos: list[Any] = list(map(history, heads))
     if any(i is None for i in infos):
         raise MXNetError(f"Check failed: !AGInfo::IsNone(*i): {NOT_RECORDED}")
     if len(infos) == 1 and variables is None and train_mode and not create_graph and head_grads[0] is None:
@@ -417,16 +421,18 @@ def _general(
     try:
         for head, info, given in zip(heads, infos, head_grads, strict=True):
             accumulate(found, info.key, _head_gradient(head, given))
-        leaves: dict[Any, GradientInfo] = {}
-        if variables is None:
-            for i in (*infos, *(i for n in order for i in n.inputs)):
-                if i is not None and i.node is None and i.grad_req != "null":
-                    leaves[i.key] = i
-        else:
-            leaves = {v.key: v for v in variables}
+        met = {id(i): i for i in (*infos, *(i for n in order for i in n.inputs)) if i is not None and i.node is None}
+        wanted = variables or [i for i in met.values() if i.grad_req != "null"]
+        leaves = {i.key: i for i in wanted}
+        if not wanted:
+            raise MXNetError(NO_VARIABLES)
         if hold is not None:
             hold([leaf.grad._data for leaf in leaves.values() if leaf.grad is not None])
         _run(order, found, infos, leaves, variables, retain_graph)
+        if not retain_graph:
+            for info in met.values():
+                if info.grad_req == "null":
+                    info.grad = None
         if variables is not None:
             gradients = [found.get(v.key) for v in variables]
             if create_graph:  # a gradient that is constant is still part of the graph, with derivative zero

@@ -246,10 +246,12 @@ def _planned(nodes: Sequence[Any]) -> _Plan | None:
         gives = iter(program.gives)
         for info, wanted in zip(node.inputs, program.wanted, strict=True):
             r = next(gives) if wanted else None
-            if info is None or (info.node is None and info.grad_req == "null"):
+            if info is None:
                 if wanted:
                     return None
                 continue
+            if info.node is None and info.grad_req == "null":  # it loses its buffer
+                return None
             if r in used or not wanted:
                 return None
             if r is not None:
@@ -277,6 +279,8 @@ def _planned(nodes: Sequence[Any]) -> _Plan | None:
         assert program.backward is not None
         pools = [(r, taking(t, origin.ctx, pooled, program.backward)) for r, t in others]
         steps.append(_Step(results, arrays, pools, passed, added, zeroed))
+    if not leaves:
+        return None
     owners = [id(owner(t)) for t in targets]
     params = {id(owner(p._data)) for n in nodes for p in n.origin.params}
     if len(set(owners)) < len(owners) or params.intersection(owners) or len({id(i) for i in leaves}) < len(leaves):

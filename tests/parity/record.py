@@ -43,7 +43,7 @@ def message(error):
     text = re.sub(r"\[\d\d:\d\d:\d\d\] \S+:\d+: ", "", text)
     text = re.sub(r"Check failed: [^:\n]*?([<>=&!]|\w\()[^:\n]*: ", "Check failed: ", text)  # C++ conditions
     text = re.sub(r"\bCheck failed: (?=\S)", "", text)
-    text = text.replace("AGInfo: :IsNone(*output): ", "").replace("AGInfo::IsNone(*output): ", "")
+    text = re.sub(r"^(Check failed: )?!?(AGInfo:)? ?:?:IsNone\(\*.*?\): ", "", text)
     text = re.sub(r"^(\w+\.\w+: |\w+: allow_null: :)", "", text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("  File ")]
     first = lines[0] if lines else ""

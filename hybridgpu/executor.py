@@ -490,7 +490,10 @@ class Executor:
         and nothing is said of memory.
         """
         text, held = self._symbol.debug_str(), self._held()
-        return text if held is None else f"{text}Total {held >> 20} MB allocated\n"
+        if held is None:
+            return text
+        # programs look for the sum in the line before the last, which counts what operators ask for besides: none here
+        return f"{text}Total {held >> 20} MB allocated\nTotal 0 TempSpace resource requested\n"
 
     def _held(self) -> int | None:
         """Bytes of intermediate results, those that are kept for the backward pass included; None if unknown."""

@@ -230,6 +230,7 @@ def test_memory_of_a_graph(make, grad_req, least, most, compiler):
     found = re.search(r"Total (\d+) MB allocated", e.debug_str())
     assert e.debug_str().startswith("Symbol Outputs:")
     assert least <= int(found.group(1)) <= most
+    assert e.debug_str().split("\n")[-3].split()[1] == found.group(1)  # where programs look for it
 
 
 @pytest.mark.parametrize("after", [0, 32], ids=["compiled", "interpreted"])

@@ -76,3 +76,16 @@ def test_hybridized_calls_take_the_values_that_a_parameter_has():
             y = net(p.data())
         y.backward()
         assert p.grad().asnumpy().tolist() == [10] * 3
+
+
+def test_attributes_of_arrays():
+    """As in MXNet: those of np take more, those of nd do not."""
+    x = mx.np.ones((2,))
+    x.unit = "m"
+    assert x.unit == "m"
+    assert vars(x) == {"unit": "m"}
+    assert vars(x.copy()) == {}
+    with pytest.raises(AttributeError, match="'NDArray' object has no attribute 'unit'"):
+        mx.nd.ones((2,)).unit = "m"
+    with pytest.raises(AttributeError):
+        x.shape = (1, 2)

@@ -37,7 +37,7 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
         ctx: where it lies, by default the current context.
     """
 
-    __slots__ = ()
+    __slots__ = ("__dict__",)  # programs may give these arrays attributes, as in MXNet
 
     def __init__(self, shape: Any, dtype: Any = None, ctx: Context | None = None) -> None:
         where = ctx or current_context()

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ... import recording
 from ...context import Context
 from ...misplaced import in_array_code
 from ...ops.functions import registered
@@ -57,6 +58,17 @@ class ArrayApplication:
             values = op.parse({})
         check_count(op, values, inputs)
         return apply(op, inputs, values, out, ctx, kind)
+
+    def number(self, value: Any, kind: type | None = None) -> Any:
+        if recording.state.trace is not None or recording.state.recording or value.shape:
+            return value
+        found = value.asnumpy()[()]
+        return found if kind is None else kind(found)
+
+    def on_host(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        from .protocols import on_host
+
+        return on_host(function, args, kwargs)
 
     def control_flow(self, name: str) -> Callable[..., Any]:
         from .. import control_flow

@@ -16,7 +16,7 @@ from ...backends.devices import device_of
 from ...base import numeric_types
 from ...context import Context
 from ...dtypes import dtype_of
-from ...ops.numpy.application import NP, is_on_host
+from ...ops.numpy.application import NP, falls_back, is_on_host
 from ...provenance import advice
 from ..ndarray import wrap
 from .array import ndarray
@@ -33,7 +33,7 @@ def array_function(
     if definition is None or is_on_host(definition):
         return on_host(function, args, kwargs)
     if not all(issubclass(t, ndarray) for t in types):
-        return NotImplemented
+        return on_host(function, args, kwargs) if falls_back(definition) else NotImplemented
     try:
         return definition(x._F, *args, **kwargs)
     except NotImplementedError:  # NumPy's function takes more

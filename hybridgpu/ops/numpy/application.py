@@ -12,20 +12,25 @@ A definition takes an *application* first, which says what its operands are and 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any, Protocol, TypeVar
 
 import numpy
 
-from ...base import numeric_types
+from ... import recording
+from ...base import ParameterError, numeric_types
 
 __all__ = [
     "NP",
     "NPX",
     "Application",
+    "falls_back",
     "is_on_host",
     "legacy_operand",
     "np_function",
+    "np_function_or_host",
     "np_on_host",
     "npx_function",
     "numpy_operand",
@@ -72,6 +77,16 @@ class Application(Protocol):
             TypeError: an operand of the other interface.
         """
 
+    def number(self, value: Any, kind: type | None = None) -> Any:
+        """A result without axes as NumPy's functions give it: a number, or one of ``kind``, such as bool.
+
+        It stays an array while gradients are recorded or a function is traced, and a Symbol is one anyway; so does what
+        has axes.
+        """
+
+    def on_host(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The result of a function of NumPy for the values of arrays; not of Symbols."""
+
     def control_flow(self, name: str) -> Callable[..., Any]:
         """``foreach``, ``while_loop`` or ``cond``, whose bodies are functions of operands."""
 
@@ -93,30 +108,92 @@ def npx_function(*names: str) -> Callable[[_Definition], _Definition]:
     return _declare(NPX, names)
 
 
-def np_on_host(*names: str) -> None:
+def np_on_host(*names: str, function: Callable[..., Any] | None = None) -> None:
     """Declare functions of ``mx.np`` that are NumPy's own, computed on the host from the values of arrays.
 
     NumPy asks the arrays, which refuse while gradients are recorded; see ``ndarray.numpy.protocols``.
+
+    Args:
+        names: of the functions, also in NumPy if there is no ``function``.
+        function: what takes the place of one that NumPy no longer has.
     """
     for name in names:
-        _declare(NP, (name,))(_on_host(name))
+        _declare(NP, (name,))(_on_host(name, function or _of_numpy(name)))
 
 
-def _on_host(name: str) -> Callable[..., Any]:
+def np_function_or_host(
+    name: str, function: Callable[..., Any] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare a function of ``mx.np`` that MXNet leaves to NumPy, as operators; they take what MXNet's arrays can hold.
+
+    NumPy's own answers where there is no array among the arguments, where the definition raises NotImplementedError and,
+    with an error of its own, where it raises ParameterError and there are values.
+
+    Args:
+        name: of the function.
+        function: what takes the place of one that NumPy no longer has.
+    """
+    host = function or _of_numpy(name)
+
+    def declare(definition: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(definition)
+        def operators_or_host(F: Any, *args: Any, **kwargs: Any) -> Any:
+            if F.symbolic:
+                return definition(F, *args, **kwargs)
+            if _has_operand(F, args) or _has_operand(F, kwargs.values()):
+                try:
+                    return definition(F, *args, **kwargs)
+                except NotImplementedError:
+                    return F.on_host(host, args, kwargs)
+                except ParameterError:  # of shapes or types that do not fit, of which NumPy has its own errors
+                    if recording.state.recording or recording.state.trace is not None:
+                        raise
+                    return F.on_host(host, args, kwargs)
+            return host(*args, **kwargs)
+
+        operators_or_host.falls_back = True  # type: ignore[attr-defined]
+        return _declare(NP, (name,))(operators_or_host)
+
+    return declare
+
+
+def _has_operand(F: Any, values: Any) -> bool:
+    return any(_has_operand(F, v) if isinstance(v, (list, tuple)) else F.is_array(v) for v in values)
+
+
+def _of_numpy(name: str) -> Callable[..., Any]:
+    found: Any = numpy
+    for part in name.split("."):
+        found = getattr(found, part)
+    function: Callable[..., Any] = found
+    return function
+
+
+def _on_host(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def definition(F: Any, *args: Any, **kwargs: Any) -> Any:
-        function = numpy
-        for part in name.split("."):
-            function = getattr(function, part)
-        return function(*args, **kwargs)  # type: ignore[operator]
+        return function(*args, **kwargs)
 
     definition.__doc__ = f"NumPy's ``{name}`` of the values of arrays."
-    definition.on_host = True  # type: ignore[attr-defined]
+    definition.on_host = definition.falls_back = True  # type: ignore[attr-defined]
+    try:
+        own = inspect.signature(function)
+    except ValueError:  # some that are written in C, and ufuncs of older versions
+        return definition
+    first = next(iter(inspect.signature(definition).parameters.values()))
+    taken = [p.replace(annotation=p.empty) for p in own.parameters.values()]
+    if not taken or taken[0].kind is not inspect.Parameter.POSITIONAL_ONLY:
+        definition.__signature__ = own.replace(parameters=[first, *taken])  # type: ignore[attr-defined]
     return definition
 
 
 def is_on_host(definition: Callable[..., Any]) -> bool:
     """Whether a definition is NumPy's own function."""
     return getattr(definition, "on_host", False)
+
+
+def falls_back(definition: Callable[..., Any]) -> bool:
+    """Whether MXNet leaves a function to NumPy, which answers here for arguments that operators do not take."""
+    return getattr(definition, "falls_back", False)
 
 
 def _declare(table: dict[str, Callable[..., Any]], names: Sequence[str]) -> Callable[[_Definition], _Definition]:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of np that are NumPy's, of the values of arrays on the host; they refuse while gradients are recorded.
 
-The names are those for which MXNet falls back to NumPy.
+The names are those for which MXNet falls back to NumPy, as far as no operators compute them: the others are declared with
+``np_function_or_host``.
 """
 
 from __future__ import annotations
@@ -11,38 +12,64 @@ from typing import Any
 
 import numpy as np
 
-from .application import NP, is_on_host, np_on_host
+from .application import NP, falls_back, np_on_host
 
 __all__ = ["on_host_names"]
 
 _NAMES = """
-allclose apply_along_axis apply_over_axes argpartition argwhere array_equal array_equiv choose compress corrcoef correlate
-count_nonzero cov digitize divmod extract flatnonzero float_power frexp heaviside histogram2d histogram_bin_edges histogramdd
-i0 interp intersect1d isclose isin ix_ lexsort min_scalar_type modf nanargmax nanargmin nancumprod nancumsum nanmax nanmedian
-nanmin nanpercentile nanprod nanquantile ndim partition packbits piecewise poly polyadd polydiv polyfit polyint polymul polysub
-positive promote_types ptp real result_type rollaxis roots searchsorted select setdiff1d setxor1d signbit size spacing
-take_along_axis tril_indices_from trim_zeros triu_indices_from union1d unpackbits unwrap vander
-linalg.cond linalg.lstsq linalg.matrix_power linalg.matrix_rank linalg.multi_dot linalg.qr
+apply_along_axis apply_over_axes argpartition argwhere choose compress correlate extract flatnonzero frexp
+histogram_bin_edges i0 intersect1d ix_ lexsort min_scalar_type nanargmax nanargmin nancumprod nanmedian partition
+packbits piecewise poly polydiv polyfit polyint polymul promote_types result_type roots setdiff1d setxor1d spacing
+tril_indices_from trim_zeros triu_indices_from union1d unpackbits linalg.cond linalg.matrix_rank linalg.multi_dot
+linalg.qr
 """
 
-np_on_host(*(name for name in _NAMES.split() if name not in NP))
-
-#: names that NumPy 2 no longer has -> what computes the same
-_RENAMED: dict[str, Callable[..., Any]] = {
-    "alltrue": np.all,
-    "in1d": lambda ar1, ar2, *args, **kwargs: np.isin(np.ravel(ar1), ar2, *args, **kwargs),
-    "msort": lambda a: np.sort(a, axis=0),
-    "trapz": np.trapezoid,
-}
+np_on_host(*_NAMES.split())
 
 
-def _renamed(name: str, function: Callable[..., Any]) -> None:
-    def definition(F: Any, *args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
+# -- those whose arguments NumPy 2 changed, with the arguments of before
 
-    definition.__doc__ = f"What NumPy's ``{name}`` was before NumPy 2."
-    definition.on_host = True  # type: ignore[attr-defined]
-    NP[name] = definition
+
+def _histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, normed: Any = None, weights: Any = None, density: Any = None
+) -> Any:
+    return np.histogram2d(x, y, bins, range, normed if density is None else density, weights)
+
+
+def _histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, normed: Any = None, weights: Any = None, density: Any = None
+) -> Any:
+    return np.histogramdd(sample, bins, range, normed if density is None else density, weights)
+
+
+def _lstsq(a: Any, b: Any, rcond: Any = "warn") -> Any:
+    return np.linalg.lstsq(a, b, -1 if rcond == "warn" else rcond)  # which cuts singular values off at zero
+
+
+def _nanquantile(name: str) -> Callable[..., Any]:
+    function = getattr(np, name)
+
+    def renamed(
+        a: Any,
+        q: Any,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: Any = np._NoValue,
+        *,
+        interpolation: str | None = None,
+    ) -> Any:
+        return function(a, q, axis, out, overwrite_input, interpolation or method, keepdims=keepdims)
+
+    return renamed
+
+
+np_on_host("histogram2d", function=_histogram2d)
+np_on_host("histogramdd", function=_histogramdd)
+np_on_host("linalg.lstsq", function=_lstsq)
+for _name in ("nanpercentile", "nanquantile"):
+    np_on_host(_name, function=_nanquantile(_name))
 
 
 def _removed(name: str) -> None:
@@ -53,18 +80,16 @@ def _removed(name: str) -> None:
         )
 
     definition.__doc__ = "Removed from NumPy 1.20; numpy_financial has it."
-    definition.on_host = True  # type: ignore[attr-defined]
+    definition.on_host = definition.falls_back = True  # type: ignore[attr-defined]
     NP[name] = definition
 
 
-for _name, _function in _RENAMED.items():
-    _renamed(_name, _function)
 for _name in ("mirr", "npv", "ppmt", "pv", "rate"):
     _removed(_name)
 
 
 def on_host_names(part: str = "") -> list[str]:
-    """Names of np, or of a part such as 'linalg', behind which NumPy's functions stand."""
+    """Names of np, or of a part such as 'linalg', that MXNet leaves to NumPy."""
     start = f"{part}." if part else ""
-    names = [n[len(start) :] for n, definition in NP.items() if is_on_host(definition) and n.startswith(start)]
+    names = [n[len(start) :] for n, definition in NP.items() if falls_back(definition) and n.startswith(start)]
     return sorted(n for n in names if "." not in n)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from ...context import current_context
 from ...misplaced import in_graph
@@ -51,6 +51,12 @@ class SymbolApplication:
         made = make_node(op, spelled_hint(operator), inputs, given, name, None, kind=self.array)
         results = [self.array([head]) for head in made._heads]
         return results[0] if len(results) == 1 else results
+
+    def number(self, value: Any, kind: type | None = None) -> Any:
+        return value
+
+    def on_host(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> NoReturn:
+        raise NotImplementedError(f"{function.__name__} of Symbols: NumPy computes it, from values")
 
     def control_flow(self, name: str) -> Callable[..., Any]:
         from .. import control_flow

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of np about positions that MXNet leaves to NumPy: searchsorted, digitize, interp, take_along_axis, isin.
+
+The operators are Hybridgpu's own, with NumPy's types and errors. A search takes as many steps as NumPy's, all numbers at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...base import ParameterError, numeric_types
+from ...compiler.ir import Builder, Node
+from ...dtypes import DType, dtype_of, f64, i64
+from ..params import Bool, Double, Enum, Int, Values
+from ..record import operator, sample
+from .application import np_function_or_host
+from .elementwise_as_numpy import need_arrays
+from .reduce_as_numpy import axis_of, need_default
+
+__all__: list[str] = []
+
+
+def _common(*dtypes: DType) -> DType:
+    """The type in which NumPy compares."""
+    first = dtypes[0]
+    return first if all(d is first for d in dtypes) else dtype_of(np.result_type(*(d.np for d in dtypes)))
+
+
+def _search(b: Builder, line: Node, x: Node, right: bool) -> Node:
+    """How many elements of an ordered line stand before each ``x``; those that are equal count if ``right``. NaN is last."""
+    dtype, n = _common(line.dtype, x.dtype), line.size
+    line, x = b.stop_gradient(b.cast(line, dtype)), b.stop_gradient(b.cast(x, dtype))
+    found = b.full(x.shape, 0, i64)
+    if not n:
+        return found
+    step = 1 << (n.bit_length() - 1)
+    while step:
+        place = found + step
+        element = b.take(line, b.min(place, n) - 1, axis=0)
+        before = b.le(element, x) if right else b.lt(element, x)
+        if dtype.is_float:
+            last = b.isnan(x) if right else b.logical_and(b.isnan(x), b.logical_not(b.isnan(element)))
+            before = b.logical_or(before, last)
+        found = b.select(b.logical_and(b.le(place, n), before), place, found)
+        step >>= 1
+    return found
+
+
+def _need_line(line: Node, text: str) -> None:
+    if line.ndim != 1:
+        raise ParameterError(text)
+
+
+@operator(
+    "_npi_searchsorted",
+    "a v",
+    params={
+        "side": Enum("left", "before or behind elements that are equal", choices=("left", "right")),
+        "number": Double(None, "a number in the place of v", optional=True),
+    },
+    optional=lambda p: ["a", "v"] if p.number is None else ["a"],
+    dtypes="**",
+    differentiable=False,
+    result_dtype=lambda p, d: i64,
+    samples=(
+        sample([(5,), (2, 3)], {}, {0: (1, 1)}),
+        sample([(7,), ()], {"side": "right"}, {0: (1, 1)}),
+        sample([(1,), (4,)], {}, {0: (1, 1)}),
+        sample([(4,)], {"number": 1}, {0: (1, 1)}),
+    ),
+)
+def searchsorted(b: Builder, p: Values, a: Node, v: Node | None = None) -> Node:
+    """The positions at which numbers would keep an ordered array in order. Hybridgpu's own."""
+    _need_line(a, "object too deep for desired array")
+    if v is None:
+        v = b.full((), p.number, a.dtype if a.dtype.is_float else f64)
+    return _search(b, a, v, p.side == "right")
+
+
+@np_function_or_host("searchsorted")
+def np_searchsorted(F: Any, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """The positions at which numbers would keep an ordered array in order."""
+    need_default(sorter=sorter)
+    if side not in ("left", "right"):
+        raise ValueError(f"search side must be 'left' or 'right' (got '{side}')")
+    if isinstance(v, numeric_types):
+        need_arrays(F, a)
+        return F.number(F.invoke("_npi_searchsorted", (a,), {"side": side, "number": float(v)}))
+    need_arrays(F, a, v)
+    return F.number(F.invoke("_npi_searchsorted", (a, v), {"side": side}))
+
+
+def _check_order(xp: Any, p: Values, x: Any, bins: Any) -> None:
+    if bins.ndim == 1 and bins.size > 1 and not ((bins[1:] >= bins[:-1]).all() or (bins[1:] <= bins[:-1]).all()):
+        raise ValueError("bins must be monotonically increasing or decreasing")
+
+
+@operator(
+    "_npi_digitize",
+    "x bins",
+    params={"right": Bool(False, "a bin holds its right edge, not its left one")},
+    dtypes="**",
+    differentiable=False,
+    result_dtype=lambda p, d: i64,
+    check_arrays=_check_order,
+    samples=(
+        sample([(2, 3), (5,)], {}, {1: (1, 1)}),
+        sample([(4,), (3,)], {"right": True}, {1: (1, 1)}),
+        sample([(), (1,)], {}, {1: (1, 1)}),
+    ),
+)
+def digitize(b: Builder, p: Values, x: Node, bins: Node) -> Node:
+    """The number of the bin of each element; edges may ascend or descend. Hybridgpu's own."""
+    _need_line(
+        bins, "object of too small depth for desired array" if not bins.ndim else "object too deep for desired array"
+    )
+    n = bins.shape[0]
+    up = _search(b, bins, x, not p.right)
+    if n < 2:
+        return up
+    down = b.full(x.shape, n, i64) - _search(b, b.reverse(bins, axes=(0,)), x, not p.right)
+    falls = b.lt(b.slice(bins, (n - 1,), (n,)), b.slice(bins, (0,), (1,)))
+    return b.select(b.broadcast(b.reshape(falls, (1,) * x.ndim), x.shape), down, up)
+
+
+@np_function_or_host("digitize")
+def np_digitize(F: Any, x: Any, bins: Any, right: bool = False) -> Any:
+    """The number of the bin of each element."""
+    need_arrays(F, x, bins)
+    return F.number(F.invoke("_npi_digitize", (x, bins), {"right": right}))
+
+
+@operator(
+    "_npi_interp",
+    "x xp fp",
+    params={
+        "left": Double(None, "below the first position; None for the first value", optional=True),
+        "right": Double(None, "above the last position; None for the last value", optional=True),
+    },
+    dtypes="***",
+    result_dtype=lambda p, d: f64,
+    samples=(
+        sample([(2, 3), (1,), (1,)]),
+        sample([(4,), (1,), (1,)], {"left": 1, "right": -1.5}),
+    ),
+)
+def interp(b: Builder, p: Values, x: Node, xp: Node, fp: Node) -> Node:
+    """Straight lines between points with ascending positions, in double precision. Hybridgpu's own."""
+    if xp.ndim != 1 or fp.ndim != 1:
+        raise ParameterError("object too deep for desired array")
+    if not xp.size:
+        raise ParameterError("array of sample points is empty")
+    if xp.size != fp.size:
+        raise ParameterError("fp and xp are not of the same length.")
+    x, xp, fp = (b.cast(n, f64) for n in (x, xp, fp))
+    n = xp.size
+    first, last = (b.broadcast(b.reshape(b.item(fp, k), (1,) * x.ndim), x.shape) for k in (0, n - 1))
+    start, end = (b.broadcast(b.reshape(b.item(xp, k), (1,) * x.ndim), x.shape) for k in (0, n - 1))
+    below = first if p.left is None else b.full_like(x, p.left)
+    above = last if p.right is None else b.full_like(x, p.right)
+    y = last
+    if n > 1:
+        at = b.max(b.min(_search(b, xp, x, True), n - 1) - 1, 0)
+        x0, y0, x1, y1 = (
+            b.take(xp, at, axis=0),
+            b.take(fp, at, axis=0),
+            b.take(xp, at + 1, axis=0),
+            b.take(fp, at + 1, axis=0),
+        )
+        y = b.select(b.eq(x, end), last, y0 + (y1 - y0) / (x1 - x0) * (x - x0))
+    y = b.select(b.lt(x, start), below, b.select(b.gt(x, end), above, y))
+    return b.select(b.isnan(x), x, y)
+
+
+@np_function_or_host("interp")
+def np_interp(F: Any, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """The values at ``x`` of straight lines between the points (xp, fp), in double precision."""
+    need_default(period=period)
+    need_arrays(F, x, xp, fp)
+    if not all(v is None or isinstance(v, numeric_types) for v in (left, right)):
+        raise NotImplementedError("left and right of operators are numbers")
+    return F.number(F.invoke("_npi_interp", (x, xp, fp), {"left": left, "right": right}))
+
+
+# -- reads along an axis
+
+
+def _check_positions(xp: Any, p: Values, arr: Any, indices: Any) -> None:
+    axis, a = (0, arr.reshape(-1)) if p.axis is None else (p.axis, arr)
+    if indices.dtype.kind not in "iu" or indices.ndim != a.ndim or not -a.ndim <= axis < a.ndim or not indices.size:
+        return
+    n = a.shape[axis]
+    for k in (int(indices.min()), int(indices.max())):
+        if not -n <= k < n:
+            raise IndexError(f"index {k} is out of bounds for axis {axis % a.ndim} with size {n}")
+
+
+@operator(
+    "_npi_take_along_axis",
+    "arr indices",
+    params={"axis": Int(None, "the axis; None for the flattened array", optional=True)},
+    dtypes="**",
+    no_gradient=("indices",),
+    check_arrays=_check_positions,
+    samples=(
+        sample([(3, 5), (3, 2)], {"axis": 1}, {1: (-5, 4)}),
+        sample([(3, 5), (1, 5)], {"axis": 0}, {1: (0, 2)}),
+        sample([(3, 5), (1, 2)], {"axis": -1}, {1: (0, 4)}),
+        sample([(2, 3), (4,)], {}, {1: (0, 5)}),
+    ),
+)
+def take_along_axis(b: Builder, p: Values, arr: Node, indices: Node) -> Node:
+    """The elements at positions along an axis, one position an element of the result. Hybridgpu's own."""
+    x = b.reshape(arr, (arr.size,)) if p.axis is None else arr
+    if x.ndim != indices.ndim:
+        raise ParameterError(
+            "when axis=None, `indices` must have a single dimension."
+            if p.axis is None
+            else "`indices` and `arr` must have the same number of dimensions"
+        )
+    axis = 0 if p.axis is None else axis_of(p.axis, x.ndim)
+    pairs = [(d, e) for d, e in zip(x.shape, indices.shape, strict=True)]
+    if any(d != e and 1 not in (d, e) for k, (d, e) in enumerate(pairs) if k != axis):
+        raise ParameterError("shape mismatch: indexing arrays could not be broadcast together with shapes")
+    wide = [max(d, e) if 0 not in (d, e) else 0 for d, e in pairs]
+    at = b.broadcast(indices, (*wide[:axis], indices.shape[axis], *wide[axis + 1 :]))
+    x = b.broadcast(x, (*wide[:axis], x.shape[axis], *wide[axis + 1 :]))
+    at, n = b.cast(at, i64), x.shape[axis]
+    at = b.max(b.min(b.select(b.lt(at, 0), at + n, at), n - 1), 0)
+    return b.take_along(x, at, axis=axis)
+
+
+@np_function_or_host("take_along_axis")
+def np_take_along_axis(F: Any, arr: Any, indices: Any, axis: Any) -> Any:
+    """The elements at positions along an axis; ``indices`` has as many axes as the array."""
+    need_arrays(F, arr, indices)
+    if not F.symbolic and not dtype_of(indices.dtype).is_integer:
+        raise ParameterError("`indices` must be an integer array")
+    return F.invoke("_npi_take_along_axis", (arr, indices), {"axis": axis})
+
+
+# -- members
+
+
+def _isin(F: Any, element: Any, test_elements: Any, invert: bool) -> Any:
+    need_arrays(F, element, test_elements)
+    if not F.symbolic and (element.dtype != test_elements.dtype or not test_elements.size or element.dtype == bool):
+        raise NotImplementedError("operators search arrays of one type")
+    line = F.function("sort")(test_elements.reshape(-1))
+    nearest = F.function("take")(line, F.invoke("_npi_searchsorted", (line, element)), axis=0, mode="clip")
+    return F.function("not_equal" if invert else "equal")(nearest, element)
+
+
+@np_function_or_host("isin")
+def np_isin(F: Any, element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+    """Which elements are among others."""
+    return _isin(F, element, test_elements, invert)
+
+
+def _in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+    return np.isin(np.ravel(ar1), ar2, assume_unique=assume_unique, invert=invert)
+
+
+@np_function_or_host("in1d", _in1d)
+def np_in1d(F: Any, ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+    """Which elements of the flattened array are among others."""
+    need_arrays(F, ar1)
+    return _isin(F, ar1.reshape(-1), ar2, invert)

@@ -96,9 +96,8 @@ class Backend(Protocol):
     def xp(self) -> Any:
         """The array module."""
 
-    @property
-    def beside(self) -> bool:
-        """Whether several threads that load programs at a time are done earlier than one after the other."""
+    def loads_beside(self, program: Program) -> bool:
+        """Whether a thread that loads ``program`` while others work is done earlier than one after the other."""
 
     def foresee(self, numeric: str) -> AbstractContextManager[Any]:
         """Begin with what compiling a new program of a numeric mode takes whatever the program is.

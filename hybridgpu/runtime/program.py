@@ -341,7 +341,7 @@ class Build:
         """Begin to compile what is planned, beside what this thread does until it calls :meth:`finish`."""
         backend, program = self._backend, self._program
         alone = self._cached or this_thread.background
-        if backend is not None and program is not None and backend.beside and not alone:
+        if backend is not None and program is not None and not alone and backend.loads_beside(program):
 
             def load() -> Loaded:
                 with self._left.pop_all():  # Ctrl-C leaves the thread alone with them

@@ -85,6 +85,28 @@ def test_programs_on_disk_take_no_thread(net, monkeypatch):
     check(net)
 
 
+def test_kernels_that_another_block_has_loaded_take_no_thread(monkeypatch):
+    """… though the programs are planned: the axis is written in another way."""
+    factor = random.Random().random() + 1
+
+    def run(axis):
+        block = nn.HybridLambda(lambda F, x: F.sum(x * factor, axis=axis))
+        block.hybridize()
+        x = nd.array([[0.1, -0.2, 0.3]])
+        x.attach_grad()
+        with autograd.record():
+            y = block(x)
+        y.backward()
+        return y.asnumpy(), x.grad.asnumpy()
+
+    want = run(1)
+    monkeypatch.setattr(module, "Beside", lambda call: pytest.fail("a thread"))
+    before = len(mx.compile_report().events)
+    for found, expected in zip(run(-1), want, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert [(e.compiled_modules, e.cache) for e in mx.compile_report().events[before:]] == [(0, "none")] * 2
+
+
 @pytest.mark.parametrize("number", [0, 1], ids=["forward", "backward"])
 def test_what_the_compiler_refuses_is_told_at_the_call(net, monkeypatch, number):
     threads = threading.active_count()

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -267,11 +268,15 @@ def test_where_no_other_process_can_be_started_one_waits(toolchain, store, tmp_p
 class Counting:
     def __init__(self, monkeypatch):
         self.started, self.taken = 0, 0
+        self.compilers: list[int] = []
         start, compile_ = Toolchain.start, Toolchain.compile
 
-        def counted(toolchain, numeric):
+        @contextmanager
+        def counted(toolchain, numeric, units):
             self.started += 1
-            return start(toolchain, numeric)
+            with start(toolchain, numeric, units) as waiting:
+                self.compilers.append(len(waiting))
+                yield waiting
 
         def compiled(toolchain, source, numeric, store, waiting=()):
             self.taken += bool(waiting)
@@ -285,7 +290,7 @@ def test_a_program_finds_a_compiler_waiting_after_one_that_had_to_be_compiled(to
     backend = cpu_backend()
     if not backend.toolchain.waits:
         pytest.skip("the compiler of this process does not wait")
-    monkeypatch.setattr(backend, "_compiled_last", True)
+    monkeypatch.setattr(backend, "_units_last", 2)
     made, found = Counting(monkeypatch), []
     new = random.Random().random()  # no cache has its kernels
     for factor in (new, new, new, new + 1, new + 2):
@@ -299,11 +304,31 @@ def test_a_program_finds_a_compiler_waiting_after_one_that_had_to_be_compiled(to
     assert found == [(1, 1), (2, 1), (2, 1), (2, 1), (3, 2)]
 
 
+def test_as_many_compilers_wait_as_the_program_before_had_units(toolchain, monkeypatch):
+    backend = cpu_backend()
+    if not backend.toolchain.waits:
+        pytest.skip("the compiler of this process does not wait")
+    monkeypatch.setattr(backend, "_units_last", 2)
+    made, new = Counting(monkeypatch), random.Random().random()
+
+    def one(F, x, factor):
+        return F.tanh(x * factor)
+
+    def two(F, x, factor):
+        return F.softmax(F.softmax(x * factor, axis=0) * factor, axis=1)
+
+    for k, function in enumerate([one, one, two, two, one]):
+        net = nn.HybridLambda(lambda F, x, k=k, function=function: function(F, x, new + k))
+        net.hybridize()
+        net(mx.nd.ones((3, 5)))
+    assert made.compilers == [2, 1, 1, 2, 2]
+
+
 def test_a_prelude_says_nothing_of_the_next_program(toolchain, monkeypatch):
     backend = cpu_backend()
     if not backend.toolchain.waits:
         pytest.skip("the compiler of this process does not wait")
-    monkeypatch.setattr(backend, "_compiled_last", True)
+    monkeypatch.setattr(backend, "_units_last", 2)
     made, new = Counting(monkeypatch), random.Random().random()
     for k in range(3):  # BatchNorm's factors are computed once, by kernels that the first one compiles
         net = nn.HybridSequential()

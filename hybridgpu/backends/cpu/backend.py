@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...compiler.ir.types import tensor_type
-from ...compiler.program import HostStep, Program
+from ...compiler.program import END_OF_UNIT, HostStep, Program
 from ...compiler.target import CPU, Target
 from ...dtypes import from_short
 from ...locks import Lock
@@ -37,7 +37,7 @@ from ..library import run_host_step
 from ..memory import lasting, lodger
 from .bound import Bound
 from .elf import HEADER, is_whole
-from .toolchain import Toolchain, find_toolchain
+from .toolchain import MOST_WAITING, Toolchain, find_toolchain
 
 if TYPE_CHECKING:
     from .waiting import Waiting
@@ -221,13 +221,12 @@ class CpuBackend:
     """Compiles programs with the host's C++ compiler."""
 
     xp = np
-    beside = True  # compilers are processes of their own
 
     def __init__(self, toolchain: Toolchain, store: Store) -> None:
         self.toolchain, self.store = toolchain, store
         kernels_hash(store)  # the toolchain's key contains it
         self._loaded: dict[str, Any] = {}
-        self._compiled_last = True  #: whether the last program had to be compiled
+        self._units_last = MOST_WAITING  #: how many units of the last program had to be compiled, at most
         self._prelude: Program | None = None  #: of that program
 
     @cached_property
@@ -238,16 +237,24 @@ class CpuBackend:
         return f"cpu {self.toolchain.key}"
 
     def foresee(self, numeric: str) -> AbstractContextManager[Sequence[Waiting]]:
-        # after a program whose kernels were there, those of another size or of a block alike will be, too
-        return self.toolchain.start(numeric) if self._compiled_last else nullcontext(())
+        # after a program whose kernels were there, those of another size or of a block alike will be, too; and after one of
+        # a single unit, a second compiler would start for nothing, which is a third of the time of such a unit
+        return self.toolchain.start(numeric, self._units_last) if self._units_last else nullcontext(())
+
+    def loads_beside(self, program: Program) -> bool:
+        # compilers are processes of their own; a library that is open already is found before a thread has started
+        return not program.segments or self._library_key(program) not in self._loaded
+
+    def _library_key(self, program: Program) -> str:
+        identity = f"{self.toolchain.key}\0{program.numeric}\0{program.source}"
+        return hashlib.sha256(identity.encode()).hexdigest()
 
     def _library(self, program: Program, waiting: Sequence[Waiting] = ()) -> tuple[ctypes.CDLL, int]:
         """The program's compiled code, and how many modules were compiled for it now.
 
         A prelude that has to be compiled as well is compiled at the same time, since it will be wanted next.
         """
-        identity = f"{self.toolchain.key}\0{program.numeric}\0{program.source}"
-        key = hashlib.sha256(identity.encode()).hexdigest()
+        key = self._library_key(program)
         compiled = 0
         held = self._loaded.get(key)
         if held is None:
@@ -296,7 +303,8 @@ class CpuBackend:
     def load(self, program: Program, foreseen: Sequence[Waiting] = ()) -> CpuProgram:
         made = self._load(program, foreseen)
         if program.segments and program is not self._prelude:  # which was compiled beside its program
-            self._compiled_last, self._prelude = made.info.compiled > 0, program.prelude
+            self._units_last = program.source.count(END_OF_UNIT) + 1 if made.info.compiled else 0
+            self._prelude = program.prelude
         return made
 
     def _load(self, program: Program, foreseen: Sequence[Waiting] = ()) -> CpuProgram:

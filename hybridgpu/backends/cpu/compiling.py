@@ -20,6 +20,7 @@ from ...scratch import scratch
 from ...store import Store
 from ..base import NotBuiltError, this_thread
 from .process import run as _run
+from .toolchain import MOST_WAITING
 
 if TYPE_CHECKING:
     import subprocess
@@ -49,9 +50,10 @@ _ROOM = 4 << 20  #: bytes: more than any library and its parts take
 _AS_PAGES = ("-z", "noseparate-code")
 
 
-def start(toolchain: Toolchain, numeric: str) -> AbstractContextManager[Sequence[Waiting]]:
-    """Compilers that are ready when a text for :func:`compile_source` is there; none where they would only take time."""
-    count = min(2, cpu_count() - this_thread.background) if cpu_count() > 1 else 0
+def start(toolchain: Toolchain, numeric: str, units: int) -> AbstractContextManager[Sequence[Waiting]]:
+    """As many compilers as ``units`` can use that are ready when a text for :func:`compile_source` is there; none where they
+    would only take time."""
+    count = min(units, MOST_WAITING, cpu_count() - this_thread.background) if cpu_count() > 1 else 0
     if not toolchain.waits or not count:
         return nullcontext(())
     from .waiting import several  # needed as seldom as ``subprocess``

@@ -25,7 +25,9 @@ from ..base import NotBuiltError
 if TYPE_CHECKING:
     from .waiting import Waiting
 
-__all__ = ["FLAGS", "Toolchain", "find_toolchain"]
+__all__ = ["FLAGS", "MOST_WAITING", "Toolchain", "find_toolchain"]
+
+MOST_WAITING = 2  #: compilers that start before there is a text for them
 
 #: The user's products are rounded; kernels/math_fma.h names those that need not be.
 _UNCONTRACTED = "-ffp-contract=off"
@@ -105,11 +107,12 @@ class Toolchain:
         """What it links with where linking without is refused."""
         return _LIBRARIES if "-nostdlib" in self.flags else ()
 
-    def start(self, numeric: str) -> AbstractContextManager[Sequence[Waiting]]:
-        """Compilers that are ready when a text for :meth:`compile` is there; none where they would only take time."""
+    def start(self, numeric: str, units: int = MOST_WAITING) -> AbstractContextManager[Sequence[Waiting]]:
+        """Compilers that are ready when a text for :meth:`compile`, of so many units, is there; none where they would only
+        take time."""
         from .compiling import start
 
-        return start(self, numeric)
+        return start(self, numeric, units)
 
     def compile(self, source: str, numeric: str, store: Store, waiting: Sequence[Waiting] = ()) -> bytes:
         """The shared library of ``source``; see :func:`~hybridgpu.backends.cpu.compiling.compile_source`."""
@@ -169,6 +172,7 @@ def _candidates() -> list[tuple[str, ...]]:
     return [*found, ("c++",), ("g++",), ("clang++",), ("zig", "c++"), ("python-zig", "c++")]
 
 
+@lru_cache
 def _words(command: str) -> tuple[str, ...]:
     """A command line in words; one whose quotes do not close is no command."""
     import shlex

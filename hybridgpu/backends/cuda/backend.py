@@ -323,8 +323,6 @@ class CudaBackend:
         library: computes some library steps; None leaves all to ``xp``.
     """
 
-    beside = False  # threads do not help NVRTC
-
     def __init__(self, driver: Driver, xp: Any, address: Callable[[Any], int], library: Library | None = None) -> None:
         self._has_tf32 = int(driver.arch.rpartition("_")[2].rstrip("af")) >= TF32_CAPABILITY
         target = cuda_target(driver.arch, driver.multiprocessors).changed(**driver.constants)
@@ -357,6 +355,9 @@ class CudaBackend:
 
     def foresee(self, numeric: str) -> AbstractContextManager[Any]:
         return nullcontext()  # NVRTC is a library of this process: nothing runs beside the first call
+
+    def loads_beside(self, program: Program) -> bool:
+        return False  # threads do not help NVRTC
 
     def load(self, program: Program, foreseen: Any = None) -> CudaProgram:
         start, before = time.perf_counter(), self.driver.compiled

@@ -53,7 +53,7 @@ class Initializer:
         self._print_func = print_func or (lambda x: str(np.linalg.norm(x.asnumpy()) / math.sqrt(x.size)))
         return self
 
-    def _report(self, name: str, how: Any, arr: Any) -> None:
+    def _hg_report(self, name: str, how: Any, arr: Any) -> None:
         if self._verbose and self._print_func:
             logging.info("Initialized %s as %s: %s", name, how, self._print_func(arr))
 
@@ -76,23 +76,23 @@ class Initializer:
             ValueError: a name that says nothing about how to initialise.
         """
         if not isinstance(desc, InitDesc):
-            self._by_plain_name(desc, arr)
+            self._hg_by_plain_name(desc, arr)
             return
         if desc.global_init is None:
             desc.global_init = self
         init = desc.attrs.get("__init__", "")
         if init:
             create(init)._init_weight(desc, arr)
-            self._report(desc, init, arr)
+            self._hg_report(desc, init, arr)
             return
         for ending, method in _BY_ENDING:
             if desc.endswith(ending):
                 getattr(self, method)(desc, arr)
-                self._report(desc, ending, arr)
+                self._hg_report(desc, ending, arr)
                 return
         self._init_default(desc, arr)
 
-    def _by_plain_name(self, name: Any, arr: Any) -> None:
+    def _hg_by_plain_name(self, name: Any, arr: Any) -> None:
         """What a name without a description means: also the statistics and layers of old symbols."""
         warnings.warn(
             "Calling initializer with init(str, NDArray) has been deprecated."
@@ -389,12 +389,12 @@ class FusedRNN(Initializer):
         )
         self._init = init
         self._num_hidden, self._num_layers, self._mode = num_hidden, num_layers, mode
-        self._directions = ("l", "r") if bidirectional else ("l",)
+        self._hg_directions = ("l", "r") if bidirectional else ("l",)
         self._forget_bias = forget_bias
 
-    def _blocks(self, size: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    def _hg_blocks(self, size: int) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Name and shape of every gate's weights, then of its biases, as they lie in the vector."""
-        hidden, gates, directions = self._num_hidden, _GATES[self._mode], self._directions
+        hidden, gates, directions = self._num_hidden, _GATES[self._mode], self._hg_directions
         per_row = size // len(directions) // hidden // len(gates)
         inputs = per_row - (self._num_layers - 1) * (hidden + len(directions) * hidden + 2) - hidden - 2
         places = [(layer, d) for layer in range(self._num_layers) for d in directions]
@@ -412,7 +412,7 @@ class FusedRNN(Initializer):
         from .ndarray import zeros
 
         parts = []
-        for name, shape in self._blocks(arr.size):
+        for name, shape in self._hg_blocks(arr.size):
             block = zeros(shape, dtype=arr.dtype)
             if self._mode == "lstm" and name.endswith("_f_bias"):
                 block[:] = self._forget_bias

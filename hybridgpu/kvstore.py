@@ -113,19 +113,19 @@ class KVStore(KVStoreBase):
     """
 
     def __init__(self, kind: str = "local") -> None:
-        self._type = kind
-        self._on_device = "device" in kind or kind == "nccl"
-        self._stored: dict[Any, NDArray] = {}
+        self._hg_type = kind
+        self._hg_on_device = "device" in kind or kind == "nccl"
+        self._hg_stored: dict[Any, NDArray] = {}
         self._updater: Any = None
 
-    def _check_keys(self, keys: list[Any]) -> None:
-        if self._stored and keys and isinstance(next(iter(self._stored)), str) != isinstance(keys[0], str):
+    def _hg_check_keys(self, keys: list[Any]) -> None:
+        if self._hg_stored and keys and isinstance(next(iter(self._hg_stored)), str) != isinstance(keys[0], str):
             raise MXNetError("Check failed: key_type_ == key_type: Mixed key types are not allowed")
 
-    def _find(self, key: Any) -> NDArray:
-        if key not in self._stored:
+    def _hg_find(self, key: Any) -> NDArray:
+        if key not in self._hg_stored:
             raise MXNetError(f"Check failed: !local.is_none(): key {key} has not been inited")
-        return self._stored[key]
+        return self._hg_stored[key]
 
     def init(self, key: Any, value: Any) -> None:
         """Store the first value of a key (or of each of a list).
@@ -134,14 +134,14 @@ class KVStore(KVStoreBase):
             MXNetError: it has one already.
         """
         pairs = _pairs(key, value)
-        self._check_keys([k for k, _ in pairs])
+        self._hg_check_keys([k for k, _ in pairs])
         for k, arrays in pairs:
-            if k in self._stored:
+            if k in self._hg_stored:
                 raise MXNetError(
                     f"Check failed: local_.find(keys[i]) == local_.end(): duplicate init of key {k}. Please double check if "
                     "you called kv.init or kv.broadcast with this key multiple times"
                 )
-            self._stored[k] = arrays[0].copy()
+            self._hg_stored[k] = arrays[0].copy()
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Sum the arrays of each key, and store the sum or update the stored value with it.
@@ -150,18 +150,18 @@ class KVStore(KVStoreBase):
             MXNetError: a key without ``init``.
         """
         pairs = _pairs(key, value)
-        self._check_keys([k for k, _ in pairs])
+        self._hg_check_keys([k for k, _ in pairs])
         for k, arrays in pairs:
-            stored = self._find(k)
+            stored = self._hg_find(k)
             # 'device' and 'nccl' keep the sum where the gradients are
-            if self._on_device and self._updater is None and stored.context != arrays[0].context:
-                stored = self._stored[k] = stored.as_in_context(arrays[0].context)
+            if self._hg_on_device and self._updater is None and stored.context != arrays[0].context:
+                stored = self._hg_stored[k] = stored.as_in_context(arrays[0].context)
             total = arrays[0].as_in_context(stored.context)
             for a in arrays[1:]:
                 total = total + a.as_in_context(stored.context)
             if self._updater is None:
                 if total.shape != stored.shape or total.dtype != stored.dtype:
-                    self._stored[k] = total.copy()
+                    self._hg_stored[k] = total.copy()
                 else:
                     stored[:] = total
             else:
@@ -175,9 +175,9 @@ class KVStore(KVStoreBase):
         """
         assert out is not None
         pairs = _pairs(key, out)
-        self._check_keys([k for k, _ in pairs])
+        self._hg_check_keys([k for k, _ in pairs])
         for k, arrays in pairs:
-            stored = self._find(k)
+            stored = self._hg_find(k)
             for a in arrays:
                 stored.copyto(a)
 
@@ -231,7 +231,7 @@ class KVStore(KVStoreBase):
     @property
     def type(self) -> str:
         """'local', 'device' and so on."""
-        return self._type
+        return self._hg_type
 
     @property
     def rank(self) -> int:

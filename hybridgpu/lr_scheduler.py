@@ -49,9 +49,9 @@ class LRScheduler:
 
     def __call__(self, num_update: int) -> float:
         """The rate of update ``num_update``."""
-        return self.get_warmup_lr(num_update) if num_update < self.warmup_steps else self._rate(num_update)
+        return self.get_warmup_lr(num_update) if num_update < self.warmup_steps else self._hg_rate(num_update)
 
-    def _rate(self, num_update: int) -> float:
+    def _hg_rate(self, num_update: int) -> float:
         """The rate after the warm-up; to be overridden."""
         raise NotImplementedError("must override this")
 
@@ -81,7 +81,7 @@ class FactorScheduler(LRScheduler):
         self.step, self.factor, self.stop_factor_lr = step, factor, stop_factor_lr
         self.count = 0
 
-    def _rate(self, num_update: int) -> float:
+    def _hg_rate(self, num_update: int) -> float:
         while num_update > self.count + self.step:
             self.count += self.step
             self.base_lr *= self.factor
@@ -120,7 +120,7 @@ class MultiFactorScheduler(LRScheduler):
         self.step, self.factor = step, factor
         self.cur_step_ind = self.count = 0
 
-    def _rate(self, num_update: int) -> float:
+    def _hg_rate(self, num_update: int) -> float:
         while self.cur_step_ind < len(self.step) and num_update > self.step[self.cur_step_ind]:
             self.count = self.step[self.cur_step_ind]
             self.cur_step_ind += 1
@@ -148,13 +148,13 @@ class _Decay(LRScheduler):
         self.base_lr_orig, self.final_lr = base_lr, final_lr
         self.max_update, self.max_steps = max_update, max_update - warmup_steps
 
-    def _rate(self, num_update: int) -> float:
+    def _hg_rate(self, num_update: int) -> float:
         if num_update <= self.max_update:
-            left = self._curve((num_update - self.warmup_steps) / self.max_steps)
+            left = self._hg_curve((num_update - self.warmup_steps) / self.max_steps)
             self.base_lr = self.final_lr + (self.base_lr_orig - self.final_lr) * left
         return self.base_lr
 
-    def _curve(self, part: float) -> float:
+    def _hg_curve(self, part: float) -> float:
         raise NotImplementedError
 
 
@@ -174,7 +174,7 @@ class PolyScheduler(_Decay):
         super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         self.power = pwr
 
-    def _curve(self, part: float) -> float:
+    def _hg_curve(self, part: float) -> float:
         return float(pow(1 - part, self.power))
 
 
@@ -192,5 +192,5 @@ class CosineScheduler(_Decay):
     ) -> None:
         super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
 
-    def _curve(self, part: float) -> float:
+    def _hg_curve(self, part: float) -> float:
         return (1 + math.cos(math.pi * part)) / 2

@@ -368,7 +368,7 @@ class PythonOp:
     def __init__(self, need_top_grad: bool = True) -> None:
         warnings.warn(f"{type(self).__name__} has been deprecated. Please use CustomOp", stacklevel=2)
         self.need_top_grad_ = need_top_grad
-        self._op_type = f"_python_op{next(_numbers)}"
+        self._hg_op_type = f"_python_op{next(_numbers)}"
         owner = self
 
         class Prop(CustomOpProp):
@@ -387,7 +387,7 @@ class PythonOp:
             def create_operator(self, ctx: Any, in_shapes: list[Any], in_dtypes: list[Any]) -> CustomOp:
                 return _Adapter(owner)
 
-        _registered[self._op_type] = Prop
+        _registered[self._hg_op_type] = Prop
 
     def __call__(self, *args: Any, **kwargs: Any) -> Symbol:
         return self.get_symbol(*args, **kwargs)
@@ -396,7 +396,7 @@ class PythonOp:
         """The operator applied to Symbols."""
         from .symbol import Custom
 
-        found: Symbol = Custom(*args, op_type=self._op_type, **kwargs)
+        found: Symbol = Custom(*args, op_type=self._hg_op_type, **kwargs)
         return found
 
     def forward(self, in_data: Sequence[Any], out_data: Sequence[Any]) -> None:
@@ -425,14 +425,18 @@ class PythonOp:
         """Whether the backward pass reads ``out_grad``."""
         return self.need_top_grad_
 
-    def _call(self, function: Callable[..., None], given: Sequence[Sequence[NDArray]], made: Sequence[NDArray]) -> None:
+    def _hg_call(
+        self, function: Callable[..., None], given: Sequence[Sequence[NDArray]], made: Sequence[NDArray]
+    ) -> None:
         raise NotImplementedError("derive from NumpyOp or NDArrayOp")
 
 
 class NumpyOp(PythonOp):
     """An operator whose ``forward`` and ``backward`` work on NumPy arrays."""
 
-    def _call(self, function: Callable[..., None], given: Sequence[Sequence[NDArray]], made: Sequence[NDArray]) -> None:
+    def _hg_call(
+        self, function: Callable[..., None], given: Sequence[Sequence[NDArray]], made: Sequence[NDArray]
+    ) -> None:
         results = [x.asnumpy() for x in made]
         function(*([x.asnumpy() for x in part] for part in given), results)
         for x, y in zip(made, results, strict=True):
@@ -442,7 +446,9 @@ class NumpyOp(PythonOp):
 class NDArrayOp(PythonOp):
     """An operator whose ``forward`` and ``backward`` work on arrays."""
 
-    def _call(self, function: Callable[..., None], given: Sequence[Sequence[NDArray]], made: Sequence[NDArray]) -> None:
+    def _hg_call(
+        self, function: Callable[..., None], given: Sequence[Sequence[NDArray]], made: Sequence[NDArray]
+    ) -> None:
         function(*given, list(made))
 
     def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
@@ -458,10 +464,10 @@ class _Adapter(CustomOp):
         self._owner = owner
 
     def forward(self, is_train: Any, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
-        self._owner._call(self._owner.forward, [in_data], out_data)
+        self._owner._hg_call(self._owner.forward, [in_data], out_data)
 
     def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
-        self._owner._call(self._owner.backward, [out_grad, in_data, out_data], in_grad)
+        self._owner._hg_call(self._owner.backward, [out_grad, in_data, out_data], in_grad)
 
 
 _numbers = itertools.count()

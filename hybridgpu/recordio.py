@@ -55,10 +55,10 @@ class MXRecordIO:
             raise ValueError(f"Invalid flag {self.flag}")
         self.writable = self.flag == "w"
         try:
-            self._file: BinaryIO = open(self.uri, "wb" if self.writable else "rb")
+            self._hg_file: BinaryIO = open(self.uri, "wb" if self.writable else "rb")
         except OSError as e:
             raise MXNetError(f'Open "{self.uri}": {e.strerror}') from None
-        self._size = 0 if self.writable else os.fstat(self._file.fileno()).st_size
+        self._hg_size = 0 if self.writable else os.fstat(self._hg_file.fileno()).st_size
         self.pid: int | None = os.getpid()
         self.is_open = True
 
@@ -68,14 +68,14 @@ class MXRecordIO:
     def __getstate__(self) -> dict[str, Any]:
         is_open = self.is_open
         self.close()
-        return {k: v for k, v in self.__dict__.items() if k != "_file"} | {"is_open": is_open}
+        return {k: v for k, v in self.__dict__.items() if k != "_hg_file"} | {"is_open": is_open}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, is_open=False)
         if state["is_open"]:
             self.open()
 
-    def _check(self, writing: bool) -> None:
+    def _hg_check(self, writing: bool) -> None:
         """Raises: AssertionError, RuntimeError: what the file was not opened for, or not in this process."""
         assert self.writable is writing, f"{self.uri} was opened with the flag '{self.flag}'"
         if not self.is_open:
@@ -88,7 +88,7 @@ class MXRecordIO:
         if self.is_open:
             self.is_open, self.pid = False, None
             with _writing(self.uri):
-                self._file.close()
+                self._hg_file.close()
 
     def reset(self) -> None:
         """Begin again: a file that is written becomes empty."""
@@ -101,9 +101,9 @@ class MXRecordIO:
         Raises:
             MXNetError: one of 512 MiB or more, or the disk is full.
         """
-        self._check(writing=True)
+        self._hg_check(writing=True)
         with _writing(self.uri):
-            write_record(self._file, buf)
+            write_record(self._hg_file, buf)
 
     def read(self) -> bytes | None:
         """The next record, None after the last.
@@ -111,9 +111,9 @@ class MXRecordIO:
         Raises:
             MXNetError: what is there is no record.
         """
-        self._check(writing=False)
-        at = self._file.tell()
-        return None if at == self._size else read_record(self._file, at, self._size, self.uri)
+        self._hg_check(writing=False)
+        at = self._hg_file.tell()
+        return None if at == self._hg_size else read_record(self._hg_file, at, self._hg_size, self.uri)
 
 
 class MXIndexedRecordIO(MXRecordIO):
@@ -178,13 +178,13 @@ class MXIndexedRecordIO(MXRecordIO):
         """
         if self.is_open and self.pid != os.getpid():
             self.reset()
-        self._check(writing=False)
-        self._file.seek(self.idx[idx])
+        self._hg_check(writing=False)
+        self._hg_file.seek(self.idx[idx])
 
     def tell(self) -> int:
         """Where the next record will be written."""
-        self._check(writing=True)
-        return self._file.tell()
+        self._hg_check(writing=True)
+        return self._hg_file.tell()
 
     def read_idx(self, idx: Any) -> bytes | None:
         """The record with a key."""

@@ -170,7 +170,7 @@ def test_offsets_of_records(tmp_path):
         offsets = record_offsets(f, len(raw), "f")
     reader = recordio.MXRecordIO(str(tmp_path / "f.rec"), "r")
     for at, value in zip(offsets, values, strict=True):
-        reader._file.seek(at)
+        reader._hg_file.seek(at)
         assert reader.read() == value
     reader.close()
     for broken in (raw[:-4], raw[:5], b"\0" + raw[1:], raw[offsets[2] + 16 :]):

@@ -136,7 +136,7 @@ def test_nothing_stays_on_the_path(x):
     net, _ = blocks()
     before = net(x).asnumpy()
     net(x)
-    assert net._fast is not None
+    assert net._hg_fast is not None
     own = [Function.run, Compiled.results, CachedOp.__call__, CachedOp.prepared, mx.ndarray.apply.run_eagerly]
     profiler.start()
     assert Function.run is not own[0]
@@ -147,7 +147,7 @@ def test_nothing_stays_on_the_path(x):
     ]  # fmt: skip
     net(x)
     profiler.dumps(reset=True)
-    assert (net(x).asnumpy() == before).all() and net._fast is not None
+    assert (net(x).asnumpy() == before).all() and net._hg_fast is not None
     assert table() == {}
 
 

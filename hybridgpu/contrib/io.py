@@ -36,26 +36,26 @@ class DataLoaderIter(DataIter):
         self.batch_size, self.dtype = data.shape[0], dtype
         self.provide_data = [DataDesc(data_name, data.shape, dtype)]
         self.provide_label = [DataDesc(label_name, label.shape, dtype)]
-        self._batch: Any = None
+        self._hg_batch: Any = None
         self.reset()
 
     def reset(self) -> None:
         self._iter = iter(self._loader)
 
     def iter_next(self) -> bool:
-        self._batch = next(self._iter, None)
-        return self._batch is not None
+        self._hg_batch = next(self._iter, None)
+        return self._hg_batch is not None
 
     def getdata(self) -> list[NDArray]:
-        return [self._filled(self._batch[0])]
+        return [self._hg_filled(self._hg_batch[0])]
 
     def getlabel(self) -> list[NDArray]:
-        return [self._filled(self._batch[1])]
+        return [self._hg_filled(self._hg_batch[1])]
 
     def getpad(self) -> int:
-        return int(self.batch_size - self._batch[0].shape[0])
+        return int(self.batch_size - self._hg_batch[0].shape[0])
 
-    def _filled(self, array: NDArray) -> NDArray:
+    def _hg_filled(self, array: NDArray) -> NDArray:
         found: NDArray = array.astype(self.dtype)
         if not self.getpad():
             return found

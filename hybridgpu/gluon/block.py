@@ -79,8 +79,8 @@ class Block:
         params: take parameters from here where they exist (sharing).
     """
 
-    _transparent = False  #: True for containers, which ``summary`` leaves out
-    _fast: Callable[..., Any] | None = None  #: a prepared call that ``__call__`` may use instead of everything else
+    _hg_transparent = False  #: True for containers, which ``summary`` leaves out
+    _hg_fast: Callable[..., Any] | None = None  #: a prepared call that ``__call__`` may use instead of everything else
 
     def __new__(cls: type[Made], *args: Any, **given: Any) -> Made:
         foreign = ARGUMENTS.keys() & given.keys()
@@ -164,7 +164,7 @@ class Block:
         Raises:
             re.error: it is none.
         """
-        self._check_containers()
+        self._hg_check_containers()
         found = ParameterDict(self._params.prefix)
         if not select:
             found.update(self.params)
@@ -177,7 +177,7 @@ class Block:
             found.update(child.collect_params(select))
         return found
 
-    def _check_containers(self) -> None:
+    def _hg_check_containers(self) -> None:
         children = set(map(id, self._children.values()))
 
         def holds(value: Any) -> bool:
@@ -276,7 +276,7 @@ class Block:
                         f"{shown_names(list(self._params.keys()))}. Set ignore_extra=True to ignore. "
                     )
                 continue
-            fitting.append((params[name], params[name]._load_check(value, ctx, cast_dtype, dtype_source)))
+            fitting.append((params[name], params[name]._hg_load_check(value, ctx, cast_dtype, dtype_source)))
         # only now: a load that fails changes nothing
         take_together([(p, p._load_init(value, ctx)) for p, value in fitting])
 
@@ -312,21 +312,21 @@ class Block:
     def register_child(self, block: Block, name: str | None = None) -> None:
         """Add a child; its name is by default its number."""
         self._children[str(len(self._children)) if name is None else name] = block
-        self._changed()
+        self._hg_changed()
 
-    def _changed(self) -> None:
+    def _hg_changed(self) -> None:
         """Drop a prepared call: something that it depends on is different now."""
-        self.__dict__.pop("_fast", None)
+        self.__dict__.pop("_hg_fast", None)
 
     def register_forward_pre_hook(self, hook: Callable[[Block, tuple[Any, ...]], None]) -> HookHandle:
         """``hook(block, inputs)`` before every call."""
-        handle = HookHandle(self._changed)
+        handle = HookHandle(self._hg_changed)
         handle.attach(self._forward_pre_hooks, hook)
         return handle
 
     def register_forward_hook(self, hook: Callable[[Block, tuple[Any, ...], Any], None]) -> HookHandle:
         """``hook(block, inputs, output)`` after every call."""
-        handle = HookHandle(self._changed)
+        handle = HookHandle(self._hg_changed)
         handle.attach(self._forward_hooks, hook)
         return handle
 
@@ -345,16 +345,16 @@ class Block:
     # -- running
 
     def __call__(self, *args: Any) -> Any:
-        fast = self._fast
+        fast = self._hg_fast
         try:
             if fast is not None:
                 return fast(*args)
-            return self._call(args)
+            return self._hg_call(args)
         except MXNetError as e:
             place(e, self.name)
             raise
 
-    def _call(self, args: tuple[Any, ...]) -> Any:
+    def _hg_call(self, args: tuple[Any, ...]) -> Any:
         if self._forward_pre_hooks:
             for hook in list(self._forward_pre_hooks.values()):
                 hook(self, args)

@@ -61,7 +61,7 @@ def to_be_defined(method: Method) -> Method:
 def overrides_forward(block: Any) -> bool:
     """Whether a block has a ``forward`` of its own, which no ``hybrid_forward`` is behind."""
     own, kind = block.__dict__, type(block)
-    if "forward" not in own and kind.forward is kind._entry:
+    if "forward" not in own and kind.forward is kind._hg_entry:
         return False
     if "hybrid_forward" in own:
         return False
@@ -114,7 +114,7 @@ def call_forward(block: HybridBlock, args: tuple[Any, ...], python: Callable[[tu
             return python(args)
     if not block._active or not _takes_arrays(args):
         return _eagerly(block, args, python)
-    if "_eager_because" in block.__dict__:
+    if "_hg_eager_because" in block.__dict__:
         return python(args)
     from ..tracing import TracingError
 
@@ -126,7 +126,7 @@ def call_forward(block: HybridBlock, args: tuple[Any, ...], python: Callable[[tu
     except (TracingError, NotImplementedForSymbol) as e:
         if not _under_mxnets_name():
             raise
-        block.__dict__["_eager_because"] = str(e)
+        block.__dict__["_hg_eager_because"] = str(e)
         warnings.warn(
             f"{type(block).__name__}.forward of block {block.name} runs operator by operator, as in MXNet 1.9.1, "
             f"since it cannot be traced: {e}",
@@ -151,7 +151,7 @@ def _under_mxnets_name() -> bool:
 
 def why_python(block: HybridBlock) -> str:
     """Why a block that is hybridized runs as Python."""
-    reason = block.__dict__.get("_eager_because")
+    reason = block.__dict__.get("_hg_eager_because")
     if reason is not None:
         return f"its forward cannot be traced: {reason}"
     return (
@@ -180,7 +180,7 @@ def _eagerly(block: HybridBlock, args: tuple[Any, ...], python: Callable[[tuple[
     except DeferredInitializationError:
         if not _takes_arrays(args):
             raise
-    block._complete(block.params.values(), args)
+    block._hg_complete(block.params.values(), args)
     return python(args)
 
 
@@ -203,9 +203,9 @@ def in_a_trace(block: HybridBlock, x: Any, args: tuple[Any, ...]) -> Any:
     if not traces_arrays(block):
         waiting = [p for p in block._reg_params.values() if p._data is None and p._deferred_init]
         if waiting:
-            block._complete(waiting, (x, *args))
+            block._hg_complete(waiting, (x, *args))
     with block.name_scope(), block_scope(block.name):
-        return block._eager(x, args)
+        return block._hg_eager(x, args)
 
 
 def complete_shapes(block: HybridBlock, args: Sequence[Any]) -> None:
@@ -226,13 +226,13 @@ def graph_of(block: HybridBlock, flat: Sequence[Any], form: Any) -> CachedOp:
     names = ["data"] if len(arrays) <= 1 else [f"data{k}" for k in range(len(arrays))]
     with _preparing:
         with _changing:
-            calls, changes = block._traced, block._changes
+            calls, changes = block._hg_traced, block._hg_changes
             if calls is None:
-                calls = TracedCalls(block.name, manner_of(block._flags), block._first)  # type: ignore[arg-type]
+                calls = TracedCalls(block.name, manner_of(block._flags), block._hg_first)  # type: ignore[arg-type]
         whole = overrides_forward(block)
 
         def run(*args: Any) -> Any:
-            return block.forward(*args) if whole else block._eager(args[0], args[1:])
+            return block.forward(*args) if whole else block._hg_eager(args[0], args[1:])
 
         op = calls.graph_for(
             arrays,
@@ -243,10 +243,10 @@ def graph_of(block: HybridBlock, flat: Sequence[Any], form: Any) -> CachedOp:
             lambda: _check_kept(block),
         )
         with _changing:
-            if block._changes == changes:  # else another thread has called hybridize()
+            if block._hg_changes == changes:  # else another thread has called hybridize()
                 shown = calls.predicting or op
                 assert shown.traced is not None
-                block._traced, block._cached_op = calls, op
+                block._hg_traced, block._cached_op = calls, op
                 block._cached_graph = (shown.traced.inputs, Group([shown.symbol]))
                 block._in_format, block._out_format = shown.formats
     return op
@@ -281,14 +281,14 @@ def _own_names() -> frozenset[str]:
 
 def is_traced_with(block: HybridBlock, name: str, old: Any, new: Any) -> bool:
     """Whether graphs were traced through a block while an attribute had another value than it gets."""
-    if "_readers" not in block.__dict__ or recording.state.trace is not None or name in _own_names():
+    if "_hg_readers" not in block.__dict__ or recording.state.trace is not None or name in _own_names():
         return False
     return old is not new and not (type(old) is type(new) and isinstance(new, (int, float, str)) and old == new)
 
 
 def trace_again(block: HybridBlock, why: str) -> None:
     """Let functions and blocks whose graphs were traced through a block trace them at their next call."""
-    readers = block.__dict__.get("_readers")
+    readers = block.__dict__.get("_hg_readers")
     if readers and recording.state.trace is None:
         for calls in list(readers):
             calls.forget(why)

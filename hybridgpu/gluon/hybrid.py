@@ -68,11 +68,11 @@ class HybridBlock(Block):
         self._flags: dict[str, Any] = {}
         self._cached_graph: tuple[list[Symbol], Symbol] | None = None
         self._cached_op: CachedOp | None = None
-        self._traced: TracedCalls | None = None
+        self._hg_traced: TracedCalls | None = None
         self._in_format: Any = None
         self._out_format: Any = None
         self._callback: tuple[Callable[..., None], bool] | None = None
-        self._first = "first call"
+        self._hg_first = "first call"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -95,13 +95,13 @@ class HybridBlock(Block):
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles hold: no programs, which are found again (or compiled) at their first call."""
-        state = self.__dict__ | {"_cached_op": None, "_traced": None}
-        if self.__dict__.get("_traced") is not None:  # its graph is of one signature
+        state = self.__dict__ | {"_cached_op": None, "_hg_traced": None}
+        if self.__dict__.get("_hg_traced") is not None:  # its graph is of one signature
             state["_cached_graph"] = None
-        for name in ("_fast", "_inner", "_eager_because", "_readers"):
+        for name in ("_hg_fast", "_hg_inner", "_hg_eager_because", "_hg_readers"):
             state.pop(name, None)
         if self._cached_op is not None:
-            state["_first"] = "first call of a copy"
+            state["_hg_first"] = "first call of a copy"
         return state
 
     def register_child(self, block: Block, name: str | None = None) -> None:
@@ -118,37 +118,37 @@ class HybridBlock(Block):
         super().register_child(block, name)
         self._clear_cached_op("a child was added")
 
-    def _changed(self) -> None:
-        super()._changed()
-        self.__dict__.pop("_inner", None)
+    def _hg_changed(self) -> None:
+        super()._hg_changed()
+        self.__dict__.pop("_hg_inner", None)
         trace_again(self, f"{self.name} changed")
 
     def _clear_cached_op(self, why: str) -> None:
         with _changing:
-            self._drop_cached_op(why)
+            self._hg_drop_cached_op(why)
             self._cached_graph = None
-        self._changed()
+        self._hg_changed()
 
-    def _drop_cached_op(self, why: str) -> None:
+    def _hg_drop_cached_op(self, why: str) -> None:
         with _changing:
             if self._cached_op is not None:
-                self._first = f"first call since {why}"
-            self._cached_op = self._traced = None
-            self.__dict__.pop("_eager_because", None)
-            self._changes += 1
+                self._hg_first = f"first call since {why}"
+            self._cached_op = self._hg_traced = None
+            self.__dict__.pop("_hg_eager_because", None)
+            self._hg_changes += 1
 
-    def _stored_graph(self) -> tuple[tuple[list[Symbol], Symbol], tuple[Any, Any]] | None:
+    def _hg_stored_graph(self) -> tuple[tuple[list[Symbol], Symbol], tuple[Any, Any]] | None:
         """The graph that calls run, with how their arguments and results are nested; None where they run operators."""
         with _changing:
-            graph = self._cached_graph if self._active and self._traced is None else None
+            graph = self._cached_graph if self._active and self._hg_traced is None else None
             return None if graph is None else (graph, (self._in_format, self._out_format))
 
-    def _take_graph(self, graph: tuple[list[Symbol], Symbol], formats: tuple[Any, Any]) -> None:
+    def _hg_take_graph(self, graph: tuple[list[Symbol], Symbol], formats: tuple[Any, Any]) -> None:
         """Run a graph that was stored, in place of a trace, from the next call on."""
         with _changing:
-            self._drop_cached_op("load()")
+            self._hg_drop_cached_op("load()")
             self._cached_graph, (self._in_format, self._out_format), self._active = graph, formats, True
-        self._changed()
+        self._hg_changed()
 
     def hybridize(
         self,
@@ -201,11 +201,11 @@ class HybridBlock(Block):
         check_flags(flags)
         with _changing:
             before, self._active, self._flags = self._flags, active, flags
-            self._changes += 1
+            self._hg_changes += 1
             if clear:
                 self._clear_cached_op("hybridize()")
             elif self._flags != before:
-                self._drop_cached_op("hybridize()")  # the trace stays; calls are as the new flags say
+                self._hg_drop_cached_op("hybridize()")  # the trace stays; calls are as the new flags say
         if active and (self._forward_hooks or self._forward_pre_hooks):
             import warnings
 
@@ -224,7 +224,7 @@ class HybridBlock(Block):
             numeric=numeric,
             background=background,
         )
-        self._changed()
+        self._hg_changed()
 
     def cast(self, dtype: Any) -> None:
         """Convert all parameters; the graph is traced again."""
@@ -233,21 +233,21 @@ class HybridBlock(Block):
 
     # -- running
 
-    def _call(self, args: tuple[Any, ...]) -> Any:
+    def _hg_call(self, args: tuple[Any, ...]) -> Any:
         if overrides_forward(self):
-            return call_forward(self, args, super()._call)
-        return super()._call(args)
+            return call_forward(self, args, super()._hg_call)
+        return super()._hg_call(args)
 
     def forward(self, x: Any, *args: Any) -> Any:
         """Run ``hybrid_forward`` on arrays (or its compiled graph), or on Symbols."""
-        inner = self._inner
-        return self._forward((x, *args)) if inner is None else inner(x, *args)
+        inner = self._hg_inner
+        return self._hg_forward((x, *args)) if inner is None else inner(x, *args)
 
-    _changes = 0  #: how often it was hybridized, or its graph dropped
-    _entry: Callable[..., Any] = forward  #: the ``forward`` that a prepared call may stand for
-    _inner: Callable[..., Any] | None = None  #: a prepared call where ``forward`` is overridden and calls this one
+    _hg_changes = 0  #: how often it was hybridized, or its graph dropped
+    _hg_entry: Callable[..., Any] = forward  #: the ``forward`` that a prepared call may stand for
+    _hg_inner: Callable[..., Any] | None = None  #: a prepared call where ``forward`` is overridden and calls this one
 
-    def _forward(self, call: tuple[Any, ...]) -> Any:
+    def _hg_forward(self, call: tuple[Any, ...]) -> Any:
         x, *args = call
         kind = kind_of_call(call)
         if kind is NDArray:
@@ -255,7 +255,7 @@ class HybridBlock(Block):
                 return in_a_trace(self, x, tuple(args))
             if self._active:
                 return self._call_cached_op(call)
-            return self._eager(x, tuple(args))
+            return self._hg_eager(x, tuple(args))
         params = {key: p.var() for key, p in self._reg_params.items()}
         with self.name_scope(), block_scope(self.name):
             try:
@@ -264,12 +264,12 @@ class HybridBlock(Block):
                 about_arguments(e, self, len(call))
                 raise
 
-    def _eager(self, x: Any, args: tuple[Any, ...]) -> Any:
+    def _hg_eager(self, x: Any, args: tuple[Any, ...]) -> Any:
         ctx = first_array((x, *args)).context
         try:
             params = {key: p.data(ctx) for key, p in self._reg_params.items()}
         except DeferredInitializationError:
-            self._complete(self.params.values(), (x, *args))
+            self._hg_complete(self.params.values(), (x, *args))
             params = {key: p.data(ctx) for key, p in self._reg_params.items()}
         try:
             return self.hybrid_forward(nd_module, x, *args, **params)
@@ -289,10 +289,10 @@ class HybridBlock(Block):
         graph = self._cached_graph  # which another thread may drop
         if graph is None:
             with _preparing, _changing:  # what another thread changes meanwhile comes after the trace, and undoes it
-                graph = self._cached_graph or self._trace(args)
+                graph = self._cached_graph or self._hg_trace(args)
         return graph
 
-    def _trace(self, args: tuple[Any, ...]) -> tuple[list[Symbol], Symbol]:
+    def _hg_trace(self, args: tuple[Any, ...]) -> tuple[list[Symbol], Symbol]:
         flat, form = flatten(args, "input")
         names = ["data"] if len(flat) <= 1 else [f"data{k}" for k in range(len(flat))]
         inputs = [None if x is None else _variable_for(n, x) for n, x in zip(names, flat, strict=True)]
@@ -314,28 +314,28 @@ class HybridBlock(Block):
         graph = self._cached_graph = ([i for i in inputs if i is not None], Group(outputs, class_of_symbols(outputs)))
         return graph
 
-    def _compiled_graph(self, args: tuple[Any, ...]) -> CachedOp:
+    def _hg_compiled_graph(self, args: tuple[Any, ...]) -> CachedOp:
         """The graph of calls, traced and bound to the parameters if need be."""
         op = self._cached_op
         if op is None:
             with _preparing:
                 op = self._cached_op
                 if op is None:
-                    changes = self._changes
-                    op = self._build_cached_op(args)
+                    changes = self._hg_changes
+                    op = self._hg_build_cached_op(args)
                     with _changing:
-                        if self._changes == changes:  # else it is out of date: another thread has called hybridize()
+                        if self._hg_changes == changes:  # else it is out of date: another thread has called hybridize()
                             self._cached_op = op
         return op
 
-    def _build_cached_op(self, args: tuple[Any, ...]) -> CachedOp:
+    def _hg_build_cached_op(self, args: tuple[Any, ...]) -> CachedOp:
         with _changing:
             inputs, out = self._get_graph(*args)
             formats, flags = (self._in_format, self._out_format), self._flags
         params = dict(self.collect_params().items())
         names = set(out.list_inputs())
         unused = [
-            f"The {self._position(i.name)} input to HybridBlock" for i in inputs if i.name and i.name not in names
+            f"The {self._hg_position(i.name)} input to HybridBlock" for i in inputs if i.name and i.name not in names
         ]
         if idle := ", ".join(n for n in params if n not in names):
             unused.append(f"Parameter {idle}")
@@ -354,23 +354,23 @@ class HybridBlock(Block):
                 "self.weight = self.params.get('weight', ...), and name them as arguments of hybrid_forward. "
                 f"(block {self.name})"
             )
-        op = CachedOp(out, data, params, self.name, *manner_of(flags), first=self._first)  # type: ignore[arg-type]
+        op = CachedOp(out, data, params, self.name, *manner_of(flags), first=self._hg_first)  # type: ignore[arg-type]
         op.formats = formats
         return op
 
-    def _position(self, name: str) -> str:
+    def _hg_position(self, name: str) -> str:
         number = int(name[4:] or 0)
         return f"{number}-th"
 
     def _call_cached_op(self, args: tuple[Any, ...]) -> Any:
-        traced = self._traced is not None if self._cached_op is not None else traces_arrays(self)
+        traced = self._hg_traced is not None if self._cached_op is not None else traces_arrays(self)
         flat, form = argument_tree(args) if traced else flatten(args, "input")
         if any(map(is_versioned, flat)):  # a parameter's, whose memory prepared calls must not take
             with exchanging:
                 args = tuple(regroup([x if x is None else pinned(x) for x in flat], form))
-            fast = self._fast or self._inner
+            fast = self._hg_fast or self._hg_inner
             return self._call_cached_op(args) if fast is None else fast(*args)
-        op = graph_of(self, flat, form) if traced else self._compiled_graph(args)
+        op = graph_of(self, flat, form) if traced else self._hg_compiled_graph(args)
         stored, results = op.formats
         if not traced and not formats_agree(stored, form):
             raise ValueError(
@@ -386,45 +386,45 @@ class HybridBlock(Block):
         try:
             out = op(arrays)
         except DeferredInitializationError:
-            self._complete([op.sources[k] for k in op.fixed], args)
+            self._hg_complete([op.sources[k] for k in op.fixed], args)
             out = op(arrays)
         callback = self._callback
         if callback is not None:
             for name, op_name, value in op.internals(arrays, callback[1]):
                 callback[0](name.encode(), op_name.encode(), value)
-        elif self._is_repeated_call(op):
+        elif self._hg_is_repeated_call(op):
             # what a user's forward does around ours is done at every call
-            whole = getattr(self.forward, "__func__", None) is type(self)._entry or overrides_forward(self)
-            place, of = "_fast" if whole else "_inner", weakref.ref(op)
+            whole = getattr(self.forward, "__func__", None) is type(self)._hg_entry or overrides_forward(self)
+            place, of = "_hg_fast" if whole else "_hg_inner", weakref.ref(op)
 
             def install(fast: Callable[..., Any]) -> None:
                 object.__setattr__(self, place, fast)
-                if not self._is_repeated_call(of()):  # another thread has changed the block meanwhile
+                if not self._hg_is_repeated_call(of()):  # another thread has changed the block meanwhile
                     self.__dict__.pop(place, None)
 
-            fast = op.prepared(self._call if whole else self._forward, args, form, results, install)
+            fast = op.prepared(self._hg_call if whole else self._hg_forward, args, form, results, install)
             if fast is not None:
                 install(fast)
         if isinstance(results, int) and results == 0:
             return out[0]
         return regroup(list(out), results)
 
-    def _is_repeated_call(self, op: CachedOp | None) -> bool:
+    def _hg_is_repeated_call(self, op: CachedOp | None) -> bool:
         """Whether prepared calls of this graph stand for calls of the block as it is now."""
         changed = self._forward_hooks or self._forward_pre_hooks or self._callback is not None
-        traced = self._traced
+        traced = self._hg_traced
         current = self._cached_op is op if traced is None else op in traced
         return op is not None and current and self._active and not changed
 
     def register_op_hook(self, callback: Callable[..., None], monitor_all: bool = False) -> None:
         """Call ``callback(name, operator, array)`` for every result inside the compiled graph."""
         self._callback = (callback, monitor_all)
-        self._changed()
+        self._hg_changed()
         super().register_op_hook(callback, monitor_all)
 
     # -- deferred shapes
 
-    def _complete(self, params: Iterable[Parameter], args: tuple[Any, ...]) -> None:
+    def _hg_complete(self, params: Iterable[Parameter], args: tuple[Any, ...]) -> None:
         """Fill the parameters that wait for their shapes.
 
         Raises:
@@ -446,7 +446,7 @@ class HybridBlock(Block):
         except Exception as e:
             raise ValueError(f"Deferred initialization failed because shape cannot be inferred. {e}") from e
 
-    def _infer(self, args: tuple[Any, ...]) -> tuple[Inference, dict[str, Parameter]]:
+    def _hg_infer(self, args: tuple[Any, ...]) -> tuple[Inference, dict[str, Parameter]]:
         inputs, out = self._get_graph(*args)
         flat = [x for x in flatten(args, "input")[0] if x is not None]
         shapes = {i.name: x.shape for i, x in zip(inputs, flat, strict=True)}
@@ -467,7 +467,7 @@ class HybridBlock(Block):
         if traces_arrays(self):
             complete_shapes(self, args)
             return
-        inference, params = self._infer(args)
+        inference, params = self._hg_infer(args)
         for node in inference.order:
             if node.op is None and node.name in params:
                 shape = inference.shapes.get((id(node), 0))
@@ -503,13 +503,13 @@ class HybridBlock(Block):
             RuntimeError: not traced yet.
         """
         graph = self._cached_graph
-        if not graph or (self._traced is not None and self._traced.latest is None):
+        if not graph or (self._hg_traced is not None and self._hg_traced.latest is None):
             raise RuntimeError(
                 "Please first call block.hybridize() and then run forward with this block at least once before calling export."
             )
         out = graph[1]
         auxiliary = set(out.list_auxiliary_states())
-        parameters = self.collect_params() if self._traced is None else exported_sources(self._traced)
+        parameters = self.collect_params() if self._hg_traced is None else exported_sources(self._hg_traced)
         values = {}
         for name in out.list_inputs():  # MXNet's order: that of the graph
             if name in parameters:
@@ -549,16 +549,16 @@ class HybridBlock(Block):
         op = None
         while op is None:
             with _changing:
-                active, before = self._active, self._changes
+                active, before = self._active, self._hg_changes
             if not active:
                 raise RuntimeError(f"{self.name} is not hybridized: call hybridize() before explain()")
             if not inputs:
                 raise TypeError(
                     f"explain() of {self.name} needs the inputs of a call, whose shapes it reports on: write net.explain(x)"
                 )
-            self._call(inputs)
+            self._hg_call(inputs)
             with _changing:
-                op, changes = self._cached_op, self._changes
+                op, changes = self._cached_op, self._hg_changes
             if op is None and changes == before:  # else another thread has hybridized it anew since
                 raise RuntimeError(
                     f"{self.name} has no graph to explain: {why_python(self)}\nExplain the blocks that it calls."

@@ -71,7 +71,7 @@ class Loss(HybridBlock):
         """What the loss computes; to be overridden."""
         raise NotImplementedError
 
-    def _per_sample(self, F: Any, loss: Any, sample_weight: Any, weight: float | None = None) -> Any:
+    def _hg_per_sample(self, F: Any, loss: Any, sample_weight: Any, weight: float | None = None) -> Any:
         """The mean over all axes but the batch axis, weighted by ``weight`` or the loss's own."""
         weight = self._weight if weight is None else weight
         loss = _apply_weighting(F, loss, weight, sample_weight)
@@ -92,7 +92,7 @@ class L2Loss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         label = _reshape_like(F, label, pred)
-        return self._per_sample(F, F.square(label - pred), sample_weight, self._weight / 2)
+        return self._hg_per_sample(F, F.square(label - pred), sample_weight, self._weight / 2)
 
 
 class L1Loss(Loss):
@@ -103,7 +103,7 @@ class L1Loss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         label = _reshape_like(F, label, pred)
-        return self._per_sample(F, F.abs(label - pred), sample_weight)
+        return self._hg_per_sample(F, F.abs(label - pred), sample_weight)
 
 
 class SigmoidBinaryCrossEntropyLoss(Loss):
@@ -136,7 +136,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
             if pos_weight is not None:
                 positive = _product(F, positive, pos_weight)
             loss = -(positive + F.log(1.0 - pred + 1e-12) * (1.0 - label))
-        return self._per_sample(F, loss, sample_weight)
+        return self._hg_per_sample(F, loss, sample_weight)
 
 
 SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
@@ -171,7 +171,7 @@ class SoftmaxCrossEntropyLoss(Loss):
         else:
             label = _reshape_like(F, label, pred)
             loss = -(pred * label).sum(axis=self._axis, keepdims=True)
-        return self._per_sample(F, loss, sample_weight)
+        return self._hg_per_sample(F, loss, sample_weight)
 
 
 SoftmaxCELoss = SoftmaxCrossEntropyLoss
@@ -258,7 +258,7 @@ class HuberLoss(Loss):
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         error = F.abs(_reshape_like(F, label, pred) - pred)
         loss = F.where(error > self._rho, error - 0.5 * self._rho, (0.5 / self._rho) * F.square(error))
-        return self._per_sample(F, loss, sample_weight)
+        return self._hg_per_sample(F, loss, sample_weight)
 
 
 class HingeLoss(Loss):
@@ -270,7 +270,7 @@ class HingeLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         label = _reshape_like(F, label, pred)
-        return self._per_sample(F, F.relu(self._margin - pred * label), sample_weight)
+        return self._hg_per_sample(F, F.relu(self._margin - pred * label), sample_weight)
 
 
 class SquaredHingeLoss(Loss):
@@ -282,7 +282,7 @@ class SquaredHingeLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         label = _reshape_like(F, label, pred)
-        return self._per_sample(F, F.square(F.relu(self._margin - pred * label)), sample_weight)
+        return self._hg_per_sample(F, F.square(F.relu(self._margin - pred * label)), sample_weight)
 
 
 class LogisticLoss(Loss):
@@ -308,7 +308,7 @@ class LogisticLoss(Loss):
         if self._label_format == "signed":
             label = (label + 1.0) / 2.0
         loss = F.relu(pred) - pred * label + F.Activation(-F.abs(pred), act_type="softrelu")
-        return self._per_sample(F, loss, sample_weight)
+        return self._hg_per_sample(F, loss, sample_weight)
 
 
 class TripletLoss(Loss):

@@ -39,9 +39,9 @@ def _key(block: Block, numbers: Iterator[int]) -> str:
 def _describe(block: Block, numbers: Iterator[int], into: dict[str, Any]) -> None:
     mine: dict[str, Any] = {"orig_name": block.name}
     into[_key(block, numbers)] = mine
-    if hasattr(block, "_stored_graph"):
+    if hasattr(block, "_hg_stored_graph"):
         # deferred shapes are inferred by a trace, too: only what is run as a graph is stored as one
-        traced = block._stored_graph()
+        traced = block._hg_stored_graph()
         mine["hybridized"] = traced is not None
         if traced is not None:
             (inputs, out), formats = traced
@@ -126,8 +126,8 @@ def _matched(block: Any, numbers: Iterator[int], model: dict[str, Any]) -> list[
 
 def _restore(block: Any, saved: _Saved) -> None:
     block._name = saved.name
-    block._changed()
+    block._hg_changed()
     if saved.graph is not None:
-        block._take_graph(saved.graph, saved.formats)
+        block._hg_take_graph(saved.graph, saved.formats)
     params = block.params
     params._params = {f"{block.name}_{k[len(params.prefix) :]}": p for k, p in params._params.items()}

@@ -67,13 +67,13 @@ def why_not(updater: Any) -> str:
     optimizer = updater.optimizer
     kind = type(optimizer)
     ours = Optimizer.__module__.rpartition(".")[0]
-    for name in ("update", "update_multi_precision", "_step"):
+    for name in ("update", "update_multi_precision", "_hg_step"):
         method = getattr(kind, name, None)
         if method is not None and not method.__module__.startswith(ours):
             return f"{kind.__name__} overrides {name}"
     if not isinstance(optimizer, ByOperator):
         return f"{kind.__name__} computes its steps with several operators"
-    if isinstance(optimizer, ManyByOperator) and optimizer.aggregate_num < optimizer._least:
+    if isinstance(optimizer, ManyByOperator) and optimizer.aggregate_num < optimizer._hg_least:
         return f"aggregate_num is {optimizer.aggregate_num}"
     return ""
 
@@ -259,7 +259,7 @@ class TrainerSteps:
             self.reason = "there is no compiler"
             return None
         after = AFTER if ctx.device_typeid != _GPU else AFTER_ON_GPU
-        early = self._mode == "auto" and optimizer._exact and count < after
+        early = self._mode == "auto" and optimizer._hg_exact and count < after
         if early and not all(available(r, ctx, on_disk=count == 1) for r in recipes):
             self.reason = f"they are compiled at step {after}"
             return None
@@ -286,12 +286,12 @@ def _precision(optimizer: Any) -> tuple[bool, int]:
 
 def _call(optimizer: Any, weight: NDArray, state: Any) -> tuple[Any, ...]:
     """The operator of a weight, its constants, the arrays behind weight and gradient, and whether a copy is one."""
-    copied = optimizer._keeps_copy(weight)
-    if copied and not optimizer._takes_copies:
+    copied = optimizer._hg_keeps_copy(weight)
+    if copied and not optimizer._hg_takes_copies:
         copy, own = state
-        call = optimizer._call(own, False)
+        call = optimizer._hg_call(own, False)
         return call.operator, call.constants, (copy, *call.states), True
-    call = optimizer._call(state, copied)
+    call = optimizer._hg_call(state, copied)
     return call.operator, call.constants, tuple(call.states), False
 
 
@@ -315,7 +315,7 @@ def _recipe(optimizer: Any, rows: Sequence[Row], states: dict[Any, Any]) -> tupl
     operator, constants, wrapped = first
     if len({len(t) for t in types}) > 1:
         return "weights of one type have different states"
-    many = optimizer._count if isinstance(optimizer, ManyByOperator) else ""
+    many = optimizer._hg_count if isinstance(optimizer, ManyByOperator) else ""
     return Recipe(operator, tuple(sorted(constants.items())), many, wrapped, tuple(types)), arrays
 
 
@@ -336,7 +336,7 @@ def _run(optimizer: Any, indices: list[int], groups: Sequence[_Group]) -> None:
         for group in groups:
             group.update([_together(optimizer, [indices[k] for k in group.places])])
         return
-    begin: Callable[[int], dict[str, Any]] = optimizer._numbers
+    begin: Callable[[int], dict[str, Any]] = optimizer._hg_numbers
     numbers = [begin(i) for i in indices]
     for group in groups:
         group.update([numbers[k] for k in group.places] if len(groups) > 1 else numbers)
@@ -345,9 +345,9 @@ def _run(optimizer: Any, indices: list[int], groups: Sequence[_Group]) -> None:
 def _together(optimizer: Any, indices: list[int]) -> dict[str, Any]:
     """The numbers of many weights, counted in the pieces in which operators would take them."""
     size = optimizer.aggregate_num
-    numbers: dict[str, Any] = optimizer._numbers(indices[:size])
+    numbers: dict[str, Any] = optimizer._hg_numbers(indices[:size])
     for start in range(size, len(indices), size):
-        more = optimizer._numbers(indices[start : start + size])
+        more = optimizer._hg_numbers(indices[start : start + size])
         for name, value in more.items():
             if isinstance(value, list):
                 numbers[name] = numbers[name] + value

@@ -49,7 +49,7 @@ def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
                     seen.add(p)
             rows[key] = row
 
-        if not b._transparent:  # containers only pass through
+        if not b._hg_transparent:  # containers only pass through
             hooks.append(b.register_forward_hook(hook))
 
     rows["Input"] = {"shape": shapes(inputs), "params": 0, "trainable": 0, "shared": 0}

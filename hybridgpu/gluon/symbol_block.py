@@ -118,11 +118,11 @@ class SymbolBlock(HybridBlock):
     def _alias(self) -> str:
         return "symbolblock"
 
-    def _forward(self, call: tuple[Any, ...]) -> Any:
+    def _hg_forward(self, call: tuple[Any, ...]) -> Any:
         """Run the graph on arrays, or put it into a larger graph."""
         if _holds_arrays(call):
             trace = recording.state.trace
-            return self._call_cached_op(call) if trace is None else self._in_a_trace(trace, call)
+            return self._call_cached_op(call) if trace is None else self._hg_in_a_trace(trace, call)
         assert isinstance(call[0], Symbol), f"Layer call with nothing or a mixture of types: {type(call[0])}"
         flat, form = flatten(call, "input")
         assert form == self._in_format, "Invalid input format"
@@ -132,7 +132,7 @@ class SymbolBlock(HybridBlock):
         results = [composed] if self._out_format == 0 else [type(composed)([head]) for head in composed._heads]
         return regroup(results, self._out_format)
 
-    def _in_a_trace(self, trace: Any, call: tuple[Any, ...]) -> Any:
+    def _hg_in_a_trace(self, trace: Any, call: tuple[Any, ...]) -> Any:
         """Make the graph part of the one that is being traced."""
         flat, form = flatten(call, "input")
         assert form == self._in_format, "Invalid input format"
@@ -140,14 +140,14 @@ class SymbolBlock(HybridBlock):
         inputs, out = self._cached_graph
         waiting = [p for p in self.params.values() if p._data is None and p._deferred_init]
         if waiting:
-            self._complete(waiting, call)
+            self._hg_complete(waiting, call)
         known = {str(i.name): x for i, x in zip(inputs, flat, strict=True)}
         given = known | {n: self.params[n].data() for n in out.list_inputs() if n not in known}
         return regroup(trace.compose(out, given), self._out_format)
 
     def _clear_cached_op(self, why: str) -> None:
-        self._drop_cached_op(why)  # the graph is what the block is
-        self._changed()
+        self._hg_drop_cached_op(why)  # the graph is what the block is
+        self._hg_changed()
 
     def hybridize(
         self,

@@ -110,7 +110,7 @@ class Trainer:
         else:
             self._optimizer = opt.create(optimizer, param_dict=by_index, **arguments)
         self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts]
-        self._steps = [TrainerSteps(self._params, k) for k in range(len(self._contexts))]
+        self._hg_steps = [TrainerSteps(self._params, k) for k in range(len(self._contexts))]
 
     # -- the store
 
@@ -121,12 +121,12 @@ class Trainer:
         self._update_on_kvstore: bool | None = None
         self._params_to_init = list(self._params)
 
-    def _values_were_set(self, p: Parameter) -> None:
+    def _hg_values_were_set(self, p: Parameter) -> None:
         """A parameter has new values from elsewhere: a store that holds the old ones is dropped."""
-        if self._kv_initialized and self._store_updates and not any(p is q for q in self._params_to_init):
+        if self._kv_initialized and self._hg_store_updates and not any(p is q for q in self._params_to_init):
             self._reset_kvstore()
 
-    def _make_kvstore(self) -> tuple[Any, bool]:
+    def _hg_make_kvstore(self) -> tuple[Any, bool]:
         """The store, None if there is nothing to sum, and whether it updates.
 
         Raises:
@@ -158,7 +158,7 @@ class Trainer:
     def _init_kvstore(self) -> None:
         for p in self._params:
             p.data(self._contexts[0])  # a deferred parameter must not be stepped over
-        store, updates = self._make_kvstore()
+        store, updates = self._hg_make_kvstore()
         if store is not None:
             if self._compression_params:
                 store.set_gradient_compression(self._compression_params)
@@ -178,14 +178,14 @@ class Trainer:
                 self._kvstore.broadcast(self._param2idx[p.name], copies[0], copies)
         self._params_to_init = waiting
 
-    def _prepare(self) -> None:
+    def _hg_prepare(self) -> None:
         if not self._kv_initialized:
             self._init_kvstore()
         if self._params_to_init:
             self._init_params()
 
     @property
-    def _store_updates(self) -> bool:
+    def _hg_store_updates(self) -> bool:
         return self._kvstore is not None and bool(self._update_on_kvstore)
 
     # -- the optimizer
@@ -220,7 +220,7 @@ class Trainer:
             UserWarning: there is such a parameter (raised, as in MXNet, not warned of).
         """
         self._optimizer.rescale_grad = self._scale / batch_size
-        self._prepare()
+        self._hg_prepare()
         self._allreduce_grads()
         self._update(ignore_stale_grad)
 
@@ -230,8 +230,8 @@ class Trainer:
         Raises:
             AssertionError: the store makes the steps.
         """
-        self._prepare()
-        assert not self._store_updates, (
+        self._hg_prepare()
+        assert not self._hg_store_updates, (
             "allreduce_grads() when parameters are updated on kvstore is not supported. "
             "Try setting `update_on_kvstore` to False when creating trainer."
         )
@@ -243,8 +243,8 @@ class Trainer:
         Raises:
             AssertionError: the store makes the steps.
         """
-        self._prepare()
-        assert not self._store_updates, (
+        self._hg_prepare()
+        assert not self._hg_store_updates, (
             "update() when parameters are updated on kvstore is not supported. "
             "Try setting `update_on_kvstore` to False when creating trainer."
         )
@@ -256,14 +256,14 @@ class Trainer:
             return
         for i, p in enumerate(self._params):
             if p.grad_req != "null":
-                out = p.list_data() if self._store_updates else None
+                out = p.list_data() if self._hg_store_updates else None
                 self._kvstore.pushpull(i, p.list_grad(), out=out, priority=-i)
 
     def explain(self) -> StepExplanation:
         """How steps are made: the kernels of their programs, or why they run operator by operator."""
-        if self._store_updates:
+        if self._hg_store_updates:
             return StepExplanation([], ["the key-value store makes them"])
-        parts = [steps.explain() for steps in self._steps]
+        parts = [steps.explain() for steps in self._hg_steps]
         reasons = dict.fromkeys(reason for part in parts for reason in part.reasons)
         return StepExplanation([p for part in parts for p in part.programs], list(reasons))
 
@@ -271,9 +271,9 @@ class Trainer:
         scaler = self._amp_loss_scaler
         if scaler is not None and scaler.has_overflow(self._params):
             return  # the step is left out
-        steps_of = list(zip(self._steps, self._updaters, strict=True))
+        steps_of = list(zip(self._hg_steps, self._updaters, strict=True))
         before_writes(d for p in self._params if p.grad_req != "null" for d in p._data or ())
-        if not self._store_updates and all(s.fits(u) for s, u in steps_of):
+        if not self._hg_store_updates and all(s.fits(u) for s, u in steps_of):
             for s, _ in steps_of:
                 s.repeat()
             return
@@ -281,7 +281,7 @@ class Trainer:
         if not ignore_stale_grad:  # before anything is changed, so that the step can be made again
             for _, p in learned:
                 _refuse_stale(p)
-        if self._store_updates:
+        if self._hg_store_updates:
             return
         steps: list[list[Any]] = [[] for _ in self._updaters]
         for i, p in learned:
@@ -297,8 +297,8 @@ class Trainer:
 
     def save_states(self, fname: str) -> None:
         """Write the optimizer and its states (momenta, counts of updates) to a file."""
-        self._prepare()
-        if self._store_updates:
+        self._hg_prepare()
+        if self._hg_store_updates:
             assert not self._params_to_init, (
                 "Cannot save trainer states when some parameters are not yet initialized in kvstore."
             )
@@ -309,8 +309,8 @@ class Trainer:
 
     def load_states(self, fname: str) -> None:
         """Read what ``save_states`` wrote (MXNet's files, too)."""
-        self._prepare()
-        if self._store_updates:
+        self._hg_prepare()
+        if self._hg_store_updates:
             self._kvstore.load_optimizer_states(fname)
             self._optimizer = self._kvstore._updater.optimizer
         else:

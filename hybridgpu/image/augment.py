@@ -176,8 +176,8 @@ class SaturationJitterAug(Augmenter):
 class HueJitterAug(Augmenter):
     """Colours turned by up to ``hue`` half circles either way, in NTSC's colour space."""
 
-    _to = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
-    _back = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
+    _hg_to = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
+    _hg_back = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
 
     def __init__(self, hue: float) -> None:
         super().__init__(hue=hue)
@@ -187,7 +187,7 @@ class HueJitterAug(Augmenter):
         angle = random.uniform(-self.hue, self.hue) * np.pi
         u, w = np.cos(angle), np.sin(angle)
         turn = np.array([[1.0, 0.0, 0.0], [0.0, u, -w], [0.0, w, u]])
-        out: NDArray = nd.dot(src, array((self._back @ turn @ self._to).T, ctx=src.context))
+        out: NDArray = nd.dot(src, array((self._hg_back @ turn @ self._hg_to).T, ctx=src.context))
         return out
 
 

@@ -156,19 +156,19 @@ class DetRandomCropAug(DetAugmenter):
     def __call__(self, src: NDArray, label: Any) -> Both:
         height, width = src.shape[:2]
         for _ in range(self.max_attempts if self.enabled and height and width else 0):
-            size = self._size(height, width)
+            size = self._hg_size(height, width)
             if size is None:
                 continue
             h, w = size
             y, x = random.randint(0, height - h), random.randint(0, width - w)
             part = (x / width, y / height, (x + w) / width, (y + h) / height)
-            if w * h >= 2 and self._fits(label, part, height * width):
-                inside = self._inside(label, part)
+            if w * h >= 2 and self._hg_fits(label, part, height * width):
+                inside = self._hg_inside(label, part)
                 if len(inside):
                     return fixed_crop(src, x, y, w, h), inside
         return src, label
 
-    def _size(self, height: int, width: int) -> tuple[int, int] | None:
+    def _hg_size(self, height: int, width: int) -> tuple[int, int] | None:
         """A random height and width within the bounds, None if this attempt has none."""
         least, most = (share * height * width for share in self.area_range)
         ratio = random.uniform(*self.aspect_ratio_range)
@@ -190,7 +190,7 @@ class DetRandomCropAug(DetAugmenter):
             w = round(h * ratio)
         return (h, w) if least <= w * h <= most and 0 <= w <= width and 0 <= h <= height else None
 
-    def _fits(self, label: Any, part: tuple[float, ...], pixels: int) -> bool:
+    def _hg_fits(self, label: Any, part: tuple[float, ...], pixels: int) -> bool:
         """Whether enough lies within of each box that is touched; and one is."""
         areas = _areas(label[:, 1:])
         visible = areas * pixels > 2
@@ -200,7 +200,7 @@ class DetRandomCropAug(DetAugmenter):
         covered = covered[covered > 0]
         return bool(covered.size and covered.min() > self.min_object_covered)
 
-    def _inside(self, label: Any, part: tuple[float, ...]) -> Any:
+    def _hg_inside(self, label: Any, part: tuple[float, ...]) -> Any:
         """Boxes as shares of the part."""
         left, top, right, bottom = part
         w, h = right - left, bottom - top
@@ -240,7 +240,7 @@ class DetRandomPadAug(DetAugmenter):
     def __call__(self, src: NDArray, label: Any) -> Both:
         height, width = src.shape[:2]
         for _ in range(self.max_attempts if self.enabled and height and width else 0):
-            size = self._size(height, width)
+            size = self._hg_size(height, width)
             if size is None:
                 continue
             h, w = size
@@ -251,7 +251,7 @@ class DetRandomPadAug(DetAugmenter):
             return copyMakeBorder(src, y, h - y - height, x, w - x - width, values=self.pad_val), out
         return src, label
 
-    def _size(self, height: int, width: int) -> tuple[int, int] | None:
+    def _hg_size(self, height: int, width: int) -> tuple[int, int] | None:
         """A random height and width within the bounds, None if this attempt has none."""
         least, most = (share * height * width for share in self.area_range)
         ratio = random.uniform(*self.aspect_ratio_range)

@@ -56,10 +56,10 @@ class ImageDetIter(ImageIter):
             [], imglist, data_name, label_name, last_batch_handle=last_batch_handle,
         )  # fmt: skip
         self.auglist = CreateDetAugmenter(self.data_shape, **kwargs) if aug_list is None else aug_list
-        self.label_shape = self._largest_label()
+        self.label_shape = self._hg_largest_label()
         self.provide_label = [DataDesc(label_name, (batch_size, *self.label_shape))]
 
-    def _largest_label(self) -> tuple[int, int]:
+    def _hg_largest_label(self) -> tuple[int, int]:
         self.reset()
         shape = (0, 5)
         try:
@@ -89,7 +89,7 @@ class ImageDetIter(ImageIter):
             raise RuntimeError("Encounter sample with no valid label.")
         return objects
 
-    def _changed(self, picture: NDArray, label: Any) -> tuple[NDArray, Any]:
+    def _hg_changed(self, picture: NDArray, label: Any) -> tuple[NDArray, Any]:
         self.check_valid_image(picture)
         picture, boxes = self.augmentation_transform(picture, self._parse_label(label))
         if boxes.ndim != 2 or boxes.shape[1] < 5:

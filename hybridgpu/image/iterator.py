@@ -109,26 +109,26 @@ class ImageIter(DataIter):
         self.cur = 0
         self.last_batch_handle = last_batch_handle
         self.num_image = None if self.seq is None else len(self.seq)
-        self._ended = False
-        self._rest: tuple[Any, Any, int] | None = None  # a batch that was begun: data, labels, number of pictures
+        self._hg_ended = False
+        self._hg_rest: tuple[Any, Any, int] | None = None  # a batch that was begun: data, labels, number of pictures
         self.reset()
 
     def reset(self) -> None:
         """Begin a pass; with the pictures left over from the last one, if these roll over."""
         if self.seq is not None and self.shuffle:
             random.shuffle(self.seq)
-        if self.last_batch_handle != "roll_over" or self._rest is None:
-            self._rewind()
+        if self.last_batch_handle != "roll_over" or self._hg_rest is None:
+            self._hg_rewind()
 
     def hard_reset(self) -> None:
         """Begin anew, whatever was left over."""
-        self._rest = None
+        self._hg_rest = None
         self.reset()
 
-    def _rewind(self) -> None:
+    def _hg_rewind(self) -> None:
         if self.imgrec is not None:
             self.imgrec.reset()
-        self.cur, self._ended = 0, False
+        self.cur, self._hg_ended = 0, False
 
     def next_sample(self) -> tuple[Any, bytes]:
         """Label and file of the next picture.
@@ -136,7 +136,7 @@ class ImageIter(DataIter):
         Raises:
             StopIteration: there is none.
         """
-        if self._ended:
+        if self._hg_ended:
             raise StopIteration
         if self.seq is None:
             record = self.imgrec.read()
@@ -162,7 +162,7 @@ class ImageIter(DataIter):
         header, data = unpack(self.imgrec.read_idx(key))
         return header.label if self.imglist is None else self.imglist[key][0], data
 
-    def _fill(self, data: Any, labels: Any, start: int = 0) -> int:
+    def _hg_fill(self, data: Any, labels: Any, start: int = 0) -> int:
         """Put pictures in their places from ``start`` on; gives the number of places that are filled.
 
         Raises:
@@ -174,7 +174,7 @@ class ImageIter(DataIter):
                 label, file = self.next_sample()
                 picture = self.imdecode(file)
                 try:
-                    picture, value = self._changed(picture, label)
+                    picture, value = self._hg_changed(picture, label)
                 except RuntimeError as e:
                     logging.debug("Invalid image, skipping:  %s", e)
                     continue
@@ -186,7 +186,7 @@ class ImageIter(DataIter):
                 raise
         return i
 
-    def _changed(self, picture: NDArray, label: Any) -> tuple[NDArray, Any]:
+    def _hg_changed(self, picture: NDArray, label: Any) -> tuple[NDArray, Any]:
         """The picture after all changes, and its label as a NumPy array.
 
         Raises:
@@ -202,24 +202,24 @@ class ImageIter(DataIter):
         Raises:
             StopIteration: there is none.
         """
-        if self._rest is not None:
-            data, labels, count = self._rest
+        if self._hg_rest is not None:
+            data, labels, count = self._hg_rest
         else:
             data = np.zeros(self.provide_data[0].shape, np.float32)
             labels = np.zeros(self.provide_label[0].shape, np.float32)
-            count = self._fill(data, labels)
+            count = self._hg_fill(data, labels)
         pad = self.batch_size - count
         if pad:
             if self.last_batch_handle == "discard":
                 raise StopIteration
-            if self.last_batch_handle == "roll_over" and self._rest is None:
-                self._rest = data, labels, count
+            if self.last_batch_handle == "roll_over" and self._hg_rest is None:
+                self._hg_rest = data, labels, count
                 raise StopIteration
-            self._fill(data, labels, count)
+            self._hg_fill(data, labels, count)
             if self.last_batch_handle == "pad":
-                self._ended = True
+                self._hg_ended = True
             else:
-                self._rest = None
+                self._hg_rest = None
         return DataBatch([of_mode(array(data))], [of_mode(array(labels))], pad=pad)
 
     # -- steps that subclasses may change
@@ -245,9 +245,9 @@ class ImageIter(DataIter):
         try:
             return imdecode(s)
         except (MXNetError, ValueError) as e:
-            raise RuntimeError(f"Broken image {self._place()}, {e}") from None
+            raise RuntimeError(f"Broken image {self._hg_place()}, {e}") from None
 
-    def _place(self) -> str:
+    def _hg_place(self) -> str:
         if self.seq is None:
             return f"index: {self.cur - 1}"
         key = self.seq[self.cur - 1]

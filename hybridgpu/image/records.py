@@ -164,70 +164,70 @@ class ImageRecordIter(MXDataIter):
             raise MXNetError(f"data_shape must have 1 or 3 channels, not {channels}")
         if not 0 <= part_index < num_parts:
             raise MXNetError(f"part_index must be between 0 and {num_parts - 1}, got {part_index}")
-        self._grey, self._size, self._crop_at_random = channels == 1, (width, height), rand_crop
-        self._interp, self._label_width = inter_method, label_width
-        self._before: list[Augmenter] = [ResizeAug(resize, inter_method)] if resize > 0 else []
+        self._hg_grey, self._hg_size, self._hg_crop_at_random = channels == 1, (width, height), rand_crop
+        self._hg_interp, self._hg_label_width = inter_method, label_width
+        self._hg_before: list[Augmenter] = [ResizeAug(resize, inter_method)] if resize > 0 else []
         if random_resized_crop:
             ratios = (min_aspect_ratio or 3 / 4, max_aspect_ratio or 4 / 3)
             area = (min_random_area, max_random_area)
-            self._before.append(RandomSizedCropAug(self._size, area, ratios, inter_method))
-        self._after: list[Augmenter] = [HorizontalFlipAug(1.0 if mirror else 0.5)] if rand_mirror or mirror else []
-        self._after += color_augmenters(brightness, contrast, saturation, 0, pca_noise, 0)
+            self._hg_before.append(RandomSizedCropAug(self._hg_size, area, ratios, inter_method))
+        self._hg_after: list[Augmenter] = [HorizontalFlipAug(1.0 if mirror else 0.5)] if rand_mirror or mirror else []
+        self._hg_after += color_augmenters(brightness, contrast, saturation, 0, pca_noise, 0)
         means, stds = [mean_r, mean_g, mean_b], [std_r, std_g, std_b]
-        self._mean = np.array(means[:channels], np.float32).reshape(-1, 1, 1)
-        self._factor = scale / np.array(stds[:channels], np.float32).reshape(-1, 1, 1)
-        self._labels = {number: labels for number, labels, _ in listed(path_imglist)} if path_imglist else None
-        self._records = _Records(os.fspath(path_imgrec), part_index, num_parts)
-        self._random = np.random.default_rng(seed) if shuffle else None
+        self._hg_mean = np.array(means[:channels], np.float32).reshape(-1, 1, 1)
+        self._hg_factor = scale / np.array(stds[:channels], np.float32).reshape(-1, 1, 1)
+        self._hg_labels = {number: labels for number, labels, _ in listed(path_imglist)} if path_imglist else None
+        self._hg_records = _Records(os.fspath(path_imgrec), part_index, num_parts)
+        self._hg_random = np.random.default_rng(seed) if shuffle else None
         super().__init__(
-            _Table(self._records, (channels, height, width), kind, self._picture),
-            _Table(self._records, (label_width,) if label_width > 1 else (), np.float32, self._label_of),
-            np.arange(len(self._records), dtype=np.uint64),
+            _Table(self._hg_records, (channels, height, width), kind, self._hg_picture),
+            _Table(self._hg_records, (label_width,) if label_width > 1 else (), np.float32, self._hg_label_of),
+            np.arange(len(self._hg_records), dtype=np.uint64),
             batch_size,
             data_name,
             label_name,
             round_batch,
         )
-        self._shuffle()
+        self._hg_shuffle()
 
     def reset(self) -> None:
         """Begin again, in a new order if it is random."""
         super().reset()
-        self._shuffle()
+        self._hg_shuffle()
 
-    def _shuffle(self) -> None:
-        if self._random is not None:
-            self._random.shuffle(self._records.order)
+    def _hg_shuffle(self) -> None:
+        if self._hg_random is not None:
+            self._hg_random.shuffle(self._hg_records.order)
 
-    def _label_of(self, header: Any, _: bytes) -> Any:
-        if self._labels is None:
+    def _hg_label_of(self, header: Any, _: bytes) -> Any:
+        if self._hg_labels is None:
             label = header.label
-        elif header.id in self._labels:
-            label = self._labels[header.id]
+        elif header.id in self._hg_labels:
+            label = self._hg_labels[header.id]
         else:
             raise MXNetError(f"Check failed: it != idx2label_.end(): fail to find imagelabel for id {header.id}")
         values = np.ravel(label)
-        if values.size != self._label_width:
-            raise MXNetError(f"record {header.id} has {values.size} labels, not label_width={self._label_width}")
+        if values.size != self._hg_label_width:
+            raise MXNetError(f"record {header.id} has {values.size} labels, not label_width={self._hg_label_width}")
         return values
 
-    def _picture(self, header: Any, data: bytes) -> Any:
-        picture = array(decode_picture(data, 0 if self._grey else 1, f"record {header.id}"), dtype="uint8")
-        for change in self._before:
+    def _hg_picture(self, header: Any, data: bytes) -> Any:
+        picture = array(decode_picture(data, 0 if self._hg_grey else 1, f"record {header.id}"), dtype="uint8")
+        for change in self._hg_before:
             picture = change(picture)
-        width, height = self._size
+        width, height = self._hg_size
         rows, columns = picture.shape[:2]
         if rows < height:
             rows, columns = height, columns * height // rows
         if columns < width:
             rows, columns = rows * width // columns, width
         if (rows, columns) != picture.shape[:2]:
-            picture = imresize(picture, columns, rows, self._interp)
-        crop = random_crop if self._crop_at_random else center_crop
-        picture = crop(picture, self._size, self._interp)[0].astype("float32")
-        for change in self._after:
+            picture = imresize(picture, columns, rows, self._hg_interp)
+        crop = random_crop if self._hg_crop_at_random else center_crop
+        picture = crop(picture, self._hg_size, self._hg_interp)[0].astype("float32")
+        for change in self._hg_after:
             picture = change(picture)
-        values = (picture.asnumpy().transpose(2, 0, 1) - self._mean) * self._factor
+        values = (picture.asnumpy().transpose(2, 0, 1) - self._hg_mean) * self._hg_factor
         kind = self.provide_data[0].dtype
         if kind is not np.float32:
             bounds = np.iinfo(kind)

@@ -95,12 +95,12 @@ class NDArrayIter(DataIter):
             )
         self.shuffle, self.last_batch_handle, self.layout = shuffle, last_batch_handle, layout
         self.idx = np.arange(self.num_data)
-        self._order = self.idx.copy()  # sample at each position
-        self._carried = self.idx[:0]  # samples of the last epoch that go first in this one
+        self._hg_order = self.idx.copy()  # sample at each position
+        self._hg_carried = self.idx[:0]  # samples of the last epoch that go first in this one
         self.num_source = len(self.data) + len(self.label)
         self.cursor = -batch_size
         if shuffle:
-            self._shuffle()
+            self._hg_shuffle()
 
     @property
     def provide_data(self) -> list[DataDesc]:
@@ -114,32 +114,32 @@ class NDArrayIter(DataIter):
 
     def hard_reset(self) -> None:
         """Begin again and forget samples that were rolled over."""
-        self._carried = self.idx[:0]
+        self._hg_carried = self.idx[:0]
         self.cursor = -self.batch_size
         if self.shuffle:
-            self._shuffle()
+            self._hg_shuffle()
 
     def reset(self) -> None:
         """Begin again; with 'roll_over', samples that made no whole batch go first."""
         left = self.num_data - self.cursor
         if self.last_batch_handle == "roll_over" and 0 < left < self.batch_size:
-            self._carried = self._samples(self.cursor, self.num_data)
+            self._hg_carried = self._hg_samples(self.cursor, self.num_data)
             self.cursor = -left - self.batch_size
         else:
-            self._carried = self.idx[:0]
+            self._hg_carried = self.idx[:0]
             self.cursor = -self.batch_size
         if self.shuffle:
-            self._shuffle()
+            self._hg_shuffle()
 
-    def _shuffle(self) -> None:
+    def _hg_shuffle(self) -> None:
         np.random.shuffle(self.idx)  # programs seed NumPy's global generator
-        self._order = self._order[self.idx]
+        self._hg_order = self._hg_order[self.idx]
 
-    def _samples(self, start: int, stop: int) -> Any:
+    def _hg_samples(self, start: int, stop: int) -> Any:
         """Samples at positions of this epoch; negative ones are those carried over, behind the end it begins anew."""
         positions = np.arange(start, stop)
-        carried = self._carried[positions[positions < 0]] if start < 0 else self._carried[:0]
-        return np.concatenate([carried, self._order[positions[positions >= 0] % self.num_data]])
+        carried = self._hg_carried[positions[positions < 0]] if start < 0 else self._hg_carried[:0]
+        return np.concatenate([carried, self._hg_order[positions[positions >= 0] % self.num_data]])
 
     def iter_next(self) -> bool:
         """Go to the next batch; False at the end."""
@@ -154,27 +154,27 @@ class NDArrayIter(DataIter):
         Raises:
             StopIteration: there is none, or not a whole one and it is not to be filled.
         """
-        if not self.iter_next() or self._too_short():
+        if not self.iter_next() or self._hg_too_short():
             raise StopIteration
         return DataBatch(data=self.getdata(), label=self.getlabel(), pad=self.getpad(), index=None)
 
-    def _too_short(self) -> bool:
+    def _hg_too_short(self) -> bool:
         return self.last_batch_handle != "pad" and self.cursor + self.batch_size > self.num_data
 
-    def _take(self, arrays: list[tuple[str, NDArray]]) -> list[NDArray]:
+    def _hg_take(self, arrays: list[tuple[str, NDArray]]) -> list[NDArray]:
         start, stop = self.cursor, self.cursor + self.batch_size
         if not self.shuffle and start >= 0 and stop <= self.num_data:
             return [x[start:stop] for _, x in arrays]
-        samples = self._samples(start, stop)
+        samples = self._hg_samples(start, stop)
         return [x[make_array(samples, ctx=x.context, dtype="int64")] for _, x in arrays]
 
     def getdata(self) -> list[NDArray]:
         """Data of the batch."""
-        return self._take(self.data)
+        return self._hg_take(self.data)
 
     def getlabel(self) -> list[NDArray]:
         """Labels of the batch."""
-        return self._take(self.label)
+        return self._hg_take(self.label)
 
     def getpad(self) -> int:
         """How many samples fill the batch ('pad'), or were carried over ('roll_over')."""

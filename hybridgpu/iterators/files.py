@@ -49,36 +49,38 @@ class MXDataIter(DataIter):
                 "Check failed: base_->Next(): number of input must be bigger than batch size\n"
                 f"There are {len(data)} samples for batches of {batch_size}; or pass round_batch=False."
             )
-        self._data, self._label, self._indices = data, label, indices
-        self._round, self._partial = round_batch, partial
+        self._hg_data, self._hg_label, self._hg_indices = data, label, indices
+        self._hg_round, self._hg_partial = round_batch, partial
         self.provide_data = [DataDesc(data_name, (batch_size, *data.shape[1:]), data.dtype.type)]
         self.provide_label = [DataDesc(label_name, (batch_size, *label.shape[1:]), label.dtype.type)]
-        self._only_first = False
-        self._first = 0  # sample at which the epoch begins
-        self._at = -batch_size
+        self._hg_only_first = False
+        self._hg_first = 0  # sample at which the epoch begins
+        self._hg_at = -batch_size
 
     def reset(self) -> None:
         """Begin again, with ``round_batch`` behind the samples that filled the last batch."""
-        self._first = max(0, self._at + self.batch_size - len(self._data)) if self._round and self._ended() else 0
-        self._at = self._first - self.batch_size
+        self._hg_first = (
+            max(0, self._hg_at + self.batch_size - len(self._hg_data)) if self._hg_round and self._hg_ended() else 0
+        )
+        self._hg_at = self._hg_first - self.batch_size
 
     def debug_skip_load(self) -> None:
         """Give the first batch again and again, to measure what does not load."""
-        self._only_first = True
+        self._hg_only_first = True
         logging.info("Set debug_skip_load to be true, will simply return first batch")
 
-    def _ended(self) -> bool:
-        return self._at >= 0 and self._at + self.batch_size >= len(self._data)
+    def _hg_ended(self) -> bool:
+        return self._hg_at >= 0 and self._hg_at + self.batch_size >= len(self._hg_data)
 
     def iter_next(self) -> bool:
         """Go to the next batch; False at the end."""
-        if self._only_first and self._at >= 0:
+        if self._hg_only_first and self._hg_at >= 0:
             return True
-        following = self._at + self.batch_size
-        last = len(self._data) - (0 if self._partial else self.batch_size - 1)
+        following = self._hg_at + self.batch_size
+        last = len(self._hg_data) - (0 if self._hg_partial else self.batch_size - 1)
         if following >= last:
             return False
-        self._at = following
+        self._hg_at = following
         return True
 
     def next(self) -> DataBatch:
@@ -87,36 +89,36 @@ class MXDataIter(DataIter):
             raise StopIteration
         return DataBatch(data=[self.getdata()], label=[self.getlabel()], pad=self.getpad(), index=self.getindex())
 
-    def _rows(self, table: Any) -> Any:
-        assert self._at >= 0, "there is no batch before the first iter_next() or next()"
-        rows = table[self._at : self._at + self.batch_size]
+    def _hg_rows(self, table: Any) -> Any:
+        assert self._hg_at >= 0, "there is no batch before the first iter_next() or next()"
+        rows = table[self._hg_at : self._hg_at + self.batch_size]
         missing = self.batch_size - len(rows)
         if not missing:
             return rows
         # without rounding, the rows of the batch before stay, as in MXNet
-        before = self._at - self.batch_size
-        fill = table[:missing] if self._round else table[before + len(rows) : before + self.batch_size]
-        if not self._round and before < 0:
+        before = self._hg_at - self.batch_size
+        fill = table[:missing] if self._hg_round else table[before + len(rows) : before + self.batch_size]
+        if not self._hg_round and before < 0:
             fill = np.zeros((missing, *table.shape[1:]), table.dtype)
         return np.concatenate([rows, fill])
 
     def getdata(self) -> NDArray:
         """Data of the batch."""
-        rows = self._rows(self._data)
+        rows = self._hg_rows(self._hg_data)
         return make_array(rows, dtype=rows.dtype)
 
     def getlabel(self) -> NDArray:
         """Labels of the batch."""
-        rows = self._rows(self._label)
+        rows = self._hg_rows(self._hg_label)
         return make_array(rows, dtype=rows.dtype)
 
     def getindex(self) -> Any:
         """Numbers of the samples, a NumPy array."""
-        return self._rows(self._indices).copy()
+        return self._hg_rows(self._hg_indices).copy()
 
     def getpad(self) -> int:
         """How many samples only fill the batch."""
-        return max(0, self._at + self.batch_size - len(self._data))
+        return max(0, self._hg_at + self.batch_size - len(self._hg_data))
 
 
 def _read(fname: str) -> bytes:

@@ -17,7 +17,7 @@ class _Current(DataIter):
 
     current_batch: DataBatch | None = None
 
-    def _batch(self) -> DataBatch:
+    def _hg_batch(self) -> DataBatch:
         assert self.current_batch is not None, "there is no batch before the first iter_next() or next()"
         return self.current_batch
 
@@ -25,23 +25,23 @@ class _Current(DataIter):
         """The next batch."""
         if not self.iter_next():
             raise StopIteration
-        return self._batch()
+        return self._hg_batch()
 
     def getdata(self) -> Any:
         """Data of the batch."""
-        return self._batch().data
+        return self._hg_batch().data
 
     def getlabel(self) -> Any:
         """Labels of the batch."""
-        return self._batch().label
+        return self._hg_batch().label
 
     def getindex(self) -> Any:
         """Numbers of its samples."""
-        return self._batch().index
+        return self._hg_batch().index
 
     def getpad(self) -> Any:
         """How many of its samples only fill the batch."""
-        return self._batch().pad
+        return self._hg_batch().pad
 
 
 class ResizeIter(_Current):
@@ -110,19 +110,19 @@ class PrefetchingIter(_Current):
         self.rename_data, self.rename_label = rename_data, rename_label
         self.batch_size = self.provide_data[0][1][0]
         # a thread each: the same source is never asked twice at a time
-        self._threads = [ThreadPoolExecutor(1, thread_name_prefix="hybridgpu-prefetch") for _ in self.iters]
-        self._ask()
+        self._hg_threads = [ThreadPoolExecutor(1, thread_name_prefix="hybridgpu-prefetch") for _ in self.iters]
+        self._hg_ask()
 
-    def _ask(self) -> None:
-        self._asked: list[Future[Any]] = [
-            t.submit(_next_or_none, i) for t, i in zip(self._threads, self.iters, strict=True)
+    def _hg_ask(self) -> None:
+        self._hg_asked: list[Future[Any]] = [
+            t.submit(_next_or_none, i) for t, i in zip(self._hg_threads, self.iters, strict=True)
         ]
 
     def __del__(self) -> None:
-        for t in getattr(self, "_threads", ()):
+        for t in getattr(self, "_hg_threads", ()):
             t.shutdown(wait=False, cancel_futures=True)
 
-    def _described(self, attribute: str, renames: Sequence[Mapping[str, str]] | None) -> list[DataDesc]:
+    def _hg_described(self, attribute: str, renames: Sequence[Mapping[str, str]] | None) -> list[DataDesc]:
         found = []
         for k, source in enumerate(self.iters):
             for x in getattr(source, attribute):
@@ -136,20 +136,20 @@ class PrefetchingIter(_Current):
     @property
     def provide_data(self) -> list[DataDesc]:
         """Descriptions of the data of all iterators."""
-        return self._described("provide_data", self.rename_data)
+        return self._hg_described("provide_data", self.rename_data)
 
     @property
     def provide_label(self) -> list[DataDesc]:
         """Descriptions of the labels of all iterators."""
-        return self._described("provide_label", self.rename_label)
+        return self._hg_described("provide_label", self.rename_label)
 
     def reset(self) -> None:
         """Begin all iterators again."""
-        for asked in self._asked:
+        for asked in self._hg_asked:
             asked.exception()  # what was read ahead is dropped, with its error
         for source in self.iters:
             source.reset()
-        self._ask()
+        self._hg_ask()
 
     def iter_next(self) -> bool:
         """Go to the next batch; False at the end.
@@ -157,7 +157,7 @@ class PrefetchingIter(_Current):
         Raises:
             Exception: what an iterator raised in its thread.
         """
-        batches = [asked.result() for asked in self._asked]
+        batches = [asked.result() for asked in self._hg_asked]
         if batches[0] is None:
             assert not any(batches), "Number of entry mismatches between iterators"
             return False
@@ -171,5 +171,5 @@ class PrefetchingIter(_Current):
             provide_data=self.provide_data,
             provide_label=self.provide_label,
         )
-        self._ask()
+        self._hg_ask()
         return True

@@ -82,7 +82,7 @@ class EvalMetric:
         """Count a batch: lists of labels and of predictions."""
         raise NotImplementedError
 
-    def _add(self, total: Any, count: Any) -> None:
+    def _hg_add(self, total: Any, count: Any) -> None:
         self.sum_metric += total
         self.global_sum_metric += total
         self.num_inst += count
@@ -97,14 +97,14 @@ class EvalMetric:
         """Forget what ``get`` shows, keep what ``get_global`` shows."""
         self.num_inst, self.sum_metric = 0, 0.0
 
-    def _value(self, total: Any, count: Any) -> Any:
+    def _hg_value(self, total: Any, count: Any) -> Any:
         return plain(total / count)
 
     def get(self) -> tuple[Any, Any]:
         """(name, value); not-a-number before any batch."""
         if self.num_inst == 0:
             return self.name, float("nan")
-        return self.name, self._value(self.sum_metric, self.num_inst)
+        return self.name, self._hg_value(self.sum_metric, self.num_inst)
 
     def get_global(self) -> tuple[Any, Any]:
         """(name, value) since ``reset``."""
@@ -112,7 +112,7 @@ class EvalMetric:
             return self.get()
         if self.global_num_inst == 0:
             return self.name, float("nan")
-        return self.name, self._value(self.global_sum_metric, self.global_num_inst)
+        return self.name, self._hg_value(self.global_sum_metric, self.global_num_inst)
 
     def get_name_value(self) -> list[tuple[str, Any]]:
         """``get`` as a list of pairs."""
@@ -199,13 +199,13 @@ class CompositeEvalMetric(EvalMetric):
             m.reset_local()
 
     def get(self) -> tuple[Any, Any]:
-        return self._gather([m.get() for m in self.metrics])
+        return self._hg_gather([m.get() for m in self.metrics])
 
     def get_global(self) -> tuple[Any, Any]:
-        return self._gather([m.get_global() for m in self.metrics])
+        return self._hg_gather([m.get_global() for m in self.metrics])
 
     @staticmethod
-    def _gather(results: Sequence[tuple[Any, Any]]) -> tuple[list[str], list[Any]]:
+    def _hg_gather(results: Sequence[tuple[Any, Any]]) -> tuple[list[str], list[Any]]:
         names: list[str] = []
         values: list[Any] = []
         for name, value in results:
@@ -226,9 +226,9 @@ class PerArray(EvalMetric):
     def update(self, labels: Any, preds: Any) -> None:
         labels, preds = check_label_shapes(labels, preds, True)
         for label, pred in zip(labels, preds, strict=True):
-            self._add(*self._count(label, pred))
+            self._hg_add(*self._hg_count(label, pred))
 
-    def _count(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
+    def _hg_count(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
         """(sum, number of instances) of one array."""
         raise NotImplementedError
 
@@ -270,7 +270,7 @@ class CustomMetric(EvalMetric):
             labels, preds = check_label_shapes(labels, preds, True)
         for pred, label in zip(preds, labels, strict=False):
             value = self._feval(label.asnumpy(), pred.asnumpy())
-            self._add(*(value if isinstance(value, tuple) else (value, 1)))
+            self._hg_add(*(value if isinstance(value, tuple) else (value, 1)))
 
     def get_config(self) -> dict[str, Any]:
         """Not there: a function has no text.

@@ -27,7 +27,7 @@ class Accuracy(PerArray):
         super().__init__(name, output_names, label_names, axis=axis)
         self.axis = axis
 
-    def _count(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
+    def _hg_count(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
         if pred.shape != label.shape:
             pred = ndarray.argmax(pred, axis=self.axis)
         ours, theirs = (x.asnumpy().astype("int32").ravel() for x in (label, pred))
@@ -48,7 +48,7 @@ class TopKAccuracy(PerArray):
         assert top_k > 1, "Please use Accuracy if top_k is no more than 1"
         self.name += f"_{top_k}"
 
-    def _count(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
+    def _hg_count(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
         assert len(pred.shape) <= 2, "Predictions should be no more than 2 dims"
         order = numpy.argpartition(pred.asnumpy().astype("float32"), -self.top_k)
         wanted = label.asnumpy().astype("int32").ravel()
@@ -84,73 +84,78 @@ class _BinaryClassificationMetrics:
 class _Binary(EvalMetric):
     """Metrics of a two-class problem: averaged over batches (macro) or over all samples (micro)."""
 
-    def _score(self, counts: _BinaryClassificationMetrics) -> float:
+    def _hg_score(self, counts: _BinaryClassificationMetrics) -> float:
         raise NotImplementedError
 
-    def __init__(self, name: str, output_names: Any, label_names: Any, average: str) -> None:
-        self._average = average
+    def _hg_is_macro(self) -> bool:
+        raise NotImplementedError
+
+    def __init__(self, name: str, output_names: Any, label_names: Any) -> None:
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def reset(self) -> None:
-        self._all = _BinaryClassificationMetrics()
+        self._hg_all = _BinaryClassificationMetrics()
         super().reset()
         self.reset_local()
 
     def reset_local(self) -> None:
-        self._local = _BinaryClassificationMetrics()
+        self._hg_local = _BinaryClassificationMetrics()
         super().reset_local()
 
     def update(self, labels: Any, preds: Any) -> None:
         labels, preds = check_label_shapes(labels, preds, True)
         # macro: one score for each call, of the arrays of that call only
-        macro = self._average == "macro"
+        macro = self._hg_is_macro()
         if macro:
-            self._local = _BinaryClassificationMetrics()
+            self._hg_local = _BinaryClassificationMetrics()
         for label, pred in zip(labels, preds, strict=True):
             scores, wanted = pred.asnumpy(), label.asnumpy().astype("int32")
             check_label_shapes(wanted, scores)
             if len(numpy.unique(wanted)) > 2:
-                raise ValueError(f"{type(self._local).__name__} currently only supports binary classification.")
+                raise ValueError(f"{type(self._hg_local).__name__} currently only supports binary classification.")
             chosen = numpy.argmax(scores, axis=1) == 1
-            for counts in (self._local.counts, self._all.counts):
+            for counts in (self._hg_local.counts, self._hg_all.counts):
                 numpy.add.at(counts, ((wanted.ravel() == 1).astype(int), chosen.astype(int)), 1)
-        score = self._score
+        score = self._hg_score
         if macro:
-            self._add(score(self._local), 1)
+            self._hg_add(score(self._hg_local), 1)
         else:
-            self.sum_metric, self.num_inst = score(self._local) * self._local.total, self._local.total
-            self.global_sum_metric, self.global_num_inst = score(self._all) * self._all.total, self._all.total
+            self.sum_metric, self.num_inst = score(self._hg_local) * self._hg_local.total, self._hg_local.total
+            self.global_sum_metric, self.global_num_inst = score(self._hg_all) * self._hg_all.total, self._hg_all.total
 
 
 @register
 class F1(_Binary):
     """Harmonic mean of precision and recall of class 1; the predictions are scores of two classes."""
 
-    def _score(self, counts: _BinaryClassificationMetrics) -> float:
+    def _hg_score(self, counts: _BinaryClassificationMetrics) -> float:
         return counts.fscore()
 
     def __init__(
         self, name: str = "f1", output_names: Any = None, label_names: Any = None, average: str = "macro"
     ) -> None:
-        super().__init__(name, output_names, label_names, average)
+        self.average = average  #: 'macro' or 'micro'
+        super().__init__(name, output_names, label_names)
 
-    @property
-    def average(self) -> str:
-        """'macro' or 'micro'."""
-        return self._average
+    def _hg_is_macro(self) -> bool:
+        return self.average == "macro"
 
 
 @register
 class MCC(_Binary):
     """Matthews' correlation coefficient of a two-class problem."""
 
-    def _score(self, counts: _BinaryClassificationMetrics) -> float:
+    def _hg_score(self, counts: _BinaryClassificationMetrics) -> float:
         return counts.matthews()
 
     def __init__(
         self, name: str = "mcc", output_names: Any = None, label_names: Any = None, average: str = "macro"
     ) -> None:
-        super().__init__(name, output_names, label_names, average)
+        self._average = average
+        super().__init__(name, output_names, label_names)
+
+    def _hg_is_macro(self) -> bool:
+        return self._average == "macro"
 
 
 @register
@@ -166,7 +171,7 @@ class PCC(EvalMetric):
         super().__init__(name, output_names, label_names, has_global_stats=has_global_stats)
 
     @staticmethod
-    def _coefficient(counts: Any) -> float:
+    def _hg_coefficient(counts: Any) -> float:
         n, rows, columns = counts.sum(), counts.sum(axis=1), counts.sum(axis=0)
         xx, yy = numpy.sum(rows * (n - rows)), numpy.sum(columns * (n - columns))
         if xx == 0 or yy == 0:
@@ -198,11 +203,11 @@ class PCC(EvalMetric):
 
     @property
     def sum_metric(self) -> float:
-        return self._coefficient(self.lcm) * float(self.num_inst)
+        return self._hg_coefficient(self.lcm) * float(self.num_inst)
 
     @property
     def global_sum_metric(self) -> float:
-        return self._coefficient(self.gcm) * float(self.global_num_inst)
+        return self._hg_coefficient(self.gcm) * float(self.global_num_inst)
 
 
 @register
@@ -231,9 +236,9 @@ class Perplexity(EvalMetric):
                 p = p[wanted.asnumpy().reshape(p.shape) != self.ignore_label]
             loss -= float(numpy.log(numpy.maximum(1e-10, p)).sum())
             count += p.size
-        self._add(loss, count)
+        self._hg_add(loss, count)
 
-    def _value(self, total: Any, count: Any) -> Any:
+    def _hg_value(self, total: Any, count: Any) -> Any:
         return math.exp(total / count)
 
 
@@ -244,7 +249,7 @@ class _LogLikelihood(PerArray):
         super().__init__(name, output_names, label_names, eps=eps)
         self.eps = eps
 
-    def _count(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
+    def _hg_count(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
         wanted, p = label.asnumpy().ravel(), pred.asnumpy()
         assert wanted.shape[0] == p.shape[0], (wanted.shape[0], p.shape[0])
         chosen = p[numpy.arange(len(wanted)), wanted.astype(numpy.int64)]

@@ -19,12 +19,12 @@ __all__ = ["MAE", "MSE", "RMSE", "Caffe", "Loss", "PearsonCorrelation", "Torch"]
 class _Regression(PerArray):
     """Metrics of differences, one value for each array."""
 
-    def _count(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
+    def _hg_count(self, label: NDArray, pred: NDArray) -> tuple[Any, Any]:
         ours, theirs = (x.asnumpy() for x in (label, pred))
         ours, theirs = (x.reshape(-1, 1) if x.ndim == 1 else x for x in (ours, theirs))
-        return self._of(ours - theirs), 1
+        return self._hg_of(ours - theirs), 1
 
-    def _of(self, difference: Any) -> Any:
+    def _hg_of(self, difference: Any) -> Any:
         raise NotImplementedError
 
 
@@ -35,7 +35,7 @@ class MAE(_Regression):
     def __init__(self, name: str = "mae", output_names: Any = None, label_names: Any = None) -> None:
         super().__init__(name, output_names, label_names)
 
-    def _of(self, difference: Any) -> Any:
+    def _hg_of(self, difference: Any) -> Any:
         return numpy.abs(difference).mean()
 
 
@@ -46,7 +46,7 @@ class MSE(_Regression):
     def __init__(self, name: str = "mse", output_names: Any = None, label_names: Any = None) -> None:
         super().__init__(name, output_names, label_names)
 
-    def _of(self, difference: Any) -> Any:
+    def _hg_of(self, difference: Any) -> Any:
         return (difference**2.0).mean()
 
 
@@ -57,7 +57,7 @@ class RMSE(_Regression):
     def __init__(self, name: str = "rmse", output_names: Any = None, label_names: Any = None) -> None:
         super().__init__(name, output_names, label_names)
 
-    def _of(self, difference: Any) -> Any:
+    def _hg_of(self, difference: Any) -> Any:
         return numpy.sqrt((difference**2.0).mean())
 
 
@@ -75,7 +75,7 @@ class PearsonCorrelation(EvalMetric):
     def reset(self) -> None:
         super().reset()
         # number of samples, means, sums of products of deviations (label, pred)
-        self._n, self._mean, self._products = 0, numpy.zeros(2), numpy.zeros((2, 2))
+        self._hg_n, self._hg_mean, self._hg_products = 0, numpy.zeros(2), numpy.zeros((2, 2))
 
     def update(self, labels: Any, preds: Any) -> None:
         labels, preds = check_label_shapes(labels, preds, True)
@@ -83,21 +83,21 @@ class PearsonCorrelation(EvalMetric):
             check_label_shapes(label, pred, False, True)
             pair = numpy.stack([x.asnumpy().ravel().astype(numpy.float64) for x in (label, pred)])
             if self.average == "macro":
-                self._add(numpy.corrcoef(pair)[0, 1], 1)
+                self._hg_add(numpy.corrcoef(pair)[0, 1], 1)
                 continue
-            self._add(0.0, 1)
+            self._hg_add(0.0, 1)
             # moments of two parts put together (Chan et al.)
             n, mean = pair.shape[1], pair.mean(axis=1)
             inside = (pair - mean[:, None]) @ (pair - mean[:, None]).T
-            gap, total = mean - self._mean, self._n + n
-            self._products += inside + numpy.outer(gap, gap) * self._n * n / total
-            self._mean += gap * n / total
-            self._n = total
+            gap, total = mean - self._hg_mean, self._hg_n + n
+            self._hg_products += inside + numpy.outer(gap, gap) * self._hg_n * n / total
+            self._hg_mean += gap * n / total
+            self._hg_n = total
 
     def get(self) -> tuple[Any, Any]:
         if self.num_inst == 0 or self.average == "macro":
             return super().get()
-        return self.name, plain(self._products[0, 1] / math.sqrt(self._products[0, 0] * self._products[1, 1]))
+        return self.name, plain(self._hg_products[0, 1] / math.sqrt(self._hg_products[0, 0] * self._hg_products[1, 1]))
 
 
 @register
@@ -109,7 +109,7 @@ class Loss(EvalMetric):
 
     def update(self, _: Any, preds: Any) -> None:
         for pred in [preds] if isinstance(preds, NDArray) else preds:
-            self._add(ndarray.sum(legacy(pred)).asscalar(), pred.size)
+            self._hg_add(ndarray.sum(legacy(pred)).asscalar(), pred.size)
 
 
 @register

@@ -60,10 +60,10 @@ class BaseModule:
         self.forward(data_batch, is_train=True)
         self.backward()
 
-    def _ready(self) -> None:
+    def _hg_ready(self) -> None:
         assert self.binded and self.params_initialized, "call bind and init_params first"
 
-    def _score_batch(self, eval_metric: Any, batch: Any) -> None:
+    def _hg_score_batch(self, eval_metric: Any, batch: Any) -> None:
         if isinstance(batch, list):
             self.update_metric(eval_metric, [b.label for b in batch], pre_sliced=True)
         else:
@@ -90,7 +90,7 @@ class BaseModule:
         Returns:
             Names and values of the metric.
         """
-        self._ready()
+        self._hg_ready()
         if reset:
             eval_data.reset()  # type: ignore[attr-defined]
         measure = eval_metric if isinstance(eval_metric, metric.EvalMetric) else metric.create(eval_metric)
@@ -101,7 +101,7 @@ class BaseModule:
                 break
             self.prepare(eval_batch, sparse_row_id_fn=sparse_row_id_fn)
             self.forward(eval_batch, is_train=False)
-            self._score_batch(measure, eval_batch)
+            self._hg_score_batch(measure, eval_batch)
             call_all(batch_end_callback, BatchEndParam(epoch, nbatch, measure, locals()))
             seen += 1
         call_all(score_end_callback, BatchEndParam(epoch, seen, measure, locals()))
@@ -111,7 +111,7 @@ class BaseModule:
         self, eval_data: Iterable[Any], num_batch: int | None = None, reset: bool = True, sparse_row_id_fn: Any = None
     ) -> Iterator[tuple[list[NDArray], int, Any]]:
         """Outputs of one batch after the other, without padding: (outputs, number of the batch, batch)."""
-        self._ready()
+        self._hg_ready()
         if reset:
             eval_data.reset()  # type: ignore[attr-defined]
         for nbatch, batch in enumerate(eval_data):
@@ -141,7 +141,7 @@ class BaseModule:
         Raises:
             ValueError: data of another type.
         """
-        self._ready()
+        self._hg_ready()
         if isinstance(eval_data, (NDArray, np.ndarray)):
             x = eval_data if isinstance(eval_data, NDArray) else make_array(eval_data)
             self.forward(DataBatch([x]))
@@ -227,7 +227,7 @@ class BaseModule:
 
         for epoch in range(begin_epoch, num_epoch):
             tic = time.time()
-            values = self._fit_epoch(train_data, epoch, eval_metric, batch_end_callback, monitor, sparse_row_id_fn)
+            values = self._hg_fit_epoch(train_data, epoch, eval_metric, batch_end_callback, monitor, sparse_row_id_fn)
             for name, value in values:
                 self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
             self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - tic)
@@ -246,7 +246,7 @@ class BaseModule:
                     self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
             train_data.reset()
 
-    def _fit_epoch(
+    def _hg_fit_epoch(
         self,
         train_data: Any,
         epoch: int,
@@ -267,7 +267,7 @@ class BaseModule:
             self.forward_backward(batch)
             self.update()
             # before the next one is asked for: iterators may reuse a batch's memory
-            self._score_batch(eval_metric, batch)
+            self._hg_score_batch(eval_metric, batch)
             data_batch, batch = batch, next(batches, None)
             if batch is not None:
                 self.prepare(batch, sparse_row_id_fn=sparse_row_id_fn)
@@ -365,13 +365,13 @@ class BaseModule:
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """States between batches; none here."""
-        self._ready()
+        self._hg_ready()
         assert not merge_multi_context
         return []
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
         """Set the states; there are none here."""
-        self._ready()
+        self._hg_ready()
         assert not states and not value, "this module has no states"
 
     def install_monitor(self, mon: Any) -> None:

@@ -51,8 +51,8 @@ class BucketingModule(BaseModule):
         assert default_bucket_key is not None, "BucketingModule needs a default_bucket_key"
         self._default_bucket_key = default_bucket_key
         self._sym_gen = sym_gen
-        self._symbols: Mapping[Any, Symbol] = {}  #: in place of those that ``sym_gen`` makes
-        symbol, data_names, label_names = self._generated(default_bucket_key)
+        self._hg_symbols: Mapping[Any, Symbol] = {}  #: in place of those that ``sym_gen`` makes
+        symbol, data_names, label_names = self._hg_generated(default_bucket_key)
         for names, kind, strict in (
             (data_names, "data", True),
             (label_names, "label", False),
@@ -60,7 +60,7 @@ class BucketingModule(BaseModule):
             (fixed_param_names, "fixed_param", True),
         ):
             check_names(symbol, list(names or ()), kind, strict)
-        self._options = {
+        self._hg_options = {
             "logger": logger,
             "context": context,
             "work_load_list": work_load_list,
@@ -69,28 +69,28 @@ class BucketingModule(BaseModule):
             "group2ctxs": group2ctxs,
             "compression_params": compression_params,
         }
-        self._loaded: tuple[Mapping[str, NDArray], Mapping[str, NDArray]] | None = None
+        self._hg_loaded: tuple[Mapping[str, NDArray], Mapping[str, NDArray]] | None = None
         self._params_dirty = False
         self._monitor: Any = None
         self._grad_req: Any = None
-        self._unbind()
+        self._hg_unbind()
 
-    def _unbind(self) -> None:
+    def _hg_unbind(self) -> None:
         self.binded = False
         self._buckets: dict[Hashable, Module] = {}
         self._curr_module: Any = None
         self._curr_bucket_key: Any = None
 
-    def _generated(self, key: Any) -> tuple[Symbol, Sequence[str] | None, Sequence[str] | None]:
+    def _hg_generated(self, key: Any) -> tuple[Symbol, Sequence[str] | None, Sequence[str] | None]:
         with NameManager():  # automatic names must be the same in all buckets
             symbol, data_names, label_names = self._sym_gen(key)
-        return self._symbols.get(key, symbol), data_names, label_names
+        return self._hg_symbols.get(key, symbol), data_names, label_names
 
-    def _module(self, key: Any) -> Module:
-        symbol, data_names, label_names = self._generated(key)
-        return Module(symbol, data_names, label_names, **self._options)
+    def _hg_module(self, key: Any) -> Module:
+        symbol, data_names, label_names = self._hg_generated(key)
+        return Module(symbol, data_names, label_names, **self._hg_options)
 
-    def _bound(self) -> Module:
+    def _hg_bound(self) -> Module:
         assert self.binded, "call bind first"
         return self._curr_module  # type: ignore[no-any-return]
 
@@ -99,40 +99,40 @@ class BucketingModule(BaseModule):
     @property
     def data_names(self) -> Any:
         """Names of the data."""
-        return self._curr_module.data_names if self.binded else self._generated(self._default_bucket_key)[1]
+        return self._curr_module.data_names if self.binded else self._hg_generated(self._default_bucket_key)[1]
 
     @property
     def output_names(self) -> list[str]:
         """Names of the outputs."""
         if self.binded:
-            return self._bound().output_names
-        return self._generated(self._default_bucket_key)[0].list_outputs()
+            return self._hg_bound().output_names
+        return self._hg_generated(self._default_bucket_key)[0].list_outputs()
 
     @property
     def data_shapes(self) -> Any:
         """Descriptions of the data."""
-        return self._bound().data_shapes
+        return self._hg_bound().data_shapes
 
     @property
     def label_shapes(self) -> Any:
         """Descriptions of the labels, None without labels."""
-        return self._bound().label_shapes
+        return self._hg_bound().label_shapes
 
     @property
     def output_shapes(self) -> Any:
         """Pairs (name, shape) of the outputs."""
-        return self._bound().output_shapes
+        return self._hg_bound().output_shapes
 
     @property
     def symbol(self) -> Symbol:
         """The Symbol of the bucket at hand."""
-        return self._bound().symbol  # type: ignore[no-any-return]
+        return self._hg_bound().symbol  # type: ignore[no-any-return]
 
     # -- parameters
 
     def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
         """(arguments, auxiliary states) by name, on the CPU."""
-        self._ready()
+        self._hg_ready()
         self._curr_module._params_dirty = self._params_dirty
         found = self._curr_module.get_params()
         self._params_dirty = False
@@ -170,20 +170,20 @@ class BucketingModule(BaseModule):
         if self.params_initialized and not force_init:
             warnings.warn("Parameters already initialized and force_init=False. set_params call ignored.", stacklevel=2)
             return
-        self._bound().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
+        self._hg_bound().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
         # its copies are made anew when they are asked for
         self._params_dirty = True
         self.params_initialized = True
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """States of the bucket at hand."""
-        self._ready()
-        return self._bound().get_states(merge_multi_context)
+        self._hg_ready()
+        return self._hg_bound().get_states(merge_multi_context)
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
         """Set the states of the bucket at hand."""
-        self._ready()
-        self._bound().set_states(states, value)
+        self._hg_ready()
+        self._hg_bound().set_states(states, value)
 
     # -- files
 
@@ -207,7 +207,7 @@ class BucketingModule(BaseModule):
         """
         assert sym_gen is not None, "sym_gen is required for loading BucketingModule"
         arguments, states = load_params(prefix, epoch)
-        return BucketingModule._with(sym_gen, default_bucket_key, arguments, states, kwargs)
+        return BucketingModule._hg_with(sym_gen, default_bucket_key, arguments, states, kwargs)
 
     @staticmethod
     def load_dict(
@@ -224,14 +224,14 @@ class BucketingModule(BaseModule):
             AssertionError: no ``sym_gen``.
         """
         assert sym_gen is not None, "sym_gen is required for loading BucketingModule"
-        made = BucketingModule._with(sym_gen, default_bucket_key, arg_params or {}, aux_params or {}, kwargs)
-        made._symbols = dict(sym_dict or {})
+        made = BucketingModule._hg_with(sym_gen, default_bucket_key, arg_params or {}, aux_params or {}, kwargs)
+        made._hg_symbols = dict(sym_dict or {})
         return made
 
     @staticmethod
-    def _with(sym_gen: Any, key: Any, arguments: Any, states: Any, options: dict[str, Any]) -> BucketingModule:
+    def _hg_with(sym_gen: Any, key: Any, arguments: Any, states: Any, options: dict[str, Any]) -> BucketingModule:
         made = BucketingModule(sym_gen=sym_gen, default_bucket_key=key, **options)
-        made._loaded = arguments, states
+        made._hg_loaded = arguments, states
         made.params_initialized = True
         return made
 
@@ -253,16 +253,16 @@ class BucketingModule(BaseModule):
             self.logger.warning("Already bound, ignoring bind()")
             return
         if self.params_initialized and self.binded:
-            self._loaded = self.get_params()
-        self._unbind()
-        module = self._module(self._default_bucket_key)
+            self._hg_loaded = self.get_params()
+        self._hg_unbind()
+        module = self._hg_module(self._default_bucket_key)
         module.bind(data_shapes, label_shapes, for_training, inputs_need_grad, grad_req=grad_req)
         self.for_training, self.inputs_need_grad, self._grad_req = for_training, inputs_need_grad, grad_req
         self._curr_module, self._curr_bucket_key = module, self._default_bucket_key
         self._buckets[self._default_bucket_key] = module
         self.binded = True
-        if self.params_initialized and self._loaded is not None:
-            module.init_params(None, *self._loaded)
+        if self.params_initialized and self._hg_loaded is not None:
+            module.init_params(None, *self._hg_loaded)
             self._params_dirty = False
 
     def switch_bucket(self, bucket_key: Any, data_shapes: Any, label_shapes: Any = None) -> None:
@@ -274,7 +274,7 @@ class BucketingModule(BaseModule):
         assert self.binded, "call bind before switching bucket"
         if bucket_key not in self._buckets:
             default = self._buckets[self._default_bucket_key]
-            module = self._module(bucket_key)
+            module = self._hg_module(bucket_key)
             module.bind(
                 data_shapes,
                 label_shapes,
@@ -306,11 +306,11 @@ class BucketingModule(BaseModule):
         force_init: bool = False,
     ) -> None:
         """One optimizer for all buckets; see ``Module.init_optimizer``."""
-        self._ready()
+        self._hg_ready()
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring.")
             return
-        current = self._bound()
+        current = self._hg_bound()
         current._params_dirty = self._params_dirty
         current.init_optimizer(kvstore, optimizer, optimizer_params, force_init=force_init)
         for module in self._buckets.values():
@@ -322,36 +322,36 @@ class BucketingModule(BaseModule):
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
         """Run a batch in the bucket of its ``bucket_key``."""
-        self._ready()
+        self._hg_ready()
         self.switch_bucket(data_batch.bucket_key, data_batch.provide_data, data_batch.provide_label)
         self._curr_module.forward(data_batch, is_train=is_train)
 
     def backward(self, out_grads: Any = None) -> None:
         """Gradients of the last batch."""
-        self._ready()
-        self._bound().backward(out_grads=out_grads)
+        self._hg_ready()
+        self._hg_bound().backward(out_grads=out_grads)
 
     def update(self) -> None:
         """One step of the optimizer with the last gradients."""
-        self._ready()
+        self._hg_ready()
         assert self.optimizer_initialized, "call init_optimizer first"
         self._params_dirty = True
-        self._bound().update()
+        self._hg_bound().update()
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Outputs of the last batch."""
-        self._ready()
-        return self._bound().get_outputs(merge_multi_context=merge_multi_context)
+        self._hg_ready()
+        return self._hg_bound().get_outputs(merge_multi_context=merge_multi_context)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Gradients of the last batch's data."""
-        self._ready()
-        return self._bound().get_input_grads(merge_multi_context=merge_multi_context)
+        self._hg_ready()
+        return self._hg_bound().get_input_grads(merge_multi_context=merge_multi_context)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Give labels and the last outputs to a metric."""
-        self._ready()
-        self._bound().update_metric(eval_metric, labels, pre_sliced)
+        self._hg_ready()
+        self._hg_bound().update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon: Any) -> None:
         """Watch all buckets, those to come included."""

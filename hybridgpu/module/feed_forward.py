@@ -74,12 +74,12 @@ class FeedForward:
         self.numpy_batch_size = numpy_batch_size
         self._pred_exec: Any = None
         if self.symbol is not None:
-            self._check(self.symbol)
+            self._hg_check(self.symbol)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_pred_exec": None}
 
-    def _check(self, symbol: Symbol) -> None:
+    def _hg_check(self, symbol: Symbol) -> None:
         arguments, states = symbol.list_arguments(), symbol.list_auxiliary_states()
         for names, what in ((arguments, "arguments"), (states, "auxiliary states")):
             twice = sorted({n for n in names if names.count(n) > 1})
@@ -91,7 +91,7 @@ class FeedForward:
 
     # -- what is given
 
-    def _iterator(self, data: Any, label: Any, is_train: bool) -> Any:
+    def _hg_iterator(self, data: Any, label: Any, is_train: bool) -> Any:
         """Batches of arrays (N, ...) and (N,) or (N, 1); an iterator as it is.
 
         Raises:
@@ -118,7 +118,7 @@ class FeedForward:
         size = min(data.shape[0], self.numpy_batch_size)
         return NDArrayIter(data, label, size, shuffle=is_train, last_batch_handle=last)
 
-    def _evaluation(self, data: Any) -> Any:
+    def _hg_evaluation(self, data: Any) -> Any:
         if data is None or isinstance(data, DataIter):
             return data
         if not isinstance(data, (tuple, list)) or len(data) != 2:
@@ -128,11 +128,11 @@ class FeedForward:
         if data[0] is None:
             raise ValueError("Eval data is NONE")
         x, y = (np.array(part) if isinstance(part, list) else part for part in data)
-        return self._iterator(x, y, is_train=True)
+        return self._hg_iterator(x, y, is_train=True)
 
     # -- prediction
 
-    def _bound(self, data: Any) -> Any:
+    def _hg_bound(self, data: Any) -> Any:
         """An executor for the batches of an iterator, on the first context."""
         assert self.symbol is not None and self.arg_params is not None, "train the net first, or give it arg_params"
         inputs = [d if isinstance(d, DataDesc) else DataDesc(*d) for d in data.provide_data]
@@ -144,11 +144,11 @@ class FeedForward:
         self._pred_exec.copy_params_from(self.arg_params, self.aux_params)  # which may be new ones
         return self._pred_exec
 
-    def _outputs(self, data: Any, num_batch: int | None, reset: bool) -> Any:
+    def _hg_outputs(self, data: Any, num_batch: int | None, reset: bool) -> Any:
         """(batch, the net's outputs for it) for each."""
         if reset:
             data.reset()
-        run = self._bound(data)
+        run = self._hg_bound(data)
         for batch in islice(data, num_batch):
             for desc, values in zip(data.provide_data, batch.data, strict=True):
                 run.arg_dict[desc[0]][:] = values
@@ -163,9 +163,9 @@ class FeedForward:
             return_data: give (outputs, data, labels).
             reset: begin with the first batch.
         """
-        batches = self._iterator(X, None, is_train=False)
+        batches = self._hg_iterator(X, None, is_train=False)
         rows: list[list[list[Any]]] = []
-        for batch, outputs in self._outputs(batches, num_batch, reset):
+        for batch, outputs in self._hg_outputs(batches, num_batch, reset):
             size = batches.batch_size - batch.pad
             groups = (outputs, batch.data, batch.label) if return_data else (outputs,)
             rows.append([[x[:size].asnumpy() for x in group] for group in groups])
@@ -183,8 +183,8 @@ class FeedForward:
     ) -> Any:
         """The metric's value over all batches of an iterator, or over ``num_batch``."""
         measured = metric.create(eval_metric)
-        batches = self._iterator(X, None, is_train=False)
-        for i, (batch, outputs) in enumerate(self._outputs(batches, num_batch, reset)):
+        batches = self._hg_iterator(X, None, is_train=False)
+        for i, (batch, outputs) in enumerate(self._hg_outputs(batches, num_batch, reset)):
             measured.update(batch.label, outputs)
             call_all(batch_end_callback, BatchEndParam(0, i, measured, locals()))
         return measured.get()[1]
@@ -222,9 +222,9 @@ class FeedForward:
         """
         assert self.num_epoch is not None, "please specify number of epochs"
         logger = logging if logger is None else logger
-        data, evaluated = self._iterator(X, y, is_train=True), self._evaluation(eval_data)
+        data, evaluated = self._hg_iterator(X, y, is_train=True), self._hg_evaluation(eval_data)
         measured = metric.create(eval_metric)
-        module = self._module(data, logger, work_load_list)
+        module = self._hg_module(data, logger, work_load_list)
         if monitor is not None:
             module.install_monitor(monitor)
         module.init_optimizer(kvstore, self.optimizer, self.kwargs)
@@ -232,7 +232,7 @@ class FeedForward:
         for epoch in range(self.begin_epoch, self.num_epoch):
             tic = time.time()
             measured.reset()
-            self._epoch(module, data, epoch, measured, batch_end_callback, monitor, logger)
+            self._hg_epoch(module, data, epoch, measured, batch_end_callback, monitor, logger)
             logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - tic)
             self.arg_params, self.aux_params = module.get_params()
             call_all(epoch_end_callback, epoch, self.symbol, self.arg_params, self.aux_params)
@@ -248,7 +248,7 @@ class FeedForward:
                 call_all(eval_end_callback, BatchEndParam(epoch, count, measured, locals()))
                 evaluated.reset()
 
-    def _module(self, data: Any, logger: Any, work_load_list: Any) -> BaseModule:
+    def _hg_module(self, data: Any, logger: Any, work_load_list: Any) -> BaseModule:
         """A module for the batches of an iterator, with first values; the parameters are this object's, too."""
         names = [[d[0] for d in shapes] for shapes in (data.provide_data, data.provide_label)]
         options: dict[str, Any] = {"logger": logger, "context": self.ctx, "work_load_list": work_load_list}
@@ -259,14 +259,14 @@ class FeedForward:
         else:
             make = self.sym_gen
             self.symbol = make(data.default_bucket_key)
-            self._check(self.symbol)
+            self._hg_check(self.symbol)
             module = BucketingModule(lambda key: (make(key), names[0], names[1]), data.default_bucket_key, **options)
         module.bind(data.provide_data, data.provide_label)
         module.init_params(self.initializer, self.arg_params, self.aux_params, allow_missing=True)
         self.arg_params, self.aux_params = module.get_params()
         return module
 
-    def _epoch(
+    def _hg_epoch(
         self, module: Any, data: Any, epoch: int, measured: Any, callback: Any, monitor: Any, logger: Any
     ) -> None:
         """Train with the iterator's batches up to its end, or with ``epoch_size``, which may begin it again."""

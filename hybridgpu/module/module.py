@@ -83,9 +83,9 @@ class Module(BaseModule):
         self._updater: Any = None
         self._preload_opt_states: str | None = None
         self._grad_req: Any = None
-        self._unbind()
+        self._hg_unbind()
 
-    def _unbind(self) -> None:
+    def _hg_unbind(self) -> None:
         self.binded = False
         self._exec_group: Any = None
         self._data_shapes: list[DataDesc] | None = None
@@ -154,26 +154,26 @@ class Module(BaseModule):
         """Names of the outputs."""
         return self._output_names
 
-    def _bound(self) -> DataParallelExecutorGroup:
+    def _hg_bound(self) -> DataParallelExecutorGroup:
         assert self.binded, "call bind first"
         return self._exec_group  # type: ignore[no-any-return]
 
     @property
     def data_shapes(self) -> list[DataDesc]:
         """Descriptions of the data."""
-        self._bound()
+        self._hg_bound()
         return self._data_shapes or []
 
     @property
     def label_shapes(self) -> list[DataDesc] | None:
         """Descriptions of the labels, None if bound without."""
-        self._bound()
+        self._hg_bound()
         return self._label_shapes
 
     @property
     def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
         """Pairs (name, shape) of the outputs."""
-        return self._bound().get_output_shapes()
+        return self._hg_bound().get_output_shapes()
 
     # -- parameters
 
@@ -181,10 +181,10 @@ class Module(BaseModule):
         """(arguments, auxiliary states) by name, on the CPU: the module's own arrays."""
         assert self.params_initialized, "call init_params first"
         if self._params_dirty:
-            self._sync()
+            self._hg_sync()
         return self._arg_params or {}, self._aux_params or {}
 
-    def _sync(self) -> None:
+    def _hg_sync(self) -> None:
         """Values from the devices."""
         self._exec_group.get_params(self._arg_params, self._aux_params)
         self._params_dirty = False
@@ -250,7 +250,7 @@ class Module(BaseModule):
         if self.params_initialized and not force_init:
             warnings.warn("Parameters already initialized and force_init=False. set_params call ignored.", stacklevel=2)
             return
-        self._bound().set_params(arg_params or {}, aux_params or {}, allow_extra=allow_extra)
+        self._hg_bound().set_params(arg_params or {}, aux_params or {}, allow_extra=allow_extra)
         self._params_dirty = True
         self.params_initialized = True
 
@@ -281,7 +281,7 @@ class Module(BaseModule):
             AssertionError: inputs with different batch sizes.
         """
         if force_rebind:
-            self._unbind()
+            self._hg_unbind()
         if self.binded:
             self.logger.warning("Already bound, ignoring bind()")
             return
@@ -319,18 +319,18 @@ class Module(BaseModule):
         elif self.params_initialized:  # loaded, or bound before
             group.set_params(self._arg_params or {}, self._aux_params or {})
         else:
-            self._arg_params = self._copies(self._param_names, group.param_arrays)
-            self._aux_params = self._copies(self._aux_names, group.aux_arrays)
+            self._arg_params = self._hg_copies(self._param_names, group.param_arrays)
+            self._aux_params = self._hg_copies(self._aux_names, group.aux_arrays)
         if shared_module is not None and shared_module.optimizer_initialized:
             self.borrow_optimizer(shared_module)
 
     @staticmethod
-    def _copies(names: Sequence[str], blocks: Sequence[Sequence[NDArray]]) -> dict[str, NDArray]:
+    def _hg_copies(names: Sequence[str], blocks: Sequence[Sequence[NDArray]]) -> dict[str, NDArray]:
         return {n: zeros(b[0].shape, ctx=cpu(), dtype=b[0].dtype) for n, b in zip(names, blocks, strict=True)}
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
         """Take batches of other shapes; parameters stay."""
-        group = self._bound()
+        group = self._hg_bound()
         data, labels = descriptions(self._data_names, self._label_names, data_shapes, label_shapes)
         group.reshape(data, labels)
         self._data_shapes, self._label_shapes = data, labels
@@ -352,13 +352,13 @@ class Module(BaseModule):
             optimizer_params: a dict, or pairs.
             force_init: even if there is one.
         """
-        self._ready()
+        self._hg_ready()
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")
             return
         if self._params_dirty:
-            self._sync()
-        group = self._bound()
+            self._hg_sync()
+        group = self._hg_bound()
         devices = len(self._context)
         store, on_store = make_store(kvstore, devices, self._arg_params or {})
         if on_store:
@@ -408,7 +408,7 @@ class Module(BaseModule):
             data_batch: has ``data`` and ``label``, or is a list of such, one for each context.
             is_train: by default what the module was bound for.
         """
-        self._ready()
+        self._hg_ready()
         assert self._data_shapes is not None
         shapes = _shapes(data_batch, "data", self._data_shapes)
         if [tuple(x.shape) for x in self._data_shapes] != shapes:
@@ -423,12 +423,12 @@ class Module(BaseModule):
 
     def backward(self, out_grads: Any = None) -> None:
         """Gradients of the last batch; ``out_grads`` are those of the outputs, which only losses go without."""
-        self._ready()
+        self._hg_ready()
         self._exec_group.backward(out_grads=out_grads)
 
     def update(self) -> None:
         """One step of the optimizer with the last gradients."""
-        self._ready()
+        self._hg_ready()
         assert self.optimizer_initialized, "call init_optimizer first"
         self._params_dirty = True
         group = self._exec_group
@@ -436,23 +436,23 @@ class Module(BaseModule):
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Outputs of the last batch; without merging, a list over contexts each."""
-        self._ready()
+        self._hg_ready()
         return self._exec_group.get_outputs(merge_multi_context=merge_multi_context)  # type: ignore[no-any-return]
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Gradients of the data, in the order they were bound in; only with ``inputs_need_grad``."""
-        self._ready()
+        self._hg_ready()
         assert self.inputs_need_grad, "bind with inputs_need_grad=True to have gradients of the data"
         return self._exec_group.get_input_grads(merge_multi_context=merge_multi_context)  # type: ignore[no-any-return]
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """States, a list over contexts each (``merge_multi_context=False``)."""
-        self._ready()
+        self._hg_ready()
         return self._exec_group.get_states(merge_multi_context=merge_multi_context)  # type: ignore[no-any-return]
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
         """Set the states to arrays (as ``get_outputs(False)`` gives them), or all to one number."""
-        self._ready()
+        self._hg_ready()
         self._exec_group.set_states(states, value)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
@@ -461,7 +461,7 @@ class Module(BaseModule):
 
     def install_monitor(self, mon: Any) -> None:
         """Watch all executors."""
-        self._bound().install_monitor(mon)
+        self._hg_bound().install_monitor(mon)
 
 
 def _shapes(batch: Any, attribute: str, described: Sequence[DataDesc]) -> list[tuple[int, ...]]:

@@ -81,7 +81,7 @@ class SequentialModule(BaseModule):
 
     def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
         """(arguments, auxiliary states) of all modules by name."""
-        self._ready()
+        self._hg_ready()
         arguments: dict[str, NDArray] = {}
         states: dict[str, NDArray] = {}
         for module in self._modules:
@@ -172,7 +172,7 @@ class SequentialModule(BaseModule):
         force_init: bool = False,
     ) -> None:
         """An optimizer for each module; see ``Module.init_optimizer``."""
-        self._ready()
+        self._hg_ready()
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring.")
             return
@@ -184,7 +184,7 @@ class SequentialModule(BaseModule):
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
         """Run a batch through all modules."""
-        self._ready()
+        self._hg_ready()
         batch = copy.copy(data_batch)
         for k, module in enumerate(self._modules):
             module.forward(batch, is_train=is_train)
@@ -199,7 +199,7 @@ class SequentialModule(BaseModule):
 
     def backward(self, out_grads: Any = None) -> None:
         """Gradients of the last batch, from the last module to the first."""
-        self._ready()
+        self._hg_ready()
         for k, module in reversed(list(enumerate(self._modules))):
             module.backward(out_grads=out_grads)
             if k:
@@ -213,18 +213,18 @@ class SequentialModule(BaseModule):
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Outputs of the last module."""
-        self._ready()
+        self._hg_ready()
         return self._modules[-1].get_outputs(merge_multi_context=merge_multi_context)  # type: ignore[no-any-return]
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Gradients of the first module's data."""
-        self._ready()
+        self._hg_ready()
         assert self.inputs_need_grad, "bind with inputs_need_grad=True to have gradients of the data"
         return self._modules[0].get_input_grads(merge_multi_context=merge_multi_context)  # type: ignore[no-any-return]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Give labels and outputs of the modules that take labels to a metric."""
-        self._ready()
+        self._hg_ready()
         for module, meta in zip(self._modules, self._metas, strict=True):
             if meta.get(self.META_TAKE_LABELS):
                 module.update_metric(eval_metric, labels, pre_sliced)

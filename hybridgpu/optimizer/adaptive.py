@@ -18,10 +18,10 @@ __all__ = ["FTML", "LAMB", "AdaDelta", "AdaGrad", "Adam", "Adamax", "Ftrl", "Nad
 class _States(Optimizer):
     """Optimizers whose state is a tuple of arrays like the weight."""
 
-    _number = 2
+    _hg_number = 2
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
-        return tuple(zeros_like(weight) for _ in range(self._number))
+        return tuple(zeros_like(weight) for _ in range(self._hg_number))
 
 
 @register
@@ -44,14 +44,14 @@ class Adam(_States, ByOperator):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon, self.lazy_update = beta1, beta2, epsilon, lazy_update
 
-    def _numbers(self, index: Any) -> dict[str, Any]:
-        lr, wd, t = self._begin(index)
+    def _hg_numbers(self, index: Any) -> dict[str, Any]:
+        lr, wd, t = self._hg_begin(index)
         lr *= math.sqrt(1.0 - self.beta2**t) / (1.0 - self.beta1**t)
         return {"lr": lr, "wd": wd, "rescale_grad": self.rescale_grad}
 
-    def _call(self, state: Any, copied: bool) -> Call:
+    def _hg_call(self, state: Any, copied: bool) -> Call:
         betas = {"beta1": self.beta1, "beta2": self.beta2}
-        constants = self._constant(**betas, epsilon=self.epsilon, lazy_update=self.lazy_update)
+        constants = self._hg_constant(**betas, epsilon=self.epsilon, lazy_update=self.lazy_update)
         return Call("adam_update", state, constants)
 
 
@@ -67,8 +67,8 @@ class AdaGrad(Optimizer):
         return zeros_like(weight)
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        lr, wd, _ = self._begin(index)
-        g = self._gradient(grad)
+        lr, wd, _ = self._hg_begin(index)
+        g = self._hg_gradient(grad)
         state += nd.square(g)
         weight += (g / nd.sqrt(state + self.float_stable_eps) + weight * wd) * -lr
 
@@ -95,10 +95,10 @@ class RMSProp(_States, ByOperator):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.gamma1, self.gamma2, self.epsilon = gamma1, gamma2, epsilon
         self.centered, self.clip_weights = centered, clip_weights
-        self._number = 3 if centered else 1
+        self._hg_number = 3 if centered else 1
 
-    def _call(self, state: Any, copied: bool) -> Call:
-        constants = self._constant(gamma1=self.gamma1, epsilon=self.epsilon)
+    def _hg_call(self, state: Any, copied: bool) -> Call:
+        constants = self._hg_constant(gamma1=self.gamma1, epsilon=self.epsilon)
         if self.clip_weights:
             constants["clip_weights"] = self.clip_weights
         if self.centered:
@@ -115,8 +115,8 @@ class AdaDelta(_States):
         self.rho, self.epsilon = rho, epsilon
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        _, wd, _ = self._begin(index)
-        g = self._gradient(grad)
+        _, wd, _ = self._hg_begin(index)
+        g = self._hg_gradient(grad)
         mean_g, mean_step = state
         mean_g *= self.rho
         mean_g += (1.0 - self.rho) * g * g
@@ -140,25 +140,25 @@ class Ftrl(_States, ByOperator):
         self.lamda1, self.beta = lamda1, beta
         self.lr = learning_rate
 
-    def _call(self, state: Any, copied: bool) -> Call:
-        return Call("ftrl_update", state, self._constant(lamda1=self.lamda1, beta=self.beta))
+    def _hg_call(self, state: Any, copied: bool) -> Call:
+        return Call("ftrl_update", state, self._hg_constant(lamda1=self.lamda1, beta=self.beta))
 
 
 @register
 class FTML(_States, ByOperator):
     """Follow the moving leader (Zheng and Kwok, 2017)."""
 
-    _number = 3
+    _hg_number = 3
 
     def __init__(self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
-    def _numbers(self, index: Any) -> dict[str, Any]:
-        lr, wd, t = self._begin(index)
+    def _hg_numbers(self, index: Any) -> dict[str, Any]:
+        lr, wd, t = self._hg_begin(index)
         return {"lr": lr, "wd": wd, "t": t, "rescale_grad": self.rescale_grad}
 
-    def _call(self, state: Any, copied: bool) -> Call:
+    def _hg_call(self, state: Any, copied: bool) -> Call:
         constants: dict[str, Any] = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
         if self.clip_gradient:
             constants["clip_grad"] = self.clip_gradient
@@ -174,9 +174,9 @@ class Adamax(_States):
         self.beta1, self.beta2 = beta1, beta2
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        lr, wd, t = self._begin(index)
+        lr, wd, t = self._hg_begin(index)
         lr /= 1.0 - self.beta1**t
-        g = self._gradient(grad, wd * weight)
+        g = self._hg_gradient(grad, wd * weight)
         mean, norm = state
         mean *= self.beta1
         mean += (1.0 - self.beta1) * g
@@ -205,8 +205,8 @@ class Nadam(_States):
         self.m_schedule = 1.0
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        lr, wd, t = self._begin(index)
-        g = self._gradient(grad, wd * weight)
+        lr, wd, t = self._hg_begin(index)
+        g = self._hg_gradient(grad, wd * weight)
         now, then = (self.beta1 * (1.0 - 0.5 * 0.96 ** (k * self.schedule_decay)) for k in (t, t + 1))
         self.m_schedule *= now
         mean, square = state
@@ -231,7 +231,7 @@ class LAMB(_States, ManyByOperator):
         bias_correction: divide the averages by 1 - beta**t.
     """
 
-    _count, _least, _exact = "num_tensors", 2, False
+    _hg_count, _hg_least, _hg_exact = "num_tensors", 2, False
 
     def __init__(
         self,
@@ -249,40 +249,40 @@ class LAMB(_States, ManyByOperator):
         self.lower_bound, self.upper_bound, self.bias_correction = lower_bound, upper_bound, bias_correction
         self.aggregate_num = max(1, min(45, aggregation_size(45)))
 
-    def _numbers(self, index: Any) -> dict[str, Any]:
-        rows = [self._begin(i) for i in index]
+    def _hg_numbers(self, index: Any) -> dict[str, Any]:
+        rows = [self._hg_begin(i) for i in index]
         numbers = dict(zip(("learning_rates", "wds", "step_count"), map(list, zip(*rows, strict=True)), strict=True))
         return {**numbers, "rescale_grad": self.rescale_grad}
 
-    def _call(self, state: Any, copied: bool) -> Call:
+    def _hg_call(self, state: Any, copied: bool) -> Call:
         betas = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
-        constants = self._constant(**betas, bias_correction=self.bias_correction, **self._bounds)
+        constants = self._hg_constant(**betas, bias_correction=self.bias_correction, **self._hg_bounds)
         if copied:
             master, averages = state
             return Call("_multi_mp_lamb_update", (*averages, master), constants)
         return Call("_multi_lamb_update", state, constants)
 
     @property
-    def _bounds(self) -> dict[str, Any]:
+    def _hg_bounds(self) -> dict[str, Any]:
         bounds = {"lower_bound": self.lower_bound, "upper_bound": self.upper_bound}
         return {k: v for k, v in bounds.items() if v}
 
-    def _step(self, index: Any, weight: Any, grad: Any, state: Any, copied: bool) -> None:
+    def _hg_step(self, index: Any, weight: Any, grad: Any, state: Any, copied: bool) -> None:
         if isinstance(index, (list, tuple)) and self.aggregate_num > 1:
-            super()._step(index, weight, grad, state, copied)
+            super()._hg_step(index, weight, grad, state, copied)
             return
         for i, w, g, s in zip(*as_lists(index, weight, grad, state), strict=True):
-            lr, wd, t = self._begin(i)
-            options = self._options(
+            lr, wd, t = self._hg_begin(i)
+            options = self._hg_options(
                 beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, bias_correction=self.bias_correction, t=t
             )
             if copied:
                 master, averages = s
                 step = nd.mp_lamb_update_phase1(w, g, *averages, master, wd=wd, **options)
-                nd.mp_lamb_update_phase2(w, step, master.norm(), step.norm(), master, lr=lr, out=w, **self._bounds)
+                nd.mp_lamb_update_phase2(w, step, master.norm(), step.norm(), master, lr=lr, out=w, **self._hg_bounds)
             else:
                 step = nd.lamb_update_phase1(w, g, *s, wd=wd, **options)
-                nd.lamb_update_phase2(w, step, w.norm(), step.norm(), lr=lr, out=w, **self._bounds)
+                nd.lamb_update_phase2(w, step, w.norm(), step.norm(), lr=lr, out=w, **self._hg_bounds)
 
 
 @register

@@ -146,16 +146,16 @@ class Optimizer:
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
         """The state of a weight; for float16 and bfloat16 under ``multi_precision`` (float32 copy, its state)."""
-        if self._keeps_copy(weight):
+        if self._hg_keeps_copy(weight):
             copy = weight.astype(np.float32)
             return copy, self.create_state(index, copy)
-        self._warn_of_half(weight)
+        self._hg_warn_of_half(weight)
         return self.create_state(index, weight)
 
-    def _keeps_copy(self, weight: NDArray) -> bool:
+    def _hg_keeps_copy(self, weight: NDArray) -> bool:
         return self.multi_precision and dtype_of(weight.dtype).is_half
 
-    def _warn_of_half(self, weight: NDArray) -> None:
+    def _hg_warn_of_half(self, weight: NDArray) -> None:
         dtype = dtype_of(weight.dtype)
         if dtype.is_half:
             warnings.warn(
@@ -175,28 +175,28 @@ class Optimizer:
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """``update`` for a state of ``create_state_multi_precision``."""
-        if self._keeps_copy(weight):
+        if self._hg_keeps_copy(weight):
             copy, own = state
             self.update(index, copy, grad.astype(np.float32), own)
             weight[:] = copy.astype(weight.dtype)
         else:
             self.update(index, weight, grad, state)
 
-    def _options(self, **options: Any) -> dict[str, Any]:
+    def _hg_options(self, **options: Any) -> dict[str, Any]:
         """Attributes that all update operators take."""
         options["rescale_grad"] = self.rescale_grad
         if self.clip_gradient:
             options["clip_gradient"] = self.clip_gradient
         return options
 
-    def _gradient(self, grad: NDArray, decay: NDArray | None = None) -> NDArray:
+    def _hg_gradient(self, grad: NDArray, decay: NDArray | None = None) -> NDArray:
         """The gradient rescaled, with the decay added, clipped."""
         g = grad * self.rescale_grad
         if decay is not None:
             g = g + decay
         return g if self.clip_gradient is None else clip(g, -self.clip_gradient, self.clip_gradient)  # type: ignore[no-any-return]
 
-    def _begin(self, index: Any) -> tuple[float, float, int]:
+    def _hg_begin(self, index: Any) -> tuple[float, float, int]:
         """Count an update of one weight; its learning rate, weight decay, and number."""
         self._update_count(index)
         return self._get_lr(index), self._get_wd(index), self._index_update_count[index]
@@ -225,7 +225,7 @@ class Optimizer:
         """Deprecated: use ``set_lr_mult``."""
         raise DeprecationWarning
 
-    def _multipliers(self, attribute: str) -> dict[Any, float]:
+    def _hg_multipliers(self, attribute: str) -> dict[Any, float]:
         """Multipliers that the Symbol's variables carry."""
         if not self.sym_info:
             return {}
@@ -234,14 +234,14 @@ class Optimizer:
 
     def set_lr_mult(self, args_lr_mult: dict[Any, float]) -> None:
         """Factors of the learning rate by name or index."""
-        self.lr_mult = {**self._multipliers("__lr_mult__"), **args_lr_mult}
+        self.lr_mult = {**self._hg_multipliers("__lr_mult__"), **args_lr_mult}
 
-    _decayed: tuple[str, ...] = ("_weight", "_gamma")  #: ends of the names that are decayed
+    _hg_decayed: tuple[str, ...] = ("_weight", "_gamma")  #: ends of the names that are decayed
 
     def set_wd_mult(self, args_wd_mult: dict[Any, float]) -> None:
         """Factors of the weight decay by name or index; by default 0 for biases and shifts."""
-        plain = {n: 0.0 for n in self.idx2name.values() if not n.endswith(self._decayed)}
-        self.wd_mult = {**plain, **self._multipliers("__wd_mult__"), **args_wd_mult}
+        plain = {n: 0.0 for n in self.idx2name.values() if not n.endswith(self._hg_decayed)}
+        self.wd_mult = {**plain, **self._hg_multipliers("__wd_mult__"), **args_wd_mult}
 
     def _set_current_context(self, device_id: int) -> None:
         """Say whose updates are counted now."""
@@ -253,7 +253,7 @@ class Optimizer:
             self._index_update_count[i] = count
             self.num_update = max(count, self.num_update)
 
-    def _scaled(self, value: float, indices: Sequence[Any], attribute: str) -> list[float]:
+    def _hg_scaled(self, value: float, indices: Sequence[Any], attribute: str) -> list[float]:
         """``value`` times each parameter's own factor."""
         table: dict[Any, float] = getattr(self, attribute)
         out = []
@@ -268,13 +268,13 @@ class Optimizer:
         return out
 
     def _get_lrs(self, indices: Sequence[Any]) -> list[float]:
-        return self._scaled(self.learning_rate, indices, "lr_mult")
+        return self._hg_scaled(self.learning_rate, indices, "lr_mult")
 
     def _get_lr(self, index: Any) -> float:
         return self._get_lrs([index])[0]
 
     def _get_wds(self, indices: Sequence[Any]) -> list[float]:
-        return self._scaled(self.wd, indices, "wd_mult")
+        return self._hg_scaled(self.wd, indices, "wd_mult")
 
     def _get_wd(self, index: Any) -> float:
         return self._get_wds([index])[0]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizers whose step is one operator of each weight, or of many weights at once.
 
-Such an optimizer says which operator that is (:meth:`ByOperator._call`) and which numbers it takes at a step
-(:meth:`ByOperator._numbers`). ``update`` calls the operator; a Trainer may compile the calls of all weights into one
+Such an optimizer says which operator that is (:meth:`ByOperator._hg_call`) and which numbers it takes at a step
+(:meth:`ByOperator._hg_numbers`). ``update`` calls the operator; a Trainer may compile the calls of all weights into one
 program instead (runtime/updates.py), from the same two answers.
 """
 
@@ -50,21 +50,21 @@ def _run(operator: str, inputs: Sequence[Any], out: Any, attributes: dict[str, A
 
 
 class OneStep(Optimizer):
-    """Both kinds of updates are one method, :meth:`_step`."""
+    """Both kinds of updates are one method, :meth:`_hg_step`."""
 
-    _takes_copies = False  #: its operators take float32 copies of weights themselves
+    _hg_takes_copies = False  #: its operators take float32 copies of weights themselves
 
-    def _step(self, index: Any, weight: Any, grad: Any, state: Any, copied: bool) -> None:
+    def _hg_step(self, index: Any, weight: Any, grad: Any, state: Any, copied: bool) -> None:
         """Update one weight, or a list of them; with ``copied`` the state holds a float32 copy."""
         raise NotImplementedError
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        self._step(index, weight, grad, state, copied=False)
+        self._hg_step(index, weight, grad, state, copied=False)
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         first = weight[0] if isinstance(weight, (list, tuple)) else weight
-        if self._takes_copies:
-            self._step(index, weight, grad, state, copied=self._keeps_copy(first))
+        if self._hg_takes_copies:
+            self._hg_step(index, weight, grad, state, copied=self._hg_keeps_copy(first))
         else:
             super().update_multi_precision(index, weight, grad, state)
 
@@ -72,35 +72,35 @@ class OneStep(Optimizer):
 class ByOperator(OneStep):
     """One operator a weight."""
 
-    _exact = True  #: it computes element by element: compiled steps have the bits of eager ones
+    _hg_exact = True  #: it computes element by element: compiled steps have the bits of eager ones
 
-    def _call(self, state: Any, copied: bool) -> Call:
+    def _hg_call(self, state: Any, copied: bool) -> Call:
         """The operator for a weight with this state; with ``copied`` the state holds a float32 copy."""
         raise NotImplementedError
 
-    def _numbers(self, index: Any) -> dict[str, Any]:
+    def _hg_numbers(self, index: Any) -> dict[str, Any]:
         """Count an update of a weight; the attributes that vary from step to step."""
-        lr, wd, _ = self._begin(index)
+        lr, wd, _ = self._hg_begin(index)
         return {"lr": lr, "wd": wd, "rescale_grad": self.rescale_grad}
 
-    def _constant(self, **constants: Any) -> dict[str, Any]:
+    def _hg_constant(self, **constants: Any) -> dict[str, Any]:
         """``constants`` and the bound of gradients, where there is one."""
         return {**constants, "clip_gradient": self.clip_gradient} if self.clip_gradient else constants
 
-    def _step(self, index: Any, weight: Any, grad: Any, state: Any, copied: bool) -> None:
-        numbers = self._numbers(index)
-        call = self._call(state, copied)
+    def _hg_step(self, index: Any, weight: Any, grad: Any, state: Any, copied: bool) -> None:
+        numbers = self._hg_numbers(index)
+        call = self._hg_call(state, copied)
         _run(call.operator, [weight, grad, *call.states], weight, {**call.constants, **numbers})
 
 
 class ManyByOperator(ByOperator):
     """One operator for up to ``aggregate_num`` weights, whose varying attributes are lists."""
 
-    _takes_copies = True
-    _count = "num_weights"  #: the attribute that says how many
-    _least = 1  #: ``aggregate_num`` below which it takes weights one by one
+    _hg_takes_copies = True
+    _hg_count = "num_weights"  #: the attribute that says how many
+    _hg_least = 1  #: ``aggregate_num`` below which it takes weights one by one
 
-    def _numbers(self, index: Any) -> dict[str, Any]:
+    def _hg_numbers(self, index: Any) -> dict[str, Any]:
         """The same for a list of weights."""
         indices: Sequence[Any] = index
         self._update_count(indices)
@@ -110,11 +110,11 @@ class ManyByOperator(ByOperator):
             "rescale_grad": self.rescale_grad,
         }
 
-    def _step(self, index: Any, weight: Any, grad: Any, state: Any, copied: bool) -> None:
+    def _hg_step(self, index: Any, weight: Any, grad: Any, state: Any, copied: bool) -> None:
         indices, weights, grads, states = as_lists(index, weight, grad, state)
-        numbers = self._numbers(indices)
-        calls = [self._call(s, copied) for s in states]
+        numbers = self._hg_numbers(indices)
+        calls = [self._hg_call(s, copied) for s in states]
         rows = zip(weights, grads, calls, strict=True)
         inputs = [x for w, g, call in rows for x in (w, g, *call.states)]
-        options = {**calls[0].constants, **numbers, self._count: len(weights)}
+        options = {**calls[0].constants, **numbers, self._hg_count: len(weights)}
         _run(calls[0].operator, inputs, weights, options)

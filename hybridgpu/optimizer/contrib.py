@@ -25,8 +25,8 @@ class GroupAdaGrad(Optimizer):
         return zeros((weight.shape[0], 1), weight.context, dtype=weight.dtype)
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        lr, wd, _ = self._begin(index)
+        lr, wd, _ = self._hg_begin(index)
         assert wd == 0, "Weight decay is not supported for GroupAdaGrad"
-        g = self._gradient(grad)
+        g = self._hg_gradient(grad)
         state += nd.mean(nd.square(g), axis=1, keepdims=True)
         weight -= lr * g / nd.sqrt(state + self.float_stable_eps)

@@ -33,10 +33,10 @@ class _Momentum(Optimizer):
     momentum: float
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
-        if self._keeps_copy(weight):
+        if self._hg_keeps_copy(weight):
             copy = weight.astype(np.float32)
             return self.create_state(index, copy), copy
-        self._warn_of_half(weight)
+        self._hg_warn_of_half(weight)
         return self.create_state(index, weight)
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
@@ -56,12 +56,12 @@ class SGD(_Momentum, ManyByOperator):
         self.momentum, self.lazy_update = momentum, lazy_update
         self.aggregate_num = aggregation_size(4)
 
-    def _call(self, state: Any, copied: bool) -> Call:
+    def _hg_call(self, state: Any, copied: bool) -> Call:
         momentum, *copies = state if copied else (state,)
         name = f"multi_{'mp_' * copied}sgd_{'mom_' * (self.momentum > 0)}update"
         if self.momentum > 0:
-            return Call(name, (momentum, *copies), self._constant(momentum=self.momentum))
-        return Call(name, tuple(copies), self._constant())
+            return Call(name, (momentum, *copies), self._hg_constant(momentum=self.momentum))
+        return Call(name, tuple(copies), self._hg_constant())
 
 
 @register
@@ -73,19 +73,19 @@ class ccSGD(SGD):
 class NAG(_Momentum, ByOperator):
     """Nesterov's accelerated gradient: m = momentum * m + g; w -= lr * (g + momentum * m)."""
 
-    _takes_copies = True
+    _hg_takes_copies = True
 
     def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.momentum = momentum
 
-    def _call(self, state: Any, copied: bool) -> Call:
+    def _hg_call(self, state: Any, copied: bool) -> Call:
         momentum, copy = state if copied else (state, None)
         states = tuple(s for s in (momentum, copy) if s is not None)
         prefix = "mp_" * copied
         if momentum is None:
-            return Call(f"{prefix}sgd_update", states, self._constant())
-        return Call(f"{prefix}nag_mom_update", states, self._constant(momentum=self.momentum))
+            return Call(f"{prefix}sgd_update", states, self._hg_constant())
+        return Call(f"{prefix}nag_mom_update", states, self._hg_constant(momentum=self.momentum))
 
 
 @register
@@ -103,10 +103,10 @@ class Signum(ByOperator):
     def create_state(self, index: Any, weight: NDArray) -> Any:
         return None if self.momentum == 0.0 else zeros_like(weight)
 
-    def _call(self, state: Any, copied: bool) -> Call:
+    def _hg_call(self, state: Any, copied: bool) -> Call:
         if state is None:
-            return Call("signsgd_update", (), self._constant())
-        return Call("signum_update", (state,), self._constant(momentum=self.momentum, wd_lh=self.wd_lh))
+            return Call("signsgd_update", (), self._hg_constant())
+        return Call("signum_update", (state,), self._hg_constant(momentum=self.momentum, wd_lh=self.wd_lh))
 
 
 @register
@@ -119,9 +119,9 @@ class LARS(_Momentum, OneStep):
         momentum_correction: scale the momentum with changes of the rate.
     """
 
-    _takes_copies = True
-    _decayed = ("_weight",)
-    _plain = ("gamma", "beta", "bias")  #: ends of the names whose rate is not scaled
+    _hg_takes_copies = True
+    _hg_decayed = ("_weight",)
+    _hg_plain = ("gamma", "beta", "bias")  #: ends of the names whose rate is not scaled
 
     def __init__(
         self,
@@ -146,16 +146,16 @@ class LARS(_Momentum, OneStep):
         self.cur_lr = lr
         return super()._get_lrs(indices)
 
-    def _is_plain(self, index: Any) -> bool:
-        return self.idx2name.get(index, str(index)).endswith(self._plain)
+    def _hg_is_plain(self, index: Any) -> bool:
+        return self.idx2name.get(index, str(index)).endswith(self._hg_plain)
 
-    def _step(self, index: Any, weight: Any, grad: Any, state: Any, copied: bool) -> None:
+    def _hg_step(self, index: Any, weight: Any, grad: Any, state: Any, copied: bool) -> None:
         indices, weights, grads, states = as_lists(index, weight, grad, state)
         self._update_count(indices)
         lrs, wds = self._get_lrs(indices), self._get_wds(indices)
         # the scaled ones first, so that their rates are one slice
-        order = sorted(range(len(indices)), key=lambda k: self._is_plain(indices[k]))
-        scaled = sum(not self._is_plain(i) for i in indices)
+        order = sorted(range(len(indices)), key=lambda k: self._hg_is_plain(indices[k]))
+        scaled = sum(not self._hg_is_plain(i) for i in indices)
         weights, grads, states = ([values[k] for k in order] for values in (weights, grads, states))
         ctx = weights[0].context
         rates = nd.array([lrs[k] for k in order], ctx=ctx, dtype="float32")
@@ -171,7 +171,7 @@ class LARS(_Momentum, OneStep):
                 rescale_grad=self.rescale_grad,
             )
             rates = adapted if scaled == len(indices) else nd.concat(adapted, rates[scaled:], dim=0)
-        options = self._options(num_weights=len(weights))
+        options = self._hg_options(num_weights=len(weights))
         columns: list[Any] = [weights, grads]
         if self.momentum > 0:
             changes = self.momentum_correction and self.last_lr
@@ -254,7 +254,7 @@ class LBSGD(Optimizer):
         self.cumgrads[index] = (None, count)
         mean = total / self.batch_scale
         lr *= self._get_lars(weight, mean, wd) if self.warmup_strategy == "lars" else self._get_lbmult(count)
-        options = self._options(lr=lr, wd=wd)
+        options = self._hg_options(lr=lr, wd=wd)
         if state is None:
             nd.sgd_update(weight, mean, out=weight, **options)
         else:
@@ -274,8 +274,8 @@ class DCASGD(Optimizer):
         return None if self.momentum == 0.0 else zeros_like(weight), weight.copy()
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        lr, wd, _ = self._begin(index)
-        grad = self._gradient(grad)
+        lr, wd, _ = self._hg_begin(index)
+        grad = self._hg_gradient(grad)
         momentum, previous = state
         step = -lr * (grad + wd * weight + self.lamda * grad * grad * (weight - previous))
         if momentum is not None:
@@ -291,7 +291,7 @@ class SGLD(Optimizer):
     """Stochastic gradient Langevin dynamics (Welling and Teh, 2011): half a step, and noise of variance lr."""
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        lr, wd, _ = self._begin(index)
-        weight += -lr / 2 * (self._gradient(grad) + wd * weight)
+        lr, wd, _ = self._hg_begin(index)
+        weight += -lr / 2 * (self._hg_gradient(grad) + wd * weight)
         noise = normal(0, 1, shape=weight.shape, dtype=weight.dtype, ctx=weight.context)
         weight += noise * math.sqrt(lr)  # a factor of its own: another rate lowers nothing

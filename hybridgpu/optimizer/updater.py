@@ -63,7 +63,7 @@ class Updater:
         self.optimizer = optimizer
         self.states: dict[Any, Any] = {}
         self.states_synced: dict[Any, bool] = {}
-        self._made_for: dict[Any, Any] = {}  #: index -> element type of the weight that the state was made for
+        self._hg_made_for: dict[Any, Any] = {}  #: index -> element type of the weight that the state was made for
         self.aggregate_updates = optimizer.aggregate_num > 0
 
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
@@ -84,13 +84,13 @@ class Updater:
         indices = [i.decode() if isinstance(i, bytes) else i for i in indices]
         self.make_states(indices, weights)
         try:
-            self._step(indices, grads, weights)
+            self._hg_step(indices, grads, weights)
         except (AttributeError, MXNetError, TypeError, ValueError) as e:
             for i, w in self.cast_since(indices, weights):
-                raise _unfit(i, self._made_for[i], _type_of(w)) from e
+                raise _unfit(i, self._hg_made_for[i], _type_of(w)) from e
             raise
 
-    def _step(self, indices: list[Any], grads: list[Any], weights: list[Any]) -> None:
+    def _hg_step(self, indices: list[Any], grads: list[Any], weights: list[Any]) -> None:
         optimizer = self.optimizer
         if not self.aggregate_updates:
             for i, w, g in zip(indices, weights, grads, strict=True):
@@ -108,14 +108,14 @@ class Updater:
     def cast_since(self, indices: Sequence[Any], weights: Sequence[Any]) -> list[tuple[Any, Any]]:
         """Those of (index, weight) whose states were made for weights of another element type: few optimizers can use them."""
         pairs = zip(indices, weights, strict=True)
-        return [(i, w) for i, w in pairs if self._made_for.get(i, _type_of(w)) is not _type_of(w)]
+        return [(i, w) for i, w in pairs if self._hg_made_for.get(i, _type_of(w)) is not _type_of(w)]
 
     def make_states(self, indices: Sequence[Any], weights: Sequence[Any]) -> None:
         """Make the states that are not there yet, and move those that came from elsewhere to their weights."""
         for i, weight in zip(indices, weights, strict=True):
             if i not in self.states:
                 self.states[i] = self.optimizer.create_state_multi_precision(i, weight.as_nd_ndarray())
-                self._made_for[i] = _type_of(weight)
+                self._hg_made_for[i] = _type_of(weight)
             elif not self.states_synced[i]:
                 self.states[i] = self.sync_state_context(self.states[i], weight.context)
             self.states_synced[i] = True
@@ -139,7 +139,7 @@ class Updater:
         found = {i: _arrays(s) for i, s in loaded.items()}
         self.aggregate_updates = optimizer.aggregate_num > 0  # nothing is taken of what is not whole
         self.states, self.optimizer = found, optimizer
-        self._made_for = {}
+        self._hg_made_for = {}
         self.states_synced = dict.fromkeys(self.states, False)
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:

@@ -71,8 +71,8 @@ class BucketSentenceIter(DataIter):
         if self.major_axis not in (0, 1):
             raise ValueError(f"Invalid layout {layout}: Must by NT (batch major) or TN (time major)")
         whole = (batch_size, self.default_bucket_key)
-        self.provide_data = self._described(data_name, whole if self.major_axis == 0 else whole[::-1])
-        self.provide_label = self._described(label_name, whole if self.major_axis == 0 else whole[::-1])
+        self.provide_data = self._hg_described(data_name, whole if self.major_axis == 0 else whole[::-1])
+        self.provide_label = self._hg_described(label_name, whole if self.major_axis == 0 else whole[::-1])
         # (bucket, first sentence) of each batch; sentences that fill no batch stay out
         self.idx = [
             (k, first) for k, x in enumerate(self.data) for first in range(0, len(x) - batch_size + 1, batch_size)
@@ -80,7 +80,7 @@ class BucketSentenceIter(DataIter):
         self.curr_idx = 0
         self.reset()
 
-    def _described(self, name: str, shape: tuple[int, ...]) -> list[DataDesc]:
+    def _hg_described(self, name: str, shape: tuple[int, ...]) -> list[DataDesc]:
         return [DataDesc(name, shape, layout=self.layout)]
 
     def reset(self) -> None:
@@ -113,6 +113,6 @@ class BucketSentenceIter(DataIter):
             [label],
             pad=0,
             bucket_key=self.buckets[k],
-            provide_data=self._described(self.data_name, data.shape),
-            provide_label=self._described(self.label_name, label.shape),
+            provide_data=self._hg_described(self.data_name, data.shape),
+            provide_label=self._hg_described(self.label_name, label.shape),
         )

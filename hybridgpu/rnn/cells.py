@@ -125,7 +125,7 @@ class BaseRNNCell:
             outputs.append(output)
         return sequence(length, outputs, layout, merge_outputs)[0], states
 
-    def _gates(self, name: str, x: Any, h: Any) -> tuple[Any, Any]:
+    def _hg_gates(self, name: str, x: Any, h: Any) -> tuple[Any, Any]:
         """The input's and the state's part of all gates."""
         units = self._num_hidden * len(self._gate_names)
         get = self._params.get
@@ -143,7 +143,7 @@ class BaseRNNCell:
             return symbol.Activation(inputs, act_type=activation, **kwargs)
         return activation(inputs, **kwargs)
 
-    def _step(self) -> str:
+    def _hg_step(self) -> str:
         """The prefix of the next step's nodes."""
         self._counter += 1
         return f"{self._prefix}t{self._counter}_"
@@ -174,7 +174,7 @@ class BaseRNNCell:
 class _DenseCell(BaseRNNCell):
     """A cell whose gates are dense layers."""
 
-    _states = 1
+    _hg_states = 1
 
     def __init__(self, num_hidden: int, prefix: str, params: RNNParams | None, bias: Any = None) -> None:
         super().__init__(prefix, params)
@@ -185,7 +185,7 @@ class _DenseCell(BaseRNNCell):
     @property
     def state_info(self) -> list[dict[str, Any]]:
         """Each state is (N, num_hidden)."""
-        return [{"shape": (0, self._num_hidden), "__layout__": "NC"} for _ in range(self._states)]
+        return [{"shape": (0, self._num_hidden), "__layout__": "NC"} for _ in range(self._hg_states)]
 
 
 class RNNCell(_DenseCell):
@@ -205,8 +205,8 @@ class RNNCell(_DenseCell):
         self._activation = activation
 
     def __call__(self, inputs: Any, states: Any) -> Any:
-        name = self._step()
-        i2h, h2h = self._gates(name, inputs, states[0])
+        name = self._hg_step()
+        i2h, h2h = self._hg_gates(name, inputs, states[0])
         output = self._get_activation(i2h + h2h, self._activation, name=f"{name}out")
         return output, [output]
 
@@ -220,7 +220,7 @@ class LSTMCell(_DenseCell):
     """
 
     _gate_names = ("_i", "_f", "_c", "_o")
-    _states = 2
+    _hg_states = 2
 
     def __init__(
         self, num_hidden: int, prefix: str = "lstm_", params: RNNParams | None = None, forget_bias: float = 1.0
@@ -228,8 +228,8 @@ class LSTMCell(_DenseCell):
         super().__init__(num_hidden, prefix, params, initializer.LSTMBias(forget_bias=forget_bias))
 
     def __call__(self, inputs: Any, states: Any) -> Any:
-        name = self._step()
-        i2h, h2h = self._gates(name, inputs, states[0])
+        name = self._hg_step()
+        i2h, h2h = self._hg_gates(name, inputs, states[0])
         i, f, c, o = symbol.SliceChannel(i2h + h2h, num_outputs=4, name=f"{name}slice")
         i = symbol.Activation(i, act_type="sigmoid", name=f"{name}i")
         f = symbol.Activation(f, act_type="sigmoid", name=f"{name}f")
@@ -253,8 +253,8 @@ class GRUCell(_DenseCell):
         super().__init__(num_hidden, prefix, params)
 
     def __call__(self, inputs: Any, states: Any) -> Any:
-        name = self._step()
-        i2h, h2h = self._gates(f"{name}_", inputs, states[0])
+        name = self._hg_step()
+        i2h, h2h = self._hg_gates(f"{name}_", inputs, states[0])
         xr, xz, xn = symbol.SliceChannel(i2h, num_outputs=3, name=f"{name}_i2h_slice")
         hr, hz, hn = symbol.SliceChannel(h2h, num_outputs=3, name=f"{name}_h2h_slice")
         reset = symbol.Activation(xr + hr, act_type="sigmoid", name=f"{name}_r_act")

@@ -53,12 +53,12 @@ class SequentialRNNCell(_Group):
 
     def __init__(self, params: RNNParams | None = None) -> None:
         super().__init__("", params)
-        self._override = params is not None
+        self._hg_override = params is not None
 
     def add(self, cell: BaseRNNCell) -> None:
         """Append a cell."""
         self._cells.append(cell)
-        if self._override:
+        if self._hg_override:
             assert cell._own_params, "Either specify params for SequentialRNNCell or child cells, not both."
             cell.params._params.update(self.params._params)
         self.params._params.update(cell.params._params)
@@ -308,8 +308,8 @@ class FusedRNNCell(BaseRNNCell):
     ) -> None:
         super().__init__(f"{mode}_" if prefix is None else prefix, params)
         kinds: dict[str, Any] = {"lstm": LSTMCell, "gru": GRUCell}
-        self._cell: Any = kinds.get(mode, RNNCell)
-        self._gate_names = self._cell._gate_names
+        self._hg_cell: Any = kinds.get(mode, RNNCell)
+        self._gate_names = self._hg_cell._gate_names
         self._num_hidden, self._num_layers, self._mode = num_hidden, num_layers, mode
         self._bidirectional, self._dropout, self._get_next_state = bidirectional, dropout, get_next_state
         filler = initializer.FusedRNN(None, num_hidden, num_layers, mode, bidirectional, forget_bias)
@@ -362,9 +362,9 @@ class FusedRNNCell(BaseRNNCell):
         stack = SequentialRNNCell()
 
         def cell(prefix: str) -> BaseRNNCell:
-            if self._cell is RNNCell:
+            if self._hg_cell is RNNCell:
                 return RNNCell(self._num_hidden, self._mode[4:], prefix=prefix)
-            made: BaseRNNCell = self._cell(self._num_hidden, prefix=prefix)
+            made: BaseRNNCell = self._hg_cell(self._num_hidden, prefix=prefix)
             return made
 
         for k in range(self._num_layers):
@@ -380,7 +380,7 @@ class FusedRNNCell(BaseRNNCell):
 
     # -- the vector of all parameters
 
-    def _pieces(self, inputs: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    def _hg_pieces(self, inputs: int) -> Iterator[tuple[str, tuple[int, ...]]]:
         """(name, shape) of every gate's part of the vector, in order."""
         h, sides = self._num_hidden, "lr"[: 1 + self._bidirectional]
         for kind in ("weight", "bias"):
@@ -399,7 +399,7 @@ class FusedRNNCell(BaseRNNCell):
         b, m, h = 1 + self._bidirectional, len(self._gate_names), self._num_hidden
         inputs = packed.size // b // h // m - (self._num_layers - 1) * (h + b * h + 2) - h - 2
         at = 0
-        for name, shape in self._pieces(inputs):
+        for name, shape in self._hg_pieces(inputs):
             size = shape[0] * (shape[1] if len(shape) > 1 else 1)
             args[name] = packed[at : at + size].reshape(shape).copy()
             at += size
@@ -410,6 +410,6 @@ class FusedRNNCell(BaseRNNCell):
         """The opposite of ``unpack_weights``."""
         args = dict(args)
         inputs = args[f"{self._prefix}l0_i2h{self._gate_names[0]}_weight"].shape[1]
-        parts = [args.pop(name).reshape((-1,)) for name, _ in self._pieces(inputs)]
+        parts = [args.pop(name).reshape((-1,)) for name, _ in self._hg_pieces(inputs)]
         args[self._parameter.name or ""] = ndarray.concatenate(parts)
         return args

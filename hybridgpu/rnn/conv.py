@@ -26,8 +26,8 @@ class BaseConvRNNCell(BaseRNNCell):
         activation: a name or a function.
     """
 
-    _states = 1
-    _default_prefix = ""
+    _hg_states = 1
+    _hg_default_prefix = ""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class BaseConvRNNCell(BaseRNNCell):
         params: RNNParams | None = None,
         conv_layout: str = "NCHW",
     ) -> None:
-        super().__init__(self._default_prefix if prefix is None else prefix, params)
+        super().__init__(self._hg_default_prefix if prefix is None else prefix, params)
         assert all(k % 2 == 1 for k in h2h_kernel), f"Only support odd number, get h2h_kernel= {h2h_kernel}"
-        self._num_hidden, self._activation, self._layout = num_hidden, activation, conv_layout
+        self._num_hidden, self._activation, self._hg_layout = num_hidden, activation, conv_layout
         pad = tuple(d * (k - 1) // 2 for d, k in zip(h2h_dilate, h2h_kernel, strict=True))
-        self._h2h = {"kernel": tuple(h2h_kernel), "dilate": tuple(h2h_dilate), "pad": pad, "stride": (1, 1)}
-        self._i2h = {
+        self._hg_h2h = {"kernel": tuple(h2h_kernel), "dilate": tuple(h2h_dilate), "pad": pad, "stride": (1, 1)}
+        self._hg_i2h = {
             "kernel": tuple(i2h_kernel),
             "dilate": tuple(i2h_dilate),
             "pad": tuple(i2h_pad),
@@ -78,39 +78,41 @@ class BaseConvRNNCell(BaseRNNCell):
     @property
     def state_info(self) -> list[dict[str, Any]]:
         """Each state has the shape of the convolved input."""
-        return [{"shape": self._state_shape, "__layout__": self._layout} for _ in range(self._states)]
+        return [{"shape": self._state_shape, "__layout__": self._hg_layout} for _ in range(self._hg_states)]
 
-    def _gates(self, name: str, x: Any, h: Any) -> tuple[Any, Any]:
+    def _hg_gates(self, name: str, x: Any, h: Any) -> tuple[Any, Any]:
         units = self._num_hidden * len(self._gate_names)
         get = self._params.get
         parts = []
-        for group, data, options in (("i2h", x, self._i2h), ("h2h", h, self._h2h)):
+        for group, data, options in (("i2h", x, self._hg_i2h), ("h2h", h, self._hg_h2h)):
             parts.append(
                 symbol.Convolution(
                     data=data,
                     weight=get(f"{group}_weight"),
                     bias=get(f"{group}_bias"),
                     num_filter=units,
-                    layout=self._layout,
+                    layout=self._hg_layout,
                     name=f"{name}{group}",
                     **options,
                 )
             )
         return parts[0], parts[1]
 
-    def _split(self, x: Any, name: str) -> list[Any]:
-        return list(symbol.SliceChannel(x, num_outputs=len(self._gate_names), axis=self._layout.index("C"), name=name))
+    def _hg_split(self, x: Any, name: str) -> list[Any]:
+        return list(
+            symbol.SliceChannel(x, num_outputs=len(self._gate_names), axis=self._hg_layout.index("C"), name=name)
+        )
 
 
 class ConvRNNCell(BaseConvRNNCell):
     """Convolutional Elman cell."""
 
     _gate_names = ("",)
-    _default_prefix = "ConvRNN_"
+    _hg_default_prefix = "ConvRNN_"
 
     def __call__(self, inputs: Any, states: Any) -> Any:
-        name = self._step()
-        i2h, h2h = self._gates(name, inputs, states[0])
+        name = self._hg_step()
+        i2h, h2h = self._hg_gates(name, inputs, states[0])
         output = self._get_activation(i2h + h2h, self._activation, name=f"{name}out")
         return output, [output]
 
@@ -119,13 +121,13 @@ class ConvLSTMCell(BaseConvRNNCell):
     """Convolutional LSTM cell."""
 
     _gate_names = ("_i", "_f", "_c", "_o")
-    _default_prefix = "ConvLSTM_"
-    _states = 2
+    _hg_default_prefix = "ConvLSTM_"
+    _hg_states = 2
 
     def __call__(self, inputs: Any, states: Any) -> Any:
-        name = self._step()
-        i2h, h2h = self._gates(name, inputs, states[0])
-        i, f, c, o = self._split(i2h + h2h, f"{name}slice")
+        name = self._hg_step()
+        i2h, h2h = self._hg_gates(name, inputs, states[0])
+        i, f, c, o = self._hg_split(i2h + h2h, f"{name}slice")
         i = symbol.Activation(i, act_type="sigmoid", name=f"{name}i")
         f = symbol.Activation(f, act_type="sigmoid", name=f"{name}f")
         c = self._get_activation(c, self._activation, name=f"{name}c")
@@ -139,13 +141,13 @@ class ConvGRUCell(BaseConvRNNCell):
     """Convolutional GRU cell."""
 
     _gate_names = ("_r", "_z", "_o")
-    _default_prefix = "ConvGRU_"
+    _hg_default_prefix = "ConvGRU_"
 
     def __call__(self, inputs: Any, states: Any) -> Any:
-        name = self._step()
-        i2h, h2h = self._gates(name, inputs, states[0])
-        xr, xz, xn = self._split(i2h, f"{name}_i2h_slice")
-        hr, hz, hn = self._split(h2h, f"{name}_h2h_slice")
+        name = self._hg_step()
+        i2h, h2h = self._hg_gates(name, inputs, states[0])
+        xr, xz, xn = self._hg_split(i2h, f"{name}_i2h_slice")
+        hr, hz, hn = self._hg_split(h2h, f"{name}_h2h_slice")
         reset = symbol.Activation(xr + hr, act_type="sigmoid", name=f"{name}_r_act")
         update = symbol.Activation(xz + hz, act_type="sigmoid", name=f"{name}_z_act")
         new = self._get_activation(xn + reset * hn, self._activation, name=f"{name}_h_act")

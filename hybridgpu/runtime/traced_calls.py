@@ -153,7 +153,7 @@ class TracedCalls:
                 graph = trace.graph(flat)
                 check()
                 for block in trace.blocks.values():
-                    block.__dict__.setdefault("_readers", WeakSet()).add(self)
+                    block.__dict__.setdefault("_hg_readers", WeakSet()).add(self)
                 return graph, results, before != _host_numbers()
 
         graph, results, drawn = once()

@@ -237,7 +237,7 @@ class Trace:
             if shape is None or not all(d > 0 for d in shape):
                 return self._open(p)
             p._finish_deferred_init()
-        array = p._on(p._data, self.ctx if ctx is None else ctx)
+        array = p._hg_on(p._data, self.ctx if ctx is None else ctx)
         variable, name = _unmarked(p.var), p.name
         if name in self.sources or any(i.name == name for i in self.inputs):
             name = self._name(name)

@@ -75,7 +75,7 @@ def test_explain_in_the_middle_of_hybridize(monkeypatch):
     """Another thread has said that the net is not hybridized, and is about to drop its graph."""
     net, x = ready()
     net.hybridize()
-    reached, call, clear = threading.Event(), Scaled._call, Scaled._clear_cached_op
+    reached, call, clear = threading.Event(), Scaled._hg_call, Scaled._clear_cached_op
     other = threading.Thread(target=net.hybridize, args=(False,))
 
     def slow(self, why):
@@ -90,7 +90,7 @@ def test_explain_in_the_middle_of_hybridize(monkeypatch):
         return call(self, args)
 
     monkeypatch.setattr(Scaled, "_clear_cached_op", slow)
-    monkeypatch.setattr(Scaled, "_call", meanwhile)
+    monkeypatch.setattr(Scaled, "_hg_call", meanwhile)
     with pytest.raises(RuntimeError, match="is not hybridized"):
         net.explain(x)
     other.join(10)

@@ -72,7 +72,7 @@ def test_windows_begin_as_those_of_a_convolution(layer, options):
     plain.weight.set_data(moved.deformable_conv_weight.data())
     np.testing.assert_allclose(moved(x).asnumpy(), plain(x).asnumpy(), rtol=1e-5, atol=1e-6)
     count = options["kernel_size"] if isinstance(options["kernel_size"], tuple) else (2, 2)
-    assert moved.offset_weight.shape[0] == 2 * layer._per_element * count[0] * count[1]
+    assert moved.offset_weight.shape[0] == 2 * layer._hg_per_element * count[0] * count[1]
 
 
 def test_modulation():

@@ -57,6 +57,7 @@ DIFFERENTIABLE = {
     "polyadd": lambda np, x, y, line: np.polyadd(line, line[:2]),
     "polysub": lambda np, x, y, line: np.polysub(line[:2], line),
     "linalg.matrix_power": lambda np, x, y, line: np.linalg.matrix_power(y[:, :3], 3),
+    "linalg.multi_dot": lambda np, x, y, line: np.linalg.multi_dot([y[:, :1], y[:1], y[:2].T, y[1:, 1:3]]),
     "size, ndim": lambda np, x, y, line: y * np.size(x) + np.ndim(y),
 }
 #: that take shapes of their operands, which Symbols do not have

@@ -102,7 +102,7 @@ def traced(make, shapes, np_mode):
         net.initialize()
         arrays = [mx.nd.zeros(shape) for shape in shapes]
         _, out = net._get_graph(*[x.as_np_ndarray() if np_mode else x for x in arrays])
-        inference, _ = net._infer(tuple(x.as_np_ndarray() if np_mode else x for x in arrays))
+        inference, _ = net._hg_infer(tuple(x.as_np_ndarray() if np_mode else x for x in arrays))
     finally:
         mx.npx.reset_np()
     types = {

@@ -63,7 +63,7 @@ def writers(net, trainer):
 
     def checkpoint():
         handler.current_epoch += 1
-        handler._save(estimator)
+        handler._hg_save(estimator)
 
     def dump():
         os.environ["HYBRIDGPU_DUMP"] = "dump"

@@ -96,10 +96,10 @@ def test_a_worker_that_ends_between_passes_is_replaced():
     loader = DataLoader(Samples(int), 2, num_workers=2)
     assert values(loader) == list(range(8))
     for _ in range(3):
-        victim = next(iter(loader._pool._processes))
+        victim = next(iter(loader._hg_pool._processes))
         os.kill(victim, signal.SIGKILL)
         until = time.monotonic() + 30
-        while not loader._pool._broken and time.monotonic() < until:
+        while not loader._hg_pool._broken and time.monotonic() < until:
             time.sleep(0.01)
         assert values(loader) == list(range(8))
 
@@ -108,7 +108,7 @@ def test_two_passes_at_once_lose_a_worker():
     loader = DataLoader(Samples(lambda k: time.sleep(0.01) or k, 40), 2, num_workers=2)
     one, other = iter(loader), iter(loader)
     next(one), next(other)
-    os.kill(next(iter(loader._pool._processes)), signal.SIGKILL)
+    os.kill(next(iter(loader._hg_pool._processes)), signal.SIGKILL)
     for batches in (one, other):
         with pytest.raises(RuntimeError, match="A worker of the DataLoader ended"):
             list(batches)
@@ -336,11 +336,11 @@ class Nested(Dataset):
     def __len__(self):
         return 4
     def __getitem__(self, k):
-        return os.getpid(), len(list(self.inner)), next(iter(self.inner._pool._processes))
+        return os.getpid(), len(list(self.inner)), next(iter(self.inner._hg_pool._processes))
 
 loader = DataLoader(Nested(), 1, num_workers=2)
 seen = [b for batch in loader for b in (batch[0].asnumpy()[0], batch[2].asnumpy()[0])]
-print(*sorted({*seen, *loader._pool._processes, *loader._dataset.inner._pool._processes}), flush=True)
+print(*sorted({*seen, *loader._hg_pool._processes, *loader._dataset.inner._hg_pool._processes}), flush=True)
 {end}
 """
 

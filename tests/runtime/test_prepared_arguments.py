@@ -41,7 +41,7 @@ def arrays(*values):
 
 
 def prepared(net):
-    return net.__dict__.get("_fast") or net.__dict__.get("_inner")
+    return net.__dict__.get("_hg_fast") or net.__dict__.get("_hg_inner")
 
 
 #: arguments made of three arrays

@@ -111,8 +111,8 @@ def test_the_prepared_call_is_the_plain_call(name, place):
         for x, w in zip(xs, want):
             same(net(x), w)
     single = name == "parameters"
-    assert net._fast.__name__ in ("call_many", "call_written") or (
-        single and net._fast.__name__ in ("call_one", "call_several")
+    assert net._hg_fast.__name__ in ("call_many", "call_written") or (
+        single and net._hg_fast.__name__ in ("call_one", "call_several")
     )
     same(net(nd.ones((2, 8), ctx=ctx)), net(nd.ones((2, 8), ctx=ctx)))  # another signature
     same(net(xs[0]), want[0])
@@ -148,14 +148,14 @@ def test_random_numbers_are_those_of_the_general_way(place):
         return [net(x).asnumpy() for _ in range(count)]
 
     net(x)
-    assert net._fast.__name__ in ("call_many", "call_written")
+    assert net._hg_fast.__name__ in ("call_many", "call_written")
     fast = drawn(4)
-    net._changed()
+    net._hg_changed()
     mx.random.seed(7)
     slow = []
     for _ in range(4):
         slow.append(net(x).asnumpy())
-        net._changed()  # the next call is a general one again
+        net._hg_changed()  # the next call is a general one again
     np.testing.assert_array_equal(fast, slow)
     assert len({a.tobytes() for a in fast}) == 4
 
@@ -182,7 +182,7 @@ def test_states_are_written(place):
         state = 0.5 * state - 0.5
         np.testing.assert_allclose(net.m.data(ctx).asnumpy(), state)
         np.testing.assert_allclose(y.asnumpy(), 1 + state)
-        seen.append(net._fast.__name__)
+        seen.append(net._hg_fast.__name__)
     assert len(set(seen)) == 1 and seen[0] in ("call_many", "call_written")
 
 
@@ -217,7 +217,7 @@ def test_gradients_are_those_of_the_general_way(name, wanted, place):
         for x, w in zip(xs, want):
             for a, b in zip(gradients(net, x), w, strict=True):
                 np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-4)
-    assert net._fast.__name__ == "call_recorded"
+    assert net._hg_fast.__name__ == "call_recorded"
 
 
 def test_running_averages_change_as_in_the_general_way(place):
@@ -285,7 +285,7 @@ def test_second_order_and_a_graph_that_stays(compiler):
         for _ in range(2):
             y.backward(retain_graph=True)
             np.testing.assert_allclose(x.grad.asnumpy(), np.exp(x.asnumpy()), rtol=1e-5)
-    assert net._fast.__name__ == "call_recorded"
+    assert net._hg_fast.__name__ == "call_recorded"
 
 
 def test_kept_values_are_not_given_out_before_the_backward_pass(compiler):
@@ -316,7 +316,7 @@ def test_a_record_that_nobody_holds_is_forgotten(compiler):
         del y
         gc.collect()
         assert node() is None
-    assert net._fast.__name__ == "call_recorded"
+    assert net._hg_fast.__name__ == "call_recorded"
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.5])
@@ -337,7 +337,7 @@ def test_dropout_in_training(rate, place):
         masks.add(kept.tobytes())
         scale = 1 / (1 - rate)
         np.testing.assert_allclose(x.grad.asnumpy(), np.tile(kept.sum(1, keepdims=True) * scale, (1, 8)), rtol=1e-6)
-    assert len(masks) == (4 if rate else 1) and net._fast.__name__ == "call_recorded"
+    assert len(masks) == (4 if rate else 1) and net._hg_fast.__name__ == "call_recorded"
 
 
 def test_a_call_in_the_other_mode_while_one_is_prepared(place):
@@ -360,7 +360,7 @@ def test_a_call_in_the_other_mode_while_one_is_prepared(place):
             return super().find(kind, program)
 
     op._latest, op._calls = predicting, Meanwhile()
-    call = op.prepared(net._call, [x], [0], net._out_format, lambda call: None)
+    call = op.prepared(net._hg_call, [x], [0], net._out_format, lambda call: None)
     assert seen == [predicting[2]]
     np.testing.assert_array_equal(call(x).asnumpy(), 1)
     with autograd.train_mode():

@@ -236,7 +236,7 @@ def test_the_last_signature_is_prepared_whatever_came_before():
     short, long = nd.ones((4,)), nd.ones((5,))
     for x in (short, long, short):
         net(x)
-    net._call = None  # the general way
+    net._hg_call = None  # the general way
     net._cached_op = None
     np.testing.assert_allclose(net(short).asnumpy(), expected(short), rtol=1e-6)
 

@@ -66,7 +66,7 @@ def structure(result):
 
 def written(net):
     """The prepared call of a block, whose text it is."""
-    call = net._fast or net._inner
+    call = net._hg_fast or net._hg_inner
     assert call.__code__.co_filename.endswith(", prepared call")
     return call
 

@@ -159,7 +159,7 @@ def test_training_traced_and_eager_agree_in_all_states(kind, first, ctx):
     for name, value in expected.items():
         np.testing.assert_allclose(got[name], value, rtol=3e-4, atol=3e-5, err_msg=name)
     np.testing.assert_allclose(outputs_traced[1], outputs[1], rtol=1e-3, atol=1e-4)
-    assert net._traced is not None
+    assert net._hg_traced is not None
 
 
 def test_training_and_predicting_are_traced_apart():
@@ -195,7 +195,7 @@ def test_every_signature_is_traced_once():
         with autograd.train_mode():
             net(nd.ones((2,)), 2)
     assert len(calls) == len(set(calls)) == 5
-    assert len(net._traced._made) == 2  # for sizes and modes it is the same graph
+    assert len(net._hg_traced._made) == 2  # for sizes and modes it is the same graph
 
 
 def test_children_take_part_whatever_is_hybridized():
@@ -280,10 +280,10 @@ def test_attributes_of_all_blocks_are_those_of_the_call(tmp_path):
     net, eager, called = Outer(), Outer(), Outer()
     net.hybridize()
     assert run(net, net) == run(mx.hybridize(lambda x: called(x)), called) == run(eager, eager)
-    ops = len(net._traced._made)
+    ops = len(net._hg_traced._made)
     net.inner.other = 3
     net(nd.ones((2,)))
-    assert len(net._traced._made) == ops  # traced again, but not compiled
+    assert len(net._hg_traced._made) == ops  # traced again, but not compiled
     net.inner.factor = 7
     with pytest.raises(RuntimeError, match="before calling export"):
         net.export(str(tmp_path / "net"))
@@ -581,8 +581,8 @@ def test_losses_and_cells_may_define_forward_alone():
         out, states = cell(x, [y])
         np.testing.assert_allclose(out.asnumpy(), plain[1][0], rtol=1e-6)
         np.testing.assert_allclose(states[0].asnumpy(), plain[1][1], rtol=1e-6)
-    assert loss._traced is not None
-    assert cell._traced is not None
+    assert loss._hg_traced is not None
+    assert cell._hg_traced is not None
 
 
 def test_hooks_run_around_a_traced_call():

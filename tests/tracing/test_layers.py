@@ -126,7 +126,7 @@ def test_layers_inside_of_a_traced_forward(name):
             total.backward()
         grads = [p.grad().asnumpy() for p in net.collect_params().values() if p.grad_req != "null"]
         found.append([*(r.asnumpy() for r in flat(net(x))), x.grad.asnumpy(), *grads])
-    assert net._traced is not None
+    assert net._hg_traced is not None
     for got, expected in zip(found[1], found[0], strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 

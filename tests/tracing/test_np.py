@@ -310,5 +310,5 @@ def test_classes_under_use_np():
     for _ in range(2):
         compare(net(x), expected[0])
         compare(around(x), expected[1])
-    assert net._traced is not None
-    assert around._traced is None
+    assert net._hg_traced is not None
+    assert around._hg_traced is None

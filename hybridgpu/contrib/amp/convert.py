@@ -406,5 +406,5 @@ def convert_bucketing_module(
         bucketing_mod._default_bucket_key,
         arg_params,
         aux_params,
-        **bucketing_mod._options,
+        **bucketing_mod._hg_options,
     )

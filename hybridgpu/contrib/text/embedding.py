@@ -90,18 +90,18 @@ class _TokenEmbedding(Vocabulary):
         reserved = np.zeros((len(self) - 1 - len(vectors), self._vec_len), np.float32)
         self._idx_to_vec = array(np.vstack([[first], reserved, np.reshape(vectors, (-1, self._vec_len))]))
 
-    def _for_vocabulary(self, vocabulary: Vocabulary | None) -> None:
+    def _hg_for_vocabulary(self, vocabulary: Vocabulary | None) -> None:
         """Keep the tokens of a vocabulary only, in its order."""
         if vocabulary is not None:
             assert isinstance(vocabulary, Vocabulary), (
                 "The argument `vocabulary` must be an instance of mxnet.contrib.text.vocab.Vocabulary."
             )
-            self._combine([self], vocabulary)
+            self._hg_combine([self], vocabulary)
 
-    def _combine(self, embeddings: list[_TokenEmbedding], vocabulary: Vocabulary) -> None:
+    def _hg_combine(self, embeddings: list[_TokenEmbedding], vocabulary: Vocabulary) -> None:
         """Take a vocabulary's tokens with the vectors that others have for them, side by side."""
         tokens = vocabulary.idx_to_token[1:]
-        parts = [np.vstack([e.idx_to_vec[:1].asnumpy(), e._rows(e._numbers(tokens, False))]) for e in embeddings]
+        parts = [np.vstack([e.idx_to_vec[:1].asnumpy(), e._hg_rows(e._hg_numbers(tokens, False))]) for e in embeddings]
         self._idx_to_vec = array(np.hstack(parts))
         self._vec_len = self._idx_to_vec.shape[1]
         self._token_to_idx, self._idx_to_token = dict(vocabulary.token_to_idx), list(vocabulary.idx_to_token)
@@ -117,11 +117,11 @@ class _TokenEmbedding(Vocabulary):
         """Vectors by number."""
         return of_mode(self._idx_to_vec)  # type: ignore[no-any-return]
 
-    def _numbers(self, tokens: list[Any], lower_case_backup: bool) -> list[int]:
+    def _hg_numbers(self, tokens: list[Any], lower_case_backup: bool) -> list[int]:
         known = self._token_to_idx
         return [known[t] if t in known else known.get(t.lower() if lower_case_backup else t, UNKNOWN) for t in tokens]
 
-    def _rows(self, numbers: list[int]) -> Any:
+    def _hg_rows(self, numbers: list[int]) -> Any:
         return self._idx_to_vec.asnumpy()[np.asarray(numbers, np.int64)]
 
     def get_vecs_by_tokens(self, tokens: Any, lower_case_backup: bool = False) -> NDArray:
@@ -131,7 +131,7 @@ class _TokenEmbedding(Vocabulary):
             lower_case_backup: look for unknown tokens in lower case.
         """
         several = tokens if isinstance(tokens, list) else [tokens]
-        rows = nd.take(self._idx_to_vec, array(self._numbers(several, lower_case_backup), dtype="int64"))
+        rows = nd.take(self._idx_to_vec, array(self._hg_numbers(several, lower_case_backup), dtype="int64"))
         found: NDArray = of_mode(rows if isinstance(tokens, list) else rows[0])
         return found
 
@@ -162,7 +162,7 @@ class _TokenEmbedding(Vocabulary):
                     "updates."
                 )
         table = self._idx_to_vec.asnumpy().copy()
-        table[self._numbers(several, False)] = values
+        table[self._hg_numbers(several, False)] = values
         self._idx_to_vec[:] = array(table)
 
 
@@ -214,23 +214,23 @@ class _FromFolder(_TokenEmbedding):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        path = self._folder(embedding_root) / pretrained_file_name
+        path = self._hg_folder(embedding_root) / pretrained_file_name
         if not path.is_file():
             raise MXNetError(
                 f"{type(self).__name__}: there is no file {path}\n"
                 "Nothing is downloaded: put the file there, or give the folder above its folder as embedding_root."
             )
         self._load_embedding(path, " ", init_unknown_vec)
-        self._for_vocabulary(vocabulary)
+        self._hg_for_vocabulary(vocabulary)
 
     @classmethod
-    def _folder(cls, root: str | None) -> Path:
+    def _hg_folder(cls, root: str | None) -> Path:
         return (Path(root).expanduser() if root else Path(data_dir()) / "embeddings") / cls.__name__.lower()
 
     @classmethod
     def file_names(cls) -> list[str]:
         """Names of the files in the default folder."""
-        folder = cls._folder(None)
+        folder = cls._hg_folder(None)
         return sorted(file.name for file in folder.iterdir() if file.is_file()) if folder.is_dir() else []
 
 
@@ -299,7 +299,7 @@ class CustomEmbedding(_TokenEmbedding):
     ) -> None:
         super().__init__(**kwargs)
         self._load_embedding(pretrained_file_path, elem_delim, init_unknown_vec, encoding)
-        self._for_vocabulary(vocabulary)
+        self._hg_for_vocabulary(vocabulary)
 
 
 class CompositeEmbedding(_TokenEmbedding):
@@ -320,4 +320,4 @@ class CompositeEmbedding(_TokenEmbedding):
                 "`mxnet.contrib.text.embedding.TextEmbedding` whose embedding vectors will be loaded or "
                 "concatenated-then-loaded to map to the indexed tokens."
             )
-        self._combine(embeddings, vocabulary)
+        self._hg_combine(embeddings, vocabulary)

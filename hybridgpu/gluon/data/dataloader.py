@@ -183,7 +183,7 @@ class DataLoader:
         self._dataset, self._timeout, self._thread_pool = dataset, timeout, thread_pool
         self._pin_memory, self._pin_device_id = pin_memory, pin_device_id
         assert timeout > 0, f"timeout must be positive, given {timeout}"
-        self._ctx = cpu_pinned(pin_device_id) if pin_memory else cpu()
+        self._hg_ctx = cpu_pinned(pin_device_id) if pin_memory else cpu()
         if batch_sampler is None:
             if batch_size is None:
                 raise ValueError("batch_size must be specified unless batch_sampler is specified")
@@ -201,60 +201,60 @@ class DataLoader:
         self._prefetch = max(0, int(prefetch) if prefetch is not None else 2 * self._num_workers)
         own = default_mp_batchify_fn if self._num_workers and not thread_pool else default_batchify_fn
         self._batchify_fn = batchify_fn or own
-        self._next: Iterator[Any] | None = None
-        self._pool: Executor | None = None
-        self._pid = os.getpid()
+        self._hg_next: Iterator[Any] | None = None
+        self._hg_pool: Executor | None = None
+        self._hg_pid = os.getpid()
         if self._num_workers:
-            self._begin()
-        self._auto_reload = auto_reload and self._num_workers > 0
-        if self._auto_reload:
-            self._next = self._ahead()
+            self._hg_begin()
+        self._hg_auto_reload = auto_reload and self._num_workers > 0
+        if self._hg_auto_reload:
+            self._hg_next = self._hg_ahead()
 
     def __iter__(self) -> Iterator[Any]:
         if not self._num_workers:
-            return self._plain()
-        self._adopt()
-        if self._auto_reload:
-            return self._reloading()
-        ready, self._next = self._next, None
-        return self._ahead() if ready is None else ready
+            return self._hg_plain()
+        self._hg_adopt()
+        if self._hg_auto_reload:
+            return self._hg_reloading()
+        ready, self._hg_next = self._hg_next, None
+        return self._hg_ahead() if ready is None else ready
 
-    def _plain(self) -> Iterator[Any]:
+    def _hg_plain(self) -> Iterator[Any]:
         for indices in self._batch_sampler:
             batch = _load_here(self._dataset, indices, self._batchify_fn)
-            yield _arrived(batch, self._ctx) if self._ctx.device_type == "cpu_pinned" else batch
+            yield _arrived(batch, self._hg_ctx) if self._hg_ctx.device_type == "cpu_pinned" else batch
 
-    def _adopt(self) -> None:
+    def _hg_adopt(self) -> None:
         """Have workers of this process: those of the one that forked it do not answer here."""
-        if self._pid != os.getpid():
-            self._next, self._pid = None, os.getpid()
-            self._begin()
+        if self._hg_pid != os.getpid():
+            self._hg_next, self._hg_pid = None, os.getpid()
+            self._hg_begin()
 
-    def _begin(self) -> None:
+    def _hg_begin(self) -> None:
         """Have new workers, which go with the loader, or with the process."""
-        self._pool = self._workers()
-        Finalize(self, _dismiss, (self._pool,), exitpriority=100)
+        self._hg_pool = self._hg_workers()
+        Finalize(self, _dismiss, (self._hg_pool,), exitpriority=100)
 
-    def _submit(self, indices: list[int]) -> tuple[Executor, Future[Any]]:
+    def _hg_submit(self, indices: list[int]) -> tuple[Executor, Future[Any]]:
         """Let a worker make a batch."""
-        self._adopt()
-        assert self._pool is not None
+        self._hg_adopt()
+        assert self._hg_pool is not None
         if self._thread_pool:
-            return self._pool, self._pool.submit(_load_here, self._dataset, indices, self._batchify_fn)
+            return self._hg_pool, self._hg_pool.submit(_load_here, self._dataset, indices, self._batchify_fn)
         try:
-            return self._pool, self._pool.submit(_load, indices)
+            return self._hg_pool, self._hg_pool.submit(_load, indices)
         except (
             BrokenExecutor
-        ):  # a worker ended while it waited, or over an earlier batch, whose loss is told by _result
-            self._replace(self._pool)
-            return self._pool, self._pool.submit(_load, indices)
+        ):  # a worker ended while it waited, or over an earlier batch, whose loss is told by _hg_result
+            self._hg_replace(self._hg_pool)
+            return self._hg_pool, self._hg_pool.submit(_load, indices)
 
-    def _replace(self, broken: Executor) -> None:
+    def _hg_replace(self, broken: Executor) -> None:
         """Other workers for those of a pool that lost one, unless another pass was here."""
-        if self._pool is broken:
-            self._begin()
+        if self._hg_pool is broken:
+            self._hg_begin()
 
-    def _workers(self) -> Executor:
+    def _hg_workers(self) -> Executor:
         """Threads or processes.
 
         Raises:
@@ -281,70 +281,70 @@ class DataLoader:
             raise
         return pool
 
-    def _ahead(self) -> Iterator[Any]:
+    def _hg_ahead(self) -> Iterator[Any]:
         batches = iter(self._batch_sampler)
         pending: deque[tuple[Executor, Future[Any]]] = deque()
         for indices in batches:
-            pending.append(self._submit(indices))
+            pending.append(self._hg_submit(indices))
             if len(pending) > max(self._prefetch, 1):
                 break
-        return self._drain(pending, batches)
+        return self._hg_drain(pending, batches)
 
-    def _drain(self, pending: deque[tuple[Executor, Future[Any]]], batches: Iterator[list[int]]) -> Iterator[Any]:
+    def _hg_drain(self, pending: deque[tuple[Executor, Future[Any]]], batches: Iterator[list[int]]) -> Iterator[Any]:
         while pending:
-            data = self._result(*pending.popleft())
+            data = self._hg_result(*pending.popleft())
             indices = next(batches, None)
             if indices is not None:
-                pending.append(self._submit(indices))
-            data = _arrived(pickle.loads(data) if isinstance(data, bytes) else data, self._ctx)
+                pending.append(self._hg_submit(indices))
+            data = _arrived(pickle.loads(data) if isinstance(data, bytes) else data, self._hg_ctx)
             yield data
 
-    def _result(self, pool: Executor, batch: Future[Any]) -> Any:
+    def _hg_result(self, pool: Executor, batch: Future[Any]) -> Any:
         """What a worker made."""
         try:
             return batch.result(self._timeout)
         except LateError:
             if not batch.done():
-                raise self._late(pool) from None
+                raise self._hg_late(pool) from None
             raise  # the sample's own
         except BrokenExecutor as e:
-            self._replace(pool)
+            self._hg_replace(pool)
             raise RuntimeError(
                 "A worker of the DataLoader ended while it made a batch: it may have run out of memory, or a library crashed.\n"
                 "Try fewer workers, or num_workers=0 to see the error itself."
             ) from e
 
-    def _late(self, pool: Executor) -> RuntimeError:
+    def _hg_late(self, pool: Executor) -> RuntimeError:
         """The error for a batch that is not there in time; the next pass has other workers."""
         for worker in _processes_of(pool):
             worker.terminate()  # or the end of the program would wait for it
-        self._replace(pool)
+        self._hg_replace(pool)
         return RuntimeError(
             f"Worker timed out after {self._timeout} seconds. This might be caused by slow transforms, a deadlock in the "
             "dataset, or too many workers.\nTry a larger timeout, num_workers=0 to see the error itself, or "
             "thread_pool=True."
         )
 
-    def _reloading(self) -> Iterator[Any]:
-        current, self._next = self._next, None
+    def _hg_reloading(self) -> Iterator[Any]:
+        current, self._hg_next = self._hg_next, None
         if current is None:
-            current = self._ahead()
+            current = self._hg_ahead()
         yield from current
-        self._next = self._ahead()
+        self._hg_next = self._hg_ahead()
 
     def refresh(self) -> None:
         """Let workers begin with the next pass now."""
         if self._num_workers:
-            self._next = self._ahead()
+            self._hg_next = self._hg_ahead()
 
     def clean(self) -> None:
         """Forget batches that were prepared for the next pass."""
-        self._next = None
+        self._hg_next = None
 
     @property
     def _worker_pool(self) -> Any:
         """The workers, for iterators that programs make of their own; None without workers."""
-        return None if self._pool is None else _Pool(self._pool)
+        return None if self._hg_pool is None else _Pool(self._hg_pool)
 
     def __len__(self) -> int:
         return len(self._batch_sampler)

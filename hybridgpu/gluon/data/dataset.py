@@ -149,11 +149,11 @@ class RecordFileDataset(Dataset):
     def __init__(self, filename: str) -> None:
         from ...io.recordio import IndexedRecordReader
 
-        self._filename = filename
-        self._reader = IndexedRecordReader(filename)
+        self._hg_filename = filename
+        self._hg_reader = IndexedRecordReader(filename)
 
     def __len__(self) -> int:
-        return len(self._reader)
+        return len(self._hg_reader)
 
     def __getitem__(self, idx: int) -> bytes:
-        return self._reader[idx]
+        return self._hg_reader[idx]

@@ -72,10 +72,10 @@ class BatchSampler(Sampler):
 
     def __init__(self, sampler: Sampler | Sequence[int], batch_size: int, last_batch: str = "keep") -> None:
         self._sampler, self._batch_size, self._last_batch = sampler, batch_size, last_batch
-        self._rest: list[int] = []
+        self._hg_rest: list[int] = []
 
     def __iter__(self) -> Iterator[list[int]]:
-        batch, self._rest = self._rest, []
+        batch, self._hg_rest = self._hg_rest, []
         for k in self._sampler:
             batch.append(k)
             if len(batch) == self._batch_size:
@@ -85,7 +85,7 @@ class BatchSampler(Sampler):
             if self._last_batch == "keep":
                 yield batch
             elif self._last_batch == "rollover":
-                self._rest = batch
+                self._hg_rest = batch
             elif self._last_batch != "discard":
                 raise ValueError(
                     f"last_batch must be one of 'keep', 'discard', or 'rollover', but got {self._last_batch}"
@@ -98,5 +98,5 @@ class BatchSampler(Sampler):
         if self._last_batch == "discard":
             return count // self._batch_size
         if self._last_batch == "rollover":
-            return (len(self._rest) + count) // self._batch_size
+            return (len(self._hg_rest) + count) // self._batch_size
         raise ValueError(f"last_batch must be one of 'keep', 'discard', or 'rollover', but got {self._last_batch}")

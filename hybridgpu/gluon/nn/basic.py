@@ -24,7 +24,7 @@ __all__ = ["Dense", "Dropout", "Embedding", "Flatten", "HybridLambda", "HybridSe
 class _Container:
     """What Sequential and HybridSequential share."""
 
-    _transparent = True
+    _hg_transparent = True
     _children: Any
     prefix: str
 
@@ -33,7 +33,7 @@ class _Container:
         for block in blocks:
             self.register_child(block)  # type: ignore[attr-defined]
 
-    def _chain(self, x: Any, args: tuple[Any, ...]) -> Any:
+    def _hg_chain(self, x: Any, args: tuple[Any, ...]) -> Any:
         """Each block on what the one before gives; several results are several arguments."""
         for block in self._children.values():
             x = block(x, *args)
@@ -69,7 +69,7 @@ class Sequential(_Container, Block):
         super().__init__(prefix=prefix, params=params)
 
     def forward(self, x: Any, *args: Any) -> Any:
-        return self._chain(x, args)
+        return self._hg_chain(x, args)
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
         """Hybridize the children, each on its own."""
@@ -88,7 +88,7 @@ class HybridSequential(_Container, HybridBlock):
         super().__init__(prefix=prefix, params=params)
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:
-        return self._chain(x, args)
+        return self._hg_chain(x, args)
 
 
 class Dense(HybridBlock):

@@ -17,7 +17,7 @@ class _Norm(HybridBlock):
 
     _kwargs: dict[str, Any]
 
-    def _scale_and_shift(self, size: int, scale: bool, center: bool, gamma: Any, beta: Any, **options: Any) -> None:
+    def _hg_scale_and_shift(self, size: int, scale: bool, center: bool, gamma: Any, beta: Any, **options: Any) -> None:
         self.gamma = self.params.get(
             "gamma",
             grad_req="write" if scale else "null",
@@ -35,12 +35,12 @@ class _Norm(HybridBlock):
             **({"differentiable": center} if options.get("fixed") else {}),
         )
 
-    def _channels(self) -> str:
+    def _hg_channels(self) -> str:
         return f", in_channels={self.gamma.shape[0]}" if self.gamma.shape else ""
 
     def __repr__(self) -> str:
         content = ", ".join(f"{k}={v!r}" for k, v in self._kwargs.items())
-        return f"{type(self).__name__}({content}{self._channels()})"
+        return f"{type(self).__name__}({content}{self._hg_channels()})"
 
 
 class BatchNorm(_Norm):
@@ -82,7 +82,7 @@ class BatchNorm(_Norm):
         }
         if in_channels != 0:
             self.in_channels = in_channels
-        self._scale_and_shift(in_channels, scale, center, gamma_initializer, beta_initializer, fixed=True)
+        self._hg_scale_and_shift(in_channels, scale, center, gamma_initializer, beta_initializer, fixed=True)
         running = {
             "grad_req": "null",
             "shape": (in_channels,),
@@ -99,7 +99,7 @@ class BatchNorm(_Norm):
     def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any) -> Any:
         return F.BatchNorm(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
 
-    def _channels(self) -> str:
+    def _hg_channels(self) -> str:
         return f", in_channels={self.gamma.shape[0] or None}" if self.gamma.shape else ""
 
 
@@ -134,7 +134,7 @@ class InstanceNorm(_Norm):
         super().__init__(**kwargs)
         self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
         self._axis, self._epsilon = axis, epsilon
-        self._scale_and_shift(in_channels, scale, center, gamma_initializer, beta_initializer)
+        self._hg_scale_and_shift(in_channels, scale, center, gamma_initializer, beta_initializer)
 
     def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any) -> Any:
         if self._axis == 1:
@@ -162,7 +162,7 @@ class LayerNorm(_Norm):
         super().__init__(prefix=prefix, params=params, **others)
         self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
         self._axis, self._epsilon, self._center, self._scale = axis, epsilon, center, scale
-        self._scale_and_shift(in_channels, scale, center, gamma_initializer, beta_initializer)
+        self._hg_scale_and_shift(in_channels, scale, center, gamma_initializer, beta_initializer)
 
     def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:
         return F.LayerNorm(data, gamma=gamma, beta=beta, axis=self._axis, eps=self._epsilon)
@@ -189,10 +189,10 @@ class GroupNorm(_Norm):
         super().__init__(prefix=prefix, params=params, **others)
         self._kwargs = {"eps": epsilon, "num_groups": num_groups, "center": center, "scale": scale}
         self._num_groups, self._epsilon, self._center, self._scale = num_groups, epsilon, center, scale
-        self._scale_and_shift(num_groups, scale, center, gamma_initializer, beta_initializer)
+        self._hg_scale_and_shift(num_groups, scale, center, gamma_initializer, beta_initializer)
 
     def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:
         return F.GroupNorm(data, gamma=gamma, beta=beta, num_groups=self._num_groups, eps=self._epsilon)
 
-    def _channels(self) -> str:
+    def _hg_channels(self) -> str:
         return ""

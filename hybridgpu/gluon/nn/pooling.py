@@ -20,8 +20,8 @@ _LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 class _Pooling(HybridBlock):
     """What all pooling layers share; subclasses say how many dimensions and which kind."""
 
-    _ndim: int
-    _kind: str
+    _hg_ndim: int
+    _hg_kind: str
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class _Pooling(HybridBlock):
         global_pool: bool = False,
         **kwargs: Any,
     ) -> None:
-        ndim, allowed = self._ndim, _LAYOUTS[self._ndim]
+        ndim, allowed = self._hg_ndim, _LAYOUTS[self._hg_ndim]
         assert layout in allowed, f"Only {allowed[0]} and {allowed[1]} layouts are valid for {ndim}D Pooling"
         pool_size = spread(pool_size, ndim)
         assert len(pool_size) == ndim, f"pool_size must be a number or a list of {ndim} ints"
@@ -44,7 +44,7 @@ class _Pooling(HybridBlock):
             "stride": spread(pool_size if strides is None else strides, ndim),
             "pad": spread(padding, ndim),
             "global_pool": global_pool,
-            "pool_type": self._kind,
+            "pool_type": self._hg_kind,
             "layout": layout,
             "pooling_convention": "full" if ceil_mode else "valid",
         }
@@ -76,7 +76,7 @@ class _GlobalPooling(_Pooling):
 class MaxPool1D(_Pooling):
     """The largest entry of each window of (N, C, W); arguments as for :class:`MaxPool2D`."""
 
-    _ndim, _kind = 1, "max"
+    _hg_ndim, _hg_kind = 1, "max"
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class MaxPool2D(_Pooling):
         AssertionError: a layout or window of another dimension.
     """
 
-    _ndim, _kind = 2, "max"
+    _hg_ndim, _hg_kind = 2, "max"
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class MaxPool2D(_Pooling):
 class MaxPool3D(_Pooling):
     """The largest entry of each window of (N, C, D, H, W); arguments as for :class:`MaxPool2D`."""
 
-    _ndim, _kind = 3, "max"
+    _hg_ndim, _hg_kind = 3, "max"
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class MaxPool3D(_Pooling):
 class AvgPool1D(_Pooling):
     """The mean of each window of (N, C, W); arguments as for :class:`AvgPool2D`."""
 
-    _ndim, _kind = 1, "avg"
+    _hg_ndim, _hg_kind = 1, "avg"
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class AvgPool2D(_Pooling):
     The others as for :class:`MaxPool2D`.
     """
 
-    _ndim, _kind = 2, "avg"
+    _hg_ndim, _hg_kind = 2, "avg"
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class AvgPool2D(_Pooling):
 class AvgPool3D(_Pooling):
     """The mean of each window of (N, C, D, H, W); arguments as for :class:`AvgPool2D`."""
 
-    _ndim, _kind = 3, "avg"
+    _hg_ndim, _hg_kind = 3, "avg"
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class AvgPool3D(_Pooling):
 class GlobalMaxPool1D(_GlobalPooling):
     """The largest entry of each channel: (N, C, W) -> (N, C, 1)."""
 
-    _ndim, _kind = 1, "max"
+    _hg_ndim, _hg_kind = 1, "max"
 
     def __init__(self, layout: str = "NCW", **kwargs: Any) -> None:
         super().__init__(layout, **kwargs)
@@ -205,7 +205,7 @@ class GlobalMaxPool1D(_GlobalPooling):
 class GlobalMaxPool2D(_GlobalPooling):
     """The largest entry of each channel: (N, C, H, W) -> (N, C, 1, 1)."""
 
-    _ndim, _kind = 2, "max"
+    _hg_ndim, _hg_kind = 2, "max"
 
     def __init__(self, layout: str = "NCHW", **kwargs: Any) -> None:
         super().__init__(layout, **kwargs)
@@ -214,7 +214,7 @@ class GlobalMaxPool2D(_GlobalPooling):
 class GlobalMaxPool3D(_GlobalPooling):
     """The largest entry of each channel: (N, C, D, H, W) -> (N, C, 1, 1, 1)."""
 
-    _ndim, _kind = 3, "max"
+    _hg_ndim, _hg_kind = 3, "max"
 
     def __init__(self, layout: str = "NCDHW", **kwargs: Any) -> None:
         super().__init__(layout, **kwargs)
@@ -223,7 +223,7 @@ class GlobalMaxPool3D(_GlobalPooling):
 class GlobalAvgPool1D(_GlobalPooling):
     """The mean of each channel: (N, C, W) -> (N, C, 1)."""
 
-    _ndim, _kind = 1, "avg"
+    _hg_ndim, _hg_kind = 1, "avg"
 
     def __init__(self, layout: str = "NCW", **kwargs: Any) -> None:
         super().__init__(layout, **kwargs)
@@ -232,7 +232,7 @@ class GlobalAvgPool1D(_GlobalPooling):
 class GlobalAvgPool2D(_GlobalPooling):
     """The mean of each channel: (N, C, H, W) -> (N, C, 1, 1)."""
 
-    _ndim, _kind = 2, "avg"
+    _hg_ndim, _hg_kind = 2, "avg"
 
     def __init__(self, layout: str = "NCHW", **kwargs: Any) -> None:
         super().__init__(layout, **kwargs)
@@ -241,7 +241,7 @@ class GlobalAvgPool2D(_GlobalPooling):
 class GlobalAvgPool3D(_GlobalPooling):
     """The mean of each channel: (N, C, D, H, W) -> (N, C, 1, 1, 1)."""
 
-    _ndim, _kind = 3, "avg"
+    _hg_ndim, _hg_kind = 3, "avg"
 
     def __init__(self, layout: str = "NCDHW", **kwargs: Any) -> None:
         super().__init__(layout, **kwargs)

@@ -67,7 +67,7 @@ class ParameterDict:
         """The prefix of new names."""
         return self._prefix
 
-    def _find(self, name: str) -> Parameter | None:
+    def _hg_find(self, name: str) -> Parameter | None:
         if name in self._params:
             return self._params[name]
         if self._shared is not None and name in self._shared._params:
@@ -82,7 +82,7 @@ class ParameterDict:
             AssertionError: it exists with other attributes.
         """
         full = self.prefix + name
-        found = self._find(full)
+        found = self._hg_find(full)
         if found is None:
             found = self._params[full] = Parameter(full, **kwargs)
             return found
@@ -117,7 +117,7 @@ class ParameterDict:
             KeyError: there is none and no value.
         """
         full = self.prefix + name
-        found = self._find(full)
+        found = self._hg_find(full)
         if found is None:
             if value is None:
                 raise KeyError(
@@ -250,6 +250,6 @@ class ParameterDict:
                     "For more info on naming, please see https://mxnet.io/api/python/docs/tutorials/packages/gluon/blocks/naming.html"
                 )
                 continue
-            fitting.append((self[name], self[name]._load_check(value, ctx, cast_dtype, dtype_source)))
+            fitting.append((self[name], self[name]._hg_load_check(value, ctx, cast_dtype, dtype_source)))
         # only now: a load that fails changes nothing
         take_together([(p, p._load_init(value, ctx)) for p, value in fitting])

@@ -237,7 +237,7 @@ class Parameter:
     def _init_impl(self, data: NDArray, where: list[Context]) -> None:
         self._data = [versioned(data.copyto(ctx)) for ctx in where]
         bump()
-        self._tell_trainer()
+        self._hg_tell_trainer()
         self._init_grad()
 
     def _init_grad(self) -> None:
@@ -249,7 +249,9 @@ class Parameter:
         self._grad = [zeros_on(d.context, d.shape, d._data.dtype, d._kind) if d.size else d for d in self._data]
         recording.mark_variables(self._data, self._grad, self.grad_req)
 
-    def _load_check(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> NDArray:
+    def _hg_load_check(
+        self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current"
+    ) -> NDArray:
         """The values of a file in the parameter's type; changes nothing.
 
         Raises:
@@ -294,7 +296,7 @@ class Parameter:
             self._deferred_init = None
             return []
         self._deferred_init = None
-        return self._new_values(data)
+        return self._hg_new_values(data)
 
     def reset_ctx(self, ctx: Any) -> None:
         """Move to other devices.
@@ -335,7 +337,7 @@ class Parameter:
 
     # -- values
 
-    def _check_initialized(self) -> None:
+    def _hg_check_initialized(self) -> None:
         if self._deferred_init:
             raise DeferredInitializationError(
                 f"Parameter '{self.name}' has not been initialized yet because initialization was deferred. "
@@ -352,9 +354,9 @@ class Parameter:
             )
         )
 
-    def _on(self, arrays: Sequence[NDArray] | None, ctx: Context | None) -> NDArray:
+    def _hg_on(self, arrays: Sequence[NDArray] | None, ctx: Context | None) -> NDArray:
         if arrays is None:
-            self._check_initialized()
+            self._hg_check_initialized()
         assert arrays is not None
         if ctx is None:
             if len(arrays) == 1:
@@ -380,7 +382,7 @@ class Parameter:
         """
         if recording.state.trace is not None:
             return recording.state.trace.parameter(self, ctx)  # type: ignore[no-any-return]
-        return self._on(self._data, ctx)
+        return self._hg_on(self._data, ctx)
 
     def row_sparse_data(self, row_id: Any) -> NDArray:
         """Rows of a row_sparse parameter.
@@ -409,7 +411,7 @@ class Parameter:
         if recording.state.trace is not None:
             return [recording.state.trace.parameter(self)]
         if self._data is None:
-            self._check_initialized()
+            self._hg_check_initialized()
         assert self._data is not None
         return list(self._data)
 
@@ -421,14 +423,14 @@ class Parameter:
         """
         if self._data is not None and self._grad is None:
             raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'")
-        return self._on(self._grad, ctx)
+        return self._hg_on(self._grad, ctx)
 
     def list_grad(self) -> list[NDArray]:
         """The gradients on all contexts."""
         if self._data is not None and self._grad is None:
             raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'")
         if self._grad is None:
-            self._check_initialized()
+            self._hg_check_initialized()
         assert self._grad is not None
         return list(self._grad)
 
@@ -467,9 +469,9 @@ class Parameter:
             self._deferred_init = (init, where, default, data)
             self._finish_deferred_init()
             return
-        take_together([(self, self._new_values(data))])
+        take_together([(self, self._hg_new_values(data))])
 
-    def _new_values(self, data: NDArray) -> list[tuple[NDArray, Any]]:
+    def _hg_new_values(self, data: NDArray) -> list[tuple[NDArray, Any]]:
         """The arrays that are to be given new values, with the memory where these lie.
 
         What others may read without asking (DLPack, a NumPy array without a copy) is written where it is.
@@ -498,10 +500,10 @@ class Parameter:
             )
         self._trainer = trainer
 
-    def _tell_trainer(self) -> None:
+    def _hg_tell_trainer(self) -> None:
         """Values came from elsewhere: a store that keeps a copy must take them."""
         if self._trainer is not None:
-            self._trainer._values_were_set(self)
+            self._trainer._hg_values_were_set(self)
 
     def zero_grad(self) -> None:
         """Set the gradients to zero."""
@@ -533,7 +535,7 @@ def take_together(parameters: Sequence[tuple[Parameter, list[tuple[NDArray, Any]
     """Give parameters the values of ``_new_values``: a call sees all of them or none."""
     exchange([pair for _, pairs in parameters for pair in pairs])
     for p, _ in parameters:
-        p._tell_trainer()
+        p._hg_tell_trainer()
 
 
 class Constant(Parameter):

@@ -58,7 +58,7 @@ class RecurrentCell(Block):
             states.append(func(name=f"{self._prefix}begin_state_{self._init_counter}", **{**info, **kwargs}))
         return [s.as_np_ndarray() for s in states] if is_np_array() else states
 
-    def _start(self, sequence: Sequence, begin_state: Any) -> Any:
+    def _hg_start(self, sequence: Sequence, begin_state: Any) -> Any:
         """The states a sequence begins with: zeros if none are given."""
         if begin_state is not None:
             return begin_state
@@ -91,7 +91,7 @@ class RecurrentCell(Block):
         self.reset()
         sequence = Sequence(inputs, layout, length)
         F, steps = sequence.F, sequence.steps()
-        states = self._start(sequence, begin_state)
+        states = self._hg_start(sequence, begin_state)
         outputs, history = [], []
         for k in range(length):
             output, states = self(steps[k], states)
@@ -131,13 +131,13 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
 
-    def _add_parameters(self, shapes: dict[str, tuple[int, ...]], initializers: dict[str, Any]) -> None:
+    def _hg_add_parameters(self, shapes: dict[str, tuple[int, ...]], initializers: dict[str, Any]) -> None:
         """Make the parameters of a cell, each an attribute."""
         for name, shape in shapes.items():
             made: Parameter = self.params.get(name, shape=shape, init=initializers[name], allow_deferred_init=True)
             setattr(self, name, made)
 
-    def _dense(self, F: Any, units: int, prefix: str, x: Any, h: Any, parameters: dict[str, Any]) -> tuple[Any, Any]:
+    def _hg_dense(self, F: Any, units: int, prefix: str, x: Any, h: Any, parameters: dict[str, Any]) -> tuple[Any, Any]:
         """The input's and the state's part of all gates."""
         i2h = F.FullyConnected(
             data=x,
@@ -159,8 +159,8 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
 class _DenseCell(HybridRecurrentCell):
     """A cell whose gates are dense layers of the input and of the state."""
 
-    _gates = 1
-    _states = 1
+    _hg_gates = 1
+    _hg_states = 1
 
     def __init__(
         self,
@@ -175,8 +175,8 @@ class _DenseCell(HybridRecurrentCell):
     ) -> None:
         super().__init__(prefix=prefix, params=params)
         self._hidden_size, self._input_size = hidden_size, input_size
-        rows = self._gates * hidden_size
-        self._add_parameters(
+        rows = self._hg_gates * hidden_size
+        self._hg_add_parameters(
             {
                 "i2h_weight": (rows, input_size),
                 "h2h_weight": (rows, hidden_size),
@@ -193,14 +193,14 @@ class _DenseCell(HybridRecurrentCell):
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
         """Each state is (N, hidden_size)."""
-        return [{"shape": (batch_size, self._hidden_size), "__layout__": "NC"} for _ in range(self._states)]
+        return [{"shape": (batch_size, self._hidden_size), "__layout__": "NC"} for _ in range(self._hg_states)]
 
-    def _mapping(self) -> str:
+    def _hg_mapping(self) -> str:
         rows, width = self.i2h_weight.shape or (0, 0)
         return f"{width or None} -> {rows}"
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._mapping()})"
+        return f"{type(self).__name__}({self._hg_mapping()})"
 
 
 class RNNCell(_DenseCell):
@@ -240,11 +240,11 @@ class RNNCell(_DenseCell):
         return "rnn"
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._mapping()}, {self._activation})"
+        return f"{type(self).__name__}({self._hg_mapping()}, {self._activation})"
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # type: ignore[override]
         prefix = f"t{self._counter}_"
-        i2h, h2h = self._dense(F, self._hidden_size, prefix, inputs, states[0], parameters)
+        i2h, h2h = self._hg_dense(F, self._hidden_size, prefix, inputs, states[0], parameters)
         total = F.elemwise_add(i2h, h2h, name=f"{prefix}plus0")
         output = self._get_activation(F, total, self._activation, name=f"{prefix}out")
         return output, [output]
@@ -259,8 +259,8 @@ class LSTMCell(_DenseCell):
         activation, recurrent_activation: of the new content and of the gates.
     """
 
-    _gates = 4
-    _states = 2
+    _hg_gates = 4
+    _hg_states = 2
 
     def __init__(
         self,
@@ -292,7 +292,7 @@ class LSTMCell(_DenseCell):
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # type: ignore[override]
         prefix = f"t{self._counter}_"
-        i2h, h2h = self._dense(F, 4 * self._hidden_size, prefix, inputs, states[0], parameters)
+        i2h, h2h = self._hg_dense(F, 4 * self._hidden_size, prefix, inputs, states[0], parameters)
         gates = F.elemwise_add(i2h, h2h, name=f"{prefix}plus0")
         i, f, c, o = F.SliceChannel(gates, num_outputs=4, name=f"{prefix}slice")
         i = self._get_activation(F, i, self._recurrent_activation, name=f"{prefix}i")
@@ -314,7 +314,7 @@ class GRUCell(_DenseCell):
         input_size: width of the input, 0 to infer it.
     """
 
-    _gates = 3
+    _hg_gates = 3
 
     def __init__(
         self,
@@ -343,7 +343,7 @@ class GRUCell(_DenseCell):
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # type: ignore[override]
         prefix, old = f"t{self._counter}_", states[0]
-        i2h, h2h = self._dense(F, 3 * self._hidden_size, prefix, inputs, old, parameters)
+        i2h, h2h = self._hg_dense(F, 3 * self._hidden_size, prefix, inputs, old, parameters)
         xr, xz, xn = F.SliceChannel(i2h, num_outputs=3, name=f"{prefix}i2h_slice")
         hr, hz, hn = F.SliceChannel(h2h, num_outputs=3, name=f"{prefix}h2h_slice")
         reset = F.Activation(F.elemwise_add(xr, hr, name=f"{prefix}plus0"), act_type="sigmoid", name=f"{prefix}r_act")

@@ -72,7 +72,7 @@ class _Stack(RecurrentCell):
     ) -> tuple[Any, list[Any]]:
         """Unroll one cell after the other; see RecurrentCell."""
         self.reset()
-        begin_state = self._start(Sequence(inputs, layout, length), begin_state)
+        begin_state = self._hg_start(Sequence(inputs, layout, length), begin_state)
         cells = list(self._children.values())
         after: list[Any] = []
         at = 0
@@ -317,7 +317,7 @@ class BidirectionalCell(HybridRecurrentCell):
         self.reset()
         sequence = Sequence(inputs, layout, length)
         F, axis, steps = sequence.F, sequence.axis, sequence.steps()
-        states = self._start(sequence, begin_state)
+        states = self._hg_start(sequence, begin_state)
         left: Any
         right: Any
         left, right = self._children.values()

@@ -49,10 +49,10 @@ class _RNNLayer(HybridBlock):
         self._hidden_size, self._num_layers, self._mode, self._layout = hidden_size, num_layers, mode, layout
         self._projection_size = projection_size or None
         self._dropout, self._dir, self._input_size = dropout, 2 if bidirectional else 1, input_size
-        self._initializers, self._dtype, self._clip = initializers, dtype, clip
+        self._hg_initializers, self._dtype, self._hg_clip = initializers, dtype, clip
         self._use_sequence_length = use_sequence_length
         self.skip_states: bool | None = None
-        self._zeros: tuple[Any, list[Any]] = (None, [])  #: type of an input -> states, see _initial
+        self._hg_zeros: tuple[Any, list[Any]] = (None, [])  #: type of an input -> states, see _hg_initial
         self._gates = GATES[mode]
         rows, out = self._gates * hidden_size, self._projection_size or hidden_size
         width = input_size
@@ -110,11 +110,11 @@ class _RNNLayer(HybridBlock):
     def _unfuse(self) -> Any:
         """The same network as a stack of cells that share the parameters."""
         assert not self._projection_size, "_unfuse does not support projection layer yet!"
-        assert not self._clip[0] and not self._clip[1], "_unfuse does not support state clipping yet!"
+        assert not self._hg_clip[0] and not self._hg_clip[1], "_unfuse does not support state clipping yet!"
         kinds = {"rnn_relu": "relu", "rnn_tanh": "tanh"}
 
         def cell(prefix: str, width: int) -> Any:
-            options = {f"{n}_initializer": self._initializers[n] for n in self._initializers if n[:3] != "h2r"}
+            options = {f"{n}_initializer": self._hg_initializers[n] for n in self._hg_initializers if n[:3] != "h2r"}
             options |= {"input_size": width, "prefix": prefix}
             if self._mode in kinds:
                 return cells.RNNCell(self._hidden_size, activation=kinds[self._mode], **options)
@@ -148,13 +148,13 @@ class _RNNLayer(HybridBlock):
     def __call__(  # type: ignore[override]
         self, inputs: Any, states: Any = None, sequence_length: Any = None, **kwargs: Any
     ) -> Any:
-        return super().__call__(*self._arguments(inputs, states, sequence_length), **kwargs)
+        return super().__call__(*self._hg_arguments(inputs, states, sequence_length), **kwargs)
 
     def explain(self, inputs: Any, states: Any = None, sequence_length: Any = None) -> Any:
         """See HybridBlock.explain; states that are left out are zeros, as in a call."""
-        return super().explain(*self._arguments(inputs, states, sequence_length))
+        return super().explain(*self._hg_arguments(inputs, states, sequence_length))
 
-    def _arguments(self, inputs: Any, states: Any, sequence_length: Any) -> tuple[Any, ...]:
+    def _hg_arguments(self, inputs: Any, states: Any, sequence_length: Any) -> tuple[Any, ...]:
         """What the graph takes: states that are left out are zeros, and not among the results."""
         skip = states is None
         if skip is not self.skip_states:
@@ -163,14 +163,14 @@ class _RNNLayer(HybridBlock):
                 self._clear_cached_op(f"states were {'left out' if skip else 'given'}")
             self.skip_states = skip
         if states is None:
-            states = self._initial(inputs) if isinstance(inputs, NDArray) else self.begin_state(0, func=symbol.zeros)
+            states = self._hg_initial(inputs) if isinstance(inputs, NDArray) else self.begin_state(0, func=symbol.zeros)
         if is_tensor(states):
             states = [states]
         return (inputs, states, sequence_length) if self._use_sequence_length else (inputs, states)
 
-    def _initial(self, inputs: NDArray) -> list[Any]:
+    def _hg_initial(self, inputs: NDArray) -> list[Any]:
         """The states of a call without any: zeros, which nobody writes, so that the next call takes them again."""
-        kind, states = self._zeros
+        kind, states = self._hg_zeros
         own = _RNNLayer.begin_state, _RNNLayer.hybrid_forward
         seen = (
             (type(self).begin_state, type(self).hybrid_forward) != own or self._forward_pre_hooks or self._forward_hooks
@@ -181,7 +181,7 @@ class _RNNLayer(HybridBlock):
         batch = inputs.shape[self._layout.find("N")]
         states = self.begin_state(batch, ctx=inputs.context, dtype=inputs.dtype)
         if not traced:
-            object.__setattr__(self, "_zeros", (None, []) if seen else (inputs._type.plain, states))
+            object.__setattr__(self, "_hg_zeros", (None, []) if seen else (inputs._type.plain, states))
         return states
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, sequence_length: Any = None, **kwargs: Any) -> Any:  # type: ignore[override]
@@ -201,7 +201,7 @@ class _RNNLayer(HybridBlock):
             for name in names[: 3 if kind == "weight" else 2]
         ]
         packed = F._internal._rnn_param_concat(*parameters, dim=0)
-        low, high, nan = self._clip
+        low, high, nan = self._hg_clip
         # by name: as fourth input it would be taken for the state of a cell
         lengths = {"sequence_length": sequence_length} if self._use_sequence_length else {}
         results = F.RNN(

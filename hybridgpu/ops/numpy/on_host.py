@@ -20,7 +20,7 @@ _NAMES = """
 apply_along_axis apply_over_axes argpartition argwhere choose compress correlate extract flatnonzero frexp
 histogram_bin_edges i0 intersect1d ix_ lexsort min_scalar_type nanargmax nanargmin nancumprod nanmedian partition
 packbits piecewise poly polydiv polyfit polyint polymul promote_types result_type roots setdiff1d setxor1d spacing
-tril_indices_from trim_zeros triu_indices_from union1d unpackbits linalg.cond linalg.matrix_rank linalg.multi_dot
+tril_indices_from trim_zeros triu_indices_from union1d unpackbits linalg.cond linalg.matrix_rank
 linalg.qr
 """
 

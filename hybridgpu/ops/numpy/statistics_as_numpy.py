@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -298,6 +300,36 @@ def np_matrix_power(F: Any, a: Any, n: int) -> Any:
         n >>= 1
         factor = F.function("matmul")(factor, factor) if n else factor
     return F.function("copy")(y) if y is a else y
+
+
+@np_function_or_host("linalg.multi_dot")
+def np_multi_dot(F: Any, arrays: Any, *, out: Any = None) -> Any:
+    """The product of several matrices in the order that multiplies least; of Symbols, whose shapes are not known, from the left."""
+    need_default(out=out)
+    need_arrays(F, *arrays, floats=True)
+    if len(arrays) < 2:
+        raise NotImplementedError("NumPy has the error for it")
+    dot = F.function("dot")
+    if F.symbolic:
+        return reduce(dot, arrays)
+    if len({x.dtype for x in arrays}) > 1 or any(x.ndim != 2 for x in arrays):
+        raise NotImplementedError("operators multiply matrices of one type")
+    if any(x.shape[1] != y.shape[0] for x, y in pairwise(arrays)):
+        raise ParameterError("shapes of neighbours are not aligned")
+    best = [[(0, x)] for x in arrays]  # [first][number - 1]: multiplications, and the product as nested pairs
+    for count in range(2, len(arrays) + 1):
+        for first in range(len(arrays) - count + 1):
+            end = arrays[first].shape[0] * arrays[first + count - 1].shape[1]
+            ways = []
+            for left in range(1, count):
+                (one, x), (two, y) = best[first][left - 1], best[first + left][count - left - 1]
+                ways.append((one + two + end * arrays[first + left].shape[0], (x, y)))
+            best[first].append(min(ways, key=lambda way: way[0]))
+
+    def product(tree: Any) -> Any:
+        return dot(product(tree[0]), product(tree[1])) if isinstance(tree, tuple) else tree
+
+    return product(best[0][-1][1])
 
 
 def _of_polynomials(name: str, function: str) -> None:

@@ -33,7 +33,7 @@ class DeformableConvolution(HybridBlock):
         AssertionError: another layout than 'NCHW' and 'NHWC'.
     """
 
-    _per_element = 2  #: numbers that are computed for an element of a window
+    _hg_per_element = 2  #: numbers that are computed for an element of a window
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class DeformableConvolution(HybridBlock):
             "layout": layout,
             **({} if adj is None else {"adj": adj}),
         }
-        self._moved = 2 * window
+        self._hg_moved = 2 * window
         self._kwargs_offset = {
-            **shared, "num_filter": self._per_element * window, "no_bias": not offset_use_bias,
+            **shared, "num_filter": self._hg_per_element * window, "no_bias": not offset_use_bias,
         }  # fmt: skip
         self._kwargs_deformable_conv = {
             **shared, "num_filter": channels, "num_deformable_group": num_deformable_group, "no_bias": not use_bias,
@@ -89,7 +89,7 @@ class DeformableConvolution(HybridBlock):
             return self.params.get(name, shape=(number,), init=init, allow_deferred_init=True)
 
         with self.name_scope():
-            number = self._per_element * window
+            number = self._hg_per_element * window
             self.offset_weight = weight("offset_weight", number, offset_weight_initializer)
             self.offset_bias = bias("offset_bias", number, offset_bias_initializer, offset_use_bias)
             self.deformable_conv_weight = weight("deformable_conv_weight", channels, weight_initializer)
@@ -110,10 +110,10 @@ class DeformableConvolution(HybridBlock):
         weights = {"weight": deformable_conv_weight}
         if deformable_conv_bias is not None:
             weights["bias"] = deformable_conv_bias
-        out = self._convolve(F, x, offset, {**weights, **self._kwargs_deformable_conv})
+        out = self._hg_convolve(F, x, offset, {**weights, **self._kwargs_deformable_conv})
         return out if self.act is None else self.act(out)
 
-    def _convolve(self, F: Any, x: Any, offset: Any, arguments: dict[str, Any]) -> Any:
+    def _hg_convolve(self, F: Any, x: Any, offset: Any, arguments: dict[str, Any]) -> Any:
         return F.contrib.DeformableConvolution(data=x, offset=offset, name="fwd", **arguments)
 
     def _alias(self) -> str:
@@ -140,11 +140,11 @@ class ModulatedDeformableConvolution(DeformableConvolution):
     """Deformable convolution whose windows' elements also have a weight between 0 and 2 that is computed (Zhu et al.,
     2018); see :class:`DeformableConvolution`."""
 
-    _per_element = 3
+    _hg_per_element = 3
 
-    def _convolve(self, F: Any, x: Any, offset: Any, arguments: dict[str, Any]) -> Any:
-        moved = F.slice_axis(offset, axis=1, begin=0, end=self._moved)
-        mask = F.sigmoid(F.slice_axis(offset, axis=1, begin=self._moved, end=None)) * 2
+    def _hg_convolve(self, F: Any, x: Any, offset: Any, arguments: dict[str, Any]) -> Any:
+        moved = F.slice_axis(offset, axis=1, begin=0, end=self._hg_moved)
+        mask = F.sigmoid(F.slice_axis(offset, axis=1, begin=self._hg_moved, end=None)) * 2
         return F.contrib.ModulatedDeformableConvolution(data=x, offset=moved, mask=mask, name="fwd", **arguments)
 
     def _alias(self) -> str:

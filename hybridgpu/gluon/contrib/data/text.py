@@ -26,13 +26,13 @@ EOS = "<eos>"  #: ends each sentence
 class _WikiText(Dataset):
     """Numbers of ``seq_len`` words, and those of the words one further on."""
 
-    _archive: str
-    _folder: str
+    _hg_archive: str
+    _hg_folder: str
 
     def __init__(self, root: str | None, segment: str, vocab: Vocabulary | None, seq_len: int) -> None:
         names = {"train": "wiki.train.tokens", "validation": "wiki.valid.tokens", "test": "wiki.test.tokens"}
-        self._root = Path(root).expanduser() if root else Path(data_dir()) / "datasets" / self._folder
-        text = self._text(names[segment])
+        self._root = Path(root).expanduser() if root else Path(data_dir()) / "datasets" / self._hg_folder
+        text = self._hg_text(names[segment])
         self._counter = count_tokens_from_str(text)
         self._vocab = Vocabulary(self._counter, reserved_tokens=[EOS]) if vocab is None else vocab
         lines = [line.split() for line in text.splitlines()]
@@ -42,17 +42,17 @@ class _WikiText(Dataset):
             array(part[: count * seq_len].reshape(-1, seq_len), dtype=np.int32) for part in (numbers[:-1], numbers[1:])
         )
 
-    def _text(self, name: str) -> str:
+    def _hg_text(self, name: str) -> str:
         if (self._root / name).is_file():
             return (self._root / name).read_text(encoding="utf8")
-        if (self._root / self._archive).is_file():
-            with zipfile.ZipFile(self._root / self._archive) as archive:
+        if (self._root / self._hg_archive).is_file():
+            with zipfile.ZipFile(self._root / self._hg_archive) as archive:
                 for member in archive.namelist():
                     if os.path.basename(member) == name:
                         with archive.open(member) as file:
                             return io.TextIOWrapper(file, encoding="utf8").read()
         raise MXNetError(
-            f"{type(self).__name__}: neither {name} nor {self._archive} is in {self._root}\n"
+            f"{type(self).__name__}: neither {name} nor {self._hg_archive} is in {self._root}\n"
             "Nothing is downloaded: put one of them there, or give its folder as root."
         )
 
@@ -87,7 +87,7 @@ class WikiText2(_WikiText):
         MXNetError: the files are not there.
     """
 
-    _archive, _folder = "wikitext-2-v1.zip", "wikitext-2"
+    _hg_archive, _hg_folder = "wikitext-2-v1.zip", "wikitext-2"
 
     def __init__(
         self, root: str | None = None, segment: str = "train", vocab: Vocabulary | None = None, seq_len: int = 35
@@ -98,4 +98,4 @@ class WikiText2(_WikiText):
 class WikiText103(WikiText2):
     """WikiText-103, in the same form; default root ``~/.mxnet/datasets/wikitext-103``; see :class:`WikiText2`."""
 
-    _archive, _folder = "wikitext-103-v1.zip", "wikitext-103"
+    _hg_archive, _hg_folder = "wikitext-103-v1.zip", "wikitext-103"

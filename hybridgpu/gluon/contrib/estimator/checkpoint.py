@@ -84,27 +84,27 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
                     "training. For example, if you are training based on number of epochs, you must save only based "
                     "on epochs, and set batch_period to None."
                 )
-            self._resume(estimator)
+            self._hg_resume(estimator)
 
     def batch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         if self.current_batch == 0:
             self._save_symbol(estimator)
         if self.batch_period and (self.current_batch + 1) % self.batch_period == 0:
-            self._save(estimator)
+            self._hg_save(estimator)
         self.current_batch += 1
 
     def epoch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         if self.epoch_period and (self.current_epoch + 1) % self.epoch_period == 0:
-            self._save(estimator)
+            self._hg_save(estimator)
         self.current_epoch += 1
 
     # -- writing
 
-    def _path(self, name: str) -> str:
+    def _hg_path(self, name: str) -> str:
         return os.path.join(self.model_dir, name)
 
     def _save_symbol(self, estimator: Any) -> None:
-        file = self._path(f"{self.model_prefix}-symbol.json")
+        file = self._hg_path(f"{self.model_prefix}-symbol.json")
         graph = getattr(estimator.net, "_cached_graph", None)
         if graph:
             graph[1].save(file)
@@ -115,18 +115,18 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
                 file,
             )
 
-    def _save(self, estimator: Any) -> None:
+    def _hg_save(self, estimator: Any) -> None:
         epoch, batch = self.current_epoch, self.current_batch
         if self.resume_from_checkpoint:
             epoch += self.trained_epoch + 1
             # after an epoch, the number of batches is already that of the next one
             batch += self.trained_batch + (0 if estimator.max_epoch else 1)
         prefix = f"{self.model_prefix}-epoch{epoch}batch{batch}"
-        self._write(estimator, prefix)
+        self._hg_write(estimator, prefix)
         self.saved_checkpoints.append(prefix)
         if len(self.saved_checkpoints) > self.max_checkpoints:
             oldest = self.saved_checkpoints.pop(0)
-            for file in (self._path(f"{oldest}.params"), self._path(f"{oldest}.states")):
+            for file in (self._hg_path(f"{oldest}.params"), self._hg_path(f"{oldest}.states")):
                 if os.path.exists(file):
                     os.remove(file)
         if self.verbose > 0:
@@ -138,9 +138,9 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
                 prefix,
             )
         if self.save_best:
-            self._save_best(estimator)
+            self._hg_save_best(estimator)
 
-    def _save_best(self, estimator: Any) -> None:
+    def _hg_save_best(self, estimator: Any) -> None:
         assert self.monitor is not None
         name, value = self.monitor.get()
         if math.isnan(value):
@@ -148,7 +148,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
             return
         best, improved = self.best, self.monitor_op(value, self.best)
         if improved:
-            self._write(estimator, f"{self.model_prefix}-best")
+            self._hg_write(estimator, f"{self.model_prefix}-best")
             self.best = value
         if self.verbose > 0 and improved:
             estimator.logger.info(
@@ -168,14 +168,14 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
                 best,
             )
 
-    def _write(self, estimator: Any, prefix: str) -> None:
-        # the file that _last looks for comes last: a checkpoint that was cut off between the two is none
-        estimator.trainer.save_states(self._path(f"{prefix}.states"))
-        estimator.net.save_parameters(self._path(f"{prefix}.params"))
+    def _hg_write(self, estimator: Any, prefix: str) -> None:
+        # the file that _hg_last looks for comes last: a checkpoint that was cut off between the two is none
+        estimator.trainer.save_states(self._hg_path(f"{prefix}.states"))
+        estimator.net.save_parameters(self._hg_path(f"{prefix}.params"))
 
     # -- reading
 
-    def _last(self) -> tuple[int, int]:
+    def _hg_last(self) -> tuple[int, int]:
         """Epoch and batch of the last checkpoint in the folder, (-1, -1) if there is none."""
         found = [(-1, -1)]
         for name in os.listdir(self.model_dir):
@@ -190,8 +190,8 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
                 found.append((int(numbers[1]), int(numbers[2])))
         return max(found)
 
-    def _resume(self, estimator: Any) -> None:
-        self.trained_epoch, self.trained_batch = self._last()
+    def _hg_resume(self, estimator: Any) -> None:
+        self.trained_epoch, self.trained_batch = self._hg_last()
         if self.trained_epoch == -1:
             count = f"{estimator.max_batch} batches" if estimator.max_batch else f"{estimator.max_epoch} epochs"
             estimator.logger.info("CheckpointHandler: No checkpoint found, training from scratch for %s", count)
@@ -208,7 +208,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
                 )
             setattr(estimator, f"max_{kind}", wanted - trained - 1)
             left.append(f"{wanted - trained - 1} {'epochs' if kind == 'epoch' else 'batches'} ")
-        prefix = self._path(f"{self.model_prefix}-epoch{self.trained_epoch}batch{self.trained_batch}")
+        prefix = self._hg_path(f"{self.model_prefix}-epoch{self.trained_epoch}batch{self.trained_batch}")
         for file in (f"{prefix}.params", f"{prefix}.states"):
             assert os.path.exists(file), f"Failed to load checkpoint, {file} does not exist"
         estimator.net.load_parameters(f"{prefix}.params", ctx=estimator.context)

@@ -73,14 +73,14 @@ class Estimator:
         self.loss = _checked_loss(loss)
         self._train_metrics = metric_list(train_metrics)
         self._val_metrics = metric_list(val_metrics)
-        self._name_metrics()
+        self._hg_name_metrics()
         self.val_loss = self.loss if val_loss is None else _checked_loss(val_loss)
         self.val_net = self.net if val_net is None else val_net
         self.logger = logging.Logger(name="Estimator", level=logging.INFO)
         self.logger.addHandler(logging.StreamHandler(sys.stdout))
         self.context = _contexts(context)
         self._initialize(initializer)
-        self.trainer = self._checked_trainer(trainer)
+        self.trainer = self._hg_checked_trainer(trainer)
         self.batch_processor = _checked_processor(batch_processor)
         self.max_epoch: int | None = None
         self.max_batch: int | None = None
@@ -88,7 +88,7 @@ class Estimator:
 
     # -- what it consists of
 
-    def _name_metrics(self) -> None:
+    def _hg_name_metrics(self) -> None:
         """Fill in metrics that were not given; handlers tell training from validation by their names."""
         if not self._train_metrics:
             self._train_metrics = [*suggested_metrics(self.loss), LossMetric(self.loss.name.rstrip("1234567890"))]
@@ -122,7 +122,7 @@ class Estimator:
                 stacklevel=user_frame(),
             )
 
-    def _checked_trainer(self, trainer: Any) -> Trainer:
+    def _hg_checked_trainer(self, trainer: Any) -> Trainer:
         if not trainer:
             warnings.warn(
                 "No trainer specified, default SGD optimizer with learning rate 0.001 is used.", stacklevel=user_frame()

@@ -104,7 +104,7 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
     def train_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         self.current_batch = self.current_epoch = 0
 
-    def _evaluate(self, estimator: Any, number: int, period: int | None) -> None:
+    def _hg_evaluate(self, estimator: Any, number: int, period: int | None) -> None:
         if period and number % period == 0:
             self.eval_fn(
                 val_data=self.val_data, batch_axis=estimator.batch_axis, event_handlers=self.event_handlers
@@ -112,11 +112,11 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
 
     def batch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         self.current_batch += 1
-        self._evaluate(estimator, self.current_batch, self.batch_period)
+        self._hg_evaluate(estimator, self.current_batch, self.batch_period)
 
     def epoch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         self.current_epoch += 1
-        self._evaluate(estimator, self.current_epoch, self.epoch_period)
+        self._hg_evaluate(estimator, self.current_epoch, self.epoch_period)
 
 
 class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, BatchEnd):
@@ -137,13 +137,13 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
             raise ValueError("log_interval must be either an integer or string 'epoch'")
         self.metrics = metric_list(metrics)
         self.priority, self.log_interval = priority, log_interval
-        self._restart()
+        self._hg_restart()
 
-    def _restart(self) -> None:
+    def _hg_restart(self) -> None:
         self.batch_index = self.current_epoch = self.processed_samples = 0
         self.log_interval_time = 0.0
 
-    def _report(self, estimator: Any, message: str) -> None:
+    def _hg_report(self, estimator: Any, message: str) -> None:
         """A line that ends with the metrics, if there are any."""
         values = [pair for metric in self.metrics for pair in metric.get_name_value()]
         message += ", ".join(f"{name}: {value:.4f}" for name, value in values)
@@ -161,11 +161,11 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
             estimator.logger.info("Train for %d epochs.", estimator.max_epoch)
         else:
             estimator.logger.info("Train for %d batches.", estimator.max_batch)
-        self._restart()
+        self._hg_restart()
 
     def train_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         spent = int(time.time() - self.train_start)
-        self._report(estimator, f"Train finished using total {spent}s with {self.current_epoch} epochs. ")
+        self._hg_report(estimator, f"Train finished using total {spent}s with {self.current_epoch} epochs. ")
 
     def epoch_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         self.epoch_start = time.time()
@@ -178,7 +178,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
 
     def epoch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         spent = time.time() - self.epoch_start
-        self._report(estimator, f"[Epoch {self.current_epoch}] Finished in {spent:.3f}s, ")
+        self._hg_report(estimator, f"[Epoch {self.current_epoch}] Finished in {spent:.3f}s, ")
         self.current_epoch += 1
         self.batch_index = 0
 
@@ -191,7 +191,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
             self.log_interval_time += time.time() - self.batch_start
             if self.batch_index % self.log_interval == 0:
                 place = f"[Epoch {self.current_epoch}][Batch {self.batch_index}][Samples {self.processed_samples}]"
-                self._report(estimator, f"{place} time/interval: {self.log_interval_time:.3f}s ")
+                self._hg_report(estimator, f"{place} time/interval: {self.log_interval_time:.3f}s ")
                 self.log_interval_time = 0.0
         self.batch_index += 1
 

@@ -87,15 +87,15 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
         self.baseline, self.patience = baseline, patience
         self.monitor_op = comparison(mode, monitor, "EarlyStopping")
         self.min_delta = -min_delta if self.monitor_op is np.less else min_delta
-        self._restart()
+        self._hg_restart()
 
-    def _restart(self) -> None:
+    def _hg_restart(self) -> None:
         self.wait = self.stopped_epoch = self.current_epoch = 0
         self.stop_training = False
         self.best = worst(self.monitor_op) if self.baseline is None else self.baseline
 
     def train_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
-        self._restart()
+        self._hg_restart()
 
     def epoch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> bool:
         name, value = self.monitor.get()

@@ -123,15 +123,15 @@ class SyncBatchNorm(BatchNorm):
 class _PixelShuffle(HybridBlock):
     """Channels turned into finer pixels in two or three dimensions."""
 
-    _ndim: int
+    _hg_ndim: int
     _factors: tuple[int, ...]
 
-    def _set_factors(self, factor: Any) -> None:
+    def _hg_set_factors(self, factor: Any) -> None:
         try:
-            self._factors = (int(factor),) * self._ndim
+            self._factors = (int(factor),) * self._hg_ndim
         except TypeError:
             self._factors = tuple(int(f) for f in factor)
-            assert len(self._factors) == self._ndim, f"wrong length {len(self._factors)}"
+            assert len(self._factors) == self._hg_ndim, f"wrong length {len(self._factors)}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._factors})"
@@ -155,11 +155,11 @@ class PixelShuffle1D(HybridBlock):
 class PixelShuffle2D(_PixelShuffle):
     """(N, f1*f2*C, H, W) -> (N, C, f1*H, f2*W); ``factor`` is a number or (f1, f2)."""
 
-    _ndim = 2
+    _hg_ndim = 2
 
     def __init__(self, factor: Any) -> None:
         super().__init__()
-        self._set_factors(factor)
+        self._hg_set_factors(factor)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         f1, f2 = self._factors
@@ -171,11 +171,11 @@ class PixelShuffle2D(_PixelShuffle):
 class PixelShuffle3D(_PixelShuffle):
     """(N, f1*f2*f3*C, D, H, W) -> (N, C, f1*D, f2*H, f3*W); ``factor`` is a number or (f1, f2, f3)."""
 
-    _ndim = 3
+    _hg_ndim = 3
 
     def __init__(self, factor: Any) -> None:
         super().__init__()
-        self._set_factors(factor)
+        self._hg_set_factors(factor)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         # factors meet their axes one after the other: no array has more than six axes

@@ -36,9 +36,9 @@ class _ConvCell(HybridRecurrentCell):
         activation: a name, a block or a function.
     """
 
-    _dims = 0
-    _gates = 1
-    _states = 1
+    _hg_dims = 0
+    _hg_gates = 1
+    _hg_states = 1
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class _ConvCell(HybridRecurrentCell):
     ) -> None:
         super().__init__(prefix=prefix, params=params)
         self._hidden_channels, self._activation = hidden_channels, activation
-        self._conv_layout = conv_layout or _LAYOUTS[self._dims]
-        self._i2h_kernel, self._i2h_pad = self._tuple(i2h_kernel), self._tuple(i2h_pad)
-        self._i2h_dilate, self._h2h_dilate = self._tuple(i2h_dilate), self._tuple(h2h_dilate)
-        self._h2h_kernel = self._tuple(h2h_kernel)
+        self._conv_layout = conv_layout or _LAYOUTS[self._hg_dims]
+        self._i2h_kernel, self._i2h_pad = self._hg_tuple(i2h_kernel), self._hg_tuple(i2h_pad)
+        self._i2h_dilate, self._h2h_dilate = self._hg_tuple(i2h_dilate), self._hg_tuple(h2h_dilate)
+        self._h2h_kernel = self._hg_tuple(h2h_kernel)
         assert all(k % 2 == 1 for k in self._h2h_kernel), f"Only support odd number, get h2h_kernel= {h2h_kernel}"
         self._h2h_pad = tuple(d * (k - 1) // 2 for d, k in zip(self._h2h_dilate, self._h2h_kernel, strict=True))
         self._channel_axis = self._conv_layout.find("C")
@@ -74,12 +74,12 @@ class _ConvCell(HybridRecurrentCell):
             for d, k, p, w in zip(spatial, self._i2h_kernel, self._i2h_pad, self._i2h_dilate, strict=True)
         )
         self._state_shape = (hidden_channels, *size) if first else (*size, hidden_channels)
-        rows = hidden_channels * self._gates
+        rows = hidden_channels * self._hg_gates
 
         def weight(inputs: int, kernel: tuple[int, ...]) -> tuple[int, ...]:
             return (rows, inputs, *kernel) if first else (rows, *kernel, inputs)
 
-        self._add_parameters(
+        self._hg_add_parameters(
             {
                 "i2h_weight": weight(channels, self._i2h_kernel),
                 "h2h_weight": weight(hidden_channels, self._h2h_kernel),
@@ -94,13 +94,13 @@ class _ConvCell(HybridRecurrentCell):
             },
         )
 
-    def _tuple(self, value: Any) -> tuple[int, ...]:
+    def _hg_tuple(self, value: Any) -> tuple[int, ...]:
         if isinstance(value, int):
-            return (value,) * self._dims
+            return (value,) * self._hg_dims
         found = tuple(value)
-        assert len(found) == self._dims, (
-            f"For {self._dims}D convolution, the convolution settings can only be either int or list/tuple of length "
-            f"{self._dims}"
+        assert len(found) == self._hg_dims, (
+            f"For {self._hg_dims}D convolution, the convolution settings can only be either int or list/tuple of length "
+            f"{self._hg_dims}"
         )
         return found
 
@@ -113,13 +113,13 @@ class _ConvCell(HybridRecurrentCell):
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
         """Each state has the shape of the convolved input."""
         shape = (batch_size, *self._state_shape)
-        return [{"shape": shape, "__layout__": self._conv_layout} for _ in range(self._states)]
+        return [{"shape": shape, "__layout__": self._conv_layout} for _ in range(self._hg_states)]
 
-    def _convolved(self, F: Any, x: Any, h: Any, parameters: dict[str, Any]) -> tuple[Any, Any]:
+    def _hg_convolved(self, F: Any, x: Any, h: Any, parameters: dict[str, Any]) -> tuple[Any, Any]:
         """The input's and the state's part of all gates."""
         common = {
-            "num_filter": self._hidden_channels * self._gates,
-            "stride": (1,) * self._dims,
+            "num_filter": self._hidden_channels * self._hg_gates,
+            "stride": (1,) * self._hg_dims,
             "layout": self._conv_layout,
         }
         prefix = f"t{self._counter}_"
@@ -151,21 +151,21 @@ class _ConvRNNCell(_ConvCell):
         return "conv_rnn"
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # type: ignore[override]
-        i2h, h2h = self._convolved(F, inputs, states[0], parameters)
+        i2h, h2h = self._hg_convolved(F, inputs, states[0], parameters)
         output = self._get_activation(F, i2h + h2h, self._activation, name=f"t{self._counter}_out")
         return output, [output]
 
 
 class _ConvLSTMCell(_ConvCell):
-    _gates = 4
-    _states = 2
+    _hg_gates = 4
+    _hg_states = 2
 
     def _alias(self) -> str:
         return "conv_lstm"
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # type: ignore[override]
         prefix = f"t{self._counter}_"
-        i2h, h2h = self._convolved(F, inputs, states[0], parameters)
+        i2h, h2h = self._hg_convolved(F, inputs, states[0], parameters)
         i, f, c, o = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"{prefix}slice", axis=self._channel_axis)
         i = F.Activation(i, act_type="sigmoid", name=f"{prefix}i")
         f = F.Activation(f, act_type="sigmoid", name=f"{prefix}f")
@@ -177,14 +177,14 @@ class _ConvLSTMCell(_ConvCell):
 
 
 class _ConvGRUCell(_ConvCell):
-    _gates = 3
+    _hg_gates = 3
 
     def _alias(self) -> str:
         return "conv_gru"
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # type: ignore[override]
         prefix, axis = f"t{self._counter}_", self._channel_axis
-        i2h, h2h = self._convolved(F, inputs, states[0], parameters)
+        i2h, h2h = self._hg_convolved(F, inputs, states[0], parameters)
         xr, xz, xn = F.SliceChannel(i2h, num_outputs=3, name=f"{prefix}i2h_slice", axis=axis)
         hr, hz, hn = F.SliceChannel(h2h, num_outputs=3, name=f"{prefix}h2h_slice", axis=axis)
         reset = F.Activation(xr + hr, act_type="sigmoid", name=f"{prefix}r_act")
@@ -197,52 +197,52 @@ class _ConvGRUCell(_ConvCell):
 class Conv1DRNNCell(_ConvRNNCell):
     """Convolutional Elman cell over one axis."""
 
-    _dims = 1
+    _hg_dims = 1
 
 
 class Conv2DRNNCell(_ConvRNNCell):
     """Convolutional Elman cell over two axes."""
 
-    _dims = 2
+    _hg_dims = 2
 
 
 class Conv3DRNNCell(_ConvRNNCell):
     """Convolutional Elman cell over three axes."""
 
-    _dims = 3
+    _hg_dims = 3
 
 
 class Conv1DLSTMCell(_ConvLSTMCell):
     """Convolutional LSTM cell over one axis."""
 
-    _dims = 1
+    _hg_dims = 1
 
 
 class Conv2DLSTMCell(_ConvLSTMCell):
     """Convolutional LSTM cell over two axes."""
 
-    _dims = 2
+    _hg_dims = 2
 
 
 class Conv3DLSTMCell(_ConvLSTMCell):
     """Convolutional LSTM cell over three axes."""
 
-    _dims = 3
+    _hg_dims = 3
 
 
 class Conv1DGRUCell(_ConvGRUCell):
     """Convolutional GRU cell over one axis."""
 
-    _dims = 1
+    _hg_dims = 1
 
 
 class Conv2DGRUCell(_ConvGRUCell):
     """Convolutional GRU cell over two axes."""
 
-    _dims = 2
+    _hg_dims = 2
 
 
 class Conv3DGRUCell(_ConvGRUCell):
     """Convolutional GRU cell over three axes."""
 
-    _dims = 3
+    _hg_dims = 3

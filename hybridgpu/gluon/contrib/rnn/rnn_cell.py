@@ -28,7 +28,7 @@ class VariationalDropoutCell(ModifierCell):
         )
         super().__init__(base_cell)
         self.drop_inputs, self.drop_states, self.drop_outputs = drop_inputs, drop_states, drop_outputs
-        self._masks: dict[str, Any] = {}
+        self._hg_masks: dict[str, Any] = {}
 
     def _alias(self) -> str:
         return "vardrop"
@@ -39,20 +39,20 @@ class VariationalDropoutCell(ModifierCell):
     def reset(self) -> None:
         """Draw new masks at the next step."""
         super().reset()
-        self._masks = {}
+        self._hg_masks = {}
 
-    def _dropped(self, F: Any, x: Any, name: str, rate: float) -> Any:
+    def _hg_dropped(self, F: Any, x: Any, name: str, rate: float) -> Any:
         if not rate:
             return x
-        if name not in self._masks:
-            self._masks[name] = F.Dropout(F.ones_like(x), p=rate)
-        return x * self._masks[name]
+        if name not in self._hg_masks:
+            self._hg_masks[name] = F.Dropout(F.ones_like(x), p=rate)
+        return x * self._hg_masks[name]
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # type: ignore[override]
-        first = self._dropped(F, states[0], "states", self.drop_states)
-        inputs = self._dropped(F, inputs, "x", self.drop_inputs)
+        first = self._hg_dropped(F, states[0], "states", self.drop_states)
+        inputs = self._hg_dropped(F, inputs, "x", self.drop_inputs)
         output, new = self.base_cell(inputs, [first, *states[1:]])
-        return self._dropped(F, output, "outputs", self.drop_outputs), new
+        return self._hg_dropped(F, output, "outputs", self.drop_outputs), new
 
     def unroll(
         self,
@@ -69,7 +69,7 @@ class VariationalDropoutCell(ModifierCell):
         self.reset()
         sequence = Sequence(inputs, layout, length)
         F, axis, data = sequence.F, sequence.axis, sequence.tensor()
-        states = self._start(sequence, begin_state)
+        states = self._hg_start(sequence, begin_state)
         if self.drop_inputs:
             data = F.Dropout(data, p=self.drop_inputs, axes=(axis,))
         outputs, states = self.base_cell.unroll(length, data, states, layout, True, valid_length)
@@ -106,7 +106,7 @@ class LSTMPCell(HybridRecurrentCell):
         super().__init__(prefix=prefix, params=params)
         self._hidden_size, self._projection_size, self._input_size = hidden_size, projection_size, input_size
         rows = 4 * hidden_size
-        self._add_parameters(
+        self._hg_add_parameters(
             {
                 "i2h_weight": (rows, input_size),
                 "h2h_weight": (rows, projection_size),
@@ -137,7 +137,7 @@ class LSTMPCell(HybridRecurrentCell):
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # type: ignore[override]
         prefix = f"t{self._counter}_"
-        i2h, h2h = self._dense(F, 4 * self._hidden_size, prefix, inputs, states[0], parameters)
+        i2h, h2h = self._hg_dense(F, 4 * self._hidden_size, prefix, inputs, states[0], parameters)
         i, f, c, o = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"{prefix}slice")
         i = F.Activation(i, act_type="sigmoid", name=f"{prefix}i")
         f = F.Activation(f, act_type="sigmoid", name=f"{prefix}f")

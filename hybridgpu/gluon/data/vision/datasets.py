@@ -35,12 +35,12 @@ class _Files(Dataset):
     def __init__(self, root: str | None, folder: str, transform: Callable[..., Any] | None) -> None:
         self._root = Path(root).expanduser() if root else Path(data_dir()) / "datasets" / folder
         self._transform = transform
-        self._data, self._label = self._read()
+        self._data, self._label = self._hg_read()
 
-    def _read(self) -> tuple[Any, Any]:
+    def _hg_read(self) -> tuple[Any, Any]:
         raise NotImplementedError
 
-    def _open(self, *names: str) -> Path:
+    def _hg_open(self, *names: str) -> Path:
         for name in names:
             if (self._root / name).exists():
                 return self._root / name
@@ -91,25 +91,25 @@ class MNIST(_Files):
         transform: ``transform(picture, label)``.
     """
 
-    _folder = "mnist"
+    _hg_folder = "mnist"
 
     def __init__(
         self, root: str | None = None, train: bool = True, transform: Callable[..., Any] | None = None
     ) -> None:
         self._train = train
-        super().__init__(root, self._folder, transform)
+        super().__init__(root, self._hg_folder, transform)
 
-    def _read(self) -> tuple[Any, Any]:
+    def _hg_read(self) -> tuple[Any, Any]:
         kind = "train" if self._train else "t10k"
-        pictures = _idx(self._open(f"{kind}-images-idx3-ubyte.gz", f"{kind}-images-idx3-ubyte"))
-        labels = _idx(self._open(f"{kind}-labels-idx1-ubyte.gz", f"{kind}-labels-idx1-ubyte"))
+        pictures = _idx(self._hg_open(f"{kind}-images-idx3-ubyte.gz", f"{kind}-images-idx3-ubyte"))
+        labels = _idx(self._hg_open(f"{kind}-labels-idx1-ubyte.gz", f"{kind}-labels-idx1-ubyte"))
         return _held(pictures.reshape(-1, 28, 28, 1)), _labels(labels)
 
 
 class FashionMNIST(MNIST):
     """Articles of clothing in MNIST's format; default root ``~/.mxnet/datasets/fashion-mnist``."""
 
-    _folder = "fashion-mnist"
+    _hg_folder = "fashion-mnist"
 
 
 class CIFAR10(_Files):
@@ -124,34 +124,34 @@ class CIFAR10(_Files):
     def __init__(
         self, root: str | None = None, train: bool = True, transform: Callable[..., Any] | None = None
     ) -> None:
-        self._train, self._skip = train, 1
-        self._archive = "cifar-10-binary.tar.gz"
-        self._names = [f"data_batch_{k}.bin" for k in range(1, 6)] if train else ["test_batch.bin"]
+        self._train, self._hg_skip = train, 1
+        self._hg_archive = "cifar-10-binary.tar.gz"
+        self._hg_names = [f"data_batch_{k}.bin" for k in range(1, 6)] if train else ["test_batch.bin"]
         super().__init__(root, "cifar10", transform)
 
-    def _bytes(self, name: str) -> bytes:
-        if not (self._root / name).exists() and (self._root / self._archive).exists():
-            with tarfile.open(self._root / self._archive) as tar:
+    def _hg_bytes(self, name: str) -> bytes:
+        if not (self._root / name).exists() and (self._root / self._hg_archive).exists():
+            with tarfile.open(self._root / self._hg_archive) as tar:
                 for member in tar.getmembers():
                     if os.path.basename(member.name) == name and member.isfile():
                         stream = tar.extractfile(member)
                         assert stream is not None
                         return stream.read()
-        return self._open(name).read_bytes()
+        return self._hg_open(name).read_bytes()
 
-    def _read(self) -> tuple[Any, Any]:
-        row = 3072 + self._skip
+    def _hg_read(self) -> tuple[Any, Any]:
+        row = 3072 + self._hg_skip
         parts = []
-        for name in self._names:
-            data = np.frombuffer(self._bytes(name), np.uint8)
+        for name in self._hg_names:
+            data = np.frombuffer(self._hg_bytes(name), np.uint8)
             if data.size % row:
                 raise MXNetError(f"{name} in {self._root} is cut short: its size is no multiple of {row}")
             parts.append(data.reshape(-1, row))
         rows = np.concatenate(parts)
-        pictures = rows[:, self._skip :].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-        return _held(pictures), _labels(rows[:, self._label_column()])
+        pictures = rows[:, self._hg_skip :].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        return _held(pictures), _labels(rows[:, self._hg_label_column()])
 
-    def _label_column(self) -> int:
+    def _hg_label_column(self) -> int:
         return 0
 
 
@@ -165,13 +165,13 @@ class CIFAR100(CIFAR10):
         train: bool = True,
         transform: Callable[..., Any] | None = None,
     ) -> None:
-        self._train, self._fine, self._skip = train, fine_label, 2
-        self._archive = "cifar-100-binary.tar.gz"
-        self._names = ["train.bin" if train else "test.bin"]
+        self._train, self._hg_fine, self._hg_skip = train, fine_label, 2
+        self._hg_archive = "cifar-100-binary.tar.gz"
+        self._hg_names = ["train.bin" if train else "test.bin"]
         _Files.__init__(self, root, "cifar100", transform)
 
-    def _label_column(self) -> int:
-        return int(self._fine)
+    def _hg_label_column(self) -> int:
+        return int(self._hg_fine)
 
 
 class ImageFolderDataset(Dataset):
@@ -187,7 +187,7 @@ class ImageFolderDataset(Dataset):
         items: (file, label).
     """
 
-    _extensions = (".jpg", ".jpeg", ".png", ".npy")
+    _hg_extensions = (".jpg", ".jpeg", ".png", ".npy")
 
     def __init__(self, root: str, flag: int = 1, transform: Callable[..., Any] | None = None) -> None:
         self._root, self._flag, self._transform = os.path.expanduser(root), flag, transform
@@ -201,10 +201,10 @@ class ImageFolderDataset(Dataset):
             label = len(self.synsets)
             self.synsets.append(folder)
             for name in sorted(os.listdir(path)):
-                if os.path.splitext(name)[1].lower() not in self._extensions:
+                if os.path.splitext(name)[1].lower() not in self._hg_extensions:
                     warnings.warn(
                         f"Ignoring {os.path.join(path, name)} of type {os.path.splitext(name)[1]}. "
-                        f"Only support {', '.join(self._extensions)}",
+                        f"Only support {', '.join(self._hg_extensions)}",
                         stacklevel=2,
                     )
                     continue

@@ -156,11 +156,11 @@ class CropResize(HybridBlock):
         self, x: int, y: int, width: int, height: int, size: Any = None, interpolation: int | None = None
     ) -> None:
         super().__init__()
-        self._crop = (x, y, width, height)
+        self._hg_crop = (x, y, width, height)
         self._size, self._interpolation = size, interpolation
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        y = F.image.crop(x, *self._crop)
+        y = F.image.crop(x, *self._hg_crop)
         if self._size:
             y = F.image.resize(y, self._size, False, 1 if self._interpolation is None else self._interpolation)
         return y
@@ -182,16 +182,16 @@ class CenterCrop(Block):
 
     def __init__(self, size: Any, interpolation: int = 1) -> None:
         super().__init__()
-        self._size, self._interpolation = _pair(size), interpolation
+        self._hg_size, self._hg_interpolation = _pair(size), interpolation
 
     @follows_mode
     def forward(self, x: NDArray) -> NDArray:
         height, width = x.shape[-3], x.shape[-2]
-        w, h = self._size
+        w, h = self._hg_size
         # what is too small gives its largest part of the same proportions
         scale = min(1.0, width / w, height / h)
         cw, ch = max(int(w * scale), 1), max(int(h * scale), 1)
-        return _cut(x, (width - cw) // 2, (height - ch) // 2, cw, ch, self._size, self._interpolation)
+        return _cut(x, (width - cw) // 2, (height - ch) // 2, cw, ch, self._hg_size, self._hg_interpolation)
 
 
 class RandomCrop(Block):
@@ -205,17 +205,19 @@ class RandomCrop(Block):
 
     def __init__(self, size: Any, pad: Any = None, pad_value: int = 0, interpolation: int = 1) -> None:
         super().__init__()
-        self._size, self._pad, self._value, self._interpolation = _pair(size), pad, pad_value, interpolation
+        self._hg_size, self._hg_pad, self._hg_value, self._hg_interpolation = _pair(size), pad, pad_value, interpolation
 
     @follows_mode
     def forward(self, x: NDArray) -> NDArray:
-        if self._pad:
-            sides = ((self._pad, self._pad),) * 2 if isinstance(self._pad, int) else tuple(self._pad)
-            x = array(np.pad(x.asnumpy(), (*sides, (0, 0)), constant_values=self._value), dtype=x.dtype, ctx=x.context)
+        if self._hg_pad:
+            sides = ((self._hg_pad, self._hg_pad),) * 2 if isinstance(self._hg_pad, int) else tuple(self._hg_pad)
+            x = array(
+                np.pad(x.asnumpy(), (*sides, (0, 0)), constant_values=self._hg_value), dtype=x.dtype, ctx=x.context
+            )
         height, width = x.shape[0], x.shape[1]
-        w, h = min(self._size[0], width), min(self._size[1], height)
+        w, h = min(self._hg_size[0], width), min(self._hg_size[1], height)
         left, top = random.randint(0, width - w), random.randint(0, height - h)
-        return _cut(x, left, top, w, h, self._size, self._interpolation)
+        return _cut(x, left, top, w, h, self._hg_size, self._hg_interpolation)
 
 
 class RandomResizedCrop(Block):
@@ -231,22 +233,22 @@ class RandomResizedCrop(Block):
         self, size: Any, scale: Any = (0.08, 1.0), ratio: Any = (3.0 / 4.0, 4.0 / 3.0), interpolation: int = 1
     ) -> None:
         super().__init__()
-        self._size, self._interpolation = _pair(size), interpolation
-        self._scale = (scale, 1.0) if isinstance(scale, float) else tuple(scale)
-        self._ratio = tuple(ratio)
+        self._hg_size, self._hg_interpolation = _pair(size), interpolation
+        self._hg_scale = (scale, 1.0) if isinstance(scale, float) else tuple(scale)
+        self._hg_ratio = tuple(ratio)
 
     @follows_mode
     def forward(self, x: NDArray) -> NDArray:
         height, width = x.shape[-3], x.shape[-2]
         for _ in range(10):
-            area = random.uniform(*self._scale) * width * height
-            ratio = np.exp(random.uniform(*np.log(self._ratio)))
+            area = random.uniform(*self._hg_scale) * width * height
+            ratio = np.exp(random.uniform(*np.log(self._hg_ratio)))
             w, h = round(sqrt(area * ratio)), round(sqrt(area / ratio))
             if 0 < w <= width and 0 < h <= height:
                 left, top = random.randint(0, width - w), random.randint(0, height - h)
-                return _cut(x, left, top, w, h, self._size, self._interpolation)
+                return _cut(x, left, top, w, h, self._hg_size, self._hg_interpolation)
         side = min(width, height)  # no rectangle fitted: the middle
-        return _cut(x, (width - side) // 2, (height - side) // 2, side, side, self._size, self._interpolation)
+        return _cut(x, (width - side) // 2, (height - side) // 2, side, side, self._hg_size, self._hg_interpolation)
 
 
 class RandomFlipLeftRight(HybridBlock):
@@ -266,20 +268,20 @@ class RandomFlipTopBottom(HybridBlock):
 class _RandomFactor(HybridBlock):
     """A change by a random factor in 1 +- ``width``."""
 
-    _change = ""
+    _hg_change = ""
 
     def __init__(self, width: float) -> None:
         super().__init__()
-        self._range = (max(0.0, 1.0 - width), 1.0 + width)
+        self._hg_range = (max(0.0, 1.0 - width), 1.0 + width)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        return getattr(F.image, f"random_{self._change}")(x, *self._range)
+        return getattr(F.image, f"random_{self._hg_change}")(x, *self._hg_range)
 
 
 class RandomBrightness(_RandomFactor):
     """Brightness times a random factor in 1 +- ``brightness``."""
 
-    _change = "brightness"
+    _hg_change = "brightness"
 
     def __init__(self, brightness: float) -> None:
         super().__init__(brightness)
@@ -288,7 +290,7 @@ class RandomBrightness(_RandomFactor):
 class RandomContrast(_RandomFactor):
     """Contrast times a random factor in 1 +- ``contrast``."""
 
-    _change = "contrast"
+    _hg_change = "contrast"
 
     def __init__(self, contrast: float) -> None:
         super().__init__(contrast)
@@ -297,7 +299,7 @@ class RandomContrast(_RandomFactor):
 class RandomSaturation(_RandomFactor):
     """Saturation times a random factor in 1 +- ``saturation``."""
 
-    _change = "saturation"
+    _hg_change = "saturation"
 
     def __init__(self, saturation: float) -> None:
         super().__init__(saturation)
@@ -306,7 +308,7 @@ class RandomSaturation(_RandomFactor):
 class RandomHue(_RandomFactor):
     """Hue turned by a random factor in 1 +- ``hue``."""
 
-    _change = "hue"
+    _hg_change = "hue"
 
     def __init__(self, hue: float) -> None:
         super().__init__(hue)
@@ -393,10 +395,10 @@ class RandomRotation(Block):
             raise ValueError("`angle_limits` must be an ordered tuple")
         if not 0 <= rotate_with_proba <= 1:
             raise ValueError("Probability of rotating the image should be between 0 and 1")
-        self._limits, self._zoom, self._p = (lower, upper), (zoom_in, zoom_out), rotate_with_proba
+        self._hg_limits, self._hg_zoom, self._hg_p = (lower, upper), (zoom_in, zoom_out), rotate_with_proba
 
     @follows_mode
     def forward(self, x: NDArray) -> NDArray:
-        if np.random.random() > self._p:
+        if np.random.random() > self._hg_p:
             return x
-        return _rotated(x, np.random.uniform(*self._limits), *self._zoom)
+        return _rotated(x, np.random.uniform(*self._hg_limits), *self._hg_zoom)

@@ -40,9 +40,9 @@ class _BlockV1(HybridBlock):
 
     body: Any
     downsample: Any
-    _input_first = True  #: order of the sum's terms in the graph
+    _hg_input_first = True  #: order of the sum's terms in the graph
 
-    def _set_downsample(self, channels: int, stride: int, downsample: bool, in_channels: int) -> None:
+    def _hg_set_downsample(self, channels: int, stride: int, downsample: bool, in_channels: int) -> None:
         if not downsample:
             self.downsample = None
             return
@@ -53,7 +53,7 @@ class _BlockV1(HybridBlock):
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         out = self.body(x)
         residual = x if self.downsample is None else self.downsample(x)
-        return F.Activation(residual + out if self._input_first else out + residual, act_type="relu")
+        return F.Activation(residual + out if self._hg_input_first else out + residual, act_type="relu")
 
 
 class BasicBlockV1(_BlockV1):
@@ -72,13 +72,13 @@ class BasicBlockV1(_BlockV1):
         self.body = nn.HybridSequential(prefix="")
         self.body.add(_conv3x3(channels, stride, in_channels), nn.BatchNorm(), nn.Activation("relu"))
         self.body.add(_conv3x3(channels, 1, channels), nn.BatchNorm())
-        self._set_downsample(channels, stride, downsample, in_channels)
+        self._hg_set_downsample(channels, stride, downsample, in_channels)
 
 
 class BottleneckV1(_BlockV1):
     """Convolutions of 1 x 1, 3 x 3 and 1 x 1 with a quarter of the channels inside; arguments as for BasicBlockV1."""
 
-    _input_first = False
+    _hg_input_first = False
 
     def __init__(
         self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0, **kwargs: Any
@@ -89,7 +89,7 @@ class BottleneckV1(_BlockV1):
         self.body.add(nn.Conv2D(inner, kernel_size=1, strides=stride), nn.BatchNorm(), nn.Activation("relu"))
         self.body.add(_conv3x3(inner, 1, inner), nn.BatchNorm(), nn.Activation("relu"))
         self.body.add(nn.Conv2D(channels, kernel_size=1, strides=1), nn.BatchNorm())
-        self._set_downsample(channels, stride, downsample, in_channels)
+        self._hg_set_downsample(channels, stride, downsample, in_channels)
 
 
 class _BlockV2(HybridBlock):
@@ -97,18 +97,18 @@ class _BlockV2(HybridBlock):
 
     downsample: Any
 
-    def _set_downsample(self, channels: int, stride: int, downsample: bool, in_channels: int) -> None:
+    def _hg_set_downsample(self, channels: int, stride: int, downsample: bool, in_channels: int) -> None:
         self.downsample = (
             nn.Conv2D(channels, 1, stride, use_bias=False, in_channels=in_channels) if downsample else None
         )
 
-    def _pairs(self) -> list[tuple[Any, Any]]:
+    def _hg_pairs(self) -> list[tuple[Any, Any]]:
         """(normalisation, convolution) in order."""
         raise NotImplementedError
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         residual = x
-        for k, (norm, conv) in enumerate(self._pairs()):
+        for k, (norm, conv) in enumerate(self._hg_pairs()):
             x = F.Activation(norm(x), act_type="relu")
             if k == 0 and self.downsample is not None:
                 residual = self.downsample(x)
@@ -127,9 +127,9 @@ class BasicBlockV2(_BlockV2):
         self.conv1 = _conv3x3(channels, stride, in_channels)
         self.bn2 = nn.BatchNorm()
         self.conv2 = _conv3x3(channels, 1, channels)
-        self._set_downsample(channels, stride, downsample, in_channels)
+        self._hg_set_downsample(channels, stride, downsample, in_channels)
 
-    def _pairs(self) -> list[tuple[Any, Any]]:
+    def _hg_pairs(self) -> list[tuple[Any, Any]]:
         return [(self.bn1, self.conv1), (self.bn2, self.conv2)]
 
 
@@ -147,23 +147,23 @@ class BottleneckV2(_BlockV2):
         self.conv2 = _conv3x3(inner, stride, inner)
         self.bn3 = nn.BatchNorm()
         self.conv3 = nn.Conv2D(channels, kernel_size=1, strides=1, use_bias=False)
-        self._set_downsample(channels, stride, downsample, in_channels)
+        self._hg_set_downsample(channels, stride, downsample, in_channels)
 
-    def _pairs(self) -> list[tuple[Any, Any]]:
+    def _hg_pairs(self) -> list[tuple[Any, Any]]:
         return [(self.bn1, self.conv1), (self.bn2, self.conv2), (self.bn3, self.conv3)]
 
 
 class _ResNet(Classifier):
     """What both versions share: the beginning and the stages."""
 
-    def _add_beginning(self, channels: int, thumbnail: bool) -> None:
+    def _hg_add_beginning(self, channels: int, thumbnail: bool) -> None:
         if thumbnail:
             self.features.add(_conv3x3(channels, 1, 0))
             return
         self.features.add(nn.Conv2D(channels, 7, 2, 3, use_bias=False))
         self.features.add(nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(3, 2, 1))
 
-    def _add_stages(self, block: Any, layers: list[int], channels: list[int]) -> None:
+    def _hg_add_stages(self, block: Any, layers: list[int], channels: list[int]) -> None:
         for i, count in enumerate(layers):
             stage = self._make_layer(block, count, channels[i + 1], 1 if i == 0 else 2, i + 1, in_channels=channels[i])
             self.features.add(stage)
@@ -202,8 +202,8 @@ class ResNetV1(_ResNet):
         assert len(layers) == len(channels) - 1
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")
-            self._add_beginning(channels[0], thumbnail)
-            self._add_stages(block, layers, channels)
+            self._hg_add_beginning(channels[0], thumbnail)
+            self._hg_add_stages(block, layers, channels)
             self.features.add(nn.GlobalAvgPool2D())
             self.output = nn.Dense(classes, in_units=channels[-1])
 
@@ -225,8 +225,8 @@ class ResNetV2(_ResNet):
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")
             self.features.add(nn.BatchNorm(scale=False, center=False))
-            self._add_beginning(channels[0], thumbnail)
-            self._add_stages(block, layers, channels)
+            self._hg_add_beginning(channels[0], thumbnail)
+            self._hg_add_stages(block, layers, channels)
             self.features.add(nn.BatchNorm(), nn.Activation("relu"), nn.GlobalAvgPool2D(), nn.Flatten())
             self.output = nn.Dense(classes, in_units=channels[-1])
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 import hybridgpu as mx
-from hybridgpu import np, npx
+from hybridgpu import autograd, np, npx
 
 
 @pytest.fixture(autouse=True)
@@ -171,3 +171,15 @@ def test_a_mask_that_changes_later_does_not_change_the_gradient():
     mask[:] = True
     y.backward()
     assert x.grad.tolist() == [3, 0]
+
+
+@pytest.mark.parametrize("key", [False, (1, False), (None, False), (False, slice(0, 2))], ids=str)
+def test_the_gradient_through_false_is_zero(key):
+    x = np.ones((3, 4))
+    x.attach_grad()
+    x.grad[:] = 5
+    with autograd.record():
+        y = x[key]
+    assert y.shape[0] == 0
+    y.backward()
+    assert x.grad.shape == (3, 4) and not x.grad.asnumpy().any()

@@ -109,3 +109,9 @@ def test_as_numpy(shape):
             expected = getattr(onp, name)(x, other)
             found = getattr(np, name)(y, np.array(other) if isinstance(other, onp.ndarray) else other)
             assert found.shape == expected.shape and onp.allclose(found.asnumpy(), expected), name
+
+
+@pytest.mark.parametrize("axis", [None, 0])
+def test_the_average_of_nothing_is_not_a_number(axis):
+    found = np.average(np.zeros((0, 3)), axis=axis)
+    assert onp.isnan(found.asnumpy()).all() and found.shape == (() if axis is None else (3,))

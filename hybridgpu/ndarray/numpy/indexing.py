@@ -56,7 +56,10 @@ def get_item(x: ndarray, key: Any) -> Any:
             pass  # it is said below what is wrong, or bounds are arrays
     index, front = _normalized(x, key)
     if front is False:
-        return ndarray((0, *_read(x, index).shape), x.dtype, x.ctx)
+        part = (0, *_read(x, index).shape)
+        if not follow:
+            return ndarray(part, x.dtype, x.ctx)
+        return record_call(lambda a: [ndarray(part, a.dtype, a.ctx)], lambda g: [_zeros_like(x)], [x])[0]
     if not follow:
         return _read(x, index)
     shape = x.shape
@@ -79,6 +82,11 @@ def _read(x: NDArray, index: _Index) -> NDArray:
             return x._sharing(lambda data: data[index].reshape(1))
         return x._sharing(lambda data: data[index])
     return wrap(device_of(x.context).xp.array(values, order="C"), x.context, x._kind)
+
+
+@on_its_device
+def _zeros_like(x: ndarray) -> NDArray:
+    return wrap(device_of(x.ctx).xp.zeros(x.shape, x._data.dtype), x.ctx)
 
 
 def _spread(g: NDArray, index: _Index, shape: tuple[int, ...]) -> NDArray:

@@ -249,8 +249,9 @@ def average(b: Builder, p: Values, a: Node, weights: Node | None = None) -> tupl
     need_number(a)
     axes = _axes(p.axis, a)
     if weights is None:
-        count = b.full((), _count(a, axes), a.dtype)
-        return _mean(b, a, axes), count
+        number = _count(a, axes)
+        count = b.full((), number, a.dtype)
+        return _mean(b, a, axes) if number else _total(b, a, axes) / 0, count
     if weights.shape != a.shape:
         if p.axis is None:
             raise MXNetError(

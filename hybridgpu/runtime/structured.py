@@ -66,7 +66,7 @@ def unpacking(form: Sequence[Any], names: dict[str, Any]) -> list[str]:
             elif inner == -1:
                 lines.extend(refusal(f"{name} is not None"))
             elif isinstance(inner, dict):
-                names[f"keys_{name}"] = tuple(inner)  # whose order functions may follow
+                met[f"keys_{name}"] = tuple(inner)  # whose order functions may follow
                 lines.extend(refusal(f"not ({name}.__class__ is dict and (*{name},) == keys_{name})"))
                 unpack(f"{name}.values()", list(inner.values()))
             elif inner != 0:

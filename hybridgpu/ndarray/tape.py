@@ -424,7 +424,7 @@ def _general(
         met = {id(i): i for i in (*infos, *(i for n in order for i in n.inputs)) if i is not None and i.node is None}
         wanted = variables or [i for i in met.values() if i.grad_req != "null"]
         leaves = {i.key: i for i in wanted}
-        if not wanted:
+        if met and not wanted:  # without any, a derivative does not depend on what it was taken at
             raise MXNetError(NO_VARIABLES)
         if hold is not None:
             hold([leaf.grad._data for leaf in leaves.values() if leaf.grad is not None])

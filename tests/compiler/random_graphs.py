@@ -37,7 +37,22 @@ _DETECTION = [
 ]
 LEFT_OUT = {
     "custom_gradient": "the simplifier's table test has it: it needs a registered rule",
-    **dict.fromkeys(["cholesky", "det", "eigh", "inverse", "inverse_or_zero", "lq", "slogdet", "tri_solve"], _MATRIX),
+    **dict.fromkeys(
+        [
+            "cholesky",
+            "det",
+            "eig",
+            "eigh",
+            "general_solve",
+            "inverse",
+            "inverse_or_zero",
+            "lq",
+            "slogdet",
+            "svd",
+            "tri_solve",
+        ],
+        _MATRIX,
+    ),
     **dict.fromkeys(["random_gamma", "random_poisson", "unique_zipfian"], _REJECTION),
     **dict.fromkeys(["ctc", "ctc_gradient", "roi_align", "roi_align_back", "roi_argmax"], _ALONE),
     "loop": "random_loops.py draws them",

@@ -210,6 +210,8 @@ class PackageModule(ModuleType):
                 except AttributeError:
                     continue
                 return value
+            if sys._getframe(1).f_code.co_name == "_handle_fromlist":  # 'from' looks again behind the submodules
+                raise AttributeError(name)
             from .hints.foreign_names import hint
 
             if text := hint(path):

@@ -10,7 +10,7 @@ from ... import recording
 from ...context import Context
 from ...misplaced import in_array_code
 from ...ops.functions import registered
-from ...ops.numpy import NP, NPX
+from ...ops.numpy import Application
 from ...ops.numpy.application import short_name
 from ...ops.record import Operator
 from ..apply import apply, as_context, check_count, check_kind
@@ -19,7 +19,7 @@ from ..ndarray import NDArray
 __all__ = ["ArrayApplication"]
 
 
-class ArrayApplication:
+class ArrayApplication(Application):
     """Runs operators at once; see ``ops.numpy.Application``."""
 
     symbolic = False
@@ -75,10 +75,6 @@ class ArrayApplication:
 
         function: Callable[..., Any] = getattr(control_flow, name)
         return function
-
-    def function(self, name: str) -> Callable[..., Any]:
-        definition = NPX[name[4:]] if name.startswith("npx.") else NP[name]
-        return lambda *args, **kwargs: definition(self, *args, **kwargs)
 
     def _checked(self, op: Operator, operator: str, inputs: Sequence[Any]) -> list[NDArray]:
         """The operands that are there.

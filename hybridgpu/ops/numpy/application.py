@@ -92,6 +92,8 @@ class Application(Protocol):
 
     def function(self, name: str) -> Callable[..., Any]:
         """A function of np ('sum', 'linalg.norm') or, behind ``npx.``, of npx ('npx.relu') with this application."""
+        definition = NPX[name[4:]] if name.startswith("npx.") else NP[name]
+        return lambda *args, **kwargs: definition(self, *args, **kwargs)
 
 
 NP: dict[str, Callable[..., Any]] = {}  #: name in np, such as 'sum', 'linalg.norm', 'random.uniform' -> definition

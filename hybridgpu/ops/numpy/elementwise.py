@@ -16,10 +16,10 @@ from ..record import operator, sample
 from .application import npx_function
 from .derive import derived_operator
 
-__all__: list[str] = []
+__all__ = ["AS_IN_ND"]
 
 #: operators of np that compute as those of nd
-_AS_IN_ND = [
+AS_IN_ND = [
     "negative",
     "sign",
     "rint",
@@ -53,7 +53,7 @@ _AS_IN_ND = [
     "reciprocal",
 ]
 
-for _name in _AS_IN_ND:
+for _name in AS_IN_ND:
     derived_operator(f"_npi_{_name}", _name, inputs="x")
 derived_operator("_npi_absolute _npi_abs", "abs", inputs="x")
 derived_operator("_np_copy", "_copy", inputs="a")

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from ...provenance import advice
 from .application import NP, NPX, Application
 
-__all__ = ["Members", "unsupported"]
+__all__ = ["Members", "order_of_call", "shape_of_call", "unsupported"]
 
 
 class Members:
@@ -136,12 +136,7 @@ class Members:
 
     def transpose(self, *axes: Any) -> Any:
         """Axes in another order, by default the opposite."""
-        order: Any = axes
-        if not axes or axes[0] is None:
-            order = None
-        elif len(axes) == 1 and isinstance(axes[0], (tuple, list)):
-            order = axes[0]
-        return NP["transpose"](self._F, self, order)
+        return NP["transpose"](self._F, self, order_of_call(axes))
 
     def reshape(self, *args: Any, **kwargs: Any) -> Any:
         """The elements in another shape, which is one tuple or several integers.
@@ -150,17 +145,7 @@ class Members:
             TypeError: no shape, or another keyword than ``order``.
             NotImplementedError: another ``order`` than 'C'.
         """
-        if len(kwargs) > 1:
-            raise TypeError("function takes at most 1 keyword argument")
-        order = kwargs.pop("order", "C")
-        if kwargs:
-            raise TypeError(f"{next(iter(kwargs))} is an invalid keyword argument for this function")
-        if order != "C":
-            raise NotImplementedError(f"only supports C-order, while received {order}")
-        if not args:
-            raise TypeError("reshape() takes exactly 1 argument (0 given)")
-        shape = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
-        return NP["reshape"](self._F, self, shape)
+        return NP["reshape"](self._F, self, shape_of_call(args, kwargs))
 
     def flatten(self, order: str = "C") -> Any:
         """All axes as one."""
@@ -347,3 +332,29 @@ def _refusal(name: str) -> Any:
     method.__name__ = method.__qualname__ = name
     method.__doc__ = "Of legacy arrays only: raises AttributeError."
     return method
+
+
+def shape_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The shape that a call of the method ``reshape`` gives.
+
+    Raises:
+        TypeError: no shape, or another keyword than ``order``.
+        NotImplementedError: another ``order`` than 'C'.
+    """
+    if len(kwargs) > 1:
+        raise TypeError("function takes at most 1 keyword argument")
+    order = kwargs.pop("order", "C")
+    if kwargs:
+        raise TypeError(f"{next(iter(kwargs))} is an invalid keyword argument for this function")
+    if order != "C":
+        raise NotImplementedError(f"only supports C-order, while received {order}")
+    if not args:
+        raise TypeError("reshape() takes exactly 1 argument (0 given)")
+    return args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
+
+
+def order_of_call(axes: tuple[Any, ...]) -> Any:
+    """The order of axes that a call of the method ``transpose`` gives; None for the opposite one."""
+    if not axes or axes[0] is None:
+        return None
+    return axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes

@@ -12,6 +12,7 @@ import numpy as np
 from ...base import integer_types, numeric_types
 from ...util import check_ufunc_keywords as check_keywords
 from .application import not_supported, np_function
+from .elementwise import AS_IN_ND
 
 __all__ = ["check_keywords", "with_number"]
 
@@ -24,50 +25,8 @@ _UNARY_NAMES = {
     "degrees": ("degrees", "rad2deg"),
     "radians": ("radians", "deg2rad"),
 }
-_UNARY = [
-    "absolute",
-    "bitwise_not",
-    "degrees",
-    "radians",
-    "negative",
-    "sign",
-    "rint",
-    "ceil",
-    "floor",
-    "trunc",
-    "fix",
-    "square",
-    "sqrt",
-    "cbrt",
-    "exp",
-    "expm1",
-    "log",
-    "log10",
-    "log2",
-    "log1p",
-    "sin",
-    "cos",
-    "tan",
-    "arcsin",
-    "arccos",
-    "arctan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "arcsinh",
-    "arccosh",
-    "arctanh",
-    "reciprocal",
-    "logical_not",
-    "isnan",
-    "isinf",
-    "isposinf",
-    "isneginf",
-    "isfinite",
-]
-
-
 _QUESTIONS = ("isnan", "isinf", "isposinf", "isneginf", "isfinite")
+_UNARY = [*AS_IN_ND, "absolute", "bitwise_not", "logical_not", *_QUESTIONS]
 
 
 def _unary(word: str, name: str) -> None:

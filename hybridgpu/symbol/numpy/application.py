@@ -9,14 +9,14 @@ from typing import Any, NoReturn
 from ...context import current_context
 from ...misplaced import in_graph
 from ...ops.functions import registered, spelled_hint
-from ...ops.numpy import NP, NPX
+from ...ops.numpy import Application
 from ..compose import check_kind, make_node
 from ..symbol import Symbol
 
 __all__ = ["SymbolApplication"]
 
 
-class SymbolApplication:
+class SymbolApplication(Application):
     """Composes nodes; see ``ops.numpy.Application``."""
 
     array: type  #: ``_Symbol``, which sets it
@@ -63,7 +63,3 @@ class SymbolApplication:
 
         function: Callable[..., Any] = getattr(control_flow, name)
         return function
-
-    def function(self, name: str) -> Callable[..., Any]:
-        definition = NPX[name[4:]] if name.startswith("npx.") else NP[name]
-        return lambda *args, **kwargs: definition(self, *args, **kwargs)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...base import NotImplementedForSymbol
 from ...ops.numpy import NP
-from ...ops.numpy.members import Members
+from ...ops.numpy.members import Members, order_of_call, shape_of_call
 from ...provenance import advice
 from ..symbol import Group, Symbol
 from .application import SymbolApplication
@@ -191,26 +191,11 @@ class _Symbol(Members, Symbol):  # type: ignore[misc]
             TypeError: no shape, or another keyword than ``order``.
             NotImplementedError: another ``order`` than 'C'.
         """
-        if len(kwargs) > 1:
-            raise TypeError("function takes at most 1 keyword argument")
-        order = kwargs.pop("order", "C")
-        if kwargs:
-            raise TypeError(f"{next(iter(kwargs))} is an invalid keyword argument for this function")
-        if order != "C":
-            raise NotImplementedError(f"only supports C-order, while received {order}")
-        if not args:
-            raise TypeError("reshape() takes exactly 1 argument (0 given)")
-        shape = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
-        return _invoke("_np_reshape", self, newshape=shape, order=order)
+        return _invoke("_np_reshape", self, newshape=shape_of_call(args, kwargs), order="C")
 
     def transpose(self, *axes: Any) -> Any:
         """Axes in another order, by default the opposite."""
-        order: Any = axes
-        if not axes or axes[0] is None:
-            order = None
-        elif len(axes) == 1 and isinstance(axes[0], (tuple, list)):
-            order = axes[0]
-        return _invoke("_np_transpose", self, axes=order)
+        return _invoke("_np_transpose", self, axes=order_of_call(axes))
 
     # as MXNet's methods, and unlike its functions, these write keepdims whatever it is
 

@@ -53,7 +53,7 @@ _OURS = __name__.partition(".")[0]
 
 
 def to_be_defined(method: Method) -> Method:
-    """Mark a ``hybrid_forward`` that only says that there is none."""
+    """Mark a ``hybrid_forward`` that only says that there is none, or a ``forward`` that only leads there."""
     method.__dict__["to be defined"] = True
     return method
 
@@ -66,7 +66,7 @@ def overrides_forward(block: Any) -> bool:
     if "hybrid_forward" in own:
         return False
     if "to be defined" in kind.hybrid_forward.__dict__:
-        return True
+        return "to be defined" not in kind.forward.__dict__
     for parent in kind.__mro__:  # one that a subclass no longer comes to
         defined = vars(parent)
         if "forward" in defined or "hybrid_forward" in defined:

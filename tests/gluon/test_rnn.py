@@ -294,8 +294,8 @@ def test_valid_length(make):
 
 @pytest.mark.parametrize("name", ["rnn", "lstm", "gru", "lstmp", "stack", "bidirectional"])
 @pytest.mark.parametrize("lengths", [None, [2, T]])
-def test_unrolled_graph(name, lengths, compiler):
-    """The graph of an unrolled cell has its states' batch inferred."""
+def test_unrolled_graph(name, lengths, compiler, tmp_path):
+    """The graph of an unrolled cell has its states' batch inferred, in its file, too."""
     cell = CELLS[name]()
 
     class Net(mx.gluon.HybridBlock):
@@ -311,6 +311,11 @@ def test_unrolled_graph(name, lengths, compiler):
     want = net(*x).asnumpy()
     net.hybridize()
     np.testing.assert_allclose(net(*x).asnumpy(), want, 1e-5, 1e-6)
+    net.export(str(tmp_path / "net"))
+    inputs = ["data0", "data1"] if lengths else ["data"]
+    again = mx.gluon.SymbolBlock.imports(f"{tmp_path}/net-symbol.json", inputs, f"{tmp_path}/net-0000.params")
+    twice = [mx.nd.concat(a, a, dim=0) for a in x]
+    np.testing.assert_allclose(again(*twice).asnumpy(), np.tile(want, (2, 1, 1)), 1e-5, 1e-6)
 
 
 @pytest.mark.parametrize("layout", ["TNC", "NTC"])

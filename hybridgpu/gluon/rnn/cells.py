@@ -116,6 +116,7 @@ class RecurrentCell(Block):
             return F.LeakyReLU(inputs, act_type="leaky", slope=activation._alpha, **kwargs)
         return activation(inputs, **kwargs)
 
+    @to_be_defined
     def forward(self, inputs: Any, states: Any) -> Any:
         """One step; its number is part of the names of its nodes."""
         self.__dict__["_counter"] += 1  # no child and no parameter, for which attributes are looked at

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import surface
 
+import hybridgpu as mx
 from hybridgpu.hints.foreign_names import MXNET, decision, full_names
 
 #: ``module: name``, or ``module: name: how its arguments differ``, of the NumPy interface: what is still missing; whoever
@@ -89,3 +90,28 @@ def test_what_is_said_about_names_that_are_not_there(path):
             )
             with pytest.raises(ImportError, match="\nIn MXNet it is "):
                 exec(f"from {module.__name__} import {name}", {})
+
+
+def absent_members():
+    """(class here, name) of what classes of MXNet have and a decision is about."""
+    for path in surface.modules(numpy=False):
+        for name in surface.missing(path):
+            owner, _, member = name.rpartition(".")
+            parent, _, cls = owner.rpartition(".")
+            if parent == path and path and isinstance(getattr(surface.module(path), cls, None), type):
+                yield pytest.param(getattr(surface.module(path), cls), member, id=name)
+
+
+@pytest.mark.parametrize(("cls", "member"), list(absent_members()))
+def test_what_is_said_about_members_of_classes(cls, member):
+    """Of the class and of an object; a subclass may have the name."""
+    owners = [(cls, f"type object '{cls.__name__}'")]
+    if not issubclass(cls, mx.nd.NDArray):  # of which there are only dense ones
+        made = mx.sym.var("x") if cls is mx.sym.Symbol else object.__new__(cls)
+        owners.append((made, f"'{cls.__name__}' object"))
+    for owner, called in owners:
+        assert not hasattr(owner, member)
+        with pytest.raises(AttributeError) as caught:
+            getattr(owner, member)
+        assert str(caught.value).startswith(f"{called} has no attribute '{member}'\nIn MXNet it is ")
+    assert getattr(type("Own", (cls,), {member: 3}), member) == 3

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..hints.absent_member import AbsentMember
 from ..iterators import DataDesc
 from ..ndarray import NDArray
 from .boxes import CreateDetAugmenter
@@ -32,6 +33,8 @@ class ImageDetIter(ImageIter):
     Raises:
         RuntimeError: a label of another form.
     """
+
+    draw_next = AbsentMember("image.detection.ImageDetIter")
 
     def __init__(
         self,

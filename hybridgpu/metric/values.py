@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from .. import ndarray
+from ..hints.absent_member import AbsentMember
 from ..ndarray import NDArray
 from ..ndarray.mode import legacy
 from .base import EvalMetric, PerArray, alias, check_label_shapes, plain, register
@@ -65,6 +66,10 @@ class RMSE(_Regression):
 @alias("pearsonr")
 class PearsonCorrelation(EvalMetric):
     """Pearson's correlation: the mean over batches (macro), or of all samples (micro)."""
+
+    reset_micro = AbsentMember("metric.PearsonCorrelation")
+    update_cov = AbsentMember("metric.PearsonCorrelation")
+    update_variance = AbsentMember("metric.PearsonCorrelation")
 
     def __init__(
         self, name: str = "pearsonr", output_names: Any = None, label_names: Any = None, average: str = "macro"

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..context import Context, cpu
 from ..executor import Executor
+from ..hints.absent_member import AbsentMember
 from ..iterators import DataDesc
 from ..ndarray import NDArray, concat
 from ..symbol import Symbol
@@ -70,6 +71,9 @@ class DataParallelExecutorGroup:
         ValueError: fewer samples than devices.
         RuntimeError: shapes that do not fit.
     """
+
+    bind_exec = AbsentMember("module.executor_group.DataParallelExecutorGroup")
+    decide_slices = AbsentMember("module.executor_group.DataParallelExecutorGroup")
 
     def __init__(
         self,

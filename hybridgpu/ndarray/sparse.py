@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from ..base import MXNetError
+from ..hints.absent_member import AbsentMember
 from ..namespaces import Namespace
 from ..provenance import advice
 from . import creation
@@ -58,6 +59,7 @@ class BaseSparseNDArray(NDArray):
     """The base of sparse arrays, of which there are none."""
 
     __slots__ = ()
+    check_format = AbsentMember("ndarray.sparse.BaseSparseNDArray")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _refuse(type(self).__name__)
@@ -67,12 +69,19 @@ class CSRNDArray(BaseSparseNDArray):
     """A matrix in compressed rows."""
 
     __slots__ = ()
+    asscipy = AbsentMember("ndarray.sparse.CSRNDArray")
+    data = AbsentMember("ndarray.sparse.CSRNDArray")
+    indices = AbsentMember("ndarray.sparse.CSRNDArray")
+    indptr = AbsentMember("ndarray.sparse.CSRNDArray")
 
 
 class RowSparseNDArray(BaseSparseNDArray):
     """An array of which few rows are not zero."""
 
     __slots__ = ()
+    data = AbsentMember("ndarray.sparse.RowSparseNDArray")
+    indices = AbsentMember("ndarray.sparse.RowSparseNDArray")
+    retain = AbsentMember("ndarray.sparse.RowSparseNDArray")
 
 
 def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None) -> CSRNDArray:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..base import MXNetError, NotImplementedForSymbol, numeric_types
 from ..dtypes import dtype_of
+from ..hints.absent_member import AbsentMember, absent_member
 from ..misplaced import in_graph, numpy_call
 from ..name import current as current_names
 from ..ops.functions import HIDDEN_KEYS
@@ -94,6 +95,7 @@ class Symbol:
     __array_priority__ = 1000.0
     _kind: Any = None  #: the class of results: None for this one, ``_Symbol`` for the Symbols of np
     _heads: list[Entry]
+    handle = AbsentMember("symbol.symbol.Symbol")
 
     def __init__(self, heads: list[Entry]) -> None:
         object.__setattr__(self, "_heads", heads)
@@ -160,6 +162,8 @@ class Symbol:
         if method is not None:
             setattr(Symbol, name, method)
             return getattr(self, name)
+        if (absent := absent_member(self, name)) is not None:
+            raise absent
         text = f"'{type(self).__name__}' object has no attribute '{name}'"
         instead = _INSTEAD.get(name)
         # with the object alone: Python would add a guess at another name behind the advice

@@ -14,6 +14,7 @@ import numpy as np
 from ... import ndarray as nd
 from ... import registry
 from ...base import MXNetError, data_dir
+from ...hints.absent_member import AbsentMember
 from ...ndarray import NDArray, array
 from ...ndarray.mode import of_mode
 from ...provenance import user_frame
@@ -248,6 +249,9 @@ class GloVe(_FromFolder):
         MXNetError: the file is not there.
     """
 
+    pretrained_archive_name_sha1 = AbsentMember("contrib.text.embedding.GloVe")
+    pretrained_file_name_sha1 = AbsentMember("contrib.text.embedding.GloVe")
+
     def __init__(
         self,
         pretrained_file_name: str = "glove.840B.300d.txt",
@@ -262,6 +266,9 @@ class GloVe(_FromFolder):
 @register
 class FastText(_FromFolder):
     """fastText's vectors (Bojanowski et al., 2017), from a file in ``<embedding_root>/fasttext``; see :class:`GloVe`."""
+
+    pretrained_archive_name_sha1 = AbsentMember("contrib.text.embedding.FastText")
+    pretrained_file_name_sha1 = AbsentMember("contrib.text.embedding.FastText")
 
     def __init__(
         self,

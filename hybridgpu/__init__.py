@@ -144,7 +144,7 @@ def _hint(name: str) -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *_NAMES})
+    return sorted({*__all__, *_MODULES, *_NAMES} - {"cli", "ops"})
 
 
 _roots = {__name__}  #: as_mxnet adds its own

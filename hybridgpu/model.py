@@ -69,4 +69,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "FeedForward"})
+    return sorted({*__all__, "FeedForward"})

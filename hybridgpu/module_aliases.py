@@ -219,6 +219,12 @@ class PackageModule(ModuleType):
                 raise ImportError(message) if _imports_from(sys._getframe(1)) else AttributeError(message)
         return super().__getattribute__(name)  # for the module's own error
 
+    def __dir__(self) -> list[str]:
+        """What is public: what the module's ``__dir__`` or its ``__all__`` lists, else what it defines."""
+        names = self.__dict__
+        listed = names["__dir__"]() if "__dir__" in names else names.get("__all__") or _defined(self)
+        return sorted({*listed, *(name for name in names if name.startswith("__"))})
+
 
 class _Divided(PackageModule):
     """A module of MXNet's whose names several modules here have: reads, writes and deletions of names are theirs."""
@@ -258,7 +264,8 @@ class _Divided(PackageModule):
             delattr(home, name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *(name for home in self._homes for name in dir(home))} - {"_homes", "_deleted"})
+        own = (name for name in self.__dict__ if not name.startswith("_") or name.startswith("__"))
+        return sorted({*own, *(name for home in self._homes for name in dir(home))})
 
 
 class _Loader(SourceFileLoader):
@@ -309,6 +316,14 @@ def install() -> None:
         if (name == _PACKAGE or name.startswith(f"{_PACKAGE}.")) and type(module) is ModuleType:
             module.__class__ = PackageModule
     sys.meta_path.insert(sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0, _Finder)
+
+
+def _defined(module: ModuleType) -> list[str]:
+    """Names without an underscore of what a module without ``__all__`` defines: no modules, and nothing it imports."""
+    homes = (None, module.__name__)
+    names = [n for n, value in module.__dict__.items() if n[:1] != "_" and not isinstance(value, ModuleType)]
+    found = [(n, getattr(module.__dict__[n], "__module__", None)) for n in names]
+    return [n for n, home in found if home in homes or str(home).startswith(f"{module.__name__}.")]
 
 
 def _below(module: ModuleType | ModuleSpec) -> str:

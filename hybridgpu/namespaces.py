@@ -56,7 +56,7 @@ class Namespace(PackageModule):
         return function
 
     def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *names_in(self._name)})
+        return sorted({*_public(self), *names_in(self._name)})
 
     def __repr__(self) -> str:
         return f"<module '{self.__name__}'>"
@@ -128,11 +128,14 @@ class Functions(PackageModule):
         return sorted(n for n in names if "." not in n)
 
     def __dir__(self) -> list[str]:
-        own = (n for n in self.__dict__ if n.startswith("__") or not n.startswith("_"))
-        return sorted({*own, *self._names()})
+        return sorted({*_public(self), *self._names()})
 
     def __repr__(self) -> str:
         return f"<module '{self.__name__}'>"
+
+
+def _public(space: ModuleType) -> list[str]:
+    return [name for name in space.__dict__ if name.startswith("__") or not name.startswith("_")]
 
 
 def _applied(definition: Callable[..., Any], application: Any, name: str, module: str) -> Callable[..., Any]:

@@ -115,3 +115,46 @@ def test_what_is_said_about_members_of_classes(cls, member):
             getattr(owner, member)
         assert str(caught.value).startswith(f"{called} has no attribute '{member}'\nIn MXNet it is ")
     assert getattr(type("Own", (cls,), {member: 3}), member) == 3
+
+
+#: modules that users look at -> names that only we have
+LISTED = {
+    "": "NotImplementedForSymbol TracingError Executor allow_tf32 compile_report gpu_memory_info hybridize install_as_mxnet num_gpus",
+    "context": "map_gpus_to_cpu",
+    "gluon.contrib.estimator": "EventHandler",
+    "image": "copyMakeBorder",
+    "name": "current",
+    "ndarray": "hypot",
+    "ndarray.contrib": "",
+    "numpy": "bool bool_ finfo float16 float32 float64 int32 int64 int8 uint8",
+    "numpy_extension": "cond foreach while_loop np_array np_shape set_np_shape use_np use_np_array use_np_shape",
+    "optimizer": "GroupAdaGrad",
+    "profiler": "scope start stop",
+    "runtime": "compile_report",
+    "test_utils": "find_max_violation",
+    "symbol.random": "pdf_dirichlet pdf_exponential pdf_gamma pdf_generalized_negative_binomial pdf_negative_binomial "
+    "pdf_normal pdf_poisson pdf_uniform",
+    **dict.fromkeys(
+        "autograd callback contrib contrib.amp contrib.text gluon gluon.data gluon.data.vision gluon.loss gluon.model_zoo "
+        "gluon.nn gluon.rnn gluon.utils initializer io kvstore lr_scheduler metric model module monitor ndarray.image "
+        "ndarray.linalg numpy.random operator random recordio rnn symbol symbol.contrib symbol.image symbol.linalg "
+        "visualization".split(),
+        "",
+    ),
+}
+LISTED["ndarray.random"] = LISTED["symbol.random"]
+
+
+@pytest.mark.parametrize("path", LISTED)
+def test_what_dir_shows(path):
+    """MXNet's names and a few of ours; none of the modules and helpers that a file imports."""
+    module, recorded = surface.module(path), surface.surface()["modules"]
+    shown = {name for name in dir(module) if not name.startswith("_")}
+    public = {*recorded[path], *(recorded["numpy.fallback"] if path == "numpy" else ()), *LISTED[path].split()}
+    assert shown - public == set(), "not public"
+    assert set(LISTED[path].split()) - shown == set(), "no longer there"
+    made_here = {
+        name for name, what in recorded[path].items() if what[0] in "fc" and surface.home(what[2:]).startswith(path)
+    }
+    assert {name for name in made_here - shown if surface.has(module, name)} == set(), "not shown"
+    assert all(surface.has(module, name) for name in shown)

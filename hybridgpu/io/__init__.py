@@ -25,4 +25,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from .. import iterators
 
-    return sorted({*globals(), *iterators.__all__, "ImageRecordIter"})
+    return sorted({*iterators.__all__, "ImageRecordIter"})

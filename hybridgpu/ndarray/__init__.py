@@ -51,4 +51,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "sparse", *NUMPY_MODULES, *dir(_top)})
+    return sorted({*__all__, "CachedOp", "sparse", *NUMPY_MODULES, *dir(_top)})

@@ -147,4 +147,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *dir(_operators)})
+    return sorted({*__all__, *dir(_operators)})

@@ -5,7 +5,7 @@ from typing import Any
 
 from .reports import compile_report
 
-__all__ = ["Features", "compile_report", "feature_list"]
+__all__ = ["Feature", "Features", "compile_report", "feature_list"]
 
 
 def __getattr__(name: str) -> Any:

@@ -32,7 +32,33 @@ importable(contrib, linalg, image, sparse, _internal, op)
 
 Variable = var
 
-__all__ = ["Group", "Symbol", "Variable", "contrib", "image", "linalg", "load", "load_json", "op", "random", "var"]
+__all__ = [
+    "Group",
+    "Symbol",
+    "Variable",
+    "arange",
+    "contrib",
+    "eye",
+    "full",
+    "histogram",
+    "hypot",
+    "image",
+    "linalg",
+    "linspace",
+    "load",
+    "load_json",
+    "maximum",
+    "minimum",
+    "ones",
+    "op",
+    "pow",
+    "power",
+    "random",
+    "sparse",
+    "split_v2",
+    "var",
+    "zeros",
+]
 
 
 def load(fname: str) -> Symbol:
@@ -234,4 +260,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *NUMPY_MODULES, *dir(_top)})
+    return sorted({*__all__, *NUMPY_MODULES, *dir(_top)})

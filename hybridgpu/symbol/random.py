@@ -42,4 +42,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_samplers, *dir(_operators)})
+    return sorted({*_samplers, *dir(_operators)})

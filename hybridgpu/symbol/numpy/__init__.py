@@ -36,4 +36,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *dir(_functions), "_internal", "_Symbol"})
+    return sorted({*dir(_functions), "linalg", "random", "_internal", "_Symbol"})

@@ -35,11 +35,11 @@ from hybridgpu import sym
 from hybridgpu.backends.cpu.backend import CpuProgram, address_of, cpu_backend
 from hybridgpu.cli.bench.timing import HostClock, Loop, compare
 from hybridgpu.compiler.ir import Graph, Node, tensor_type
+from hybridgpu.compiler.passes.canonicalize.simplify import simplify
+from hybridgpu.compiler.passes.concat.split_wide_concats import APART, WHY_APART
 from hybridgpu.compiler.passes.fuse.fuse import FusionPlan
 from hybridgpu.compiler.passes.fuse.group import Group
-from hybridgpu.compiler.passes.joins import APART, WHY_APART
 from hybridgpu.compiler.passes.rewrite import rewritten
-from hybridgpu.compiler.passes.simplify import simplify
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.target import CPU

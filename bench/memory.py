@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 from hybridgpu import sym  # noqa: E402
 from hybridgpu.cli.bench.workloads.pictures import lenet  # noqa: E402
 from hybridgpu.compiler.ir.types import TensorType, tensor_type  # noqa: E402
-from hybridgpu.compiler.passes.plan import place  # noqa: E402
+from hybridgpu.compiler.passes.memory.arena_offsets import place  # noqa: E402
 from hybridgpu.compiler.pipeline import compile_graph  # noqa: E402
 from hybridgpu.compiler.program import HostStep, Program  # noqa: E402
 from hybridgpu.compiler.target import CPU, CUDA, Target  # noqa: E402

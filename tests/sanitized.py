@@ -71,7 +71,7 @@ def _aligned_bytes(nbytes: int, make=np.empty) -> np.ndarray:
 
 
 def _place(lifetimes):
-    """As passes.plan.place; no two blocks share memory, and there is a gap behind each."""
+    """As passes.memory.arena_offsets.place; no two blocks share memory, and there is a gap behind each."""
     offsets, at = [], 0
     for _, _, nbytes in lifetimes:
         offsets.append(at)
@@ -125,7 +125,7 @@ def pytest_configure(config):
     _use_malloc()
     from hybridgpu.backends import memory
     from hybridgpu.backends.cpu import backend
-    from hybridgpu.compiler.passes import memory as planned
+    from hybridgpu.compiler.passes.memory import buffer_assignment as planned
     from hybridgpu.runtime import pool
 
     memory.aligned_bytes = memory._piece = pool.aligned_bytes = _aligned_bytes

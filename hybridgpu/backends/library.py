@@ -285,7 +285,7 @@ def _crowded(seen: Any) -> bool:
 
 
 def _seen(memory: Any, shape: tuple[int, ...], params: Mapping[str, Any]) -> Any:
-    """A view of all elements of a NumPy array, ``memory``, as compiler/copies.py describes it."""
+    """A view of all elements of a NumPy array, ``memory``, as compiler/host_copy.py describes it."""
     size = memory.itemsize
     raw = memory.view(np.uint8)  # not every element type has a buffer
     return np.ndarray(shape, memory.dtype, raw, params["offset"] * size, [s * size for s in params["strides"]])

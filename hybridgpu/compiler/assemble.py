@@ -13,10 +13,10 @@ from .ir.graph import Graph, Node
 from .passes.fuse import FusionPlan, Group
 from .passes.fuse.group import told_apart
 from .passes.materialize import PRODUCTS, SCATTERS, Materialized, blas_layout, exchanged, strided
-from .passes.memory import lay_out
-from .passes.order import Uses, order
-from .passes.reuse import LARGE
-from .passes.updates import updated
+from .passes.memory.buffer_assignment import lay_out
+from .passes.memory.buffer_donation import updated
+from .passes.memory.buffer_reuse import LARGE
+from .passes.memory.step_order import Uses, order
 from .primitives.views import RESHAPES, behind
 from .program import Buffer, HostStep, KernelInfo, KernelStep, Program
 from .schedule.in_place import overwrite
@@ -24,7 +24,7 @@ from .schedule.kernel import Kernel
 from .target import Target
 
 if TYPE_CHECKING:
-    from .passes.written_joins import Place
+    from .passes.concat.inplace_concat import Place
 
 __all__ = ["assemble"]
 
@@ -111,7 +111,7 @@ def _places(graph: Graph) -> Mapping[Node, Place]:
     """Where parts of joins lie."""
     if all(n.prim.name != "join" for n in graph.nodes):  # as in most graphs
         return {}
-    from .passes.written_joins import places
+    from .passes.concat.inplace_concat import places
 
     return places(graph)
 

@@ -9,23 +9,23 @@ from functools import partial
 from ..dataclass import dataclass
 from ..settings import verifying
 from .assemble import assemble
-from .copies import copying_program
+from .host_copy import copying_program
 from .ir.graph import Graph, Node
 from .ir.indexing import Expr, Index, all_vars
 from .ir.verify import verify
-from .passes.epilogues import join_epilogues
-from .passes.extremes import compare_in_memory
+from .passes.canonicalize.simplify import simplify
+from .passes.canonicalize.transpose_dots import transpose_operands
+from .passes.concat.split_wide_concats import join_in_steps
 from .passes.fuse import FusionPlan, Group, fuse
 from .passes.fuse.state import LaneShare
-from .passes.joins import join_in_steps
+from .passes.library.gemm_epilogues import join_epilogues
 from .passes.materialize import SCATTERS, Materialized, materialize
-from .passes.moments import merge_moments
-from .passes.pack import pack_weights
-from .passes.prelude import split_prelude
-from .passes.products import transpose_operands
-from .passes.simplify import simplify
-from .passes.split import split_reductions
-from .passes.window_gradients import write_out_gradients
+from .passes.parameter_folding import split_prelude
+from .passes.pooling.pooling_backward import write_out_gradients
+from .passes.precision.exact_extrema import compare_in_memory
+from .passes.prepack_weights import pack_weights
+from .passes.reductions.split_reductions import split_reductions
+from .passes.reductions.welford import merge_moments
 from .program import Program
 from .schedule.absorb import join_prologues
 from .schedule.axes import normalize
@@ -206,7 +206,7 @@ def _body(graph: Graph, target: Target) -> tuple[Graph, list[Kernel | None]]:
 def _with_rows_summed_first(graph: Graph) -> Graph:
     if all(n.prim.name != "sum" or len(n.params["axes"]) < 2 for n in graph.nodes):
         return graph
-    from .passes.row_sums import sum_rows_first
+    from .passes.reductions.two_stage_sums import sum_rows_first
 
     return sum_rows_first(graph)
 
@@ -214,7 +214,7 @@ def _with_rows_summed_first(graph: Graph) -> Graph:
 def _with_few_wide(graph: Graph) -> Graph:
     if all(n.prim.name != "narrow" for n in graph.nodes):
         return graph
-    from .passes.few import keep_few_wide
+    from .passes.precision.promote_small_results import keep_few_wide
 
     return keep_few_wide(graph)
 
@@ -222,7 +222,7 @@ def _with_few_wide(graph: Graph) -> Graph:
 def _with_convolutions_widened(graph: Graph, target: Target) -> Graph:
     if target.name != "cpu" or all(n.prim.name != "conv" or not n.dtype.is_half for n in graph.nodes):
         return graph
-    from .passes.widen import convolve_in_float
+    from .passes.precision.promote_half import convolve_in_float
 
     return convolve_in_float(graph, lambda node: _wants_kernel(target, node))
 
@@ -230,7 +230,7 @@ def _with_convolutions_widened(graph: Graph, target: Target) -> Graph:
 def _with_exponentials_merged(graph: Graph, target: Target) -> Graph:
     if target.name != "cuda":
         return graph
-    from .passes.exponentials import merge_exponentials
+    from .passes.reductions.online_softmax import merge_exponentials
 
     return merge_exponentials(graph, target)
 
@@ -240,10 +240,10 @@ def _with_sums_shared_out(graph: Graph, target: Target) -> Graph:
     if all(n.prim.name not in SCATTERS for n in graph.nodes):
         return graph
     if target.name == "cpu":
-        from .passes.widen import sum_in_float
+        from .passes.precision.promote_half import sum_in_float
 
         return sum_in_float(graph)
-    from .passes.scatter_parts import scatter_in_parts
+    from .passes.reductions.split_scatters import scatter_in_parts
 
     return scatter_in_parts(graph, target)
 
@@ -251,7 +251,7 @@ def _with_sums_shared_out(graph: Graph, target: Target) -> Graph:
 def _with_joins_written(
     ready: Materialized, plan: FusionPlan, target: Target, over: Mapping[int, int]
 ) -> tuple[Materialized, FusionPlan]:
-    from .passes.written_joins import write_joins
+    from .passes.concat.inplace_concat import write_joins
 
     return write_joins(ready, plan, lambda other: _groups(other, target), target, frozenset(over))
 
@@ -260,7 +260,7 @@ def _placed(graph: Graph, target: Target) -> dict[Node, Callable[[Index], Expr]]
     """For parts of joins the position of an element in memory."""
     if all(n.prim.name != "join" for n in graph.nodes):
         return {}
-    from .passes.written_joins import places
+    from .passes.concat.inplace_concat import places
 
     return {n: partial(p.offset, start=p.moved(target)) for n, p in places(graph).items()}
 
@@ -276,7 +276,7 @@ def _with_scatters_joined(plan: FusionPlan, outputs: frozenset[Node], target: Ta
 def _with_derivatives_joined(graph: Graph, target: Target) -> Graph:
     if target.name != "cuda" or all(n.prim.name != "conv" for n in graph.nodes):
         return graph
-    from .passes.conv_derivatives import join_derivatives
+    from .passes.library.conv_backward import join_derivatives
 
     return join_derivatives(graph, lambda node: _wants_kernel(target, node))
 
@@ -284,7 +284,7 @@ def _with_derivatives_joined(graph: Graph, target: Target) -> Graph:
 def _with_convolutions_joined(graph: Graph, target: Target, constant: frozenset[int]) -> Graph:
     if not target.library_convolutions:
         return graph
-    from .passes.conv_epilogues import join_convolutions
+    from .passes.library.conv_epilogues import join_convolutions
 
     return join_convolutions(graph, target, lambda node: _wants_kernel(target, node), constant)
 
@@ -293,7 +293,7 @@ def _why_left(graph: Graph, target: Target) -> Callable[[Node], str]:
     """A function from a library's node to the reason why the library does not compute what follows, '' if none is known."""
     if not target.library_convolutions:
         return lambda node: ""
-    from .passes.conv_epilogues import why_not_joined
+    from .passes.library.conv_epilogues import why_not_joined
 
     return why_not_joined(graph, target, lambda node: _wants_kernel(target, node))
 
@@ -309,7 +309,7 @@ def _lane_share(graph: Graph, target: Target) -> list[LaneShare]:
 def _with_window_rows_apart(graph: Graph, target: Target) -> Graph:
     if target.name != "cpu" or all(n.prim.name != "windows" for n in graph.nodes):
         return graph
-    from .passes.window_rows import separate_rows
+    from .passes.pooling.separable_pooling import separate_rows
 
     return separate_rows(graph)
 

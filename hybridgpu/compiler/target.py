@@ -40,7 +40,7 @@ class Target:
         persistent_cluster: CUDA: most blocks of a kernel of several steps that is one block or one cluster of blocks instead
             of a cooperative grid, 0 if there are to be none; also no more than a cluster may have.
         replayed: CUDA: programs run as CUDA graphs.
-        panels: CPU: products read weights faster in panels of columns (passes/pack.py). With vectors of 64 bytes they
+        panels: CPU: products read weights faster in panels of columns (passes/prepack_weights.py). With vectors of 64 bytes they
             do; with those of 32 bytes there are too few registers for it.
         numeric: how results are rounded, one of settings.NUMERIC_MODES.
         tf32: CUDA: whether libraries may multiply float32 as TF32; None: in the numeric mode fast.

@@ -18,7 +18,7 @@ from .. import recording
 from ..backends.devices import device_of
 from ..backends.writes import written
 from ..base import MXNetError, is_integer, numeric_types
-from ..compiler.primitives.index import add_at
+from ..compiler.primitives.gather import add_at
 from ..dtypes import holds_numbers
 from ..util import is_np_shape
 from .ndarray import NDArray, in_place_recorded, wrap

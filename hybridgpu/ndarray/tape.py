@@ -22,8 +22,8 @@ from ..backends.memory import empty
 from ..backends.writes import assign, written
 from ..base import MXNetError
 from ..compiler.ir.graph import Graph
+from ..compiler.passes.canonicalize.simplify import simplify
 from ..compiler.passes.differentiate import differentiate
-from ..compiler.passes.simplify import simplify
 from ..compiler.reference import Interpreter
 from ..context import Context
 from ..ops.mutation import backward_order

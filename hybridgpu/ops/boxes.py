@@ -12,8 +12,8 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..compiler.primitives.boxes import IGNORED
-from ..compiler.primitives.gradient import gradient_rule
+from ..compiler.primitives.custom_gradient import gradient_rule
+from ..compiler.primitives.detection import IGNORED
 from ..dtypes import DType, i64
 from .linear import need_float
 from .params import Bool, Enum, Float, Floats, Int, Param, Values

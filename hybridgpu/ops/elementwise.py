@@ -17,7 +17,7 @@ import numpy as np
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
 from ..compiler.ir.graph import broadcast_shapes
-from ..compiler.primitives.gradient import gradient_rule
+from ..compiler.primitives.custom_gradient import gradient_rule
 from ..dtypes import DType, bool_, f64, i64
 from .late import Late, held_number
 from .params import Bool, Double, Dtype, Float, Int, Values

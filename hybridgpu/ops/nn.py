@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..compiler.primitives.gradient import gradient_rule
+from ..compiler.primitives.custom_gradient import gradient_rule
 from ..dtypes import f32
 from .create import _uniform01
 from .elementwise import rectified

@@ -16,8 +16,8 @@ import numpy as np
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..compiler.ir.share import share as share_of
-from ..compiler.primitives.gradient import gradient_rule
+from ..compiler.ir.dynamic_constants import share as share_of
+from ..compiler.primitives.custom_gradient import gradient_rule
 from ..dtypes import DType, f32
 from .linear import need_float
 from .mutation import When, Write

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..compiler.primitives.gradient import gradient_rule
+from ..compiler.primitives.custom_gradient import gradient_rule
 from ..dtypes import DType, f32, i32, i64
 from .conv import LAYOUTS, channels_first, channels_last, last, steps_of, windowed
 from .linear import need_float

@@ -11,8 +11,8 @@ from typing import Any
 
 from ..base import MXNetError
 from ..compiler.ir import Builder, Node
-from ..compiler.ir.share import Last
-from ..compiler.primitives.gradient import gradient_rule
+from ..compiler.ir.dynamic_constants import Last
+from ..compiler.primitives.custom_gradient import gradient_rule
 from ..dtypes import DType, i64
 from .elementwise import scalar_node
 from .params import Bool, Float, Int, Param, Values

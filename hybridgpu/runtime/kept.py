@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What calls read of parameters already computed: the prelude's results, and when they are computed again.
 
-A program may have a *prelude* (compiler/passes/prelude.py), which depends on parameters alone. Its results are kept
+A program may have a *prelude* (compiler/passes/parameter_folding.py), which depends on parameters alone. Its results are kept
 with the block, one set for all signatures that want the same ones. Every write into a parameter's memory is told
 (backends/writes.py): what is kept is then out of date, and so is every prepared call, so that calls pay nothing for
 the check. The next call computes the values again, into new memory: another thread's call may still read the old ones.

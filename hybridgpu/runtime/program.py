@@ -443,8 +443,8 @@ def _reference(
 def _interpreter(
     graph: Graph, types: Sequence[TensorType], device: Device, constant: frozenset[int] = frozenset()
 ) -> Compiled:
-    from ..compiler.passes.prelude import split_prelude
-    from ..compiler.passes.simplify import simplify
+    from ..compiler.passes.canonicalize.simplify import simplify
+    from ..compiler.passes.parameter_folding import split_prelude
     from ..compiler.reference import Interpreter
 
     graph = simplify(graph)

@@ -3,7 +3,7 @@
 
 The program is lowered from the operator's own record. Learning rates, weight decays, the gradients' factor and the
 number of the step are arguments (ops/late.py): a schedule or another batch size needs no other program. Weights and
-states are written where they are, which the compiler arranges (compiler/passes/updates.py). The numeric mode is always
+states are written where they are, which the compiler arranges (compiler/passes/memory/buffer_donation.py). The numeric mode is always
 strict, so that a compiled step gives the bits of an eager one.
 """
 

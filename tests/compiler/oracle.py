@@ -112,7 +112,7 @@ def _run(graph: Graph, arrays: Sequence[np.ndarray], rng: Any, rounded: bool) ->
                 type = tensor_type(node.shape, f64)
                 params = {k: f64 if k == "dtype" else type if k == "type" else v for k, v in params.items()}
             if rng is not None and node.prim.name == "conv":
-                # what meets padding is no part of the result (passes/narrow_conv.py); the reference multiplies it,
+                # what meets padding is no part of the result (passes/canonicalize/conv_rewrites.py); the reference multiplies it,
                 # so runs differ in kind where a weight is not finite, and nobody is right or wrong there
                 inputs = [inputs[0], np.where(np.isfinite(inputs[1]), inputs[1], 0)]
             value = np.asarray(node.prim.evaluate(np, inputs, params, type))

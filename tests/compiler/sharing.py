@@ -9,26 +9,26 @@ from typing import Any
 
 import pytest
 
-from hybridgpu.compiler.passes import memory, order, reuse
+from hybridgpu.compiler.passes.memory import buffer_assignment, buffer_reuse, step_order
 
 __all__ = ["sharing"]
 
 
-def everywhere(lifetimes: Sequence[tuple[int, int, int]], pairs: Any, *_: Any, **__: Any) -> reuse.Reuse:
+def everywhere(lifetimes: Sequence[tuple[int, int, int]], pairs: Any, *_: Any, **__: Any) -> buffer_reuse.Reuse:
     """In place wherever that may be, whether it is of use or not."""
-    over = sorted(reuse._matched(lifetimes, pairs).items(), key=lambda p: lifetimes[p[0]][1])
+    over = sorted(buffer_reuse._matched(lifetimes, pairs).items(), key=lambda p: lifetimes[p[0]][1])
     storage = list(range(len(lifetimes)))
     for a, b in over:
         storage[b] = storage[a]
-    return reuse.Reuse(storage, over)
+    return buffer_reuse.Reuse(storage, over)
 
 
 @contextmanager
 def sharing(manner: str) -> Iterator[None]:
     """Small programs share memory, too: as large ones do, or 'everywhere'."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reuse, "WORTH", 0)
-        patch.setattr(order, "WORTH", 0)
+        patch.setattr(buffer_reuse, "WORTH", 0)
+        patch.setattr(step_order, "WORTH", 0)
         if manner == "everywhere":
-            patch.setattr(memory, "reuse", everywhere)
+            patch.setattr(buffer_assignment, "reuse", everywhere)
         yield

@@ -10,8 +10,8 @@ import pytest
 from compiler.cases import arrays, parse
 from compiler.cases.convolutions import plain_conv
 
-from hybridgpu.compiler.passes import conv_epilogues
-from hybridgpu.compiler.passes.conv_epilogues import join_convolutions, why_not_joined
+from hybridgpu.compiler.passes.library import conv_epilogues
+from hybridgpu.compiler.passes.library.conv_epilogues import join_convolutions, why_not_joined
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.target import CUDA

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from hybridgpu.compiler.ir import Graph, Node
 from hybridgpu.compiler.ir.text import parse_graph
 from hybridgpu.compiler.ir.verify import verify
+from hybridgpu.compiler.passes.canonicalize.simplify import simplify
 from hybridgpu.compiler.passes.fuse import FusionPlan, fuse
 from hybridgpu.compiler.passes.materialize import SCATTERS, materialize
-from hybridgpu.compiler.passes.plan import ALIGNMENT, least, place
-from hybridgpu.compiler.passes.simplify import simplify
+from hybridgpu.compiler.passes.memory.arena_offsets import ALIGNMENT, least, place
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.primitives.views import RESHAPES, behind

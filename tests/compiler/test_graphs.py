@@ -15,7 +15,7 @@ from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir.text import parse_graph
 from hybridgpu.compiler.ir.verify import verify
-from hybridgpu.compiler.passes.simplify import simplify
+from hybridgpu.compiler.passes.canonicalize.simplify import simplify
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE
 from hybridgpu.compiler.program import KernelStep, Program

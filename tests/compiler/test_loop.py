@@ -11,8 +11,8 @@ import pytest
 from hybridgpu.compiler.ir.text import ParseError, parse_graph
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.ir.verify import verify
+from hybridgpu.compiler.passes.canonicalize.simplify import simplify
 from hybridgpu.compiler.passes.differentiate import differentiate
-from hybridgpu.compiler.passes.simplify import simplify
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.primitives.loop import loop

@@ -20,7 +20,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.schedule import matmul_cuda
-from hybridgpu.compiler.sizes import length_class
+from hybridgpu.compiler.size_buckets import length_class
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.dtypes import f32, from_short
 from hybridgpu.resources import kernels_folder

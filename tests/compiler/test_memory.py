@@ -29,9 +29,9 @@ from hybridgpu.backends.cuda.driver import module_source
 from hybridgpu.backends.cuda.nvrtc import NUMERIC
 from hybridgpu.compiler import pipeline
 from hybridgpu.compiler.ir import Builder, Graph, Node
-from hybridgpu.compiler.passes.order import Uses, order
-from hybridgpu.compiler.passes.plan import ALIGNMENT
-from hybridgpu.compiler.passes.reuse import reuse
+from hybridgpu.compiler.passes.memory.arena_offsets import ALIGNMENT
+from hybridgpu.compiler.passes.memory.buffer_reuse import reuse
+from hybridgpu.compiler.passes.memory.step_order import Uses, order
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep, Program

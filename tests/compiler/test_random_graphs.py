@@ -27,8 +27,8 @@ from hybridgpu.backends.cuda.backend import CudaBackend
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.ir.text import parse_graph
 from hybridgpu.compiler.ir.verify import verify
+from hybridgpu.compiler.passes.canonicalize.simplify import simplify
 from hybridgpu.compiler.passes.differentiate import differentiate
-from hybridgpu.compiler.passes.simplify import simplify
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.reference import evaluate

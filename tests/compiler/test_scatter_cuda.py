@@ -17,7 +17,7 @@ import hybridgpu as mx
 from hybridgpu import autograd, gluon, nd
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.ir import tensor_type
-from hybridgpu.compiler.passes.scatter_work import Form, Work, choose, seconds
+from hybridgpu.compiler.passes.reductions.scatter_cost import Form, Work, choose, seconds
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import HostStep, KernelStep

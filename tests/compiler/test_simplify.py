@@ -17,10 +17,10 @@ from compiler.cases import parse
 
 from hybridgpu.compiler.ir import Builder, Node, Provenance
 from hybridgpu.compiler.ir.verify import verify
-from hybridgpu.compiler.passes import simplify as module
-from hybridgpu.compiler.passes.simplify import simplify
+from hybridgpu.compiler.passes.canonicalize import simplify as module
+from hybridgpu.compiler.passes.canonicalize.simplify import simplify
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.compiler.primitives.gradient import GRADIENT_RULES
+from hybridgpu.compiler.primitives.custom_gradient import GRADIENT_RULES
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.dtypes import bool_, f16, f32, f64, i32
 

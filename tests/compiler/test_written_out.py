@@ -9,7 +9,7 @@ import pytest
 import hybridgpu as mx
 from hybridgpu import autograd
 from hybridgpu.compiler.ir import tensor_type
-from hybridgpu.compiler.passes.window_gradients import write_out_gradients
+from hybridgpu.compiler.passes.pooling.pooling_backward import write_out_gradients
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.reference import evaluate

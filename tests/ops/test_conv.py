@@ -16,7 +16,7 @@ from hybridgpu import autograd
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir import tensor_type
-from hybridgpu.compiler.passes.simplify import simplify
+from hybridgpu.compiler.passes.canonicalize.simplify import simplify
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.program import HostStep

@@ -18,7 +18,7 @@ from ops.test_table import RECORDS, samples_of
 from hybridgpu.backends.devices import device_of
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir.types import tensor_type
-from hybridgpu.compiler.primitives.gradient import INEXACT_RULES
+from hybridgpu.compiler.primitives.custom_gradient import INEXACT_RULES
 from hybridgpu.context import cpu
 from hybridgpu.dtypes import dtype_of, f32, f64, i32
 from hybridgpu.ndarray.apply import operator_graph

@@ -21,7 +21,7 @@ from hybridgpu import nd, resources
 from hybridgpu.backends import library
 from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.codegen import mathematics
-from hybridgpu.compiler.copies import copying_program
+from hybridgpu.compiler.host_copy import copying_program
 from hybridgpu.compiler.ir.graph import Builder
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.primitives import TABLE

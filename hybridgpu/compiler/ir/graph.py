@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from ...base import MXNetError
 from ...dataclass import dataclass, field
 from ...dtypes import DType, f32, u32
-from .share import Last, Share, share
+from .dynamic_constants import Last, Share, share
 from .types import TensorType, tensor_type
 
 __all__ = ["NO_DERIVATIVE", "RANDOM_STATE", "Builder", "Graph", "Node", "Primitive", "Provenance"]

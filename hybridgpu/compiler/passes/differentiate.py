@@ -16,7 +16,7 @@ from ..devices.cpu import CpuConstants
 from ..ir.graph import NO_DERIVATIVE, RANDOM_STATE, Builder, Graph, Node, Provenance, reachable
 from ..primitives import TABLE
 from ..primitives.views import behind
-from .extremes import EXTREMES, changes, compared, shown
+from .precision.exact_extrema import EXTREMES, changes, compared, shown
 
 __all__ = ["Derivative", "differentiate", "residuals"]
 
@@ -193,7 +193,7 @@ def residuals(
     inputs, kept = taken(worth)
     if by_library is None:
         return kept
-    from .library_operands import choose, written_operands
+    from .library.shared_residuals import choose, written_operands
 
     operands = [o for o in written_operands(graph, by_library, exact) if o not in worth]
     operands = [

@@ -35,7 +35,7 @@ _RUNS: WeakKeyDictionary[Graph, dict[Any, Any]] = WeakKeyDictionary()  # body ->
 
 def _interpreter(body: Graph, xp: Any, wide: bool) -> Any:
     """What runs a body on arrays of ``xp``."""
-    from ..passes.simplify import simplify  # passes know primitives; this and the next are the ways back
+    from ..passes.canonicalize.simplify import simplify  # passes know primitives; this and the next are the ways back
     from ..reference import Interpreter
 
     made = _RUNS.setdefault(body, {})

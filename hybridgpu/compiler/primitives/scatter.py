@@ -11,7 +11,7 @@ import numpy as np
 from ...base import MXNetError
 from ..ir.graph import NO_DERIVATIVE, Builder, Node, Params, Primitive
 from ..ir.types import TensorType
-from .index import need_entries
+from .gather import need_entries
 
 __all__ = ["ROWS"]
 

@@ -231,7 +231,7 @@ ROWS = [
         _infer_concat,
         lambda xp, inputs, params, out: xp.concatenate(inputs, params["axis"]),
         _vjp_concat,
-        doc="memory whose parts along an axis the operands are written to (passes/written_joins.py)",
+        doc="memory whose parts along an axis the operands are written to (passes/concat/inplace_concat.py)",
     ),
     Primitive(
         "narrow",

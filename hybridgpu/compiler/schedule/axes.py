@@ -12,7 +12,7 @@ from math import prod
 
 from ..ir.indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
 from ..passes.fuse.group import splittable
-from ..sizes import SHORT
+from ..size_buckets import SHORT
 from .pieces import MOST_TESTS
 from .scalar import Scalar, ScalarProgram
 

@@ -21,7 +21,7 @@ from ..ir.graph import Node
 from ..ir.indexing import Expr, Index, Var
 from ..passes.fuse.group import Group, describe
 from ..primitives.views import RESHAPES, behind
-from ..sizes import FEWEST, alike
+from ..size_buckets import FEWEST, alike
 from ..target import Target
 from .conv_pooled import windows_of
 from .in_place import at_points
@@ -209,7 +209,7 @@ def wants_conv_kernel(target: Target, node: Node) -> bool:
     if target.name != "cpu":
         return shape.work <= _DIRECT
     if node.dtype.is_half:
-        return False  # bands are read as they lie: passes.widen asks again with float32
+        return False  # bands are read as they lie: passes.precision.promote_half asks again with float32
     found = band_of(shape, node.dtype.size)
     if found is None:
         return False

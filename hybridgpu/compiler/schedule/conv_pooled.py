@@ -11,7 +11,7 @@ from math import prod
 
 from ...dataclass import dataclass
 from ..ir.indexing import Index, Var
-from ..passes.fuse.pooled import lanes_of
+from ..passes.fuse.conv_pool import lanes_of
 from .kernel import COMBINE, Statement, Writer, coordinates
 from .passes import Accumulator
 from .scalar import ScalarProgram

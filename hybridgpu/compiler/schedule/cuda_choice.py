@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from ...dataclass import dataclass, field
 from ..devices.gpu import PORTABLE_CLUSTER
-from ..passes.fuse.beside import MOST_SUMS
-from ..sizes import alike
+from ..passes.fuse.column_sums import MOST_SUMS
+from ..size_buckets import alike
 from ..target import Target
 from .cuda_spans import kept_size
 from .passes import Plan

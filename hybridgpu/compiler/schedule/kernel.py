@@ -17,11 +17,11 @@ import numpy as np
 
 from ...dataclass import dataclass, field
 from ...dtypes import DType
+from ..ir.dynamic_constants import Last, Share
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Opaque, Quotient, Remainder, Var, of_var
-from ..ir.share import Last, Share
 from ..primitives import TABLE
-from ..sizes import FEWEST
+from ..size_buckets import FEWEST
 from ..target import Target
 from .numbers import Numbers
 from .scalar import Scalar, ScalarProgram, Store, combines

@@ -17,7 +17,7 @@ from ...dtypes import DType
 from ..devices.cpu import CpuConstants
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Var, of_var
-from ..sizes import SHORT
+from ..size_buckets import SHORT
 from .kernel import Statement, Writer, address
 from .pieces import only_moved, restrict, turns
 from .scalar import Scalar, ScalarProgram, combines

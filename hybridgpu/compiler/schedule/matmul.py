@@ -20,7 +20,7 @@ from ..ir.graph import Node
 from ..ir.indexing import Expr, Var, of_var, substitute
 from ..passes.fuse.group import Group, describe
 from ..passes.materialize import blas_layout, strided
-from ..passes.pack import DEEPEST, PANELS
+from ..passes.prepack_weights import DEEPEST, PANELS
 from ..primitives.views import behind
 from ..target import Target
 from .in_place import at_points
@@ -314,7 +314,7 @@ def _statements(p: _Product) -> list[Statement]:
 
 
 def _packed(dot: Node) -> bool:
-    """True for a batch of products with one left operand for all: panels of a weight, see passes/pack.py."""
+    """True for a batch of products with one left operand for all: panels of a weight, see passes/prepack_weights.py."""
     found = strided(dot.inputs[0])
     assert found is not None
     _, variables, offset = found

@@ -19,7 +19,7 @@ from ...dataclass import dataclass
 from ...dtypes import DType, f32
 from ..ir.graph import Node
 from ..passes.materialize import strided
-from ..sizes import length_class
+from ..size_buckets import length_class
 from ..target import Target
 from .numbers import sums_outside
 

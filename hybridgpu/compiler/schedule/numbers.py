@@ -14,9 +14,9 @@ import numpy as np
 
 from ...dataclass import dataclass, field
 from ...dtypes import DType
+from ..ir.dynamic_constants import Share
 from ..ir.indexing import Expr, Quotient, Remainder, Var
-from ..ir.share import Share
-from ..sizes import FEWEST
+from ..size_buckets import FEWEST
 from .scalar import ScalarProgram
 
 __all__ = [

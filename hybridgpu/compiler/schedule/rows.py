@@ -13,7 +13,7 @@ from math import prod
 
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Var
-from ..sizes import FEWEST
+from ..size_buckets import FEWEST
 from ..target import Target
 from .in_place import in_passes
 from .kernel import Kernel, Writer, headers, summary, traffic

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..devices.cpu import CpuConstants
 from ..ir.indexing import Expr, Var, of_var
-from ..sizes import NARROW, alike
+from ..size_buckets import NARROW, alike
 from .kernel import Writer, address, mentioned
 from .numbers import ranks, told_row, told_turned
 from .passes import Accumulator, Plan, Total

@@ -12,7 +12,7 @@ from ...dtypes import f32
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Var
 from ..ir.types import tensor_type
-from ..sizes import length_class
+from ..size_buckets import length_class
 from .cuda_choice import Form, Work, choose_columns, choose_rows, choose_rows_with_sums, kept_values
 from .cuda_spans import Block, Spans, choose_vector, kept_type
 from .divisors import stored_quotients

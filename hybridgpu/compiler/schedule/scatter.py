@@ -13,7 +13,7 @@ from typing import Any
 
 from ..ir.graph import Node
 from ..ir.indexing import Var
-from ..passes.scatter_work import choose, library_seconds, work_of
+from ..passes.reductions.scatter_cost import choose, library_seconds, work_of
 from ..primitives.views import RESHAPES, behind
 from ..target import Target
 from .axes import normalize
@@ -30,7 +30,7 @@ _GAIN = 2  #: times faster that a library has to be by the model, for what it ad
 
 
 def wants_scatter_kernel(target: Target, node: Node) -> bool:
-    """True if a kernel is generated for the scatter ``node``; on the CPU, passes/widen makes sums of halves sums of floats."""
+    """True if a kernel is generated for the scatter ``node``; on the CPU, passes/precision/promote_half makes sums of halves sums of floats."""
     if node.size == 0 or node.inputs[-2].size == 0:
         return False
     if target.name == "cpu" and node.prim.name != "scatter_set" and node.dtype.is_half:

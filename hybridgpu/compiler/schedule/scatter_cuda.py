@@ -19,9 +19,9 @@ from ...dataclass import dataclass
 from ...dtypes import DType, f32
 from ..ir.graph import Node
 from ..ir.indexing import ZERO, Expr, Opaque, Var, delinearize, linearize, of_var
-from ..passes.scatter_work import THREADS, Form, Work, choose
+from ..passes.reductions.scatter_cost import THREADS, Form, Work, choose
 from ..primitives import TABLE
-from ..sizes import alike
+from ..size_buckets import alike
 from .index_type import index_type
 from .kernel import Launch, Statement, Writer, address, coordinates, mentioned
 from .map_cuda import contiguous, step_body

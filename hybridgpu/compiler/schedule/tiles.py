@@ -13,7 +13,7 @@ from math import gcd, prod
 from ...dataclass import dataclass
 from ..devices.cpu import CpuConstants
 from ..ir.indexing import Expr, Var
-from ..sizes import alike
+from ..size_buckets import alike
 from .numbers import ragged
 from .scalar import Scalar, ScalarProgram
 

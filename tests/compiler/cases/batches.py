@@ -8,7 +8,7 @@ from typing import Any
 from compiler.cases.table import case
 
 from hybridgpu.compiler.ir import Builder, Node
-from hybridgpu.compiler.ir.share import Share
+from hybridgpu.compiler.ir.dynamic_constants import Share
 
 
 @case("f32[16,20]", "f32[16,12]")

@@ -83,7 +83,7 @@ def thin_half(b: Builder, x: Node, w: Node, c: Node) -> Node:
 
 @case("f32[9,20]", "f32[2,20,128]", "f32[256]")
 def panels(b: Builder, x: Node, w: Node, c: Node) -> Node:
-    """A weight in panels of columns; see passes/pack.py."""
+    """A weight in panels of columns; see passes/prepack_weights.py."""
     y = b.dot(b.broadcast(b.reshape(x, (1, 9, 20)), (2, 9, 20)), w)
     return b.max(b.reshape(b.transpose(y, (1, 0, 2)), (9, 256)) + c, 0.0)
 

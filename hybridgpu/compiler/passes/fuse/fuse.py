@@ -20,20 +20,20 @@ from ....dataclass import dataclass
 from ...ir.graph import Graph, Node
 from ...ir.indexing import Expr, Index, Var, all_vars, linearize, of_var
 from ...primitives.views import RESHAPES, behind
-from ...sizes import alike, enlarged
+from ...size_buckets import alike, enlarged
 from ...target import Target
-from ..joins import APART, TOGETHER, WHY_APART
+from ..concat.split_wide_concats import APART, TOGETHER, WHY_APART
 from ..materialize import PRODUCTS, SCATTERS, exchanged, reads_views
-from .duplicate import Ingredients, cost_of, made_of, pays_in_windows, worth_repeating
-from .earlier import merge_earlier
+from .conv_pool import why_not_pooled
+from .full_reductions import merge_totals
 from .group import CONTRACTIONS, Cut, Group, bijective, reexpress
 from .group import describe as _describe
 from .group import describe_two as _describe_two
+from .hoist import merge_earlier
 from .merge import lift, merge, merge_beside, merge_siblings, round_where_made
-from .pooled import why_not_pooled
-from .rows import reduces
+from .recompute import Ingredients, cost_of, made_of, pays_in_windows, worth_repeating
+from .row_pattern import reduces
 from .state import LaneShare, State, Why
-from .totals import merge_totals
 
 __all__ = ["FusionPlan", "fuse"]
 

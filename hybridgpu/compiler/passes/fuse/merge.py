@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, all_vars, linearize, of_var, substitute
-from ..joins import APART
-from .beside import beside, fits
+from ..concat.split_wide_concats import APART
+from .column_sums import beside, fits
 from .group import Cut, Group, align, bijective, describe, describe_two
-from .rows import has_rows
+from .row_pattern import has_rows
 from .state import State, merged
 
 __all__ = ["lift", "merge", "merge_beside", "merge_siblings", "rises", "round_where_made"]

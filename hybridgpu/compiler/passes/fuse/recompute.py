@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values that several kernels compute for themselves, since that is cheaper than one that writes them to memory.
+
+Where the readers of a value cannot share a kernel, it is written once and read by each of them; or each reads what
+it is made of and computes it again. Bytes decide: a cast of half precision, a product with a mask or a scale are
+made of arrays that are no larger than they are; a softmax of which another kernel picks elements is made of its operand
+and two numbers a row. Arrays that lie in memory anyway count, and reductions, whose results are then written instead;
+results of products and gathers may still be computed together with a reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from math import prod
+
+from ....dataclass import dataclass
+from ....dtypes import DType, f32
+from ...devices.cpu import CpuConstants
+from ...ir.graph import Node
+from ...primitives.views import PLAIN_VIEWS
+from ...size_buckets import enlarged
+from ...target import Target
+from .group import Group
+
+__all__ = ["Ingredients", "cost_of", "made_of", "pays_in_windows", "worth_repeating"]
+
+_MOST_NODES = 12  #: that are looked at on the way to memory
+
+
+@dataclass(frozen=True)
+class Ingredients:
+    """What a value is made of.
+
+    Attributes:
+        bytes: array in memory -> how much of it is read.
+        operations: for all its elements.
+        written: bytes of the results of reductions among these arrays, which are in memory only if it is repeated.
+    """
+
+    bytes: dict[Node, int]
+    operations: int
+    written: int
+
+
+def cost_of(node: Node) -> float:
+    """Scalar operations for an element of ``node``, beyond reading it where it would be kept."""
+    if node.prim.name == "take":  # a position is computed for a row, whose elements are read then
+        return node.prim.cost / max(1, prod(node.inputs[0].shape[node.params["axis"] + 1 :]))
+    if node.prim.name == "cast" and node.inputs[0].dtype.is_half and node.dtype is f32:
+        return 0  # kernels hold halves so, whatever they are read for
+    return node.prim.cost
+
+
+def made_of(node: Node, stored: Collection[Node], computes: Callable[[Node], bool]) -> Ingredients | None:
+    """The arrays and operations behind an elementwise node; None if there are others or many.
+
+    Args:
+        stored: nodes that will be in memory whatever happens.
+        computes: whether kernels compute a node, not a library.
+    """
+    bytes_: dict[Node, int] = {}
+    operations = written = 0
+    larger = enlarged(node.shape)
+
+    def count(n: Node, elements: int) -> int:
+        """``elements`` of an array as they decide: those of as many examples as ``node`` has grow with these."""
+        return round(elements * larger) if n.shape[:1] == node.shape[:1] or n.size >= node.size else elements
+
+    seen = {node}
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        operations += count(n, n.size) * n.prim.cost
+        for i in n.inputs:
+            read = i.size
+            while i.prim.name in PLAIN_VIEWS:
+                i = i.inputs[0]
+                read = min(read, i.size)
+            if i.prim.name in ("full", "iota"):
+                continue
+            if i in stored or i.prim.name == "input" or _of_a_library(i, computes):
+                bytes_[i] = max(bytes_.get(i, 0), count(i, read) * i.dtype.size)
+            elif i.prim.family == "reduce":
+                written += 0 if i in bytes_ else count(i, i.size) * i.dtype.size
+                bytes_[i] = max(bytes_.get(i, 0), count(i, read) * i.dtype.size)
+            elif i.prim.family != "elementwise":
+                return None
+            elif i not in seen:
+                seen.add(i)
+                stack.append(i)
+        if len(seen) > _MOST_NODES:
+            return None
+    return Ingredients(bytes_, operations, written)
+
+
+def _of_a_library(node: Node, computes: Callable[[Node], bool]) -> bool:
+    return node.prim.family not in ("leaf", "view") and not computes(node)
+
+
+def _converting(dtype: DType) -> int:
+    """CPU: operations for an element that becomes a float, or is rounded."""
+    return {"float16": CpuConstants.half_ops, "bfloat16": CpuConstants.bfloat16_ops}.get(dtype.name, 0)
+
+
+def pays_in_windows(node: Node, made: Ingredients | None, executed: float, target: Target) -> bool:
+    """Whether the loops of a host over windows should compute ``node``, and all that it is made of, ``executed`` times.
+
+    Otherwise it is written once, by a kernel that reads as much, and read in place of what it is made of. What is far from
+    memory, or made by a product whose kernel can compute it, is not worth more than once.
+
+    Args:
+        executed: lanes of vectors that would hold no window count as well.
+    """
+    if made is None or made.written:
+        return False
+    arrays = [i for i in made.bytes if 2 * i.size > node.size]
+    converted = sum(_converting(i.dtype) for i in arrays)
+    once = made.operations / (node.size * enlarged(node.shape)) + converted
+    more = (executed - node.size) * once + executed * CpuConstants.load_ops * (len(arrays) - 1)
+    more -= (executed + node.size) * _converting(node.dtype)  # read, and rounded, where it is kept
+    nbytes = node.type.nbytes
+    saved = 2 * nbytes * target.device.seconds_a_byte(nbytes * enlarged(node.shape)) + target.launch_seconds
+    return more * target.op_seconds <= saved
+
+
+def worth_repeating(
+    node: Node,
+    made: Ingredients,
+    readers: Iterable[Group],
+    computing: Group | None,
+    executed: Callable[[Group], int],
+    target: Target,
+) -> bool:
+    """Whether ``readers`` should compute ``node`` rather than read it.
+
+    Args:
+        readers: groups that would read it from memory.
+        computing: the group that would write it; None for a kernel that does nothing else.
+        executed: how often a group would compute it.
+    """
+    # the kernel of a reduction that it is made of could compute it as well, and is there in any case
+    larger = enlarged(node.shape)
+    size, own = round(node.type.nbytes * larger), computing is None and not made.written
+    before = size + (sum(made.bytes.values()) if own else 0)  # written, and what the writer reads for it
+    after = made.written
+    operations = -made.operations if own else 0
+    for g in readers:
+        times = round(executed(g) * larger)  # fewer than there are elements, if some are picked
+        before += min(size, times * node.dtype.size)
+        missing = [(i, n) for i, n in made.bytes.items() if i not in g.pending and i not in g.at]
+        after += sum(min(n, times * i.dtype.size) for i, n in missing)
+        operations += round(made.operations * times / max(node.size * larger, 1))
+    seconds = (before - after) * target.byte_seconds + (target.launch_seconds if own else 0)
+    return seconds > operations * target.op_seconds

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Give a library's convolutions that are derivatives of a layer's their arrays as layers have them.
+
+The derivative by a weight is a convolution with batch and channels exchanged: of views of what the layer read and of its
+cotangent, and with a result that is exchanged, too. That by the operand of a convolution with strides, which is what a
+transposed convolution computes, is one with the weight turned round and its channels exchanged. What a library computes
+them from are the arrays behind these views, and it writes a gradient in the order of the weight. Said as ``conv_weights``
+and ``conv_data``, no operand is copied in an order that only the convolution has, and no result is turned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from ...ir.graph import Builder, Graph, Node
+from ...primitives import TABLE
+from ...primitives.conv import flipped, is_forward
+from ..canonicalize.simplify import simplify
+from ..rewrite import rewritten
+
+__all__ = ["join_derivatives"]
+
+
+def join_derivatives(graph: Graph, wants_kernel: Callable[[Node], bool]) -> Graph:
+    """``graph`` with ``conv_weights`` and ``conv_data`` in place of derivatives that a library computes.
+
+    Args:
+        wants_kernel: function (conv node) -> True if a kernel is generated for it.
+    """
+    found = {n: made for n in graph.nodes if (made := _derivative(n)) is not None and not wants_kernel(n)}
+    if not found:
+        return graph
+
+    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
+        if node not in found:
+            return None
+        b.prov = node.prov
+        first, second = (new[i] for i in node.inputs)
+        return found[node](b, first, second, node)
+
+    return simplify(rewritten(graph, rule))  # most views cancel each other
+
+
+def _derivative(node: Node) -> Callable[[Builder, Node, Node, Node], Node] | None:
+    """What makes the node in another way, if it is a derivative."""
+    if node.prim.name != "conv" or not node.size or not all(i.size for i in node.inputs):
+        return None
+    weight, params = node.inputs[1].shape, node.params
+    if is_forward(weight, node.shape, params):
+        return None
+    if max(params["base_dilate"]) == 1:
+        return _by_weight
+    of_weight = prod(weight[2:]) > prod(node.shape[2:])
+    return None if of_weight or max(params["stride"]) > 1 else _by_operand
+
+
+def _by_weight(b: Builder, x: Node, y: Node, conv: Node) -> Node:
+    swap = (1, 0, *range(2, conv.ndim))
+    operand = _together(b, x, conv.params["groups"])
+    return b.transpose(b.apply(TABLE["conv_weights"], (operand, b.transpose(y, swap)), conv.params), swap)
+
+
+def _by_operand(b: Builder, y: Node, w: Node, conv: Node) -> Node:
+    return b.apply(TABLE["conv_data"], (y, _turned_back(b, w, conv.params["groups"])), conv.params)
+
+
+def _turned_back(b: Builder, w: Node, groups: int) -> Node:
+    """What the weight ``w`` is ``flipped`` of, step by step, so that the views cancel each other."""
+    if groups == 1:
+        return flipped(b, w, groups)
+    c, o, *k = w.shape
+    parts = b.transpose(b.reshape(w, (groups, c // groups, o, *k)), (0, 2, 1, *range(3, w.ndim + 1)))
+    return b.reverse(b.reshape(parts, (groups * o, c // groups, *k)), axes=tuple(range(2, w.ndim)))
+
+
+def _together(b: Builder, x: Node, groups: int) -> Node:
+    """(C / groups, groups * N, *S) as (N, C, *S)."""
+    if groups == 1:
+        return b.transpose(x, (1, 0, *range(2, x.ndim)))
+    c, many, *size = x.shape
+    parts = b.reshape(x, (c, groups, many // groups, *size))
+    turned = b.transpose(parts, (2, 1, 0, *range(3, parts.ndim)))
+    return b.reshape(turned, (many // groups, groups * c, *size))

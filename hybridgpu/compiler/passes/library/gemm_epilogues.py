@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Give a library's matrix products the bias that follows them, where the library adds it at no cost.
+
+A bias (and a relu) joins its product where it would otherwise be a kernel of its own: where what reads the sum takes
+it from memory anyway. Kernels that read it add the bias for nothing. Whether a library's relu keeps NaN is not
+documented, so it is used in the numeric mode 'fast' alone. (Convolutions: conv_epilogues.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ....dataclass import dataclass
+from ...ir.graph import Builder, Graph, Node
+from ...primitives import TABLE
+from ...primitives.views import PLAIN_VIEWS, behind
+from ...target import Target
+from ..materialize import reads_views, strided
+from ..rewrite import rewritten
+
+__all__ = ["Uses", "is_zero", "join_epilogues", "only_reader", "repeated_along", "taken_from_memory"]
+
+Uses = dict[Node, list[Node]]  #: node -> what reads it
+
+
+@dataclass(frozen=True)
+class _Epilogue:
+    """``dot`` plus ``bias`` for each of its columns, then relu if asked for."""
+
+    dot: Node
+    bias: Node
+    relu: bool
+
+
+def join_epilogues(graph: Graph, target: Target, wants_kernel: Callable[[Node], bool]) -> Graph:
+    """``graph`` with ``affine`` in place of products and what follows them, where ``target`` gains by it.
+
+    Args:
+        wants_kernel: function (dot node) -> True if a kernel is generated for it, which takes any epilogue.
+    """
+    if not target.library_epilogues:
+        return graph
+    uses = graph.uses()
+    outputs = frozenset(graph.outputs)
+    found: dict[Node, _Epilogue] = {}
+    for node in graph.nodes:
+        if node.prim.name == "dot" and node.dtype.is_float and not wants_kernel(node):
+            match = _match(node, uses, outputs, target.numeric == "fast")
+            if match is not None:
+                found[match[0]] = match[1]
+    if not found:
+        return graph
+
+    def rule(b: Builder, node: Node, new: dict[Node, Node]) -> Node | None:
+        epilogue = found.get(node)
+        if epilogue is None:
+            return None
+        b.prov = epilogue.dot.prov
+        x, w = (new[i] for i in epilogue.dot.inputs)
+        bias = b.reshape(new[epilogue.bias], epilogue.dot.shape[-1:])
+        made = b.apply(TABLE["affine"], (x, w, bias), {"relu": epilogue.relu})
+        return b.reshape(made, node.shape)
+
+    return rewritten(graph, rule)
+
+
+def _match(dot: Node, uses: Uses, outputs: frozenset[Node], fast: bool) -> tuple[Node, _Epilogue] | None:
+    """The last node of an epilogue of ``dot`` and what it computes, if it pays."""
+    columns = dot.shape[-1]
+    last = dot
+    while True:
+        reader = only_reader(last, uses, outputs)
+        if reader is None:
+            return None
+        if reader.prim.name != "reshape":
+            break
+        if reader.shape[-1:] != (columns,):
+            return None
+        last = reader
+    others = [i for i in reader.inputs if i is not last]
+    bias = repeated_along(others[0], reader.ndim - 1) if reader.prim.name == "add" and others else None
+    if bias is None:
+        return None
+    last, relu = reader, False
+    after = only_reader(last, uses, outputs) if fast else None
+    if after is not None and after.prim.name == "max" and any(is_zero(i) for i in after.inputs):
+        last, relu = after, True
+    return (last, _Epilogue(dot, bias, relu)) if taken_from_memory(last, uses) else None
+
+
+def only_reader(node: Node, uses: Uses, outputs: frozenset[Node]) -> Node | None:
+    """What alone reads ``node``, None if that is a result or read by several."""
+    readers = uses.get(node, [])
+    return readers[0] if len(set(readers)) == 1 and node not in outputs else None
+
+
+def repeated_along(node: Node, axis: int) -> Node | None:
+    """The array, of an element for each position along ``axis``, that ``node`` repeats along all others; None if it is none."""
+    found = strided(node)
+    if found is None or not node.ndim or found[0].size != node.shape[axis]:
+        return None
+    memory, variables, offset = found
+    wanted = [int(k == axis) for k in range(node.ndim)]
+    return None if offset.const or [offset.coefficient(v) for v in variables] != wanted else memory
+
+
+def is_zero(node: Node) -> bool:
+    """True for a constant 0 of any shape; not for a 0 that is padded or joined with something else."""
+    node = behind(node, PLAIN_VIEWS)
+    return node.prim.name == "full" and node.params["value"] == 0
+
+
+def taken_from_memory(node: Node, uses: Uses) -> bool:
+    """True if nothing that reads ``node`` is computed by a kernel that could do more with it."""
+    seen, frontier = {node}, [node]
+    while frontier:
+        for reader in uses.get(frontier.pop(), []):
+            if reads_views(reader):
+                return False
+            if reader.prim.family == "view" and reader not in seen:
+                seen.add(reader)
+                frontier.append(reader)
+    return True

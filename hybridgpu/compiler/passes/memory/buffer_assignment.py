@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the intermediate results of a program lie: from its steps to an arena."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from ....dataclass import dataclass
+from ...ir.graph import Node
+from .arena_offsets import ENOUGH, least, place
+from .buffer_reuse import reuse
+from .step_order import Uses, lifetimes
+
+__all__ = ["Memory", "lay_out"]
+
+_NONE: Mapping[Node, Node] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The plan.
+
+    Attributes:
+        places: intermediate result -> ('arena', offset) or ('output', number of the result of the program).
+        in_place: for each step the (operand, result) pairs that share memory.
+        arena: size of the arena in bytes.
+        least: what lives in it at the fullest step.
+    """
+
+    places: dict[Node, tuple[str, int]]
+    in_place: list[list[tuple[Node, Node]]]
+    arena: int
+    least: int
+
+
+def lay_out(
+    arguments: Sequence[Node],
+    results: Sequence[Node],
+    steps: Sequence[Uses],
+    large: int | None = None,
+    roots: Mapping[Node, Node] = _NONE,
+) -> Memory:
+    """Plan the memory of a program's steps between its arguments and its results.
+
+    Args:
+        large: bytes of operands that are written over wherever that may be, None if only where it lowers the peak.
+        roots: part of a join -> the join, which has a place alone.
+    """
+    lives = lifetimes(steps, frozenset((*arguments, *results)), roots)
+    written: dict[Node, int] = {}  # its first part
+    for at, step in enumerate(steps):
+        for n in step.outputs:
+            written.setdefault(roots.get(n, n), at)
+    nodes = list(lives)
+    number = {n: k for k, n in enumerate(nodes)}
+    # a result that no step writes has no elements
+    result = {n: k for k, n in enumerate(n for n in results if n in written)}
+    pairs, into = [], []
+    for at, step in enumerate(steps):
+        for x, y in step.in_place:
+            if x in number and lives[x][1] == at:
+                if y in number:
+                    pairs.append((number[x], number[y]))
+                elif y in result:
+                    into.append((number[x], result[y]))
+    room = [(written[n], n.type.nbytes) for n in result]
+    found = reuse(list(lives.values()), pairs, room, into, large=large)
+    storages = found.lifetimes(list(lives.values()))
+    offsets, arena = place(list(storages.values()))
+    if found.over and arena > ENOUGH * least(list(storages.values())):
+        more = reuse(list(lives.values()), pairs, room, into, every=True)
+        others = more.lifetimes(list(lives.values()))
+        moved, size = place(list(others.values()))
+        if size < arena:
+            found, storages, offsets, arena = more, others, moved, size
+    offset = dict(zip(storages, offsets, strict=True))
+    ours = list(result)
+    position = {n: k for k, n in enumerate(results)}
+    places: dict[Node, tuple[str, int]] = {}
+    over: list[list[tuple[Node, Node]]] = [[] for _ in steps]
+    for k, node in enumerate(nodes):
+        host = found.hosted.get(k)
+        if host is None:
+            places[node] = ("arena", offset[found.storage[k]])
+        else:
+            places[node] = ("output", position[ours[host]])
+            if k in found.into:
+                over[lives[node][1]].append((node, ours[host]))
+    for a, b in found.over:
+        over[lives[nodes[a]][1]].append((nodes[a], nodes[b]))
+    return Memory(places, over, arena, least(list(storages.values())))

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of a program's steps, by what lives at the fullest of them.
+
+Fusion leaves groups in the order of their levels, which are counted from the results: whatever computes a result
+comes last. In the backward pass of a network that is every gradient of a weight, and what these are computed from
+would live to the end. So other orders are tried: that of the nodes, and one that takes next, of all steps whose
+operands are there, the one that leaves least behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+from itertools import pairwise
+from types import MappingProxyType
+
+from ....dataclass import dataclass
+from ...devices.cpu import CpuConstants
+from ...ir.graph import Node
+
+__all__ = ["WORTH", "Uses", "lifetimes", "order"]
+
+#: bytes at the fullest step; less stays in a core's cache, and is not worth another order or text
+WORTH = CpuConstants.l2_bytes
+_BETTER = 0.95  #: share of the peak that another order must not exceed
+_NONE: Mapping[Node, Node] = MappingProxyType({})
+_ALIKE = 1.02  #: peaks that differ less are equal: then fewer changes between kernels and library calls count
+
+
+@dataclass(frozen=True)
+class Uses:
+    """What a step reads and writes, which results it may write over which operands, and if a library computes it."""
+
+    inputs: Sequence[Node]
+    outputs: Sequence[Node]
+    in_place: Sequence[tuple[Node, Node]] = ()
+    library: bool = False
+
+
+def lifetimes(
+    steps: Sequence[Uses], theirs: frozenset[Node], roots: Mapping[Node, Node] = _NONE
+) -> dict[Node, tuple[int, int, int]]:
+    """(first step, last step, bytes) of everything that is written, except ``theirs``.
+
+    Args:
+        roots: part of a join -> the join, whose memory it lies in.
+    """
+    first: dict[Node, int] = {}
+    last: dict[Node, int] = {}
+    for at, step in enumerate(steps):
+        for node in step.outputs:
+            root = roots.get(node, node)
+            if root not in theirs:
+                first.setdefault(root, at)
+                last[root] = at
+        for node in step.inputs:
+            last[roots.get(node, node)] = at
+    return {n: (at, last[n], n.type.nbytes) for n, at in first.items()}
+
+
+def order(
+    steps: Sequence[Uses], theirs: frozenset[Node], worth: int | None = None, roots: Mapping[Node, Node] = _NONE
+) -> list[int]:
+    """The numbers of ``steps`` in the order in which they should run.
+
+    Args:
+        steps: in an order in which they can run.
+        theirs: arguments and results of the program, which take no memory of its own.
+        worth: peak below which the order stays; by default WORTH.
+        roots: as for :func:`lifetimes`.
+    """
+    usual = list(range(len(steps)))
+    peak = _peak(steps, theirs, roots)
+    if peak < (WORTH if worth is None else worth):
+        return usual
+    found = [(peak, usual)]
+    for other in (_as_written(steps), _thrifty(steps, theirs)):
+        found.append((_peak([steps[k] for k in other], theirs, roots), other))
+    least = min(p for p, _ in found)
+    if least > _BETTER * peak:
+        return usual
+    good = [o for p, o in found if p <= _ALIKE * least]
+    return min(good, key=lambda o: _changes([steps[k] for k in o]))
+
+
+def _peak(steps: Sequence[Uses], theirs: frozenset[Node], roots: Mapping[Node, Node]) -> int:
+    """Bytes that live at the fullest step."""
+    change = [0] * (len(steps) + 1)
+    for first, last, nbytes in lifetimes(steps, theirs, roots).values():
+        change[first] += nbytes
+        change[last + 1] -= nbytes
+    most = now = 0
+    for c in change:
+        now += c
+        most = max(most, now)
+    return most
+
+
+def _changes(steps: Sequence[Uses]) -> int:
+    """How often kernels follow a library call: where machine code is entered, or a CUDA graph begins."""
+    return sum(a.library and not b.library for a, b in pairwise(steps))
+
+
+def _waiting(steps: Sequence[Uses]) -> tuple[list[int], dict[Node, list[int]]]:
+    """For each step how many of its operands other steps compute, and which steps read a node."""
+    written = {n for s in steps for n in s.outputs}
+    missing, readers = [], {n: [] for n in written}  # type: tuple[list[int], dict[Node, list[int]]]
+    for k, step in enumerate(steps):
+        needed = {n for n in step.inputs if n in written}
+        missing.append(len(needed))
+        for n in needed:
+            readers[n].append(k)
+    return missing, readers
+
+
+def _as_written(steps: Sequence[Uses]) -> list[int]:
+    """The order of the nodes in the graph."""
+    missing, readers = _waiting(steps)
+    place = [max((n.index for n in s.outputs), default=-1) for s in steps]
+    ready = [(place[k], k) for k, count in enumerate(missing) if not count]
+    ready.sort()
+    found = []
+    while ready:
+        _, k = heappop(ready)
+        found.append(k)
+        for n in steps[k].outputs:
+            for r in readers[n]:
+                missing[r] -= 1
+                if not missing[r]:
+                    heappush(ready, (place[r], r))
+    return found
+
+
+def _thrifty(steps: Sequence[Uses], theirs: frozenset[Node]) -> list[int]:
+    """Next comes what leaves least behind: bytes written minus bytes of operands that nothing else reads."""
+    missing, readers = _waiting(steps)
+    left = {n: len(rs) for n, rs in readers.items()}
+    place = [max((n.index for n in s.outputs), default=-1) for s in steps]
+    operands = [{n for n in s.inputs if n in readers and n not in theirs} for s in steps]
+
+    def cost(k: int) -> int:
+        made = sum(n.type.nbytes for n in steps[k].outputs if n not in theirs and readers[n])
+        return made - sum(n.type.nbytes for n in operands[k] if left[n] == 1)
+
+    ready: list[tuple[int, int, int]] = []
+    current: dict[int, int] = {}
+
+    def offer(k: int) -> None:
+        current[k] = cost(k)
+        heappush(ready, (current[k], place[k], k))
+
+    for k, count in enumerate(missing):
+        if not count:
+            offer(k)
+    found: list[int] = []
+    while ready:
+        price, _, k = heappop(ready)
+        if current.get(k) != price:
+            continue
+        del current[k]
+        found.append(k)
+        for n in operands[k]:
+            left[n] -= 1
+            if left[n] == 1:  # its last reader is cheaper now
+                for r in readers[n]:
+                    if r in current:
+                        offer(r)
+        for n in steps[k].outputs:
+            for r in readers[n]:
+                missing[r] -= 1
+                if not missing[r]:
+                    offer(r)
+    return found

@@ -5,7 +5,7 @@
 
 Compiles the case graphs of tests/compiler/cases and usual rows of several lengths with NVRTC, each in the form that the
 model prefers and in its next ones, and compares the registers of a thread, and the blocks that a multiprocessor has
-registers for. ``--fit`` fits the figures of hybridgpu/compiler/schedule/registers_cuda.py anew and prints them.
+registers for. ``--fit`` fits the figures of hybridgpu/compiler/schedule/cuda/register_model.py anew and prints them.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from hybridgpu.compiler.ir import Graph, Node  # noqa: E402
 from hybridgpu.compiler.pipeline import compile_graph  # noqa: E402
 from hybridgpu.compiler.primitives import builder  # noqa: E402
 from hybridgpu.compiler.program import KernelInfo  # noqa: E402
-from hybridgpu.compiler.schedule import cuda_choice  # noqa: E402
-from hybridgpu.compiler.schedule.registers_cuda import (  # noqa: E402
+from hybridgpu.compiler.schedule.cuda import reduction_config  # noqa: E402
+from hybridgpu.compiler.schedule.cuda.register_model import (  # noqa: E402
     COLUMNS,
     LEAST,
     MOST,
@@ -108,7 +108,7 @@ def graphs(arch: str) -> Iterator[tuple[str, Graph, Target]]:
 @contextmanager
 def _preferring(number: int) -> Iterator[None]:
     """Choose the form that the model puts at this place, 0 the best, as far as there are others that keep as much."""
-    best = cuda_choice._best
+    best = reduction_config._best
 
     def chosen(forms: Any, work: Any) -> Any:
         order = sorted(forms, key=lambda f: (len(f.refused), f.seconds))
@@ -116,11 +116,11 @@ def _preferring(number: int) -> Iterator[None]:
         return replace(alike[min(number, len(alike) - 1)], why="")
 
     if number:
-        cuda_choice._best = chosen
+        reduction_config._best = chosen
     try:
         yield
     finally:
-        cuda_choice._best = best
+        reduction_config._best = best
 
 
 @contextmanager

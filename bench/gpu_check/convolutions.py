@@ -21,7 +21,7 @@ from hybridgpu.compiler.ir import Graph, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import HostStep
-from hybridgpu.compiler.schedule import conv as schedule
+from hybridgpu.compiler.schedule.conv import direct as schedule
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.dtypes import from_short
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The step forms: every form that a kernel with reductions may take on gpu(0), at six widths, beside what the model says.
 
-A form says how many threads and blocks share a row (compiler/schedule/cuda_choice.py). Of each kernel and width the
+A form says how many threads and blocks share a row (compiler/schedule/cuda/reduction_config.py). Of each kernel and width the
 forms that the model finds fastest are timed; the rows tell whether it chose the fastest, and are what its constants can be
 fitted to.
 """
@@ -17,8 +17,8 @@ from bench.gpu_check.bandwidth import ROWS, graph_of
 from bench.gpu_check.device import Device, Timer, arguments, open_rows
 from hybridgpu.compiler.ir import Graph
 from hybridgpu.compiler.pipeline import compile_graph
-from hybridgpu.compiler.schedule import cuda_choice as schedule
-from hybridgpu.compiler.schedule.cuda_choice import Form, Work
+from hybridgpu.compiler.schedule.cuda import reduction_config as schedule
+from hybridgpu.compiler.schedule.cuda.reduction_config import Form, Work
 
 KERNELS = ("softmax", "its derivative", "softmax, inner axis", "sum")  #: of bandwidth.ROWS
 WIDTHS = (256, 1024, 4096, 16384, 65536, 262144)

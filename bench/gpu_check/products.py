@@ -23,8 +23,8 @@ from hybridgpu.compiler.ir import Graph, tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import HostStep
-from hybridgpu.compiler.schedule import matmul_cuda as schedule
-from hybridgpu.compiler.schedule.matmul_cuda import Dot, Form, dot_of, forms, library_seconds
+from hybridgpu.compiler.schedule.matmul import config_cuda as schedule
+from hybridgpu.compiler.schedule.matmul.config_cuda import Dot, Form, dot_of, forms, library_seconds
 from hybridgpu.compiler.target import Target
 from hybridgpu.dtypes import from_short
 

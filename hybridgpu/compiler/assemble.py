@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from .codegen.program import cpu_source
+from .codegen.cpu_units import cpu_source
 from .codegen.render import kernel_text
 from .ir.graph import Graph, Node
 from .passes.fuse import FusionPlan, Group
@@ -257,6 +257,6 @@ def _why_unfolded(target: Target, node: Node) -> str:
         return why_no_scatter_kernel(target, node)
     if node.prim.name != "conv":
         return ""
-    from .schedule.conv_weights import why_unfolded
+    from .schedule.conv.backward_filter import why_unfolded
 
     return why_unfolded(target, node)

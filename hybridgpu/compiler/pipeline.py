@@ -27,12 +27,12 @@ from .passes.prepack_weights import pack_weights
 from .passes.reductions.split_reductions import split_reductions
 from .passes.reductions.welford import merge_moments
 from .program import Program
-from .schedule.absorb import join_prologues
-from .schedule.axes import normalize
-from .schedule.divisors import multiply_by_reciprocals
+from .schedule.collapse_axes import normalize
+from .schedule.fuse_prologues import join_prologues
 from .schedule.kernel import Kernel
 from .schedule.map import schedule_map
-from .schedule.matmul import schedule_matmul, wants_kernel
+from .schedule.matmul.matmul import schedule_matmul, wants_kernel
+from .schedule.row_reciprocals import multiply_by_reciprocals
 from .schedule.scalar import scalar_program
 from .target import Target
 
@@ -86,8 +86,8 @@ def compile_graph(
     scheduled = fused.scheduled
     said: list[str] = []
     if target.name == "cuda":
-        from .schedule.foreach import together
-        from .schedule.resident import resident
+        from .schedule.cuda.foreach import together
+        from .schedule.persistent.kernel import resident
 
         scheduled, said = resident(together(scheduled, target), target, _body)
     seen("05_kernels", [k for _, k in scheduled if k])
@@ -268,7 +268,7 @@ def _placed(graph: Graph, target: Target) -> dict[Node, Callable[[Index], Expr]]
 def _with_scatters_joined(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
     if all(g.scatter is None for g in plan.groups):
         return plan
-    from .schedule.absorb_scatters import join_scatters
+    from .schedule.fuse_scatter_epilogues import join_scatters
 
     return join_scatters(plan, outputs, target)
 
@@ -301,7 +301,7 @@ def _why_left(graph: Graph, target: Target) -> Callable[[Node], str]:
 def _lane_share(graph: Graph, target: Target) -> list[LaneShare]:
     if target.name != "cpu" or all(n.prim.name != "windows" for n in graph.nodes):
         return []
-    from .schedule.windows_cpu import lane_share
+    from .schedule.cpu.pooling_tiles import lane_share
 
     return [lane_share]
 
@@ -316,8 +316,8 @@ def _with_window_rows_apart(graph: Graph, target: Target) -> Graph:
 
 def _wants_kernel(target: Target, node: Node) -> bool:
     if node.prim.name == "conv":
-        from .schedule.conv import wants_conv_kernel
-        from .schedule.conv_spread import wants_spread_kernel
+        from .schedule.conv.direct import wants_conv_kernel
+        from .schedule.conv.input_dilated import wants_spread_kernel
 
         return _wants_planes(target, node) or wants_spread_kernel(target, node) or wants_conv_kernel(target, node)
     if node.prim.name in SCATTERS:
@@ -328,13 +328,13 @@ def _wants_kernel(target: Target, node: Node) -> bool:
 
 
 def _wants_planes(target: Target, conv: Node) -> bool:
-    from .schedule.conv_weights import wants_weights_kernel
+    from .schedule.conv.backward_filter import wants_weights_kernel
 
     return wants_weights_kernel(target, conv)
 
 
 def _reads_planes(target: Target, conv: Node) -> tuple[bool, bool] | None:
-    from .schedule.conv import reads_planes
+    from .schedule.conv.direct import reads_planes
 
     return (False, False) if _wants_planes(target, conv) else reads_planes(target, conv)
 
@@ -357,9 +357,9 @@ def _schedule(
     program = scalar_program(group, stored, placed)
     members = sorted(group.members, key=lambda n: n.index)
     if group.contract is not None and group.contract.prim.name == "conv":
-        from .schedule.conv import schedule_conv
-        from .schedule.conv_spread import schedule_conv_spread, wants_spread_kernel
-        from .schedule.conv_weights import schedule_conv_weights
+        from .schedule.conv.backward_filter import schedule_conv_weights
+        from .schedule.conv.direct import schedule_conv
+        from .schedule.conv.input_dilated import schedule_conv_spread, wants_spread_kernel
 
         if _wants_planes(target, group.contract):
             return [schedule_conv_weights(program, group.contract, target, members)]
@@ -377,7 +377,7 @@ def _schedule(
     if target.numeric == "fast":
         multiply_by_reciprocals(program)
     if program.sums and target.name == "cuda":
-        from .schedule.sums_cuda import schedule_sums
+        from .schedule.cuda.column_sums import schedule_sums
 
         return schedule_sums(program, target, *_early_and_late(group, stored, members))
     if program.reductions or program.reduced:  # (or values of a row to store)

@@ -108,7 +108,7 @@ class Program:
         arena_bytes: size of the memory for intermediate results.
         arena_least: what lives there at the fullest step, which no placement can do without: an operand that a
             kernel may write over counts once, what lies in results' memory not at all.
-        source: CPU: the translation units (codegen/program.py); CUDA: empty (kernels are compiled from their texts).
+        source: CPU: the translation units (codegen/cpu_units.py); CUDA: empty (kernels are compiled from their texts).
         segments: CPU: for each run of consecutive kernels, (first step, last step + 1).
         table: CPU: (what it is, value) of the numbers that a call reads from memory.
         cuts: (producer, consumer, rule, reason) of what was not fused.

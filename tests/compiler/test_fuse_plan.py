@@ -28,7 +28,7 @@ from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.primitives.views import RESHAPES, behind
 from hybridgpu.compiler.program import KernelStep, Program
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.schedule.matmul import wants_kernel
+from hybridgpu.compiler.schedule.matmul.matmul import wants_kernel
 from hybridgpu.compiler.schedule.scatter import wants_scatter_kernel
 from hybridgpu.compiler.target import CPU, CUDA
 

@@ -20,7 +20,7 @@ from hybridgpu.backends.cuda.nvrtc import NUMERIC
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import Program
-from hybridgpu.compiler.schedule import index_type
+from hybridgpu.compiler.schedule.cuda import index_type
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.resources import kernels_folder
 

@@ -28,8 +28,8 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.schedule.index_type import index_type
-from hybridgpu.compiler.schedule.pieces import turns
+from hybridgpu.compiler.schedule.cuda.index_type import index_type
+from hybridgpu.compiler.schedule.index_set_splitting import turns
 from hybridgpu.compiler.schedule.scalar import Scalar, ScalarProgram, Store
 from hybridgpu.compiler.target import CPU, CUDA, cuda_target
 from hybridgpu.dtypes import f32, from_short

@@ -24,8 +24,8 @@ from hybridgpu.compiler import pipeline
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep
-from hybridgpu.compiler.schedule import absorb as prologues
-from hybridgpu.compiler.schedule import matmul_cuda
+from hybridgpu.compiler.schedule import fuse_prologues as prologues
+from hybridgpu.compiler.schedule.matmul import config_cuda
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import from_short
 from hybridgpu.resources import kernels_folder
@@ -428,13 +428,13 @@ def test_loaders_stay_in_registers(monkeypatch, arch, numeric):
         made = graph(producer, product, "both")
         (dot,) = (n for n in made.nodes if n.prim.name == "dot")
         found: dict[str, list] = {}
-        for form in matmul_cuda.forms(CUDA, matmul_cuda.dot_of(dot)):
+        for form in config_cuda.forms(CUDA, config_cuda.dot_of(dot)):
             found.setdefault(form.name, []).append(form)
         # of each name the one that is shortest of registers
         for form in (max(f, key=lambda f: f.threads * f.rows * prod(f.vectors)) for f in found.values()):
-            monkeypatch.setattr(matmul_cuda, "choose", lambda target, dot, form=form: form)
-            monkeypatch.setattr(matmul_cuda, "library_seconds", lambda target, dot: 1.0)
-            monkeypatch.setattr(matmul_cuda, "loads", lambda form, dot: (1, 1))
+            monkeypatch.setattr(config_cuda, "choose", lambda target, dot, form=form: form)
+            monkeypatch.setattr(config_cuda, "library_seconds", lambda target, dot: 1.0)
+            monkeypatch.setattr(config_cuda, "loads", lambda form, dot: (1, 1))
             for k in compile_graph(made, CUDA).kernels:
                 if k.kind == "matmul":
                     texts[k.name] = k

@@ -29,7 +29,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import Program
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.schedule import resident_cost
+from hybridgpu.compiler.schedule.persistent import cost as persistent_cost
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.dtypes import f32, from_short
 from hybridgpu.resources import kernels_folder
@@ -323,7 +323,7 @@ def test_few_blocks_are_one_cluster(name, cuda_driver):
 
 def lone(name: str, cluster: int, monkeypatch) -> Program:
     """A program whose kernel is one cluster of so many blocks, whatever that costs."""
-    monkeypatch.setattr(resident_cost, "possible_blocks", lambda *_: [resident_cost.Blocks(cluster)])
+    monkeypatch.setattr(persistent_cost, "possible_blocks", lambda *_: [persistent_cost.Blocks(cluster)])
     return program_of(name)
 
 

@@ -22,7 +22,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import HostStep, KernelStep
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.schedule import scatter_cuda
+from hybridgpu.compiler.schedule.cuda import scatter as cuda_scatter
 from hybridgpu.compiler.target import CPU, CUDA, cuda_target
 from hybridgpu.dtypes import bf16, bool_, f16, f32, f64, i8, i32, i64, u8
 
@@ -129,7 +129,7 @@ def test_any_shape_in_any_form(cuda_driver, data):
     i = b.input(tensor_type(tuple(where), i32), "i")
     graph = b.finish(list(make(b, g, i)), "any")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scatter_cuda, "choose", lambda w, target, usual: Form(lanes if w.columns > 1 else 1, 16, rows))
+        patch.setattr(cuda_scatter, "choose", lambda w, target, usual: Form(lanes if w.columns > 1 else 1, 16, rows))
         program = compile_graph(graph, CUDA)
     assert kinds(program).count("scatter") == 1
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
@@ -147,7 +147,7 @@ def test_any_shape_in_any_form(cuda_driver, data):
 @pytest.mark.parametrize("rows", [1, 3, 7, 11, 12, 40, 120])
 def test_a_block_looks_through_the_updates_of_its_rows_alone(rows, cuda_driver, monkeypatch):
     """Ten examples with twelve rows each: blocks have part of one's rows, or those of several."""
-    monkeypatch.setattr(scatter_cuda, "choose", lambda work, target, usual: Form(1, 512, rows))
+    monkeypatch.setattr(cuda_scatter, "choose", lambda work, target, usual: Form(1, 512, rows))
     graph = graph_of(lambda b, g, i: b.scatter_along(g, i, axis=1, extent=12), ((10, 70), f32), ((10, 70), i32))
     program = compile_graph(graph, CUDA)
     rng = np.random.default_rng(0)

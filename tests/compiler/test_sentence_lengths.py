@@ -10,7 +10,7 @@ from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.compiler.schedule.numbers import told_lengths
+from hybridgpu.compiler.schedule.runtime_args import told_lengths
 from hybridgpu.compiler.target import CPU
 from hybridgpu.dtypes import f32, i32
 from hybridgpu.ops.sequence import sequence_last

@@ -17,8 +17,8 @@ from compiler.cases import CASES, build, cuda_of
 from jinja2 import nodes
 
 from hybridgpu.compiler.codegen import render as seam
+from hybridgpu.compiler.codegen.jinja_compiler import environment
 from hybridgpu.compiler.codegen.templates import Templates
-from hybridgpu.compiler.codegen.translate import environment
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.resources import templates_folder

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 import jinja2
 import pytest
 
+from hybridgpu.compiler.codegen import jinja_compiler
 from hybridgpu.compiler.codegen import templates as module
-from hybridgpu.compiler.codegen import translate
+from hybridgpu.compiler.codegen.jinja_compiler import Untranslatable, environment
 from hybridgpu.compiler.codegen.templates import Templates
-from hybridgpu.compiler.codegen.translate import Untranslatable, environment
 
 TEXT = "{% for k in n %}{{ k }};{% endfor %}"
 
@@ -98,7 +98,7 @@ def test_what_no_template_uses_is_refused(text, what, tmp_path):
     with pytest.raises(
         (Untranslatable, jinja2.TemplateSyntaxError), match=re.escape(what) if "|" not in what else what
     ):
-        translate.translated(tmp_path / "a.j2")
+        jinja_compiler.translated(tmp_path / "a.j2")
 
 
 # -- what is kept of them
@@ -114,8 +114,8 @@ def writing(monkeypatch):
 def made(monkeypatch):
     """The names of the templates that were translated."""
     found = []
-    real = translate.translated
-    monkeypatch.setattr(translate, "translated", lambda file: found.append(file.name) or real(file))
+    real = jinja_compiler.translated
+    monkeypatch.setattr(jinja_compiler, "translated", lambda file: found.append(file.name) or real(file))
     return found
 
 
@@ -148,7 +148,7 @@ def test_another_text_is_translated(tmp_path, made):
 @pytest.mark.parametrize("which", ["translation", "jinja", "Python"])
 def test_another_translation_is_another_code(tmp_path, made, which, monkeypatch):
     (tmp_path / "a.j2").write_text(TEXT)
-    other = tmp_path / "changed" / ("translate.py" if which == "translation" else "other.py")
+    other = tmp_path / "changed" / ("jinja_compiler.py" if which == "translation" else "other.py")
     other.parent.mkdir()
     other.write_text("")
     render(tmp_path)

@@ -16,7 +16,7 @@ from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.schedule.numbers import Numbers
+from hybridgpu.compiler.schedule.runtime_args import Numbers
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import f16, f32, f64, from_short, i32
 from hybridgpu.ops.conv import windowed

@@ -16,7 +16,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import HostStep
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.schedule import matmul_cuda
+from hybridgpu.compiler.schedule.matmul import config_cuda
 from hybridgpu.dtypes import from_short
 from hybridgpu.gluon import nn
 
@@ -32,7 +32,7 @@ def large(monkeypatch):
     """Every product of floats is large enough for a library; such programs are not stored. Rounding is test_tf32.py's."""
     monkeypatch.setenv("HYBRIDGPU_CACHE", "0")
     monkeypatch.setenv("HYBRIDGPU_TF32", "0")
-    monkeypatch.setattr(matmul_cuda, "library_seconds", lambda target, dot: 0.0)
+    monkeypatch.setattr(config_cuda, "library_seconds", lambda target, dot: 0.0)
 
 
 @pytest.fixture

@@ -23,7 +23,8 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.primitives.conv import flipped
 from hybridgpu.compiler.program import HostStep, KernelStep
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.schedule import conv, matmul_cuda
+from hybridgpu.compiler.schedule.conv import direct as direct_conv
+from hybridgpu.compiler.schedule.matmul import config_cuda
 from hybridgpu.dtypes import from_short
 
 LIMITS = {"f32": 1e-5, "f64": 1e-12, "f16": 1e-2, "bf16": 5e-2}
@@ -33,8 +34,8 @@ LIMITS = {"f32": 1e-5, "f64": 1e-12, "f16": 1e-2, "bf16": 5e-2}
 def fakes(tmp_path, monkeypatch):
     """(cuBLASLt, cuDNN), for which everything is large enough. Rounding is test_tf32.py's subject."""
     monkeypatch.setenv("HYBRIDGPU_TF32", "0")
-    monkeypatch.setattr(matmul_cuda, "library_seconds", lambda target, dot: 0.0)
-    monkeypatch.setattr(conv, "_DIRECT", 0)
+    monkeypatch.setattr(config_cuda, "library_seconds", lambda target, dot: 0.0)
+    monkeypatch.setattr(direct_conv, "_DIRECT", 0)
     found = FakeProducts(tmp_path), Fake(tmp_path)
     install(find_products=found[0].find, find=found[1].find)
     yield found
@@ -199,7 +200,7 @@ def test_no_step_is_run_on_arrays(fakes, alone, name):
 
 @pytest.mark.parametrize("name", [n for n in GRAPHS if n.startswith(("of ", "derivative"))])
 def test_derivatives_without_the_library(monkeypatch, name):
-    monkeypatch.setattr(conv, "_DIRECT", 0)
+    monkeypatch.setattr(direct_conv, "_DIRECT", 0)
     install()
     try:
         graph, program = loaded(*GRAPHS[name])
@@ -267,8 +268,8 @@ def test_parts_of_refused_calls(fakes, name):
 
 @pytest.mark.parametrize("name", ["joined", "joined derivatives", "joined batches"])
 def test_parts_without_the_libraries(monkeypatch, name):
-    monkeypatch.setattr(matmul_cuda, "library_seconds", lambda target, dot: 0.0)
-    monkeypatch.setattr(conv, "_DIRECT", 0)
+    monkeypatch.setattr(config_cuda, "library_seconds", lambda target, dot: 0.0)
+    monkeypatch.setattr(direct_conv, "_DIRECT", 0)
     install()
     try:
         graph, program = loaded(*GRAPHS[name])

@@ -19,7 +19,8 @@ from hybridgpu.backends.devices import device_of
 from hybridgpu.backends.library import Libraries
 from hybridgpu.base import MXNetError
 from hybridgpu.compiler.ir.types import tensor_type
-from hybridgpu.compiler.schedule import conv, matmul_cuda
+from hybridgpu.compiler.schedule.conv import direct as direct_conv
+from hybridgpu.compiler.schedule.matmul import config_cuda
 from hybridgpu.dtypes import f16, f32, f64
 from hybridgpu.gluon import nn
 from hybridgpu.runtime.background import Later
@@ -34,8 +35,8 @@ IMAGE, KERNEL = (RNG.normal(size=s).astype(np.float32) for s in ((2, 3, 6, 7), (
 def gpu(tmp_path, monkeypatch):
     """Libraries compute everything; no setting is made."""
     monkeypatch.delenv("HYBRIDGPU_TF32", raising=False)
-    monkeypatch.setattr(matmul_cuda, "library_seconds", lambda target, dot: 0.0)
-    monkeypatch.setattr(conv, "_DIRECT", 0)
+    monkeypatch.setattr(config_cuda, "library_seconds", lambda target, dot: 0.0)
+    monkeypatch.setattr(direct_conv, "_DIRECT", 0)
     driver = install(find_products=FakeProducts(tmp_path).find, find=Fake(tmp_path).find)
     yield driver
     uninstall()
@@ -207,8 +208,8 @@ def test_keys_and_costs(gpu, monkeypatch):
             assert backend.target.tf32 is allowed
     assert len(keys) == 3
     monkeypatch.undo()
-    dot = matmul_cuda.Dot(f32, 1, 4096, 4096, 4096, (4096, 1), (4096, 1), 4, 4)
-    seconds = [matmul_cuda.library_seconds(replace(backend.target, tf32=t), dot) for t in (False, True)]
+    dot = config_cuda.Dot(f32, 1, 4096, 4096, 4096, (4096, 1), (4096, 1), 4, 4)
+    seconds = [config_cuda.library_seconds(replace(backend.target, tf32=t), dot) for t in (False, True)]
     assert seconds[1] < seconds[0]
 
 

@@ -18,7 +18,7 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import HostStep
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.schedule import conv as schedule
+from hybridgpu.compiler.schedule.conv import direct as schedule
 from hybridgpu.compiler.target import CUDA
 from hybridgpu.dtypes import f32, from_short
 from hybridgpu.gluon import nn

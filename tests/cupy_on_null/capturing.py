@@ -41,7 +41,8 @@ from hybridgpu.backends.cuda.cublaslt_dot import ProductLibrary
 from hybridgpu.backends.cuda.cudnn_conv import ConvolutionLibrary
 from hybridgpu.backends.devices import device_of
 from hybridgpu.backends.library import Libraries
-from hybridgpu.compiler.schedule import conv, matmul_cuda
+from hybridgpu.compiler.schedule.conv import direct as direct_conv
+from hybridgpu.compiler.schedule.matmul import config_cuda
 from hybridgpu.gluon import nn
 
 GPU, MANY = mx.gpu(0), 1 << 40
@@ -55,8 +56,8 @@ device.products, device.convolutions = (
     ConvolutionLibrary(device, convolutions.find),
 )
 device.library = Libraries(device.convolutions, device.products)
-matmul_cuda.library_seconds = lambda target, dot: 0.0  # libraries compute everything that they can
-conv._DIRECT = 0
+config_cuda.library_seconds = lambda target, dot: 0.0  # libraries compute everything that they can
+direct_conv._DIRECT = 0
 GRAPH = {"static_alloc": True, "static_shape": True}
 
 

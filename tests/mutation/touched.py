@@ -18,7 +18,7 @@ class Cases:
     def __init__(self) -> None:
         from compiler.cases import CASES, build, cuda_of
 
-        from hybridgpu.compiler.codegen import program, render
+        from hybridgpu.compiler.codegen import cpu_units, render
         from hybridgpu.compiler.pipeline import compile_graph
         from hybridgpu.compiler.target import CPU
 
@@ -31,14 +31,14 @@ class Cases:
             texts.append((template, context, original(template, **context)))
             return texts[-1][2]
 
-        render.render = program.render = note
+        render.render = cpu_units.render = note
         for name in CASES:
             for target, key in ((CPU, "test_cpu"), (cuda_of(name), "test_cuda_text_executed_on_the_cpu")):
                 texts.clear()
                 made = compile_graph(build(name), target)
                 direct = {"cuda.h" if target.name == "cuda" else "cpu.h", *(h for k in made.kernels for h in k.headers)}
                 self.rendered[key, name], self.headers[key, name] = list(texts), included(direct)
-        render.render = program.render = original
+        render.render = cpu_units.render = original
 
     def touched(self, mutant: Mutant) -> list[tuple[str, str]]:
         """(test, case) of what a mutant changes: those that name what it is part of, then the shortest."""

@@ -11,7 +11,7 @@ import hybridgpu as mx
 from hybridgpu import autograd, nd
 from hybridgpu.backends.devices import device_of
 from hybridgpu.base import MXNetError
-from hybridgpu.compiler.schedule import resident_cost
+from hybridgpu.compiler.schedule.persistent import cost as persistent_cost
 from hybridgpu.gluon import nn, rnn
 from hybridgpu.settings import GRAPH_KERNELS, graph_kernels
 
@@ -34,7 +34,7 @@ def driver(cuda_driver, monkeypatch):
 @pytest.fixture
 def grid(monkeypatch):
     """No clusters in place of cooperative grids, whatever they cost."""
-    monkeypatch.setattr(resident_cost, "possible_blocks", lambda *_: [resident_cost.Blocks()])
+    monkeypatch.setattr(persistent_cost, "possible_blocks", lambda *_: [persistent_cost.Blocks()])
 
 
 def filled(net, *shapes):
@@ -196,9 +196,9 @@ def test_what_is_asked_for_does_not_depend_on_graphs(how, driver, monkeypatch):
 
 def test_a_graph_kernel_among_others_is_a_node(driver, monkeypatch):
     """A library call splits the kernels; those on one side that are no step of a graph kernel follow as nodes."""
-    from hybridgpu.compiler.schedule import resident
+    from hybridgpu.compiler.schedule.persistent import kernel as persistent_kernel
 
-    monkeypatch.setattr(resident, "_MOST_STEPS", 2)
+    monkeypatch.setattr(persistent_kernel, "_MOST_STEPS", 2)
     net, arrays = perceptron(2)
     want = net(*map(nd.array, arrays)).asnumpy()
     net.hybridize(**FLAGS["graph"])
@@ -232,7 +232,7 @@ def numbers(driver):
 @pytest.mark.parametrize("lone", [False, True])
 def test_several_devices(lone, monkeypatch):
     if not lone:
-        monkeypatch.setattr(resident_cost, "possible_blocks", lambda *_: [resident_cost.Blocks()])
+        monkeypatch.setattr(persistent_cost, "possible_blocks", lambda *_: [persistent_cost.Blocks()])
     install(2)
     try:
         for d in drivers():

@@ -14,7 +14,7 @@ from hybridgpu.backends.base import NotBuiltError
 from hybridgpu.backends.cpu import compiling as module
 from hybridgpu.backends.cpu.compiling import CompileError
 from hybridgpu.backends.cpu.toolchain import find_toolchain
-from hybridgpu.compiler.codegen import program as codegen
+from hybridgpu.compiler.codegen import cpu_units as codegen
 from hybridgpu.compiler.ir import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder

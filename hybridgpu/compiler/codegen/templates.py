@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Running templates. Their Python code is kept in files as Python keeps its own beside each module.
 
-Jinja reads a template once (``translate.py``). What comes of it lies in ``__pycache__`` beside the template (or where
+Jinja reads a template once (``jinja_compiler.py``). What comes of it lies in ``__pycache__`` beside the template (or where
 ``sys.pycache_prefix`` says), is written where Python may write its own, and is used for the same text, translation,
 Jinja and Python alone.
 """
@@ -112,7 +112,7 @@ def _code(file: Path) -> CodeType:
             found = marshal.loads(body)
             assert isinstance(found, CodeType)
             return found
-    from .translate import translated
+    from .jinja_compiler import translated
 
     made = compile(translated(file), f"{file}, translated", "exec")
     if not sys.dont_write_bytecode:
@@ -124,7 +124,10 @@ def _code(file: Path) -> CodeType:
 def _translator() -> bytes:
     """What tells one translation from another: Python, Jinja, and the module beside this one."""
     jinja = find_spec("jinja2")
-    files = [Path(__file__).with_name("translate.py"), Path(jinja.origin) if jinja and jinja.origin else Path(__file__)]
+    files = [
+        Path(__file__).with_name("jinja_compiler.py"),
+        Path(jinja.origin) if jinja and jinja.origin else Path(__file__),
+    ]
     states = [(str(f), s.st_size, s.st_mtime_ns) for f in files for s in [f.stat()]]
     return MAGIC_NUMBER + repr(states).encode()
 

@@ -19,7 +19,7 @@ from ..ir.graph import Node
 from ..ir.indexing import Expr
 from ..passes.fuse.group import bijective
 from .kernel import Kernel
-from .passes import Plan
+from .reduction_passes import Plan
 from .scalar import ScalarProgram
 
 __all__ = ["Pair", "at_points", "in_passes", "overwrite"]

@@ -23,7 +23,7 @@ from ..ir.indexing import Expr, Opaque, Quotient, Remainder, Var, of_var
 from ..primitives import TABLE
 from ..size_buckets import FEWEST
 from ..target import Target
-from .numbers import Numbers
+from .runtime_args import Numbers
 from .scalar import Scalar, ScalarProgram, Store, combines
 
 __all__ = ["COMBINE", "NIL", "Kernel", "Launch", "Pointer", "Statement", "Writer", "touched_by_all"]
@@ -108,8 +108,8 @@ class Kernel:
         bytes_read, bytes_written: traffic of one run.
         in_place: the operands and results that may share memory (see ``in_place``).
         touched: elements that one run reads of each input (CUDA).
-        steps: what a kernel of kind graph consists of (schedule/resident.py).
-        turns: what one of kind loop runs again and again (schedule/looped.py).
+        steps: what a kernel of kind graph consists of (schedule/persistent/kernel.py).
+        turns: what one of kind loop runs again and again (schedule/persistent/grid_loops.py).
         effort: how long the host's compiler takes for it, in fiftieths of a second.
     """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels without reductions: every point of the domain on its own.
 
-Here is what both targets share; ``map_cpu`` writes nests of loops, ``map_cuda`` steps of threads.
+Here is what both targets share; ``cpu.loop_nests`` writes nests of loops, ``cuda.map`` steps of threads.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from ..ir.graph import Node
 from ..ir.indexing import Var
 from ..target import Target
+from .cpu.loop_nests import moves, nests
+from .cpu.nontemporal_stores import streamed
 from .in_place import at_points
+from .index_set_splitting import cut, only_moved
 from .kernel import Kernel, Writer, headers, summary, touched, traffic
-from .map_cpu import moves, nests
-from .numbers import told_axes, told_in_tiles, told_outer
-from .pieces import cut, only_moved
+from .runtime_args import told_axes, told_in_tiles, told_outer
 from .scalar import ScalarProgram
-from .streamed import streamed
-from .tiles import tiling
+from .transpose_tiling import tiling
 
 __all__ = ["schedule_map"]
 
@@ -53,7 +53,7 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
         fields |= {"before": before, "loops": loops, "streamed": past}
         more = ("tile_cpu.h",) * ("tile" in choice) + ("stream_cpu.h",) * bool(past)
     else:
-        from .map_cuda import parts
+        from .cuda.map import parts
 
         made, launch, choice = parts(program, writer)
         fields |= made

@@ -16,15 +16,15 @@ from ..devices.gpu import GpuConstants
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
 from ..passes.fuse.group import Group
-from .axes import as_one
+from .collapse_axes import as_one
+from .cpu.loop_nests import nests
+from .index_set_splitting import only_moved
 from .kernel import Statement, Writer, headers, mentioned, touched
-from .map_cpu import nests
-from .pieces import only_moved
 from .scalar import Scalar, ScalarProgram, operand_program
-from .tiles import unit_stride
+from .transpose_tiling import unit_stride
 
 if TYPE_CHECKING:
-    from .map_cuda import Pack
+    from .cuda.map import Pack
 
 __all__ = [
     "PANEL",
@@ -319,7 +319,7 @@ def loader(
         start: C text of the patch's first line; None if ``line`` has its value already.
         told: how many terms the sum has is an argument, and so is where parts of a join or pad begin along it.
     """
-    from .map_cuda import Pack
+    from .cuda.map import Pack
 
     program, inner = what.program, what.inner
     depth = what.outer if inner is line else inner

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels with reductions: softmax, normalisations, sums, and elementwise work around them.
 
-A row is walked in passes (see :mod:`.passes`). Two forms: *inner*, the reduced elements are neighbours in memory (threads or vector lanes share a
+A row is walked in passes (see :mod:`.reduction_passes`). Two forms: *inner*, the reduced elements are neighbours in memory (threads or vector lanes share a
 row); *columns*, the rows are neighbours (every thread or lane has a row of its own).
 """
 
@@ -15,16 +15,16 @@ from ..ir.graph import Node
 from ..ir.indexing import Expr, Var
 from ..size_buckets import FEWEST
 from ..target import Target
+from .cpu.loop_nests import TooLong
+from .cpu.pooling_tiles import tile_windows
+from .cpu.rows import SHORT_ROW, fill_columns, fill_inner, keeps_near, kept_at, room, run_length, tile_rows, together
+from .cpu.unrolled_windows import wants_written_out, write_out
 from .in_place import in_passes
 from .kernel import Kernel, Writer, headers, summary, traffic
 from .map import schedule_map
-from .map_cpu import TooLong
-from .numbers import adds_over_the_batch, leads, outer_sum, ranks, told_axes, told_columns, told_row
-from .passes import Plan
-from .rows_cpu import SHORT_ROW, fill_columns, fill_inner, keeps_near, kept_at, room, run_length, tile_rows, together
+from .reduction_passes import Plan
+from .runtime_args import adds_over_the_batch, leads, outer_sum, ranks, told_axes, told_columns, told_row
 from .scalar import ScalarProgram
-from .windows_cpu import tile_windows
-from .written_out import wants_written_out, write_out
 
 __all__ = ["schedule_rows"]
 
@@ -44,7 +44,7 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         rows = [Var("r0", 1)]
         program.vars.insert(0, rows[0])
     if target.name == "cuda":
-        from .rows_cuda import cuda_kernel
+        from .cuda.rows import cuda_kernel
 
         return cuda_kernel(program, writer, rows, columns, members, outer_sum(program, rows, columns))
     turned = None if program.sums else tile_rows(program, rows, writer) or tile_windows(program, rows, writer)

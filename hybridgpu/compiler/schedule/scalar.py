@@ -348,7 +348,7 @@ class _Evaluator:
 
         They are no reason to wait for what lies at one place wherever they hold or not, as the scale of a channel does in
         the padding around its plane: such a load needs no test, and belongs outside the loops that the test depends on. A
-        lone row, which is read at one value of what is tested, keeps its test: its place moves (``axes.normalize``).
+        lone row, which is read at one value of what is tested, keeps its test: its place moves (``collapse_axes.normalize``).
         """
         tested = frozenset[Var]().union(*(c.expr.vars for c in conditions))
         lone = any(c.bound == 1 for c in conditions)
@@ -396,7 +396,7 @@ def scalar_program(
     Args:
         placed: where elements of those that are parts of joins lie.
 
-    Loop variables are the group's own; ``axes.normalize`` brings them into their final form.
+    Loop variables are the group's own; ``collapse_axes.normalize`` brings them into their final form.
     """
     evaluator = _Evaluator(group)
     stores = []

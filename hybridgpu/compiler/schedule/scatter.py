@@ -4,7 +4,7 @@
 Updates are computed as they are needed, and added in their order: of rows that meet, sums are those of one addition
 after the other, the same bits every time, and the last one replaces. Here is what both targets share. On the CPU the loops
 run over the updates, and where neighbours of a row follow each other in the table, too, they are one vector; on CUDA
-blocks own rows of the table (``scatter_cuda``).
+blocks own rows of the table (``cuda.scatter``).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ..ir.indexing import Var
 from ..passes.reductions.scatter_cost import choose, library_seconds, work_of
 from ..primitives.views import RESHAPES, behind
 from ..target import Target
-from .axes import normalize
+from .collapse_axes import normalize
+from .cpu.loop_nests import nests
+from .index_set_splitting import only_moved
 from .kernel import Kernel, Launch, Writer, headers, literal, summary, touched, traffic
-from .map_cpu import nests
-from .numbers import told_axes
-from .pieces import only_moved
+from .runtime_args import told_axes
 from .scalar import ScalarProgram
 from .scatter_epilogue import Epilogue
 
@@ -102,7 +102,7 @@ def schedule_scatter(
             extents = (*extents, epilogue.program.vars[0].extent)
         choice: dict[str, Any] = {"why": why}
     else:
-        from .scatter_cuda import cuda_fields
+        from .cuda.scatter import cuda_fields
 
         fields, launch, extents, choice = cuda_fields(program, writer, scatter, before, fill, epilogue)
         choice["why"] = f"{why}: {choice['why']}"

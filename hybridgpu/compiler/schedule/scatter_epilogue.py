@@ -8,10 +8,10 @@ from typing import Any
 
 from ..ir.graph import Node
 from ..ir.indexing import Var, of_var
-from .axes import normalize
+from .collapse_axes import normalize
+from .cpu.loop_nests import nests
 from .in_place import Pair, at_points
 from .kernel import Statement, Writer, coordinates, touched
-from .map_cpu import nests
 from .scalar import Scalar, ScalarProgram
 
 __all__ = ["Epilogue"]
@@ -68,7 +68,7 @@ class Epilogue:
 
     def sizes(self) -> list[int]:
         """Bytes of the elements that travel in vectors."""
-        from .map_cuda import contiguous
+        from .cuda.map import contiguous
 
         loads = [s.dtype.size for s in self.program.scalars if contiguous(s, self._inner)]
         return loads + [store.node.dtype.size for store in self.program.stores]
@@ -84,7 +84,7 @@ class Epilogue:
             element: C text of element ``j`` of them, on chip.
             at: C text of the place of the first one in the table.
         """
-        from .map_cuda import step_body
+        from .cuda.map import step_body
 
         writer, inner = self.writer, self._inner
         first = f"{inner.name}_0"

@@ -59,7 +59,7 @@ def _reduces_all(group: Group) -> bool:
 def _walks_rows(rows: Group, group: Group) -> bool:
     """Whether ``rows`` has as many rows as ``group`` has points, and nothing else on the way over them.
 
-    Windows are no rows: a host walks many of them side by side (schedule/written_out.py).
+    Windows are no rows: a host walks many of them side by side (schedule/cpu/unrolled_windows.py).
     """
     if not rows.reduced or rows.contract or rows.scatter or rows.library or rows.sums:
         return False

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CPU's translation units: all kernels of a program and one entry function a segment.
+
+A segment is a run of kernels without a library call in between. Its entry takes the arena, a table
+of numbers (extents and arena offsets, so that the text does not depend on the batch size), the
+addresses of the inputs that never move, and one pointer for every other argument and result (where
+these are hundreds, the address of an array of pointers).
+
+Compilers can be given several units at the same time. Few kernels make one unit with their entries, or two where
+that saves more than reading the headers twice takes. Many are dealt out to several units, and the entries are the last
+one. There a kernel's unit follows from its name, so that another program of mostly the same kernels has mostly the same
+units, which are kept.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from ...dtypes import from_short
+from ..program import END_OF_UNIT, Buffer, KernelInfo, KernelStep, Program
+from .math_headers import narrowed
+from .render import includes, render
+
+__all__ = ["cpu_source"]
+
+_TOGETHER = 12  #: kernels of a unit: parsing the headers again costs as much as compiling one
+_TYPES = ("half.h",)  #: headers of element types, which declarations spell
+#: Headers of products, whose tiles fill the registers.
+_PRODUCTS = ("matmul_", "conv_")
+#: GCC orders their instructions after it has allotted registers. Its dominator optimisations take a twentieth of the
+#: time for them, and make small convolutions slower (LeNet by an eighth).
+_OF_PRODUCTS = '"no-tree-dominator-opts"'
+#: In other kernels it may order them before: the polynomials of several vectors, each a long chain, then run side by
+#: side (5 to 12 % of the time).
+_OF_OTHERS = '"schedule-insns", "sched-pressure"'
+_WORTH_TWO = 2  #: fiftieths of a second that another run of the compiler takes over
+
+
+def cpu_source(program: Program) -> None:
+    """Fill in ``source``, ``segments`` and ``table`` of a CPU program."""
+    program.segments = _segments(program)
+    entries = []
+    for begin, end in program.segments:
+        calls = []
+        for step in program.steps[begin:end]:
+            assert isinstance(step, KernelStep)
+            kernel = program.kernels[step.kernel]
+            arguments = [_argument(program, b) for b in step.buffers]
+            arguments += ["0", *(_number(program, "extent", n) for n in step.extents)]
+            calls.append((kernel.name, arguments))
+        entries.append(calls)
+    if program.packed:
+        parameters = ["char* const* p"]
+    else:
+        passed = dict.fromkeys(f"{b.place}{b.index}" for b in program.buffers if _is_passed(program, b))
+        parameters = [f"char* {name}" for name in passed]  # a result's memory may hold others before, under its name
+
+    def unit(
+        kernels: Sequence[KernelInfo], declarations: Sequence[str], entries: Sequence[object], shared: bool
+    ) -> str:
+        texts = [k.text for k in kernels]
+        needed = {h for k in kernels for h in k.headers}
+        if declarations:
+            needed |= {h for k in program.kernels for h in k.headers if h in _TYPES}
+        return render(
+            "cpu/program.j2",
+            headers=narrowed(includes([list(needed)]), texts, program.numeric),
+            kernels=texts,
+            declarations=declarations,
+            parameters=parameters,
+            entries=entries,
+            shared=shared,
+            options=_options(needed) if texts else "",
+        )
+
+    if len(program.kernels) <= _TOGETHER:
+        first, second = _halves(program.kernels)
+        if not first:
+            program.source = unit(second, (), entries, False)
+            return
+        last = unit(second, [_declaration(k) for k in first], entries, True)
+        program.source = END_OF_UNIT.join([unit(first, (), (), True), last])
+        return
+    units = [unit(kernels, (), (), True) for kernels in _dealt(program.kernels)]
+    units.append(unit((), [_declaration(k) for k in program.kernels], entries, True))
+    program.source = END_OF_UNIT.join(units)
+
+
+def _options(headers: set[str]) -> str:
+    """What GCC is told for a unit that includes these."""
+    return _OF_PRODUCTS if any(h.startswith(_PRODUCTS) for h in headers) else _OF_OTHERS
+
+
+def _halves(kernels: Sequence[KernelInfo]) -> tuple[list[KernelInfo], list[KernelInfo]]:
+    """The kernels of two units that take about as long, the first none where one unit is better.
+
+    Each kernel, those that take longest first, goes where less is to be done.
+    """
+    halves: tuple[list[KernelInfo], list[KernelInfo]] = [], []
+    efforts = [0, 0]
+    for kernel in sorted(kernels, key=lambda k: -k.effort):
+        less = int(efforts[1] < efforts[0])
+        halves[less].append(kernel)
+        efforts[less] += kernel.effort
+    return halves if min(efforts) >= _WORTH_TWO else ([], list(kernels))
+
+
+def _dealt(kernels: Sequence[KernelInfo]) -> list[list[KernelInfo]]:
+    """The kernels of each unit. Their number is a power of two, so that a kernel more seldom moves all others."""
+    count = 1 << (-(-len(kernels) // _TOGETHER) - 1).bit_length()
+    units: list[list[KernelInfo]] = [[] for _ in range(count)]
+    for kernel in sorted(kernels, key=lambda k: k.name):
+        units[zlib.crc32(kernel.name.encode()) % count].append(kernel)
+    return [u for u in units if u]
+
+
+def _declaration(kernel: KernelInfo) -> str:
+    """The head of the kernel's function, as templates/cpu write it."""
+    (head,) = (line for line in kernel.text.splitlines() if line.startswith("HG_KERNEL "))
+    return head.removesuffix(" {")
+
+
+def _segments(program: Program) -> list[tuple[int, int]]:
+    segments: list[tuple[int, int]] = []
+    start = None
+    for k, step in enumerate(program.steps):
+        if isinstance(step, KernelStep):
+            start = k if start is None else start
+        elif start is not None:
+            segments.append((start, k))
+            start = None
+    if start is not None:
+        segments.append((start, len(program.steps)))
+    return segments
+
+
+def _number(program: Program, kind: str, value: int) -> str:
+    program.table.append((kind, value))
+    return f"e[{len(program.table) - 1}]"
+
+
+def _is_passed(program: Program, b: Buffer) -> bool:
+    """True for what every call passes: inputs that may move, and outputs."""
+    return b.place == "output" or (b.place == "input" and b.index not in program.fixed)
+
+
+def _argument(program: Program, buffer: int) -> str:
+    b = program.buffers[buffer]
+    storage = from_short(b.dtype).storage
+    if b.place == "arena":
+        return f"({storage}*)(arena + {_number(program, 'offset', b.index + b.start)})"
+    if _is_passed(program, b):
+        start = f"({_pointer(program, b)} + {_number(program, 'offset', b.start)})" if b.start else ""
+        return f"({storage}*){start or _pointer(program, b)}"
+    return f"({storage}*)w[{program.fixed.index(b.index)}]"
+
+
+def _pointer(program: Program, b: Buffer) -> str:
+    if not program.packed:
+        return f"{b.place}{b.index}"
+    if b.place == "input":
+        return f"p[{b.index - bisect_left(program.fixed, b.index)}]"
+    return f"p[{len(program.inputs) - len(program.fixed) + b.index}]"

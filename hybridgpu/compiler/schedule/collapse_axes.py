@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop variables of a kernel in their final form.
+
+First variables are split where quotients and remainders take them apart; then they are ordered so
+that the innermost walks memory with stride one; then neighbours that every index treats as one are
+merged. A chain of elementwise operators over any shape ends as a single loop.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..ir.indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
+from ..passes.fuse.group import splittable
+from ..size_buckets import SHORT
+from .index_set_splitting import MOST_TESTS
+from .scalar import Scalar, ScalarProgram
+
+__all__ = ["as_one", "normalize"]
+
+
+def normalize(program: ScalarProgram, ordered: bool = True) -> None:
+    """Split, order (if ``ordered``) and merge the variables of ``program`` (in place)."""
+    _split(program)
+    rows = [v for v in program.vars if v not in program.reduced]
+    rows = _ordered(program, rows) if ordered else rows
+    reduced = _ordered(program, program.reduced)
+    rows = _merged(program, rows)
+    reduced = _merged(program, reduced)
+    table = {}
+    for k, v in enumerate([*rows, *reduced]):
+        table[v] = Var(f"i{k}", v.extent)
+    program.replace({v: of_var(w) for v, w in table.items()})
+    program.vars = [table[v] for v in [*rows, *reduced]]
+    program.reduced = [table[v] for v in reduced]
+
+
+def _split(program: ScalarProgram) -> None:
+    for _ in range(16):
+        at = None
+        for e in program.expressions():
+            at = _find(e)
+            if at:
+                break
+        if not at:
+            return
+        var, by = at
+        outer, inner = Var(f"{var.name}o", var.extent // by), Var(f"{var.name}i", by)
+        for names in (program.vars, program.reduced):
+            if var in names:
+                place = names.index(var)
+                names[place : place + 1] = [outer, inner]
+        program.replace({var: of_var(outer) * by + of_var(inner)})
+
+
+def _find(e: Expr) -> tuple[Var, int] | None:
+    found = splittable(e)
+    if found:
+        return found
+    for atom, _ in e.terms:
+        if isinstance(atom, (Quotient, Remainder)):
+            found = _find(atom.expr)
+            if found:
+                return found
+    return None
+
+
+def _ordered(program: ScalarProgram, variables: list[Var]) -> list[Var]:
+    """Outermost first: by the strides of the first store that uses them, else of the loads."""
+    offsets = [s.offset for s in program.stores] + [s.offset for s in program.scalars if s.op == "load" and s.offset]
+    weights = {v: next((abs(c) for e in offsets if (c := e.coefficient(v))), 0) for v in variables}
+    place = {v: k for k, v in enumerate(variables)}
+    return sorted(variables, key=lambda v: (-weights[v] if weights[v] else -(1 << 62), place[v]))
+
+
+def _merged(program: ScalarProgram, variables: list[Var]) -> list[Var]:
+    k = 0
+    while k + 1 < len(variables):
+        outer, inner = variables[k], variables[k + 1]
+        tests = {c.expr for s in program.scalars for c in s.conditions if c.expr.terms == ((outer, 1),)}
+        points = prod(v.extent for v in variables[k:])
+        few = not program.reduced and len(tests) <= MOST_TESTS and points >= SHORT * (2 * len(tests) + 1)
+        moved = _one_row(program, outer, inner) if tests and few else {}
+        found = {moved.get(s, s.offset) for s in program.scalars if s.op == "load"}
+        found = found.union(e for e in program.expressions() if e not in {s.offset for s in moved})
+        if all(as_one(e, outer, inner) or (few and e in tests) for e in found if e is not None):
+            for s, e in moved.items():
+                s.offset = e
+            one = Var(f"{outer.name}{inner.name}", outer.extent * inner.extent)
+            e = of_var(one)
+            program.replace({outer: divide(e, inner.extent), inner: modulo(e, inner.extent)})
+            variables[k : k + 2] = [one]
+            k = max(k - 1, 0)
+        else:
+            k += 1
+    return variables
+
+
+def _one_row(program: ScalarProgram, outer: Var, inner: Var) -> dict[Scalar, Expr]:
+    """Loads of a lone row that happen at one value of ``outer`` -> an offset that grows with it as others do."""
+    found = {}
+    for s in program.scalars:
+        if s.op == "load" and s.offset is not None and not s.offset.coefficient(outer):
+            for expr, bound in s.conditions:
+                if bound == 1 and expr.terms == ((outer, 1),):
+                    found[s] = s.offset + expr * (s.offset.coefficient(inner) * inner.extent)
+    return found
+
+
+def as_one(e: Expr, outer: Var, inner: Var) -> bool:
+    """True if ``e`` depends on the pair only through ``outer * inner.extent + inner``.
+
+    (A position read at run time depends on them through expressions that are looked at themselves.)
+    """
+    if e.coefficient(outer) != e.coefficient(inner) * inner.extent:
+        return False
+    for atom, _ in e.terms:
+        if isinstance(atom, (Quotient, Remainder)) and {outer, inner} & atom.expr.vars:
+            return False
+    return True

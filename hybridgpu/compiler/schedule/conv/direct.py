@@ -1,0 +1,483 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Direct convolutions: when a generated kernel is worth it, and with which numbers.
+
+The loops live in ``kernels/conv_*.h``. On the CPU a kernel computes a *band* of rows at a time: what
+the band reads fits the second-level cache, and where padding, strides or dilations are in the way
+it is first copied into rows that are padded with zeros and sorted by the phases of the strides. The
+epilogue (bias, activation, residual) is the body of a lambda that gets finished rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+from ....dataclass import dataclass
+from ...devices.cpu import CpuConstants
+from ...ir.graph import Node
+from ...ir.indexing import Expr, Index, Var
+from ...passes.fuse.group import Group, describe
+from ...primitives.views import RESHAPES, behind
+from ...size_buckets import FEWEST, alike
+from ...target import Target
+from ..cuda.index_type import index_type
+from ..in_place import at_points
+from ..kernel import Kernel, Launch, Statement, Writer, coordinates, headers, summary, touched, traffic
+from ..prologue import planes
+from ..scalar import ScalarProgram
+from .operand_layout import PlaneLayout, once_copied, planes_of
+from .pool_cuda import windows_of
+
+__all__ = [
+    "BAND",
+    "LANES",
+    "LINE",
+    "MOST",
+    "computed_times",
+    "epilogue",
+    "reads_planes",
+    "schedule_conv",
+    "wants_conv_kernel",
+]
+
+BAND = 3 * CpuConstants.l2_bytes // 16  #: bytes of a band's copy that leave room in the second-level cache
+MOST = 448 << 10  #: bytes of a copy on the stack, at the very most
+LINE = 4 << 10  #: pixels of a band: results of a tile stay in the first-level cache
+LANES = CpuConstants.vector_bytes // 4  #: floats of the widest vector
+_TAPS = 4096
+_DIRECT = 1 << 24  #: multiplications up to which a GPU computes a convolution directly
+_THREADS = 128  #: of a block
+_LOADED = 16  #: elements of a line that a thread has at hand
+_FEW = 16  #: channels of which windows make products too thin for BLAS: zeros between elements cost less
+_MANY = 128  #: channels whose number may be an argument: fewer are faster as a loop of known length
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A convolution with exactly three spatial axes, leading ones of extent 1; see kernels/conv_cpu.h."""
+
+    batch: int
+    groups: int
+    inputs: int  #: channels of a group
+    outputs: int
+    size: tuple[int, ...]
+    result: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    low: tuple[int, ...]
+    dilate: tuple[int, ...]
+    base: tuple[int, ...]
+
+    @property
+    def pixels(self) -> bool:
+        """Whether every pixel is a product on its own: one element of many channels, where constants gain little."""
+        return prod(self.kernel) == 1 and self.inputs >= _MANY
+
+    @property
+    def work(self) -> int:
+        """Multiplications."""
+        return self.batch * self.groups * self.outputs * self.inputs * prod(self.kernel) * prod(self.result)
+
+
+def shape_of(node: Node) -> Shape | None:
+    """The shape of the convolution ``node``, None if it has more than three spatial axes."""
+    x, w = node.inputs
+    rank = node.ndim - 2
+    if rank > 3:
+        return None
+
+    def three(values: tuple[int, ...], missing: int) -> tuple[int, ...]:
+        return (missing,) * (3 - rank) + tuple(values)
+
+    p = node.params
+    return Shape(
+        x.shape[0],
+        p["groups"],
+        w.shape[1],
+        w.shape[0] // p["groups"],
+        three(x.shape[2:], 1),
+        three(node.shape[2:], 1),
+        three(w.shape[2:], 1),
+        three(p["stride"], 1),
+        three(p["low"], 0),
+        three(p["dilate"], 1),
+        three(p["base_dilate"], 1),
+    )
+
+
+@dataclass(frozen=True)
+class Band:
+    """How much of the result is computed together, from what."""
+
+    rows: int
+    columns: int
+    direct: bool
+    pitch: int
+    channel: int  #: distance of channels
+    copied_rows: int
+    phases: tuple[int, int]
+    taps: tuple[int, ...]
+    scratch: int  #: elements of the copy
+
+    @property
+    def pixels(self) -> int:
+        """From the first to the last, gaps between rows included."""
+        return (self.rows - 1) * self.pitch + self.columns
+
+    @property
+    def use(self) -> float:
+        """The part of the computed pixels that is wanted."""
+        return self.rows * self.columns / (-(-self.pixels // LANES) * LANES)
+
+
+def _even(extent: int, most: int) -> int:
+    """The part size of a division of ``extent`` into as few parts of at most ``most`` as possible."""
+    count = -(-extent // max(1, most))
+    return -(-extent // count)
+
+
+@lru_cache(maxsize=1024)
+def band_of(s: Shape, itemsize: int, made: bool = False) -> Band | None:
+    """The band of a convolution on the CPU, None if none fits; what it reads is a copy, if the operand is ``made``."""
+    _, oh, ow = s.result
+    _, kh, kw = s.kernel
+    if prod(s.kernel) > _TAPS:
+        return None
+    reach = [(k - 1) * d for k, d in zip(s.kernel, s.dilate, strict=True)]
+    ends = all(
+        low == 0 and (out - 1) * step + r < d
+        for low, out, step, r, d in zip(s.low, s.result, s.stride, reach, s.size, strict=True)
+    )
+    if not made and ends and all(v == 1 for v in (*s.stride[1:], *s.base)) and s.stride[0] == 1:
+        d, h, w = s.size
+        rows = _even(oh, max(1, LINE // w))
+        columns = ow if rows > 1 or ow <= LINE else _even(ow, LINE)
+        taps = tuple(
+            (k * s.dilate[0] * h + i * s.dilate[1]) * w + j * s.dilate[2]
+            for k in range(s.kernel[0])
+            for i in range(kh)
+            for j in range(kw)
+        )
+        found = Band(rows, columns, True, w, d * h * w, 0, (1, 1), taps, 0)
+        if found.pixels >= LANES:
+            return found
+    ph, pw = (
+        1 if k == 1 else min(k, step) if dilate == 1 else step
+        for k, step, dilate in zip(s.kernel[1:], s.stride[1:], s.dilate[1:], strict=True)
+    )
+    more_rows, more_columns = reach[1] // s.stride[1], reach[2] // s.stride[2]
+    planes = s.inputs * s.kernel[0] * ph * pw * itemsize
+
+    def taken(rows: int, columns: int) -> int:
+        return planes * (rows + more_rows) * (columns + more_columns)
+
+    def used(rows: int, columns: int) -> float:
+        pixels = (rows - 1) * (columns + more_columns) + columns
+        return rows * columns / (-(-pixels // LANES) * LANES)
+
+    line = planes * (ow + more_columns)
+    most = max(1, min(oh, BAND // line - more_rows, LINE // (ow + more_columns)))
+    # fewer bands copy less; but a band that fills its vectors better may be worth some more
+    fewest = -(-oh // most)
+    candidates = {-(-oh // count) for count in range(fewest, min(oh, fewest + 3) + 1)}
+    rows, columns = max(candidates, key=lambda r: (used(r, ow) * r / (r + 0.1 * more_rows), r)), ow
+    if taken(rows, columns) > MOST or columns > LINE:
+        most = BAND // (planes * (rows + more_rows)) - more_columns
+        columns = _even(ow, min(max(most, 4 * LANES), LINE))
+        if taken(rows, columns) > MOST:
+            return None
+    pitch, copied = columns + more_columns, rows + more_rows
+    plane = copied * pitch
+    places: list[int] = []
+    for k in range(s.kernel[0]):
+        for i in range(0, kh * s.dilate[1], s.dilate[1]):
+            for j in range(0, kw * s.dilate[2], s.dilate[2]):
+                phase = (k * ph + i % s.stride[1]) * pw + j % s.stride[2]
+                places.append(phase * plane + i // s.stride[1] * pitch + j // s.stride[2])
+    channel = s.kernel[0] * ph * pw * plane
+    return Band(rows, columns, False, pitch, channel, copied, (ph, pw), tuple(places), s.inputs * channel + 64)
+
+
+def wants_conv_kernel(target: Target, node: Node) -> bool:
+    """True if a generated kernel beats unfolding and BLAS for the convolution ``node``."""
+    shape = shape_of(node)
+    if shape is None or node.size == 0 or shape.work == 0 or not node.dtype.is_float:
+        return False
+    if target.name != "cpu":
+        return shape.work <= _DIRECT
+    if node.dtype.is_half:
+        return False  # bands are read as they lie: passes.precision.promote_half asks again with float32
+    found = band_of(shape, node.dtype.size)
+    if found is None:
+        return False
+    # a wasteful kernel still beats the calls of a library where there is little to do
+    zeros = prod(shape.base)
+    useful = found.use / zeros
+    return shape.work / useful <= 1 << 23 or useful >= 0.4 or (zeros > 1 and shape.inputs <= _FEW and useful >= 0.1)
+
+
+def reads_planes(target: Target, node: Node) -> tuple[bool, bool] | None:
+    """If the kernel of ``node`` for a GPU reads views that exchange batch and channels where they lie.
+
+    Returns:
+        for both operands whether it is no view of an array of planes, and a copy is made to be one; else None.
+    """
+    if target.name == "cpu" or not wants_conv_kernel(target, node):
+        return None
+    groups, (x, w) = node.params["groups"], node.inputs
+    a, b = planes_of(x, groups, True), planes_of(w, groups, False)
+    copied = a is None or any(a.reversed), b is None or any(b.reversed)
+    if all(copied):
+        return None
+    a = once_copied(x, groups, True) if a is None or copied[0] else a
+    b = once_copied(w, groups, False) if b is None or copied[1] else b
+    return copied if _over_the_batch(node, a, b) else None
+
+
+def _exchanged(conv: Node) -> tuple[PlaneLayout, PlaneLayout] | None:
+    """The planes of the operand and of the kernel, if ``conv`` adds over the batch of another convolution."""
+    groups, (x, w) = conv.params["groups"], conv.inputs
+    a, b = planes_of(x, groups, True), planes_of(w, groups, False)
+    return (a, b) if a and b and not any((*a.reversed, *b.reversed)) and _over_the_batch(conv, a, b) else None
+
+
+def _over_the_batch(conv: Node, a: PlaneLayout, b: PlaneLayout) -> bool:
+    groups, (_, w) = conv.params["groups"], conv.inputs
+    # channels of one group follow those of another
+    joined = groups == 1 or (a.group == a.sample * w.shape[1] and b.group == b.channel * (w.shape[0] // groups))
+    outside = a.samples_outside, b.samples_outside  # (of one channel there is no telling)
+    return joined and True in outside and False not in outside
+
+
+def computed_times(target: Target, node: Node) -> float | None:
+    """How often elements of the operand of the convolution ``node`` would be computed, None if that cannot be."""
+    shape = shape_of(node)
+    assert shape is not None
+    if any(v > 1 for v in shape.base):
+        return None
+    size = shape.inputs * prod(shape.size)
+    if target.name != "cpu":
+        return shape.work / (shape.batch * shape.groups * size)
+    band = band_of(shape, node.dtype.size, made=True)
+    if band is None:
+        return None
+    planes, height, width = shape.result
+    return planes * -(-height // band.rows) * -(-width // band.columns) * band.scratch / size
+
+
+def epilogue(program: ScalarProgram, conv: Node, writer: Writer) -> tuple[list[Var], list[Statement], list[Statement]]:
+    """The result's axes, and what follows the convolution: statements of a row of results, and of each of them."""
+    axis_of = {v.name: v for v in program.vars}
+    axes = [axis_of.get(f"i{k}", Var(f"i{k}", 1)) for k in range(conv.ndim)]
+    once: list[Statement] = []
+    each: list[Statement] = []
+    inner = {program.result}
+    for s in program.scalars:
+        statement = writer.statement(s)
+        dependent = axes[-1] in s.vars or any(a in inner for a in s.args)
+        if dependent:
+            inner.add(s)
+        if statement:
+            (each if dependent else once).append(statement)
+    each += [
+        Statement("", f"y{k}[{writer.place_of(s.offset)}]", writer.names[s.value]) for k, s in enumerate(program.stores)
+    ]
+    return axes, once, each
+
+
+def schedule_conv(
+    program: ScalarProgram,
+    conv: Node,
+    target: Target,
+    members: list[Node],
+    prologues: Mapping[int, Group],
+    at: Index,
+) -> Kernel:
+    """The kernel of a group around ``conv``; ``program.vars`` are the result's axes above extent 1.
+
+    Args:
+        prologues: the group that says how to compute the operand, if it is not in memory.
+        at: the index of ``conv`` in ``program.vars``, some of which may be reduced (CUDA).
+    """
+    shape = shape_of(conv)
+    assert shape is not None and program.result is not None
+    x, w = (behind(i, RESHAPES) for i in conv.inputs)
+    batched = _exchanged(conv) if target.name != "cpu" else None
+    if batched:
+        x, w = (behind(i) for i in conv.inputs)
+    writer = Writer(target, program, tells=True)
+    outputs = [s.node for s in program.stores]
+    image = None
+    if prologues:
+        (producer,) = prologues.values()
+        image = planes(producer, conv.inputs[0], writer, shape.stride[2] if target.name == "cpu" else 0)
+    whole = [w] if image else [x, w]
+    for node in whole:
+        writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
+    windows = None
+    also = [image.touched] if image else []
+    once: list[Statement] = []
+    each: list[Statement] = []
+    if program.reduced:
+        windows, axes = windows_of(program, at, writer)
+    else:
+        axes, once, each = epilogue(program, conv, writer)
+    counted: tuple[Sequence[Node], Sequence[dict[Node, int]]] = whole, also
+    if target.name != "cpu" and not image and not batched:
+        of_x, of_w = _elements_read(conv, at)
+        counted = (), ({x: of_x}, {w: of_w})
+    read, written = traffic(program, *counted)
+    fields: dict[str, Any] = {
+        "pointers": writer.pointer_list(outputs),
+        "image": image,
+        "x": "image" if image else writer.pointers[x],
+        "w": writer.pointers[w],
+        "axes": [v.name for v in axes],
+        "shape": shape,
+        "once": once,
+        "each": each,
+        "product": (conv.dtype.compute, writer.names[program.result]),
+    }
+    if target.name == "cpu":
+        loops = _bands(shape, conv.dtype.size, axes, made=image is not None)
+    elif windows:
+        loops = _threads(conv, shape, writer, batched, windows.samples, windows.count * windows.lanes, 1)
+        loops.fields |= {"coordinates": [], "windows": windows}
+        loops.choice |= {"window": windows.lanes * windows.turns, "lanes": windows.lanes}
+        loops.once_each = False
+    else:
+        per_sample = conv.size // max(conv.shape[0], 1)
+        together = _neighbours(shape, target, per_sample)
+        loops = _threads(conv, shape, writer, batched, axes[0].extent, per_sample, together)
+        places = coordinates(axes, "e")
+        if together > 1:
+            places[-1] = replace(places[-1], name=f"{places[-1].name}_0")
+        loops.fields |= {"coordinates": places, "windows": None}
+    if target.name != "cpu":
+        computed = [image.program] if image else []
+        loops.fields["index_type"] = index_type([program, *computed], [n.size for n in (*whole, conv)])
+    choice = loops.choice
+    if image:
+        choice["prologue"] = f"computes {describe(x)} as it loads it"
+    return Kernel(
+        numbers=writer.numbers,
+        kind="conv",
+        effort=3,
+        template=f"{target.name}/conv.j2",
+        summary=summary(members),
+        fields=fields | loops.fields,
+        inputs=writer.inputs,
+        outputs=outputs,
+        extents=loops.extents,
+        headers=(
+            *dict.fromkeys((*headers(program), *(image.headers if image else ()))),
+            *(("reduce.h",) if windows else ()),
+            f"conv_{target.name}.h",
+        ),
+        members=members,
+        launch=loops.launch,
+        choice=choice,
+        bytes_read=read,
+        bytes_written=written,
+        touched=touched(program, *counted),
+        in_place=at_points(program, (*whole, *(image.touched if image else ()))) if loops.once_each else [],
+    )
+
+
+@dataclass
+class _Loops:
+    """What a target's template needs besides: see :class:`Kernel`; ``once_each``: no element is computed twice."""
+
+    fields: dict[str, Any]
+    choice: dict[str, Any]
+    extents: tuple[int, ...]
+    launch: Launch | None = None
+    once_each: bool = True
+
+
+def _bands(shape: Shape, size: int, axes: Sequence[Var], made: bool) -> _Loops:
+    """On the CPU: bands of the result, tile after tile; ``size`` of an element, ``made``: the operand is computed."""
+    band = band_of(shape, size, made)
+    assert band is not None
+    pixels = shape.pixels and band.direct  # one kernel whatever the number of inputs
+    return _Loops(
+        {"band": band, "pixels": pixels},
+        {"rows": band.rows, "columns": band.columns, "copies": not band.direct, "use": round(band.use, 2)},
+        (axes[0].extent, shape.inputs) if pixels else (axes[0].extent,),
+        # a last band that reaches back over the one before computes elements again
+        once_each=shape.result[1] % band.rows == 0 and shape.result[2] % band.columns == 0,
+    )
+
+
+def _threads(
+    conv: Node,
+    shape: Shape,
+    writer: Writer,
+    batched: tuple[PlaneLayout, PlaneLayout] | None,
+    samples: int,
+    per_sample: int,
+    together: int,
+) -> _Loops:
+    """On a GPU: ``per_sample`` elements for each of the ``samples``, neighbours ``together`` by a thread.
+
+    Args:
+        batched: how both operands lie whose batch and channels change places.
+    """
+    size, taps = prod(shape.size), prod(shape.kernel)
+    told = batched is not None and shape.inputs >= FEWEST
+    fields = {
+        "per_sample": per_sample // together,
+        "neighbours": together,
+        "channels": f"(int){writer.numbers.depth(shape.inputs)}" if told else str(shape.inputs),
+        # from sample to sample and from channel to channel, and so in the kernel
+        "sample": batched[0].channel if batched else size * shape.inputs * shape.groups,
+        "apart": batched[0].sample if batched else size,
+        "results": batched[1].channel if batched else taps * shape.inputs,
+        "weights": batched[1].sample if batched else taps,
+        "threads": _THREADS,
+    }
+    launch = Launch(threads=_THREADS, extent=0, scale=per_sample // together, per_block=_THREADS)
+    choice = {
+        "multiplications": shape.work,
+        "direct_up_to": _DIRECT,
+        **({"neighbours": together} if together > 1 else {}),
+    }
+    return _Loops(fields, choice, (samples,), launch)
+
+
+def _neighbours(shape: Shape, target: Target, per_sample: int) -> int:
+    """Results that a thread computes: neighbours share what they load, if threads are left for every multiprocessor."""
+    enough = _THREADS * target.gpu.multiprocessors
+    width, kernel, stride, dilate = shape.result[2], shape.kernel[2], shape.stride[2], shape.dilate[2]
+    for count in (4, 2):
+        loaded = (count - 1) * stride + (kernel - 1) * dilate + 1
+        if width % count == 0 and loaded <= _LOADED and alike(shape.batch) * per_sample >= count * enough:
+            return count
+    return 1
+
+
+def _elements_read(conv: Node, index: Sequence[Expr]) -> tuple[int, int]:
+    """Elements of its operand and of its kernel that ``conv`` reads for its results at all values of ``index``."""
+    (x, w), p = conv.inputs, conv.params
+    samples, channels, *places = map(_values, index)
+    groups = {o // (w.shape[0] // p["groups"]) for o in channels}
+    operand, weights = len(samples) * len(groups) * w.shape[1], len(channels) * w.shape[1]
+    for k, wanted in enumerate(places):
+        extent, base, taps = x.shape[2 + k], p["base_dilate"][k], w.shape[2 + k]
+        starts = [at * p["stride"][k] - p["low"][k] for at in wanted]
+        pairs = ((at + t * p["dilate"][k], t) for at in starts for t in range(taps))
+        met = [(at, t) for at, t in pairs if at % base == 0 and 0 <= at < (extent - 1) * base + 1]
+        operand *= len({at for at, _ in met})
+        weights *= len({t for _, t in met})
+    return operand, weights
+
+
+def _values(e: Expr) -> set[int]:
+    """All that an affine expression may be."""
+    values = {e.const}
+    for atom, c in e.terms:
+        values = {at + c * v for at in values for v in range(atom.low, atom.high + 1)}
+    return values

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions of a spread operand on the CPU: transposed ones, and derivatives of strided ones by their operand.
+
+Results a base dilation apart are a *phase*: a plain convolution with those taps that meet elements rather than the
+zeros between them. The loops are in ``kernels/conv_spread_cpu.h``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+from ....dataclass import dataclass
+from ...ir.graph import Node
+from ...primitives.views import RESHAPES, behind
+from ...target import Target
+from ..in_place import at_points
+from ..kernel import Kernel, Writer, headers, summary, traffic
+from ..scalar import ScalarProgram
+from .direct import BAND, LANES, LINE, MOST, Shape, epilogue, shape_of
+
+__all__ = ["schedule_conv_spread", "wants_spread_kernel"]
+
+_TAPS = 512
+_PHASES = 16
+
+
+@dataclass(frozen=True)
+class Phases:
+    """What the kernel knows of a shape; see kernels/conv_spread_cpu.h."""
+
+    phase: tuple[int, int]  #: results of a phase
+    rows: int
+    origin: tuple[int, int]
+    copied: tuple[int, int]
+    starts: tuple[int, ...]
+    taps: tuple[int, ...]
+    at: tuple[int, ...]  #: numbers of the taps' weights
+
+
+def _offsets(kernel: int, base: int, dilate: int, low: int) -> list[list[tuple[int, int]]]:
+    """For each phase along an axis its taps: (number, place from the operand's element of the same number on)."""
+    return [
+        [(k, (r + k * dilate - low) // base) for k in range(kernel) if (r + k * dilate - low) % base == 0]
+        for r in range(base)
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _phases(s: Shape, itemsize: int) -> Phases | None:
+    """The phases of a convolution, None if it is not spread, or too large."""
+    if prod(s.base) == 1 or prod(s.stride) > 1 or s.size[0] > 1 or s.kernel[0] > 1 or s.base[0] > 1 or s.result[0] > 1:
+        return None
+    if prod(s.kernel) > _TAPS or prod(s.base) > _PHASES or s.result[2] > LINE:
+        return None
+    _, height, width = (
+        _offsets(*c) if a else [[(0, 0)]] for a, c in enumerate(zip(s.kernel, s.base, s.dilate, s.low, strict=True))
+    )
+    reached = [[place for taps in phases for _, place in taps] for phases in (height, width)]
+    if not reached[0] or not reached[1]:
+        return None
+    top, left = (min(places) for places in reached)
+    more = [max(places) - min(places) for places in reached]
+    count = (-(-s.result[1] // s.base[1]), -(-s.result[2] // s.base[2]))
+    pitch = count[1] + more[1]
+    line = s.inputs * pitch * itemsize
+    rows = max(1, min(count[0], BAND // line - more[0], LINE // pitch))
+    rows = -(-count[0] // -(-count[0] // rows))
+    if line * (rows + more[0]) > MOST:
+        return None
+    starts, taps, at = [0], [], []
+    for down in height:
+        for across in width:
+            for i, y in down:
+                for j, x in across:
+                    taps.append((y - top) * pitch + x - left)
+                    at.append(i * s.kernel[2] + j)
+            starts.append(len(taps))
+    if len(at) != prod(s.kernel):  # (every tap is of one phase)
+        return None
+    return Phases(count, rows, (top, left), (rows + more[0], pitch), tuple(starts), tuple(taps), tuple(at))
+
+
+def wants_spread_kernel(target: Target, node: Node) -> bool:
+    """True if a generated kernel computes the convolution ``node`` of a spread operand phase by phase."""
+    if target.name != "cpu" or node.prim.name != "conv" or node.dtype.short not in ("f32", "f64") or node.size == 0:
+        return False
+    shape = shape_of(node)
+    return shape is not None and shape.work > 0 and _phases(shape, node.dtype.size) is not None
+
+
+def schedule_conv_spread(program: ScalarProgram, conv: Node, target: Target, members: list[Node]) -> Kernel:
+    """The kernel of a group around ``conv``; ``program.vars`` are the result's axes above extent 1."""
+    shape = shape_of(conv)
+    assert shape is not None and program.result is not None
+    phases = _phases(shape, conv.dtype.size)
+    assert phases is not None
+    x, w = (behind(i, RESHAPES) for i in conv.inputs)
+    writer = Writer(target, program)
+    outputs = [s.node for s in program.stores]
+    for node in (x, w):
+        writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
+    axes, once, each = epilogue(program, conv, writer)
+    read, written = traffic(program, [x, w])
+    fields: dict[str, Any] = {
+        "pointers": writer.pointer_list(outputs),
+        "x": writer.pointers[x],
+        "w": writer.pointers[w],
+        "axes": [v.name for v in axes],
+        "shape": shape,
+        "once": once,
+        "each": each,
+        "product": (conv.dtype.compute, writer.names[program.result]),
+        **vars(phases),
+    }
+    pixels = (phases.rows - 1) * phases.copied[1] + phases.phase[1]
+    use = phases.rows * phases.phase[1] / (-(-pixels // LANES) * LANES)
+    return Kernel(
+        numbers=writer.numbers,
+        kind="conv",
+        effort=3,
+        template=f"{target.name}/conv_spread.j2",
+        summary=summary(members),
+        fields=fields,
+        inputs=writer.inputs,
+        outputs=outputs,
+        extents=(axes[0].extent,),
+        headers=(*headers(program), "conv_spread_cpu.h"),
+        members=members,
+        choice={
+            "phases": prod(shape.base),
+            "rows": phases.rows,
+            "use": round(use, 2),
+            "why": f"{prod(shape.base)} phases without the zeros between elements",
+        },
+        bytes_read=read,
+        bytes_written=written,
+        in_place=at_points(program, (x, w)),
+    )

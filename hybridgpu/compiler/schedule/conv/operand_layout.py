@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the planes of a convolution's operands lie, if these are views that exchange batch and channels.
+
+The derivative of a convolution by its weight is one of such views; kernels read them where they lie.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ....dataclass import dataclass
+from ...ir.graph import Node
+from ...ir.indexing import Var, linearize, of_var, operands
+from ...primitives.views import ARRANGED
+
+__all__ = ["PlaneLayout", "once_copied", "planes_of"]
+
+
+@dataclass(frozen=True)
+class PlaneLayout:
+    """An operand: the node behind its views, of whole row-major planes, and how far samples, groups and channels
+    of one are apart there (0 where there is one)."""
+
+    node: Node
+    sample: int
+    group: int
+    channel: int
+    reversed: tuple[bool, ...]  #: along each spatial axis: its elements are counted from the end
+    pointer: str = ""
+
+    @property
+    def samples_outside(self) -> bool | None:
+        """Whether samples are further apart than channels; None if one of both has no distance."""
+        inner = max(self.group, self.channel)
+        return self.sample > inner if self.sample and inner else None
+
+
+def once_copied(operand: Node, groups: int, moved: bool) -> PlaneLayout:
+    """Where they lie in a copy of the operand whose two first axes are exchanged."""
+    first, second, *spatial = operand.shape
+    plane = prod(spatial)
+    group = second // groups * first if moved else first // groups
+    samples, channels = (second // groups, first) if moved else (second, first // groups)
+    # (as planes_of has it, there is no way to the next of one)
+    sample, channel = first * plane if samples > 1 else 0, plane if channels > 1 else 0
+    return PlaneLayout(operand, sample, group * plane if groups > 1 else 0, channel, (False,) * len(spatial))
+
+
+def planes_of(operand: Node, groups: int, moved: bool) -> PlaneLayout | None:
+    """Where the planes of an operand of the convolution lie; None if its elements are not whole planes.
+
+    ``moved`` operands are (channel, group and sample, …), still ones (group and channel, sample, …).
+    """
+    first, second, *spatial = operand.shape
+    group, plane = Var("group", groups), [Var(f"p{k}", d) for k, d in enumerate(spatial)]
+    if moved:
+        channel, sample = Var("channel", first), Var("sample", second // groups)
+        index = (of_var(channel), of_var(group) * sample.extent + of_var(sample), *map(of_var, plane))
+    else:
+        channel, sample = Var("channel", first // groups), Var("sample", second)
+        index = (of_var(group) * channel.extent + of_var(channel), of_var(sample), *map(of_var, plane))
+    node = operand
+    while node.prim.name in ARRANGED:
+        (part,) = operands(node, index)
+        node, index = part.node, part.index
+    offset = linearize(index, node.shape)
+    if not offset.affine:
+        return None
+    step, start = 1, 0
+    turned = []
+    for v in reversed(plane):
+        factor = offset.coefficient(v)
+        if v.extent > 1 and abs(factor) != step:
+            return None
+        turned.append(factor < 0)
+        start += step * (v.extent - 1) if factor < 0 else 0
+        step *= v.extent
+    if offset.const != start:
+        return None
+    apart = [offset.coefficient(v) for v in (sample, group, channel)]
+    return PlaneLayout(node, apart[0], apart[1], apart[2], tuple(turned[::-1]))

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows side by side on the CPU: a lane for each window, whose elements are copied so that lanes are neighbours.
+
+Windows that follow each other without a gap (a pooling with a stride as long as its window) make vectors of loads
+with a stride. Instead a tile of windows is turned first, row by row of theirs, and results go back in the same way.
+Where an image has few windows in a row, several rows of them share a tile.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ...devices.cpu import CpuConstants
+from ...ir.graph import Node
+from ...ir.indexing import ZERO, Expr, Index, Var, delinearize, linearize, of_var, substitute
+from ...passes.fuse.group import Group
+from ..kernel import Writer, address
+from ..scalar import Scalar, ScalarProgram, Store
+
+__all__ = ["lane_share", "tile_windows"]
+
+_LANES = 64  #: windows of a tile, …
+_MOST_LANES = 256  #: … or so many of several rows
+#: of whose lanes there is a multiple: what is left over would be computed window by window
+_VECTOR = CpuConstants.vector_bytes // 4
+_FILLED = 0.75  #: of vectors' lanes, from which on they count as used
+_FEWEST = 4
+_WIDEST = 4  #: elements of a window's row that tiles are turned for
+_WINDOW = 16  #: elements of a window
+
+
+def tile_windows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dict[str, Any] | None:
+    """Turn tiles of windows; the last of ``rows`` may become a variable that stands for several.
+
+    Returns:
+        ``tile_in`` and ``tile_out`` (element type, copy, its part, where that is from or goes), ``tile_loops`` (name and
+        extent of the loops around), ``tile_run`` (neighbours of a window) and ``tile_count`` (windows of a row), with the
+        loads and stores of ``writer`` led to the copies, and ``tile_rows``, the windows of a tile; None if there are none.
+    """
+    if not rows or not program.reduced or prod(v.extent for v in program.reduced) > _WINDOW:
+        return None
+    row, inner = rows[-1], program.reduced[-1]
+    run = inner.extent
+    if not 2 <= run <= _WIDEST or row.extent < _FEWEST:
+        return None
+
+    def turned(e: Expr) -> bool:
+        return e.affine and e.coefficient(row) == run and e.coefficient(inner) == 1
+
+    loads = [s for s in program.scalars if s.op == "load" and s.offset is not None and turned(s.offset)]
+    stores = [s for s in program.stores if turned(s.offset)]
+    if not loads or any(s.conditions for s in loads):
+        return None
+    if any(s.op == "load" and s.offset is not None and not s.offset.affine for s in program.scalars):
+        return None  # tiles may have lanes without a window: positions would be anything
+    merged = _merged(program, rows, [*loads, *stores])
+    lanes = prod(v.extent for v in merged) if len(merged) > 1 else min(_LANES, row.extent)
+    lanes += -lanes % _VECTOR
+    outer = program.reduced[:-1]
+    place = linearize([*map(of_var, outer), ZERO], [v.extent for v in program.reduced]) * lanes
+    place = place + linearize([*map(of_var, merged[:-1]), ZERO], [v.extent for v in merged])
+    at = ZERO if len(merged) > 1 else of_var(Var("at", row.extent)) * run
+    moves: dict[tuple[str, str], str] = {}
+    found: dict[Scalar | Store, str] = {}
+    element = f"[({writer.expr(linearize([of_var(v) for v in program.reduced], [v.extent for v in program.reduced]))}) * {lanes} + j]"
+
+    def source(pointer: str, e: Expr) -> str:
+        return address(pointer, writer.place_of(e + of_var(row) * -run + of_var(inner) * -1 + at))
+
+    for s in loads:
+        assert s.node is not None and s.offset is not None
+        key = s.node.dtype.storage, source(writer.pointers[s.node], s.offset)
+        found[s] = moves.setdefault(key, f"t{len(moves)}") + element
+    out = []
+    for k, store in enumerate(program.stores):
+        if store in stores:
+            out.append((store.node.dtype.storage, f"o{k}", source(f"y{k}", store.offset)))
+            found[store] = f"o{k}{element}"
+    part = writer.expr(place)
+    fields = {
+        "tile_in": [(type, name, address(name, part), where) for (type, where), name in moves.items()],
+        "tile_out": [(type, name, address(name, part), where) for type, name, where in out],
+        "tile_loops": [(v.name, v.extent) for v in (*outer, *merged[:-1])],
+        "tile_run": run,
+        "tile_count": str(row.extent) if len(merged) > 1 else "count",
+        "tile_rows": lanes,
+    }
+    writer.tiled |= found
+    if len(merged) > 1:
+        _replace(program, rows, merged)
+    return fields
+
+
+def lane_share(group: Group, node: Node, index: Index) -> float:
+    """The part of vectors' lanes that loops over windows of ``group`` use where they compute ``node`` at ``index``.
+
+    Lanes are neighbouring windows, of several rows in a tile, or neighbours in a row of a window where windows are few or
+    far apart. A rest that is small compared with whole vectors does not count.
+    """
+    rows, offset = group.rows, linearize(index, node.shape)
+    if not group.reduced or not rows:
+        return 1.0
+    lanes, step, run = rows[-1].extent, offset.coefficient(rows[-1]), 1
+    for v in reversed(group.reduced):
+        run *= v.extent if offset.coefficient(v) == run else 1
+    if lanes < _FEWEST or step > _WIDEST:
+        lanes = run
+    elif step == group.reduced[-1].extent:
+        for v in rows[-2:0:-1]:
+            lanes *= v.extent if lanes * v.extent <= _MOST_LANES else 1
+    share = lanes / (lanes + -lanes % _VECTOR)
+    return share if share < _FILLED else 1.0
+
+
+def _merged(program: ScalarProgram, rows: list[Var], tiled: list[Scalar | Store]) -> list[Var]:
+    """The last rows that one variable can stand for: what is not turned lies as if they were one anyway."""
+    for count in range(len(rows) - 1, 1, -1):
+        last = rows[-count:]
+        if prod(v.extent for v in last) > _MOST_LANES or any(s.conditions for s in program.scalars):
+            continue
+        _, table = _lane(last)
+        scalars = [s.offset for s in program.scalars if s.offset is not None and s not in tiled]
+        others = [s.offset for s in program.stores if s not in tiled]
+        if all(substitute(e, table).affine for e in (*scalars, *others)):
+            return last
+    return rows[-1:]
+
+
+def _lane(merged: list[Var]) -> tuple[Var, dict[Var, Expr]]:
+    """One variable for several, and these in terms of it."""
+    extents = [v.extent for v in merged]
+    lane = Var("lane", prod(extents))
+    return lane, dict(zip(merged, delinearize(of_var(lane), extents), strict=True))
+
+
+def _replace(program: ScalarProgram, rows: list[Var], merged: list[Var]) -> None:
+    lane, table = _lane(merged)
+    program.replace(table)
+    rows[-len(merged) :] = [lane]
+    at = program.vars.index(merged[0])
+    program.vars[at : at + len(merged)] = [lane]

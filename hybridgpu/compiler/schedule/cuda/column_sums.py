@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums over all rows beside the rows, on CUDA: two kernels.
+
+Blocks of the first walk all rows, as many blocks as a GPU holds at once. Each keeps its sums in registers, of every
+element of a row, and leaves them in memory, a *part*. The second kernel adds the parts up in their order, and computes
+what waits for the sums. How rows are shared out depends on shapes and the GPU alone: results are the same in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import prod
+
+from ...ir.graph import Node
+from ...ir.indexing import ZERO, Var, linearize, of_var
+from ...target import Target
+from ..collapse_axes import normalize
+from ..kernel import Kernel, Writer
+from ..reduction_passes import needed_by
+from ..scalar import Reduction, Scalar, ScalarProgram, Store
+from .rows import cuda_kernel
+
+__all__ = ["schedule_sums"]
+
+
+def schedule_sums(program: ScalarProgram, target: Target, early: list[Node], late: list[Node]) -> list[Kernel]:
+    """The kernels of a group with sums over all rows (``program`` is normalised).
+
+    Args:
+        early, late: the members that the first kernel computes, and those of the second; both have the sums.
+    """
+    behind = set(program.reduced)
+    last = [s for s in program.stores if (s.value.vars | s.offset.vars) <= behind]  # what waits for sums is among them
+    first = _walked(program, [s for s in program.stores if s not in last])
+    rows = [v for v in first.vars if v not in behind]
+    walked = cuda_kernel(first, Writer(target, first, tells=True), rows, False, early, None)
+    # the first one's text is written: from here on these scalars are those of the second
+    second = _added_up(program, last, walked.outputs[len(first.stores) :])
+    normalize(second)
+    columns = [v for v in second.vars if v not in second.reduced]
+    writer = Writer(target, second, tells=True)
+    added = cuda_kernel(second, writer, columns, True, late, second.reduced[0])
+    return [walked, added]
+
+
+def _walked(program: ScalarProgram, stores: list[Store]) -> ScalarProgram:
+    """What the first kernel computes."""
+    needed = _closure([*(s.value for s in stores), *(r.result for r in program.sums)], ())
+    return replace(
+        program,
+        scalars=[s for s in program.scalars if s in needed],
+        reductions=[r for r in program.reductions if r.result in needed],
+        stores=stores,
+    )
+
+
+def _added_up(program: ScalarProgram, stores: list[Store], parts: Sequence[Node]) -> ScalarProgram:
+    """What the second kernel computes of the ``parts`` of each sum, arrays of (part, element of a row)."""
+    columns = program.reduced
+    each = linearize([of_var(v) for v in columns], [v.extent for v in columns])
+    part = Var("part", parts[0].shape[0])
+    sums, scalars = [], []
+    for r, node in zip(program.sums, parts, strict=True):
+        at = each + of_var(part) * prod(v.extent for v in columns)
+        load = Scalar("load", node.dtype, node=node, offset=at, vars=at.vars)
+        r.result.args = (load,)
+        sums.append(Reduction(r.node, load, r.result, ZERO))
+        scalars += [load, r.result]
+    needed = _closure([s.value for s in stores], [r.result for r in sums])
+    scalars += [s for s in program.scalars if s in needed and s not in scalars]
+    return replace(
+        program, scalars=scalars, reductions=sums, stores=stores, vars=[*columns, part], reduced=[part], sums=[]
+    )
+
+
+def _closure(wanted: Iterable[Scalar], known: Iterable[Scalar]) -> set[Scalar]:
+    """``wanted`` and all that they are computed from, as far as what is ``known``."""
+    found, stack = set(known), list(wanted)
+    while stack:
+        s = stack.pop()
+        if s not in found:
+            found.add(s)
+            stack += needed_by(s)
+    return found

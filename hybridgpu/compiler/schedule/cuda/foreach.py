@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small kernels that do not depend on each other, over arrays of any shapes, in one launch (CUDA).
+
+An optimizer's step is the same few operations for a hundred arrays, and starting a kernel costs more than most of
+them take. Kernels of one level share a launch: blocks are dealt out in proportion to their elements. Those with
+the same text are one *body* that finds the arrays of its block. Sizes are parameters, so that the text does not
+depend on them. (On the host one call runs all kernels anyway.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ....dataclass import dataclass
+from ...ir.graph import Node
+from ...passes.fuse.group import Group
+from ...target import Target
+from ..kernel import Kernel, Launch, Pointer, summary, touched_by_all
+from .map import THREADS, Flat
+
+__all__ = ["Body", "Instance", "together"]
+
+_MOST_PARAMETERS = 250  #: of eight bytes each: a kernel may have 4 KiB of them, but every launch copies them
+_HELD = 16 << 20  #: bytes of intermediate results that wait for a launch, of which kernels may read little
+
+Scheduled = list[tuple[Group, Kernel | None]]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One kernel's share of the launch.
+
+    Attributes:
+        pointers: the parameters that stand for the body's pointers.
+        begin, end: C text of its first block and the one behind its last.
+        size: C text of its number of elements.
+        told: parameters that stand for the body's further numbers.
+    """
+
+    pointers: list[str]
+    begin: str
+    end: str
+    size: str
+    told: list[str]
+
+    @property
+    def arguments(self) -> str:
+        """The pointers and numbers as arguments of a function, with a comma behind each."""
+        return "".join(f"{p}, " for p in (*self.pointers, *self.told))
+
+
+@dataclass(frozen=True)
+class Body:
+    """What the kernels of some instances have in common: their text, and the pointers and numbers it names."""
+
+    part: Flat
+    pointers: list[Pointer]
+    told: list[str]
+    instances: list[Instance]
+
+    @property
+    def arguments(self) -> str:
+        """The names of pointers and numbers as arguments of a function, with a comma behind each."""
+        return "".join(f"{name}, " for name in (*(p.name for p in self.pointers), *self.told))
+
+
+def together(scheduled: Scheduled, target: Target) -> Scheduled:
+    """``scheduled`` with small kernels of one level put together."""
+    if target.name != "cuda":
+        return scheduled
+    levels: dict[int, list[int]] = {}
+    for at, (group, kernel) in enumerate(scheduled):
+        if kernel is not None and _is_small(kernel, target):
+            levels.setdefault(group.level, []).append(at)
+    out: list[tuple[Group, Kernel | None] | None] = list(scheduled)
+    for places in levels.values():
+        for chunk in _chunks(places, scheduled):
+            if len(chunk) > 1:
+                kernels = [k for at in chunk if (k := scheduled[at][1])]
+                out[chunk[0]] = (scheduled[chunk[0]][0], _foreach(kernels))
+                for at in chunk[1:]:
+                    out[at] = None
+    return [s for s in out if s]
+
+
+def _is_small(kernel: Kernel, target: Target) -> bool:
+    """True for a walk in order that takes no longer than starting it."""
+    if kernel.kind != "map" or len(kernel.fields["parts"]) > 1 or kernel.fields["parts"][0].tile:
+        return False
+    return (kernel.bytes_read + kernel.bytes_written) * target.byte_seconds <= target.launch_seconds
+
+
+def _chunks(places: Sequence[int], scheduled: Scheduled) -> Iterator[list[int]]:
+    chunk: list[int] = []
+    held: set[Node] = set()
+    used = 1
+    for at in places:
+        kernel = scheduled[at][1]
+        assert kernel is not None
+        wanted = len(kernel.inputs) + len(kernel.outputs) + 2 + len(kernel.numbers.values)
+        held |= {n for n in kernel.inputs if n.prim.name != "input"}
+        if used + wanted > _MOST_PARAMETERS or sum(n.type.nbytes for n in held) > _HELD:
+            yield chunk
+            chunk, used = [], 1
+            held = {n for n in kernel.inputs if n.prim.name != "input"}
+        chunk.append(at)
+        used += wanted
+    yield chunk
+
+
+def _foreach(kernels: list[Kernel]) -> Kernel:
+    alike: dict[tuple[str, ...], list[Kernel]] = {}
+    for k in kernels:
+        part: Flat = k.fields["parts"][0]
+        key = repr(replace(part, scale=0, whole=0, turn=""))
+        alike.setdefault((key, *(p.declaration for p in k.fields["pointers"])), []).append(k)
+    order = [k for same in alike.values() for k in same]
+    inputs = [n for k in order for n in k.inputs]
+    outputs = [n for k in order for n in k.outputs]
+    pointers = [Pointer(f"a{j}", n.dtype) for j, n in enumerate(inputs)]
+    pointers += [Pointer(f"b{j}", n.dtype, True) for j, n in enumerate(outputs)]
+    read, written = iter(pointers[: len(inputs)]), iter(pointers[len(inputs) :])
+    bodies, extents, end, last = [], [0], 0, 0
+    for same in alike.values():
+        instances = []
+        for k in same:
+            part = k.fields["parts"][0]
+            size = k.extents[0] * part.scale
+            begin = f"(Index)n{last}" if end else "0"
+            end += max(1, -(-size // (THREADS * part.vector)))
+            names = [p.name for p in (*_take(read, len(k.inputs)), *_take(written, len(k.outputs)))]
+            at = last = len(extents)
+            values = list(k.numbers.values.values())
+            told = [f"n{at + 2 + j}" for j in range(len(values))]
+            instances.append(Instance(names, begin, f"(Index)n{at}", f"(Index)n{at + 1}", told))
+            extents += [end, size, *values]
+        first = same[0]
+        bodies.append(Body(first.fields["parts"][0], first.fields["pointers"], list(first.numbers.values), instances))
+    extents[0] = end
+    reads = touched_by_all(kernels)
+    members = [m for k in order for m in k.members]
+    return Kernel(
+        kind="foreach",
+        template="cuda/foreach.j2",
+        summary=summary(members),
+        fields={
+            "pointers": pointers,
+            "numbers": [f"n{j}" for j in range(len(extents))],
+            "bodies": bodies,
+            "bounds": max((k.fields["bounds"] for k in kernels), key=len),
+            "index_type": max((k.fields["index_type"] for k in kernels), key=len),
+        },
+        inputs=inputs,
+        outputs=outputs,
+        extents=tuple(extents),
+        headers=tuple(dict.fromkeys(h for k in order for h in k.headers)),
+        members=members,
+        launch=Launch(THREADS, extent=0, scale=1, per_block=1),
+        choice={
+            "threads": THREADS,
+            "kernels": len(kernels),
+            "bodies": len(bodies),
+            "why": "small kernels that do not depend on each other share one launch",
+        },
+        bytes_read=sum(n * node.dtype.size for node, n in reads.items()),
+        bytes_written=sum(k.bytes_written for k in kernels),
+        touched=reads,
+        in_place=[(x, y) for k in order for x, y in k.in_place if inputs.count(x) == 1],
+    )
+
+
+def _take(pointers: Iterator[Pointer], count: int) -> list[Pointer]:
+    return [next(pointers) for _ in range(count)]

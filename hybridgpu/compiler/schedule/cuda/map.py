@@ -1,0 +1,554 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Map kernels under CUDA.
+
+A thread computes a few neighbours along the innermost axis, so that accesses in order are 128 bits wide; where
+rows are not a multiple of that, neighbours in the whole result. Operands that lie across pass through shared
+memory, a tile at a time (``transpose_tiling``). A join becomes several *parts*, one for each of its operands (``index_set_splitting``),
+which share the blocks of one launch.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from math import prod
+
+from ....dataclass import dataclass, field
+from ...ir.graph import Node
+from ...ir.indexing import Expr, Var, linearize, of_var
+from ...target import Target
+from ..index_set_splitting import only_moved, restrict, turns
+from ..kernel import Launch, Statement, Writer, address, mentioned
+from ..scalar import Scalar, ScalarProgram
+from ..transpose_tiling import Tiling, counted, tiling, unit_stride
+from .index_type import index_type
+
+__all__ = ["THREADS", "Flat", "Pack", "Tile", "Tiled", "aligned", "contiguous", "parts", "step_body"]
+
+THREADS = 256
+_SHARED_BYTES = 40 * 1024  #: of all tiles of a kernel: 48 KiB are there without asking
+_LEAST_TILE = 512  #: elements of two axes that are worth a tile
+_MOST_PARTS = 12
+_MOST_UNROLLED = 4  #: steps of a thread that are taken together
+_CHEAP = 1  #: scalar operations of what is an instruction, not a function, in double precision
+_LEAST_PART = 2048  #: points of a kernel's average part
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Neighbouring elements that travel in one access."""
+
+    name: str
+    type: str
+    pointer: str
+    offset: str
+
+    @property
+    def address(self) -> str:
+        return address(self.pointer, self.offset)
+
+
+@dataclass
+class _Body:
+    """What a thread does for its elements: wide loads, statements once and for each, wide stores."""
+
+    packs: list[Pack] = field(default_factory=list)
+    once: list[Statement] = field(default_factory=list)
+    each: list[Statement] = field(default_factory=list)
+    stores: list[Pack] = field(default_factory=list)
+
+    @property
+    def inside(self) -> frozenset[str]:
+        """Names that are used for each element."""
+        return mentioned(self.each)
+
+    @property
+    def used(self) -> frozenset[str]:
+        return mentioned([*self.once, *self.each, *(p.offset for p in (*self.packs, *self.stores))])
+
+
+@dataclass
+class Flat:
+    """A part that walks its elements in order.
+
+    Attributes:
+        suffix: of the names of its functions.
+        vector: elements of a thread.
+        tail: elements are left over that do not fill a thread.
+        coordinates: definitions from the position ``e`` of the first element.
+        own: definitions for each element, from its position ``e + j``.
+        inner_var: the innermost variable, if each element needs it and it is ``inner_var_0 + j``.
+        scale, whole: it has ``n0 * scale`` elements, or ``whole``.
+        turn: blocks that it takes, where parts share them.
+        loading: those of the coordinates that wide loads need.
+        unroll: steps of a thread whose wide loads are under way at once, where a part has a launch of its own.
+    """
+
+    suffix: str
+    vector: int
+    tail: bool
+    coordinates: list[Statement]
+    own: list[Statement]
+    inner_var: str
+    body: _Body
+    scale: int
+    whole: int
+    turn: str = ""
+    loading: list[Statement] = field(default_factory=list)
+    unroll: int = 1
+    tile: bool = False
+
+
+@dataclass(frozen=True)
+class Tiled:
+    """An operand that passes through shared memory: ``array``, rows of ``pitch`` elements along ``across``.
+
+    Half precision lies there as it does in memory, in bits.
+    """
+
+    name: str
+    array: str
+    type: str
+    held_as: str
+    pitch: int
+    address: str
+    count: int
+    bits: str  #: behind an element that is copied: half precision as it is
+
+
+@dataclass
+class Tile:
+    """A part that walks two axes in tiles.
+
+    Attributes:
+        vector: elements of one access.
+        steps: accesses of a thread in a tile of ``items`` accesses.
+        across, along: names of the variables; in the text their blocks begin at ``b`` and their number.
+        lanes_across, lanes_along: threads next to each other along an axis.
+        coordinates: definitions from the tile's number ``tile``.
+        count: C text of the number of tiles.
+        inside_across, inside_along: C text that tests whether neighbours along an axis are within the tensor.
+        loads, stores: operands through shared memory.
+        last: the tile may not be overwritten before all threads are here.
+    """
+
+    suffix: str
+    vector: int
+    steps: int
+    items: int
+    across: str
+    along: str
+    begin_across: str
+    begin_along: str
+    lanes_across: int
+    lanes_along: int
+    coordinates: list[Statement]
+    count: str
+    inside_across: str
+    inside_along: str
+    loads: list[Tiled]
+    stores: list[Tiled]
+    inner_var: str
+    body: _Body
+    last: bool
+    turn: str = ""
+    tile: bool = True
+
+
+def parts(program: ScalarProgram, writer: Writer) -> tuple[dict[str, object], Launch, dict[str, object]]:
+    """Fields of the template, the launch, and what was chosen and why."""
+    writer.forget()
+    first = program.vars[0]
+    pieces = _pieces(program)
+    made: list[Flat | Tile] = []
+    choice: dict[str, object] = {"threads": THREADS}
+    blocks, free = Fraction(0), _SHARED_BYTES
+    for k, piece in enumerate(pieces):
+        writer.moved |= only_moved(piece)
+        writer.name(piece.scalars)
+        suffix = str(k) if len(pieces) > 1 else ""
+        plan = _planned(piece, free)
+        part: Flat | Tile
+        if plan:
+            part, share = _tile(piece, writer, suffix, plan, first, many=len(pieces) > 1)
+            free -= plan.bytes
+            choice |= {"tile": f"{plan.wide}x{plan.long}", "why": plan.tiles.why}
+        else:
+            part, share = _flat(piece, writer, suffix, first)
+        choice["vector"] = max(part.vector, choice.get("vector", 1))  # type: ignore[call-overload]
+        blocks += share
+        made.append(part)
+    if len(pieces) > 1:
+        choice["parts"] = len(pieces)
+        for part in made:  # (their blocks take one step, most of them)
+            if isinstance(part, Flat):
+                part.unroll = 1
+    elif isinstance(made[0], Flat) and made[0].unroll > 1:
+        choice["unroll"] = made[0].unroll
+    launch = Launch(THREADS, extent=0, scale=blocks.numerator, per_block=blocks.denominator, limit=16)
+    fields = {
+        "parts": made,
+        "index_type": index_type([program]),
+        "several": len(pieces) > 1,
+        "bounds": _bounds(program),
+        "held": writer.target.gpu.resident_threads // THREADS if choice.get("unroll") else 0,
+    }
+    return fields, launch, choice
+
+
+def _bounds(program: ScalarProgram) -> str:
+    """The macro that tells how many threads a block has."""
+    called = any(
+        s.op == "compute" and s.node and s.dtype.is_float and s.dtype.size == 8 and s.node.prim.cost > _CHEAP
+        for s in program.scalars
+    )
+    return "HG_BOUNDS_WIDE" if called else "HG_BOUNDS"
+
+
+# -- parts
+
+
+def _pieces(program: ScalarProgram) -> list[ScalarProgram]:
+    """``program`` cut where joins change, if that leaves parts worth their text."""
+    joins = [s for s in program.scalars if s.op == "load" and s.conditions]
+    if len({s.node for s in joins}) < 2:
+        return [program]
+    pieces = [program]
+    for var in program.vars:
+        cut: list[ScalarProgram] = []
+        for piece in pieces:
+            mine = next((v for v in piece.vars if v.name == var.name), None)
+            at = turns(piece, mine) if mine else []
+            if mine and at:
+                cut += [restrict(piece, mine, a, b)[0] for a, b in pairwise([mine.low, *at, mine.high + 1])]
+            else:
+                cut.append(piece)
+            if len(cut) > _MOST_PARTS:
+                return [program]
+        pieces = cut
+    if counted(program) < _LEAST_PART * len(pieces):
+        return [program]
+    return pieces
+
+
+def _steps(variables: list[Var], source: str) -> list[Statement]:
+    """Definitions of the variables from their row-major position ``source``; the first one is the quotient."""
+    out, step = [], 1
+    for k, v in reversed(list(enumerate(variables))):
+        text = source if step == 1 else f"({source}) / {step}" if " " in source else f"{source} / {step}"
+        if k:
+            text = f"({text}) % {v.extent}" if " " in source and step == 1 else f"{text} % {v.extent}"
+        out.append(Statement("Index", v.name, f"{text} + {v.start}" if v.start else text))
+        step *= v.extent
+    return out[::-1]
+
+
+# -- walks in order
+
+
+def _flat(program: ScalarProgram, writer: Writer, suffix: str, first: Var) -> tuple[Flat, Fraction]:
+    """A part that walks its elements in order, and the blocks it wants for each unit of the first extent."""
+    inner = program.vars[-1]
+    vector, whole_rows = _vector(program)
+    if whole_rows:
+        base = Var(f"{inner.name}_0", inner.extent, inner.start)
+        body = step_body(program, writer, inner, base.name, vector, {})
+        position = _steps([*program.vars[:-1], base], "e")
+        needs_inner = inner.name in body.inside
+        wanted = body.used | ({base.name} if needs_inner else set())
+        coordinates, own = [c for c in position if c.name in wanted], []
+    else:
+        body = _flat_body(program, writer)
+        needs_inner = False
+        coordinates, own = [], [c for c in _steps(program.vars, "e + j") if c.name in body.inside]
+    runs = program.vars[0] is first
+    scale = prod(v.extent for v in program.vars[1:])
+    whole = 0 if runs else scale * program.vars[0].extent
+    per_block = THREADS * vector
+    named = mentioned([p.offset for p in body.packs])
+    part = Flat(
+        suffix,
+        vector,
+        vector > 1 and (not whole_rows or len(program.vars) == 1),
+        coordinates,
+        own,
+        inner.name if needs_inner else "",
+        body,
+        scale,
+        whole,
+        _blocks(f"n0 * {scale}" if scale > 1 else "n0", per_block) if runs else str(-(-whole // per_block)),
+        [c for c in coordinates if c.name in named],
+        _unroll(program, body, vector, writer.target),
+    )
+    return part, Fraction(scale, per_block) if runs else Fraction(-(-whole // per_block), first.extent)
+
+
+def _unroll(program: ScalarProgram, body: _Body, vector: int, target: Target) -> int:
+    """Steps of a thread that are taken together, so that their wide loads keep memory busy."""
+    if any(s.dtype.size > 4 for s in program.scalars):  # (of two registers each)
+        return 1
+    gpu = target.gpu
+    size_of = {s.dtype.storage: s.dtype.size for s in program.scalars if s.op == "load"}
+    loaded = vector * sum(size_of[p.type] for p in body.packs)
+    unroll = 1
+    while loaded and unroll < _MOST_UNROLLED and gpu.resident_threads * loaded * unroll < gpu.bytes_in_flight:
+        unroll *= 2
+    return unroll
+
+
+def _blocks(count: str, per_block: int) -> str:
+    return f"(Index)(({count} + {per_block - 1}) / {per_block})"
+
+
+def _vector(program: ScalarProgram) -> tuple[int, bool]:
+    """Elements a thread computes, and if they are neighbours within a row rather than in the whole result.
+
+    16 bytes of the widest array: within rows if they are multiples of that, in the whole result if more
+    accesses are in order there.
+    """
+    inner = program.vars[-1]
+    loads = [s for s in program.scalars if s.op == "load" and s.node]
+    sizes = [s.node.dtype.size for s in loads if s.node and contiguous(s, inner)]
+    sizes += [store.node.dtype.size for store in program.stores]
+    width = max(1, 16 // max(sizes))
+    if len(program.vars) == 1:
+        return width, True  # a scalar tail takes the rest
+    row = width
+    while inner.extent % row or not all(
+        row == 1 or (unit_stride(t.offset, inner) and aligned(t.offset, inner, row)) for t in program.stores
+    ):
+        row //= 2
+    position = _position(program)
+    if row == width or any(t.offset != position for t in program.stores) or any(v.start for v in program.vars):
+        return row, True
+    in_rows = sum(s.node.dtype.size / row for s in loads if s.node and inner in s.vars)
+    in_rows += sum(t.node.dtype.size / row for t in program.stores)
+    in_all = sum(s.node.dtype.size / (width if s.offset == position else 1) for s in loads if s.node and s.vars)
+    in_all += sum(t.node.dtype.size / width for t in program.stores)
+    return (width, False) if in_all < in_rows else (row, True)
+
+
+def _position(program: ScalarProgram) -> Expr:
+    """The row-major position of a point in the whole domain."""
+    return linearize([of_var(v) for v in program.vars], [v.extent for v in program.vars])
+
+
+def contiguous(s: Scalar, inner: Var) -> bool:
+    """True if neighbours along ``inner`` are neighbours in memory and nothing else varies with it."""
+    return s.op == "load" and not s.conditions and unit_stride(s.offset, inner)
+
+
+def aligned(e: Expr, inner: Var, vector: int) -> bool:
+    """True if ``e`` is a multiple of ``vector`` whenever ``inner`` is a multiple of it behind its start."""
+    return (e.const + inner.start) % vector == 0 and all(
+        a is inner or (isinstance(a, Var) and c % vector == 0) for a, c in e.terms
+    )
+
+
+def step_body(
+    program: ScalarProgram, writer: Writer, inner: Var, base: str, vector: int, held: dict[object, str]
+) -> _Body:
+    """A step of ``vector`` elements from ``base`` along ``inner``.
+
+    ``held``: loads and numbers of stores that pass through shared memory -> the element there.
+    """
+    body = _Body()
+
+    def pack(name: str, type: str, pointer: str, offset: Expr) -> Pack:
+        writer.renamed = {inner: base}
+        made = Pack(name, type, pointer, writer.place_of(offset))
+        writer.renamed = {}
+        return made
+
+    for s in program.scalars:
+        if s in writer.tiled:
+            body.each.append(Statement(writer.type(s), writer.names[s], writer.tiled[s]))
+            continue
+        if s in held:
+            as_float = s.dtype.is_half and s not in writer.moved
+            text = f"{s.dtype.storage}_to_float({held[s]})" if as_float else held[s]
+            body.each.append(Statement(writer.type(s), writer.names[s], text))
+            continue
+        if contiguous(s, inner) and aligned(s.offset, inner, vector):  # type: ignore[arg-type]
+            assert s.node is not None and s.offset is not None
+            name = f"p{len(body.packs)}"
+            body.packs.append(pack(name, s.node.dtype.storage, writer.pointers[s.node], s.offset))
+            body.each.append(Statement(writer.type(s), writer.names[s], writer.place(s, f"{name}.v[j]")))
+            continue
+        statement = writer.statement(s)
+        if statement:
+            (body.each if inner in s.vars else body.once).append(statement)
+    direct = []
+    for k, store in enumerate(program.stores):
+        value = writer.names[store.value]
+        if k in held:
+            as_bits = store.node.dtype.is_half and store.value not in writer.moved
+            direct.append(Statement("", held[k], f"{store.node.dtype.storage}({value}).bits" if as_bits else value))
+        elif store.scattered:
+            place = writer.destination(k, store)
+            direct.append(Statement("", place, writer.stored(store, place)))
+        elif unit_stride(store.offset, inner) and aligned(store.offset, inner, vector):
+            body.stores.append(pack(f"q{k}", store.node.dtype.storage, f"y{k}", store.offset))
+            body.each.append(Statement("", writer.place(store.value, f"q{k}.v[j]"), value))
+        else:
+            target = writer.place(store.value, f"y{k}[{writer.place_of(store.offset)}]")
+            direct.append(Statement("", target, value))
+    body.each += direct
+    return body
+
+
+def _flat_body(program: ScalarProgram, writer: Writer) -> _Body:
+    """A step of neighbours in the whole result, from position ``e``, each with coordinates of its own."""
+    body, position = _Body(), _position(program)
+    for s in program.scalars:
+        if s.op == "load" and s.node and not s.conditions and s.offset == position:
+            name = f"p{len(body.packs)}"
+            body.packs.append(Pack(name, s.node.dtype.storage, writer.pointers[s.node], "e"))
+            body.each.append(Statement(writer.type(s), writer.names[s], writer.place(s, f"{name}.v[j]")))
+            continue
+        statement = writer.statement(s)
+        if statement:
+            (body.each if s.vars else body.once).append(statement)
+    for k, store in enumerate(program.stores):
+        body.stores.append(Pack(f"q{k}", store.node.dtype.storage, f"y{k}", "e"))
+        body.each.append(Statement("", writer.place(store.value, f"q{k}.v[j]"), writer.names[store.value]))
+    return body
+
+
+# -- tiles
+
+
+@dataclass(frozen=True)
+class _Plan:
+    tiles: Tiling
+    vector: int
+    wide: int  #: extent of a tile across
+    long: int  #: extent of a tile along
+    pitch: int
+    bytes: int
+
+
+def _planned(program: ScalarProgram, free: int) -> _Plan | None:
+    """How ``program`` runs in tiles that take no more than ``free`` bytes, if it is worth it."""
+    tiles = tiling(program)
+    if tiles is None or tiles.across.extent * tiles.along.extent < _LEAST_TILE:
+        return None
+    offsets = [s.offset for s in tiles.loads] + [program.stores[k].offset for k in tiles.stores]
+    types = [s.node.dtype for s in tiles.loads if s.node] + [program.stores[k].node.dtype for k in tiles.stores]
+    widest = max([d.size for d in types] + [t.node.dtype.size for t in program.stores])
+    vector = max(1, 4 // widest)  # four bytes a thread: a warp then moves whole lines
+    straight = [t.offset for k, t in enumerate(program.stores) if k not in tiles.stores]
+    while vector > 1 and not (
+        tiles.across.extent % vector == 0
+        and tiles.along.extent % vector == 0
+        and all(aligned(o, tiles.across, vector) for o in offsets if o)
+        and all(aligned(o, tiles.along, vector) for o in straight)
+    ):
+        vector //= 2
+    while True:
+        area = (32 * vector) ** 2
+        long = min(_power(tiles.along.extent), 32 * vector)
+        wide = min(_power(tiles.across.extent), area // long)
+        long = min(_power(tiles.along.extent), area // wide)
+        # threads next to each other along read elements that are a pitch apart: in different banks
+        pitch = wide + max(1, 32 * vector // long)
+        size = sum(-(-long * pitch * d.size // 16) * 16 for d in types)
+        if size <= free:
+            return _Plan(tiles, vector, wide, long, pitch, size)
+        if vector == 1:
+            return None
+        vector //= 2
+
+
+def _power(n: int) -> int:
+    """The least power of two that is not below ``n``."""
+    return 1 << (n - 1).bit_length()
+
+
+def _tile(
+    program: ScalarProgram, writer: Writer, suffix: str, plan: _Plan, first: Var, many: bool
+) -> tuple[Tile, Fraction]:
+    """A part that walks tiles, and the blocks it wants for each unit of the first extent."""
+    across, along = plan.tiles.across, plan.tiles.along
+    begin = {v: f"b{v.name[1:]}" for v in (across, along)}
+    extent = {across: plan.wide, along: plan.long}
+    runs = first if first in program.vars else None
+    # a tile's number: the first variable (or its blocks) outermost, since its extent is known at run time only
+    digits = [v for v in program.vars if v not in extent] + [across, along]
+    if runs in extent:
+        digits.remove(runs)
+        digits.insert(0, runs)
+    counts = [
+        Var(begin.get(v, v.name), -(-v.extent // extent.get(v, 1)), 0 if v in extent else v.start) for v in digits
+    ]
+    position = _steps(counts, "tile")
+    one = {c.name for c in counts if c.extent == 1 and c is not counts[0]}
+    for k, v in enumerate(digits):
+        if v in extent:
+            text = position[k].text
+            start = f" + {v.start}" if v.start else ""
+            text = f"({text}) * {extent[v]}" if " " in text else f"{text} * {extent[v]}"
+            position[k] = Statement("Index", begin[v], str(v.start) if begin[v] in one else text + start)
+    rest = prod(c.extent for c in counts[1:])
+    if not runs:
+        count, share = str(rest * counts[0].extent), Fraction(rest * counts[0].extent, first.extent)
+    elif runs in extent:
+        size = extent[runs]
+        count = f"(n0 + {size - 1}) / {size}" + (f" * {rest}" if rest > 1 else "")
+        share = Fraction(rest, size)
+    else:
+        count, share = "n0" + (f" * {rest}" if rest > 1 else ""), Fraction(rest)
+    limits = {v: "n0" if v is runs else str(v.high + 1) for v in extent if v is runs or v.extent % extent[v]}
+
+    def inside(pack: Var) -> str:  # of which the first of several elements is looked at
+        return " && ".join(f"{v.name}{'_0' if v is pack else ''} < {limit}" for v, limit in limits.items())
+
+    held: dict[object, str] = {}
+    loads: list[Tiled] = []
+    stores: list[Tiled] = []
+    element = f"({along.name}_0 - {begin[along]} + j) * {plan.pitch} + {across.name} - {begin[across]}"
+
+    def tiled(name: str, pointer: str, node: Node, offset: Expr) -> Tiled:
+        writer.renamed = {across: f"{across.name}_0"}
+        text = address(pointer, writer.place_of(offset))
+        writer.renamed = {}
+        array = f"s{len(loads) + len(stores)}"
+        half = node.dtype.is_half
+        held_as = "unsigned short" if half else node.dtype.storage
+        size = plan.long * plan.pitch
+        return Tiled(name, array, node.dtype.storage, held_as, plan.pitch, text, size, ".bits" if half else "")
+
+    for s in plan.tiles.loads:
+        assert s.node is not None and s.offset is not None
+        loads.append(tiled(f"r{len(loads)}", writer.pointers[s.node], s.node, s.offset))
+        held[s] = f"{loads[-1].array}[{element}]"
+    for k in plan.tiles.stores:
+        store = program.stores[k]
+        stores.append(tiled(f"w{len(stores)}", f"y{k}", store.node, store.offset))
+        held[k] = f"{stores[-1].array}[{element}]"
+    body = step_body(program, writer, along, f"{along.name}_0", plan.vector, held)
+    used = body.used | mentioned([t.address for t in (*loads, *stores)]) | set(begin.values())
+    items = plan.wide * plan.long // plan.vector
+    part = Tile(
+        suffix=suffix,
+        vector=plan.vector,
+        steps=-(-items // THREADS),
+        items=items,
+        across=across.name,
+        along=along.name,
+        begin_across=begin[across],
+        begin_along=begin[along],
+        lanes_across=plan.wide // plan.vector,
+        lanes_along=plan.long // plan.vector,
+        coordinates=[c for c in position if c.name in used],
+        count=count,
+        inside_across=inside(across),
+        inside_along=inside(along),
+        loads=loads,
+        stores=stores,
+        inner_var=along.name if along.name in body.inside else "",
+        body=body,
+        last=bool(stores) and (many or not loads),
+        turn=f"(Index)({count})",
+    )
+    return part, share

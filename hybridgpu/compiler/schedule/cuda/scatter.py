@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that write at computed positions, on CUDA.
+
+A block owns some rows of the table, or a tile of their columns, and keeps them in shared memory, where each element
+belongs to one thread. It looks through the positions of all updates for those that meet its rows, and lists these in
+their order; then its threads add (or put) what each update brings. So every sum is one addition after the other, the
+same in every run, and the table is written once. Where rows are apart (those of each example of a batch have updates
+of their own), a block looks through theirs alone.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ....dataclass import dataclass
+from ....dtypes import DType, f32
+from ...ir.graph import Node
+from ...ir.indexing import ZERO, Expr, Opaque, Var, delinearize, linearize, of_var
+from ...passes.reductions.scatter_cost import THREADS, Form, Work, choose
+from ...primitives import TABLE
+from ...size_buckets import alike
+from ..index_set_splitting import live
+from ..kernel import Launch, Statement, Writer, address, coordinates, mentioned
+from ..scalar import Scalar, ScalarProgram, Store
+from ..scatter_epilogue import Epilogue
+from ..transpose_tiling import unit_stride
+from .index_type import index_type
+from .map import contiguous, step_body
+
+__all__ = ["cuda_fields"]
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """The loop variables of a scatter.
+
+    Attributes:
+        walked: those that number the updates, outermost first.
+        apart: those among them of which each value has rows of its own …
+        lead: … and those of them that are outside all others.
+        columns: what is left: an update is a row of so many elements.
+        extents: of the table's rows: how many values each of ``digits`` has, …
+        digits: … the variables, and the position read at run time (None), that a row's number consists of, …
+        steps: … and how far apart in memory their values are.
+        position: the scalar that is read there; None where there is but one row.
+    """
+
+    walked: list[Var]
+    apart: list[Var]
+    lead: list[Var]
+    columns: list[Var]
+    extents: list[int]
+    digits: list[Var | None]
+    steps: list[int]
+    position: Opaque | None
+
+    @property
+    def rows(self) -> int:
+        return prod(self.extents)
+
+
+def _axes(program: ScalarProgram, store: Store) -> _Axes:
+    position, step = None, 0
+    for atom, c in store.offset.terms:
+        if isinstance(atom, Opaque):
+            position, step = atom, c
+    read = position.value.vars if position else frozenset()
+    own = [v for v in program.vars if store.offset.coefficient(v)]
+    apart = [v for v in own if v in read]
+    columns = [v for v in own if v not in read]
+    walked = [v for v in program.vars if v not in columns]
+    lead = walked[: next((k for k, v in enumerate(walked) if v not in apart), len(walked))]
+    places: list[tuple[int, int, Var | None]] = [(store.offset.coefficient(v), v.extent, v) for v in apart]
+    if position:
+        places.append((step, position.high + 1, None))
+    places.sort(key=lambda p: -p[0])
+    return _Axes(
+        walked, apart, lead, columns, [p[1] for p in places], [p[2] for p in places], [p[0] for p in places], position
+    )
+
+
+def cuda_fields(
+    program: ScalarProgram, writer: Writer, scatter: Node, table: Node | None, fill: str, epilogue: Epilogue | None
+) -> tuple[dict[str, Any], Launch, tuple[int, int], dict[str, Any]]:
+    """Fields of the template, the launch, the extents it is told, and what was chosen and why.
+
+    Args:
+        table: what is there before, in memory; None if that is ``fill`` everywhere.
+        epilogue: what is made of the table's elements and stored instead of them.
+    """
+    (number,) = (k for k, s in enumerate(program.stores) if s.scattered)
+    store, first = program.stores[number], program.vars[0]
+    axes = _axes(program, store)
+    inner = axes.columns[-1] if axes.columns else Var("none", 1)
+    as_bits, storage = store.value in writer.moved, scatter.dtype.storage
+    work = Work(
+        rows=axes.rows,
+        lead=prod(v.extent for v in axes.lead),
+        updates=prod(v.extent for v in axes.walked),
+        columns=prod(v.extent for v in axes.columns),
+        vector=_vector(program, store, inner, epilogue),
+        held=2 if as_bits else 4 if scatter.dtype.is_half else scatter.dtype.size,
+        size=scatter.dtype.size,
+    )
+    usual = prod(v.extent for v in axes.columns[1:]) * alike(first.extent) if first in axes.columns else work.columns
+    form = choose(work, writer.target, usual)
+    element = _element(form, work.vector)
+    writer.tiled[store] = element
+    numbered = coordinates(axes.walked, "u")
+    looked = live(program.scalars, [Store(scatter, axes.position.value, ZERO)]) if axes.position else []
+    look, row = _met(writer, looked, axes)
+
+    # what an update brings
+    writer.forget()
+    stores = [Store(s.node, s.value, ZERO if s.scattered else s.offset) for s in program.stores]
+    brought = ScalarProgram(live(program.scalars, stores), [], program.stores, program.vars, [])
+    writer.name(brought.scalars)
+    base = f"{inner.name}_0"
+    body = step_body(brought, writer, inner, base, work.vector, {})
+    inner_var = inner.name if inner.name in body.inside else ""
+    at = _place(writer, axes, store, {inner: base})
+    used = body.used | mentioned([at]) | ({base} if inner_var else set())
+    after = epilogue.part(_value(element, scatter.dtype, as_bits), at, work.vector) if epilogue else None
+    fields: dict[str, Any] = {
+        "index_type": index_type([program, *([epilogue.program] if epilogue else [])]),
+        "held": "unsigned short" if as_bits else scatter.dtype.compute,
+        "held_count": 0 if form.shared(work) else form.most * form.lanes * work.vector,
+        "stand": _stand(writer, axes, work, form, first, used),
+        "guarded": _guarded(axes, work, form, first),
+        "teams": form.teams,
+        "vector": work.vector,
+        "type": storage,
+        "bits": ".bits" if as_bits else "",
+        "before": address(writer.pointers[table], at) if table else "",
+        "fill": f"p.v[j]{'.bits' if as_bits else ''}" if table else f"{storage}({fill}).bits" if as_bits else fill,
+        "element": element,
+        "look": [s for s in numbered if s.name in mentioned([*look, row])] + look,
+        "row": row,
+        "update": [s for s in numbered if s.name in used],
+        "part": {"body": body, "inner_var": inner_var, "tile": True},
+        "result": address(f"y{number}", at),
+        "after": after,
+    }
+    blocks = form.blocks(work)
+    choice: dict[str, Any] = {"threads": THREADS, "vector": work.vector, "rows": form.rows, "blocks": blocks}
+    scanned = _scanned(looked, work, form)
+    if scanned:
+        choice["scanned"] = scanned
+    choice["why"] = (
+        f"a block has {form.rows} of {work.rows} rows on chip and looks through {form.looks(work):.0f} positions; "
+        f"{form.seconds * 1e6:.3g} us by the model"
+    )
+    return (
+        fields,
+        Launch(THREADS, extent=1, scale=1, per_block=1, shared=form.shared(work)),
+        (first.extent, blocks),
+        choice,
+    )
+
+
+def _vector(program: ScalarProgram, store: Store, inner: Var, epilogue: Epilogue | None) -> int:
+    """Elements of a row that travel in one access of 16 bytes at most."""
+    if not unit_stride(store.offset, inner):
+        return 1
+    sizes = [store.node.dtype.size, *(s.dtype.size for s in program.scalars if contiguous(s, inner))]
+    vector = max(1, 16 // max(sizes + (epilogue.sizes() if epilogue else [])))
+    while epilogue and not epilogue.takes(vector):
+        vector //= 2
+    others = [c for a, c in store.offset.terms if a is not inner]
+    while inner.extent % vector or any(c % vector for c in others):
+        vector //= 2
+    return vector
+
+
+def _element(form: Form, vector: int) -> str:
+    """C text of element ``j`` of the calling thread's part of row ``r`` on chip: neighbours are in different banks."""
+    row = f"j * {form.most} + r" if vector > 1 else "r"
+    if form.lanes == 1:
+        return f"table[{row}]"
+    return f"table[({row}) * {form.lanes} + lane]" if vector > 1 else f"table[{row} * {form.lanes} + lane]"
+
+
+def _value(element: str, dtype: DType, as_bits: bool) -> str:
+    """C text of what the table would hold in memory: sums of halves are rounded as they would be there."""
+    if not dtype.is_half:
+        return element
+    if as_bits:
+        return f"{dtype.storage}_to_float({element})"
+    expr = TABLE["cast"].expr
+    assert callable(expr)
+    return expr([f32], dtype).format(element, T=dtype.compute)
+
+
+def _met(writer: Writer, looked: list[Scalar], axes: _Axes) -> tuple[list[Statement], str]:
+    """Statements that read where an update goes, and C text of the number of the row that it meets."""
+    writer.forget()
+    writer.name(looked)
+    index = []
+    for digit in axes.digits:
+        assert digit or axes.position
+        index.append(of_var(digit) if digit else Expr(((axes.position, 1),)))  # type: ignore[arg-type]
+    return [s for s in map(writer.statement, looked) if s], writer.expr(linearize(index, axes.extents))
+
+
+def _place(writer: Writer, axes: _Axes, store: Store, renamed: dict[Var, str]) -> str:
+    """C text of where the calling thread's part of row ``row`` lies in memory."""
+    offset = ZERO
+    for digit, step in zip(delinearize(of_var(Var("row", axes.rows)), axes.extents), axes.steps, strict=True):
+        offset = offset + digit * step
+    for v in axes.columns:
+        offset = offset + of_var(v) * store.offset.coefficient(v)
+    writer.renamed = renamed
+    text = writer.expr(offset)
+    writer.renamed = {}
+    return text
+
+
+def _guarded(axes: _Axes, work: Work, form: Form, first: Var) -> bool:
+    """True if there may be threads without columns."""
+    idle = form.teams * form.lanes < THREADS or work.columns % (form.lanes * work.vector) != 0
+    return idle or first in axes.columns
+
+
+def _stand(
+    writer: Writer, axes: _Axes, work: Work, form: Form, first: Var, used: frozenset[str] | set[str]
+) -> list[Statement]:
+    """Statements that say which rows and columns are a thread's, and which updates its block looks through.
+
+    Args:
+        first: the variable whose extent is an argument.
+        used: names that statements mention.
+    """
+
+    def count(variables: list[Var], whole: int) -> str:
+        """C text of a number that ``variables`` multiply to, perhaps with others."""
+        if first not in variables:
+            return str(whole)
+        return f"(Index)n0 * {whole // first.extent}" if whole > first.extent else "(Index)n0"
+
+    lanes, per_tile = form.lanes, form.lanes * work.vector
+    tiled = first in axes.columns or work.columns > per_tile
+    columns = count(axes.columns, work.columns)
+    whole = form.teams == 1
+    made = [Statement("int", "lane", "threadIdx.x" if whole else f"threadIdx.x % {lanes}")] if lanes > 1 else []
+    made.append(Statement("int", "team", "0" if whole else f"threadIdx.x / {lanes}" if lanes > 1 else "threadIdx.x"))
+    if tiled:
+        tiles = f"({columns} + {per_tile - 1}) / {per_tile}" if first in axes.columns else str(form.tiles(work))
+        made.append(Statement("Index", "tiles", tiles))
+    if axes.columns:
+        begin = [f"(Index)blockIdx.x % tiles * {per_tile}"] if tiled else []
+        begin += ["lane" if work.vector == 1 else f"lane * {work.vector}"] if lanes > 1 else []
+        made.append(Statement("Index", "column", " + ".join(begin) or "0"))
+        across = coordinates([*axes.columns[:-1], Var(f"{axes.columns[-1].name}_0", axes.columns[-1].extent)], "column")
+        made += [s for s in across if s.name in used]
+    if _guarded(axes, work, form, first):
+        made.append(Statement("bool", "live", f"column < {columns}"))
+    share = writer.numbers.told("share", form.rows)
+    rows = count(axes.apart, work.rows)
+    made.append(Statement("Index", "first", f"(Index)blockIdx.x{' / tiles' if tiled else ''} * (Index){share}"))
+    made.append(Statement("int", "count", f"(int)hg::minimum<Index>((Index){share}, {rows} - first)"))
+    if axes.lead:
+        each, theirs = work.rows // work.lead, work.updates // work.lead
+        made.append(Statement("Index", "begin", f"first / {each} * {theirs}"))
+        made.append(Statement("Index", "end", f"((first + count - 1) / {each} + 1) * {theirs}"))
+    else:
+        made += [Statement("Index", "begin", "0"), Statement("Index", "end", count(axes.walked, work.updates))]
+    return made
+
+
+def _scanned(looked: list[Scalar], work: Work, form: Form) -> int:
+    """Bytes of positions that blocks read besides those that are read once."""
+    each = work.rows // work.lead
+    first = np.arange(-(-work.rows // form.rows), dtype=np.int64) * form.rows
+    last = np.minimum(first + form.rows, work.rows) - 1
+    groups = int((last // each - first // each + 1).sum()) * form.tiles(work)
+    once = sum(prod(v.extent for v in s.vars) * s.dtype.size for s in looked if s.op == "load")
+    return once * (groups - work.lead) // work.lead

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Let products and convolutions compute an operand as they load it, instead of reading what another kernel stored.
+
+Fusion leaves operands of products in memory, since a product reads every element many times. Where a kernel without
+reductions computes such an operand for products alone, its work can be theirs: it is neither stored nor read back.
+Whether that pays is decided here, once for every reader of what the kernel stores: bytes and a start saved, against
+arithmetic repeated for each of a product's panels (on a GPU, for each thread that loads the element).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...dataclass import dataclass
+from ..ir.graph import Node
+from ..ir.indexing import Var
+from ..passes.fuse import Cut, FusionPlan, Group
+from ..passes.fuse.group import describe, describe_two
+from ..passes.materialize import strided
+from ..primitives.views import behind
+from ..target import Target
+from .matmul.matmul import contiguous_along_the_sum
+from .prologue import Made, apart_in_rows, made, panel_columns, panel_rows, scattered
+from .runtime_args import sums_outside
+
+__all__ = ["join_prologues"]
+
+_NEARBY, _NEARBY_GPU = 0, 1 << 20  #: bytes of an array that may be read across its rows (never in vectors of a host)
+_PARTS = 1.5  #: arithmetic in parts, against loops over all of it that load their constants once
+_SHORT = 64  #: elements of a matrix, of many, that are worth loops of their own
+
+
+@dataclass(frozen=True)
+class _Use:
+    """``operand`` is the ``position``-th operand of the product or convolution that is in ``reader``."""
+
+    reader: Group
+    position: int
+    operand: Node
+    node: Node  #: what of the operand lies in memory
+
+
+def join_prologues(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
+    """``plan`` with operands computed by the products that read them, where that pays.
+
+    Args:
+        outputs: the results of the graph, which stay in memory.
+    """
+    readers = plan.readers()
+    settled: dict[Node, list[Group]] = {}
+    refused: list[Cut] = []
+    gone: set[Group] = set()
+    for producer in plan.groups:
+        if producer.library is not None or producer.contract is not None or producer.reduced:
+            continue
+        if producer.scatter is not None:
+            continue
+        stored = [n for n in producer.at if n in outputs or n in readers]
+        uses = [u for n in stored for g in readers.get(n, ()) for u in _uses(g, n, target)]
+        if not uses:
+            continue
+        why = _refused(producer, stored, uses, readers, outputs, target)
+        for use in uses:
+            settled.setdefault(use.node, []).append(use.reader)
+        if why is not None:
+            refused += [Cut(u.node, u.reader.anchor, *why) for u in {(u.node, u.reader): u for u in uses}.values()]
+            continue
+        for use in uses:
+            _join(producer, use)
+        gone.add(producer)
+    # what fusion said of these pairs holds no longer
+    cuts = [
+        c for c in plan.cuts if c.rule != "memory" or not any(c.consumer in g.at for g in settled.get(c.producer, ()))
+    ]
+    return FusionPlan([g for g in plan.groups if g not in gone], cuts + refused)
+
+
+def _uses(reader: Group, node: Node, target: Target) -> Iterator[_Use]:
+    """The operands of ``reader``'s product that are views of ``node``; of a convolution the first one may be."""
+    product = reader.contract
+    if product is None:
+        return
+    positions = [k for k, operand in enumerate(product.inputs) if behind(operand) is node]
+    if product.prim.name == "conv":
+        from .conv.backward_filter import wants_weights_kernel
+
+        if positions != [0] or wants_weights_kernel(target, product):
+            return
+    for k in positions:
+        yield _Use(reader, k, product.inputs[k], node)
+
+
+def _join(producer: Group, use: _Use) -> None:
+    group = use.reader
+    group.prologues[use.position] = producer
+    group.pending.pop(use.node, None)
+    group.memory.pop(use.node, None)
+    for read in producer.needed(use.node)[1]:
+        group.pending.setdefault(read, []).append(())
+        group.memory[read] = use.node
+
+
+# -- whether it pays
+
+
+def _refused(
+    producer: Group,
+    stored: list[Node],
+    uses: list[_Use],
+    readers: dict[Node, list[Group]],
+    outputs: frozenset[Node],
+    target: Target,
+) -> tuple[str, str] | None:
+    """Rule and reason if what ``producer`` stores is better left in memory."""
+    for n in stored:
+        if n in outputs:
+            return "needed", f"{describe(n)} is a result, and in memory anyway"
+        for g in readers.get(n, ()):
+            if not any(u.reader is g and u.node is n for u in uses):
+                return "needed", "{} is in memory anyway, for {}".format(*describe_two(n, g.anchor))
+            if any(index for index in g.pending[n]):
+                return "needed", f"{describe(n)} is in memory anyway, for what follows the product"
+    # what it takes to store and read back, and to compute as it is loaded
+    kept, joined = target.launch_seconds, 0.0
+    dearest = _Price(0.0, "", "")
+    for n in stored:
+        members, read = producer.needed(n)
+        kept += n.type.nbytes * target.byte_seconds + _seconds(members, read, n.size, target)
+    together: dict[Group, tuple[set[Node], set[Node]]] = {}
+    for use in uses:
+        members, read = producer.needed(use.node)
+        # both operands of a product may be computed as it loads them
+        held, arrays = together.get(use.reader, ({*use.reader.members}, {*use.reader.pending}))
+        together[use.reader] = held, arrays = held.union(members), arrays.union(read)
+        if len(held) > target.max_nodes:
+            return "size", "together the kernels would hold too many operations"
+        if len(arrays) > target.max_arguments:
+            return "arguments", f"together the kernels would read more than {target.max_arguments} arrays"
+        other = 1 - use.position
+        both = other in use.reader.prologues or any(u.reader is use.reader and u.position == other for u in uses)
+        price = _price(producer, use, both, target)
+        if price.times is None:
+            return price.rule, price.reason
+        kept += use.node.type.nbytes * target.byte_seconds
+        joined += _seconds(members, read, use.operand.size, target, price.times)
+        dearest = max(dearest, price, key=lambda p: p.times or 0.0)
+    if joined <= kept:
+        return None
+    if len(uses) > 1:
+        return "recompute", f"{describe(stored[0])} would be computed for each of {len(uses)} products"
+    return dearest.rule, dearest.reason
+
+
+@dataclass(frozen=True)
+class _Price:
+    """How often each element would be computed, None if that cannot be; and a reason against it."""
+
+    times: float | None
+    rule: str
+    reason: str
+
+
+def _seconds(members: list[Node], read: list[Node], size: int, target: Target, times: float = 1.0) -> float:
+    """What it takes to compute ``size`` elements, each of them several ``times``; later ones read from a cache."""
+    arrays = [n for n in read if n.prim.name == "input" or n.prim.family != "leaf"]
+    arithmetic = sum(n.prim.cost for n in members) + target.device.product_load_ops * max(0, len(arrays) - 1)
+    nbytes = sum(min(n.type.nbytes, size * n.dtype.size) for n in arrays)
+    return times * size * arithmetic * target.op_seconds + nbytes * target.byte_seconds
+
+
+def _price(producer: Group, use: _Use, both: bool, target: Target) -> _Price:
+    """What it takes to compute an operand as it is loaded; ``both``: the other operand of the product is, too."""
+    product = use.reader.contract
+    assert product is not None
+    if product.prim.name == "conv":
+        return _price_in_planes(producer, use, product, target)
+    if target.name == "cpu":
+        return _price_in_panels(producer, use, product, both)
+    from .matmul.config_cuda import along_the_sum, choose, dot_of, loads
+
+    figures = dot_of(product)
+    form = choose(target, figures)
+    apart = scattered(_made(producer, use, along_the_sum(form)[use.position]))
+    return _across(apart, _NEARBY_GPU) or _times(use, loads(form, figures)[use.position])
+
+
+def _price_in_planes(producer: Group, use: _Use, conv: Node, target: Target) -> _Price:
+    from .conv.direct import computed_times
+
+    times = computed_times(target, conv)
+    if times is None:
+        return _Price(None, "panel", f"zeros would stand between the elements of {describe(use.node)}")
+    apart = apart_in_rows(producer, use.operand)
+    if target.name != "cpu":
+        return _across(apart, _NEARBY_GPU) or _times(use, times)
+    if conv.params["stride"][-1] > 1:
+        times *= 2  # neighbours are no vectors
+    return _across(apart, _NEARBY) or _in_parts(use, times)
+
+
+def _price_in_panels(producer: Group, use: _Use, dot: Node, both: bool) -> _Price:
+    (m, k), n, itemsize = dot.inputs[0].shape[-2:], dot.shape[-1], dot.dtype.size
+    rows = panel_rows(m, k, itemsize)
+    along = use.position == 0 or contiguous_along_the_sum(dot)
+    if not (rows if use.position == 0 else panel_columns(n, k, itemsize, along)):
+        return _Price(None, "panel", f"a panel of {describe(use.node)} would not fit a core's cache")
+    if both and m > rows:
+        return _Price(
+            None, "panel", f"{describe(use.node)} would be computed again for every panel of the other operand"
+        )
+    apart = scattered(_made(producer, use, along))
+    if use.operand.ndim > 2 and use.operand.shape[-1] * use.operand.shape[-2] < _SHORT:
+        return _Price(
+            None, "order", f"matrices of so few elements of {describe(use.node)} are computed better many at a time"
+        )
+    refused = _across(apart, _NEARBY)
+    if refused is None and dot.ndim == 2 and sums_outside(_steps(dot.inputs[0]), _steps(dot.inputs[1]), k):
+        reason = f"a panel of {describe(use.node)} would be compiled anew for each number of rows that are added up"
+        return _Price(None, "panel", reason)
+    return refused or _in_parts(use, 1.0)
+
+
+def _steps(operand: Node) -> tuple[int, int]:
+    """The strides of an operand in memory: from row to row, and from column to column."""
+    found = strided(operand)
+    assert found is not None
+    _, variables, offset = found
+    along, across = (offset.coefficient(v) for v in variables[-2:])
+    return along, across
+
+
+def _times(use: _Use, times: float) -> _Price:
+    """The price of an operand of which each element is computed so many ``times`` for each that the product has."""
+    every = times * use.operand.size / use.node.size  # one matrix may be that of a whole batch
+    often = f"{every:.0f} times" if every >= 1.5 else "more than once"
+    reason = f"{describe(use.node)} would be computed {often} an element, which costs more than keeping it in memory"
+    return _Price(times, "recompute", reason)
+
+
+def _in_parts(use: _Use, times: float) -> _Price:
+    """The price of an operand that is computed part after part, ``times`` in all."""
+    if times * use.operand.size > use.node.size:
+        return replace(_times(use, times), times=times * _PARTS)
+    reason = f"{describe(use.node)} takes so much arithmetic that loops of its own are worth a way through memory"
+    return _Price(_PARTS, "arithmetic", reason)
+
+
+def _across(apart: Node | None, nearby: int) -> _Price | None:
+    """The reason if ``apart`` would be read in an order that memory is slow in."""
+    if apart is None or apart.type.nbytes <= nearby:
+        return None
+    return _Price(None, "order", f"{describe(apart)} would be read across its rows")
+
+
+def _made(producer: Group, use: _Use, along: bool) -> Made:
+    names = [Var(f"i{k}", d) for k, d in enumerate(use.operand.shape)]
+    return made(producer, use.operand, names[:-2], names[-2], names[-1], along == (use.position == 0))

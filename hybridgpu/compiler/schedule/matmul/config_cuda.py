@@ -1,0 +1,413 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which form a matrix product takes on a GPU, by a model of what it costs, and when a library is faster.
+
+The forms are the functions of ``kernels/matmul_cuda.h``. *dots* and *axpy* serve few rows: every thread reads 16 bytes
+of the right operand at once (element by element if these are apart in every direction, as those of one column of a
+larger matrix), used for all rows, in as many blocks as keep memory busy. *tiles* pass both operands
+through shared memory. *elements* gives tiny products of a batch a thread an element. Numbers here steer choices; they
+are no promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import gcd
+from typing import Any
+
+from ....dataclass import dataclass
+from ....dtypes import DType, f32
+from ...ir.graph import Node
+from ...passes.materialize import strided
+from ...size_buckets import length_class
+from ...target import Target
+from ..runtime_args import sums_outside
+
+__all__ = ["Dot", "Form", "along_the_sum", "axpy_words", "choose", "dot_of", "forms", "library_seconds", "loads"]
+
+_SHARED = 40 * 1024  #: bytes of shared memory that a block takes, at most
+_NEARBY = 1 << 20  #: bytes of a right operand that is read at once
+_MANY = 4096  #: matrices of a batch, for a choice that does not depend on their number
+_FEW = 16  #: rows that a block computes at once
+_SUMS = 256  #: bytes of registers for sums
+_SHORT = 64  #: terms of a sum that one thread computes
+_SHORTEST = 16  #: terms of the shortest sums that count, where one form is for many lengths
+#: (rows and columns of a patch, of a thread's part of it, groups, steps of a stage, share of the arithmetic)
+_TILES = ((16, 2, 4, 128, 0.2), (32, 4, 4, 128, 0.4), (64, 4, 1, 32, 0.5))
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A product of (batch, m, k) and (batch, k, n).
+
+    Attributes:
+        left, right: strides of each operand's last two axes in memory, in elements; of those with one element 0.
+        left_unit, right_unit: elements that one access may read along the axis whose stride is 1 (1 without one).
+    """
+
+    dtype: DType
+    batch: int
+    m: int
+    k: int
+    n: int
+    left: tuple[int, int]
+    right: tuple[int, int]
+    left_unit: int
+    right_unit: int
+    batched: bool = False  #: there are axes of a batch, even if with one element
+    told: bool = False  #: how many terms a sum has is an argument; ``k`` stands for all of their class
+    most: int = 0  #: terms of the longest sum that the kernel is for, if that is not ``k``
+
+    @property
+    def longest(self) -> int:
+        return self.most or self.k
+
+    @property
+    def nearby(self) -> bool:
+        """True if reading the right operand again costs next to nothing."""
+        return self.longest * self.n * self.dtype.size <= _NEARBY
+
+    @property
+    def work(self) -> int:
+        return self.batch * self.m * self.n * self.k
+
+    @property
+    def nbytes(self) -> int:
+        return self.batch * (self.m * self.k + self.k * self.n + self.m * self.n) * self.dtype.size
+
+    @property
+    def compute_size(self) -> int:
+        """Bytes of a sum."""
+        return 4 if self.dtype.is_half else self.dtype.size
+
+
+@dataclass(frozen=True)
+class Form:
+    """A way to compute it.
+
+    Attributes:
+        name: of the function: dots, axpy, tiles or product_element.
+        rows, columns: of the patch that a block computes; 0 for an element a thread.
+        threads: of a block.
+        layers: partial sums of an element.
+        words: of shared memory, in sums.
+        arguments: of the function, without the type of sums.
+        vectors: elements that one access reads of the left and of the right operand.
+        seconds: what it takes.
+    """
+
+    name: str
+    rows: int
+    columns: int
+    threads: int
+    layers: int
+    words: int
+    arguments: tuple[int | bool, ...]
+    vectors: tuple[int, int]
+    seconds: float
+    order: tuple[int, ...] = ()  #: forms of one name and order add the terms of a sum in the same order
+
+
+def along_the_sum(form: Form) -> tuple[bool, bool]:
+    """For each operand whether a thread loads neighbours along the sum, rather than along rows or columns."""
+    if form.name == "tiles":
+        return bool(form.arguments[7]), bool(form.arguments[8])
+    return True, form.name != "axpy"
+
+
+def loads(form: Form, dot: Dot) -> tuple[float, float]:
+    """How often threads load each element of either operand."""
+    if not form.rows:
+        return dot.n, dot.m
+    down = -(-dot.m // form.rows)
+    across = {"dots": form.arguments[1], "axpy": form.vectors[1], "tiles": form.columns}[form.name]
+    return -(-dot.n // across), down
+
+
+def dot_of(node: Node) -> Dot:
+    """The figures of the dot ``node``; operands that are no strided views are as they will be copied."""
+    m, k = node.inputs[0].shape[-2:]
+    n = node.shape[-1]
+    batch = 1
+    for d in node.shape[:-2]:
+        batch *= d
+    left, left_unit = _layout(node.inputs[0])
+    right, right_unit = _layout(node.inputs[1])
+    told = node.ndim == 2 and sums_outside(left, right, k) and right[0] != 1
+    return Dot(
+        node.dtype, batch, m, length_class(k) if told else k, n, left, right, left_unit, right_unit, node.ndim > 2, told
+    )
+
+
+def _layout(operand: Node) -> tuple[tuple[int, int], int]:
+    """Strides of the last two axes, and how many neighbours one access may read."""
+    rows, columns = operand.shape[-2:]
+    filled = operand.inputs[0] if operand.prim.name == "copy" else operand
+    if filled.prim.name == "full":  # as the first state of a recurrent cell: every element is the first one
+        return (0, 0), 1
+    found = strided(operand)
+    if found is None:  # will be copied
+        return (columns if rows > 1 else 0, 1 if columns > 1 else 0), _power(columns, operand.dtype)
+    _, variables, offset = found
+    strides = offset.coefficient(variables[-2]), offset.coefficient(variables[-1])
+    if 1 not in strides:
+        return strides, 1
+    unit = variables[-1] if strides[1] == 1 else variables[-2]
+    common = unit.extent
+    for v in variables:
+        if v is not unit:
+            common = gcd(common, offset.coefficient(v))
+    return strides, _power(gcd(common, offset.const), operand.dtype)
+
+
+def _power(count: int, dtype: DType) -> int:
+    """The largest power of two that divides ``count``, up to 16 bytes of elements."""
+    return gcd(count, 16 // dtype.size)
+
+
+def _above(count: int) -> int:
+    """The least power of two that is no less."""
+    return 1 << max(count - 1, 0).bit_length()
+
+
+def _rows(dot: Dot) -> int:
+    """Rows that dots and axpy compute at once: one kernel serves many numbers of rows."""
+    if dot.m == 1:
+        return 1
+    return 8 if dot.nearby else min(_above(dot.m), _FEW)
+
+
+def choose(target: Target, dot: Dot) -> Form:
+    """The form that costs least.
+
+    Of floats with few rows, or where reading the right operand again costs little, it is one that adds in an order
+    that does not depend on the number of rows: a row's result is the same however many there are.
+    """
+    if dot.told and dot.k <= _longest(target, dot):
+        return _for_lengths(target, dot)
+    found = list(forms(target, dot))
+    if dot.dtype.is_float and (dot.nearby or dot.m <= _FEW):
+        best = _usual(target, dot)
+        found = [f for f in found if (f.name, f.order) == (best.name, best.order)]
+        if dot.nearby and dot.m > 1:
+            return next(f for f in found if f.columns == best.columns)
+    # a kernel serves all numbers of rows up to a power of two
+    weighed = [f.seconds for f in forms(target, replace(dot, m=_above(dot.m))) if any(_alike(f, g) for g in found)]
+    return found[weighed.index(min(weighed))]
+
+
+def _lengths(longest: int) -> list[int]:
+    """What stands for sums of up to so many terms: a power of four each."""
+    return [_SHORTEST << 2 * k for k in range((longest // _SHORTEST).bit_length() // 2 + 1)]
+
+
+def _longest(target: Target, dot: Dot) -> int:
+    """Terms up to which one form serves sums of any length.
+
+    Short sums take next to nothing in any form. For long ones reading the right operand again may not, or a library may
+    be faster.
+    """
+    longest = length_class(1)
+    while True:
+        more = replace(dot, k=4 * longest)
+        if not more.nearby or min(f.seconds for f in forms(target, more)) > library_seconds(target, more):
+            return longest
+        longest *= 4
+
+
+def _for_lengths(target: Target, dot: Dot) -> Form:
+    """The form whose worst length is the least bad one, compared with the best form for that length."""
+    longest = _longest(target, dot)
+    found = {k: list(forms(target, replace(dot, k=k, most=longest))) for k in _lengths(longest)}
+    best = [min(f.seconds for f in at_length) for at_length in found.values()]
+    worst = [max(f.seconds / b for f, b in zip(same, best, strict=True)) for same in zip(*found.values(), strict=True)]
+    return found[dot.k][worst.index(min(worst))]
+
+
+def _usual(target: Target, dot: Dot) -> Form:
+    """The form whose order of summation is best for 1, 4 and 16 rows together (16, if the right operand is small)."""
+    batch = _MANY if dot.batched else 1
+    by_rows: list[dict[Any, Form]] = []
+    for m in (_FEW,) if dot.nearby else (1, 4, _FEW):
+        best: dict[Any, Form] = {}
+        for f in forms(target, replace(dot, m=m, batch=batch)):
+            key = f.name, f.order
+            if f.name != "tiles" and (key not in best or f.seconds < best[key].seconds):
+                best[key] = f
+        by_rows.append(best)
+    shared = [key for key in by_rows[-1] if all(key in best for best in by_rows)]
+    return by_rows[-1][min(shared, key=lambda key: sum(best[key].seconds for best in by_rows))]
+
+
+def _alike(a: Form, b: Form) -> bool:
+    return (a.name, a.order, a.columns, a.arguments) == (b.name, b.order, b.columns, b.arguments)
+
+
+def library_seconds(target: Target, dot: Dot) -> float:
+    """What a library's product takes."""
+    gpu = target.gpu
+    rate = gpu.tensor_lanes if dot.dtype.is_half else _rate(target, dot.dtype) * gpu.library_share
+    if dot.dtype is f32 and target.rounds_to_tf32:
+        rate = gpu.tensor_lanes / 2
+    parts = dot.batch * -(-dot.m // 64) * -(-dot.n // 64) * max(1, dot.k // 256)
+    share = min(1.0, parts / gpu.multiprocessors)
+    compute = dot.work / (rate * gpu.clock * gpu.multiprocessors * share)
+    return target.launch_seconds + gpu.library_seconds + max(dot.nbytes * target.byte_seconds, compute)
+
+
+def _rate(target: Target, dtype: DType) -> int:
+    """Multiplications and additions that a multiprocessor does in a cycle."""
+    gpu = target.gpu
+    if not dtype.is_float:
+        return gpu.integer_lanes
+    return gpu.wide_lanes if dtype.size == 8 else gpu.lanes
+
+
+def forms(target: Target, dot: Dot) -> Iterator[Form]:
+    """Every form that is weighed."""
+    if dot.longest <= _SHORT:
+        yield _elements(target, dot)
+    if dot.m <= _FEW or dot.nearby:
+        if dot.right[1] != 1:
+            yield from _dots(target, dot)
+        yield from _axpy(target, dot)
+    for tile in _TILES:
+        yield _tiles(target, dot, *tile)
+
+
+def _seconds(
+    target: Target, dot: Dot, blocks: int, under_way: int, rounds: float, cycles: float, near: float, share: float
+) -> float:
+    """What a kernel takes.
+
+    Args:
+        under_way: bytes that a block has asked for at a time.
+        rounds: how often a thread waits for memory.
+        cycles: of a multiprocessor, for all arithmetic and loads.
+        near: bytes through the first-level caches.
+        share: of memory accesses' bytes that are used.
+    """
+    gpu = target.gpu
+    many = gpu.multiprocessors
+    used = min(1.0, blocks / many)
+    read = dot.nbytes - dot.batch * dot.m * dot.n * dot.dtype.size
+    waited = read / min(1.0, blocks * under_way / (many * gpu.product_bytes_in_flight))
+    memory = max(dot.nbytes, waited) * target.byte_seconds / share
+    busy = (max(cycles, near / gpu.l1_cycle_bytes) + blocks * gpu.block_cycles) / (gpu.clock * many * used)
+    return target.launch_seconds + gpu.memory_seconds + max(memory, busy, rounds * gpu.memory_seconds)
+
+
+def _elements(target: Target, dot: Dot) -> Form:
+    count = dot.batch * dot.m * dot.n
+    blocks = -(-count // 128)
+    apart = 1 if dot.right[1] == 1 else min(8, dot.k)  # neighbours read different lines
+    cycles = count * dot.k * (2 * apart / target.gpu.cycle_loads + 1 / _rate(target, dot.dtype))
+    seconds = _seconds(target, dot, blocks, 128 * 4 * dot.dtype.size, 0.1 * dot.k, cycles, 0, 1)
+    arguments = (dot.left[1], dot.right[0])
+    return Form("product_element", 0, 0, 128, 1, 0, arguments, (1, 1), seconds)
+
+
+def _dots(target: Target, dot: Dot) -> Iterator[Form]:
+    rows, warps = _rows(dot), 8
+    down = -(-dot.m // rows)
+    along = dot.right[0] == 1
+    vector = gcd(dot.left_unit if dot.left[1] == 1 else 16, dot.right_unit if along else 16 // dot.dtype.size, dot.k)
+    vector = 1 if dot.told else vector
+    spans = dot.longest // vector
+    lanes = min(32, _above(spans))
+    sector = dot.dtype.size if along else min(32, max(1, dot.right[0]) * dot.dtype.size)  # bytes that an element costs
+    share = dot.nbytes / (dot.nbytes + dot.batch * dot.k * dot.n * (sector - dot.dtype.size))
+    for each in (1, 2, 4):
+        if rows * each * max(4, dot.compute_size) > _SUMS or (each > 1 and each > dot.n):
+            continue
+        for layers in (1, 2, 4, 8):
+            if layers > 1 and (lanes < 32 or layers * lanes > spans):
+                break
+            columns = warps // layers * (32 // lanes) * each
+            words = layers * rows * columns
+            if words * dot.compute_size > _SHARED:
+                continue
+            blocks = dot.batch * down * -(-dot.n // columns)
+            unrolled = 4 if rows * each <= 8 else 2 if rows * each <= 16 else 1
+            steps = -(-spans // (lanes * layers))
+            # of few columns not every warp has one of its own; then rows are what memory is busy with
+            asked = warps * each if dot.n >= warps else warps * each * min(columns, dot.n) // columns + layers * rows
+            under_way = 32 * min(steps, unrolled) * asked * vector * dot.dtype.size
+            read = dot.batch * down * dot.n * dot.k
+            loads = (
+                read / vector * ((1 if along else vector) + rows / each)
+                + dot.batch * down * dot.n * rows * layers * lanes * lanes.bit_length()
+            )
+            cycles = max(read * rows / (_rate(target, dot.dtype) * 0.6), loads / target.gpu.cycle_loads)
+            near = read * (sector + dot.dtype.size * rows / each)
+            seconds = _seconds(target, dot, blocks, under_way, steps / unrolled, cycles, near, share)
+            arguments = (rows, each, lanes, layers, warps, vector, *dot.left, *dot.right)
+            order = vector, lanes, layers
+            yield Form("dots", rows, columns, 32 * warps, layers, words, arguments, (vector, vector), seconds, order)
+
+
+def _axpy(target: Target, dot: Dot) -> Iterator[Form]:
+    rows = _rows(dot)
+    down = -(-dot.m // rows)
+    deep = 1 if dot.told else gcd(dot.left_unit if dot.left[1] == 1 else 16 // dot.dtype.size, dot.k, 4)
+    vector = dot.right_unit if dot.right[1] == 1 else 1
+    size = max(4, dot.compute_size)
+    least = max(1, min(vector, _SUMS // ((8 if dot.nearby else _FEW) * size)))  # of any number of rows
+    vector = max(1, min(vector, _SUMS // (rows * size)))
+    widest = min(32, _above(-(-dot.n // least)))
+    asked = vector * deep * dot.dtype.size
+    unrolled = _unrolled(rows, asked)
+    read = dot.batch * down * dot.n * dot.k
+    cycles = max(
+        read * rows / (_rate(target, dot.dtype) * 0.6), read / vector * (1 + rows / deep) / target.gpu.cycle_loads
+    )
+    for lanes in (widest >> k for k in range(widest.bit_length())):
+        columns = lanes * vector
+        if lanes < widest and columns * dot.dtype.size < 32:
+            break
+        most = max(1, _above(dot.longest // deep) * lanes // 32)  # warps that have something to do
+        for warps in sorted({min(8, most), min(16 if rows <= 8 and 2 * rows * vector * size <= _SUMS else 8, most)}):
+            words = warps * rows * columns
+            if words * dot.compute_size > _SHARED:
+                continue
+            blocks = dot.batch * down * -(-dot.n // columns)
+            steps = -(-dot.k // (deep * 32 * warps // lanes))
+            under_way = 32 * warps * min(steps, unrolled) * deep * vector * dot.dtype.size
+            share = min(1.0, (columns if dot.right[1] == 1 else 1) * dot.dtype.size / 32)
+            seconds = _seconds(target, dot, blocks, under_way, steps / unrolled, cycles, 0, share)
+            arguments = (rows, lanes, warps, vector, deep, *dot.left, *dot.right)
+            order = deep, lanes, warps
+            yield Form("axpy", rows, columns, 32 * warps, warps, words, arguments, (deep, vector), seconds, order)
+
+
+def _unrolled(rows: int, asked: int) -> int:
+    """Steps of an axpy that are under way together, each of which asks for so many bytes of the right operand."""
+    return 1 if rows > 8 else 4 if asked <= 16 else 2 if asked <= 64 else 1
+
+
+def axpy_words(rows: int, deep: int, vector: int, dtype: DType) -> int:
+    """Words that a thread of an axpy holds: sums, and what it has asked for of both operands."""
+    asked = _unrolled(rows, vector * deep * dtype.size) * deep * (vector + rows)
+    return (rows * vector + asked) * max(1, dtype.size // 4)
+
+
+def _tiles(target: Target, dot: Dot, side: int, part: int, groups: int, depth: int, efficiency: float) -> Form:
+    threads = (side // part) ** 2 * groups
+    wide = min(part, 16 // dot.compute_size)
+    while 2 * depth * (side + wide) * dot.compute_size > _SHARED:
+        depth //= 2
+    depth = max(min(depth, _above(dot.longest)), threads // side, groups)
+    most = side * depth // threads  # elements of a stage that a thread moves
+    (la, sa), (lb, sb) = dot.left, dot.right
+    along_left, along_right = sa == 1 or la != 1, lb == 1 and sb != 1
+    vectors = gcd(dot.left_unit, most), gcd(dot.right_unit, most)
+    down, across = -(-dot.m // side), -(-dot.n // side)
+    blocks = dot.batch * down * across
+    stage = 2 * side * depth * dot.dtype.size
+    steps = -(-dot.k // depth)
+    cycles = blocks * side * side * steps * depth / (_rate(target, dot.dtype) * efficiency)
+    cycles += blocks * 2 * side * dot.k * dot.dtype.size / target.gpu.l2_cycle_bytes
+    seconds = _seconds(target, dot, blocks, stage, steps + 1, cycles, 0, 1)
+    words = max(depth * 2 * (side + wide), groups * side * side)
+    arguments = (side, side, depth, groups, part, *vectors, along_left, along_right, la, sa, sb, lb)
+    return Form("tiles", side, side, threads, groups, words, arguments, vectors, seconds)

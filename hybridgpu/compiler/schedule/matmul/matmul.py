@@ -1,0 +1,572 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products that are worth a generated kernel, with what follows them as an epilogue.
+
+The loops live in ``kernels/matmul_*.h``; a template passes them the strides and a lambda that
+receives each element of the product and stores the results of the epilogue. On the CPU there are two
+forms, by the operand that is read most: *dots*, where the right matrix is contiguous along the summed
+axis (the weight of a dense layer), and *axpy*, where it is contiguous along the columns. Those of a GPU
+are chosen in ``config_cuda``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from ....dataclass import dataclass
+from ...ir.graph import Node
+from ...ir.indexing import Expr, Var, of_var, substitute
+from ...passes.fuse.group import Group, describe
+from ...passes.materialize import blas_layout, strided
+from ...passes.prepack_weights import DEEPEST, PANELS
+from ...primitives.views import behind
+from ...target import Target
+from ..cuda.index_type import index_type
+from ..in_place import at_points
+from ..index_set_splitting import cut
+from ..kernel import (
+    Kernel,
+    Launch,
+    Statement,
+    Writer,
+    address,
+    coordinates,
+    headers,
+    literal,
+    mentioned,
+    summary,
+    touched,
+    traffic,
+)
+from ..prologue import PANEL, Made, Panel, loader, made, panel, panel_columns, panel_rows
+from ..runtime_args import ragged, sums_outside, told_lengths
+from ..scalar import ScalarProgram
+
+if TYPE_CHECKING:
+    from .config_cuda import Form
+
+__all__ = ["beyond_library", "contiguous_along_the_sum", "schedule_matmul", "wants_kernel"]
+
+_TILED = 1 << 24  #: multiplications
+_MADE = ("left", "right")  #: names of operands that are computed as they are loaded
+_TOLD = "hg::TOLD"  #: in the place of a number that a product's function is told
+_STRIP = 2 << 10  #: bytes of a column of the right operand of which some dozens may be copied; see matmul_cpu.h
+
+
+def wants_kernel(target: Target, node: Node) -> bool:
+    """True if a generated kernel beats a library call for the dot ``node``.
+
+    Thin products are bound by reading the matrix once, and small ones by the cost of a call. On the CPU the
+    generated tiles are as fast as a library's up to some ten million multiplications; beyond, its threads pay.
+    """
+    m, k = node.inputs[0].shape[-2:]
+    if node.size == 0 or k == 0:
+        return False
+    work = node.size * k
+    if not node.dtype.is_float:
+        return True
+    if target.name != "cpu":
+        return not target.library_products or beyond_library(target, node) <= 0
+    if m <= 4 or work <= 1 << 19:
+        return True
+    if node.dtype.is_half or work > _TILED:
+        return False
+    along, across = (_strides(i) for i in node.inputs)
+    if along is None or across is None:  # copied first, into rows
+        return k * node.dtype.size <= _STRIP
+    if across[0] == 1 and along[1] == 1:  # dots
+        return True
+    if target.panels and across[1] == 1 and across[0] * node.dtype.size in PANELS and k <= DEEPEST:
+        return True  # axpy, on whole vectors side by side
+    return m >= 16 and k * node.dtype.size <= _STRIP
+
+
+def beyond_library(target: Target, node: Node) -> float:
+    """CUDA: seconds that a generated kernel takes longer than a library's call for the dot ``node``."""
+    return _form_on_gpu(target, node).seconds - _library(target, node)
+
+
+def _form_on_gpu(target: Target, node: Node) -> Form:
+    from .config_cuda import choose, dot_of
+
+    return choose(target, dot_of(node))
+
+
+def _library(target: Target, node: Node) -> float:
+    """Seconds of a library's product, with the copies of arguments that it cannot take as they lie."""
+    from .config_cuda import dot_of, library_seconds
+
+    total = library_seconds(target, dot_of(node))
+    for operand in node.inputs:
+        found = strided(operand)
+        if found and found[0].prim.name == "input" and blas_layout(operand, found) is None:
+            total += target.launch_seconds + 2 * operand.type.nbytes * target.byte_seconds
+    return total
+
+
+def contiguous_along_the_sum(dot: Node) -> bool:
+    """True if neighbours of the right operand of ``dot`` are those along the sum."""
+    found = _strides(dot.inputs[1])
+    return found is not None and found[0] == 1
+
+
+def _strides(operand: Node) -> tuple[int, int] | None:
+    """Strides of the last two axes in memory, in elements."""
+    found = strided(operand)
+    if found is None:
+        return None
+    _, variables, offset = found
+    return offset.coefficient(variables[-2]), offset.coefficient(variables[-1])
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """An operand: its pointer, the offset of the batch, strides along its two axes, in elements, and which are told."""
+
+    pointer: str
+    place: str
+    first: int
+    second: int
+    told: tuple[bool, bool] = (False, False)
+
+    @property
+    def address(self) -> str:
+        return address(self.pointer, self.place)
+
+    @property
+    def strides(self) -> tuple[str, str]:
+        """C text of both strides in a function's name."""
+        first, second = (
+            _TOLD if told else str(n) for told, n in zip(self.told, (self.first, self.second), strict=True)
+        )
+        return first, second
+
+    def with_told(self, along: bool, across: bool) -> Matrix:
+        """The same whose stride is told that steps over an axis of a told extent.
+
+        Args:
+            along, across: whether the extents of its first and second axis are told.
+        """
+        return replace(self, told=(self.second == 1 != self.first and across, self.first == 1 != self.second and along))
+
+
+@dataclass(frozen=True)
+class Span:
+    """Columns that one call of a product's function computes on the CPU: all of them, if none are made in panels.
+
+    Attributes:
+        begin, end: where such calls begin, and where they end, …
+        columns: … each of so many columns.
+        right: the right operand.
+        panel: what is computed of it first, if anything.
+        parameters: names of the row and the column that the function counts.
+        places: the product's variables in terms of these.
+    """
+
+    begin: int
+    end: int
+    columns: int
+    right: Matrix
+    panel: Panel | None
+    parameters: tuple[str, str]
+    places: list[Statement]
+
+
+@dataclass
+class _Product:
+    """A product whose kernel is being made.
+
+    Attributes:
+        batch, m, n, k: its axes: those of the batch, rows, columns, and the sum.
+        prologues: position of an operand -> the group that says how to compute it.
+        operands: how each lies.
+        starts: C text of where a row of the left one and a column of the right one begin.
+        memory: arrays that it reads.
+    """
+
+    program: ScalarProgram
+    dot: Node
+    writer: Writer
+    batch: list[Var]
+    m: Var
+    n: Var
+    k: Var
+    prologues: dict[int, Group]
+    operands: list[Matrix]
+    starts: list[str]
+    memory: list[Node]
+
+    def made(self, position: int, sum_along: bool) -> Made:
+        """How an operand is computed, neighbours along the sum being next to each other or not."""
+        rows, columns = (self.m, self.k) if position == 0 else (self.k, self.n)
+        operand, along = self.dot.inputs[position], sum_along == (position == 0)
+        return made(self.prologues[position], operand, self.batch, rows, columns, along)
+
+
+def schedule_matmul(
+    program: ScalarProgram,
+    dot: Node,
+    target: Target,
+    members: list[Node],
+    prologues: Mapping[int, Group] | None = None,
+) -> Kernel:
+    """The kernel of a group around ``dot``; ``program.vars`` are the product's axes above extent 1.
+
+    Args:
+        prologues: position of an operand -> the group that says how to compute it.
+    """
+    writer = Writer(target, program, tells=True)
+    writer.cut = cut(program)
+    if len(dot.shape) == 2:
+        writer.apart = tuple(v for v in program.vars if v.name == "i0")
+    axis_of = {v.name: v for v in program.vars}
+    *batch, m, n = (axis_of.get(f"i{k}", Var(f"i{k}", 1)) for k in range(dot.ndim))
+    k = Var("k", dot.inputs[0].shape[-1])
+    product = _Product(program, dot, writer, batch, m, n, k, dict(prologues or {}), [], [], [])
+    outputs = [s.node for s in program.stores]
+    loops = _on_host(product) if target.name == "cpu" else _on_gpu(product, target, outputs)
+    loaded = [product.made(position, True) for position in product.prologues]
+    read, written = traffic(program, product.memory, [x.touched for x in loaded])
+    needed = dict.fromkeys(h for p in (program, *(x.program for x in loaded)) for h in headers(p))
+    needed |= dict.fromkeys(loops.headers)
+    if product.prologues:
+        loops.choice["prologue"] = _said(dot, product.prologues)
+    assert program.result is not None
+    return Kernel(
+        numbers=writer.numbers,
+        kind="matmul",
+        effort=loops.effort,
+        template=f"{target.name}/matmul.j2",
+        summary=summary(members),
+        fields=loops.fields
+        | {"product": (dot.dtype.compute, writer.names[program.result]), "pointers": writer.pointer_list(outputs)},
+        inputs=writer.inputs,
+        outputs=outputs,
+        extents=loops.extents,
+        headers=(*needed, f"matmul_{target.name}.h"),
+        members=members,
+        launch=loops.launch,
+        choice=loops.choice,
+        bytes_read=read,
+        bytes_written=written,
+        touched=touched(program, product.memory, [x.touched for x in loaded]),
+        in_place=at_points(program, (*product.memory, *(x for made in loaded for x in made.touched))),
+    )
+
+
+@dataclass
+class _Loops:
+    """What the template of a target needs; see :class:`Kernel`."""
+
+    fields: dict[str, Any]
+    choice: dict[str, Any]
+    extents: tuple[int, ...]
+    launch: Launch | None = None
+    headers: tuple[str, ...] = ()
+    effort: int = 2
+
+
+def _lay(p: _Product, row: Var, column: Var, constants: bool) -> None:
+    """Fill in how the operands of ``p`` lie.
+
+    Args:
+        row, column: what counts rows and columns in ``starts``.
+        constants: a left operand that is one value everywhere is that value, not computed.
+    """
+    writer = p.writer
+    for position, operand in enumerate(p.dot.inputs):
+        found = strided(operand)
+        assert found is not None
+        node, variables, offset = found
+        value = _constant(operand) if constants and position == 0 and position in p.prologues else None
+        if value is not None:  # as the first state of a recurrent cell: one element for all
+            held = writer.numbers.held("left", literal(value, p.dot.dtype), p.dot.dtype)
+            p.operands.append(Matrix(held, "0", 0, 0))
+            p.starts.append("left")
+            del p.prologues[position]
+            continue
+        along, across = (offset.coefficient(v) for v in variables[-2:])
+        if position in p.prologues:
+            p.starts.append(_MADE[position])
+            p.operands.append(Matrix(_MADE[position], "0", along, across))
+            continue
+        pointer = writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
+        table = {v: of_var(b) for v, b in zip(variables[:-2], p.batch, strict=True)}
+        place = substitute(Expr(tuple((a, c) for a, c in offset.terms if a in variables[:-2]), offset.const), table)
+        start = place + (of_var(row) * along if position == 0 else of_var(column) * across)
+        p.starts.append(address(pointer, writer.place_of(start, matrix=True)))
+        p.operands.append(Matrix(pointer, writer.place_of(place, matrix=True), along, across))
+        p.memory.append(node)
+
+
+def _statements(p: _Product) -> list[Statement]:
+    """The epilogue of an element."""
+    writer = p.writer
+    return [
+        *(st for s in p.program.scalars if (st := writer.statement(s))),
+        *(
+            Statement("", f"y{k}[{writer.place_of(s.offset)}]", writer.names[s.value])
+            for k, s in enumerate(p.program.stores)
+        ),
+    ]
+
+
+def _packed(dot: Node) -> bool:
+    """True for a batch of products with one left operand for all: panels of a weight, see passes/prepack_weights.py."""
+    found = strided(dot.inputs[0])
+    assert found is not None
+    _, variables, offset = found
+    return dot.ndim > 2 and not {a for a, _ in offset.terms} & {*variables[:-2]}
+
+
+def _lengths(dot: Node, m: Var, n: Var, depth: Var, prologues: Mapping[int, Group]) -> frozenset[Var]:
+    """The axes of a batch of products on the CPU whose extents are told; see :func:`.told_lengths`.
+
+    Not those of a panel of columns, which is as wide as its text says, and not the sum of dots, whose blocks are vectors.
+    """
+    found = {v for v in (m, n, depth) if v.extent in told_lengths(m.extent, n.extent, depth.extent)}
+    size = dot.dtype.size
+    if contiguous_along_the_sum(dot) and dot.dtype.short in ("f32", "f64"):
+        found.discard(depth)
+    if 1 in prologues:
+        along = contiguous_along_the_sum(dot)
+        found.discard(n)
+        if panel_columns(n.extent, depth.extent, size, along) < n.extent or depth.extent * n.extent * size > PANEL:
+            found.discard(depth)
+    return frozenset(found)
+
+
+def _of_sentences(o: Matrix, first: int, second: int) -> Matrix:
+    """An operand whose stride is told if it steps over whole sentences, one word of which is read.
+
+    Args:
+        first, second: the extents of its axes.
+    """
+    step, width = (o.first, second) if o.second == 1 else (o.second, first) if o.first == 1 else (0, 1)
+    if step % width or not ragged(step // width):
+        return o
+    return o.with_told(True, True)
+
+
+def _shape(writer: Writer, left: Matrix, right: Matrix, n: Var, depth: Var, lengths: frozenset[Var]) -> str:
+    """C text of the numbers that a product's function is told, in its order."""
+    told, parts = writer.numbers.told, [writer.extent(n) if n in lengths else "0"]
+    parts.append(writer.numbers.depth(depth.extent) if depth in lengths else "0")
+    for name, matrix in (("left", left), ("right", right)):
+        strides = zip(matrix.told, (matrix.first, matrix.second), strict=True)
+        parts += [told(f"{name}_step", stride) if known else "0" for known, stride in strides]
+    return f"hg::Shape{{{', '.join(parts)}}}"
+
+
+def _constant(operand: Node) -> Any:
+    """What every element of ``operand`` is, a view of what is computed; None if they differ."""
+    node = behind(operand)
+    filled = node.inputs[0] if node.prim.name == "copy" else node
+    return filled.params["value"] if filled.prim.name == "full" else None
+
+
+def _said(dot: Node, prologues: Mapping[int, Group]) -> str:
+    """Which operands are computed as they are loaded, in words; of the product's own operator the primitives."""
+    own = describe(dot)
+    found: dict[str, None] = {}
+    for k in sorted(prologues):
+        operand = behind(dot.inputs[k])
+        for n in reversed(prologues[k].needed(operand)[0] or [operand]):
+            name = describe(n)
+            found[f"{n.prim.name} of {name}" if name == own else name] = None
+    return f"computes {' and '.join(found)} as it loads {'them' if len(prologues) > 1 else 'it'}"
+
+
+def _on_host(p: _Product) -> _Loops:
+    """Panels of the operands that are made, and the calls between."""
+    writer, dot, batch, m, n = p.writer, p.dot, p.batch, p.m, p.n
+    depth, floats = p.k.extent, dot.dtype.short in ("f32", "f64")
+    panels = _packed(dot)
+    lengths = _lengths(dot, m, n, p.k, p.prologues) if batch and not panels else frozenset()
+    if lengths:
+        writer.told = frozenset(v.name for v in (*lengths, m, *batch))
+    _lay(p, m, n, constants=floats)
+    if lengths:
+        axes = zip(p.operands, ((m, p.k), (p.k, n)), strict=True)
+        p.operands = [o.with_told(a in lengths, b in lengths) for o, (a, b) in axes]
+    elif not batch and not p.prologues and floats:
+        p.operands = [
+            _of_sentences(o, a.extent, b.extent) for o, (a, b) in zip(p.operands, ((m, p.k), (p.k, n)), strict=True)
+        ]
+    words = not lengths and any(any(o.told) for o in p.operands)
+    left, right = p.operands
+    form = "dots" if right.first == 1 and (left.second == 1 or depth == 1) else "axpy"
+    first = "true" if m.extent == 1 else "false"
+    if not floats:
+        form, first = "plain", dot.dtype.compute
+    outermost = not batch and sums_outside((left.first, left.second), (right.first, right.second), depth)
+    told = outermost and not p.prologues and form == "axpy"
+    statements = _statements(p)
+    fields: dict[str, Any] = {
+        "left": left,
+        "form": form,
+        "first": first,
+        "batch": [(v.name, v.extent) for v in batch],
+        "depth": 0 if told or p.k in lengths else depth,
+        "terms": writer.numbers.depth(depth) if told and not words else "",
+        "statements": statements,
+        "panels": panels,
+    }
+    lines = ("0", "lines" if panels else writer.extent(m)) if batch else ("begin", "end")
+    fields |= _panels(p, lines, statements)
+    if lengths:
+        fields["spans"] = [replace(s, columns=0) if n in lengths else s for s in fields["spans"]]
+    if lengths or words:
+        known = frozenset({p.k}) if told else lengths
+        fields["terms"] = _shape(writer, fields["left"], fields["spans"][0].right, n, p.k, known)
+    return _Loops(
+        fields,
+        {"form": form},
+        (batch[0].extent, *([m.extent] if panels else [])) if batch else (m.extent,),
+        headers=("tile_cpu.h",) if fields["turns"] else (),
+        effort=5 if form == "dots" and m.extent > 1 else 2,  # tiles, whose sums a compiler unrolls and orders
+    )
+
+
+def _panels(p: _Product, lines: tuple[str, str], statements: list[Statement]) -> dict[str, Any]:
+    """Panels of the operands that are made, and the calls between them; ``lines``: the rows to compute."""
+    writer, prologues, dot, m, n = p.writer, p.prologues, p.dot, p.m, p.n
+    depth, size = p.k.extent, dot.dtype.size
+    used = mentioned(statements)
+    found: dict[str, Any] = {"rows": None, "range": ", ".join(lines), "turns": False}
+    row, places = m.name, []
+    if 0 in prologues:
+        count = panel_rows(m.extent, depth, size)
+        left, turns = panel(p.made(0, True), "left", writer, "from", "to", count)
+        told = "k" in writer.told
+        each = writer.numbers.told("panel", count) if told and count > 1 else count
+        found |= {"rows": (*lines, each), "left_panel": left, "range": "0, to - from", "turns": turns}
+        found["left"] = Matrix("left", "0", depth, 1, (told, False))
+        row, places = "r", [Statement("Index", m.name, "from + r")]
+    spans = [Span(0, n.extent, n.extent, p.operands[1], None, (row, n.name), places)]
+    if 1 in prologues:
+        along = contiguous_along_the_sum(dot)
+        count = panel_columns(n.extent, depth, size, along)
+        whole = n.extent // count * count
+        spans = []
+        places = [*places, Statement("Index", n.name, "column + c")]
+        for begin, end in ((0, whole), (whole, n.extent)):
+            width = min(count, end - begin)
+            if not width:
+                continue
+            if along:
+                right, turns = panel(p.made(1, True), "right", writer, "column", f"column + {width}", width)
+                matrix = Matrix("right", "0", 1, depth)
+            else:
+                part = ("column", width) if width < n.extent else None
+                right, turns = panel(p.made(1, False), "right", writer, "0", writer.extent(p.k), depth, part)
+                matrix = Matrix("right", "0", width, 1)
+            found["turns"] |= turns
+            spans.append(Span(begin, end, width, matrix, right, (row, "c"), places))
+    for k, s in enumerate(spans):
+        spans[k] = replace(s, places=[p for p in s.places if p.name in used])
+    return found | {"spans": spans}
+
+
+def _on_gpu(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
+    """The chosen form, and loaders of the operands that are made."""
+    from .config_cuda import along_the_sum, dot_of
+
+    writer, dot, m, n = p.writer, p.dot, p.m, p.n
+    form = _form_on_gpu(target, dot)
+    row, column = (Var("line", m.extent), Var("column", n.extent)) if form.rows else (m, n)
+    _lay(p, row, column, constants=False)
+    told = dot_of(dot).told
+    sums = along_the_sum(form)
+    places = ("line", "column") if form.rows else (None, None)
+    batch = [v for v in p.batch if v.extent > 1]
+    fields: dict[str, Any] = {
+        "right": p.operands[1],
+        "form": form.name,
+        "starts": p.starts,
+        "batched": bool(batch),
+        "n": (n.name, n.extent),
+        "statements": _statements(p),
+        "depth": 0 if told else p.k.extent,
+        "terms": writer.numbers.depth(p.k.extent) if told else "",
+        "threads": form.threads,
+        "layers": form.layers,
+        "words": form.words,
+    }
+    computed = {k: p.made(k, sums[k]) for k in p.prologues}
+    fields["loaders"] = [
+        loader(x, _MADE[k], writer, form.vectors[k], (m, n)[k], places[k], told) for k, x in computed.items()
+    ]
+    sizes = [*(node.size for node in (*writer.inputs, dot)), *(s.reach for s in p.program.stores)]
+    fields |= _elements(p, form, batch, fields) if not form.rows else _patches(p, form, batch, fields)
+    fields["right_type"] = dot.inputs[1].dtype.storage
+    fields["index_type"] = index_type([p.program, *(x.program for x in computed.values())], sizes)
+    extents, launch = _grid(form, batch, m, n)
+    return _Loops(fields, _chosen(form, _library(target, dot) if dot.dtype.is_float else None), extents, launch)
+
+
+def _used(fields: dict[str, Any]) -> frozenset[str]:
+    """The variables that the statements of a form name."""
+    return mentioned([*fields["starts"], *fields["statements"]]).union(*(x.used for x in fields["loaders"]))
+
+
+def _elements(p: _Product, form: Form, batch: list[Var], fields: dict[str, Any]) -> dict[str, Any]:
+    """What the template needs where a thread computes an element."""
+    used, axes = _used(fields), [*batch, p.m, p.n]
+    return {
+        "patch": None,
+        "per_outer": prod(v.extent for v in axes[1:]),
+        "arguments": [p.dot.dtype.compute, *_arguments(form)],
+        "coordinates": [s for s in coordinates(axes, "e") if s.name in used],
+    }
+
+
+def _patches(p: _Product, form: Form, batch: list[Var], fields: dict[str, Any]) -> dict[str, Any]:
+    """What the template needs where a block computes rows and columns."""
+    used, m, n = _used(fields), p.m, p.n
+    places = (("line", m, f"e / {form.columns}"), ("column", n, f"e % {form.columns}"))
+    return {
+        "patch": (form.rows, form.columns),
+        "unroll": max(1, min(4, form.rows * form.columns // form.threads)),
+        "arguments": [*_arguments(form), p.dot.dtype.compute],
+        "blocks": (-(-m.extent // form.rows), -(-n.extent // form.columns)),
+        "lines": m.extent if batch else "n0",
+        "coordinates": [s for s in coordinates(batch, "batch") if s.name in used],
+        "place": [Statement("Index", v.name, f"{first} + {text}") for first, v, text in places if v.name in used],
+    }
+
+
+def _arguments(form: Form) -> list[str]:
+    return [str(a).lower() for a in form.arguments]
+
+
+def _grid(form: Form, batch: list[Var], m: Var, n: Var) -> tuple[tuple[int, ...], Launch]:
+    """The extents, and one block a patch (or a thread an element)."""
+    outer = batch[0].extent if batch else m.extent
+    if not form.rows:
+        extents = (outer,) if batch else (outer, outer)
+        per_outer = prod(v.extent for v in (*batch, m, n)[1:])
+        return extents, Launch(form.threads, extent=0, scale=per_outer, per_block=form.threads)
+    down, across = -(-m.extent // form.rows), -(-n.extent // form.columns)
+    if not batch:
+        return (outer, down), Launch(form.threads, extent=1, scale=across, per_block=1)
+    rest = prod(v.extent for v in batch[1:])
+    return (outer,), Launch(form.threads, extent=0, scale=rest * down * across, per_block=1)
+
+
+def _chosen(form: Form, library: float | None) -> dict[str, Any]:
+    """The numbers, and why in words."""
+    patch = f" {form.rows} x {form.columns}" if form.rows else ""
+    shape = {"product_element": "an element a thread"}.get(form.name, f"{form.name}{patch}")
+    against = "libraries have no integers" if library is None else f"a library's call {library * 1e6:.1f}"
+    return {
+        "form": form.name,
+        "rows": form.rows,
+        "columns": form.columns,
+        "threads": form.threads,
+        "layers": form.layers,
+        "vectors": list(form.vectors),
+        "why": f"{shape}, about {form.seconds * 1e6:.1f} us, {against}",
+    }

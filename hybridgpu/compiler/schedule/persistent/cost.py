@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one kernel of several steps costs beside as many kernels: a model of phases, barriers and threads (CUDA).
+
+Nothing here was measured on a device yet: the constants are estimates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....dataclass import dataclass
+from ...devices.gpu import GpuConstants
+from ...target import Target
+from ..kernel import Kernel
+from .grid_loops import Loop
+
+__all__ = [
+    "Blocks",
+    "Placed",
+    "Weighed",
+    "at_once",
+    "barriers_of",
+    "block_threads",
+    "blocks_held",
+    "grid_blocks",
+    "launch_seconds",
+    "registers_of",
+    "seconds_alone",
+    "size_of",
+    "weigh",
+]
+
+# What NVRTC 12.9 gives a thread (sm_90, blocks of 128 threads and more, the cases of tests/compiler). A launch asks how many
+# blocks of the compiled kernel fit: a wrong figure here costs a worse choice, no more.
+_REGISTERS = 64  #: of a thread where no step is a product or a convolution: 40 to 64 were counted, …
+_PRODUCT_REGISTERS = 80  #: … where one is: 66 to 88, …
+_MANY_REGISTERS = 168  #: … and with more steps than _MANY, loops among them: 121 to 180
+_MANY = 8
+_WARP = GpuConstants.warp_threads  #: threads: those that exchange values are all there
+_USUAL = 256  #: threads of a block where every step takes any number
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of a kernel of several steps, which all live at once.
+
+    Attributes:
+        cluster: the grid is one cluster of so many blocks, or one block; 0: it is cooperative, as large as the device
+            holds and the phases need.
+    """
+
+    cluster: int = 0
+
+    @property
+    def words(self) -> str:
+        """What its barriers are of."""
+        return (
+            f"a cluster of {self.cluster} blocks" if self.cluster > 1 else "one block" if self.cluster else "the grid"
+        )
+
+    def seconds(self, barriers: int, grid: int, gpu: GpuConstants) -> float:
+        """What its start takes beyond that of any kernel, and so many barriers of ``grid`` blocks."""
+        if self.cluster:
+            cycles = gpu.cluster_barrier_cycles if self.cluster > 1 else gpu.barrier_cycles
+            return barriers * cycles / gpu.clock
+        return gpu.cooperative_seconds + barriers * (gpu.grid_barrier_seconds + grid * gpu.grid_arrival_seconds)
+
+
+def possible_blocks(
+    placed: Sequence[Placed], sizes: Sequence[tuple[str, int]], threads: int, target: Target
+) -> list[Blocks]:
+    """The grids that a kernel of such steps may have.
+
+    Blocks of a cluster need no cooperative launch, and their barrier takes a fraction of the grid's; but they are few.
+    There is one size of clusters, so that the text of a kernel depends little on the batch.
+    """
+    most = min(target.persistent_cluster, target.gpu.cluster_blocks, target.gpu.multiprocessors)
+    needed = at_once(placed, sizes, threads)
+    return [Blocks(), *(Blocks(n) for n in dict.fromkeys((1, most)) if n <= most and (n == 1 or needed > 1))]
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """What one kernel would save and cost in seconds.
+
+    Attributes:
+        steps: kernels that it takes the place of.
+        barriers: how often its blocks wait for each other, beyond what loops among the steps do in any case.
+        blocks: which of its forms costs least.
+        turns: of a loop that the host need not go through.
+        replayed: kernels are nodes of a CUDA graph.
+    """
+
+    steps: int
+    barriers: int
+    saved: float
+    cost: float
+    blocks: Blocks = Blocks()
+    turns: int = 0
+    replayed: bool = False
+
+    @property
+    def wins(self) -> bool:
+        return self.saved > self.cost
+
+    @property
+    def reason(self) -> str:
+        """Why it is one kernel, if it is."""
+        return str(self) if self.wins else f"asked for, although {self}"
+
+    def __str__(self) -> str:
+        host = f", and {self.turns} turns of the host fewer," if self.turns else ""
+        one = "one node of a CUDA graph" if self.replayed else "one launch"
+        many = (
+            f"{one} instead of {self.steps}{host} {'save' if self.turns else 'saves'} about {self.saved * 1e6:.1f} us"
+        )
+        barriers = f"{abs(self.barriers)} barrier{'' if abs(self.barriers) == 1 else 's'} of {self.blocks.words}"
+        if self.barriers < 0:
+            return f"{many}; there are {barriers} fewer, as loops run side by side"
+        return f"{many}; {barriers} and a smaller grid cost about {self.cost * 1e6:.1f} us"
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A kernel of a run, or of a turn of a loop in it, and its phase."""
+
+    kernel: Kernel
+    phase: int
+    loop: Loop | None = None
+
+    @property
+    def times(self) -> int:
+        """How often it runs."""
+        return self.loop.length if self.loop else 1
+
+
+def size_of(kernel: Kernel) -> tuple[str, int]:
+    """How a step takes blocks of another size, and its own.
+
+    'any': it makes use of all threads; 'flat': likewise, an element each; 'own': others return at once; 'exact': there
+    may be no others.
+    """
+    launch, f = kernel.launch, kernel.fields
+    assert launch is not None
+    threads = launch.threads
+    if kernel.kind == "foreach":
+        return "any", threads
+    if kernel.kind == "map":
+        tiles = [p.tile for p in f["parts"]]  # other parts walk with all threads
+        return ("own" if all(tiles) else "exact" if any(tiles) else "any"), threads
+    if kernel.kind == "conv" or (kernel.kind == "matmul" and not f["patch"]):
+        return "flat", threads
+    if kernel.kind == "matmul":  # barriers of tiles are in matmul_cuda.h
+        return ("exact" if f["form"] == "tiles" else "own"), threads
+    if f.get("team") == 1:  # a thread a row, in a loop over the grid
+        return ("exact" if launch.shared else "any"), threads
+    return "own", threads
+
+
+def block_threads(sizes: Sequence[tuple[str, int]]) -> int | None:
+    """The size of the blocks of a kernel with steps of such sizes, if there is one."""
+    exact = {n for how, n in sizes if how == "exact"}
+    least = max((n for how, n in sizes if how == "own"), default=0)
+    if len(exact) > 1 or (exact and least > max(exact)):
+        return None
+    return max(exact) if exact else -(-least // _WARP) * _WARP or _USUAL
+
+
+def barriers_of(placed: Sequence[Placed]) -> int:
+    """How often the grid waits."""
+    times = {p.phase: p.times for p in placed}
+    return sum(times.values()) - 1
+
+
+def _blocks(kernel: Kernel, how: str, threads: int) -> int:
+    """Blocks that a kernel is made of, as a step of one with blocks of so many threads."""
+    launch = kernel.launch
+    assert launch is not None
+    each = threads if how == "flat" else launch.per_block
+    return -(-kernel.extents[launch.extent] * launch.scale // each)
+
+
+def at_once(placed: Sequence[Placed], sizes: Sequence[tuple[str, int]], threads: int) -> int:
+    """Blocks that the largest phase has."""
+    found = [0] * (1 + max(p.phase for p in placed))
+    for p, (how, _) in zip(placed, sizes, strict=True):
+        found[p.phase] += _blocks(p.kernel, how, threads)
+    return max(found)
+
+
+def registers_of(placed: Sequence[Placed]) -> int:
+    """Registers that a thread of a kernel of such steps is thought to hold."""
+    if len(placed) > _MANY and any(p.loop for p in placed):
+        return _MANY_REGISTERS
+    return _PRODUCT_REGISTERS if any(p.kernel.kind in ("matmul", "conv") for p in placed) else _REGISTERS
+
+
+def blocks_held(placed: Sequence[Placed], threads: int, target: Target) -> int:
+    """Blocks of a kernel of such steps that a multiprocessor is thought to hold at once."""
+    gpu = target.gpu
+    fits = gpu.resident_threads // threads, gpu.registers // (registers_of(placed) * threads), gpu.resident_blocks
+    return max(1, min(fits))
+
+
+def weigh(placed: Sequence[Placed], launches: int, target: Target, loops: Sequence[Weighed] = ()) -> Weighed:
+    """Launches that are saved, of so many, against barriers, and against threads that the grid has not.
+
+    Args:
+        loops: what loops among them cost in any case.
+    """
+    sizes = [size_of(p.kernel) for p in placed]
+    threads = block_threads(sizes)
+    assert threads is not None
+    barriers = barriers_of(placed)
+    costs = {
+        blocks: _cost(placed, sizes, threads, barriers, blocks, target)
+        for blocks in possible_blocks(placed, sizes, threads, target)
+    }
+    blocks = min(costs, key=lambda b: costs[b])
+    barriers -= sum(found.barriers for found in loops)
+    cost = max(costs[blocks] - sum(found.cost for found in loops), 0.0)
+    return Weighed(launches, barriers, (launches - 1) * launch_seconds(target), cost, blocks, replayed=target.replayed)
+
+
+def launch_seconds(target: Target) -> float:
+    """What one more kernel costs."""
+    return target.gpu.graph_node_seconds if target.replayed else target.launch_seconds
+
+
+def _cost(
+    placed: Sequence[Placed],
+    sizes: Sequence[tuple[str, int]],
+    threads: int,
+    barriers: int,
+    blocks: Blocks,
+    target: Target,
+) -> float:
+    """Seconds that such blocks take beyond kernels of their own: barriers, and what fewer threads and blocks take longer."""
+    gpu = target.gpu
+    grid = grid_blocks(placed, sizes, threads, blocks, target)
+    cost = blocks.seconds(barriers, grid, gpu)
+    everywhere = gpu.resident_threads * gpu.multiprocessors
+    all_held = blocks_held(placed, threads, target) * gpu.multiprocessors
+    for p, (how, _) in zip(placed, sizes, strict=True):
+        launch = p.kernel.launch
+        assert launch is not None
+        # threads that would be at work
+        own = _blocks(p.kernel, how, threads)
+        alone = min(own * (threads if how == "flat" else launch.threads), everywhere)
+        here = min(alone, grid * (min(threads, launch.threads) if how == "own" else threads))
+        slower = seconds_alone(p.kernel, target) * (alone / here - 1)
+        # a few blocks get a part of the bandwidth, whatever their threads, and wait for the cache each time around
+        moved = p.kernel.bytes_read + p.kernel.bytes_written
+        reading = moved / gpu.rate(min(grid, own)) - moved / gpu.rate(own)
+        waiting = (-(-own // grid) - max(1, -(-own // all_held))) * gpu.l2_seconds
+        cost += p.times * max(slower, reading, waiting)
+    return cost
+
+
+def grid_blocks(
+    placed: Sequence[Placed], sizes: Sequence[tuple[str, int]], threads: int, blocks: Blocks, target: Target
+) -> int:
+    """How many blocks there are going to be."""
+    if blocks.cluster:
+        return blocks.cluster
+    return min(at_once(placed, sizes, threads), blocks_held(placed, threads, target) * target.gpu.multiprocessors)
+
+
+def seconds_alone(kernel: Kernel, target: Target) -> float:
+    """What a kernel takes on all of the device."""
+    moved = kernel.bytes_read + kernel.bytes_written
+    return moved * target.byte_seconds + _operations(kernel) * target.op_seconds
+
+
+def _operations(kernel: Kernel) -> int:
+    """Scalar operations of a run."""
+    total = 0
+    for node in kernel.members:
+        if node.prim.name == "dot":
+            total += 2 * node.size * node.inputs[0].shape[-1]
+        elif node.prim.name == "conv":
+            weight = node.inputs[1]
+            total += 2 * node.size * (weight.size // max(1, weight.shape[0]))
+        else:
+            total += node.prim.cost * max([node.size, *(i.size for i in node.inputs)])
+    return total

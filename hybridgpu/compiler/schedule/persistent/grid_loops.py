@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops whose turns are phases of a kernel, of which all blocks live at once (CUDA, schedule/persistent/kernel.py).
+
+A loop whose body consists of kernels need not come back to the host: the body's kernels become steps that the grid
+plays again at every turn, behind a barrier. What differs from turn to turn is where arrays begin: slices of operands
+and of stacked results move on, a state is read where the turn before wrote it, and what is not stacked goes to two
+arrays by turns and at last to its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ....dataclass import dataclass, field
+from ....dtypes import DType
+from ...ir.graph import Builder, Graph, Node
+from ...primitives import TABLE
+from ...primitives.loop import Part, layout
+from ...primitives.views import RESHAPES, behind
+from ...target import Target
+from ..kernel import Kernel, Launch, touched_by_all
+
+__all__ = ["Body", "Loop", "Turns", "as_kernel", "phases_of", "why_no_kernel"]
+
+_ALIGNED = 16  #: bytes: kernels take arrays to begin at multiples of them
+
+#: (body, target) -> its graph as kernels see it, and these, None for a library call
+Body = Callable[[Graph, Target], tuple[Graph, list[Kernel | None]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A loop as what a kernel does again and again.
+
+    Attributes:
+        node: the loop.
+        graph: its body.
+        kernels: those of a turn, in order.
+        phases: for each the barriers of a turn before it.
+        operands: what the inputs of the body are, or are slices of, in memory.
+        parts: number of a body's output -> where ``node`` holds it.
+        spares: number of a body's output that is not stacked -> arrays that hold it between turns.
+        passed: what kernels of a turn hand to later ones.
+    """
+
+    node: Node
+    graph: Graph
+    kernels: list[Kernel]
+    phases: list[int]
+    operands: list[Node]
+    parts: dict[int, Part]
+    spares: dict[int, list[Node]]
+    passed: list[Node]
+
+    @property
+    def length(self) -> int:
+        """Turns."""
+        return int(self.node.params["length"])
+
+    @property
+    def depth(self) -> int:
+        """Phases of a turn."""
+        return 1 + max(self.phases)
+
+    @property
+    def scratch(self) -> list[Node]:
+        """Arrays that nothing else reads."""
+        return [*self.passed, *(n for spare in self.spares.values() for n in spare)]
+
+
+@dataclass(frozen=True)
+class TurnPointer:
+    """A pointer that is worked out at every turn."""
+
+    name: str
+    dtype: DType
+    written: bool
+    text: str
+
+    @property
+    def declaration(self) -> str:
+        return f"{'' if self.written else 'const '}{self.dtype.storage}* const {self.name} = {self.text};"
+
+
+@dataclass
+class Turns:
+    """Loops that a kernel goes through side by side.
+
+    Attributes:
+        length: C text of the number of turns.
+        depth: phases of a turn.
+        backward: one of them begins with the last index, which is 'at'.
+        pointers: what is worked out at every turn.
+    """
+
+    length: str
+    depth: int = 0
+    backward: bool = False
+    pointers: list[TurnPointer] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, loop: Loop, name: dict[Node, str], number: Callable[[int], str]) -> dict[Node, str]:
+        """Take up a loop.
+
+        Args:
+            name: C text of a pointer to the beginning of an array.
+            number: C text of a number that the kernel is told.
+
+        Returns:
+            C text of a pointer to each array of the body.
+        """
+        params, graph = loop.node.params, loop.graph
+        n, m, first = params["data"], params["states"], len(graph.outputs) - params["states"]
+        at, before = ("at", "(at + 1)") if params["reverse"] else ("turn", "(turn - 1)")
+        mark = f"_{self.count}" if self.count else ""
+        place = name[loop.node]
+        where = {x: name[x] for x in loop.passed}
+
+        def begin(part: Part) -> str:
+            return f"{place} + {number(part.begin)}" if part.begin else place
+
+        def by_turns(even: Node, odd: Node) -> str:
+            return name[even] if even is odd else f"turn % 2 ? {name[odd]} : {name[even]}"
+
+        def pointer(x: Node, written: bool, text: str) -> None:
+            where[x] = f"{'b' if written else 'a'}{len(where)}{mark}"
+            self.pointers.append(TurnPointer(where[x], x.dtype, written, text))
+
+        for k, x in enumerate(graph.inputs):
+            source = name[loop.operands[k]]
+            part, spare = loop.parts.get(k - n + first), loop.spares.get(k - n + first, [])
+            if k < n:
+                pointer(x, False, f"{source} + {at} * {number(x.size)}")
+            elif k >= n + m:
+                where[x] = source
+            elif loop.length == 1:
+                pointer(x, False, source)
+            elif part is not None and part.stacked:
+                pointer(x, False, f"turn == 0 ? {source} : {begin(part)} + {before} * {number(x.size)}")
+            else:
+                pointer(x, False, f"turn == 0 ? {source} : {by_turns(spare[-1], spare[0])}")
+        for k, x in enumerate(graph.outputs):
+            part, spare = loop.parts.get(k), loop.spares.get(k, [])
+            if part is not None and part.stacked:
+                pointer(x, True, f"{begin(part)} + {at} * {number(x.size)}")
+            elif part is None:
+                pointer(x, True, by_turns(spare[0], spare[-1]))
+            elif loop.length == 1:
+                pointer(x, True, begin(part))
+            else:
+                pointer(x, True, f"turn == {self.length} - 1 ? {begin(part)} : {by_turns(spare[0], spare[-1])}")
+        self.depth, self.count = max(self.depth, loop.depth), self.count + 1
+        self.backward |= params["reverse"]
+        return where
+
+
+def why_no_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel | None]) -> str:
+    """Why a loop cannot be a kernel, '' if it can; ``graph`` and ``kernels`` are those of its body."""
+    params = node.params
+    if params["guard"] >= 0:
+        return "what it computes says if it goes on"
+    if not kernels or None in kernels:
+        return "a library computes part of a turn"
+    n = params["data"]
+    moving = [x.type.nbytes for x in graph.inputs[:n]]
+    for part in layout([x.type for x in graph.outputs], params):
+        moving.append(part.begin * node.dtype.size)
+        if part.stacked:
+            moving.append(graph.outputs[part.position].type.nbytes)
+    if any(m % _ALIGNED for m in moving):
+        return f"slices of its arrays are no multiples of {_ALIGNED} bytes"
+    return ""
+
+
+def as_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel]) -> Kernel:
+    """A loop as a kernel of kind loop, which is part of one of kind graph before it is written."""
+    params = node.params
+    m, length = params["states"], params["length"]
+    first = len(graph.outputs) - m
+    parts = {p.position: p for p in layout([x.type for x in graph.outputs], params)}
+    spares: dict[int, list[Node]] = {}
+    for k in range(first, len(graph.outputs)):
+        part = parts.get(k)
+        if part is None or not part.stacked:  # the last value of what is wanted goes to its place
+            count = min(2, length - (part is not None))
+            spares[k] = [Builder(TABLE).input(graph.outputs[k].type, f"spare{j}") for j in range(count)]
+    written = dict.fromkeys(x for k in kernels for x in k.outputs)
+    passed = [x for x in written if x not in set(graph.outputs)]
+    operands = [behind(i, RESHAPES) for i in node.inputs]
+    loop = Loop(node, graph, list(kernels), phases_of(kernels), operands, parts, spares, passed)
+    outputs = [node, *loop.scratch]
+    threads = max(k.launch.threads for k in kernels if k.launch)
+    shared = max(k.launch.shared for k in kernels if k.launch)
+    counts = _read(loop)
+    return Kernel(
+        kind="loop",
+        template="",
+        summary="loop",
+        fields={},
+        inputs=list(dict.fromkeys(operands)),
+        outputs=outputs,
+        extents=(),
+        headers=tuple(dict.fromkeys(h for k in kernels for h in k.headers)),
+        members=[x for k in kernels for x in k.members],
+        launch=Launch(threads, extent=0, scale=1, per_block=1, shared=shared),
+        bytes_read=sum(count * x.dtype.size for x, count in counts.items()),
+        bytes_written=sum(x.type.nbytes for x in outputs),
+        touched=counts,
+        turns=loop,
+    )
+
+
+def phases_of(kernels: Iterable[Kernel]) -> list[int]:
+    """For each kernel how many barriers have to come before it."""
+    ready: dict[Node, int] = {}  # what is written here -> the first phase that may read it
+    found = []
+    for k in kernels:
+        phase = max((ready.get(x, 0) for x in k.inputs), default=0)
+        found.append(phase)
+        ready.update((x, phase + 1) for x in k.outputs)
+    return found
+
+
+def _read(loop: Loop) -> dict[Node, int]:
+    """Elements of each array that a loop reads, those that it reads again not counted."""
+    graph, length, params = loop.graph, loop.length, loop.node.params
+    n, first = params["data"], len(graph.outputs) - params["states"]
+    read = touched_by_all(loop.kernels)
+    found: dict[Node, int] = {}
+
+    def add(x: Node, count: int) -> None:
+        if count:
+            found[x] = min(x.size, found.get(x, 0) + count)
+
+    for k, x in enumerate(graph.inputs):
+        add(loop.operands[k], read.get(x, 0) * (length if k < n else 1))
+    for k, x in enumerate(graph.outputs):
+        later = read.get(graph.inputs[k - first + n], 0) if k >= first else 0
+        now = read.get(x, 0)
+        part = loop.parts.get(k)
+        if part is not None and part.stacked:
+            add(loop.node, (length - 1) * max(now, later) + now)
+        else:
+            for j, spare in enumerate(loop.spares[k]):
+                add(spare, max(now, later if j < length - 1 else 0))
+            if part is not None:
+                add(loop.node, now)
+    for x in loop.passed:
+        add(x, read.get(x, 0))
+    return found

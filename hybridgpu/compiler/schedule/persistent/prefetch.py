@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a kernel of several steps fetches before a step needs it: weights, while the blocks are at earlier phases.
+
+Nothing orders a phase behind a barrier of the grid but what earlier phases write. Arrays that no step writes can be
+under way from the start, so that the latency of memory lies beside the work of the first phase rather than behind each
+barrier. Into the second-level cache goes what is read as a whole; into shared memory the part of a weight that a block
+is going to multiply with, where it is known, in one piece and small (the columns of a dense layer).
+
+A window of the cache that persists (``cudaAccessPolicyWindow``) is not asked for: it is a setting of the stream and
+takes a share of the cache from all that runs on the device, while weights of graphs that are worth one kernel are a
+hundredth of it, and stay there anyway if little else runs between calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from re import findall
+from typing import Any
+
+from ....dataclass import dataclass, field
+from ...devices.gpu import GpuConstants
+from ...ir.graph import Node
+from ...target import Target
+from ..kernel import Kernel
+
+__all__ = ["Ahead", "Staged", "fetch_ahead"]
+
+_PIECE = GpuConstants.access_bytes  #: bytes that a thread copies at once
+_MOST = 64 << 10  #: bytes of shared memory for weights
+_STATE = 16  #: bytes of the state of a reduction, at most
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The part of a weight that a block copies into shared memory.
+
+    Attributes:
+        offset: bytes from the beginning of dynamic shared memory.
+        line: bytes of a column, which follow each other.
+        nbytes: those of all columns that a block computes.
+    """
+
+    offset: int
+    line: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """What is fetched from the start.
+
+    Attributes:
+        far: arrays that are fetched into the second-level cache.
+        near: number of a step -> what its blocks copy.
+        shared: bytes of dynamic shared memory, with what steps take anyway.
+    """
+
+    far: list[Node] = field(default_factory=list)
+    near: dict[int, Staged] = field(default_factory=dict)
+    shared: int = 0
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """For a kernel's ``choice``: bytes into the second-level cache, and of a block into shared memory."""
+        found = {"l2": sum(n.type.nbytes for n in self.far), "shared": sum(s.nbytes for s in self.near.values())}
+        return {k: n for k, n in found.items() if n}
+
+    def __str__(self) -> str:
+        where = {"l2": "bytes into the second-level cache", "shared": "bytes a block into shared memory"}
+        return " and ".join(f"{n} {where[k]}" for k, n in self.numbers.items())
+
+
+def fetch_ahead(
+    kernels: Sequence[Kernel], phases: Sequence[int], seconds: Sequence[float], held: int, grid: int, target: Target
+) -> Ahead:
+    """What to fetch for ``kernels``, steps of the given phases.
+
+    Args:
+        seconds: what each of them takes, on all of the device.
+        held: blocks that a multiprocessor holds at once.
+        grid: blocks that there are going to be.
+    """
+    gpu = target.gpu
+    written = {n for k in kernels for n in k.outputs}
+    used = -(-max((k.launch.shared for k in kernels if k.launch), default=0) // _PIECE) * _PIECE
+    near: dict[int, Staged] = {}
+    staged: set[Node] = set()
+    if gpu.async_copies:
+        pools = max(map(_pool_bytes, kernels))
+        room = min(gpu.shared_bytes, gpu.shared_total // held - gpu.system_shared) - pools - used
+        room = min(room, _MOST)
+        for k, kernel in enumerate(kernels):
+            found = _columns(kernel) if phases[k] and phases[k] not in phases[:k] else None
+            if found is None or found[0] in written or found[1].nbytes > room:
+                continue
+            node, piece = found
+            near[k] = Staged(used, piece.line, piece.nbytes)
+            used += piece.nbytes
+            room -= piece.nbytes
+            staged.add(node)
+    return Ahead(_far(kernels, phases, seconds, written | staged, grid, target), near, used)
+
+
+def _far(
+    kernels: Sequence[Kernel],
+    phases: Sequence[int],
+    seconds: Sequence[float],
+    others: set[Node],
+    grid: int,
+    target: Target,
+) -> list[Node]:
+    """Arrays that later phases read as a whole, phase by phase, where waiting for them would take longer."""
+    gpu = target.gpu
+    soon = {n for k, phase in zip(kernels, phases, strict=True) if not phase for n in k.inputs}
+    far: dict[Node, None] = {}
+    for phase in range(1, 1 + max(phases)):
+        wanted: dict[Node, None] = {}
+        for k, at in zip(kernels, phases, strict=True):
+            if at == phase:
+                wanted |= {n: None for n in k.inputs if n not in others | soon and k.touched.get(n) == n.size}
+        fresh = [n for n in wanted if n not in far]
+        nbytes = sum(n.type.nbytes for n in fresh)
+        beside = sum(s for s, at in zip(seconds, phases, strict=True) if at < phase)
+        saved = gpu.memory_seconds + min(nbytes * target.byte_seconds, beside)
+        lines = sum(-(-n.type.nbytes // gpu.line_bytes) for n in fresh)
+        if fresh and lines / min(grid, gpu.multiprocessors) * (gpu.prefetch_cycles / gpu.clock) < saved:
+            far |= dict.fromkeys(fresh)
+    return list(far)
+
+
+def _columns(kernel: Kernel) -> tuple[Node, Staged] | None:
+    """The right operand of a product and what a block takes of it, if that lies in one piece."""
+    f: Mapping[str, Any] = kernel.fields
+    if kernel.kind != "matmul" or f["form"] != "dots" or f["batched"] or f["loaders"]:
+        return None
+    right, depth = f["right"], f["depth"]
+    node = next(n for n, p in zip(kernel.inputs, f["pointers"], strict=False) if p.name == right.pointer)
+    line = depth * node.dtype.size
+    if (right.first, right.second) != (1, depth) or kernel.choice["vectors"][1] * node.dtype.size % _PIECE:
+        return None
+    return node, Staged(0, line, min(f["patch"][1], f["n"][1]) * line)
+
+
+def _pool_bytes(kernel: Kernel) -> int:
+    """Bytes of shared memory that a kernel declares, at most."""
+    f = kernel.fields
+    if kernel.kind == "matmul":
+        return int(f.get("words", 0)) * (8 if f["product"][0] in ("double", "long long", "unsigned long long") else 4)
+    if kernel.kind == "map":
+        return sum(_STATE + t.count * 8 for p in f["parts"] if p.tile for t in (*p.loads, *p.stores))
+    parts = f.get("parts") if kernel.kind in ("rows", "reduce") else None
+    return len(parts) * _STATE * prod(map(int, findall(r"\d+", f["part_shape"]))) if parts else 0

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which two axes of a map kernel to walk in tiles.
+
+An operand whose elements are neighbours along another axis than the kernel's innermost one would be
+read a cache line (a sector of memory) for every element. In tiles of both axes such an operand passes
+through fast memory: it is read along its own axis and used along the kernel's.
+"""
+
+from __future__ import annotations
+
+from math import gcd, prod
+
+from ...dataclass import dataclass
+from ..devices.cpu import CpuConstants
+from ..ir.indexing import Expr, Var
+from ..size_buckets import alike
+from .runtime_args import ragged
+from .scalar import Scalar, ScalarProgram
+
+__all__ = ["SHORTEST", "Tiling", "between", "counted", "tiling", "unit_stride"]
+
+SHORTEST = 8  #: an axis below is no axis to walk along
+_FEWEST = 2048  #: points of a kernel that is worth it
+_STREAMS = CpuConstants.streams  #: lines that a core follows at once
+#: bytes of an array that comes from memory, where following lines pays more than turning them
+_LARGE = CpuConstants.l3_bytes // 2
+_MORE = 1.5  #: what innermost loops over whole vectors may cost: a result is turned in place of an operand, or both are
+_IN_ORDER, _IN_CACHE, _THROUGH_TILE, _SCATTERED = 4, 5, 6, 64  #: cost of a byte, in quarters
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Walk ``along`` (innermost) and ``across`` in tiles.
+
+    Attributes:
+        loads: operands that are neighbours along ``across``.
+        stores: numbers of the stores that are.
+        why: a few words for people.
+    """
+
+    across: Var
+    along: Var
+    loads: list[Scalar]
+    stores: list[int]
+    why: str
+
+
+def unit_stride(e: Expr | None, var: Var) -> bool:
+    """True if neighbours along ``var`` are neighbours in memory and nothing else in ``e`` varies with it."""
+    return e is not None and e.coefficient(var) == 1 and not any(a is not var and var in _vars(a) for a, _ in e.terms)
+
+
+def _vars(atom: object) -> frozenset[Var]:
+    return Expr(((atom, 1),)).vars  # type: ignore[arg-type]
+
+
+def tiling(program: ScalarProgram, conditions: bool = False, cached: bool = False) -> Tiling | None:
+    """The tiles that save most uncoalesced traffic, None if a plain walk is as good.
+
+    Args:
+        program: its last variable is the innermost of a plain walk.
+        conditions: count loads under conditions too, as if the conditions were gone.
+        cached: a few lines stay in a cache from one step of an outer loop to the next (a host's core).
+    """
+    if len(program.vars) < 2 or counted(program) < _FEWEST:
+        return None
+    inner = program.vars[-1]
+    best, least = None, _cost(program, inner, None, cached)
+    for other in program.vars[:-1]:
+        for along, across in ((inner, other), (other, inner)):
+            found = between(program, across, along, conditions)
+            cost = _cost(program, along, found, cached) if found else least
+            # (a host is told how long a sentence is, and has its innermost loops over features)
+            steadier = (
+                best and cached and cost < _MORE * least and ragged(best.along.extent) and not ragged(along.extent)
+            )
+            if found and (cost < least or steadier):
+                best, least = found, cost
+    return best
+
+
+def counted(program: ScalarProgram) -> int:
+    """The points of a kernel as they decide: the number of outermost ones, an argument, as in a batch of few sizes."""
+    first, *rest = (v.extent for v in program.vars)
+    return alike(first) * prod(rest)
+
+
+def between(
+    program: ScalarProgram, across: Var, along: Var, conditions: bool = False, shortest: int = SHORTEST
+) -> Tiling | None:
+    """Tiles of two axes, None if no operand needs them or an axis is shorter than ``shortest``."""
+    if min(across.extent, along.extent) < shortest:
+        return None
+    loads = [
+        s
+        for s in program.scalars
+        if s.op == "load" and s.offset and (conditions or not s.conditions) and _lies(s.offset, across, along)
+    ]
+    stores = [k for k, t in enumerate(program.stores) if _lies(t.offset, across, along)]
+    if not loads and not stores:
+        return None
+    why = " and ".join(
+        f"{n} operand{'s' if n > 1 else ''} {what}" for n, what in ((len(loads), "read"), (len(stores), "written")) if n
+    )
+    return Tiling(across, along, loads, stores, f"{why} across the innermost axis")
+
+
+def _cost(program: ScalarProgram, along: Var, tiles: Tiling | None, cached: bool) -> float:
+    """What memory costs an element of a walk along ``along``, in quarters of a byte."""
+    total = 0.0
+    points = counted(program)
+    for s in program.scalars:
+        if s.op == "load" and s.offset and s.node and along in s.offset.vars:
+            size = s.node.dtype.size
+            if tiles and s in tiles.loads:
+                factor = _THROUGH_TILE
+            else:
+                stays = cached and s.node.type.nbytes >= _LARGE and _stays(s.offset, along, size)
+                factor = _IN_CACHE if stays else _factor(s.offset, along)
+            total += factor * size * min(1.0, s.node.size / points)  # what is read again comes from a cache
+    for k, t in enumerate(program.stores):
+        total += (_THROUGH_TILE if tiles and k in tiles.stores else _factor(t.offset, along)) * t.node.dtype.size
+    return total
+
+
+def _factor(e: Expr, along: Var) -> int:
+    return _IN_ORDER if unit_stride(e, along) else _SCATTERED
+
+
+def _stays(e: Expr, along: Var, size: int) -> bool:
+    """True if the lines that a walk along ``along`` touches stay in a first-level cache of 64 sets and 8 ways.
+
+    The next step of the loop around it then finds its elements there. (Narrow elements are not gathered.)
+    """
+    step = abs(e.coefficient(along)) * size
+    if size < 4 or not step:
+        return False
+    sets = 64 // gcd(step // 64, 64) if step % 64 == 0 else 64
+    return along.extent <= min(_STREAMS, 8 * sets)
+
+
+def _lies(e: Expr, across: Var, along: Var) -> bool:
+    return e.affine and e.coefficient(across) == 1 and e.coefficient(along) not in (0, 1)

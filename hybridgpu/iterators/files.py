@@ -265,6 +265,9 @@ class MNISTIter(MXDataIter):
             order = np.random.default_rng(seed).permutation(len(numbers))
             data, numbers = data[order], numbers[order]
         if not silent:
-            logging.info("MNISTIter: load %d images, shuffle=%d, shape=%s", len(data), shuffle, data.shape)
+            # logging.info would give the root logger its handler, and the program's basicConfig would do nothing
+            logging.getLogger(__name__).info(
+                "MNISTIter: load %d images, shuffle=%d, shape=%s", len(data), shuffle, (batch_size, *data.shape[1:])
+            )
         index = np.zeros(len(numbers), np.uint64)
         super().__init__(data, numbers, index, batch_size, data_name, label_name, partial=False)

@@ -58,7 +58,8 @@ class BucketSentenceIter(DataIter):
             row[: len(sentence)] = sentence
             rows[k].append(row)
         if discarded:
-            logging.warning("discarded %d sentences longer than the largest bucket.", discarded)
+            # logging.warning would give the root logger its handler, and the program's basicConfig would do nothing
+            logging.getLogger(__name__).warning("discarded %d sentences longer than the largest bucket.", discarded)
         if not self.buckets:
             raise ValueError(f"no length has {batch_size} sentences: give buckets, or a smaller batch_size")
         self.data = [np.array(r, dtype).reshape(len(r), b) for r, b in zip(rows, self.buckets, strict=True)]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import pickle
 import struct
 import threading
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hybridgpu as mx
-from hybridgpu import nd
+from hybridgpu import nd, rnn
 from hybridgpu.base import MXNetError
 
 io = mx.io
@@ -315,6 +316,19 @@ def test_mnist(pack, tmp_path):
     assert io.MNISTIter(**options, flat=True).provide_data == [("data", (3, 6))]
     part = io.MNISTIter(**options, shuffle=False, num_parts=2, part_index=1)
     assert [b.label[0].asnumpy().tolist() for b in part] == [[3, 4, 5]]
+
+
+def test_what_iterators_say_leaves_the_root_logger_to_the_program(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(logging.root, "handlers", [])  # as in a program that has not called basicConfig yet
+    monkeypatch.setattr(logging.getLogger("hybridgpu"), "handlers", [caplog.handler])
+    with caplog.at_level(logging.INFO):
+        io.MNISTIter(**{**mnist(tmp_path), "silent": False}, flat=True)
+        rnn.BucketSentenceIter([[1, 2], [1] * 9], 1, buckets=[3])
+    assert logging.root.handlers == []
+    assert caplog.messages == [
+        "MNISTIter: load 7 images, shuffle=1, shape=(3, 6)",
+        "discarded 1 sentences longer than the largest bucket.",
+    ]
 
 
 def test_mnist_shuffled_keeps_pairs(tmp_path):

@@ -169,7 +169,11 @@ def interp(b: Builder, p: Values, x: Node, xp: Node, fp: Node) -> Node:
             b.take(xp, at + 1, axis=0),
             b.take(fp, at + 1, axis=0),
         )
-        y = b.select(b.eq(x, end), last, y0 + (y1 - y0) / (x1 - x0) * (x - x0))
+        slope = (y1 - y0) / (x1 - x0)
+        y = slope * (x - x0) + y0
+        y = b.select(b.isnan(y), slope * (x - x1) + y1, y)  # towards a value or from a position that is infinite
+        y = b.select(b.logical_or(b.eq(x, x0), b.logical_and(b.isnan(y), b.eq(y0, y1))), y0, y)
+        y = b.select(b.eq(x, end), last, y)
     y = b.select(b.lt(x, start), below, b.select(b.gt(x, end), above, y))
     return b.select(b.isnan(x), x, y)
 

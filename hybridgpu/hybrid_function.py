@@ -33,6 +33,7 @@ from .provenance import advice, block_scope, place, user_frame
 from .runtime.cached_op import CachedOp
 from .runtime.flags import FLAGS, check_flags, manner_of
 from .runtime.traced_calls import TracedCalls, static_value
+from .tracing.error import SharedMemoryError, tell_of_sharing
 from .util import is_np_array
 
 __all__ = ["HybridFunction", "HybridMethod", "Lowered", "hybridize"]
@@ -81,6 +82,7 @@ class _Calls:
         self.traced = TracedCalls(name, settings.manner)
         self.fast: Callable[..., Any] | None = None
         self._statics: set[Any] | None = set()
+        self._told = False  #: that arguments shared memory
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
         """Any call, its arguments by position."""
@@ -98,7 +100,11 @@ class _Calls:
             with exchanging:
                 args = tuple(regroup([x if x is None else pinned(x) for x in flat], form))
             return self._run(args)
-        op = self._graph(flat, form)
+        try:
+            op = self._graph(flat, form)
+        except SharedMemoryError as e:
+            self._told = tell_of_sharing(e, self._told)
+            return self._function()(*args)
         arrays = [x for x in flat if x is not None]
         out = op(arrays)
         fast = op.prepared(self, args, form, op.formats[1], self._install)

@@ -354,11 +354,12 @@ class Block:
             place(e, self.name)
             raise
 
-    def _hg_call(self, args: tuple[Any, ...]) -> Any:
+    def _hg_call(self, args: tuple[Any, ...], compute: Callable[..., Any] | None = None) -> Any:
+        """Hooks, and what they are around: ``forward``, or what computes the same."""
         if self._forward_pre_hooks:
             for hook in list(self._forward_pre_hooks.values()):
                 hook(self, args)
-        out = self.forward(*args)
+        out = self.forward(*args) if compute is None else compute(*args)
         if self._forward_hooks:
             for hook in list(self._forward_hooks.values()):
                 hook(self, args, out)

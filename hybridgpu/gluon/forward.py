@@ -24,7 +24,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import recording
-from ..base import NotImplementedForSymbol
+from ..base import MXNetError, NotImplementedForSymbol
 from ..ndarray.epoch import bump
 from ..provenance import block_scope, user_frame
 
@@ -42,6 +42,7 @@ __all__ = [
     "in_a_trace",
     "is_traced_with",
     "overrides_forward",
+    "run_graph",
     "to_be_defined",
     "trace_again",
     "traces_arrays",
@@ -100,29 +101,27 @@ def argument_tree(args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     return traced_calls.argument_tree(args)
 
 
-def call_forward(block: HybridBlock, args: tuple[Any, ...], python: Callable[[tuple[Any, ...]], Any]) -> Any:
-    """Call a block that has a ``forward`` of its own.
-
-    Args:
-        python: calls it with its hooks, as Python.
-    """
+def call_forward(block: HybridBlock, args: tuple[Any, ...]) -> Any:
+    """Call a block that has a ``forward`` of its own."""
     trace = recording.state.trace
     if trace is not None:  # it is part of another one's graph
         trace.blocks[id(block)] = block
         _infer_own(block, args)
         with block.name_scope(), block_scope(block.name):
-            return python(args)
+            return block._hg_call(args, block.forward)
     if not block._active or not _takes_arrays(args):
-        return _eagerly(block, args, python)
+        return block._hg_call(args, functools.partial(_eagerly, block))
+    return block._hg_call(args, functools.partial(_traced_or_not, block))
+
+
+def _traced_or_not(block: HybridBlock, *args: Any) -> Any:
+    """The graph of a block's ``forward``, or ``forward`` where there is none and MXNet would run it."""
     if "_hg_eager_because" in block.__dict__:
-        return python(args)
+        return block.forward(*args)
     from ..tracing import TracingError
 
-    hooked = block._forward_pre_hooks or block._forward_hooks
     try:
-        if not hooked:
-            return block._call_cached_op(args)
-        return _with_hooks(block, args)
+        return run_graph(block, args, block.forward)
     except (TracingError, NotImplementedForSymbol) as e:
         if not _under_mxnets_name():
             raise
@@ -132,16 +131,20 @@ def call_forward(block: HybridBlock, args: tuple[Any, ...], python: Callable[[tu
             f"since it cannot be traced: {e}",
             stacklevel=user_frame(),
         )
-    return python(args)
+    return block.forward(*args)
 
 
-def _with_hooks(block: HybridBlock, args: tuple[Any, ...]) -> Any:
-    for hook in list(block._forward_pre_hooks.values()):
-        hook(block, args)
-    out = block._call_cached_op(args)
-    for after in list(block._forward_hooks.values()):
-        after(block, args, out)
-    return out
+def run_graph(block: HybridBlock, args: tuple[Any, ...], python: Callable[..., Any]) -> Any:
+    """The compiled graph of a block; ``python``, which computes the same, where arguments share memory that it writes."""
+    try:
+        return block._call_cached_op(args)
+    except MXNetError as e:
+        from ..tracing.error import SharedMemoryError, tell_of_sharing
+
+        if not isinstance(e, SharedMemoryError):
+            raise
+        block.__dict__["_hg_told"] = tell_of_sharing(e, "_hg_told" in block.__dict__)
+    return python(*args)
 
 
 def _under_mxnets_name() -> bool:
@@ -170,18 +173,18 @@ def _takes_arrays(args: Any) -> bool:
     return True
 
 
-def _eagerly(block: HybridBlock, args: tuple[Any, ...], python: Callable[[tuple[Any, ...]], Any]) -> Any:
-    """Call it as Python; shapes of parameters that are missing are found by a trace."""
+def _eagerly(block: HybridBlock, *args: Any) -> Any:
+    """Its ``forward`` as Python; shapes of parameters that are missing are found by a trace."""
     from .parameter import DeferredInitializationError
 
     _infer_own(block, args)
     try:
-        return python(args)
+        return block.forward(*args)
     except DeferredInitializationError:
         if not _takes_arrays(args):
             raise
     block._hg_complete(block.params.values(), args)
-    return python(args)
+    return block.forward(*args)
 
 
 def _infer_own(block: HybridBlock, args: tuple[Any, ...]) -> None:

@@ -34,6 +34,7 @@ from .forward import (
     in_a_trace,
     is_traced_with,
     overrides_forward,
+    run_graph,
     to_be_defined,
     trace_again,
     traces_arrays,
@@ -233,10 +234,10 @@ class HybridBlock(Block):
 
     # -- running
 
-    def _hg_call(self, args: tuple[Any, ...]) -> Any:
-        if overrides_forward(self):
-            return call_forward(self, args, super()._hg_call)
-        return super()._hg_call(args)
+    def _hg_call(self, args: tuple[Any, ...], compute: Callable[..., Any] | None = None) -> Any:
+        if compute is None and overrides_forward(self):
+            return call_forward(self, args)
+        return super()._hg_call(args, compute)
 
     def forward(self, x: Any, *args: Any) -> Any:
         """Run ``hybrid_forward`` on arrays (or its compiled graph), or on Symbols."""
@@ -254,7 +255,7 @@ class HybridBlock(Block):
             if recording.state.trace is not None:
                 return in_a_trace(self, x, tuple(args))
             if self._active:
-                return self._call_cached_op(call)
+                return run_graph(self, call, self._hg_eager_call)
             return self._hg_eager(x, tuple(args))
         params = {key: p.var() for key, p in self._reg_params.items()}
         with self.name_scope(), block_scope(self.name):
@@ -263,6 +264,9 @@ class HybridBlock(Block):
             except TypeError as e:
                 about_arguments(e, self, len(call))
                 raise
+
+    def _hg_eager_call(self, x: Any, *args: Any) -> Any:
+        return self._hg_eager(x, args)
 
     def _hg_eager(self, x: Any, args: tuple[Any, ...]) -> Any:
         ctx = first_array((x, *args)).context

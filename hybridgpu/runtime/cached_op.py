@@ -30,7 +30,7 @@ from ..ndarray.versions import exchanging, pinned
 from ..provenance import user_frame
 from ..settings import numeric_mode, tf32
 from ..symbol import Symbol
-from ..symbol.lowering import depends_on_np_shape, structure
+from ..symbol.lowering import depends_on_np_shape, structure, written_variables
 from ..symbol.node import topological
 from ..util import is_np_shape
 from .again import Calls, kind_of, under_semantics
@@ -133,6 +133,15 @@ class CachedOp:
         #: of a graph that was traced on arrays, which may have no arguments: what it was made from, and the device
         self.traced: TracedGraph | None = None
         self.ctx: Context | None = None
+        self._written: dict[bool, frozenset[int]] = {}
+
+    def written_inputs(self) -> frozenset[int]:
+        """Positions of the inputs that a call in this mode, or its backward pass, writes."""
+        training = recording.state.training
+        found = self._written.get(training)
+        if found is None:
+            found = self._written[training] = written_variables(self.symbol, training)
+        return found
 
     def _stage(self, symbol: Symbol, names: list[str]) -> CachedOp:
         return CachedOp(symbol, names, {}, f"{self.name} stage", self.mode, self.numeric, self.background)

@@ -16,6 +16,7 @@ from ..ndarray.epoch import epoch
 from ..ndarray.ndarray import NDArray
 from ..ndarray.types import ArrayType
 from .captured import CapturedError
+from .overlaps import overlap_test
 from .pool import DevicePool, OutputPool
 from .prepared_many import prepare_many
 from .program import Compiled
@@ -127,6 +128,7 @@ def _written(
     writer = Writer(form, in_order, array, born, training, slow, recording)
     if recording:
         writer.untracked(len(in_order), list(whole.live.values()))
+    writer.apart(overlap_test(op, in_order, made.writes, whole.params), len(in_order))
     heads = len(made.outputs) - len(made.writes)
     writer.start(made, whole, ctx, [s for s in op.sources if isinstance(s, int)], heads, reuse=True, kind=op.kind)
     for r, k in enumerate(made.writes, heads):

@@ -15,6 +15,7 @@ from ..backends.writes import assign
 from ..ndarray.epoch import epoch
 from ..ndarray.ndarray import NDArray
 from ..ndarray.types import ArrayType
+from .overlaps import overlap_test
 from .program import Compiled
 from .start import arguments_of, start_of
 
@@ -50,6 +51,7 @@ def prepare_many(
     heads = len(made.outputs) - len(made.writes)
     writes = [(op.sources[k] if isinstance(op.sources[k], int) else params[k]) for k in made.writes]
     current = made.device.current
+    shares_memory = overlap_test(op, in_order, made.writes, params)
 
     def write(args: Sequence[NDArray], values: list[NDArray]) -> None:
         with current():
@@ -61,6 +63,8 @@ def prepare_many(
             for x, t in zip(args, in_order):
                 if x.__class__ is not array or x._type is not t:
                     return slow(args)
+            if shares_memory is not None and shares_memory(args):
+                return slow(args)
             started = start(args)
             if started is None:
                 return slow(args)

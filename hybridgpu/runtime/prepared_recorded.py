@@ -14,6 +14,7 @@ from ..ndarray.ndarray import NDArray
 from ..ndarray.types import ArrayType, array_type
 from ..ndarray.versions import Reader
 from ..recording import GradientInfo, history
+from .overlaps import overlap_test
 from .prepared_backward import Origin, origin_of
 from .start import POOLED, Fixed, arguments_of, fixed_of, start_of
 from .structured import Call, finish_of, prepared_for
@@ -99,6 +100,11 @@ def _known(op: CachedOp, program: Training, whole: Fixed, ctx: Context, born: in
     )
 
 
+def _overlaps(op: CachedOp, types: Sequence[ArrayType], program: Training, whole: Fixed) -> Any:
+    written = [m.position for m in (*program.early, *program.late)]
+    return overlap_test(op, types, written, whole.params)
+
+
 def _pooled(program: Training) -> bool:
     return sum(t.nbytes for t in program.forward.outputs) <= POOLED
 
@@ -121,6 +127,7 @@ def _written(
         return None
     writer = Writer(form, in_order, array, born, program.training, slow, recording=True)
     writer.histories(known)
+    writer.apart(_overlaps(op, in_order, program, whole), len(in_order))
     arguments = [s for _, s, _ in known.moving]
     writer.start(program.forward, whole, ctx, arguments, program.heads, _pooled(program), recorded=True)
     for r, k in known.early:
@@ -145,6 +152,7 @@ def _started(
     if found is None or known is None:
         return None
     start = found[0]
+    shares_memory = _overlaps(op, in_order, program, found[1])
     template, data, fixed, moving, origin, reader, head_types, late, early = known
     heads, kept, overwritten = program.heads, list(program.kept), program.overwritten
     if overwritten:
@@ -159,6 +167,8 @@ def _started(
             for p, known in fixed:
                 if p._autograd is not known:
                     return slow(args)
+            if shares_memory is not None and shares_memory(args):
+                return slow(args)
             infos, arrays, at = template.copy(), data.copy(), []
             for k, s, wants in moving:
                 x = args[s]

@@ -23,6 +23,7 @@ from ..tracing.error import NotStaticError, not_traced
 from ..util import is_np_array, is_np_shape
 from .again import Calls
 from .cached_op import CachedOp
+from .overlaps import check_apart
 
 __all__ = ["TracedCalls", "argument_tree", "static_value"]
 
@@ -111,6 +112,7 @@ class TracedCalls:
 
         Raises:
             TracingError: the function does what a graph cannot.
+            SharedMemoryError: it writes an argument that shares memory with another one, or with what it has met.
         """
         state = recording.state
         ctx = arrays[0]._type.ctx if arrays else current_context()
@@ -126,6 +128,7 @@ class TracedCalls:
             if len(self._made) > _LIMIT:
                 used = set(map(id, found.values()))
                 self._made = [made for made in self._made if id(made) in used]
+        check_apart(op, arrays, ctx)
         self.latest = op
         if not state.training:
             self.predicting = op

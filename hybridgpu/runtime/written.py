@@ -136,6 +136,17 @@ class Writer:
         self.lines.append(f"d{k}, m, at{k} = last{k}")
         self.lines.append(f"if count(d{k}) != one or count(m) != two: d{k}, m, at{k} = take{k}()")
 
+    def apart(self, test: Callable[[Sequence[NDArray]], bool] | None, arguments: int) -> None:
+        """Lines before the start: what shares memory that the call writes is left to others.
+
+        Args:
+            test: see ``overlaps.overlap_test``.
+            arguments: how many arrays there are.
+        """
+        if test is not None:
+            self.names["shares_memory"] = test
+            self.lines += refusal(f"shares_memory({listed(f'x{k}' for k in range(arguments))})")
+
     def write(self, target: NDArray | int, result: int) -> None:
         """A line that gives an argument (by number) or a parameter a result as its new value."""
         name = f"x{target}"

@@ -28,6 +28,7 @@ __all__ = [
     "lower_symbol",
     "mutations",
     "structure",
+    "written_variables",
 ]
 
 
@@ -58,6 +59,11 @@ def mutations(symbol: Symbol, training: bool, recorded: bool) -> list[Mutation]:
     when = (When.CALL, When.RECORDED) if recorded else (When.CALL,)
     order = topological(symbol._heads)
     return [m for m, w in _writes(order, training) if w.when in when]
+
+
+def written_variables(symbol: Symbol, training: bool) -> frozenset[int]:
+    """Positions of the variables that a call of the graph changes, or its backward pass."""
+    return frozenset(m.position for m, _ in _writes(topological(symbol._heads), training))
 
 
 def backward_mutations(symbol: Symbol, training: bool, wanted: Sequence[bool]) -> list[Mutation]:

@@ -7,12 +7,13 @@ import linecache
 import os
 import re
 import sys
+import warnings
 
 from ..base import MXNetError
-from ..provenance import current_block, user_place
+from ..provenance import current_block, user_frame, user_place
 from ..util import is_np_array
 
-__all__ = ["NotStaticError", "TracingError", "needs_values", "not_traced"]
+__all__ = ["NotStaticError", "SharedMemoryError", "TracingError", "needs_values", "not_traced", "tell_of_sharing"]
 
 
 class TracingError(MXNetError):
@@ -21,6 +22,18 @@ class TracingError(MXNetError):
 
 class NotStaticError(TracingError, TypeError):
     """An argument is neither an array nor a value that tells signatures apart."""
+
+
+class SharedMemoryError(TracingError):
+    """Arguments of one call share memory that the function writes, which its graph cannot."""
+
+
+def tell_of_sharing(error: SharedMemoryError, told: bool) -> bool:
+    """Warn that a call runs operator by operator, unless that was ``told`` before; True."""
+    if not told:
+        text = f"{error}\nThis call, and others like it, run operator by operator, which gives what eager code gives."
+        warnings.warn(text, stacklevel=user_frame())
+    return True
 
 
 def needs_values(what: str, instead: str = "") -> TracingError:

@@ -480,11 +480,13 @@ class Trace:
     def graph(self, outputs: Sequence[Any]) -> TracedGraph:
         """The graph of these arrays, and of what was written into arrays from outside."""
         heads: list[Symbol] = [self.lift(x)._data.symbol() for x in outputs]
+        met = self._states[len(self.inputs) :]
         for value in self._states:
             current = value.symbol()
             if value.variable is None or current._heads == value.variable._heads:
                 continue
-            check_memory(value, self._states)
+            if value in met:
+                check_memory(value, met)
             first = heads[0] if heads else current
             written = node("_write_state", [first, value.variable, current])
             heads[:1] = [written]

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole nets with ``forward(x, ...)``: parameters, children of all kinds, training, files, reports, and what is refused."""
 
-import random
-import warnings
-
 import numpy as np
 import pytest
 
@@ -389,159 +386,6 @@ def test_other_threads_run_operators_while_one_traces():
     assert found[0].asnumpy().tolist() == [2, 2]
 
 
-# -- what is refused
-
-
-def bool_of(x):
-    if x.sum() > 0:
-        return x
-    return -x
-
-
-def while_of(x):
-    while x.sum() < 10:
-        x = x * 2
-    return x
-
-
-KEPT = []
-
-REFUSED = {
-    "if": (bool_of, "a condition needs the values", "if x.sum() > 0:", "nd.where(condition, x, y), or nd.contrib.cond"),
-    "while": (while_of, "a condition needs the values", "while x.sum() < 10:", "nd.contrib.while_loop"),
-    "float": (lambda x: x * float(x.sum()), "float() needs", "float(x.sum())", "Keep the value in the graph"),
-    "int": (lambda x: x[: int(x.sum())], "int() needs", "int(x.sum())", "nd.where"),
-    "range": (
-        lambda x: [x for _ in range(x.sum())],
-        "a number of Python's needs",
-        "range(x.sum())",
-        "nd.contrib.foreach",
-    ),
-    "asnumpy": (lambda x: x + nd.array(x.asnumpy()), "asnumpy() needs", "x.asnumpy()", "nd.contrib.cond"),
-    "asscalar": (lambda x: x * x.sum().asscalar(), "asscalar() needs", "asscalar()", "nd.contrib.cond"),
-    "NumPy": (lambda x: x + nd.array(np.exp(x)), "a NumPy array needs", "np.exp(x)", "nd.contrib.cond"),
-    "host numbers": (lambda x: x * random.random(), "draws random numbers of Python or NumPy", "", "mx.nd.random"),
-    "NumPy's numbers": (lambda x: x * np.random.rand(), "draws random numbers of Python or NumPy", "", "mx.nd.random"),
-    "backward": (lambda x: x.sum().backward(), "backward() needs", "backward()", "Record the call of the whole"),
-    "gradient": (
-        lambda x: autograd.grad(x, [x])[0],
-        "a gradient needs",
-        "autograd.grad(",
-        "Record the call of the whole",
-    ),
-    "another device": (lambda x: x.as_in_context(mx.gpu(3)), "cannot go to gpu(3)", "as_in_context", "before the call"),
-    "nothing": (lambda x: 3, "gives no array", "", "Return what it computes"),
-    "body writes": (
-        lambda x: nd.contrib.foreach(lambda a, s: (x.__iadd__(a), s + a), x, x[0]),
-        "writes into an array from outside",
-        "",
-        "one of the loop's states",
-    ),
-}
-
-
-def net_of(body):
-    class Refused(gluon.HybridBlock):
-        def forward(self, x):
-            return body(x)
-
-    net = Refused(prefix="refused_")
-    net.hybridize()
-    return net
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_a_trace_cannot_do_is_said_with_the_line_and_what_to_write(name):
-    body, text, line, instead = REFUSED[name]
-    net = net_of(body)
-    for _ in range(2):
-        with pytest.raises(mx.TracingError) as error:
-            net(nd.ones((2, 2)))
-        said = str(error.value)
-        assert text in said
-        assert line in said
-        assert instead in said
-        assert "refused" in said
-        assert "test_blocks.py" in said
-    net.hybridize(False)
-    assert mx.recording.state.trace is None
-
-
-def test_what_forward_keeps_is_told():
-    class Keeping(gluon.HybridBlock):
-        def forward(self, x):
-            self.last = [x * 2]
-            return x
-
-    net = Keeping(prefix="keeping_")
-    net.hybridize()
-    with pytest.raises(mx.TracingError, match=r"keeps an array that it computes in self.last.*\n.*\nIt is computed"):
-        net(nd.ones((2,)))
-
-
-def test_an_array_of_a_trace_that_is_used_later_says_so():
-    net = net_of(lambda x: KEPT.append(x * 2) or x)
-    net(nd.ones((2,)))
-    kept = KEPT.pop()
-    assert "traced" in repr(kept)
-    for use in (lambda: kept + 1, lambda: kept[0], lambda: net_of(lambda x: x + kept)(nd.ones((2,)))):
-        with pytest.raises(mx.MXNetError, match="used after that"):
-            use()
-
-
-def test_what_values_decide_inside_a_loop_stays_inside():
-    def body(x):
-        kept = []
-        nd.contrib.foreach(lambda a, s: (kept.append(a * 2) or a, s + a), x, x[0])
-        return kept[0]
-
-    with pytest.raises(mx.TracingError, match="used after that"):
-        net_of(body)(nd.ones((2, 2)))
-
-
-def test_the_extents_of_a_mask_are_not_known():
-    net = net_of(lambda x: nd.contrib.boolean_mask(x, x[:, 0] > 1) * 2)
-    x = nd.array([[1, 2], [3, 4], [5, 6]])
-    assert net(x).asnumpy().tolist() == [[6, 8], [10, 12]]
-    refused = net_of(lambda x: nd.contrib.boolean_mask(x, x[:, 0] > 1).shape[0] * x)
-    with pytest.raises(mx.TracingError, match="shape of this array depends on values"):
-        refused(x)
-
-
-class Reading(gluon.HybridBlock):
-    """Runs in MXNet 1.9.1, operator by operator."""
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.layer = nn.Dense(2, in_units=2)
-
-    def forward(self, x):
-        y = self.layer(x)
-        return y * 2 if y.asnumpy().sum() > 1e6 else y
-
-
-def test_under_mxnets_name_what_cannot_be_traced_runs_as_there(monkeypatch):
-    net = Reading(prefix="reading_")
-    net.initialize()
-    x = nd.ones((1, 2))
-    expected = net(x).asnumpy()
-    net.hybridize()
-    with pytest.raises(mx.TracingError, match="asnumpy"):
-        net(x)
-    monkeypatch.setattr(mx, "_roots", {"hybridgpu", "mxnet"}, raising=False)
-    with pytest.warns(
-        UserWarning, match=r"Reading.forward of block reading runs operator by operator, .*asnumpy\(\) needs"
-    ):
-        got = net(x)
-    np.testing.assert_allclose(got.asnumpy(), expected, rtol=1e-6)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        net(x)  # it is said once
-    with pytest.raises(RuntimeError, match=r"reading has no graph to explain: its forward cannot be traced: asnumpy"):
-        net.explain(x)
-    assert net.layer._cached_op is not None
-
-
 def test_a_forward_beside_hybrid_forward_stays_python_at_every_call():
     calls = []
 
@@ -585,18 +429,6 @@ def test_losses_and_cells_may_define_forward_alone():
     assert cell._hg_traced is not None
 
 
-def test_hooks_run_around_a_traced_call():
-    net, seen = net_of(lambda x: x * 2), []
-    net.hybridize(False)
-    net.register_forward_pre_hook(lambda b, args: seen.append(("before", args[0].shape)))
-    net.register_forward_hook(lambda b, args, out: seen.append(("after", float(out.sum().asscalar()))))
-    with pytest.warns(UserWarning, match="hybridized while still having"):
-        net.hybridize()
-    for _ in range(2):
-        net(nd.ones((2,)))
-    assert seen == [("before", (2,)), ("after", 4.0)] * 2
-
-
 def test_copies_and_stored_models_are_traced_anew(tmp_path):
     import copy
     import pickle
@@ -617,39 +449,3 @@ def test_shapes_are_inferred_without_a_call():
     net = made(Net, Waiting, mx.cpu(), False)
     net.infer_shape(nd.ones((2, 3)))
     assert net.first.weight.shape == (6, 3)
-
-
-def test_what_is_no_argument_of_a_graph(monkeypatch):
-    class Taking(gluon.HybridBlock):
-        def forward(self, x):
-            return nd.array(x) * 2
-
-    net = Taking(prefix="taking_")
-    net.hybridize()
-    with pytest.raises(TypeError, match="neither an array nor a value that tells signatures apart"):
-        net(np.ones(2))
-    monkeypatch.setattr(mx, "_roots", {"hybridgpu", "mxnet"}, raising=False)
-    with pytest.warns(UserWarning, match="runs operator by operator, as in MXNet 1.9.1"):
-        assert net(np.ones(2)).asnumpy().tolist() == [2, 2]
-
-
-def test_a_program_under_mxnets_name_runs_as_there(tmp_path):
-    import subprocess
-    import sys
-
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import mxnet as mx\n"
-        "class Net(mx.gluon.HybridBlock):\n"
-        "    def forward(self, x):\n"
-        "        return x * 2 if x.asnumpy().sum() > 3 else x\n"
-        "net = Net()\n"
-        "net.hybridize()\n"
-        "print(net(mx.nd.ones((2,))).asnumpy(), net(mx.nd.ones((4,))).asnumpy())\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "hybridgpu", "run", str(program)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "[1. 1.] [2. 2. 2. 2.]\n"
-    assert done.stderr.count("runs operator by operator") == 1

@@ -249,22 +249,6 @@ def test_signatures_that_are_forgotten_leave_no_graph(monkeypatch):
     assert len(function._calls.traced._made) == 4
 
 
-def test_memory_that_another_array_shares_is_not_written():
-    def function(x, y):
-        x += 1
-        return y * 2
-
-    compiled = mx.hybridize(function)
-    x = nd.zeros((4,))
-    for y in (x, x[1:3], x.as_np_ndarray().as_nd_ndarray()):
-        with pytest.raises(mx.MXNetError, match="the function writes into x, whose memory y shares"):
-            compiled(x, y)
-    halves = x[:2], x[2:]
-    for _ in range(2):
-        compiled(*halves)
-    assert x.asnumpy().tolist() == [2, 2, 0, 0]
-
-
 def test_numbers_that_another_thread_draws_are_none_of_the_function():
     done = threading.Event()
 

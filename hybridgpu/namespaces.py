@@ -100,8 +100,15 @@ class Functions(PackageModule):
             near = difflib.get_close_matches(name, self._names(), 1, 0.8)
             raise AttributeError(f"{text}; did you mean {near[0]}?" if near else text)
         function = _applied(definition, self._application(), name, self.__name__)
+        function.__doc__ = self._documentation(name)
         setattr(self, name, function)
         return function
+
+    def _documentation(self, name: str) -> str:
+        from .ops.numpy.documentation import documentation
+
+        array = "Symbol" if self.__name__.startswith("hybridgpu.symbol.") else "ndarray"
+        return documentation(self._prefix + name, self._definitions(), array)
 
     def _instead(self, name: str) -> str:
         """For a name that np lacks: npx has it, or NumPy itself; for one that npx lacks: np has it. Else ''."""
@@ -146,7 +153,6 @@ def _applied(definition: Callable[..., Any], application: Any, name: str, module
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = module
-    function.__doc__ = definition.__doc__
     # names and defaults, as those of nd have: most types are Any, which tells no reader anything
     parameters = [p.replace(annotation=p.empty) for p in inspect.signature(definition).parameters.values()]
     function.__signature__ = inspect.Signature(parameters[1:])  # type: ignore[attr-defined]

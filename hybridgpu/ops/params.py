@@ -140,6 +140,13 @@ class Param:
         """How the message about a missing attribute names the type."""
         return self.expects
 
+    python = "Any"  #: type of its values in Python, but for None
+
+    @property
+    def annotation(self) -> str:
+        """The type of its values in Python, as signatures write it."""
+        return self.python + (" | None" if (self.optional or self.default is None) and self.python != "Any" else "")
+
 
 _BLANKS = " \t\n\v\f\r"
 
@@ -153,6 +160,7 @@ class Int(Param):
     expects: str = field(default="int", init=False)
 
     span = (-(1 << 31), (1 << 31) - 1)  # what the C type holds
+    python = "int"
 
     def parse(self, name: str, value: Any) -> Any:
         number = value
@@ -210,6 +218,8 @@ class _Number(Param):
     within: tuple[float, float] | None = None
     low: float | None = field(default=None, kw_only=True)
 
+    python = "float"
+
     def parse(self, name: str, value: Any) -> Any:
         least, greatest = FLOAT[self.expects]
         if type(value) is float and (least <= abs(value) <= greatest or value == 0):
@@ -262,6 +272,8 @@ class Bool(Param):
 
     expects: str = field(default="boolean", init=False)
 
+    python = "bool"
+
     def parse(self, name: str, value: Any) -> Any:
         if value is True or value is False:
             return value
@@ -286,6 +298,11 @@ class Enum(Param):
     choices: tuple[str, ...] = ()
     expects: str = field(default="int", init=False)
 
+    @property
+    def annotation(self) -> str:
+        words = [*sorted(self.choices), *(["None"] if self.optional or self.default is None else [])]
+        return f"Literal[{', '.join(w if w == 'None' else repr(w) for w in words)}]"
+
     def parse(self, name: str, value: Any) -> str | None:
         text = value if isinstance(value, str) else text_of(value)
         if text in self.choices:
@@ -308,6 +325,8 @@ class Text(Param):
     """Any text."""
 
     expects: str = field(default="string", init=False)
+
+    python = "str"
 
     def parse(self, name: str, value: Any) -> Any:
         return None if value is None else str(value)
@@ -334,6 +353,11 @@ class Shape(_Tuple):
 
     holes: bool = False
     span = (-(1 << 63), (1 << 63) - 1)
+
+    @property
+    def annotation(self) -> str:
+        none = " | None" if self.optional or self.default is None else ""
+        return f"int | Sequence[int{' | None' if self.holes else ''}]{none}"
 
     def parse(self, name: str, value: Any) -> Any:
         if type(value) in (tuple, list) and all(type(v) is int and self.span[0] <= v <= self.span[1] for v in value):
@@ -373,6 +397,8 @@ class Floats(_Tuple):
 
     single: bool = True
 
+    python = "float | Sequence[float]"
+
     def parse(self, name: str, value: Any) -> Any:
         high = FLOAT["float" if self.single else "double"][1]
         if type(value) in (tuple, list) and all(type(v) in (float, int) and abs(v) <= high for v in value):
@@ -402,6 +428,8 @@ class Dtype(Param):
 
     only: tuple[str, ...] = field(default=(), kw_only=True)
     expects: str = field(default="string", init=False)
+
+    python = "DType"
 
     def parse(self, name: str, value: Any) -> Any:
         if isinstance(value, str) and value == "None" and (self.optional or self.default is None):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy
 
@@ -26,6 +26,8 @@ __all__ = [
     "NP",
     "NPX",
     "Application",
+    "ArrayOrList",
+    "ArrayOrNumber",
     "falls_back",
     "is_on_host",
     "legacy_operand",
@@ -36,6 +38,10 @@ __all__ = [
     "numpy_operand",
     "short_name",
 ]
+
+#: results of definitions that are not one array: their names are what ``help()`` and type checkers are told
+ArrayOrNumber: TypeAlias = Any
+ArrayOrList: TypeAlias = Any
 
 _Definition = TypeVar("_Definition", bound=Callable[..., Any])
 

@@ -14,7 +14,7 @@ from ..create import CTX, NUMBERS, arange_length
 from ..elementwise import scalar_node
 from ..params import Bool, Double, Dtype, Int, Long, Param, Shape, Values
 from ..record import operator, sample, shape_text
-from .application import np_function
+from .application import ArrayOrList, np_function
 from .reduce import given
 
 __all__: list[str] = []
@@ -347,7 +347,7 @@ def linspace(
     dtype: Any = None,
     axis: int = 0,
     ctx: Any = None,
-) -> Any:
+) -> ArrayOrList:
     """``num`` values at equal distances from start to stop, float32 by default; with ``retstep`` the distance, too."""
     _need_number(F, start, stop, text="start and stop only support int")
     if axis != 0:
@@ -406,7 +406,7 @@ def indices_of(F: Any, dimensions: Any, dtype: Any = np.int32, ctx: Any = None) 
 
 
 @np_function("meshgrid")
-def meshgrid(F: Any, *xi: Any, **kwargs: Any) -> Any:
+def meshgrid(F: Any, *xi: Any, **kwargs: Any) -> list[Any]:
     """The coordinates of a grid from those of its axes: an array an axis, each of the grid's shape."""
     if not kwargs.pop("copy", True):
         raise NotImplementedError("copy=False is not implemented")

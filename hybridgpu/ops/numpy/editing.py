@@ -13,7 +13,7 @@ from ...compiler.ir import Builder, Node
 from ...dtypes import i64
 from ..params import Bool, Double, Int, Param, Values
 from ..record import operator, sample
-from .application import np_function
+from .application import ArrayOrList, np_function
 
 __all__: list[str] = []
 
@@ -368,7 +368,7 @@ def np_unique(
     return_inverse: bool = False,
     return_counts: bool = False,
     axis: Any = None,
-) -> Any:
+) -> ArrayOrList:
     """The different elements in order; where each first occurs, which one each element is, how often each occurs."""
     attributes = {
         "return_index": return_index,

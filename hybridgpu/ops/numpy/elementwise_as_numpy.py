@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from inspect import unwrap
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ...dtypes import DType, bool_, dtype_of, f64
 from ..elementwise import broadcast_pair
 from ..params import Bool, Double, Values
 from ..record import operator, sample
-from .application import np_function_or_host
+from .application import ArrayOrNumber, np_function_or_host
 from .reduce_as_numpy import axis_of, need_default
 
 __all__ = ["common_float", "need_arrays"]
@@ -102,7 +103,9 @@ def np_isclose(F: Any, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, e
 
 
 @np_function_or_host("allclose")
-def np_allclose(F: Any, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+def np_allclose(
+    F: Any, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> ArrayOrNumber:
     """Whether all elements are equal within ``atol + rtol * |b|``."""
     return F.number(F.function("all")(_isclose(F, a, b, rtol, atol, equal_nan)), bool)
 
@@ -114,7 +117,7 @@ def _all_equal(F: Any, a1: Any, a2: Any) -> Any:
 
 
 @np_function_or_host("array_equal")
-def np_array_equal(F: Any, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+def np_array_equal(F: Any, a1: Any, a2: Any, equal_nan: bool = False) -> ArrayOrNumber:
     """Whether two arrays have one shape and equal elements."""
     need_arrays(F, a1, a2)
     if F.symbolic or equal_nan:
@@ -123,7 +126,7 @@ def np_array_equal(F: Any, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 
 @np_function_or_host("array_equiv")
-def np_array_equiv(F: Any, a1: Any, a2: Any) -> Any:
+def np_array_equiv(F: Any, a1: Any, a2: Any) -> ArrayOrNumber:
     """Whether two arrays broadcast and have equal elements."""
     need_arrays(F, a1, a2)
     if F.symbolic:
@@ -149,7 +152,7 @@ def signbit(b: Builder, p: Values, x: Node) -> Node:
     return b.logical_or(below, b.logical_and(b.eq(x, 0), b.lt(b.full_like(x, 1) / x, 0)))
 
 
-def _of_floats(name: str, function: Callable[[Any, Any], Any], doc: str) -> None:
+def _of_floats(name: str, function: Callable[[Any, Any], Any], doc: str, result: str = "ArrayOrNumber") -> None:
     """Declare a ufunc of one array; NumPy's own for integers and with keywords."""
 
     @np_function_or_host(name)
@@ -158,7 +161,7 @@ def _of_floats(name: str, function: Callable[[Any, Any], Any], doc: str) -> None
         need_arrays(F, x, floats=True)
         return function(F, x)
 
-    definition.__doc__ = doc
+    definition.__doc__, unwrap(definition).__annotations__["return"] = doc, result
 
 
 _of_floats("signbit", lambda F, x: F.number(F.invoke("_npi_signbit", (x,))), "Whether the sign is minus.")
@@ -170,17 +173,19 @@ def _modf(F: Any, x: Any) -> Any:
     return F.number(F.function("subtract")(x, whole)), F.number(whole)
 
 
-_of_floats("modf", _modf, "The part behind the point and the whole part, both with the sign of the number.")
+_of_floats(
+    "modf", _modf, "The part behind the point and the whole part, both with the sign of the number.", "tuple[Any, Any]"
+)
 
 
 @np_function_or_host("real")
-def np_real(F: Any, val: Any) -> Any:
+def np_real(F: Any, val: Any) -> ArrayOrNumber:
     """The array itself: its numbers are real."""
     need_arrays(F, val)
     return val
 
 
-def _of_two(name: str, function: Callable[[Any, Any, Any], Any], doc: str) -> None:
+def _of_two(name: str, function: Callable[[Any, Any, Any], Any], doc: str, result: str = "ArrayOrNumber") -> None:
     """Declare a ufunc of two arrays, or of an array and a number; NumPy's own for integers and with keywords."""
 
     @np_function_or_host(name)
@@ -191,7 +196,7 @@ def _of_two(name: str, function: Callable[[Any, Any, Any], Any], doc: str) -> No
             raise NotImplementedError("operators compute this of arrays of one type")
         return function(F, x1, x2)
 
-    definition.__doc__ = doc
+    definition.__doc__, unwrap(definition).__annotations__["return"] = doc, result
 
 
 def _heaviside(F: Any, x1: Any, x2: Any) -> Any:
@@ -221,7 +226,7 @@ def _float_power(F: Any, x1: Any, x2: Any) -> Any:
 
 
 _of_two("heaviside", _heaviside, "0 below 0, 1 above, ``x2`` at 0.")
-_of_two("divmod", _divmod, "The quotient rounded down, and the remainder with the sign of ``x2``.")
+_of_two("divmod", _divmod, "The quotient rounded down, and the remainder with the sign of ``x2``.", "tuple[Any, Any]")
 _of_two("float_power", _float_power, "x1 to the power x2, in double precision.")
 
 
@@ -268,7 +273,7 @@ def np_rollaxis(F: Any, a: Any, axis: int, start: int = 0) -> Any:
 
 
 @np_function_or_host("size")
-def np_size(F: Any, a: Any, axis: int | None = None) -> Any:
+def np_size(F: Any, a: Any, axis: int | None = None) -> int:
     """The number of elements, or of those along an axis."""
     need_arrays(F, a)
     if F.symbolic:
@@ -277,7 +282,7 @@ def np_size(F: Any, a: Any, axis: int | None = None) -> Any:
 
 
 @np_function_or_host("ndim")
-def np_ndim(F: Any, a: Any) -> Any:
+def np_ndim(F: Any, a: Any) -> int:
     """The number of axes."""
     need_arrays(F, a)
     if F.symbolic:

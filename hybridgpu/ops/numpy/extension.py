@@ -215,6 +215,7 @@ def _as_operator(op: Operator, spelled: str) -> Callable[..., Any]:
     first = inspect.Parameter("F", inspect.Parameter.POSITIONAL_ONLY)
     function.__signature__ = whole.replace(parameters=[first, *whole.parameters.values()])  # type: ignore[attr-defined]
     function.__doc__ = op.docstring()
+    function.operator = op  # type: ignore[attr-defined]
     return function
 
 

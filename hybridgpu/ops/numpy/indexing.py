@@ -158,13 +158,13 @@ def argsort(F: Any, a: Any, axis: int | None = -1, kind: Any = None, order: Any 
 
 
 @np_function("shares_memory", "may_share_memory")
-def shares_memory(F: Any, a: Any, b: Any, max_work: Any = None) -> Any:
+def shares_memory(F: Any, a: Any, b: Any, max_work: Any = None) -> bool:
     """Whether two arrays lie in the same memory."""
     return F.invoke("_npi_share_memory", (a, b)).item()
 
 
 @np_function("unravel_index")
-def unravel_index(F: Any, indices: Any, shape: Any, order: str = "C") -> Any:
+def unravel_index(F: Any, indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
     """The coordinates of positions in the flattened array, an array an axis."""
     if order != "C":
         raise NotImplementedError("Do not support column-major (Fortran-style) order at this moment")

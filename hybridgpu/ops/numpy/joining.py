@@ -245,7 +245,7 @@ def _invoke(F: Any, operator: str, ary: Any, indices_or_sections: Any, axis: int
 
 
 @np_function("split")
-def split(F: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+def split(F: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Parts along an axis: equal ones, or between positions."""
     if not F.symbolic and isinstance(indices_or_sections, integer_types) and ary.shape[axis] % indices_or_sections:
         raise ValueError("array split does not result in an equal division")
@@ -253,7 +253,7 @@ def split(F: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 
 @np_function("array_split")
-def array_split(F: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+def array_split(F: Any, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Parts along an axis, the first ones longer by one if they cannot be equal, or between positions."""
     return _invoke(F, "_npi_split", ary, indices_or_sections, axis)
 
@@ -264,21 +264,21 @@ def _check_axes(F: Any, name: str, ary: Any, least: int) -> None:
 
 
 @np_function("hsplit")
-def hsplit(F: Any, ary: Any, indices_or_sections: Any) -> Any:
+def hsplit(F: Any, ary: Any, indices_or_sections: Any) -> list[Any]:
     """Parts along the second axis, of vectors along their only one."""
     _check_axes(F, "hsplit", ary, 1)
     return _invoke(F, "_npi_hsplit", ary, indices_or_sections, 1)
 
 
 @np_function("vsplit")
-def vsplit(F: Any, ary: Any, indices_or_sections: Any) -> Any:
+def vsplit(F: Any, ary: Any, indices_or_sections: Any) -> list[Any]:
     """Parts along the first axis."""
     _check_axes(F, "vsplit", ary, 2)
     return split(F, ary, indices_or_sections, 0)
 
 
 @np_function("dsplit")
-def dsplit(F: Any, ary: Any, indices_or_sections: Any) -> Any:
+def dsplit(F: Any, ary: Any, indices_or_sections: Any) -> list[Any]:
     """Parts along the third axis."""
     _check_axes(F, "dsplit", ary, 3)
     if F.symbolic:

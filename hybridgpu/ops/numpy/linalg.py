@@ -433,7 +433,7 @@ def np_norm(F: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = 
 
 
 @np_function("linalg.svd")
-def np_svd(F: Any, a: Any) -> Any:
+def np_svd(F: Any, a: Any) -> tuple[Any, Any, Any]:
     """ut, s and v of a = ut diag(s) v; a has at most as many rows as columns."""
     found = F.invoke("_npi_svd", (a,))
     return found if F.symbolic else tuple(found)
@@ -458,7 +458,7 @@ def np_det(F: Any, a: Any) -> Any:
 
 
 @np_function("linalg.slogdet")
-def np_slogdet(F: Any, a: Any) -> Any:
+def np_slogdet(F: Any, a: Any) -> tuple[Any, Any]:
     """Signs and logarithms of the sizes of determinants."""
     return F.invoke("_npi_slogdet", (a,))
 
@@ -504,14 +504,14 @@ def np_eigvalsh(F: Any, a: Any, UPLO: str = "L") -> Any:
 
 
 @np_function("linalg.eig")
-def np_eig(F: Any, a: Any) -> Any:
+def np_eig(F: Any, a: Any) -> tuple[Any, Any]:
     """Eigenvalues, which must be real, and eigenvectors as columns."""
     found = F.invoke("_npi_eig", (a,))
     return found if F.symbolic else tuple(found)
 
 
 @np_function("linalg.eigh")
-def np_eigh(F: Any, a: Any, UPLO: str = "L") -> Any:
+def np_eigh(F: Any, a: Any, UPLO: str = "L") -> tuple[Any, Any]:
     """Eigenvalues of symmetric matrices, ascending, and eigenvectors as columns."""
     found = F.invoke("_npi_eigh", (a,), {"UPLO": UPLO})
     return found if F.symbolic else tuple(found)

@@ -15,7 +15,7 @@ from ...compiler.ir import Builder, Node
 from ...dtypes import DType, dtype_of, f64, i64
 from ..params import Bool, Double, Enum, Int, Values
 from ..record import operator, sample
-from .application import np_function_or_host
+from .application import ArrayOrNumber, np_function_or_host
 from .elementwise_as_numpy import need_arrays
 from .reduce_as_numpy import axis_of, need_default
 
@@ -80,7 +80,7 @@ def searchsorted(b: Builder, p: Values, a: Node, v: Node | None = None) -> Node:
 
 
 @np_function_or_host("searchsorted")
-def np_searchsorted(F: Any, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+def np_searchsorted(F: Any, a: Any, v: Any, side: str = "left", sorter: Any = None) -> ArrayOrNumber:
     """The positions at which numbers would keep an ordered array in order."""
     need_default(sorter=sorter)
     if side not in ("left", "right"):
@@ -126,7 +126,7 @@ def digitize(b: Builder, p: Values, x: Node, bins: Node) -> Node:
 
 
 @np_function_or_host("digitize")
-def np_digitize(F: Any, x: Any, bins: Any, right: bool = False) -> Any:
+def np_digitize(F: Any, x: Any, bins: Any, right: bool = False) -> ArrayOrNumber:
     """The number of the bin of each element."""
     need_arrays(F, x, bins)
     return F.number(F.invoke("_npi_digitize", (x, bins), {"right": right}))
@@ -179,7 +179,9 @@ def interp(b: Builder, p: Values, x: Node, xp: Node, fp: Node) -> Node:
 
 
 @np_function_or_host("interp")
-def np_interp(F: Any, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+def np_interp(
+    F: Any, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> ArrayOrNumber:
     """The values at ``x`` of straight lines between the points (xp, fp), in double precision."""
     need_default(period=period)
     need_arrays(F, x, xp, fp)

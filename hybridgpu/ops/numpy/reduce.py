@@ -13,7 +13,7 @@ from ..elementwise import need_number, truth
 from ..params import Axis, Bool, Double, Dtype, Int, Param, Values
 from ..record import operator, sample
 from ..reduce import reduction_axes
-from .application import np_function
+from .application import ArrayOrList, np_function
 
 __all__ = ["given", "kept_shape"]
 
@@ -407,7 +407,9 @@ _arg_function("argmin", "The index (int64) of the first smallest element along a
 
 
 @np_function("average")
-def average_of(F: Any, a: Any, axis: Any = None, weights: Any = None, returned: bool = False, out: Any = None) -> Any:
+def average_of(
+    F: Any, a: Any, axis: Any = None, weights: Any = None, returned: bool = False, out: Any = None
+) -> ArrayOrList:
     """The mean over axes, weighted if there are weights; with ``returned`` the sum of the weights, too."""
     inputs = (a,) if weights is None else (a, weights)
     attributes = {"axis": axis, "returned": returned, **({} if len(inputs) > 1 else {"weighted": False})}

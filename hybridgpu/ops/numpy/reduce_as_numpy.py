@@ -16,7 +16,7 @@ from ...compiler.ir import Builder, Node
 from ...dtypes import DType, i64, u8
 from ..params import Axis, Bool, Int, Param, Values
 from ..record import operator, sample
-from .application import np_function_or_host
+from .application import ArrayOrNumber, np_function_or_host
 from .reduce import kept_shape
 
 __all__ = ["axis_of", "check_axes", "need_default"]
@@ -94,7 +94,7 @@ def _extreme(word: str, how: str, least: float, ufunc: str) -> None:
         keepdims: bool = False,
         initial: Any = None,
         where: Any = None,
-    ) -> Any:
+    ) -> ArrayOrNumber:
         need_default(out=out, initial=initial, where=where)
         return F.number(F.invoke(f"_npi_nan{word}", (a,), {"axis": axis, "keepdims": keepdims}))
 
@@ -130,7 +130,7 @@ def np_nanprod(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> ArrayOrNumber:
     """The product over axes, all of them by default, with NaN as 1; of integers in int64."""
     need_default(dtype=dtype, out=out, initial=initial, where=where)
     _need_signed(F, a)
@@ -170,7 +170,7 @@ def _need_signed(F: Any, a: Any) -> None:
 
 
 @np_function_or_host("count_nonzero")
-def np_count_nonzero(F: Any, a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def np_count_nonzero(F: Any, a: Any, axis: Any = None, *, keepdims: bool = False) -> ArrayOrNumber:
     """How many elements are not 0, over axes."""
     check_axes(F, a, axis)
     different = F.function("not_equal")(a, 0)
@@ -178,7 +178,7 @@ def np_count_nonzero(F: Any, a: Any, axis: Any = None, *, keepdims: bool = False
 
 
 @np_function_or_host("ptp")
-def np_ptp(F: Any, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def np_ptp(F: Any, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> ArrayOrNumber:
     """The largest less the smallest element over axes."""
     need_default(out=out)
     check_axes(F, a, axis)
@@ -198,7 +198,9 @@ def check_axes(F: Any, a: Any, axis: Any) -> None:
 
 
 @np_function_or_host("alltrue", np.all)
-def np_alltrue(F: Any, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, where: Any = None) -> Any:
+def np_alltrue(
+    F: Any, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, where: Any = None
+) -> ArrayOrNumber:
     """Whether no element over axes is 0."""
     need_default(out=out, where=where)
     check_axes(F, a, axis)

@@ -13,7 +13,7 @@ from ...base import MXNetError, ParameterError, numeric_types
 from ...compiler.ir import Builder, Node
 from ..params import Int, Shape, Text, Values
 from ..record import operator, sample, shape_text
-from .application import np_function
+from .application import ArrayOrList, np_function
 from .reduce import given
 
 __all__ = ["np_axis"]
@@ -101,7 +101,7 @@ def ravel(F: Any, x: Any, order: str = "C") -> Any:
 
 
 @np_function("shape")
-def shape(F: Any, a: Any) -> Any:
+def shape(F: Any, a: Any) -> tuple[int, ...]:
     """The extents."""
     return a.shape
 
@@ -244,7 +244,7 @@ def _at_least(name: str, pad: Any, doc: str) -> None:
         doc=doc,
     )(lower)
 
-    def function(F: Any, *arys: Any) -> Any:
+    def function(F: Any, *arys: Any) -> ArrayOrList:
         return F.invoke(f"_np_{name}", arys, {"num_args": len(arys)})
 
     function.__doc__ = doc
@@ -309,7 +309,7 @@ def broadcast_to_of(F: Any, array: Any, shape: Any) -> Any:
 
 
 @np_function("broadcast_arrays")
-def broadcast_arrays(F: Any, *args: Any) -> Any:
+def broadcast_arrays(F: Any, *args: Any) -> list[Any]:
     """The arrays, each broadcast to the shape of all."""
     shape: tuple[int, ...] = ()
     for array in args:

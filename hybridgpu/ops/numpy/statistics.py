@@ -162,7 +162,7 @@ def _percentile(
 @np_function("histogram")
 def np_histogram(
     F: Any, a: Any, bins: Any = 10, range: Any = None, normed: Any = None, weights: Any = None, density: Any = None
-) -> Any:
+) -> tuple[Any, Any]:
     """How many elements lie in each bin, and the edges of the bins: a number with a range, or an array of edges."""
     for name, given in (("normed", normed is True), ("weights", weights is not None), ("density", density is True)):
         if given:

@@ -19,7 +19,7 @@ from ...compiler.ir import Builder, Node
 from ...dtypes import DType, dtype_of, f64, i64
 from ..params import Bool, Double, Dtype, Int, Param, Values
 from ..record import operator, sample
-from .application import np_function_or_host
+from .application import ArrayOrNumber, np_function_or_host
 from .elementwise_as_numpy import common_float, need_arrays
 from .reduce_as_numpy import axis_of, need_default
 
@@ -119,7 +119,7 @@ def np_cov(
     aweights: Any = None,
     *,
     dtype: Any = None,
-) -> Any:
+) -> ArrayOrNumber:
     """Covariances of variables, a row or (``rowvar`` False) a column each; in double precision by default."""
     need_default(fweights=fweights, aweights=aweights)
     inputs = _cov_inputs(F, m, y)
@@ -130,7 +130,7 @@ def np_cov(
 @np_function_or_host("corrcoef")
 def np_corrcoef(
     F: Any, x: Any, y: Any = None, rowvar: bool = True, bias: Any = None, ddof: Any = None, *, dtype: Any = None
-) -> Any:
+) -> ArrayOrNumber:
     """Correlation coefficients of variables, a row or (``rowvar`` False) a column each; in double precision by default."""
     need_default(bias=bias, ddof=ddof)
     inputs = _cov_inputs(F, x, y)
@@ -191,7 +191,7 @@ def trapz(b: Builder, p: Values, y: Node, x: Node | None = None) -> Node:
 
 
 @np_function_or_host("trapz", np.trapezoid)
-def np_trapz(F: Any, y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Any:
+def np_trapz(F: Any, y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ArrayOrNumber:
     """The integral along an axis by the trapezoidal rule, between positions ``x`` or at the distance ``dx``."""
     if not isinstance(dx, (int, float)):
         raise NotImplementedError("distances of operators are numbers")

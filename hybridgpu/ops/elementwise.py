@@ -54,6 +54,12 @@ def as_number(b: Builder, condition: Node, dtype: DType) -> Node:
     return b.cast(condition, dtype)
 
 
+def root_flat_at_zero(b: Builder, root: Fn, x: Node) -> Node:
+    """``root(x)``, with the slope 0 at 0, where that of a root is infinite: what is constant gives no gradient."""
+    some = b.ne(x, 0)
+    return b.select(some, root(b.select(some, x, 1)), 0)
+
+
 # -- unary
 
 

@@ -105,10 +105,13 @@ def leaky_relu(b: Builder, p: Values, data: Node, gamma: Node | None = None) -> 
                 "sample and channel"
             )
         return b.select(b.gt(data, 0), data, data * slope)
-    if kind == "elu":
-        return b.select(b.gt(data, 0), data, b.expm1(data) * p.slope)
-    if kind == "selu":
-        return b.select(b.gt(data, 0), data, b.expm1(data) * _SELU_ALPHA) * _SELU_SCALE
+    if kind in ("elu", "selu"):
+        positive = b.gt(data, 0)
+        # that of a large number is infinite, and in the gradient 0 times it NaN
+        below = b.expm1(b.select(positive, 0, data))
+        if kind == "elu":
+            return b.select(positive, data, below * p.slope)
+        return b.select(positive, data, below * _SELU_ALPHA) * _SELU_SCALE
     if kind == "gelu":
         return data * 0.5 * (b.erf(data * 0.7071067811865476) + 1)
     if b.training:

@@ -12,6 +12,7 @@ from ..compiler.ir import Builder, Node
 from ..compiler.primitives.custom_gradient import gradient_rule
 from ..dtypes import DType, f32, i32, i64
 from .conv import LAYOUTS, channels_first, channels_last, last, steps_of, windowed
+from .elementwise import root_flat_at_zero
 from .linear import need_float
 from .params import Bool, Enum, Int, Ints, Param, Shape, Values
 from .record import operator, sample, shape_text
@@ -157,7 +158,7 @@ def _reduced(b: Builder, p: Values, x: Node, axes: tuple[int, ...]) -> Node:
     if p.pool_type != "lp" or p.p_value == 1:
         return b.sum(x, axes)
     total = b.sum(x * x if p.p_value == 2 else x * x * x, axes)
-    return b.sqrt(total) if p.p_value == 2 else b.cbrt(total)
+    return root_flat_at_zero(b, b.sqrt if p.p_value == 2 else b.cbrt, total)
 
 
 @gradient_rule("first_maximum")

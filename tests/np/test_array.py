@@ -126,6 +126,15 @@ def test_memory_goes_to_and_comes_from_others():
     assert type(torch_like) is np.ndarray and torch_like.tolist() == [1, 1]
 
 
+def test_numbers_are_broadcast_along_with_arrays():
+    """Matplotlib draws a curve in space with one number for the height."""
+    for function in (onp.broadcast_arrays, np.broadcast_arrays):
+        x, z, one = function(np.array([3.0, 1.0]), 2, np.array(1.0))
+        assert [a.tolist() for a in (x, z, one)] == [[3, 1], [2, 2], [1, 1]]
+        assert {type(a) for a in (x, z, one)} == {np.ndarray}
+        assert [type(a) for a in function(np.array(1.0), 2)] == [np.ndarray, np.ndarray]
+
+
 def test_numpy_functions_that_np_lacks():
     x, y = np.array([3.0, 1.0, 2.0]), np.array([[1.0, 2.0], [3.0, 5.0]])
     assert onp.partition(x, 1).tolist()[0] == 1 and type(onp.cross(x, x)) is np.ndarray

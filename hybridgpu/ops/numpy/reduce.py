@@ -9,7 +9,7 @@ from typing import Any
 from ...base import MXNetError
 from ...compiler.ir import Builder, Node
 from ...dtypes import DType, bool_, f32, i64
-from ..elementwise import need_number, truth
+from ..elementwise import need_number, root_flat_at_zero, truth
 from ..params import Axis, Bool, Double, Dtype, Int, Param, Values
 from ..record import operator, sample
 from ..reduce import reduction_axes
@@ -171,7 +171,7 @@ def _spread(name: str, doc: str) -> None:
             centred = x - b.mean(x, axes, keepdims=True) if axes else x * 0.0
             total, count = _total(b, centred * centred, axes), _count(x, axes) - p.ddof
             variance = total / count if count > 0 else total / b.full_like(total, 0)
-            return b.sqrt(variance) if name == "std" else variance
+            return root_flat_at_zero(b, b.sqrt, variance) if name == "std" else variance
 
         return b.cast(_reduced(b, x, p, reduce), dtype)
 

@@ -310,17 +310,19 @@ def broadcast_to_of(F: Any, array: Any, shape: Any) -> Any:
 
 @np_function("broadcast_arrays")
 def broadcast_arrays(F: Any, *args: Any) -> list[Any]:
-    """The arrays, each broadcast to the shape of all."""
+    """The arrays and numbers, each broadcast to the shape of all."""
+    shapes = [() if np.isscalar(array) else array.shape for array in args]
     shape: tuple[int, ...] = ()
-    for array in args:
+    for theirs in shapes:
         try:
-            found = np.broadcast_shapes(shape, array.shape)
+            shape = np.broadcast_shapes(shape, theirs)
         except ValueError:
-            raise ValueError(f"shape1={shape} is not broadcastable to shape2={array.shape}") from None
-        shape = found
-    if all(array.shape == shape for array in args):
-        return list(args)
-    return [F.invoke("_npi_broadcast_to", (array,), {"shape": shape}) for array in args]
+            raise ValueError(f"shape1={shape} is not broadcastable to shape2={theirs}") from None
+    broadcast_to = F.function("broadcast_to")
+    return [
+        array if theirs == shape and F.is_array(array) else broadcast_to(array, shape)
+        for array, theirs in zip(args, shapes, strict=True)
+    ]
 
 
 # -- order of elements

@@ -5,12 +5,24 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from .base import MXNetError
 from .provenance import advice, user_frame
 
-__all__ = ["Context", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory_info", "map_gpus_to_cpu", "num_gpus"]
+__all__ = [
+    "Context",
+    "cpu",
+    "cpu_pinned",
+    "current_context",
+    "gpu",
+    "gpu_memory_info",
+    "map_gpus_to_cpu",
+    "num_gpus",
+    "watching_context",
+]
 
 
 class _Default(type):
@@ -131,6 +143,28 @@ def current_context() -> Context:
     """The innermost ``with ctx:`` of this thread, or ``cpu(0)``."""
     stack = getattr(Context._stack, "contexts", None)
     return stack[-1] if stack else _CPU0
+
+
+class _Watched(list[Context]):
+    """The contexts that a thread has entered, while somebody wants to know whether they are asked for."""
+
+    asked = False
+
+    def __bool__(self) -> bool:
+        self.asked = True
+        return len(self) > 0
+
+
+@contextmanager
+def watching_context() -> Iterator[Callable[[], bool]]:
+    """While entered, whether this thread has asked for its current context can be called."""
+    before = Context._stack.__dict__.get("contexts", [])
+    watched = Context._stack.contexts = _Watched(before)
+    try:
+        yield lambda: watched.asked
+    finally:
+        before[:] = watched
+        Context._stack.contexts = before
 
 
 def given_or_current(ctx: Any) -> Context:

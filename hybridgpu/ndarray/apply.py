@@ -28,6 +28,7 @@ from ..ops.record import OPERATORS, Operator, shape_text
 from ..ops.refusal import add_details
 from ..provenance import mark
 from ..util import is_np_shape
+from .epoch import bump
 from .late import LateCall, late_call, late_key
 from .ndarray import NDArray, in_place_recorded, refuse_in_place, wrap
 from .tape import Function, FunctionCall, Pullback, blend, tracked
@@ -267,6 +268,7 @@ def forget_graphs() -> None:
     """Drop the graphs of all operators: they were made under another policy of mixed precision."""
     for kept in (_graphs, _functions, _late_calls):
         kept.clear()
+    bump()  # functions that were traced on arrays are traced again
 
 
 def _late(op: Operator, values: Values, inputs: Sequence[NDArray], training: bool) -> LateCall | None:

@@ -26,7 +26,7 @@ MIXED = (f32, f16, bf16)
 WIDEST = "widest"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Policy:
     """Which operators compute in which type.
 

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ..context import Context, current_context
 from ..ndarray.epoch import epoch
 from ..ndarray.ndarray import NDArray
 from ..nested import Static
@@ -16,7 +17,7 @@ from ..util import _everywhere as np_everywhere
 from ..util import _flags as np_flags
 from ..util import is_np_array, is_np_shape
 
-__all__ = ["Calls", "Kind", "kind_of", "under_semantics"]
+__all__ = ["Calls", "Kind", "as_traced", "kind_of"]
 
 _PREPARED = 8  #: kinds of calls of a block that are kept, each with memory of its results
 
@@ -31,6 +32,7 @@ class Kind(NamedTuple):
         array: the class of all arrays among them.
         training, recording: the flags.
         semantics: whether NumPy's shape and array semantics are on.
+        context: the current one.
     """
 
     types: tuple[Any, ...]
@@ -38,6 +40,7 @@ class Kind(NamedTuple):
     training: bool
     recording: bool
     semantics: tuple[bool, bool]
+    context: Context
 
 
 def kind_of(args: Sequence[Any]) -> Kind | None:
@@ -46,23 +49,33 @@ def kind_of(args: Sequence[Any]) -> Kind | None:
     training, recording = state.training, state.recording
     array = _class_of(args)
     types = _types(args, array, recording)
-    return None if types is None else Kind(types, array, training, recording, (is_np_shape(), is_np_array()))
+    if types is None:
+        return None
+    return Kind(types, array, training, recording, (is_np_shape(), is_np_array()), current_context())
 
 
-def under_semantics(semantics: tuple[bool, bool], call: Call, others: Callable[[tuple[Any, ...]], Any]) -> Call:
-    """A prepared call of a graph that was traced under these NumPy semantics, at which Python code may have looked.
+def as_traced(kind: Kind, call: Call, others: Callable[[tuple[Any, ...]], Any], asks_context: bool) -> Call:
+    """A prepared call of a graph that was traced under the NumPy semantics of its kind, at which Python code may have looked.
 
     Args:
         others: takes the arguments, as a tuple, of calls under other ones.
+        asks_context: whether Python code has asked for the current context, too.
     """
-    shape, array = semantics
+    shape, array = kind.semantics
+    context = kind.context
 
     def call_under(*args: Any) -> Any:
         if (np_flags.shape or np_everywhere[0]) is shape and np_flags.array is array:
             return call(*args)
         return others(args)
 
-    return call_under
+    def call_in(*args: Any) -> Any:
+        current = current_context()
+        if current is context or current == context:
+            return call_under(*args)
+        return others(args)
+
+    return call_in if asks_context else call_under
 
 
 def _class_of(args: Sequence[Any]) -> type[NDArray]:

@@ -33,7 +33,7 @@ from ..symbol import Symbol
 from ..symbol.lowering import depends_on_np_shape, structure, written_variables
 from ..symbol.node import topological
 from ..util import is_np_shape
-from .again import Calls, kind_of, under_semantics
+from .again import Calls, as_traced, kind_of
 from .background import Later
 from .kept import Kept
 from .prepared import prepare, reads_all
@@ -368,7 +368,7 @@ class CachedOp:
                 call = prepare(self, *last, kind.array, general, form, results, kind.recording)
             if call is not None:
                 if self.traced is not None:
-                    call = under_semantics(kind.semantics, call, general)
+                    call = as_traced(kind, call, general, self.traced.asks_context)
                 self._calls.keep(kind, born, program, call)
         return call
 

@@ -2,7 +2,7 @@
 """The graphs of a function of arrays: it is traced once a signature, and signatures of one graph share it.
 
 The *signature* of a call is how its arguments are nested, their types, the values that are no arrays, the training and the
-recording flag, and NumPy semantics: all that Python code may have looked at.
+recording flag, NumPy semantics, the current context, and mixed precision: all that Python code may have looked at.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any
 from weakref import WeakSet
 
 from .. import recording
-from ..context import Context, current_context
+from ..context import Context, current_context, watching_context
 from ..ndarray.ndarray import NDArray
 from ..nested import Static, flatten_tree, key_of, regroup
+from ..ops.precision import active as mixed_precision
 from ..tracing import Trace, TracedGraph, TracingError, tracing
 from ..tracing.error import NotStaticError, not_traced
 from ..util import is_np_array, is_np_shape
@@ -115,8 +116,9 @@ class TracedCalls:
             SharedMemoryError: it writes an argument that shares memory with another one, or with what it has met.
         """
         state = recording.state
-        ctx = arrays[0]._type.ctx if arrays else current_context()
-        flags = (state.training, state.recording, is_np_array(), is_np_shape())
+        current = current_context()
+        ctx = arrays[0]._type.ctx if arrays else current
+        flags = (state.training, state.recording, is_np_array(), is_np_shape(), current, mixed_precision())
         key = (key_of(form), tuple([x._type for x in arrays]), tuple([x._kind for x in arrays]), flags, ctx)
         found = self._found
         op = found.get(key)
@@ -147,7 +149,7 @@ class TracedCalls:
         def once() -> tuple[TracedGraph, Any, bool]:
             """(graph, format of the results, whether Python's or NumPy's generators were drawn from meanwhile)."""
             trace = Trace(ctx)
-            with tracing(trace), scope():
+            with tracing(trace), watching_context() as asks_context, scope():
                 before = _host_numbers()
                 values: list[Any] = [trace.argument(n, x) for n, x in zip(names, arrays, strict=True)]
                 given = regroup(_with_nones(values, form), form)
@@ -157,7 +159,7 @@ class TracedCalls:
                 check()
                 for block in trace.blocks.values():
                     block.__dict__.setdefault("_hg_readers", WeakSet()).add(self)
-                return graph, results, before != _host_numbers()
+                return graph._replace(asks_context=asks_context()), results, before != _host_numbers()
 
         graph, results, drawn = once()
         if drawn:
@@ -247,6 +249,8 @@ def _is_same(a: TracedGraph, b: TracedGraph, by_value: bool = False) -> bool:
     from ..symbol.lowering import structure
 
     if [i.name for i in a.inputs] != [i.name for i in b.inputs] or a.sources.keys() != b.sources.keys():
+        return False
+    if a.asks_context is not b.asks_context:
         return False
     for name, source in a.sources.items():
         other = b.sources[name]

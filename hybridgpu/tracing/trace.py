@@ -74,12 +74,14 @@ class TracedGraph(NamedTuple):
         symbol: the results, of which the first also makes the writes.
         sources: parameters and arrays that were met, by the name of their variable.
         types: of their arrays when they were met.
+        asks_context: whether Python code has asked for the current context.
     """
 
     inputs: list[Symbol]
     symbol: Symbol
     sources: dict[str, Any]
     types: dict[str, Any]
+    asks_context: bool = False
 
     @property
     def captured(self) -> list[Captured]:

@@ -113,8 +113,9 @@ def init(
 ) -> None:
     """Compute in mixed precision from now on, in ``nd`` and in graphs that are traced from now on.
 
-    Call it before the net is called: a graph that was traced before stays as it is, until ``hybridize()`` is called
-    again. A second call changes nothing.
+    Call it before the net is called: the graph of a ``hybrid_forward`` that was traced before stays as it is, until
+    ``hybridize()`` is called again. What is traced on arrays (a ``forward``, a function) is traced again. A second call
+    changes nothing.
 
     Args:
         target_dtype: 'float16' or 'bfloat16'.

@@ -7,7 +7,7 @@ is computed from the value that its base has when it is read, and writing into i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -255,11 +255,6 @@ class Traced:
         from .indexing import set_item
 
         set_item(self, key, value)
-
-    def __iter__(self) -> Iterator[Any]:
-        if not self.shape:
-            raise TypeError("iteration over a 0-d array")
-        return (self[k] for k in range(self.shape[0]))
 
     def detach(self) -> Any:
         """The same memory; no gradient comes back."""

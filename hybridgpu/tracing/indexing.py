@@ -16,6 +16,8 @@ from .. import recording
 from ..base import MXNetError, is_integer, numeric_types
 from ..dtypes import bool_, holds_numbers, i64
 from ..ndarray.ndarray import NDArray
+from ..ops.record import shape_text
+from ..provenance import mark
 from ..symbol import Symbol
 from ..util import is_np_shape
 from .arrays import Map, Traced, node, reshaped, view
@@ -139,7 +141,9 @@ def _prepared(x: Any, key: Any) -> Any:
         if isinstance(k, (bool, np.bool_)):
             if legacy:
                 return int(k)
-            return np.asarray(k)
+            if isinstance(k, bool):
+                return k
+            raise ValueError(f"NDArray does not support slicing with key {k} of type {type(k)}.")
         if _is_position(k) or isinstance(k, NDArray):
             return k
         if isinstance(k, slice):
@@ -154,11 +158,22 @@ def _prepared(x: Any, key: Any) -> Any:
             if not holds_numbers(host.dtype):
                 raise ValueError(f"NDArray does not support slicing with key {key} of type {type(key)}.")
             if host.dtype.kind == "b" and not legacy:
-                return host
+                return host if host.ndim else bool(host)
             return host.astype(np.int64) if host.dtype.kind != "i" else host
         raise ValueError(f"NDArray does not support slicing with key {key} of type {type(key)}.")
 
     return tuple(map(one, key)) if isinstance(key, tuple) else one(key)
+
+
+def _without_truth(key: Any) -> tuple[Any, bool | None]:
+    """The key of an array of np without True and False, and whether all are True, which adds an axis in front; None where
+    there is none."""
+    parts = key if isinstance(key, tuple) else (key,)
+    said = [k for k in parts if isinstance(k, bool)]
+    if not said:
+        return key, None
+    rest = tuple(k for k in parts if not isinstance(k, bool))
+    return ((None, *rest), True) if all(said) else (rest, False)
 
 
 def get_item(x: Any, key: Any) -> Any:
@@ -169,7 +184,11 @@ def get_item(x: Any, key: Any) -> Any:
         MXNetError: a slice that ends before it begins.
         TracingError: the extents of the result depend on values.
     """
-    key = _prepared(x, key)
+    key, is_there = _without_truth(_prepared(x, key))
+    if is_there is False:
+        part = get_item(x, key) if key else x
+        none = part.reshape((-1,))[:0] if part.size else part
+        return _wrapped(x, reshaped(none._data.symbol(), (0, *part.shape)), (0, *part.shape))
     parts = key if isinstance(key, tuple) else (key,)
     if all(map(_is_position, parts)):
         if is_integer(key):
@@ -177,12 +196,7 @@ def get_item(x: Any, key: Any) -> Any:
                 raise IndexError("scalar tensor can only accept `()` as index")
             if not -x.shape[0] <= key < x.shape[0]:
                 raise IndexError(f"index {key} is out of bounds for axis 0 with size {x.shape[0]}")
-        if isinstance(key, slice) and key.step in (None, 1) and x.ndim:
-            begin, end, _ = key.indices(x.shape[0])
-            if end < begin:
-                raise MXNetError(
-                    f"Check failed: begin <= end ({begin} vs. {end}) : Invalid slicing range [{begin}, {end})"
-                )
+        _check_range(x, key)
         found = basic(x.shape, key, not is_np_shape())
         if found.piece:
             return view(x, found.shape, found.take, found.put)
@@ -192,6 +206,14 @@ def get_item(x: Any, key: Any) -> Any:
         return _masked(x, mask)
     chosen = _advanced(x, key)
     return _wrapped(x, chosen.take(x._data.symbol()), chosen.shape)
+
+
+def _check_range(x: Any, key: Any) -> None:
+    """Raise MXNet's error for a slice that ends before it begins."""
+    if isinstance(key, slice) and key.step in (None, 1) and x.ndim:
+        begin, end, _ = key.indices(x.shape[0])
+        if end < begin:
+            raise MXNetError(f"Check failed: begin <= end ({begin} vs. {end}) : Invalid slicing range [{begin}, {end})")
 
 
 def _wrapped(x: Any, symbol: Symbol, shape: tuple[int, ...], dtype: Any = None) -> Any:
@@ -323,7 +345,14 @@ def set_item(x: Any, key: Any, value: Any) -> None:
         ValueError: shapes that do not fit.
         TypeError: a value that is no array or number.
     """
-    key = _prepared(x, key)
+    of_values = x._kind is not None and isinstance(key, (NDArray, np.ndarray)) and key.dtype == np.bool_
+    if of_values and not isinstance(value, (NDArray, *numeric_types)):
+        raise NotImplementedError(f"type {type(value)} is not supported.")
+    key, is_there = _without_truth(_prepared(x, key))
+    if is_there is False:
+        return
+    if x._kind is not None:
+        _check_range(x, key)
     trace = x._data.trace
     parts = key if isinstance(key, tuple) else (key,)
     if is_integer(key) and x.ndim and not -x.shape[0] <= key < x.shape[0]:
@@ -353,15 +382,21 @@ def set_item(x: Any, key: Any, value: Any) -> None:
         new, shape = lifted._data.symbol(), lifted.shape
         if lifted._type.tensor.dtype is not dtype:
             new = node("Cast", [new], dtype=dtype.name)
-    x._data.assign(found.put(base, _spread(new, shape, found.shape)))
+    x._data.assign(found.put(base, _spread(x, new, shape, found.shape)))
 
 
-def _spread(new: Symbol, shape: tuple[int, ...], target: tuple[int, ...]) -> Symbol:
-    """A value of ``shape`` broadcast to that of the part it is written into."""
+def _spread(x: Any, new: Symbol, shape: tuple[int, ...], target: tuple[int, ...]) -> Symbol:
+    """A value of ``shape`` broadcast to that of the part of ``x`` that it is written into."""
     own = shape
     while len(own) > len(target) and own[0] == 1:  # leading axes of extent 1 may be dropped
         own = own[1:]
     fits = len(own) <= len(target) and all(d in (1, t) for d, t in zip(own[::-1], target[::-1], strict=False))
+    if not fits and x._kind is not None:
+        error = MXNetError(
+            f"Check failed: shape {shape_text(shape)} is not broadcastable to {shape_text(target or (1,))}"
+        )
+        mark(error)
+        raise error
     if not fits:
         raise ValueError(
             "operands could not be broadcast together with remapped shapes[original->remapped]: "
@@ -392,5 +427,5 @@ def _set_masked(x: Any, parts: tuple[Any, ...], mask: Any, value: Any) -> None:
         if lifted._type.tensor.dtype is not dtype:
             new = node("Cast", [new], dtype=dtype.name)
         new = reshaped(new, (1,)) if lifted.shape != (1,) else new
-    new = _spread(new, (1,), x.shape)
+    new = _spread(x, new, (1,), x.shape)
     x._data.assign(node("where", [chosen, new, x._data.symbol()]))

@@ -133,3 +133,53 @@ def test_one_element_has_the_shape_that_it_has_without_a_trace(name, semantics, 
             expected, got = NUMBERS[name](x), mx.hybridize(NUMBERS[name])(x)
             assert (type(got), got.shape) == (type(expected), expected.shape)
             assert got.asnumpy().tolist() == expected.asnumpy().tolist()
+
+
+NP_KEYS = [True, False, (True, 0), (0, True), (slice(None), False), (True, True), (None, True), None, (None, Ellipsis)]
+NP_KEYS += [
+    onp.array(True),
+    onp.bool_(True),
+    [True, False],
+    (Ellipsis, None, 1),
+    9,
+    (0, 9),
+    (0, 0, 0),
+    slice(3, 1),
+    "a",
+    1.5,
+]
+NP_VALUES = {
+    "a number": 7,
+    "a row": onp.ones(3),
+    "too long": onp.ones(7),
+    "too many axes": onp.ones((2, 2, 3)),
+    "nan": None,
+}
+
+
+@pytest.mark.parametrize("key", NP_KEYS, ids=repr)
+def test_keys_of_np_select_write_and_are_refused_as_without_a_trace(key, no_compiler):
+    def written(value):
+        def body(x):
+            x[key] = value
+            return x * 1
+
+        return body
+
+    bodies = [lambda x: x[key] * 2, lambda x: list(x[key].shape) and x + x[key].sum()]
+    for body in (*bodies, *map(written, NP_VALUES.values())):
+        found = []
+        for call in (body, mx.hybridize(body)):
+            x = mx.np.arange(6).reshape(2, 3)
+            try:
+                result = call(x).asnumpy()
+                found.append((result.shape, str(result.tolist()), str(x.asnumpy().tolist())))
+            except (IndexError, ValueError, TypeError, NotImplementedError, mx.MXNetError) as e:
+                found.append((type(e), str(e).split(" (")[0].split("\n")[0]))
+        assert found[1] == found[0]
+
+
+def test_an_array_of_no_axes_has_no_elements_to_go_through(no_compiler):
+    with mx.np_shape():
+        total = mx.hybridize(lambda x: x + len(list(x.sum())))
+        assert total(mx.np.ones((2,))).asnumpy().tolist() == [1, 1]

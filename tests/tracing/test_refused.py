@@ -240,3 +240,61 @@ def test_hooks_run_once_a_call_whatever_computes_it(hybrid, train, mxnets_name):
         for _ in range(3):
             net(nd.ones((1, 3)))
     assert seen == [("before", (1, 3)), ("after", (1, 2))] * 3
+
+
+class Inner(gluon.HybridBlock):
+    def __init__(self, body, **kwargs):
+        super().__init__(**kwargs)
+        self.body = body
+
+    def forward(self, x):
+        return self.body(x)
+
+
+class Outer(gluon.HybridBlock):
+    def __init__(self, body, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.inner = Inner(body, prefix="inner_")
+
+    def forward(self, x):
+        return self.inner(x * 1) + 1
+
+
+class OuterOfSymbols(Outer):
+    forward = gluon.HybridBlock.forward
+
+    def hybrid_forward(self, F, x):
+        return self.inner(x * 1) + 1
+
+
+#: what a block below another one does wrong
+WRONG = {
+    "shapes": lambda x: x + nd.ones((7,)),
+    "products": lambda x: nd.dot(x, x),
+    "extents": lambda x: x.reshape((7,)),
+    "an axis": lambda x: x.sum(axis=7),
+    "a value written": lambda x: x.__setitem__(0, nd.ones((7,))),
+    "out": lambda x: nd.elemwise_add(x, x, out=nd.ones((7,))),
+    "a position": lambda x: x[9],
+    "a slice": lambda x: x[2:1],
+    "an attribute": lambda x: nd.Activation(x, act_type="nope"),
+    "an operand that is missing": lambda x: nd.FullyConnected(x, num_hidden=2),
+    "a loop's body": lambda x: nd.contrib.foreach(lambda a, s: (nd.dot(a, a.reshape((2, 2))), s), x, x[0])[0],
+    "a hybridized function": mx.hybridize(lambda x: nd.concat(x, nd.ones((7,)), dim=0)),
+    "np": lambda x: x.as_np_ndarray().__setitem__(0, mx.np.ones((7,))),
+}
+
+
+@pytest.mark.parametrize("kind", [Outer, OuterOfSymbols])
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_of_operators_are_those_without_a_trace_with_the_inner_block_and_the_line(name, kind):
+    said = []
+    for hybrid in (False, True):
+        net = kind(WRONG[name], prefix="outer_")
+        net.hybridize(hybrid)
+        with pytest.raises(Exception) as error:  # noqa: PT011 (which one is compared)
+            net(nd.ones((2, 3)))
+        said.append((type(error.value), str(error.value)))
+    assert said[1][0] is said[0][0]
+    assert said[1][1].startswith(said[0][1])  # those of eager np leave the place to the traceback

@@ -189,6 +189,14 @@ class Traced:
     attach_grad = _refuses("attach_grad()", GRADIENTS)
     backward = _refuses("backward()", GRADIENTS)
 
+    def _hg_refuse_host(self, name: str) -> NoReturn:
+        """The error for a function of NumPy that is called with the array."""
+        self._data.check()
+        raise needs_values(
+            f"np.{name} with these arguments, which NumPy computes on the host,",
+            "Call it on arrays outside, and give its result as an argument.",
+        )
+
     @property
     def address(self) -> int:
         raise needs_values("the memory of an array")

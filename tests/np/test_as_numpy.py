@@ -29,6 +29,18 @@ VALUES = {
     "searchsorted": lambda np, x, y, line: np.searchsorted(line, x, side="right"),
     "digitize": lambda np, x, y, line: np.digitize(y, line[::-1]),
     "isin": lambda np, x, y, line: np.isin(y, y[1]),
+    "nanargmax": lambda np, x, y, line: np.nanargmax(x, axis=0),
+    "nanargmin": lambda np, x, y, line: np.nanargmin(x, axis=1),
+    "lexsort": lambda np, x, y, line: np.lexsort((y[0], np.floor(y[1]))),
+    "argpartition": lambda np, x, y, line: np.argpartition(y, 2, axis=1)[:, 2],
+    "frexp of exponents": lambda np, x, y, line: np.frexp(y)[1],
+    "spacing": lambda np, x, y, line: np.spacing(y),
+    "packbits": lambda np, x, y, line: np.packbits(y > 0, axis=1),
+    "unpackbits": lambda np, x, y, line: np.unpackbits(np.packbits(y > 0, axis=1), axis=1, count=4),
+    "linalg.matrix_rank": lambda np, x, y, line: np.linalg.matrix_rank(y[:, :2] @ y[:2]),
+    "histogram_bin_edges": lambda np, x, y, line: np.histogram_bin_edges(y, 4),
+    "tril_indices_from": lambda np, x, y, line: np.tril_indices_from(y)[0],
+    "triu_indices_from": lambda np, x, y, line: np.triu_indices_from(y, 1)[1],
     "in1d": lambda np, x, y, line: np.isin(y[0], y[1]) if np is onp else np.in1d(y[0], y[1]),
 }
 #: of floats, through which gradients flow
@@ -58,10 +70,42 @@ DIFFERENTIABLE = {
     "polysub": lambda np, x, y, line: np.polysub(line[:2], line),
     "linalg.matrix_power": lambda np, x, y, line: np.linalg.matrix_power(y[:, :3], 3),
     "linalg.multi_dot": lambda np, x, y, line: np.linalg.multi_dot([y[:, :1], y[:1], y[:2].T, y[1:, 1:3]]),
+    "nancumprod": lambda np, x, y, line: np.nancumprod(x, axis=1),
+    "nanmedian": lambda np, x, y, line: np.nanmedian(x, axis=1),
+    "nanpercentile": lambda np, x, y, line: np.nanpercentile(x, [20, 70], axis=0),
+    "nanquantile": lambda np, x, y, line: np.nanquantile(x, 0.3, axis=1),
+    "partition": lambda np, x, y, line: np.partition(y, 2, axis=1)[:, 2],
+    "i0": lambda np, x, y, line: np.i0(y * 5),
+    "choose": lambda np, x, y, line: np.choose(np.argsort(y[0]), [y[0], y[1], line, line * line]),
+    "frexp": lambda np, x, y, line: np.frexp(y)[0],
+    "correlate": lambda np, x, y, line: np.correlate(y[0], line, "full"),
+    "correlate of the longer": lambda np, x, y, line: np.correlate(line, y.reshape(-1), "same"),
+    "poly": lambda np, x, y, line: np.poly(line),
+    "polymul": lambda np, x, y, line: np.polymul(line, y[0]),
+    "polyint": lambda np, x, y, line: np.polyint(line, 2, k=3.0),
+    "polyfit": lambda np, x, y, line: np.polyfit(line, y.T, 2, w=line),
+    "piecewise": lambda np, x, y, line: np.piecewise(y, [y > 1, y < 0], [np.sin, lambda v: v * v, 7.0]),
+    "apply_along_axis": lambda np, x, y, line: np.apply_along_axis(lambda v: np.cumsum(v * v), 0, y),
+    "apply_over_axes": lambda np, x, y, line: np.apply_over_axes(np.sum, y * y, [0, 1]),
+    "compress": lambda np, x, y, line: np.compress([False, True, True], y, axis=0),
+    "extract": lambda np, x, y, line: np.extract([True, False, True, True], y * y),
+    "ix_": lambda np, x, y, line: np.ix_(line, y[0])[0] * np.ix_(line, y[0])[1],
+    "histogram2d": lambda np, x, y, line: np.histogram2d(y[0], y[1], 3, [[-2, 2], [-2, 2]], weights=line)[0],
+    "histogramdd": lambda np, x, y, line: np.histogramdd([y[0], y[1]], 2, [[-3, 3], [-3, 3]], weights=line)[0],
+    "linalg.cond": lambda np, x, y, line: np.linalg.cond(y[:, :3]),
+    "linalg.cond of a norm": lambda np, x, y, line: np.linalg.cond(y[:, :3], "fro"),
+    "linalg.qr": lambda np, x, y, line: np.linalg.qr(y[:, :3])[0],
+    "linalg.qr of tall matrices": lambda np, x, y, line: np.linalg.qr(y.T, mode="r"),
+    "linalg.qr of wide matrices": lambda np, x, y, line: np.linalg.qr(y)[1],
+    "linalg.lstsq": lambda np, x, y, line: np.linalg.lstsq(y.T, line, rcond=None)[0],
+    "linalg.lstsq of residuals": lambda np, x, y, line: np.linalg.lstsq(y.T, line, rcond=None)[1],
     "size, ndim": lambda np, x, y, line: y * np.size(x) + np.ndim(y),
 }
 #: that take shapes of their operands, which Symbols do not have
-OF_ARRAYS = ("array_equal", "array_equiv", "polyadd", "polysub", "size, ndim")
+OF_ARRAYS = (
+    *("array_equal", "array_equiv", "polyadd", "polysub", "size, ndim", "compress", "extract"),
+    *("tril_indices_from", "triu_indices_from", "apply_along_axis", "apply_over_axes"),
+)
 ROWS = {**VALUES, **DIFFERENTIABLE}
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*not used by any computation")
@@ -167,3 +211,21 @@ def test_what_operators_do_not_take_is_refused_while_gradients_are_recorded():
         np.cov(x, aweights=x)
     with autograd.record(), pytest.raises(ValueError, match="axis 3 is out of bounds"):
         np.nanmax(x, axis=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("intersect1d", lambda x: np.intersect1d(x, x)),
+        ("trim_zeros", lambda x: np.trim_zeros(x)),
+        ("cov", lambda x: np.cov(x, aweights=x)),
+        ("compress", lambda x: np.compress(x, x)),
+        ("histogram2d", lambda x: np.histogram2d(x, x, "auto")),
+        ("median", lambda x: onp.median(x)),
+    ],
+)
+def test_what_depends_on_values_says_so_in_a_trace(name, call):
+    with pytest.raises(
+        mx.MXNetError, match=f"np.{name} with these arguments, which NumPy computes on the host, needs the values"
+    ):
+        mx.hybridize(call)(np.array([1.0, 2.0, 0.0]))

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ... import recording
 from ...context import Context
 from ...misplaced import in_array_code
@@ -64,6 +66,11 @@ class ArrayApplication(Application):
             return value
         found = value.asnumpy()[()]
         return found if kind is None else kind(found)
+
+    def constant(self, values: np.ndarray, like: Any) -> Any:
+        from .creation import array
+
+        return array(values, dtype=values.dtype, ctx=like.ctx)
 
     def on_host(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         from .protocols import on_host

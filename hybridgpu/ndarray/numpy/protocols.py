@@ -78,16 +78,17 @@ def on_host(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     Raises:
         ValueError: gradients are being recorded, which would not go through NumPy; or arrays of several devices.
         TypeError: a result that cannot become an array.
+        TracingError: arrays of a function that is traced have no values.
     """
+    name = getattr(function, "__name__", str(function)).lstrip("_")
     if recording.state.recording:
-        name = getattr(function, "__name__", str(function))
         raise ValueError(
             f"Falling back to NumPy operator {name} with autograd active is not supported. Please consider moving the operator "
             "to the outside of the autograd scope."
         )
     places: list[Context] = []
-    values = _values(list(args), places)
-    named = {k: _values(v, places) for k, v in kwargs.items()}
+    values = _values(list(args), places, name)
+    named = {k: _values(v, places, name) for k, v in kwargs.items()}
     if any(p != places[0] for p in places):
         raise ValueError(
             "Ambiguous to set the context for the output ndarray since input ndarrays are allocated on different devices: "
@@ -96,13 +97,16 @@ def on_host(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     return _arrays(function(*values, **named), places[0] if places else None)
 
 
-def _values(value: Any, places: list[Context]) -> Any:
-    """An argument with values of NumPy in the place of arrays, also in lists and tuples."""
+def _values(value: Any, places: list[Context], name: str) -> Any:
+    """An argument of a function with values of NumPy in the place of arrays, also in lists and tuples."""
     if isinstance(value, ndarray):
+        refuse = getattr(value, "_hg_refuse_host", None)  # of arrays of a traced function
+        if refuse is not None:
+            refuse(name)
         places.append(value.ctx)
         return value.asnumpy()
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return type(value)(_values(v, places) for v in value)
+        return type(value)(_values(v, places, name) for v in value)
     return value
 
 

@@ -90,6 +90,13 @@ class Application(Protocol):
         has axes.
         """
 
+    def constant(self, values: numpy.ndarray, like: Any) -> Any:
+        """An operand with values of NumPy, on the device of another operand; not a Symbol.
+
+        Raises:
+            NotImplementedError: operands are Symbols.
+        """
+
     def on_host(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The result of a function of NumPy for the values of arrays; not of Symbols."""
 
@@ -130,7 +137,7 @@ def np_on_host(*names: str, function: Callable[..., Any] | None = None) -> None:
 
 
 def np_function_or_host(
-    name: str, function: Callable[..., Any] | None = None
+    name: str, function: Callable[..., Any] | None = None, eager: bool = True
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a function of ``mx.np`` that MXNet leaves to NumPy, as operators; they take what MXNet's arrays can hold.
 
@@ -140,6 +147,8 @@ def np_function_or_host(
     Args:
         name: of the function.
         function: what takes the place of one that NumPy no longer has.
+        eager: False where NumPy answers unless a function is traced or gradients are recorded: shapes of results depend on
+            values there, or functions are called with parts.
     """
     host = function or _of_numpy(name)
 
@@ -149,6 +158,8 @@ def np_function_or_host(
             if F.symbolic:
                 return definition(F, *args, **kwargs)
             if _has_operand(F, args) or _has_operand(F, kwargs.values()):
+                if not eager and not (recording.state.recording or recording.state.trace is not None):
+                    return F.on_host(host, args, kwargs)
                 try:
                     return definition(F, *args, **kwargs)
                 except NotImplementedError:

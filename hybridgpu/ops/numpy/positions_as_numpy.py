@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of np about positions that MXNet leaves to NumPy: searchsorted, digitize, interp, take_along_axis, isin.
+"""Functions of np about positions that MXNet leaves to NumPy: searchsorted, digitize, interp, take_along_axis, isin,
+choose, compress, extract, ix_, tril_indices_from.
 
 The operators are Hybridgpu's own, with NumPy's types and errors. A search takes as many steps as NumPy's, all numbers at once.
 """
@@ -19,18 +20,18 @@ from .application import ArrayOrNumber, np_function_or_host
 from .elementwise_as_numpy import need_arrays
 from .reduce_as_numpy import axis_of, need_default
 
-__all__: list[str] = []
+__all__ = ["common_type", "search"]
 
 
-def _common(*dtypes: DType) -> DType:
+def common_type(*dtypes: DType) -> DType:
     """The type in which NumPy compares."""
     first = dtypes[0]
     return first if all(d is first for d in dtypes) else dtype_of(np.result_type(*(d.np for d in dtypes)))
 
 
-def _search(b: Builder, line: Node, x: Node, right: bool) -> Node:
+def search(b: Builder, line: Node, x: Node, right: bool) -> Node:
     """How many elements of an ordered line stand before each ``x``; those that are equal count if ``right``. NaN is last."""
-    dtype, n = _common(line.dtype, x.dtype), line.size
+    dtype, n = common_type(line.dtype, x.dtype), line.size
     line, x = b.stop_gradient(b.cast(line, dtype)), b.stop_gradient(b.cast(x, dtype))
     found = b.full(x.shape, 0, i64)
     if not n:
@@ -76,7 +77,7 @@ def searchsorted(b: Builder, p: Values, a: Node, v: Node | None = None) -> Node:
     _need_line(a, "object too deep for desired array")
     if v is None:
         v = b.full((), p.number, a.dtype if a.dtype.is_float else f64)
-    return _search(b, a, v, p.side == "right")
+    return search(b, a, v, p.side == "right")
 
 
 @np_function_or_host("searchsorted")
@@ -117,10 +118,10 @@ def digitize(b: Builder, p: Values, x: Node, bins: Node) -> Node:
         bins, "object of too small depth for desired array" if not bins.ndim else "object too deep for desired array"
     )
     n = bins.shape[0]
-    up = _search(b, bins, x, not p.right)
+    up = search(b, bins, x, not p.right)
     if n < 2:
         return up
-    down = b.full(x.shape, n, i64) - _search(b, b.reverse(bins, axes=(0,)), x, not p.right)
+    down = b.full(x.shape, n, i64) - search(b, b.reverse(bins, axes=(0,)), x, not p.right)
     falls = b.lt(b.slice(bins, (n - 1,), (n,)), b.slice(bins, (0,), (1,)))
     return b.select(b.broadcast(b.reshape(falls, (1,) * x.ndim), x.shape), down, up)
 
@@ -162,7 +163,7 @@ def interp(b: Builder, p: Values, x: Node, xp: Node, fp: Node) -> Node:
     above = last if p.right is None else b.full_like(x, p.right)
     y = last
     if n > 1:
-        at = b.max(b.min(_search(b, xp, x, True), n - 1) - 1, 0)
+        at = b.max(b.min(search(b, xp, x, True), n - 1) - 1, 0)
         x0, y0, x1, y1 = (
             b.take(xp, at, axis=0),
             b.take(fp, at, axis=0),
@@ -274,3 +275,128 @@ def np_in1d(F: Any, ar1: Any, ar2: Any, assume_unique: bool = False, invert: boo
     """Which elements of the flattened array are among others."""
     need_arrays(F, ar1)
     return _isin(F, ar1.reshape(-1), ar2, invert)
+
+
+# -- choices
+
+
+def _check_choices(xp: Any, p: Values, a: Any, *choices: Any) -> None:
+    if p.mode == "raise" and a.size and not (a.min() >= 0 and a.max() < len(choices)):
+        raise ValueError("invalid entry in choice array")
+
+
+@operator(
+    "_npi_choose",
+    "*args",
+    params={
+        "num_args": Int(doc="number of inputs", low=2),
+        "mode": Enum("raise", "what numbers out of range do", choices=("clip", "raise", "wrap")),
+    },
+    dtypes="*",
+    count_param="num_args",
+    result_dtype=lambda p, d: common_type(*d[1:]) if all(d[1:]) else None,  # type: ignore[arg-type]
+    check_arrays=_check_choices,
+    samples=(
+        sample([(3,), (3,), (3,)], {"num_args": 3, "mode": "wrap"}, {0: (0, 4)}),
+        sample([(2, 1), (3,), (2, 3), ()], {"num_args": 4, "mode": "clip"}, {0: (-1, 3)}),
+    ),
+)
+def choose(b: Builder, p: Values, a: Node, *choices: Node) -> Node:
+    """Elements of the array that the number at their place says. Hybridgpu's own."""
+    dtype = common_type(*(c.dtype for c in choices))
+    try:
+        shape = np.broadcast_shapes(a.shape, *(c.shape for c in choices))
+    except ValueError as e:
+        raise ParameterError(str(e)) from None
+    place = b.cast(a, i64)
+    place = b.mod(place, b.full_like(place, len(choices))) if p.mode == "wrap" else place
+    b.reserve(4 * len(choices))
+
+    def whole(x: Node) -> Node:
+        return b.broadcast(b.reshape(x, (1,) * (len(shape) - x.ndim) + x.shape), shape)
+
+    place = whole(place)
+    y = whole(b.cast(choices[0], dtype))
+    for k, choice in enumerate(choices[1:], 1):
+        y = b.select(b.ge(place, k), whole(b.cast(choice, dtype)), y)
+    return y
+
+
+@np_function_or_host("choose")
+def np_choose(F: Any, a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """Of several arrays the element of the one that the number at its place says."""
+    need_default(out=out)
+    if F.is_array(choices):
+        if F.symbolic:
+            raise NotImplementedError("choices of a graph are a list of arrays")
+        choices = [choices[k] for k in range(choices.shape[0])]
+    need_arrays(F, a, *choices)
+    if mode not in ("clip", "raise", "wrap") or not choices or (not F.symbolic and a.dtype.kind == "f"):
+        raise NotImplementedError("NumPy has the error for it")
+    return F.number(F.invoke("_npi_choose", (a, *choices), {"num_args": 1 + len(choices), "mode": mode}))
+
+
+# -- positions that do not depend on the values of arrays
+
+
+def _of_values(condition: Any) -> np.ndarray:
+    """Where a condition holds that is no array of np.
+
+    Raises:
+        NotImplementedError: it is one, so that the shape of the result depends on values.
+    """
+    if hasattr(condition, "_F") or (isinstance(condition, (list, tuple)) and any(hasattr(c, "_F") for c in condition)):
+        raise NotImplementedError("conditions of operators are lists, or arrays of NumPy")
+    return np.asarray(condition)
+
+
+@np_function_or_host("compress")
+def np_compress(F: Any, condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    """The entries along an axis, or of the flattened array, where a condition holds, which is a list in a graph."""
+    need_default(out=out)
+    need_arrays(F, a)
+    condition = _of_values(condition)
+    if condition.ndim != 1:
+        raise NotImplementedError("NumPy has the error for it")
+    places = np.flatnonzero(condition)
+    if not F.symbolic and places.size and places[-1] >= (a.size if axis is None else a.shape[axis_of(axis, a.ndim)]):
+        raise NotImplementedError("NumPy has the error for it")
+    return F.function("take")(a, F.constant(places, a), axis=axis, mode="clip")
+
+
+@np_function_or_host("extract")
+def np_extract(F: Any, condition: Any, arr: Any) -> Any:
+    """The elements of the flattened array where a condition holds, which is a list in a graph."""
+    need_arrays(F, arr)
+    places = np.flatnonzero(_of_values(condition))
+    if not F.symbolic and places.size and places[-1] >= arr.size:
+        raise NotImplementedError("NumPy has the error for it")
+    return F.function("take")(arr, F.constant(places, arr), mode="clip")
+
+
+@np_function_or_host("ix_")
+def np_ix(F: Any, *args: Any) -> Any:
+    """Lines of positions with an axis for each, so that they broadcast to the positions of all combinations."""
+    need_arrays(F, *args)
+    n = len(args)
+    if not F.symbolic and any(x.ndim != 1 or x.dtype == bool or not x.size for x in args):
+        raise NotImplementedError("NumPy decides it")
+    return tuple(F.function("reshape")(x, (1,) * k + (-1,) + (1,) * (n - k - 1)) for k, x in enumerate(args))
+
+
+def _of_triangle(name: str, positions: Any) -> None:
+    @np_function_or_host(f"{name}_indices_from")
+    def definition(F: Any, arr: Any, k: int = 0) -> Any:
+        need_arrays(F, arr)
+        if F.symbolic:
+            raise NotImplementedError(f"{name}_indices_from of Symbols, whose shapes are not known")
+        if arr.ndim != 2:
+            raise ParameterError("input array must be 2-d")
+        return tuple(F.constant(x, arr) for x in positions(arr.shape[0], k, arr.shape[1]))
+
+    side = "Lower" if name == "tril" else "Upper"
+    definition.__doc__ = f"{side} triangle of a matrix: the rows and the columns (int64) of its elements."
+
+
+_of_triangle("tril", np.tril_indices)
+_of_triangle("triu", np.triu_indices)

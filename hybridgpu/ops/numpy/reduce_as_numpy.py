@@ -7,19 +7,20 @@ The operators are Hybridgpu's own, with NumPy's types and errors.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...base import ParameterError
 from ...compiler.ir import Builder, Node
-from ...dtypes import DType, i64, u8
+from ...dtypes import DType, bool_, i64, u8
 from ..params import Axis, Bool, Int, Param, Values
 from ..record import operator, sample
 from .application import ArrayOrNumber, np_function_or_host
 from .reduce import kept_shape
 
-__all__ = ["axis_of", "check_axes", "need_default"]
+__all__ = ["axes_of", "axis_of", "check_axes", "need_default"]
 
 _AXIS: dict[str, Param] = {
     "axis": Axis(doc="axes to reduce; None means all, () none"),
@@ -54,7 +55,12 @@ def need_default(**given: Any) -> None:
             raise NotImplementedError(f"{name} is not supported by operators")
 
 
-def _axes(axis: tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
+def axes_of(axis: tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
+    """Axes as numbers that are not negative; None means all.
+
+    Raises:
+        ParameterError: one is out of range, or there twice.
+    """
     found = tuple(range(ndim)) if axis is None else tuple(axis_of(k, ndim) for k in axis)
     if len(set(found)) != len(found):
         raise ParameterError("duplicate value in 'axis'")
@@ -71,7 +77,7 @@ def _total_type(data: DType) -> DType:
 
 def _extreme(word: str, how: str, least: float, ufunc: str) -> None:
     def lower(b: Builder, p: Values, a: Node) -> Node:
-        axes = _axes(p.axis, a.ndim)
+        axes = axes_of(p.axis, a.ndim)
         if any(not a.shape[k] for k in axes):
             raise ParameterError(f"zero-size array to reduction operation {ufunc} which has no identity")
         shape = kept_shape(a.shape, axes, p.keepdims)
@@ -115,7 +121,7 @@ _extreme("min", "amin", math.inf, "fmin")
 )
 def nanprod(b: Builder, p: Values, a: Node) -> Node:
     """Product over axes, with NaN as 1; of integers in int64. Hybridgpu's own."""
-    axes = _axes(p.axis, a.ndim)
+    axes = axes_of(p.axis, a.ndim)
     x = b.cast(_number_for_nan(b, a, 1), _total_type(a.dtype))
     return b.reshape(b.reduce("prod", x, axes) if axes else b.copy(x), kept_shape(a.shape, axes, p.keepdims))
 
@@ -137,27 +143,96 @@ def np_nanprod(
     return F.number(F.invoke("_npi_nanprod", (a,), {"axis": axis, "keepdims": keepdims}))
 
 
-@operator(
-    "_npi_nancumsum",
-    "a",
-    params={"axis": Int(None, "the axis; None for the flattened array", optional=True)},
-    samples=(sample([(3, 5)]), sample([(3, 5)], {"axis": 0}), sample([(2, 3, 4)], {"axis": -2}), sample([()])),
-    result_dtype=lambda p, d: d[0] and _total_type(d[0]),
-)
-def nancumsum(b: Builder, p: Values, a: Node) -> Node:
-    """Running sums along an axis, with NaN as 0; of integers in int64. Hybridgpu's own."""
-    x = b.cast(_number_for_nan(b, a, 0), _total_type(a.dtype))
-    if p.axis is None:
-        return b.cumsum(b.reshape(x, (x.size,)), axis=0)
-    return b.cumsum(x, axis=axis_of(p.axis, x.ndim))
+def _running_product(b: Builder, x: Node, axis: int) -> Node:
+    """In as many steps as the extent has binary digits."""
+    n, step = x.shape[axis], 1
+    while step < n:
+        low, end = [0] * x.ndim, list(x.shape)
+        low[axis], end[axis] = step, n - step
+        x = x * b.pad(b.slice(x, [0] * x.ndim, end), low, [0] * x.ndim, 1)
+        step *= 2
+    return x
 
 
-@np_function_or_host("nancumsum")
-def np_nancumsum(F: Any, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """Running sums along an axis, or of the flattened array, with NaN as 0; of integers in int64."""
-    need_default(dtype=dtype, out=out)
-    _need_signed(F, a)
-    return F.invoke("_npi_nancumsum", (a,), {"axis": axis})
+def _running(word: str, number: int, total: Callable[[Builder, Node, int], Node]) -> None:
+    """Declare a running total, with ``number`` in the place of NaN."""
+
+    def lower(b: Builder, p: Values, a: Node) -> Node:
+        x = b.cast(_number_for_nan(b, a, number), _total_type(a.dtype))
+        if p.axis is None:
+            return total(b, b.reshape(x, (x.size,)), 0)
+        return total(b, x, axis_of(p.axis, x.ndim))
+
+    what = "sums" if word == "sum" else "products"
+    operator(
+        f"_npi_nancum{word}",
+        "a",
+        params={"axis": Int(None, "the axis; None for the flattened array", optional=True)},
+        samples=(sample([(3, 5)]), sample([(3, 5)], {"axis": 0}), sample([(2, 3, 4)], {"axis": -2}), sample([()])),
+        result_dtype=lambda p, d: d[0] and _total_type(d[0]),
+        doc=f"Running {what} along an axis, with NaN as {number}; of integers in int64. Hybridgpu's own.",
+    )(lower)
+
+    @np_function_or_host(f"nancum{word}")
+    def function(F: Any, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        need_default(dtype=dtype, out=out)
+        _need_signed(F, a)
+        return F.invoke(f"_npi_nancum{word}", (a,), {"axis": axis})
+
+    function.__doc__ = (
+        f"Running {what} along an axis, or of the flattened array, with NaN as {number}; of integers in int64."
+    )
+
+
+_running("sum", 0, lambda b, x, axis: b.cumsum(x, axis=axis))
+_running("prod", 1, _running_product)
+
+
+def _need_one(xp: Any, p: Values, a: Any) -> None:
+    if a.dtype.kind == "f" and xp.isnan(a).all(axis=p.axis).any():
+        raise ValueError("All-NaN slice encountered")
+
+
+def _place(word: str, least: float) -> None:
+    """Declare nanargmax or nanargmin."""
+
+    def lower(b: Builder, p: Values, a: Node) -> Node:
+        x = b.reshape(a, (a.size,)) if p.axis is None else a
+        axis = 0 if p.axis is None else axis_of(p.axis, a.ndim)
+        if not x.shape[axis]:
+            raise ParameterError(f"attempt to get {word} of an empty sequence")
+        x = _number_for_nan(b, x, least)
+        found = getattr(b, word)(x if x.dtype is not bool_ else b.cast(x, u8), axes=(axis,))
+        shape = kept_shape(a.shape, range(a.ndim) if p.axis is None else (axis,), p.keepdims)
+        return b.reshape(b.cast(found, i64), shape)
+
+    kind = "largest" if word == "argmax" else "smallest"
+    operator(
+        f"_npi_nan{word}",
+        "a",
+        params={
+            "axis": Int(None, "the axis; None for the flattened array", optional=True),
+            "keepdims": _AXIS["keepdims"],
+        },
+        samples=(sample([(3, 5)]), sample([(3, 5)], {"axis": 0}), sample([(2, 3, 4)], {"axis": -2, "keepdims": True})),
+        result_dtype=lambda p, d: i64,
+        differentiable=False,
+        check_arrays=_need_one,
+        doc=f"Where the {kind} element along an axis is that is not NaN. Hybridgpu's own.",
+    )(lower)
+
+    @np_function_or_host(f"nan{word}")
+    def function(F: Any, a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        need_default(out=out)
+        return F.number(F.invoke(f"_npi_nan{word}", (a,), {"axis": axis, "keepdims": keepdims}))
+
+    function.__doc__ = (
+        f"The position (int64) of the {kind} element along an axis, or of the flattened array, that is not NaN."
+    )
+
+
+_place("argmax", -math.inf)
+_place("argmin", math.inf)
 
 
 def _need_signed(F: Any, a: Any) -> None:
@@ -194,7 +269,7 @@ def check_axes(F: Any, a: Any, axis: Any) -> None:
         ParameterError: an axis is out of range; of Symbols, their graph says it.
     """
     if not F.symbolic and axis is not None and F.is_array(a):
-        _axes((axis,) if isinstance(axis, int) else tuple(axis), a.ndim)
+        axes_of((axis,) if isinstance(axis, int) else tuple(axis), a.ndim)
 
 
 @np_function_or_host("alltrue", np.all)

@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 from ...base import MXNetError, ParameterError, numeric_types
 from ...compiler.ir import Builder, Node
-from ...dtypes import bool_, f32, f64, i64
+from ...dtypes import DType, bool_, f32, f64, i64
 from ..params import Axis, Bool, Double, Enum, Int, Values
 from ..record import operator, sample, shape_text
 from .application import np_function
 
-__all__: list[str] = []
+__all__ = ["between"]
 
 
 # -- percentiles
@@ -29,8 +29,13 @@ def _check_range(xp: Any, p: Values, *arrays: Any) -> None:
             raise ParameterError("Check failed: is_valid: percentile exceeds the valid range")
 
 
-def _between(b: Builder, line: Node, position: Node, interpolation: str) -> Node:
-    """Elements of the last axis of an ordered array at fractional positions, which replace it."""
+def between(b: Builder, position: Node, interpolation: str, pick: Callable[[Node], Node], dtype: DType) -> Node:
+    """Elements of the last axis of an ordered array at fractional positions.
+
+    Args:
+        pick: the elements at positions (int64); positions and elements broadcast.
+        dtype: of the result.
+    """
     low, high = b.floor(position), b.ceil(position)
     if interpolation == "nearest":
         low = high = b.rint(position)
@@ -38,15 +43,14 @@ def _between(b: Builder, line: Node, position: Node, interpolation: str) -> Node
         high = low
     elif interpolation == "higher":
         low = high
-    axis = line.ndim - 1
-    below = b.take(line, b.cast(low, i64), axis=axis)
+    below = pick(b.cast(low, i64))
     if low is high:
-        return below
-    above = b.take(line, b.cast(high, i64), axis=axis)
+        return b.cast(below, dtype)
+    above = pick(b.cast(high, i64))
     part = b.full_like(position, 0.5) if interpolation == "midpoint" else position - low
     part = b.select(b.eq(low, high), b.full_like(part, 0), part)
-    part = b.broadcast(b.cast(part, line.dtype), below.shape)
-    return below + (above - below) * part
+    part = b.broadcast(b.cast(part, dtype), below.shape)
+    return b.cast(below, dtype) + b.cast(above - below, dtype) * part
 
 
 @operator(
@@ -108,7 +112,7 @@ def percentile(b: Builder, p: Values, a: Node, q: Node | None = None) -> Node:
     percents = b.full((1,), p.q_scalar, f64) if q is None else b.reshape(b.cast(q, f64), (q.size,))
     position = percents * ((n - 1) / 100)
     position = b.min(b.select(b.ge(position, 0), position, b.full_like(position, 0)), n - 1)  # whatever the values are
-    y = _between(b, line, position, p.interpolation)
+    y = between(b, position, p.interpolation, lambda at: b.take(line, at, axis=last), wide)
     missing = b.reduce("amax", b.cast(b.isnan(x), i64), (last,), keepdims=True)
     y = b.select(b.broadcast(b.ne(missing, 0), y.shape), b.full_like(y, math.nan), y)
     return b.reshape(b.transpose(y, [last, *range(last)]), (*counts, *shape))

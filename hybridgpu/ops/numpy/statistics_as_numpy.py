@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums and products of np that MXNet leaves to NumPy: cov, corrcoef, trapz, unwrap, vander, matrix_power, polyadd.
+"""Sums of np that MXNet leaves to NumPy: cov, corrcoef, trapz, unwrap.
 
 The operators are Hybridgpu's own, with NumPy's types and errors.
 """
@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ...base import ParameterError
 from ...compiler.ir import Builder, Node
-from ...dtypes import DType, dtype_of, f64, i64
+from ...dtypes import DType, f64, i64
 from ..params import Bool, Double, Dtype, Int, Param, Values
 from ..record import operator, sample
 from .application import ArrayOrNumber, np_function_or_host
@@ -239,114 +237,3 @@ def np_unwrap(F: Any, p: Any, discont: Any = None, axis: int = -1, *, period: fl
     if not isinstance(period, float) or not (discont is None or isinstance(discont, (int, float))):
         raise NotImplementedError("periods of operators are floats")
     return F.invoke("_npi_unwrap", (p,), {"discont": discont, "axis": axis, "period": period})
-
-
-# -- powers
-
-
-def _power_type(dtype: DType) -> DType:
-    return dtype_of(np.promote_types(dtype.np, np.int64))
-
-
-@operator(
-    "_npi_vander",
-    "x",
-    params={
-        "N": Int(None, "columns; None for as many as rows", optional=True),
-        "increasing": Bool(False, "the power 0 comes first"),
-    },
-    result_dtype=lambda p, d: d[0] and _power_type(d[0]),
-    samples=(sample([(4,)]), sample([(3,)], {"N": 5, "increasing": True}), sample([(3,)], {"N": 0})),
-)
-def vander(b: Builder, p: Values, x: Node) -> Node:
-    """The matrix of the powers of each element, in the type of NumPy's int64 with it. Hybridgpu's own."""
-    if x.ndim != 1:
-        raise ParameterError("x must be a one-dimensional array or sequence.")
-    dtype, columns = _power_type(x.dtype), x.size if p.N is None else p.N
-    if columns < 0:
-        raise ParameterError("negative dimensions are not allowed")
-    if not columns or not x.size:
-        return b.full((x.size, columns), 0, dtype)
-    b.reserve(columns)
-    line = b.reshape(b.cast(x, dtype), (x.size, 1))
-    powers = [b.full((x.size, 1), 1, dtype)]
-    while len(powers) < columns:
-        powers.append(powers[-1] * line)
-    return b.concat(powers if p.increasing else powers[::-1], 1)
-
-
-@np_function_or_host("vander")
-def np_vander(F: Any, x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    """The matrix of the powers of each element, the highest first."""
-    need_arrays(F, x)
-    if not F.symbolic and dtype_of(x.dtype).is_half:
-        raise NotImplementedError("NumPy decides the type")
-    return F.invoke("_npi_vander", (x,), {"N": N, "increasing": increasing})
-
-
-@np_function_or_host("linalg.matrix_power")
-def np_matrix_power(F: Any, a: Any, n: int) -> Any:
-    """A matrix multiplied with itself; for a negative ``n`` its inverse with itself."""
-    need_arrays(F, a, floats=True)
-    if not isinstance(n, int):
-        raise TypeError("exponent must be an integer")
-    if n == 0 or (not F.symbolic and (a.ndim < 2 or a.shape[-1] != a.shape[-2])):
-        raise NotImplementedError("NumPy makes the identity, or has the error for it")
-    factor = a if n > 0 else F.function("linalg.inv")(a)
-    n, y = abs(n), None
-    while n:
-        if n & 1:
-            y = factor if y is None else F.function("matmul")(y, factor)
-        n >>= 1
-        factor = F.function("matmul")(factor, factor) if n else factor
-    return F.function("copy")(y) if y is a else y
-
-
-@np_function_or_host("linalg.multi_dot")
-def np_multi_dot(F: Any, arrays: Any, *, out: Any = None) -> Any:
-    """The product of several matrices in the order that multiplies least; of Symbols, whose shapes are not known, from the left."""
-    need_default(out=out)
-    need_arrays(F, *arrays, floats=True)
-    if len(arrays) < 2:
-        raise NotImplementedError("NumPy has the error for it")
-    dot = F.function("dot")
-    if F.symbolic:
-        return reduce(dot, arrays)
-    if len({x.dtype for x in arrays}) > 1 or any(x.ndim != 2 for x in arrays):
-        raise NotImplementedError("operators multiply matrices of one type")
-    if any(x.shape[1] != y.shape[0] for x, y in pairwise(arrays)):
-        raise ParameterError("shapes of neighbours are not aligned")
-    best = [[(0, x)] for x in arrays]  # [first][number - 1]: multiplications, and the product as nested pairs
-    for count in range(2, len(arrays) + 1):
-        for first in range(len(arrays) - count + 1):
-            end = arrays[first].shape[0] * arrays[first + count - 1].shape[1]
-            ways = []
-            for left in range(1, count):
-                (one, x), (two, y) = best[first][left - 1], best[first + left][count - left - 1]
-                ways.append((one + two + end * arrays[first + left].shape[0], (x, y)))
-            best[first].append(min(ways, key=lambda way: way[0]))
-
-    def product(tree: Any) -> Any:
-        return dot(product(tree[0]), product(tree[1])) if isinstance(tree, tuple) else tree
-
-    return product(best[0][-1][1])
-
-
-def _of_polynomials(name: str, function: str) -> None:
-    @np_function_or_host(name)
-    def definition(F: Any, a1: Any, a2: Any) -> Any:
-        need_arrays(F, a1, a2)
-        if F.symbolic or a1.dtype != a2.dtype or a1.ndim != 1 or a2.ndim != 1:
-            raise NotImplementedError("operators take lines of coefficients of one type, of known length")
-        longest = max(a1.size, a2.size)
-        a1, a2 = (
-            x if x.size == longest else F.function("pad")(x, ((longest - x.size, 0),), mode="constant")
-            for x in (a1, a2)
-        )
-        return F.function(function)(a1, a2)
-
-    definition.__doc__ = f"numpy.{name}: coefficients of a polynomial, the highest power first."
-
-
-_of_polynomials("polyadd", "add")
-_of_polynomials("polysub", "subtract")

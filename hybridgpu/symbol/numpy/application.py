@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+
 from ...context import current_context
 from ...misplaced import in_graph
 from ...ops.functions import registered, spelled_hint
@@ -54,6 +56,9 @@ class SymbolApplication(Application):
 
     def number(self, value: Any, kind: type | None = None) -> Any:
         return value
+
+    def constant(self, values: np.ndarray, like: Any) -> NoReturn:
+        raise NotImplementedError("a graph of Symbols holds no values: give positions as an operand")
 
     def on_host(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> NoReturn:
         raise NotImplementedError(f"{function.__name__} of Symbols: NumPy computes it, from values")

@@ -136,6 +136,8 @@ class Operator:
         infer_results: (values, input types) -> types of the results, with ``python``.
         binder: (args, kwargs) -> Bound, where a call is taken apart in a way of its own.
         method: name as a method of arrays and Symbols, '' for none.
+        custom_type: ``op_type`` of the ``Custom`` nodes as which graph files hold the operator: MXNet has it in Python, and
+            registers it so. ``_npi_`` with this name is an alias, under which the reader of files finds it.
         count_param: the attribute that holds the number of variadic inputs.
         initial: input -> initialiser, as JSON, of the variable that stands for it when a Symbol is not given it.
         samples: calls that tests make. Needed unless the record has ``same_shape`` and no required attribute.
@@ -178,6 +180,7 @@ class Operator:
     infer_results: Callable[[Values, Sequence[TensorType]], Sequence[TensorType]] | None = None
     binder: Callable[..., Any] | None = None
     method: str = ""
+    custom_type: str = ""
     count_param: str = ""
     initial: dict[str, str] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()

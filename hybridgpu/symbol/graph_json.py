@@ -80,9 +80,12 @@ class _Writer:
         return [entry(e) for e in inputs]
 
     def node(self, node: SymbolNode, pad: str, inputs: Sequence[str]) -> str:
-        fields = [("op", json.dumps(node.op.name if node.op else "null")), ("name", _quote(node.name))]
-        if node.attrs:
-            fields.append(("attrs", self.object([(k, _quote(v)) for k, v in sorted(node.attrs.items())], pad + "  ")))
+        name, attrs = node.op.name if node.op else "null", node.attrs
+        if node.op and node.op.custom_type:
+            name, attrs = "Custom", {**attrs, "op_type": node.op.custom_type}
+        fields = [("op", json.dumps(name)), ("name", _quote(node.name))]
+        if attrs:
+            fields.append(("attrs", self.object([(k, _quote(v)) for k, v in sorted(attrs.items())], pad + "  ")))
         fields.append(("inputs", self.list(inputs, pad + "  ")))
         if node.subgraphs:
             inner = pad + "  "
@@ -199,6 +202,11 @@ def _node(raw: Any, k: int, nodes: list[SymbolNode], where: str, depth: int, ver
     op = None
     if op_name != "null":
         op = registered(op_name)
+        if op_name == "Custom":
+            own = registered(f"_npi_{attrs.get('op_type')}")
+            if own is not None and own.custom_type:
+                op = own
+                del attrs["op_type"]
         if op is None:
             raise _fail(where, f"{what}: Operator {op_name} is not registered")
     inputs = raw.get("inputs", [])

@@ -12,7 +12,7 @@ from ...compiler.ir import Builder, Node
 from ...dtypes import bool_, f64, i64
 from ..create import CTX, NUMBERS, arange_length
 from ..elementwise import scalar_node
-from ..params import Bool, Double, Dtype, Int, Long, Param, Shape, Values
+from ..params import Bool, Double, Dtype, Int, Long, Param, Shape, Text, Values
 from ..record import operator, sample, shape_text
 from .application import ArrayOrList, np_function
 from .reduce import given
@@ -304,6 +304,24 @@ def ones_like(F: Any, a: Any, dtype: Any = None, order: str = "C", ctx: Any = No
     return full_like_of(F, a, 1, dtype, order, ctx, out)
 
 
+@operator(
+    "_npi_empty_like _npi_empty_like_fallback",
+    "prototype",
+    custom_type="empty_like_fallback",
+    params={
+        "dtype": Dtype(None, "element type; None for that of the input", optional=True),
+        "order": Text("C", "'C'"),
+        "subok": Bool(False, "accepted"),
+        "shape": Shape(None, "accepted", optional=True),
+    },
+    differentiable=False,
+    samples=(sample([(3, 5)]), sample([(0, 3)], {"dtype": "int32"})),
+)
+def empty_like_of(b: Builder, p: Values, prototype: Node) -> Node:
+    """An array in the shape of another whose values do not count: zeros. Hybridgpu's own: MXNet makes it in Python."""
+    return b.full(prototype.shape, 0, p.dtype or prototype.dtype)
+
+
 @np_function("empty_like")
 def empty_like(
     F: Any, prototype: Any, dtype: Any = None, order: str = "C", subok: bool = False, shape: Any = None
@@ -314,7 +332,8 @@ def empty_like(
         raise NotImplementedError("Creating array by using sub-class is not supported at this moment")
     if shape is not None:
         raise NotImplementedError("Assigning new shape is not supported at this moment")
-    return full_like_of(F, prototype, 0, dtype)
+    attributes = {"dtype": "None" if dtype is None else dtype, "order": order, "subok": subok, "shape": shape}
+    return F.invoke("_npi_empty_like", (prototype,), attributes)
 
 
 @np_function("arange")

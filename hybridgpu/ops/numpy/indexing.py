@@ -15,6 +15,7 @@ from ..late import held_number
 from ..params import Double, Int, Values
 from ..record import operator, sample, shape_text
 from .application import np_function
+from .derive import derived_operator
 
 __all__: list[str] = []
 
@@ -163,6 +164,15 @@ def shares_memory(F: Any, a: Any, b: Any, max_work: Any = None) -> bool:
     return F.invoke("_npi_share_memory", (a, b)).item()
 
 
+derived_operator(
+    "_npi_unravel_index _npi_unravel_index_fallback",
+    "_unravel_index",
+    inputs="indices",
+    custom_type="unravel_index_fallback",
+    doc="Coordinates of flat positions: a new first axis, one entry an axis of ``shape``. MXNet finds them in Python.",
+)
+
+
 @np_function("unravel_index")
 def unravel_index(F: Any, indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
     """The coordinates of positions in the flattened array, an array an axis."""
@@ -170,5 +180,5 @@ def unravel_index(F: Any, indices: Any, shape: Any, order: str = "C") -> tuple[A
         raise NotImplementedError("Do not support column-major (Fortran-style) order at this moment")
     if isinstance(indices, numeric_types):
         return np.unravel_index(int(indices), shape)
-    found = F.invoke("_unravel_index", (indices,), {"shape": shape})
+    found = F.invoke("_npi_unravel_index", (indices,), {"shape": shape})
     return found if F.symbolic else tuple(found)  # a graph has them as the rows of one array

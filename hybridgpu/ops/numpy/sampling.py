@@ -510,8 +510,9 @@ def _normal_shape(p: Values, mean: Node, cov: Node) -> tuple[int, ...]:
 
 
 @operator(
-    "_npi_multivariate_normal",
+    "_npi_multivariate_normal _npi_mvn_fallback",
     "mean cov",
+    custom_type="mvn_fallback",
     params={"size": _SIZE},
     samples=(sample([(1,), (1, 1)], {"size": (200,)}), sample([(4, 1, 1), (3, 1, 1)])),
     domain=(0.5, 2.0),

@@ -102,8 +102,9 @@ def np_ediff1d(F: Any, ary: Any, to_end: Any = None, to_begin: Any = None) -> An
 
 
 @operator(
-    "_npi_resize",
+    "_npi_resize _npi_resize_fallback",
     "a",
+    custom_type="resize_fallback",
     params={"new_shape": Shape(doc="extents of the result")},
     samples=(sample([(2, 3)], {"new_shape": (2, 5)}), sample([(4,)], {"new_shape": (3,)})),
 )

@@ -50,7 +50,8 @@ class SymbolApplication(Application):
             given.pop("ctx", None)
         if not op.variadic and len(inputs) < len(op.inputs):
             inputs = [*inputs, *(None,) * (len(op.inputs) - len(inputs))]
-        made = make_node(op, spelled_hint(operator), inputs, given, name, None, kind=self.array)
+        hint = "custom" if op.custom_type else spelled_hint(operator)
+        made = make_node(op, hint, inputs, given, name, None, kind=self.array)
         results = [self.array([head]) for head in made._heads]
         return results[0] if len(results) == 1 else results
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numbers
 import os
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ __all__ = [
     "numeric_types",
     "string_types",
 ]
+
+Kind = TypeVar("Kind", bound=type)
 
 BEGUN = time.time_ns()  #: when the package was imported: files that changed since may be others than those that run
 
@@ -96,6 +98,29 @@ def _as_list(obj: Any) -> Any:
     return obj if isinstance(obj, (list, tuple)) else [obj]
 
 
+_shown: list[type] = []
+_shown_package = __name__.partition(".")[0]
+
+
+def shown(kind: Kind) -> Kind:
+    """Class decorator: ``repr`` names the package as the program does, ``mxnet`` under MXNet's name.
+
+    It is for the classes whose names users see, in tracebacks and as ``type(x)``. Their pickles must not need it.
+    """
+    _shown.append(kind)
+    kind.__module__ = f"{_shown_package}.{kind.__module__.partition('.')[2]}"
+    return kind
+
+
+def show_as(package: str) -> None:
+    """Give the package another name in ``repr`` of the classes that are :func:`shown`."""
+    global _shown_package
+    _shown_package = package
+    for kind in _shown:
+        kind.__module__ = f"{package}.{kind.__module__.partition('.')[2]}"
+
+
+@shown
 class MXNetError(RuntimeError):
     """Any error that MXNet's core would have raised: shapes, types, attributes, files."""
 

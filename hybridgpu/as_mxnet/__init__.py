@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..base import MXNetError
+from ..base import MXNetError, show_as
 from ..context import map_gpus_to_cpu
 from ..settings import flag
 
@@ -62,6 +62,7 @@ def install_as_mxnet(cpu: bool = False) -> None:
     sys.modules[_OURS]._roots.add(_THEIRS)
     sys.meta_path.insert(0, _Finder)
     importlib.import_module(_THEIRS)
+    show_as(_THEIRS)
 
 
 class _MXNet(ModuleType):

@@ -17,7 +17,7 @@ import numpy as np
 from ..backends import memory
 from ..backends.devices import device_of
 from ..backends.writes import assign, share
-from ..base import MXNetError, numeric_types
+from ..base import MXNetError, numeric_types, shown
 from ..compiler.ir.types import tensor_type
 from ..context import Context, current_context
 from ..dtypes import dtype_of
@@ -145,6 +145,7 @@ def in_place_recorded() -> MXNetError:
     )
 
 
+@shown
 class NDArray:
     """An n-dimensional array on a device.
 

@@ -12,7 +12,7 @@ import numbers
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..base import MXNetError, NotImplementedForSymbol, numeric_types
+from ..base import MXNetError, NotImplementedForSymbol, numeric_types, shown
 from ..dtypes import dtype_of
 from ..hints.absent_member import AbsentMember, absent_member
 from ..misplaced import in_graph, numpy_call
@@ -88,6 +88,7 @@ _INSTEAD = {
 }
 
 
+@shown
 class Symbol:
     """One or several results of a graph. Made by ``sym.var`` and the operators of ``mx.sym``."""
 

@@ -46,7 +46,9 @@ HOLDS = {
     "another module of another name": "mx is not hybridgpu and mx.__name__ == 'mxnet' and sys.modules['mxnet'] is mx",
     "everything below is the same": "all(getattr(mx, n) is getattr(hybridgpu, n) for n in ('nd', 'sym', 'gluon', 'Context', 'MXNetError'))",
     "modules": "mxnet.gluon.nn is hybridgpu.gluon.nn and sys.modules['mxnet.gluon.nn'] is hybridgpu.gluon.nn",
-    "their names stay": "hybridgpu.gluon.nn.__spec__.name == 'hybridgpu.gluon.nn' and mx.nd.NDArray.__module__.startswith('hybridgpu')",
+    "their names stay": "hybridgpu.gluon.nn.__spec__.name == 'hybridgpu.gluon.nn' and mx.gluon.nn.Dense.__module__.startswith('hybridgpu')",
+    "classes that are printed": "[f'{t.__module__}.{t.__name__}' for t in CLASSES] == NAMES",
+    "pickles do not need it": "not [t for t in (mx.nd.ones(2), mx.np.ones(2)) if b'mxnet' in pickle.dumps(t)]",
     "modules that are part of others": "Dense is hybridgpu.gluon.nn.Dense and KVStoreBase is hybridgpu.kvstore.KVStoreBase",
     "namespaces": "foreach is hybridgpu.nd.contrib.foreach",
     "import_module": "importlib.import_module('mxnet.gluon.loss') is hybridgpu.gluon.loss",
@@ -65,6 +67,9 @@ HOLDS = {
     "completion": "{'nd', 'gluon', 'cpu', 'MXNetError'} <= {*dir(mx)}",
     "a star": "exec('from mxnet import *', names := {}) or {'nd', 'autograd', 'cpu', 'Context'} <= {*names}",
 }  # fmt: skip
+NAMES = """
+mxnet.base.MXNetError mxnet.ndarray.ndarray.NDArray mxnet.numpy.ndarray mxnet.symbol.symbol.Symbol mxnet.symbol.numpy._Symbol
+""".split()
 CHECK = f"""
 import concurrent, multiprocessing, urllib
 import importlib, importlib.metadata, importlib.util, pickle, pydoc, sys
@@ -76,6 +81,7 @@ from mxnet.gluon.nn.basic_layers import Dense
 from mxnet.kvstore.base import KVStoreBase
 from mxnet.ndarray.contrib import foreach
 
+CLASSES, NAMES = [mx.MXNetError, mx.nd.NDArray, mx.np.ndarray, mx.sym.Symbol, mx.sym.np._Symbol], {NAMES!r}
 for what, condition in {HOLDS!r}.items():
     if not eval(condition):
         print(what)

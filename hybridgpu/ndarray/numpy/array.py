@@ -12,7 +12,7 @@ import numpy as np
 
 from ...backends import memory
 from ...backends.devices import device_of
-from ...base import MXNetError
+from ...base import MXNetError, shown
 from ...context import Context, current_context
 from ...dtypes import dtype_of
 from ...ops.numpy.members import Members, unsupported
@@ -291,6 +291,7 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
 
 ndarray._kind = ndarray
 ndarray.__module__ = "hybridgpu.numpy"
+shown(ndarray)
 unsupported(ndarray)
 refuse(
     ndarray,

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...base import NotImplementedForSymbol
+from ...base import NotImplementedForSymbol, shown
 from ...ops.numpy import NP
 from ...ops.numpy.members import Members, order_of_call, shape_of_call
 from ...provenance import advice
@@ -252,3 +252,4 @@ SymbolApplication.array = _Symbol
 _Symbol._F = SYMBOLS
 _Symbol._kind = _Symbol
 _Symbol.__module__ = "hybridgpu.symbol.numpy"
+shown(_Symbol)

@@ -28,7 +28,7 @@ from .ndarray.apply import numpy_class
 from .ndarray.ndarray import wrap
 from .ndarray.serialization import write_arrays
 from .ndarray.versions import exchanging, is_versioned, pinned
-from .nested import Static, flatten_tree, regroup
+from .nested import Named, Static, flatten_tree, regroup
 from .provenance import advice, block_scope, place, user_frame
 from .runtime.cached_op import CachedOp
 from .runtime.flags import FLAGS, check_flags, manner_of
@@ -220,6 +220,8 @@ class _Settings:
         found: list[str] = []
 
         def visit(f: Any, name: str) -> None:
+            if isinstance(f, Named) and f.is_dict:
+                f = f.parts[0]
             if isinstance(f, dict):
                 for key, inner in f.items():
                     visit(inner, f"{name}_{key}")

@@ -8,6 +8,7 @@ tuple, a dictionary of formats, and :class:`Static` for a value that is the same
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -37,10 +38,28 @@ def _is_same(a: Any, b: Any) -> bool:
 
 
 class Named(NamedTuple):
-    """The format of a named tuple."""
+    """The format of a named tuple, of a dictionary of another class (its part is that of the dictionary), or of a dataclass
+    among results.
 
-    kind: type
+    Attributes:
+        kind: makes it of its parts.
+    """
+
+    kind: Callable[..., Any]
     parts: list[Any]
+
+    @property
+    def is_dict(self) -> bool:
+        return len(self.parts) == 1 and isinstance(self.parts[0], dict)
+
+
+class _Default(NamedTuple):
+    """Makes dictionaries that make their missing values."""
+
+    factory: Any
+
+    def __call__(self, found: dict[Any, Any]) -> Any:
+        return defaultdict(self.factory, found)
 
 
 def flatten(args: Any, format_of: Callable[[Any], int | None]) -> tuple[list[Any], Any]:
@@ -85,9 +104,16 @@ def flatten_tree(
         if x.__class__ is tuple:
             return tuple([format_of(v) for v in x])
         if isinstance(x, dict):
-            return {k: format_of(v) for k, v in x.items()}
+            inner = {k: format_of(v) for k, v in x.items()}
+            if x.__class__ is dict:
+                return inner
+            kind: Callable[..., Any] = x.__class__
+            return Named(_Default(x.default_factory) if isinstance(x, defaultdict) else kind, [inner])
         if isinstance(x, tuple) and hasattr(x, "_fields"):
             return Named(type(x), [format_of(v) for v in x])
+        names = results and getattr(x, "__dataclass_fields__", None)
+        if names and tuple(names) == type(x).__match_args__:
+            return Named(type(x), [format_of(getattr(x, n)) for n in names])
         return static(x)
 
     return flat, format_of(value)

@@ -16,8 +16,10 @@ from ..ndarray import NDArray
 from ..ndarray import load as load_arrays
 from ..ndarray.serialization import write_arrays
 from ..provenance import advice, place, user_frame
+from ..recording import state
 from ..symbol import Symbol
 from ..util import _flags as np_flags
+from .forward import attribute_changed, trace_again
 from .habits import ARGUMENTS, attribute_error
 from .parameter import Parameter, ParameterDict
 from .parameter.dictionary import shown_names
@@ -134,6 +136,12 @@ class Block:
             )
             self._reg_params[name] = value
         super().__setattr__(name, value)
+        if "_hg_readers" in self.__dict__:
+            attribute_changed(self, name, existing, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles hold: nothing that is of this object alone."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("_hg_fast", "_hg_readers")}
 
     # -- names
 
@@ -317,6 +325,7 @@ class Block:
     def _hg_changed(self) -> None:
         """Drop a prepared call: something that it depends on is different now."""
         self.__dict__.pop("_hg_fast", None)
+        trace_again(self, f"{self.name} changed")
 
     def register_forward_pre_hook(self, hook: Callable[[Block, tuple[Any, ...]], None]) -> HookHandle:
         """``hook(block, inputs)`` before every call."""
@@ -356,6 +365,8 @@ class Block:
 
     def _hg_call(self, args: tuple[Any, ...], compute: Callable[..., Any] | None = None) -> Any:
         """Hooks, and what they are around: ``forward``, or what computes the same."""
+        if state.trace is not None:
+            state.trace.blocks[id(self)] = self
         if self._forward_pre_hooks:
             for hook in list(self._forward_pre_hooks.values()):
                 hook(self, args)

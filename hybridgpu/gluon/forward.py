@@ -31,16 +31,17 @@ from ..provenance import block_scope, user_frame
 if TYPE_CHECKING:
     from ..runtime.cached_op import CachedOp
     from ..runtime.traced_calls import TracedCalls
+    from .block import Block
     from .hybrid import HybridBlock
 
 __all__ = [
     "argument_tree",
+    "attribute_changed",
     "call_forward",
     "complete_shapes",
     "exported_sources",
     "graph_of",
     "in_a_trace",
-    "is_traced_with",
     "overrides_forward",
     "run_graph",
     "to_be_defined",
@@ -282,14 +283,15 @@ def _own_names() -> frozenset[str]:
     return frozenset(HybridBlock(prefix="").__dict__) | frozenset(dir(HybridBlock))
 
 
-def is_traced_with(block: HybridBlock, name: str, old: Any, new: Any) -> bool:
-    """Whether graphs were traced through a block while an attribute had another value than it gets."""
-    if "_hg_readers" not in block.__dict__ or recording.state.trace is not None or name in _own_names():
-        return False
-    return old is not new and not (type(old) is type(new) and isinstance(new, (int, float, str)) and old == new)
+def attribute_changed(block: Block, name: str, old: Any, new: Any) -> None:
+    """Trace again what was traced through a block while an attribute had another value than it gets."""
+    if name in _own_names() or old is new:
+        return
+    if not (type(old) is type(new) and isinstance(new, (int, float, str)) and old == new):
+        trace_again(block, f"{name} was assigned")
 
 
-def trace_again(block: HybridBlock, why: str) -> None:
+def trace_again(block: Block, why: str) -> None:
     """Let functions and blocks whose graphs were traced through a block trace them at their next call."""
     readers = block.__dict__.get("_hg_readers")
     if readers and recording.state.trace is None:

@@ -32,11 +32,9 @@ from .forward import (
     exported_sources,
     graph_of,
     in_a_trace,
-    is_traced_with,
     overrides_forward,
     run_graph,
     to_be_defined,
-    trace_again,
     traces_arrays,
     why_python,
 )
@@ -82,12 +80,9 @@ class HybridBlock(Block):
             cls.hybrid_forward = follows_mode(own)  # type: ignore[method-assign]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        old = self.__dict__.get(name)
         super().__setattr__(name, value)
         if isinstance(value, HybridBlock) or name in ("forward", "hybrid_forward"):
             self._clear_cached_op(f"{name} was assigned")
-        elif is_traced_with(self, name, old, value):
-            trace_again(self, f"{name} was assigned")
 
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
@@ -122,7 +117,6 @@ class HybridBlock(Block):
     def _hg_changed(self) -> None:
         super()._hg_changed()
         self.__dict__.pop("_hg_inner", None)
-        trace_again(self, f"{self.name} changed")
 
     def _clear_cached_op(self, why: str) -> None:
         with _changing:

@@ -62,7 +62,12 @@ def unpacking(form: Sequence[Any], names: dict[str, Any]) -> list[str]:
             elif isinstance(inner, Named):
                 met[f"kind_{name}"] = inner.kind
                 lines.extend(refusal(f"{name}.__class__ is not kind_{name}"))
-                unpack(name, [named(f) for f in inner.parts])
+                if inner.is_dict:
+                    met[f"keys_{name}"] = tuple(inner.parts[0])
+                    lines.extend(refusal(f"(*{name},) != keys_{name}"))
+                    unpack(f"{name}.values()", [named(f) for f in inner.parts[0].values()])
+                else:
+                    unpack(name, [named(f) for f in inner.parts])
             elif inner == -1:
                 lines.extend(refusal(f"{name} is not None"))
             elif isinstance(inner, dict):

@@ -237,6 +237,12 @@ def _with_nones(values: list[Any], form: Any) -> list[Any]:
 def _result(value: Any) -> Static:
     if hasattr(value, "list_arguments"):
         raise TracingError(f"a traced function gives the Symbol {value}; it works on arrays")
+    for name, held in getattr(value, "__dict__", {}).items():
+        if _is_array(held) and hasattr(held._data, "trace"):
+            raise not_traced(
+                f"the result, of type {type(value).__name__}, holds an array that is computed, in its attribute {name}",
+                "Give arrays in lists, tuples, dictionaries, named tuples or dataclasses back.",
+            )
     return Static(value)
 
 

@@ -223,8 +223,6 @@ class Traced:
             )
         return self
 
-    as_in_ctx = as_in_context
-
     def copyto(self, other: Any) -> Any:
         """A copy on the same device, or write into ``other``."""
         if isinstance(other, Context):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole nets with ``forward(x, ...)``: parameters, children of all kinds, training, files, reports, and what is refused."""
+"""Whole nets with ``forward(x, ...)``: parameters, children of all kinds, training, files and reports."""
+
+import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -449,3 +452,27 @@ def test_shapes_are_inferred_without_a_call():
     net = made(Net, Waiting, mx.cpu(), False)
     net.infer_shape(nd.ones((2, 3)))
     assert net.first.weight.shape == (6, 3)
+
+
+def test_plain_blocks_below_a_function_are_those_of_the_call():
+    class Times(gluon.Block):
+        factor = 2
+
+        def forward(self, x):
+            return x * self.factor
+
+    net = nn.Sequential()
+    net.add(Times())
+    compiled, found = mx.hybridize(lambda x: net(x) + 0), []
+    changes = [
+        lambda: None,
+        lambda: net.add(Times()),
+        lambda: setattr(net[0], "factor", 5),
+        lambda: net[1].register_forward_pre_hook(lambda block, inputs: inputs[0].__iadd__(1)),
+    ]
+    for change in changes:
+        change()
+        found.append([compiled(nd.ones((1,))).asscalar() for _ in range(3)])
+    assert found == [[n] * 3 for n in (2, 4, 10, 12)]
+    assert copy.deepcopy(net)(nd.ones((1,))).asscalar() == 12
+    assert pickle.loads(pickle.dumps(nn.Sequential())) is not None

@@ -37,10 +37,10 @@ from hybridgpu.compiler.program import KernelInfo  # noqa: E402
 from hybridgpu.compiler.schedule.cuda import reduction_config  # noqa: E402
 from hybridgpu.compiler.schedule.cuda.register_model import (  # noqa: E402
     COLUMNS,
-    LEAST,
-    MOST,
+    MAX_REGISTERS,
+    MIN_REGISTERS,
     ROWS,
-    Demand,
+    RegisterDemand,
     blocks_by_registers,
     predicted_registers,
 )
@@ -108,7 +108,7 @@ def graphs(arch: str) -> Iterator[tuple[str, Graph, Target]]:
 @contextmanager
 def _preferring(number: int) -> Iterator[None]:
     """Choose the form that the model puts at this place, 0 the best, as far as there are others that keep as much."""
-    best = reduction_config._best
+    best = reduction_config._fastest
 
     def chosen(forms: Any, work: Any) -> Any:
         order = sorted(forms, key=lambda f: (len(f.refused), f.seconds))
@@ -116,11 +116,11 @@ def _preferring(number: int) -> Iterator[None]:
         return replace(alike[min(number, len(alike) - 1)], why="")
 
     if number:
-        reduction_config._best = chosen
+        reduction_config._fastest = chosen
     try:
         yield
     finally:
-        reduction_config._best = best
+        reduction_config._fastest = best
 
 
 @contextmanager
@@ -149,7 +149,7 @@ class Row:
 
     case: str
     threads: int
-    demand: Demand
+    demand: RegisterDemand
     given: int
     predicted: int
     blocks_given: int
@@ -193,7 +193,7 @@ def _row(case: str, kernel: Any, target: Target, given: int) -> Row:
 def _blocks(count: int, threads: int, target: Target) -> int:
     """Blocks of a multiprocessor for threads of so many registers."""
     gpu = target.gpu
-    held = gpu.registers // (max(LEAST, -(-count // gpu.register_unit) * gpu.register_unit) * threads)
+    held = gpu.registers // (max(MIN_REGISTERS, -(-count // gpu.register_unit) * gpu.register_unit) * threads)
     return max(1, min(held, gpu.resident_threads // threads, gpu.resident_blocks))
 
 
@@ -216,7 +216,7 @@ def summary(rows: list[Row]) -> dict[str, float]:
 
 def fit(rows: list[Row], target: Target) -> dict[str, float]:
     """The figures that leave the least sum of errors, of kernels that ptxas did not hold back."""
-    free = [r for r in rows if r.given < min(MOST, target.gpu.registers // r.threads) - SQUEEZE]
+    free = [r for r in rows if r.given < min(MAX_REGISTERS, target.gpu.registers // r.threads) - SQUEEZE]
     names = [n for n in ROWS if n == "any" or any(getattr(r.demand, n) for r in free)]
     held = np.array([[1 if n == "any" else getattr(r.demand, n) for n in names] for r in free], float)
     given = np.array([r.given for r in free], float)

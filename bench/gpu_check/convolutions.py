@@ -83,11 +83,11 @@ CASES: dict[str, Case] = {
 @contextmanager
 def direct_up_to(multiplications: int) -> Iterator[None]:
     """Direct kernels up to another size than usually."""
-    held, schedule._DIRECT = schedule._DIRECT, multiplications
+    held, schedule._MAX_DIRECT_WORK = schedule._MAX_DIRECT_WORK, multiplications
     try:
         yield
     finally:
-        schedule._DIRECT = held
+        schedule._MAX_DIRECT_WORK = held
 
 
 def ways(device: Device, graph: Graph) -> dict[str, Way]:

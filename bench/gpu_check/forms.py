@@ -18,14 +18,14 @@ from bench.gpu_check.device import Device, Timer, arguments, open_rows
 from hybridgpu.compiler.ir import Graph
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.schedule.cuda import reduction_config as schedule
-from hybridgpu.compiler.schedule.cuda.reduction_config import Form, Work
+from hybridgpu.compiler.schedule.cuda.reduction_config import LaunchConfig, Workload
 
 KERNELS = ("softmax", "its derivative", "softmax, inner axis", "sum")  #: of bandwidth.ROWS
 WIDTHS = (256, 1024, 4096, 16384, 65536, 262144)
 MOST = 10  #: forms of a kernel and width
 
 
-def label(form: Form) -> str:
+def label(form: LaunchConfig) -> str:
     """What tells a form from the others of its kernel."""
     return f"{form.threads} threads, {form.team} a row, {form.cluster} blocks, {form.steps} steps"
 
@@ -42,25 +42,25 @@ class Choice:
     """
 
     def __init__(self, wanted: str = "") -> None:
-        self._best, self._wanted = schedule._best, wanted
-        self.forms: list[Form] = []
-        self.taken: Form | None = None
+        self._best, self._wanted = schedule._fastest, wanted
+        self.forms: list[LaunchConfig] = []
+        self.taken: LaunchConfig | None = None
 
-    def __call__(self, forms: Sequence[Form], work: Work) -> Form:
+    def __call__(self, forms: Sequence[LaunchConfig], work: Workload) -> LaunchConfig:
         usual = self._best(forms, work)
         found = [self._best([f], work) for f in forms if label(f) == self._wanted]
-        self.forms = sorted(forms, key=lambda f: (len(f.refused), f.seconds))
+        self.forms = sorted(forms, key=lambda f: (len(f.not_cached), f.seconds))
         self.taken = found[0] if found else usual
         return self.taken
 
     @contextmanager
     def made(self) -> Iterator[Choice]:
         """Programs are compiled with it."""
-        held, schedule._best = schedule._best, self
+        held, schedule._fastest = schedule._fastest, self
         try:
             yield self
         finally:
-            schedule._best = held
+            schedule._fastest = held
 
 
 class Forms:

@@ -24,7 +24,13 @@ from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import HostStep
 from hybridgpu.compiler.schedule.matmul import config_cuda as schedule
-from hybridgpu.compiler.schedule.matmul.config_cuda import Dot, Form, dot_of, forms, library_seconds
+from hybridgpu.compiler.schedule.matmul.config_cuda import (
+    DotShape,
+    MatmulConfig,
+    candidate_configs,
+    dot_shape,
+    library_seconds,
+)
 from hybridgpu.compiler.target import Target
 from hybridgpu.dtypes import from_short
 
@@ -92,23 +98,23 @@ CASES: dict[str, Case] = {
 
 
 @contextmanager
-def instead(choose: Callable[[Target, Dot], Form] | None) -> Iterator[None]:
+def instead(choose: Callable[[Target, DotShape], MatmulConfig] | None) -> Iterator[None]:
     """Products by this choice of forms, or by a library for None."""
-    held = schedule.choose, schedule.library_seconds
+    held = schedule.choose_config, schedule.library_seconds
     schedule.library_seconds = lambda target, dot: float("inf") if choose else 0.0
-    schedule.choose = choose or schedule.choose
+    schedule.choose_config = choose or schedule.choose_config
     try:
         yield
     finally:
-        schedule.choose, schedule.library_seconds = held
+        schedule.choose_config, schedule.library_seconds = held
 
 
 def ways(device: Device, graph: Graph) -> dict[str, Way]:
     """Every way the product can be computed, by name."""
     target, backend = device.backend.target, device.backend
-    dot = dot_of(next(n for n in graph.nodes if n.prim.name == "dot"))
+    dot = dot_shape(next(n for n in graph.nodes if n.prim.name == "dot"))
     found: dict[str, Way] = {}
-    for form in sorted(forms(target, dot), key=lambda f: f.seconds) if dot.work <= _GENERATED_UP_TO else ():
+    for form in sorted(candidate_configs(target, dot), key=lambda f: f.seconds) if dot.work <= _GENERATED_UP_TO else ():
         if form.name in found or len(found) == _FORMS:
             continue
         with instead(lambda target, dot, form=form: form):
@@ -162,7 +168,7 @@ class Products:
         return form or ("cublaslt" if "cublaslt" in found else "cupy")
 
     def figures(self, graph: Graph, found: Mapping[str, Way], us: float) -> dict[str, Any]:
-        dot = dot_of(next(n for n in graph.nodes if n.prim.name == "dot"))
+        dot = dot_shape(next(n for n in graph.nodes if n.prim.name == "dot"))
         return {
             "multiplications": dot.work,
             "expected_us": {key: way.expected * 1e6 for key, way in found.items()},

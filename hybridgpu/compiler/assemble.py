@@ -19,7 +19,7 @@ from .passes.memory.buffer_reuse import LARGE
 from .passes.memory.step_order import Uses, order
 from .primitives.views import RESHAPES, behind
 from .program import Buffer, HostStep, KernelInfo, KernelStep, Program
-from .schedule.in_place import overwrite
+from .schedule.in_place import apply_in_place
 from .schedule.kernel import Kernel
 from .target import Target
 
@@ -145,7 +145,7 @@ class _Parts:
 
     def start(self, kernel: Kernel, use: Uses, pairs: Sequence[tuple[Node, Node]]) -> None:
         """Add the start of a kernel; ``pairs``: operands and the results that are written over them."""
-        overwrite(kernel, pairs)
+        apply_in_place(kernel, pairs)
         operators = list(dict.fromkeys(_origin(m) for m in kernel.members))
         number = self._number(kernel, operators)
         first = self.kernels[number]
@@ -182,7 +182,7 @@ class _Parts:
                     operators=operators,
                     choice=kernel.choice,
                     numeric=self._target.numeric,
-                    effort=kernel.effort,
+                    effort=kernel.compile_cost,
                 )
             )
         return self._by_name[name]
@@ -257,6 +257,6 @@ def _why_unfolded(target: Target, node: Node) -> str:
         return why_no_scatter_kernel(target, node)
     if node.prim.name != "conv":
         return ""
-    from .schedule.conv.backward_filter import why_unfolded
+    from .schedule.conv.backward_filter import why_im2col
 
-    return why_unfolded(target, node)
+    return why_im2col(target, node)

@@ -27,8 +27,8 @@ from .passes.prepack_weights import pack_weights
 from .passes.reductions.split_reductions import split_reductions
 from .passes.reductions.welford import merge_moments
 from .program import Program
-from .schedule.collapse_axes import normalize
-from .schedule.fuse_prologues import join_prologues
+from .schedule.collapse_axes import collapse_axes
+from .schedule.fuse_prologues import fuse_prologues
 from .schedule.kernel import Kernel
 from .schedule.map import schedule_map
 from .schedule.matmul.matmul import schedule_matmul, wants_kernel
@@ -86,10 +86,10 @@ def compile_graph(
     scheduled = fused.scheduled
     said: list[str] = []
     if target.name == "cuda":
-        from .schedule.cuda.foreach import together
-        from .schedule.persistent.kernel import resident
+        from .schedule.cuda.foreach import batch_small_kernels
+        from .schedule.persistent.kernel import fuse_persistent
 
-        scheduled, said = resident(together(scheduled, target), target, _body)
+        scheduled, said = fuse_persistent(batch_small_kernels(scheduled, target), target, _body)
     seen("05_kernels", [k for _, k in scheduled if k])
     program = assemble(
         fused.source,
@@ -179,7 +179,7 @@ def _groups(ready: Materialized, target: Target) -> FusionPlan:
     wanted = frozenset(ready.graph.outputs)
     why_left = _why_left(ready.graph, target)
     fused = fuse(ready.graph, target, ready.generated_dots, why_left, *_lane_share(ready.graph, target))
-    plan = join_prologues(fused, wanted, target)
+    plan = fuse_prologues(fused, wanted, target)
     return _with_what_is_stored(_with_scatters_joined(plan, wanted, target), wanted)
 
 
@@ -268,9 +268,9 @@ def _placed(graph: Graph, target: Target) -> dict[Node, Callable[[Index], Expr]]
 def _with_scatters_joined(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
     if all(g.scatter is None for g in plan.groups):
         return plan
-    from .schedule.fuse_scatter_epilogues import join_scatters
+    from .schedule.fuse_scatter_epilogues import fuse_scatter_epilogues
 
-    return join_scatters(plan, outputs, target)
+    return fuse_scatter_epilogues(plan, outputs, target)
 
 
 def _with_derivatives_joined(graph: Graph, target: Target) -> Graph:
@@ -301,9 +301,9 @@ def _why_left(graph: Graph, target: Target) -> Callable[[Node], str]:
 def _lane_share(graph: Graph, target: Target) -> list[LaneShare]:
     if target.name != "cpu" or all(n.prim.name != "windows" for n in graph.nodes):
         return []
-    from .schedule.cpu.pooling_tiles import lane_share
+    from .schedule.cpu.pooling_tiles import lane_utilization
 
-    return [lane_share]
+    return [lane_utilization]
 
 
 def _with_window_rows_apart(graph: Graph, target: Target) -> Graph:
@@ -317,9 +317,11 @@ def _with_window_rows_apart(graph: Graph, target: Target) -> Graph:
 def _wants_kernel(target: Target, node: Node) -> bool:
     if node.prim.name == "conv":
         from .schedule.conv.direct import wants_conv_kernel
-        from .schedule.conv.input_dilated import wants_spread_kernel
+        from .schedule.conv.input_dilated import wants_input_dilated_kernel
 
-        return _wants_planes(target, node) or wants_spread_kernel(target, node) or wants_conv_kernel(target, node)
+        return (
+            _wants_planes(target, node) or wants_input_dilated_kernel(target, node) or wants_conv_kernel(target, node)
+        )
     if node.prim.name in SCATTERS:
         from .schedule.scatter import wants_scatter_kernel
 
@@ -328,15 +330,15 @@ def _wants_kernel(target: Target, node: Node) -> bool:
 
 
 def _wants_planes(target: Target, conv: Node) -> bool:
-    from .schedule.conv.backward_filter import wants_weights_kernel
+    from .schedule.conv.backward_filter import wants_backward_filter_kernel
 
-    return wants_weights_kernel(target, conv)
+    return wants_backward_filter_kernel(target, conv)
 
 
 def _reads_planes(target: Target, conv: Node) -> tuple[bool, bool] | None:
-    from .schedule.conv.direct import reads_planes
+    from .schedule.conv.direct import reads_swapped_planes
 
-    return (False, False) if _wants_planes(target, conv) else reads_planes(target, conv)
+    return (False, False) if _wants_planes(target, conv) else reads_swapped_planes(target, conv)
 
 
 def _schedule(
@@ -357,14 +359,14 @@ def _schedule(
     program = scalar_program(group, stored, placed)
     members = sorted(group.members, key=lambda n: n.index)
     if group.contract is not None and group.contract.prim.name == "conv":
-        from .schedule.conv.backward_filter import schedule_conv_weights
+        from .schedule.conv.backward_filter import schedule_conv_backward_filter
         from .schedule.conv.direct import schedule_conv
-        from .schedule.conv.input_dilated import schedule_conv_spread, wants_spread_kernel
+        from .schedule.conv.input_dilated import schedule_input_dilated_conv, wants_input_dilated_kernel
 
         if _wants_planes(target, group.contract):
-            return [schedule_conv_weights(program, group.contract, target, members)]
-        if wants_spread_kernel(target, group.contract):
-            return [schedule_conv_spread(program, group.contract, target, members)]
+            return [schedule_conv_backward_filter(program, group.contract, target, members)]
+        if wants_input_dilated_kernel(target, group.contract):
+            return [schedule_input_dilated_conv(program, group.contract, target, members)]
         at = group.at[group.contract]
         return [schedule_conv(program, group.contract, target, members, group.prologues, at)]
     if group.contract is not None:
@@ -373,13 +375,13 @@ def _schedule(
         from .schedule.scatter import schedule_scatter
 
         return [schedule_scatter(program, group.scatter, target, members)]
-    normalize(program)
+    collapse_axes(program)
     if target.numeric == "fast":
         multiply_by_reciprocals(program)
-    if program.sums and target.name == "cuda":
-        from .schedule.cuda.column_sums import schedule_sums
+    if program.column_sums and target.name == "cuda":
+        from .schedule.cuda.column_sums import schedule_column_sums
 
-        return schedule_sums(program, target, *_early_and_late(group, stored, members))
+        return schedule_column_sums(program, target, *_early_and_late(group, stored, members))
     if program.reductions or program.reduced:  # (or values of a row to store)
         from .schedule.rows import schedule_rows
 

@@ -37,7 +37,7 @@ def test_a_sample_is_predicted(bench):
 
 def test_figures_that_are_off_would_be_seen(bench):
     """The summary of what is known: one error of five registers, which costs a block, among three."""
-    demand = bench.Demand(False, 0, 0, 0, 0, False)
+    demand = bench.RegisterDemand(False, 0, 0, 0, 0, False)
     rows = [
         bench.Row("k", 128, demand, g, p, a, b) for g, p, a, b in ((32, 32, 16, 16), (30, 29, 16, 16), (40, 35, 12, 13))
     ]
@@ -51,10 +51,10 @@ def test_a_fit_finds_what_rows_were_made_of(bench):
     rows = []
     for kept in (0, 8, 16, 32):
         for loading in (0, 4, 12):
-            demand = bench.Demand(False, kept, 0, loading, 0, False)
+            demand = bench.RegisterDemand(False, kept, 0, loading, 0, False)
             rows.append(bench.Row("k", 128, demand, round(20 + 0.75 * kept + 0.5 * loading), 0, 0, 0))
     found = bench.fit(rows, CUDA)
-    assert (found["any"], found["kept"], found["loading"]) == pytest.approx((20, 0.75, 0.5), abs=0.02)
+    assert (found["any"], found["cached"], found["loading"]) == pytest.approx((20, 0.75, 0.5), abs=0.02)
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda p: p.name)

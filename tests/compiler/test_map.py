@@ -29,7 +29,7 @@ from hybridgpu.compiler.primitives import builder
 from hybridgpu.compiler.program import KernelStep
 from hybridgpu.compiler.reference import evaluate
 from hybridgpu.compiler.schedule.cuda.index_type import index_type
-from hybridgpu.compiler.schedule.index_set_splitting import turns
+from hybridgpu.compiler.schedule.index_set_splitting import breakpoints
 from hybridgpu.compiler.schedule.scalar import Scalar, ScalarProgram, Store
 from hybridgpu.compiler.target import CPU, CUDA, cuda_target
 from hybridgpu.dtypes import f32, from_short
@@ -338,7 +338,7 @@ def test_turns_are_where_a_condition_changes(step, const, bound):
     var = Var("i0", 20)
     condition = Condition(Expr(((var, step),), const), bound)
     truth = [0 <= step * k + const < bound for k in range(20)]
-    found = turns(program_of((20,), lambda i: ZERO, lambda i: ZERO, [condition]), var)
+    found = breakpoints(program_of((20,), lambda i: ZERO, lambda i: ZERO, [condition]), var)
     changes = {k for k in range(1, 20) if truth[k] != truth[k - 1]}
     assert changes <= set(found) and all(0 < k < 20 for k in found)
 

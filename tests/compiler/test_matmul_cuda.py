@@ -112,7 +112,7 @@ def check(got, inputs, left, right, dtype, k):
 
 def forms(made):
     (dot,) = (n for n in made.nodes if n.prim.name == "dot")
-    return list(config_cuda.forms(CUDA, config_cuda.dot_of(dot)))
+    return list(config_cuda.candidate_configs(CUDA, config_cuda.dot_shape(dot)))
 
 
 #: (dtype, batch, m, k, n, order of the left operand's axes, of the right one's)
@@ -165,7 +165,7 @@ def test_every_form(cuda_driver, monkeypatch, product):
     for several in found.values():
         ordered = sorted(several, key=lambda f: f.seconds)
         for form in {id(f): f for f in (ordered[0], ordered[len(ordered) // 2], ordered[-1])}.values():
-            monkeypatch.setattr(config_cuda, "choose", lambda target, dot, form=form: form)
+            monkeypatch.setattr(config_cuda, "choose_config", lambda target, dot, form=form: form)
             monkeypatch.setattr(config_cuda, "library_seconds", lambda target, dot: 1.0)
             got, kernel = run(cuda_driver, made, inputs, "N" not in right)
             assert kernel.choice["form"] == form.name
@@ -176,7 +176,7 @@ def test_every_form(cuda_driver, monkeypatch, product):
 @pytest.mark.parametrize(("m", "rows"), [(1, 1), (2, 2), (3, 4), (4, 4), (7, 8), (13, 16)])
 def test_every_number_of_rows_of_a_patch(cuda_driver, monkeypatch, m, rows, right):
     """A right operand that is far away, as all are here, meets as many rows at once as there are, in steps of powers of two."""
-    monkeypatch.setattr(config_cuda, "_NEARBY", 0)
+    monkeypatch.setattr(config_cuda, "_SMALL_RIGHT_BYTES", 0)
     monkeypatch.setattr(config_cuda, "library_seconds", lambda target, dot: 1.0)
     made = graph("f32", 0, m, 68, 20, "mk", right)
     inputs = values(made)
@@ -184,7 +184,7 @@ def test_every_number_of_rows_of_a_patch(cuda_driver, monkeypatch, m, rows, righ
     assert set(few) == ({"dots", "axpy"} if right == "nk" else {"axpy"})
     for form in few.values():
         assert form.rows == rows
-        monkeypatch.setattr(config_cuda, "choose", lambda target, dot, form=form: form)
+        monkeypatch.setattr(config_cuda, "choose_config", lambda target, dot, form=form: form)
         check(run(cuda_driver, made, inputs)[0], inputs, "mk", right, "f32", 68)
 
 
@@ -231,7 +231,7 @@ def test_special_values_stay_in_their_rows(cuda_driver, monkeypatch, product):
     with np.errstate(invalid="ignore"):
         want, _ = exact([x, w, c], *product[-2:], "f32")
     for form in forms(made):
-        monkeypatch.setattr(config_cuda, "choose", lambda target, dot, form=form: form)
+        monkeypatch.setattr(config_cuda, "choose_config", lambda target, dot, form=form: form)
         if form.name == "tiles" or form.layers == 1:
             got, _ = run(cuda_driver, made, [x, w, c])
             np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
@@ -304,19 +304,25 @@ def test_one_form_serves_sums_over_batches_of_many_sizes(m, n, longest):
     for k in (16, 64, 96, 100, 256, 384, 1000, 1536, 4096, 6144):
         if 2 * k > 3 * longest:
             break
-        dot = config_cuda.Dot(f32, 1, m, length_class(k), n, (1, m), (n, 1), 1, 4, told=True)
-        form = config_cuda.choose(CUDA, dot)
+        dot = config_cuda.DotShape(f32, 1, m, length_class(k), n, (1, m), (n, 1), 1, 4, dynamic_k=True)
+        form = config_cuda.choose_config(CUDA, dot)
         forms.add((form.name, form.arguments, form.threads))
-        (mine,) = (f for f in config_cuda.forms(CUDA, replace(dot, k=k, most=longest)) if f.arguments == form.arguments)
-        assert mine.seconds <= 1.05 * min(f.seconds for f in config_cuda.forms(CUDA, replace(dot, k=k)))
+        (mine,) = (
+            f
+            for f in config_cuda.candidate_configs(CUDA, replace(dot, k=k, max_k=longest))
+            if f.arguments == form.arguments
+        )
+        assert mine.seconds <= 1.05 * min(f.seconds for f in config_cuda.candidate_configs(CUDA, replace(dot, k=k)))
     assert len(forms) == 1
 
 
 @pytest.mark.parametrize(("dtype", "slower"), [("f32", False), ("i32", False), ("f64", True)])
 def test_a_gpu_that_is_slow_in_double_precision_is_so_in_nothing_else(dtype, slower):
     """Few units for float64 (sm_86, 89, 120) are none for integers."""
-    dot = config_cuda.Dot(from_short(dtype), 1, 256, 2048, 256, (2048, 1), (256, 1), 16, 16)
-    fast, slow = (min(f.seconds for f in config_cuda.forms(CUDA.changed(wide_lanes=n), dot)) for n in (64, 2))
+    dot = config_cuda.DotShape(from_short(dtype), 1, 256, 2048, 256, (2048, 1), (256, 1), 16, 16)
+    fast, slow = (
+        min(f.seconds for f in config_cuda.candidate_configs(CUDA.changed(wide_lanes=n), dot)) for n in (64, 2)
+    )
     assert (slow > 2 * fast) if slower else slow == fast
 
 
@@ -349,7 +355,7 @@ def test_every_form_stays_in_registers(monkeypatch, arch, numeric):
     for product in large:
         made = graph(*product)
         for form in forms(made):
-            monkeypatch.setattr(config_cuda, "choose", lambda target, dot, form=form: form)
+            monkeypatch.setattr(config_cuda, "choose_config", lambda target, dot, form=form: form)
             monkeypatch.setattr(config_cuda, "library_seconds", lambda target, dot: 1.0)
             (kernel,) = compile_graph(made, CUDA).kernels
             texts[kernel.name] = kernel

@@ -176,9 +176,9 @@ def given_to(made, seed=0):
 @pytest.fixture
 def generous(monkeypatch):
     """On the host arithmetic costs nothing, arrays may be read in any order, and any matrix is large enough."""
-    monkeypatch.setattr(prologues, "_NEARBY", 1 << 40)
-    monkeypatch.setattr(prologues, "_PARTS", 0.0)
-    monkeypatch.setattr(prologues, "_SHORT", 0)
+    monkeypatch.setattr(prologues, "_MAX_STRIDED_BYTES", 1 << 40)
+    monkeypatch.setattr(prologues, "_PANEL_OVERHEAD", 0.0)
+    monkeypatch.setattr(prologues, "_MIN_MATRIX_ELEMENTS", 0)
 
 
 def check(made, target, cuda_driver, monkeypatch, kinds=("matmul",), seed=0):
@@ -428,13 +428,13 @@ def test_loaders_stay_in_registers(monkeypatch, arch, numeric):
         made = graph(producer, product, "both")
         (dot,) = (n for n in made.nodes if n.prim.name == "dot")
         found: dict[str, list] = {}
-        for form in config_cuda.forms(CUDA, config_cuda.dot_of(dot)):
+        for form in config_cuda.candidate_configs(CUDA, config_cuda.dot_shape(dot)):
             found.setdefault(form.name, []).append(form)
         # of each name the one that is shortest of registers
         for form in (max(f, key=lambda f: f.threads * f.rows * prod(f.vectors)) for f in found.values()):
-            monkeypatch.setattr(config_cuda, "choose", lambda target, dot, form=form: form)
+            monkeypatch.setattr(config_cuda, "choose_config", lambda target, dot, form=form: form)
             monkeypatch.setattr(config_cuda, "library_seconds", lambda target, dot: 1.0)
-            monkeypatch.setattr(config_cuda, "loads", lambda form, dot: (1, 1))
+            monkeypatch.setattr(config_cuda, "loads_per_element", lambda form, dot: (1, 1))
             for k in compile_graph(made, CUDA).kernels:
                 if k.kind == "matmul":
                     texts[k.name] = k

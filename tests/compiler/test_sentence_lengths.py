@@ -10,7 +10,7 @@ from hybridgpu.backends.cpu.backend import cpu_backend
 from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import builder
-from hybridgpu.compiler.schedule.runtime_args import told_lengths
+from hybridgpu.compiler.schedule.runtime_args import dynamic_lengths
 from hybridgpu.compiler.target import CPU
 from hybridgpu.dtypes import f32, i32
 from hybridgpu.ops.sequence import sequence_last
@@ -280,4 +280,4 @@ def test_whole_vectors_and_short_rows_are_literals(length):
 )
 def test_which_extents_may_be_lengths(extents, told):
     """Rows, columns and terms of a product: those of no whole vectors, and those that occur twice."""
-    assert told_lengths(*extents) == told
+    assert dynamic_lengths(*extents) == told

@@ -15,7 +15,7 @@ import pytest
 
 from hybridgpu.compiler.codegen import jinja_compiler
 from hybridgpu.compiler.codegen import templates as module
-from hybridgpu.compiler.codegen.jinja_compiler import Untranslatable, environment
+from hybridgpu.compiler.codegen.jinja_compiler import UnsupportedTemplate, environment
 from hybridgpu.compiler.codegen.templates import Templates
 
 TEXT = "{% for k in n %}{{ k }};{% endfor %}"
@@ -96,9 +96,9 @@ def test_what_is_not_there_is_an_error(text, tmp_path):
 def test_what_no_template_uses_is_refused(text, what, tmp_path):
     (tmp_path / "a.j2").write_text(text)
     with pytest.raises(
-        (Untranslatable, jinja2.TemplateSyntaxError), match=re.escape(what) if "|" not in what else what
+        (UnsupportedTemplate, jinja2.TemplateSyntaxError), match=re.escape(what) if "|" not in what else what
     ):
-        jinja_compiler.translated(tmp_path / "a.j2")
+        jinja_compiler.compile_template(tmp_path / "a.j2")
 
 
 # -- what is kept of them
@@ -114,8 +114,8 @@ def writing(monkeypatch):
 def made(monkeypatch):
     """The names of the templates that were translated."""
     found = []
-    real = jinja_compiler.translated
-    monkeypatch.setattr(jinja_compiler, "translated", lambda file: found.append(file.name) or real(file))
+    real = jinja_compiler.compile_template
+    monkeypatch.setattr(jinja_compiler, "compile_template", lambda file: found.append(file.name) or real(file))
     return found
 
 

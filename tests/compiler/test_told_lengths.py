@@ -16,7 +16,7 @@ from hybridgpu.compiler.ir.types import tensor_type
 from hybridgpu.compiler.pipeline import compile_graph
 from hybridgpu.compiler.primitives import TABLE, builder
 from hybridgpu.compiler.reference import evaluate
-from hybridgpu.compiler.schedule.runtime_args import Numbers
+from hybridgpu.compiler.schedule.runtime_args import RuntimeArgs
 from hybridgpu.compiler.target import CPU, CUDA
 from hybridgpu.dtypes import f16, f32, f64, from_short, i32
 from hybridgpu.ops.conv import windowed
@@ -305,8 +305,14 @@ MOVED = [added_to_the_last, moved, slope_of_the_last, joined, padded_on_both_sid
 
 def test_a_parameter_is_of_one_number_and_one_use():
     """Equal numbers of several uses are several parameters: whether they are equal depends on the batch."""
-    numbers = Numbers()
-    names = [numbers.depth(96), numbers.start(96), numbers.start(480), numbers.divisor(96), numbers.divisor(7)]
+    numbers = RuntimeArgs()
+    names = [
+        numbers.reduction_length(96),
+        numbers.start(96),
+        numbers.start(480),
+        numbers.divisor(96),
+        numbers.divisor(7),
+    ]
     assert len(set(names)) == 5 and list(numbers.values.values()) == [96, 96, 480, 96, 7]
     assert (numbers.start(480), numbers.divisor(96)) == (names[2], names[3]) and len(numbers.values) == 5
 

@@ -36,7 +36,7 @@ def gpu(tmp_path, monkeypatch):
     """Libraries compute everything; no setting is made."""
     monkeypatch.delenv("HYBRIDGPU_TF32", raising=False)
     monkeypatch.setattr(config_cuda, "library_seconds", lambda target, dot: 0.0)
-    monkeypatch.setattr(direct_conv, "_DIRECT", 0)
+    monkeypatch.setattr(direct_conv, "_MAX_DIRECT_WORK", 0)
     driver = install(find_products=FakeProducts(tmp_path).find, find=Fake(tmp_path).find)
     yield driver
     uninstall()
@@ -208,7 +208,7 @@ def test_keys_and_costs(gpu, monkeypatch):
             assert backend.target.tf32 is allowed
     assert len(keys) == 3
     monkeypatch.undo()
-    dot = config_cuda.Dot(f32, 1, 4096, 4096, 4096, (4096, 1), (4096, 1), 4, 4)
+    dot = config_cuda.DotShape(f32, 1, 4096, 4096, 4096, (4096, 1), (4096, 1), 4, 4)
     seconds = [config_cuda.library_seconds(replace(backend.target, tf32=t), dot) for t in (False, True)]
     assert seconds[1] < seconds[0]
 

@@ -59,7 +59,10 @@ def test_every_described_argument_is_one():
 def test_what_a_definition_says_itself_comes_first():
     """Of its arguments, its results and its errors."""
     text = mx.np.pad.__doc__
-    assert "\n    mode: str | Callable[..., Any], default 'constant'. constant, edge, reflect, symmetric, maximum or minimum.\n" in text
+    assert (
+        "\n    mode: str | Callable[..., Any], default 'constant'. constant, edge, reflect, symmetric, maximum or minimum.\n"
+        in text
+    )
     assert mx.npx.while_loop.__doc__.count("Returns:") == 1
     assert mx.np.linalg.norm.__doc__.count("Args:") == 1
 

@@ -198,7 +198,7 @@ def test_a_graph_kernel_among_others_is_a_node(driver, monkeypatch):
     """A library call splits the kernels; those on one side that are no step of a graph kernel follow as nodes."""
     from hybridgpu.compiler.schedule.persistent import kernel as persistent_kernel
 
-    monkeypatch.setattr(persistent_kernel, "_MOST_STEPS", 2)
+    monkeypatch.setattr(persistent_kernel, "_MAX_STEPS", 2)
     net, arrays = perceptron(2)
     want = net(*map(nd.array, arrays)).asnumpy()
     net.hybridize(**FLAGS["graph"])

@@ -109,8 +109,8 @@ def test_a_kernel_is_in_the_same_unit_whatever_the_order():
     assert len(kernels) == 30
     (*one, _), (*other, _) = (p.source.split(END_OF_UNIT) for p in programs)
     assert len(one) > 2 and one == other
-    fewer = codegen._dealt(kernels[1:])
-    assert sum(unit in fewer for unit in codegen._dealt(kernels)) == len(one) - 1
+    fewer = codegen._assign_to_units(kernels[1:])
+    assert sum(unit in fewer for unit in codegen._assign_to_units(kernels)) == len(one) - 1
 
 
 # -- few kernels

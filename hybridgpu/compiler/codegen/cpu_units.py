@@ -20,22 +20,22 @@ from collections.abc import Sequence
 
 from ...dtypes import from_short
 from ..program import END_OF_UNIT, Buffer, KernelInfo, KernelStep, Program
-from .math_headers import narrowed
+from .math_headers import required_headers
 from .render import includes, render
 
 __all__ = ["cpu_source"]
 
-_TOGETHER = 12  #: kernels of a unit: parsing the headers again costs as much as compiling one
-_TYPES = ("half.h",)  #: headers of element types, which declarations spell
+_KERNELS_PER_UNIT = 12  #: kernels of a unit: parsing the headers again costs as much as compiling one
+_TYPE_HEADERS = ("half.h",)  #: headers of element types, which declarations spell
 #: Headers of products, whose tiles fill the registers.
-_PRODUCTS = ("matmul_", "conv_")
+_TILED_HEADERS = ("matmul_", "conv_")
 #: GCC orders their instructions after it has allotted registers. Its dominator optimisations take a twentieth of the
 #: time for them, and make small convolutions slower (LeNet by an eighth).
-_OF_PRODUCTS = '"no-tree-dominator-opts"'
+_TILED_OPTIONS = '"no-tree-dominator-opts"'
 #: In other kernels it may order them before: the polynomials of several vectors, each a long chain, then run side by
 #: side (5 to 12 % of the time).
-_OF_OTHERS = '"schedule-insns", "sched-pressure"'
-_WORTH_TWO = 2  #: fiftieths of a second that another run of the compiler takes over
+_DEFAULT_OPTIONS = '"schedule-insns", "sched-pressure"'
+_MIN_SPLIT_COST = 2  #: fiftieths of a second that another run of the compiler takes over
 
 
 def cpu_source(program: Program) -> None:
@@ -48,13 +48,13 @@ def cpu_source(program: Program) -> None:
             assert isinstance(step, KernelStep)
             kernel = program.kernels[step.kernel]
             arguments = [_argument(program, b) for b in step.buffers]
-            arguments += ["0", *(_number(program, "extent", n) for n in step.extents)]
+            arguments += ["0", *(_table_entry(program, "extent", n) for n in step.extents)]
             calls.append((kernel.name, arguments))
         entries.append(calls)
     if program.packed:
         parameters = ["char* const* p"]
     else:
-        passed = dict.fromkeys(f"{b.place}{b.index}" for b in program.buffers if _is_passed(program, b))
+        passed = dict.fromkeys(f"{b.place}{b.index}" for b in program.buffers if _is_parameter(program, b))
         parameters = [f"char* {name}" for name in passed]  # a result's memory may hold others before, under its name
 
     def unit(
@@ -63,10 +63,10 @@ def cpu_source(program: Program) -> None:
         texts = [k.text for k in kernels]
         needed = {h for k in kernels for h in k.headers}
         if declarations:
-            needed |= {h for k in program.kernels for h in k.headers if h in _TYPES}
+            needed |= {h for k in program.kernels for h in k.headers if h in _TYPE_HEADERS}
         return render(
             "cpu/program.j2",
-            headers=narrowed(includes([list(needed)]), texts, program.numeric),
+            headers=required_headers(includes([list(needed)]), texts, program.numeric),
             kernels=texts,
             declarations=declarations,
             parameters=parameters,
@@ -75,25 +75,25 @@ def cpu_source(program: Program) -> None:
             options=_options(needed) if texts else "",
         )
 
-    if len(program.kernels) <= _TOGETHER:
-        first, second = _halves(program.kernels)
+    if len(program.kernels) <= _KERNELS_PER_UNIT:
+        first, second = _split_in_two(program.kernels)
         if not first:
             program.source = unit(second, (), entries, False)
             return
         last = unit(second, [_declaration(k) for k in first], entries, True)
         program.source = END_OF_UNIT.join([unit(first, (), (), True), last])
         return
-    units = [unit(kernels, (), (), True) for kernels in _dealt(program.kernels)]
+    units = [unit(kernels, (), (), True) for kernels in _assign_to_units(program.kernels)]
     units.append(unit((), [_declaration(k) for k in program.kernels], entries, True))
     program.source = END_OF_UNIT.join(units)
 
 
 def _options(headers: set[str]) -> str:
     """What GCC is told for a unit that includes these."""
-    return _OF_PRODUCTS if any(h.startswith(_PRODUCTS) for h in headers) else _OF_OTHERS
+    return _TILED_OPTIONS if any(h.startswith(_TILED_HEADERS) for h in headers) else _DEFAULT_OPTIONS
 
 
-def _halves(kernels: Sequence[KernelInfo]) -> tuple[list[KernelInfo], list[KernelInfo]]:
+def _split_in_two(kernels: Sequence[KernelInfo]) -> tuple[list[KernelInfo], list[KernelInfo]]:
     """The kernels of two units that take about as long, the first none where one unit is better.
 
     Each kernel, those that take longest first, goes where less is to be done.
@@ -104,12 +104,12 @@ def _halves(kernels: Sequence[KernelInfo]) -> tuple[list[KernelInfo], list[Kerne
         less = int(efforts[1] < efforts[0])
         halves[less].append(kernel)
         efforts[less] += kernel.effort
-    return halves if min(efforts) >= _WORTH_TWO else ([], list(kernels))
+    return halves if min(efforts) >= _MIN_SPLIT_COST else ([], list(kernels))
 
 
-def _dealt(kernels: Sequence[KernelInfo]) -> list[list[KernelInfo]]:
+def _assign_to_units(kernels: Sequence[KernelInfo]) -> list[list[KernelInfo]]:
     """The kernels of each unit. Their number is a power of two, so that a kernel more seldom moves all others."""
-    count = 1 << (-(-len(kernels) // _TOGETHER) - 1).bit_length()
+    count = 1 << (-(-len(kernels) // _KERNELS_PER_UNIT) - 1).bit_length()
     units: list[list[KernelInfo]] = [[] for _ in range(count)]
     for kernel in sorted(kernels, key=lambda k: k.name):
         units[zlib.crc32(kernel.name.encode()) % count].append(kernel)
@@ -136,12 +136,12 @@ def _segments(program: Program) -> list[tuple[int, int]]:
     return segments
 
 
-def _number(program: Program, kind: str, value: int) -> str:
+def _table_entry(program: Program, kind: str, value: int) -> str:
     program.table.append((kind, value))
     return f"e[{len(program.table) - 1}]"
 
 
-def _is_passed(program: Program, b: Buffer) -> bool:
+def _is_parameter(program: Program, b: Buffer) -> bool:
     """True for what every call passes: inputs that may move, and outputs."""
     return b.place == "output" or (b.place == "input" and b.index not in program.fixed)
 
@@ -150,9 +150,9 @@ def _argument(program: Program, buffer: int) -> str:
     b = program.buffers[buffer]
     storage = from_short(b.dtype).storage
     if b.place == "arena":
-        return f"({storage}*)(arena + {_number(program, 'offset', b.index + b.start)})"
-    if _is_passed(program, b):
-        start = f"({_pointer(program, b)} + {_number(program, 'offset', b.start)})" if b.start else ""
+        return f"({storage}*)(arena + {_table_entry(program, 'offset', b.index + b.start)})"
+    if _is_parameter(program, b):
+        start = f"({_pointer(program, b)} + {_table_entry(program, 'offset', b.start)})" if b.start else ""
         return f"({storage}*){start or _pointer(program, b)}"
     return f"({storage}*)w[{program.fixed.index(b.index)}]"
 

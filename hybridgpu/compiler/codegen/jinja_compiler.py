@@ -14,15 +14,15 @@ from pathlib import Path
 
 from jinja2 import Environment, nodes
 
-__all__ = ["environment", "translated"]
+__all__ = ["compile_template", "environment"]
 
 _COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "lteq": "<=", "gt": ">", "gteq": ">=", "in": "in", "notin": "not in"}
 _BINARY = {nodes.Add: "+", nodes.Sub: "-", nodes.Mul: "*", nodes.And: "and", nodes.Or: "or"}
-_FILTERS = {("join", 1): "join", ("length", 0): "len", ("list", 0): "list", ("selectattr", 1): "having"}
+_FILTERS = {("join", 1): "join", ("length", 0): "len", ("list", 0): "list", ("selectattr", 1): "select_attribute"}
 _LOOP = "loop"
 
 
-class Untranslatable(Exception):
+class UnsupportedTemplate(Exception):
     """A template uses something of Jinja's that no template of ours did; add it here."""
 
 
@@ -31,7 +31,7 @@ def environment() -> Environment:
     return Environment(trim_blocks=True, lstrip_blocks=True, autoescape=False, keep_trailing_newline=True)
 
 
-def translated(file: Path) -> str:
+def compile_template(file: Path) -> str:
     """The Python text of a template.
 
     Raises:
@@ -69,8 +69,8 @@ class _Writer:
         self._count += 1
         return f"{name}_{self._count}"
 
-    def refuse(self, node: nodes.Node, what: str) -> Untranslatable:
-        return Untranslatable(f"{self._name}, line {node.lineno}: {what} cannot be translated")
+    def refuse(self, node: nodes.Node, what: str) -> UnsupportedTemplate:
+        return UnsupportedTemplate(f"{self._name}, line {node.lineno}: {what} cannot be translated")
 
     # -- statements
 
@@ -128,7 +128,7 @@ class _Writer:
         inner.names[_LOOP] = counter = self.fresh(_LOOP)
         target = self.target(node.target, inner)
         if any(n.name == _LOOP for part in node.body for n in _names(part)):
-            self.line(f"for {counter}, {target} in counted({items}):")
+            self.line(f"for {counter}, {target} in enumerate_loop({items}):")
         else:
             self.line(f"for {target} in {items}:")
         self.inside(node.body, inner)
@@ -198,7 +198,7 @@ class _Writer:
         if isinstance(node, nodes.Name):
             return scope.find(node.name) or f"given[{node.name!r}]"
         if isinstance(node, nodes.Getattr):
-            return f"of({self.value(node.node, scope)}, {node.attr!r})"
+            return f"get_attribute({self.value(node.node, scope)}, {node.attr!r})"
         if isinstance(node, nodes.Getitem) and not isinstance(node.arg, nodes.Slice):
             return f"{self.value(node.node, scope)}[{self.value(node.arg, scope)}]"
         if isinstance(node, nodes.Call) and not (node.kwargs or node.dyn_args or node.dyn_kwargs):

@@ -13,17 +13,17 @@ from functools import lru_cache
 
 from ...resources import kernels_folder
 
-__all__ = ["narrowed"]
+__all__ = ["required_headers"]
 
 _ALL = "math.h"
 #: each includes what it is made of; the first one has the functions that core.h has for other types as well
 _PARTS = ("math_cpu_basic.h", "math_cpu_exp.h", "math_cpu_log.h", "math_cpu_trig.h", "math_cpu_special.h")
-_REST = ("math_cpu.h", "math_cpu_f64.h", "math_special.h")
+_OTHER_HEADERS = ("math_cpu.h", "math_cpu_f64.h", "math_special.h")
 _DEFINED = re.compile(r"^HG_DEVICE [\w ]+? \*?(\w+)\(", re.MULTILINE)
 _CALLED = re.compile(r"\bhg::(\w+)")
 
 
-def narrowed(headers: Sequence[str], texts: Sequence[str], numeric: str) -> list[str]:
+def required_headers(headers: Sequence[str], texts: Sequence[str], numeric: str) -> list[str]:
     """``headers`` of a unit with the kernels ``texts``, with parts of math.h in its place where they are enough."""
     if _ALL not in headers:
         return list(headers)
@@ -45,4 +45,4 @@ def _functions() -> tuple[dict[str, frozenset[str]], frozenset[str]]:
         return frozenset(_DEFINED.findall((kernels_folder() / name).read_text(encoding="utf-8")))
 
     parts = {name: defined(name) for name in _PARTS}
-    return parts, frozenset[str]().union(*map(defined, _REST)).difference(*parts.values())
+    return parts, frozenset[str]().union(*map(defined, _OTHER_HEADERS)).difference(*parts.values())

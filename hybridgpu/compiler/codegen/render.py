@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ...resources import templates_folder
-from ..schedule.kernel import NIL, Kernel
+from ..schedule.kernel import OPAQUE_ZERO, Kernel
 from .templates import Templates
 
 __all__ = ["kernel_text", "render"]
@@ -24,7 +24,7 @@ __all__ = ["kernel_text", "render"]
 _NAME = "HG_NAME"
 _STEP_NAME = "HG_STEP"
 #: what CUDA's templates see of a kernel that is started by itself: where its blocks stand
-_WHOLE: dict[str, Any] = {
+_STANDALONE: dict[str, Any] = {
     "step": None,
     "block_at": "blockIdx.x",
     "block_count": "gridDim.x",
@@ -32,7 +32,7 @@ _WHOLE: dict[str, Any] = {
     "sync": "__syncthreads();",
 }
 #: … and of a step of a kernel that holds several
-_STEP: dict[str, Any] = _WHOLE | {"block_at": "block_at", "block_count": "block_count", "loop": "HG_PART"}
+_INLINE: dict[str, Any] = _STANDALONE | {"block_at": "block_at", "block_count": "block_count", "loop": "HG_PART"}
 
 
 @lru_cache
@@ -49,10 +49,13 @@ def render(template: str, **context: Any) -> str:
 def kernel_text(kernel: Kernel, numeric: str) -> tuple[str, str]:
     """(name, text) of a kernel. The text is that of both numeric modes, the name is not: their code differs."""
     fields = _graph_fields(kernel) if kernel.steps else kernel.fields
-    text = render(kernel.template, k=SimpleNamespace(name=_NAME, told=list(kernel.numbers.values), **_WHOLE, **fields))
-    lines = list(kernel.numbers.lines)
-    if re.search(rf"\b{NIL}\b", text):
-        lines.append(f"const Index {NIL} = hg::hidden(0);")
+    text = render(
+        kernel.template,
+        k=SimpleNamespace(name=_NAME, runtime_args=list(kernel.runtime_args.values), **_STANDALONE, **fields),
+    )
+    lines = list(kernel.runtime_args.lines)
+    if re.search(rf"\b{OPAQUE_ZERO}\b", text):
+        lines.append(f"const Index {OPAQUE_ZERO} = hg::hidden(0);")
     if lines:
         text = text.replace(") {\n", ") {\n" + "".join(f"  {line}\n" for line in lines), 1)
     identity = text if numeric == "strict" else f"{numeric}\0{text}"
@@ -65,17 +68,21 @@ def _graph_fields(kernel: Kernel) -> dict[str, Any]:
     names: dict[str, str] = {}
     steps = []
     for step in kernel.steps:
-        seen = _STEP | {"name": _STEP_NAME, "step": step, "told": list(step.kernel.numbers.values)} | step.kernel.fields
-        if step.flat:
+        seen = (
+            _INLINE
+            | {"name": _STEP_NAME, "step": step, "runtime_args": list(step.kernel.runtime_args.values)}
+            | step.kernel.fields
+        )
+        if step.element_per_thread:
             seen["threads"] = step.threads
-        if step.spare:
+        if step.idle_threads:
             seen["sync"] = f"hg::sync_first<{step.threads}>();"
         text = render(step.kernel.template, k=SimpleNamespace(**seen))
         names.setdefault(text, f"{_NAME}_{len(names)}")
         steps.append(replace(step, function=names[text]))
     return kernel.fields | {
         "functions": [text.replace(_STEP_NAME, name) for text, name in names.items()],
-        "pools": list(dict.fromkeys(f"sizeof({s.function}_::Pool)" for s in steps if s.pool)),
+        "pools": list(dict.fromkeys(f"sizeof({s.function}_::Pool)" for s in steps if s.uses_pool)),
         "staged": [s for s in steps if s.staged],
         "sections": _sections(kernel, steps),
     }
@@ -86,10 +93,10 @@ def _sections(kernel: Kernel, steps: Sequence[Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     end = -1  # of the loop that a phase is in
     for at in range(1 + max(s.phase for s in steps)):
-        turns = kernel.fields["turns"].get(at)
+        turns = kernel.fields["loops"].get(at)
         if turns is not None or at >= end:
             if turns is not None or not found or at == end:
-                found.append({"turns": turns, "first": at, "phases": []})
+                found.append({"loop": turns, "first": at, "phases": []})
             end = at + turns.depth if turns is not None else -1
         found[-1]["phases"].append([s for s in steps if s.phase == at])
     return found

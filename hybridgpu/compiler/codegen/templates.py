@@ -23,7 +23,7 @@ from typing import Any
 
 __all__ = ["Templates"]
 
-_HEAD = 64  #: bytes of a file that vouch for the rest
+_DIGEST_BYTES = 64  #: bytes of a file that vouch for the rest
 
 
 class Templates:
@@ -31,7 +31,7 @@ class Templates:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._known: dict[str, Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]] = {}
+        self._compiled: dict[str, Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]] = {}
 
     def render(self, name: str, given: dict[str, Any]) -> str:
         """What a template writes about the values that it is given.
@@ -43,12 +43,16 @@ class Templates:
         return self._template(name)(given)[0]
 
     def _template(self, name: str) -> Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]:
-        found = self._known.get(name)
+        found = self._compiled.get(name)
         if found is None:
-            space: dict[str, Any] = {"macros": self._macros, "of": _of, "counted": _counted}
-            space |= {"join": _join, "having": _having}
+            space: dict[str, Any] = {
+                "macros": self._macros,
+                "get_attribute": _get_attribute,
+                "enumerate_loop": _enumerate_loop,
+            }
+            space |= {"join": _join, "select_attribute": _select_attribute}
             exec(_code(self._folder / name), space)
-            found = self._known[name] = space["template"]
+            found = self._compiled[name] = space["template"]
         return found
 
     def _macros(self, name: str) -> dict[str, Any]:
@@ -59,7 +63,7 @@ class Templates:
 # -- what translated templates call
 
 
-def _of(value: Any, name: str) -> Any:
+def _get_attribute(value: Any, name: str) -> Any:
     """An attribute, or the item of a dict."""
     try:
         return getattr(value, name)
@@ -83,7 +87,7 @@ class _Loop:
     last = property(lambda self: self.index0 == self.length - 1)
 
 
-def _counted(items: Iterable[Any]) -> Iterator[tuple[_Loop, Any]]:
+def _enumerate_loop(items: Iterable[Any]) -> Iterator[tuple[_Loop, Any]]:
     held = list(items)
     for k, item in enumerate(held):
         yield _Loop(k, len(held)), item
@@ -93,8 +97,8 @@ def _join(items: Iterable[Any], between: str) -> str:
     return between.join(map(str, items))
 
 
-def _having(items: Iterable[Any], attribute: str) -> Iterator[Any]:
-    return (item for item in items if _of(item, attribute))
+def _select_attribute(items: Iterable[Any], attribute: str) -> Iterator[Any]:
+    return (item for item in items if _get_attribute(item, attribute))
 
 
 # -- their code
@@ -107,14 +111,14 @@ def _code(file: Path) -> CodeType:
     kept = Path(cache_from_source(f"{file}.py"))
     with contextlib.suppress(OSError):
         data = kept.read_bytes()
-        head, body = data[:_HEAD], data[_HEAD:]
+        head, body = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
         if head == hashlib.sha512(identity + body).digest():
             found = marshal.loads(body)
             assert isinstance(found, CodeType)
             return found
-    from .jinja_compiler import translated
+    from .jinja_compiler import compile_template
 
-    made = compile(translated(file), f"{file}, translated", "exec")
+    made = compile(compile_template(file), f"{file}, translated", "exec")
     if not sys.dont_write_bytecode:
         _write(kept, identity, marshal.dumps(made))
     return made

@@ -13,20 +13,20 @@ from math import prod
 from ..ir.indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
 from ..passes.fuse.group import splittable
 from ..size_buckets import SHORT
-from .index_set_splitting import MOST_TESTS
+from .index_set_splitting import MAX_CONDITIONS
 from .scalar import Scalar, ScalarProgram
 
-__all__ = ["as_one", "normalize"]
+__all__ = ["can_collapse", "collapse_axes"]
 
 
-def normalize(program: ScalarProgram, ordered: bool = True) -> None:
-    """Split, order (if ``ordered``) and merge the variables of ``program`` (in place)."""
+def collapse_axes(program: ScalarProgram, reorder: bool = True) -> None:
+    """Split, order (if ``reorder``) and merge the variables of ``program`` (in place)."""
     _split(program)
     rows = [v for v in program.vars if v not in program.reduced]
-    rows = _ordered(program, rows) if ordered else rows
+    rows = _ordered(program, rows) if reorder else rows
     reduced = _ordered(program, program.reduced)
-    rows = _merged(program, rows)
-    reduced = _merged(program, reduced)
+    rows = _collapsed(program, rows)
+    reduced = _collapsed(program, reduced)
     table = {}
     for k, v in enumerate([*rows, *reduced]):
         table[v] = Var(f"i{k}", v.extent)
@@ -39,7 +39,7 @@ def _split(program: ScalarProgram) -> None:
     for _ in range(16):
         at = None
         for e in program.expressions():
-            at = _find(e)
+            at = _find_split(e)
             if at:
                 break
         if not at:
@@ -53,13 +53,13 @@ def _split(program: ScalarProgram) -> None:
         program.replace({var: of_var(outer) * by + of_var(inner)})
 
 
-def _find(e: Expr) -> tuple[Var, int] | None:
+def _find_split(e: Expr) -> tuple[Var, int] | None:
     found = splittable(e)
     if found:
         return found
     for atom, _ in e.terms:
         if isinstance(atom, (Quotient, Remainder)):
-            found = _find(atom.expr)
+            found = _find_split(atom.expr)
             if found:
                 return found
     return None
@@ -73,17 +73,17 @@ def _ordered(program: ScalarProgram, variables: list[Var]) -> list[Var]:
     return sorted(variables, key=lambda v: (-weights[v] if weights[v] else -(1 << 62), place[v]))
 
 
-def _merged(program: ScalarProgram, variables: list[Var]) -> list[Var]:
+def _collapsed(program: ScalarProgram, variables: list[Var]) -> list[Var]:
     k = 0
     while k + 1 < len(variables):
         outer, inner = variables[k], variables[k + 1]
         tests = {c.expr for s in program.scalars for c in s.conditions if c.expr.terms == ((outer, 1),)}
         points = prod(v.extent for v in variables[k:])
-        few = not program.reduced and len(tests) <= MOST_TESTS and points >= SHORT * (2 * len(tests) + 1)
-        moved = _one_row(program, outer, inner) if tests and few else {}
+        few = not program.reduced and len(tests) <= MAX_CONDITIONS and points >= SHORT * (2 * len(tests) + 1)
+        moved = _shifted_row_loads(program, outer, inner) if tests and few else {}
         found = {moved.get(s, s.offset) for s in program.scalars if s.op == "load"}
         found = found.union(e for e in program.expressions() if e not in {s.offset for s in moved})
-        if all(as_one(e, outer, inner) or (few and e in tests) for e in found if e is not None):
+        if all(can_collapse(e, outer, inner) or (few and e in tests) for e in found if e is not None):
             for s, e in moved.items():
                 s.offset = e
             one = Var(f"{outer.name}{inner.name}", outer.extent * inner.extent)
@@ -96,7 +96,7 @@ def _merged(program: ScalarProgram, variables: list[Var]) -> list[Var]:
     return variables
 
 
-def _one_row(program: ScalarProgram, outer: Var, inner: Var) -> dict[Scalar, Expr]:
+def _shifted_row_loads(program: ScalarProgram, outer: Var, inner: Var) -> dict[Scalar, Expr]:
     """Loads of a lone row that happen at one value of ``outer`` -> an offset that grows with it as others do."""
     found = {}
     for s in program.scalars:
@@ -107,7 +107,7 @@ def _one_row(program: ScalarProgram, outer: Var, inner: Var) -> dict[Scalar, Exp
     return found
 
 
-def as_one(e: Expr, outer: Var, inner: Var) -> bool:
+def can_collapse(e: Expr, outer: Var, inner: Var) -> bool:
     """True if ``e`` depends on the pair only through ``outer * inner.extent + inner``.
 
     (A position read at run time depends on them through expressions that are looked at themselves.)

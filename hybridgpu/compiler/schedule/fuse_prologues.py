@@ -20,15 +20,18 @@ from ..passes.fuse.group import describe, describe_two
 from ..passes.materialize import strided
 from ..primitives.views import behind
 from ..target import Target
-from .matmul.matmul import contiguous_along_the_sum
-from .prologue import Made, apart_in_rows, made, panel_columns, panel_rows, scattered
-from .runtime_args import sums_outside
+from .matmul.matmul import contiguous_along_k
+from .prologue import ComputedOperand, computed_operand, panel_columns, panel_rows, strided_array, strided_in_rows
+from .runtime_args import reduces_outermost
 
-__all__ = ["join_prologues"]
+__all__ = ["fuse_prologues"]
 
-_NEARBY, _NEARBY_GPU = 0, 1 << 20  #: bytes of an array that may be read across its rows (never in vectors of a host)
-_PARTS = 1.5  #: arithmetic in parts, against loops over all of it that load their constants once
-_SHORT = 64  #: elements of a matrix, of many, that are worth loops of their own
+_MAX_STRIDED_BYTES, _MAX_STRIDED_BYTES_GPU = (
+    0,
+    1 << 20,
+)  #: bytes of an array that may be read across its rows (never in vectors of a host)
+_PANEL_OVERHEAD = 1.5  #: arithmetic in parts, against loops over all of it that load their constants once
+_MIN_MATRIX_ELEMENTS = 64  #: elements of a matrix, of many, that are worth loops of their own
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class _Use:
     node: Node  #: what of the operand lies in memory
 
 
-def join_prologues(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
+def fuse_prologues(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
     """``plan`` with operands computed by the products that read them, where that pays.
 
     Args:
@@ -60,14 +63,14 @@ def join_prologues(plan: FusionPlan, outputs: frozenset[Node], target: Target) -
         uses = [u for n in stored for g in readers.get(n, ()) for u in _uses(g, n, target)]
         if not uses:
             continue
-        why = _refused(producer, stored, uses, readers, outputs, target)
+        why = _refusal(producer, stored, uses, readers, outputs, target)
         for use in uses:
             settled.setdefault(use.node, []).append(use.reader)
         if why is not None:
             refused += [Cut(u.node, u.reader.anchor, *why) for u in {(u.node, u.reader): u for u in uses}.values()]
             continue
         for use in uses:
-            _join(producer, use)
+            _fuse(producer, use)
         gone.add(producer)
     # what fusion said of these pairs holds no longer
     cuts = [
@@ -83,15 +86,15 @@ def _uses(reader: Group, node: Node, target: Target) -> Iterator[_Use]:
         return
     positions = [k for k, operand in enumerate(product.inputs) if behind(operand) is node]
     if product.prim.name == "conv":
-        from .conv.backward_filter import wants_weights_kernel
+        from .conv.backward_filter import wants_backward_filter_kernel
 
-        if positions != [0] or wants_weights_kernel(target, product):
+        if positions != [0] or wants_backward_filter_kernel(target, product):
             return
     for k in positions:
         yield _Use(reader, k, product.inputs[k], node)
 
 
-def _join(producer: Group, use: _Use) -> None:
+def _fuse(producer: Group, use: _Use) -> None:
     group = use.reader
     group.prologues[use.position] = producer
     group.pending.pop(use.node, None)
@@ -104,7 +107,7 @@ def _join(producer: Group, use: _Use) -> None:
 # -- whether it pays
 
 
-def _refused(
+def _refusal(
     producer: Group,
     stored: list[Node],
     uses: list[_Use],
@@ -123,7 +126,7 @@ def _refused(
                 return "needed", f"{describe(n)} is in memory anyway, for what follows the product"
     # what it takes to store and read back, and to compute as it is loaded
     kept, joined = target.launch_seconds, 0.0
-    dearest = _Price(0.0, "", "")
+    dearest = _PrologueCost(0.0, "", "")
     for n in stored:
         members, read = producer.needed(n)
         kept += n.type.nbytes * target.byte_seconds + _seconds(members, read, n.size, target)
@@ -139,7 +142,7 @@ def _refused(
             return "arguments", f"together the kernels would read more than {target.max_arguments} arrays"
         other = 1 - use.position
         both = other in use.reader.prologues or any(u.reader is use.reader and u.position == other for u in uses)
-        price = _price(producer, use, both, target)
+        price = _prologue_cost(producer, use, both, target)
         if price.times is None:
             return price.rule, price.reason
         kept += use.node.type.nbytes * target.byte_seconds
@@ -153,7 +156,7 @@ def _refused(
 
 
 @dataclass(frozen=True)
-class _Price:
+class _PrologueCost:
     """How often each element would be computed, None if that cannot be; and a reason against it."""
 
     times: float | None
@@ -169,59 +172,61 @@ def _seconds(members: list[Node], read: list[Node], size: int, target: Target, t
     return times * size * arithmetic * target.op_seconds + nbytes * target.byte_seconds
 
 
-def _price(producer: Group, use: _Use, both: bool, target: Target) -> _Price:
+def _prologue_cost(producer: Group, use: _Use, both: bool, target: Target) -> _PrologueCost:
     """What it takes to compute an operand as it is loaded; ``both``: the other operand of the product is, too."""
     product = use.reader.contract
     assert product is not None
     if product.prim.name == "conv":
-        return _price_in_planes(producer, use, product, target)
+        return _conv_prologue_cost(producer, use, product, target)
     if target.name == "cpu":
-        return _price_in_panels(producer, use, product, both)
-    from .matmul.config_cuda import along_the_sum, choose, dot_of, loads
+        return _panel_prologue_cost(producer, use, product, both)
+    from .matmul.config_cuda import choose_config, dot_shape, loads_along_k, loads_per_element
 
-    figures = dot_of(product)
-    form = choose(target, figures)
-    apart = scattered(_made(producer, use, along_the_sum(form)[use.position]))
-    return _across(apart, _NEARBY_GPU) or _times(use, loads(form, figures)[use.position])
+    figures = dot_shape(product)
+    form = choose_config(target, figures)
+    apart = strided_array(_computed_operand(producer, use, loads_along_k(form)[use.position]))
+    return _strided_refusal(apart, _MAX_STRIDED_BYTES_GPU) or _recompute_cost(
+        use, loads_per_element(form, figures)[use.position]
+    )
 
 
-def _price_in_planes(producer: Group, use: _Use, conv: Node, target: Target) -> _Price:
-    from .conv.direct import computed_times
+def _conv_prologue_cost(producer: Group, use: _Use, conv: Node, target: Target) -> _PrologueCost:
+    from .conv.direct import recompute_factor
 
-    times = computed_times(target, conv)
+    times = recompute_factor(target, conv)
     if times is None:
-        return _Price(None, "panel", f"zeros would stand between the elements of {describe(use.node)}")
-    apart = apart_in_rows(producer, use.operand)
+        return _PrologueCost(None, "panel", f"zeros would stand between the elements of {describe(use.node)}")
+    apart = strided_in_rows(producer, use.operand)
     if target.name != "cpu":
-        return _across(apart, _NEARBY_GPU) or _times(use, times)
+        return _strided_refusal(apart, _MAX_STRIDED_BYTES_GPU) or _recompute_cost(use, times)
     if conv.params["stride"][-1] > 1:
         times *= 2  # neighbours are no vectors
-    return _across(apart, _NEARBY) or _in_parts(use, times)
+    return _strided_refusal(apart, _MAX_STRIDED_BYTES) or _panel_cost(use, times)
 
 
-def _price_in_panels(producer: Group, use: _Use, dot: Node, both: bool) -> _Price:
+def _panel_prologue_cost(producer: Group, use: _Use, dot: Node, both: bool) -> _PrologueCost:
     (m, k), n, itemsize = dot.inputs[0].shape[-2:], dot.shape[-1], dot.dtype.size
     rows = panel_rows(m, k, itemsize)
-    along = use.position == 0 or contiguous_along_the_sum(dot)
+    along = use.position == 0 or contiguous_along_k(dot)
     if not (rows if use.position == 0 else panel_columns(n, k, itemsize, along)):
-        return _Price(None, "panel", f"a panel of {describe(use.node)} would not fit a core's cache")
+        return _PrologueCost(None, "panel", f"a panel of {describe(use.node)} would not fit a core's cache")
     if both and m > rows:
-        return _Price(
+        return _PrologueCost(
             None, "panel", f"{describe(use.node)} would be computed again for every panel of the other operand"
         )
-    apart = scattered(_made(producer, use, along))
-    if use.operand.ndim > 2 and use.operand.shape[-1] * use.operand.shape[-2] < _SHORT:
-        return _Price(
+    apart = strided_array(_computed_operand(producer, use, along))
+    if use.operand.ndim > 2 and use.operand.shape[-1] * use.operand.shape[-2] < _MIN_MATRIX_ELEMENTS:
+        return _PrologueCost(
             None, "order", f"matrices of so few elements of {describe(use.node)} are computed better many at a time"
         )
-    refused = _across(apart, _NEARBY)
-    if refused is None and dot.ndim == 2 and sums_outside(_steps(dot.inputs[0]), _steps(dot.inputs[1]), k):
+    refused = _strided_refusal(apart, _MAX_STRIDED_BYTES)
+    if refused is None and dot.ndim == 2 and reduces_outermost(_strides(dot.inputs[0]), _strides(dot.inputs[1]), k):
         reason = f"a panel of {describe(use.node)} would be compiled anew for each number of rows that are added up"
-        return _Price(None, "panel", reason)
-    return refused or _in_parts(use, 1.0)
+        return _PrologueCost(None, "panel", reason)
+    return refused or _panel_cost(use, 1.0)
 
 
-def _steps(operand: Node) -> tuple[int, int]:
+def _strides(operand: Node) -> tuple[int, int]:
     """The strides of an operand in memory: from row to row, and from column to column."""
     found = strided(operand)
     assert found is not None
@@ -230,29 +235,29 @@ def _steps(operand: Node) -> tuple[int, int]:
     return along, across
 
 
-def _times(use: _Use, times: float) -> _Price:
+def _recompute_cost(use: _Use, times: float) -> _PrologueCost:
     """The price of an operand of which each element is computed so many ``times`` for each that the product has."""
     every = times * use.operand.size / use.node.size  # one matrix may be that of a whole batch
     often = f"{every:.0f} times" if every >= 1.5 else "more than once"
     reason = f"{describe(use.node)} would be computed {often} an element, which costs more than keeping it in memory"
-    return _Price(times, "recompute", reason)
+    return _PrologueCost(times, "recompute", reason)
 
 
-def _in_parts(use: _Use, times: float) -> _Price:
+def _panel_cost(use: _Use, times: float) -> _PrologueCost:
     """The price of an operand that is computed part after part, ``times`` in all."""
     if times * use.operand.size > use.node.size:
-        return replace(_times(use, times), times=times * _PARTS)
+        return replace(_recompute_cost(use, times), times=times * _PANEL_OVERHEAD)
     reason = f"{describe(use.node)} takes so much arithmetic that loops of its own are worth a way through memory"
-    return _Price(_PARTS, "arithmetic", reason)
+    return _PrologueCost(_PANEL_OVERHEAD, "arithmetic", reason)
 
 
-def _across(apart: Node | None, nearby: int) -> _Price | None:
+def _strided_refusal(apart: Node | None, nearby: int) -> _PrologueCost | None:
     """The reason if ``apart`` would be read in an order that memory is slow in."""
     if apart is None or apart.type.nbytes <= nearby:
         return None
-    return _Price(None, "order", f"{describe(apart)} would be read across its rows")
+    return _PrologueCost(None, "order", f"{describe(apart)} would be read across its rows")
 
 
-def _made(producer: Group, use: _Use, along: bool) -> Made:
+def _computed_operand(producer: Group, use: _Use, along: bool) -> ComputedOperand:
     names = [Var(f"i{k}", d) for k, d in enumerate(use.operand.shape)]
-    return made(producer, use.operand, names[:-2], names[-2], names[-1], along == (use.position == 0))
+    return computed_operand(producer, use.operand, names[:-2], names[-2], names[-1], along == (use.position == 0))

@@ -16,10 +16,10 @@ from ..passes.fuse import FusionPlan, Group
 from ..passes.fuse.group import bijective, describe, describe_two
 from ..target import Target
 
-__all__ = ["join_scatters"]
+__all__ = ["fuse_scatter_epilogues"]
 
 
-def join_scatters(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
+def fuse_scatter_epilogues(plan: FusionPlan, outputs: frozenset[Node], target: Target) -> FusionPlan:
     """``plan`` with what follows scatters in their kernels, where that is elementwise over their tables.
 
     Args:
@@ -32,7 +32,7 @@ def join_scatters(plan: FusionPlan, outputs: frozenset[Node], target: Target) ->
         if producer.scatter is None or not readers.get(producer.scatter):
             continue
         node, reader = producer.scatter, readers[producer.scatter][0]
-        why = _refused(producer, node, readers, outputs, target)
+        why = _why_not_fused(producer, node, readers, outputs, target)
         if why:
             refused[node] = why
             continue
@@ -53,7 +53,7 @@ def join_scatters(plan: FusionPlan, outputs: frozenset[Node], target: Target) ->
     return FusionPlan([g for g in plan.groups if g not in gone], cuts)
 
 
-def _refused(
+def _why_not_fused(
     producer: Group, node: Node, readers: dict[Node, list[Group]], outputs: frozenset[Node], target: Target
 ) -> str:
     """Why what reads ``node`` is not computed by the kernel that scatters it, in words; '' if it is."""

@@ -19,36 +19,36 @@ from ..ir.graph import Node
 from ..ir.indexing import Expr
 from ..passes.fuse.group import bijective
 from .kernel import Kernel
-from .reduction_passes import Plan
+from .reduction_passes import PassPlan
 from .scalar import ScalarProgram
 
-__all__ = ["Pair", "at_points", "in_passes", "overwrite"]
+__all__ = ["Pair", "apply_in_place", "in_place_pairs", "in_place_pairs_reduction"]
 
 Pair = tuple[Node, Node]  #: an operand, and a result that may be written over it
 
 
-def at_points(program: ScalarProgram, elsewhere: Collection[Node] = ()) -> list[Pair]:
+def in_place_pairs(program: ScalarProgram, also_read: Collection[Node] = ()) -> list[Pair]:
     """The pairs of a kernel whose points are computed one by one, each of them once.
 
     Args:
-        elsewhere: arrays that are read in other ways as well.
+        also_read: arrays that are read in other ways as well.
     """
-    return [(node, program.stores[k].node) for node, k in _pairs(program, elsewhere)]
+    return [(node, program.stores[k].node) for node, k in _pairs(program, also_read)]
 
 
-def in_passes(program: ScalarProgram, plan: Plan) -> list[Pair]:
+def in_place_pairs_reduction(program: ScalarProgram, plan: PassPlan) -> list[Pair]:
     """The pairs of a kernel that walks rows: a result is written in no walk before the last that reads the operand."""
     read: dict[Node, int] = {}
     written: dict[int, int] = {}
     walked: set[object] = set()
     for at, walk in enumerate(plan.passes):
         for s in (*walk.row_scalars, *walk.scalars):
-            if s.op == "load" and s.node is not None and not (s in plan.cached and s in walked):
+            if s.op == "load" and s.node is not None and not (s in plan.cache and s in walked):
                 read[s.node] = at
         walked.update(walk.scalars)
-        kept = {place for place, _ in walk.keep}  # values that wait where results will lie
+        kept = {place for place, _ in walk.cache_writes}  # values that wait where results will lie
         for k, store in enumerate(program.stores):
-            if k in walk.targets or plan.writer.destination(k, store) in kept:
+            if k in walk.targets or plan.writer.store_address(k, store) in kept:
                 written.setdefault(k, at)
     return [
         (node, program.stores[k].node)
@@ -57,7 +57,7 @@ def in_passes(program: ScalarProgram, plan: Plan) -> list[Pair]:
     ]
 
 
-def _pairs(program: ScalarProgram, elsewhere: Collection[Node] = ()) -> list[tuple[Node, int]]:
+def _pairs(program: ScalarProgram, also_read: Collection[Node] = ()) -> list[tuple[Node, int]]:
     """(operand, number of the store) where both are at one place, which is another one at every point."""
     offsets: dict[Node, Expr | None] = {}
     for s in program.scalars:
@@ -71,7 +71,7 @@ def _pairs(program: ScalarProgram, elsewhere: Collection[Node] = ()) -> list[tup
         if store.node.size != points or not points or bijective(store.offset, points) is None:
             continue
         for node, offset in offsets.items():
-            alike = node.dtype == store.node.dtype and node.size == points and node not in elsewhere
+            alike = node.dtype == store.node.dtype and node.size == points and node not in also_read
             if alike and offset is not None and _same(offset, store.offset):
                 found.append((node, k))
     return found
@@ -81,7 +81,7 @@ def _same(a: Expr, b: Expr) -> bool:
     return a.const == b.const and dict(a.terms) == dict(b.terms)
 
 
-def overwrite(kernel: Kernel, pairs: Iterable[Pair]) -> None:
+def apply_in_place(kernel: Kernel, pairs: Iterable[Pair]) -> None:
     """Let ``kernel`` write results over operands: pointers of ``pairs`` make no promises any more."""
     names: set[str] = set()
     pointers = kernel.fields["pointers"]
@@ -90,12 +90,12 @@ def overwrite(kernel: Kernel, pairs: Iterable[Pair]) -> None:
         names |= {pointers[kernel.inputs.index(x)].name, pointers[len(kernel.inputs) + kernel.outputs.index(y)].name}
     if not names:
         return
-    kernel.fields["pointers"] = [replace(p, shared=p.name in names) for p in pointers]
+    kernel.fields["pointers"] = [replace(p, aliased=p.name in names) for p in pointers]
     if "bodies" in kernel.fields:  # kernels in one launch, whose arrays go by the names of a body
-        kernel.fields["bodies"] = [_shared(body, names) for body in kernel.fields["bodies"]]
+        kernel.fields["bodies"] = [_aliased(body, names) for body in kernel.fields["bodies"]]
 
 
-def _shared(body: object, names: set[str]) -> object:
+def _aliased(body: object, names: set[str]) -> object:
     pointers, instances = body.pointers, body.instances  # type: ignore[attr-defined]
-    made = [replace(p, shared=any(i.pointers[j] in names for i in instances)) for j, p in enumerate(pointers)]
+    made = [replace(p, aliased=any(i.pointers[j] in names for i in instances)) for j, p in enumerate(pointers)]
     return replace(body, pointers=made)  # type: ignore[type-var]

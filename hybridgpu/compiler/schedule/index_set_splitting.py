@@ -12,14 +12,14 @@ from collections.abc import Callable
 
 from ..ir.graph import Node
 from ..ir.indexing import Condition, Expr, Opaque, Var, const, substitute
-from .scalar import Scalar, ScalarProgram, Store, combines
+from .scalar import Scalar, ScalarProgram, Store, is_combine
 
-__all__ = ["MOST_TESTS", "cut", "live", "only_moved", "restrict", "turns"]
+__all__ = ["MAX_CONDITIONS", "bit_copies", "breakpoints", "live_scalars", "outer_breakpoint_axis", "restrict"]
 
-MOST_TESTS = 8  #: of rows that are walked as one: so many pieces are loops of their own, or tests at every element
+MAX_CONDITIONS = 8  #: of rows that are walked as one: so many pieces are loops of their own, or tests at every element
 
 
-def turns(program: ScalarProgram, var: Var) -> list[int]:
+def breakpoints(program: ScalarProgram, var: Var) -> list[int]:
     """The values of ``var``, in order, at which a condition on it alone becomes true or false."""
     found = set()
     for s in program.scalars:
@@ -33,14 +33,14 @@ def turns(program: ScalarProgram, var: Var) -> list[int]:
     return sorted(k for k in found if var.low < k <= var.high)
 
 
-def cut(program: ScalarProgram) -> Var | None:
+def outer_breakpoint_axis(program: ScalarProgram) -> Var | None:
     """The outermost variable, if parts of joins and pads begin at values of it and nowhere else."""
     if not program.vars:
         return None
     first = program.vars[0]
     tests = {c for s in program.scalars for c in s.conditions}
     outer = all(c.expr.terms == ((first, 1),) for c in tests)
-    return first if outer and 0 < len(tests) <= MOST_TESTS else None
+    return first if outer and 0 < len(tests) <= MAX_CONDITIONS else None
 
 
 def restrict(
@@ -73,7 +73,7 @@ def restrict(
             made[s] = s if new is s else known
     stores = [Store(t.node, made[t.value], renew(t.offset), t.scattered) for t in program.stores]
     variables = [v for v in (part if v is var else v for v in program.vars) if v]
-    scalars = live(list(dict.fromkeys(made.values())), stores)
+    scalars = live_scalars(list(dict.fromkeys(made.values())), stores)
     return ScalarProgram(scalars, [], stores, variables, []), part
 
 
@@ -87,21 +87,21 @@ def _restricted(
     if s.op == "compute":
         if s.node is None and args[0].op == "const":
             return args[1] if args[0].value else args[2]
-        if combines(s) and _adds_nothing(s.node, *args):
+        if is_combine(s) and _is_identity_element(s.node, *args):
             return args[0]
         known = frozenset[Var]().union(*(a.vars for a in args))
         return Scalar("compute", s.dtype, args, s.node, vars=known)
     conditions = tuple(c for c in (Condition(renew(e), bound) for e, bound in s.conditions) if not c.always)
     if any(c.never for c in conditions):
-        return Scalar("const", s.dtype, value=False if s.op == "inside" else 0)
-    if s.op == "inside":
+        return Scalar("const", s.dtype, value=False if s.op == "predicate" else 0)
+    if s.op == "predicate":
         if not conditions:
             return Scalar("const", s.dtype, value=True)
         used = frozenset[Var]().union(*(c.expr.vars for c in conditions))
     return Scalar(s.op, s.dtype, args, s.node, s.value, None if s.offset is None else renew(s.offset), conditions, used)
 
 
-def _adds_nothing(node: Node | None, state: Scalar, element: Scalar) -> bool:
+def _is_identity_element(node: Node | None, state: Scalar, element: Scalar) -> bool:
     """True for an element of the padding that changes no state: a zero of a sum, an extreme that was met before.
 
     (A sum begins with +0 and is therefore never -0.)
@@ -111,22 +111,22 @@ def _adds_nothing(node: Node | None, state: Scalar, element: Scalar) -> bool:
     if node.prim.name == "sum":
         return bool(element.value == 0)
     while state.op == "compute" and state.node is node:
-        if _alike(state.args[1], element):
+        if _same_constant(state.args[1], element):
             return True
         state = state.args[0]
-    return _alike(state, element)
+    return _same_constant(state, element)
 
 
-def _alike(a: Scalar, b: Scalar) -> bool:
+def _same_constant(a: Scalar, b: Scalar) -> bool:
     return a.op == b.op == "const" and repr(a.value) == repr(b.value)
 
 
-def live(scalars: list[Scalar], stores: list[Store]) -> list[Scalar]:
+def live_scalars(scalars: list[Scalar], stores: list[Store]) -> list[Scalar]:
     """Those of ``scalars`` that a store needs, in their order."""
     wanted: set[Scalar] = set()
     stack = [t.value for t in stores]
     for t in stores:
-        stack += _read(t.offset)
+        stack += _indirect_positions(t.offset)
     while stack:
         s = stack.pop()
         if s in wanted:
@@ -135,22 +135,22 @@ def live(scalars: list[Scalar], stores: list[Store]) -> list[Scalar]:
         stack += s.args
         for e in (s.offset, *(c.expr for c in s.conditions)):
             if e is not None:
-                stack += _read(e)
+                stack += _indirect_positions(e)
     return [s for s in scalars if s in wanted]
 
 
-def _read(e: Expr) -> list[Scalar]:
+def _indirect_positions(e: Expr) -> list[Scalar]:
     """The scalars that hold the run-time positions in ``e``."""
     found: list[Scalar] = []
     for atom, _ in e.terms:
         if isinstance(atom, Opaque):
             found.append(atom.value)
         elif not isinstance(atom, Var):
-            found += _read(atom.expr)
+            found += _indirect_positions(atom.expr)
     return found
 
 
-def only_moved(program: ScalarProgram) -> set[Scalar]:
+def bit_copies(program: ScalarProgram) -> set[Scalar]:
     """Half-precision scalars that are loaded, chosen and stored but never computed with.
 
     They need not become floats on their way.

@@ -23,28 +23,28 @@ from ..ir.indexing import Expr, Opaque, Quotient, Remainder, Var, of_var
 from ..primitives import TABLE
 from ..size_buckets import FEWEST
 from ..target import Target
-from .runtime_args import Numbers
-from .scalar import Scalar, ScalarProgram, Store, combines
+from .runtime_args import RuntimeArgs
+from .scalar import Scalar, ScalarProgram, Store, is_combine
 
-__all__ = ["COMBINE", "NIL", "Kernel", "Launch", "Pointer", "Statement", "Writer", "touched_by_all"]
+__all__ = ["COMBINE", "OPAQUE_ZERO", "CWriter", "Kernel", "Launch", "Pointer", "Statement", "elements_read_by_all"]
 
 #: reduction -> its combiner in reduce.h
 COMBINE = {"sum": "Sum", "prod": "Prod", "amax": "Max", "amin": "Min", "argmax": "ArgMax", "argmin": "ArgMin"}
 #: what CPU kernels call a 0 that the compiler knows nothing of
-NIL = "nil"
+OPAQUE_ZERO = "nil"
 
 
 @dataclass(frozen=True)
 class Pointer:
     """A pointer parameter: its C name, element type, and whether the kernel writes through it.
 
-    What is ``shared`` is read through one pointer and written through another.
+    What is ``aliased`` is read through one pointer and written through another.
     """
 
     name: str
     dtype: DType
     written: bool = False
-    shared: bool = False
+    aliased: bool = False
 
     @property
     def type(self) -> str:
@@ -53,7 +53,7 @@ class Pointer:
 
     @property
     def declaration(self) -> str:
-        return f"{self.type}* {'' if self.shared else 'HG_RESTRICT '}{self.name}"
+        return f"{self.type}* {'' if self.aliased else 'HG_RESTRICT '}{self.name}"
 
 
 @dataclass(frozen=True)
@@ -100,17 +100,17 @@ class Kernel:
         fields: what the template sees as ``k``, besides its name and what codegen/render.py adds.
         inputs, outputs: nodes in memory behind the pointer parameters, in order.
         extents: values of the run-time extents, in parameter order.
-        numbers: what it is told besides.
+        runtime_args: what it is told besides.
         headers: files of ``kernels/`` that it needs.
         members: the primitives it computes.
         launch: how CUDA starts it.
         choice: the numbers the schedule chose, and why.
         bytes_read, bytes_written: traffic of one run.
         in_place: the operands and results that may share memory (see ``in_place``).
-        touched: elements that one run reads of each input (CUDA).
+        elements_read: elements that one run reads of each input (CUDA).
         steps: what a kernel of kind graph consists of (schedule/persistent/kernel.py).
-        turns: what one of kind loop runs again and again (schedule/persistent/grid_loops.py).
-        effort: how long the host's compiler takes for it, in fiftieths of a second.
+        loop: what one of kind loop runs again and again (schedule/persistent/grid_loops.py).
+        compile_cost: how long the host's compiler takes for it, in fiftieths of a second.
     """
 
     kind: str
@@ -127,16 +127,16 @@ class Kernel:
     bytes_read: int = 0
     bytes_written: int = 0
     in_place: Sequence[tuple[Node, Node]] = ()
-    touched: dict[Node, int] = field(default_factory=dict)
+    elements_read: dict[Node, int] = field(default_factory=dict)
     steps: Sequence[Any] = ()
-    turns: Any = None
-    numbers: Numbers = field(default_factory=Numbers)
-    effort: int = 2
+    loop: Any = None
+    runtime_args: RuntimeArgs = field(default_factory=RuntimeArgs)
+    compile_cost: int = 2
 
     @property
     def arguments(self) -> tuple[int, ...]:
         """Every number that it is told, in parameter order."""
-        return (*self.extents, *self.numbers.values.values())
+        return (*self.extents, *self.runtime_args.values.values())
 
 
 def literal(value: Any, dtype: DType) -> str:
@@ -167,7 +167,7 @@ def literal(value: Any, dtype: DType) -> str:
 
 
 @dataclass
-class Writer:
+class CWriter:
     """Names scalars and pointers, and writes expressions, for one kernel."""
 
     target: Target
@@ -175,53 +175,59 @@ class Writer:
     names: dict[Scalar, str] = field(default_factory=dict)
     pointers: dict[Node, str] = field(default_factory=dict)
     renamed: dict[Var, str] = field(default_factory=dict)
-    tiled: dict[Scalar | Store, str] = field(default_factory=dict)  #: loads from and stores to a copy: its element
+    tile_elements: dict[Scalar | Store, str] = field(
+        default_factory=dict
+    )  #: loads from and stores to a copy: its element
     count: int = 0  #: names given to scalars
-    moved: set[Scalar] = field(default_factory=set)  #: those held as they are in memory
-    results: str = "y"  #: what names of pointers to results begin with
-    numbers: Numbers = field(default_factory=Numbers)
-    tells: bool = False  #: the kernel can be told numbers besides its extents: those of the CPU, and some of CUDA
+    bit_copied: set[Scalar] = field(default_factory=set)  #: those held as they are in memory
+    result_prefix: str = "y"  #: what names of pointers to results begin with
+    runtime_args: RuntimeArgs = field(default_factory=RuntimeArgs)
+    allows_dynamic: bool = (
+        False  #: the kernel can be told numbers besides its extents: those of the CPU, and some of CUDA
+    )
 
-    cut: Var | None = None  #: the outermost variable, at whose values, which the kernel is told, something else begins
-    told: frozenset[str] = frozenset()  #: variables whose extents the kernel is told, and with them strides
+    split_axis: Var | None = (
+        None  #: the outermost variable, at whose values, which the kernel is told, something else begins
+    )
+    dynamic_axes: frozenset[str] = frozenset()  #: variables whose extents the kernel is told, and with them strides
     inner: Var | None = None  #: the innermost one then
-    fixed: frozenset[str] = frozenset()  #: those of them whose extents are literals all the same
-    apart: tuple[Var, ...] = ()  #: count rows of several axes, by extents that the kernel is told
+    literal_axes: frozenset[str] = frozenset()  #: those of them whose extents are literals all the same
+    delinearized_axes: tuple[Var, ...] = ()  #: count rows of several axes, by extents that the kernel is told
 
     def __post_init__(self) -> None:
-        self.tells = self.tells or self.target.name == "cpu"
+        self.allows_dynamic = self.allows_dynamic or self.target.name == "cpu"
         for s in self.program.scalars:
             if s.op == "load":
                 assert s.node is not None
                 self.pointers.setdefault(s.node, f"x{len(self.pointers)}")
-        self.name(self.program.scalars)
+        self.name_scalars(self.program.scalars)
 
-    def name(self, scalars: Sequence[Scalar]) -> None:
+    def name_scalars(self, scalars: Sequence[Scalar]) -> None:
         """Give each scalar that has none a name: its literal, or the next one free."""
         for s in scalars:
             if s in self.names:
                 continue
             if s.op == "const":
-                if self.tells and isinstance(s.value, Share):
-                    self.names[s] = self.share(s)
-                elif self.tells and isinstance(s.value, Last):
-                    self.names[s] = f"({s.dtype.compute}){self.numbers.last(s.value)}"
+                if self.allows_dynamic and isinstance(s.value, Share):
+                    self.names[s] = self.reciprocal(s)
+                elif self.allows_dynamic and isinstance(s.value, Last):
+                    self.names[s] = f"({s.dtype.compute}){self.runtime_args.last_index(s.value)}"
                 else:
                     self.names[s] = literal(s.value, s.dtype)
             else:
                 self.names[s] = f"v{self.count}"
                 self.count += 1
 
-    def share(self, s: Scalar) -> str:
+    def reciprocal(self, s: Scalar) -> str:
         """C text of a share, whose bits the kernel is told."""
-        name, compute = self.numbers.share(s.value, s.dtype), s.dtype.compute
+        name, compute = self.runtime_args.reciprocal(s.value, s.dtype), s.dtype.compute
         text = f"hg::Share<{compute}>::of({name})"
         if self.target.name != "cpu":
             return text
-        self.numbers.lines[f"const {compute} {name}_ = {text};"] = None
+        self.runtime_args.lines[f"const {compute} {name}_ = {text};"] = None
         return f"{name}_"
 
-    def forget(self) -> None:
+    def reset_names(self) -> None:
         """Begin to name scalars anew."""
         self.names.clear()
         self.count = 0
@@ -240,18 +246,24 @@ class Writer:
     def expr(self, e: Expr) -> str:
         """C text of an index expression."""
         parts: list[str] = []
-        along = {self.inner.name, "at"} & {v.name for v in e.vars} if self.told and self.inner else None
+        along = {self.inner.name, "at"} & {v.name for v in e.vars} if self.dynamic_axes and self.inner else None
         row = self.inner.extent if along and self.inner else 1  # elements that neighbours in such rows are apart
         rest = e.const
-        near = min((c for atom, c in e.terms if self.taken_apart(atom)), default=0)
+        near = min((c for atom, c in e.terms if self.is_delinearized(atom)), default=0)
         for k, (atom, c) in enumerate(sorted(e.terms, key=lambda t: -abs(t[1]))):
             text = self.atom(atom)
-            if rest and c >= FEWEST and isinstance(atom, Var) and atom.name in self.told & self.fixed and rest % c == 0:
+            if (
+                rest
+                and c >= FEWEST
+                and isinstance(atom, Var)
+                and atom.name in self.dynamic_axes & self.literal_axes
+                and rest % c == 0
+            ):
                 text, rest = f"({text} {'-' if rest < 0 else '+'} {abs(rest) // c})", 0  # where a part begins
-            far = near and (c > near or (k == 0 and self.taken_apart(atom)))
-            if c >= FEWEST and (far or (self.steps(atom) and c != row)):
+            far = near and (c > near or (k == 0 and self.is_delinearized(atom)))
+            if c >= FEWEST and (far or (self.is_dynamic(atom) and c != row)):
                 name = self.atom(atom) if isinstance(atom, Var) else ""
-                text = f"{text} * {self.numbers.stride(c, name)}"
+                text = f"{text} * {self.runtime_args.stride(c, name)}"
             elif c == -1:
                 text = f"-{text}"
             elif c != 1:
@@ -261,39 +273,41 @@ class Writer:
             parts.append(str(rest))
         return " + ".join(parts).replace("+ -", "- ")
 
-    def place_of(self, e: Expr, matrix: bool = False) -> str:
+    def address_text(self, e: Expr, matrix: bool = False) -> str:
         """C text of an index expression in memory, of one element or where a ``matrix`` begins.
 
         Where it begins, if that is beyond all that it walks, is told: a slice of an outer axis lies further behind in a
         larger batch, and every slice has the same text. So is how far a part of a join or pad is moved.
         """
-        shifted = self.cut is not None and abs(e.const) >= FEWEST and self.cut.name in (v.name for v in e.vars)
+        shifted = (
+            self.split_axis is not None and abs(e.const) >= FEWEST and self.split_axis.name in (v.name for v in e.vars)
+        )
         beyond = e.const > e.high - e.low
-        if not self.tells or not (e.terms or matrix) or not e.affine or not (beyond or shifted):
+        if not self.allows_dynamic or not (e.terms or matrix) or not e.affine or not (beyond or shifted):
             return self.expr(e)
-        start = self.numbers.start(e.const)
+        start = self.runtime_args.start(e.const)
         return f"{self.expr(Expr(e.terms))} + {start}" if e.terms else start
 
     def extent(self, v: Var) -> str:
         """C text of the extent of ``v``."""
-        told = v.name in self.told and v.name not in self.fixed and v.extent >= FEWEST
-        return self.numbers.extent(v) if told else str(v.extent)
+        told = v.name in self.dynamic_axes and v.name not in self.literal_axes and v.extent >= FEWEST
+        return self.runtime_args.extent(v) if told else str(v.extent)
 
-    def turn(self, value: int) -> str:
+    def boundary(self, value: int) -> str:
         """C text of a value of the outermost variable at which something else begins."""
-        return str(value) if self.cut is None or value < FEWEST else self.numbers.turn(value)
+        return str(value) if self.split_axis is None or value < FEWEST else self.runtime_args.boundary(value)
 
-    def steps(self, atom: Any) -> bool:
+    def is_dynamic(self, atom: Any) -> bool:
         """True for a variable whose extent the kernel is told, and for a part of one."""
         if isinstance(atom, (Quotient, Remainder)):
-            return bool(self.told) and all(v.name in self.told for v in atom.expr.vars)
-        return isinstance(atom, Var) and atom.name in self.told
+            return bool(self.dynamic_axes) and all(v.name in self.dynamic_axes for v in atom.expr.vars)
+        return isinstance(atom, Var) and atom.name in self.dynamic_axes
 
-    def taken_apart(self, atom: Any) -> bool:
+    def is_delinearized(self, atom: Any) -> bool:
         """True for a part of the position of a row, by an extent that the kernel is told."""
         if not isinstance(atom, (Quotient, Remainder)):
             return False
-        return atom.by >= FEWEST and any(atom.expr == of_var(v) for v in self.apart)
+        return atom.by >= FEWEST and any(atom.expr == of_var(v) for v in self.delinearized_axes)
 
     def atom(self, atom: Any) -> str:
         if isinstance(atom, Var):
@@ -301,8 +315,8 @@ class Writer:
         if isinstance(atom, Opaque):
             return f"(Index){self.names[atom.value]}"
         inner, by = self.expr(atom.expr), str(atom.by)
-        if self.taken_apart(atom):
-            by = self.numbers.divisor(atom.by)
+        if self.is_delinearized(atom):
+            by = self.runtime_args.divisor(atom.by)
             by = by if self.target.name == "cpu" else f"(Index){by}"
         if len(atom.expr.terms) + bool(atom.expr.const) > 1:
             inner = f"({inner})"
@@ -312,12 +326,12 @@ class Writer:
         """C text of a scalar's conditions."""
         tests = []
         # of a masked load whose mask it knows, GCC 12 makes a load of the whole vector: past the end of an array
-        nil = NIL if s.op == "load" and self.target.name == "cpu" else ""
+        nil = OPAQUE_ZERO if s.op == "load" and self.target.name == "cpu" else ""
         for c in s.conditions:
-            if self.cut is not None and c.expr.terms == ((self.cut, 1),):
+            if self.split_axis is not None and c.expr.terms == ((self.split_axis, 1),):
                 begin, end = -c.expr.const, c.bound - c.expr.const
-                tests += [f"{self.atom(self.cut)} >= {self.turn(begin)}"] if c.expr.low < 0 else []
-                tests += [f"{self.atom(self.cut)} < {self.turn(end)}"] if c.expr.high >= c.bound else []
+                tests += [f"{self.atom(self.split_axis)} >= {self.boundary(begin)}"] if c.expr.low < 0 else []
+                tests += [f"{self.atom(self.split_axis)} < {self.boundary(end)}"] if c.expr.high >= c.bound else []
                 continue
             e = self.expr(c.expr)
             if c.expr.low < 0:
@@ -329,25 +343,25 @@ class Writer:
 
     # -- scalars
 
-    def load(self, s: Scalar) -> str:
+    def load_text(self, s: Scalar) -> str:
         """C text of a load through its pointer."""
         assert s.node is not None and s.offset is not None
-        if s in self.tiled:
-            return self.tiled[s]
-        text = f"{self.pointers[s.node]}[{self.place_of(s.offset)}]"
+        if s in self.tile_elements:
+            return self.tile_elements[s]
+        text = f"{self.pointers[s.node]}[{self.address_text(s.offset)}]"
         if s.conditions:
-            if s in self.moved:
-                return f"{self.conditions(s)} ? {self.place(s, text)} : (unsigned short)0"
+            if s in self.bit_copied:
+                return f"{self.conditions(s)} ? {self.as_stored(s, text)} : (unsigned short)0"
             zero = literal(0, s.dtype)
             value = f"({s.dtype.compute}){text}" if s.dtype.compute != s.dtype.storage else text
             return f"{self.conditions(s)} ? {value} : {zero}"
-        return self.place(s, text)
+        return self.as_stored(s, text)
 
-    def destination(self, k: int, store: Store) -> str:
+    def store_address(self, k: int, store: Store) -> str:
         """C text of where ``store``, the ``k``-th of the kernel, writes."""
-        return self.tiled.get(store) or f"{self.results}{k}[{self.place_of(store.offset)}]"
+        return self.tile_elements.get(store) or f"{self.result_prefix}{k}[{self.address_text(store.offset)}]"
 
-    def stored(self, store: Store, target: str) -> str:
+    def stored_value(self, store: Store, target: str) -> str:
         """C text of what ``store`` writes to ``target``."""
         value, node = self.names[store.value], store.node
         if not store.scattered or node.prim.name == "scatter_set":
@@ -361,37 +375,37 @@ class Writer:
         if s.op in ("const", "reduction"):
             return None
         if s.op == "load":
-            text = self.load(s)
+            text = self.load_text(s)
         elif s.op == "index":
             assert s.offset is not None
             position = self.expr(s.offset)
             text = f"({s.dtype.compute})" + (position if position.isidentifier() else f"({position})")
-        elif s.op == "inside":
+        elif s.op == "predicate":
             text = self.conditions(s)
         elif s.node is None:
-            text = f"{self.names[s.args[0]]} ? {self.chosen(s, 1)} : {self.chosen(s, 2)}"
+            text = f"{self.names[s.args[0]]} ? {self.select_arm(s, 1)} : {self.select_arm(s, 2)}"
         else:
             text = self.arithmetic(s)
-        return Statement(self.type(s), self.names[s], text)
+        return Statement(self.c_type(s), self.names[s], text)
 
-    def type(self, s: Scalar) -> str:
+    def c_type(self, s: Scalar) -> str:
         """The C type that holds ``s``."""
-        return "unsigned short" if s in self.moved else s.dtype.compute
+        return "unsigned short" if s in self.bit_copied else s.dtype.compute
 
-    def place(self, s: Scalar, text: str) -> str:
+    def as_stored(self, s: Scalar, text: str) -> str:
         """C text of the element ``text`` in memory that ``s`` is read from or stored to."""
-        return f"{text}.bits" if s in self.moved else text
+        return f"{text}.bits" if s in self.bit_copied else text
 
-    def chosen(self, s: Scalar, k: int) -> str:
+    def select_arm(self, s: Scalar, k: int) -> str:
         """One of the two values that a choice is between."""
         arg = s.args[k]
-        held = s in self.moved and arg.op == "const"
+        held = s in self.bit_copied and arg.op == "const"
         return f"{s.dtype.storage}({self.names[arg]}).bits" if held else self.names[arg]
 
     def arithmetic(self, s: Scalar) -> str:
         """A primitive's expression over the names of its operands."""
         assert s.node is not None
-        if combines(s):  # two states of a reduction that is written out
+        if is_combine(s):  # two states of a reduction that is written out
             first, second = (self.names[a] for a in s.args)
             return f"hg::{COMBINE[s.node.prim.name]}<{s.dtype.compute}>::merge({first}, {second})"
         expr = s.node.prim.expr
@@ -421,7 +435,7 @@ def address(pointer: str, offset: str) -> str:
     return pointer if offset == "0" else f"{pointer} + {offset if offset.isidentifier() else f'({offset})'}"
 
 
-def coordinates(variables: Sequence[Var], source: str) -> list[Statement]:
+def unravel(variables: Sequence[Var], source: str) -> list[Statement]:
     """Definitions of the variables from their row-major position ``source``."""
     out, step = [], 1
     for k, v in reversed(list(enumerate(variables))):
@@ -431,7 +445,7 @@ def coordinates(variables: Sequence[Var], source: str) -> list[Statement]:
     return out[::-1]
 
 
-def mentioned(statements: Sequence[object]) -> frozenset[str]:
+def identifiers(statements: Sequence[object]) -> frozenset[str]:
     """Every identifier in the text of some statements: what is not among them need not be defined."""
     return frozenset(re.findall(r"[A-Za-z_]\w*", " ".join(map(str, statements))))
 
@@ -456,20 +470,20 @@ def traffic(
 
     ``whole`` are arrays that are read from end to end besides, ``also`` says how many elements of arrays are.
     """
-    read = sum(n * node.dtype.size for node, n in touched(program, whole, also).items())
+    read = sum(n * node.dtype.size for node, n in elements_read(program, whole, also).items())
     return read, sum(store.node.type.nbytes for store in program.stores)
 
 
-def touched_by_all(kernels: Iterable[Kernel]) -> dict[Node, int]:
-    """Elements that one launch of all ``kernels`` reads of each input, see :attr:`Kernel.touched`."""
+def elements_read_by_all(kernels: Iterable[Kernel]) -> dict[Node, int]:
+    """Elements that one launch of all ``kernels`` reads of each input, see :attr:`Kernel.elements_read`."""
     found: dict[Node, int] = {}
     for k in kernels:
-        for node, count in k.touched.items():
+        for node, count in k.elements_read.items():
             found[node] = min(node.size, found.get(node, 0) + count)
     return found
 
 
-def touched(
+def elements_read(
     program: ScalarProgram, whole: Sequence[Node] = (), also: Sequence[dict[Node, int]] = ()
 ) -> dict[Node, int]:
     """Elements of each array that one run reads; see :func:`traffic`."""
@@ -477,14 +491,14 @@ def touched(
     for s in program.scalars:
         if s.op == "load":
             assert s.node is not None and s.offset is not None
-            found[s.node] = min(s.node.size, found.get(s.node, 0) + _positions(s.offset))
+            found[s.node] = min(s.node.size, found.get(s.node, 0) + _distinct_offsets(s.offset))
     for more in also:
         for node, n in more.items():
             found[node] = min(node.size, found.get(node, 0) + n)
     return found
 
 
-def _positions(offset: Expr) -> int:
+def _distinct_offsets(offset: Expr) -> int:
     """The number of different values of ``offset``: fewer than points where windows overlap."""
     if not offset.affine:  # read at run time, or taken apart: as many as there are points, at most
         return math.prod(v.extent for v in offset.vars)
@@ -492,14 +506,14 @@ def _positions(offset: Expr) -> int:
     cluster: list[tuple[int, int]] = []  # (step, extent) that interleave
     for step, extent in sorted((abs(c), a.high - a.low + 1) for a, c in offset.terms):
         if step > span:
-            count, span, cluster = count * _reached(tuple(cluster)), 0, []
+            count, span, cluster = count * _distinct_sums(tuple(cluster)), 0, []
         span += step * (extent - 1)
         cluster.append((step, extent))
-    return count * _reached(tuple(cluster))
+    return count * _distinct_sums(tuple(cluster))
 
 
 @lru_cache(4096)  # the elements of a window differ in a constant only
-def _reached(cluster: tuple[tuple[int, int], ...]) -> int:
+def _distinct_sums(cluster: tuple[tuple[int, int], ...]) -> int:
     """The number of different sums of a multiple of each step."""
     points = math.prod(extent for _, extent in cluster)
     if len(cluster) < 2 or points > 1 << 20:
@@ -525,10 +539,10 @@ def headers(program: ScalarProgram) -> tuple[str, ...]:
 
 def _needs_math(s: Scalar) -> bool:
     """True for a function of floats; those of integers are in core.h, which every kernel has."""
-    return "hg::" in _text(s) and any(a.dtype.is_float for a in (s, *s.args))
+    return "hg::" in _expression(s) and any(a.dtype.is_float for a in (s, *s.args))
 
 
-def _text(s: Scalar) -> str:
+def _expression(s: Scalar) -> str:
     assert s.node is not None
     expr = s.node.prim.expr
     if expr is None or isinstance(expr, str):

@@ -9,14 +9,14 @@ from __future__ import annotations
 from ..ir.graph import Node
 from ..ir.indexing import Var
 from ..target import Target
-from .cpu.loop_nests import moves, nests
-from .cpu.nontemporal_stores import streamed
-from .in_place import at_points
-from .index_set_splitting import cut, only_moved
-from .kernel import Kernel, Writer, headers, summary, touched, traffic
-from .runtime_args import told_axes, told_in_tiles, told_outer
+from .cpu.loop_nests import build_loops, is_pure_transpose
+from .cpu.nontemporal_stores import nontemporal_loops
+from .in_place import in_place_pairs
+from .index_set_splitting import bit_copies, outer_breakpoint_axis
+from .kernel import CWriter, Kernel, elements_read, headers, summary, traffic
+from .runtime_args import dynamic_axes, dynamic_in_tiles, dynamic_outer
 from .scalar import ScalarProgram
-from .transpose_tiling import tiling
+from .transpose_tiling import choose_tiling
 
 __all__ = ["schedule_map"]
 
@@ -26,41 +26,41 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
     if not program.vars:
         program.vars.append(Var("i0", 1))
     outer = program.vars[0]
-    writer = Writer(target, program, tells=True)
-    writer.moved = only_moved(program)
-    writer.cut = cut(program)
-    tiles = tiling(program, conditions=True, cached=True) if target.name == "cpu" else None
+    writer = CWriter(target, program, allows_dynamic=True)
+    writer.bit_copied = bit_copies(program)
+    writer.split_axis = outer_breakpoint_axis(program)
+    tiles = choose_tiling(program, conditions=True, cached=True) if target.name == "cpu" else None
     if tiles:
-        moved = moves(program, tiles)
-        writer.told = told_in_tiles(program, tiles.across, tiles.along, moved)
-        writer.fixed = frozenset() if moved else writer.told & {tiles.along.name}
-    elif target.name == "cpu" and (of_vectors := told_outer(program)):
-        writer.told = of_vectors
+        moved = is_pure_transpose(program, tiles)
+        writer.dynamic_axes = dynamic_in_tiles(program, tiles.across, tiles.along, moved)
+        writer.literal_axes = frozenset() if moved else writer.dynamic_axes & {tiles.along.name}
+    elif target.name == "cpu" and (of_vectors := dynamic_outer(program)):
+        writer.dynamic_axes = of_vectors
     elif target.name == "cpu":
         tested = frozenset(v for s in program.scalars for c in s.conditions for v in c.expr.vars)
-        writer.inner, writer.told = program.vars[-1], told_axes(program, program.vars[-1], tested)
-        writer.fixed = frozenset(v.name for v in tested)
+        writer.inner, writer.dynamic_axes = program.vars[-1], dynamic_axes(program, program.vars[-1], tested)
+        writer.literal_axes = frozenset(v.name for v in tested)
     outputs = [s.node for s in program.stores]
     pointers = writer.pointer_list(outputs)
     read, written = traffic(program)
-    in_place = at_points(program)
+    in_place = in_place_pairs(program)
     fields: dict[str, object] = {"pointers": pointers}
     launch = None
     more: tuple[str, ...] = ()
     if target.name == "cpu":
-        past = streamed(program, writer, nests(program, writer)[1])
-        before, loops, choice = nests(program, writer, fetch=True)
-        fields |= {"before": before, "loops": loops, "streamed": past}
+        past = nontemporal_loops(program, writer, build_loops(program, writer)[1])
+        before, loops, choice = build_loops(program, writer, prefetch=True)
+        fields |= {"before": before, "loops": loops, "nontemporal": past}
         more = ("tile_cpu.h",) * ("tile" in choice) + ("stream_cpu.h",) * bool(past)
     else:
-        from .cuda.map import parts
+        from .cuda.map import map_fields
 
-        made, launch, choice = parts(program, writer)
+        made, launch, choice = map_fields(program, writer)
         fields |= made
     return Kernel(
-        numbers=writer.numbers,
+        runtime_args=writer.runtime_args,
         kind="map",
-        effort=1,
+        compile_cost=1,
         template=f"{target.name}/map.j2",
         summary=summary(members),
         fields=fields,
@@ -73,6 +73,6 @@ def schedule_map(program: ScalarProgram, target: Target, members: list[Node]) ->
         choice=choice,
         bytes_read=read,
         bytes_written=written,
-        touched=touched(program),
+        elements_read=elements_read(program),
         in_place=in_place,
     )

@@ -16,42 +16,44 @@ from ..devices.gpu import GpuConstants
 from ..ir.graph import Node
 from ..ir.indexing import Expr, Quotient, Remainder, Var, divide, modulo, of_var
 from ..passes.fuse.group import Group
-from .collapse_axes import as_one
-from .cpu.loop_nests import nests
-from .index_set_splitting import only_moved
-from .kernel import Statement, Writer, headers, mentioned, touched
+from .collapse_axes import can_collapse
+from .cpu.loop_nests import build_loops
+from .index_set_splitting import bit_copies
+from .kernel import CWriter, Statement, elements_read, headers, identifiers
 from .scalar import Scalar, ScalarProgram, operand_program
 from .transpose_tiling import unit_stride
 
 if TYPE_CHECKING:
-    from .cuda.map import Pack
+    from .cuda.map import VectorAccess
 
 __all__ = [
-    "PANEL",
+    "PANEL_BYTES",
+    "ComputedOperand",
+    "ImagePrologue",
     "Loader",
-    "Made",
     "Panel",
-    "Planes",
-    "apart_in_rows",
+    "computed_operand",
+    "image_prologue",
     "loader",
-    "made",
     "panel",
     "panel_columns",
     "panel_rows",
-    "planes",
-    "scattered",
+    "strided_array",
+    "strided_in_rows",
 ]
 
-PANEL = CpuConstants.l2_bytes // 8  #: bytes of a panel: with the other operand it stays in the second-level cache, …
-_MOST = CpuConstants.l2_bytes // 4  #: … and at the very most
-_ROWS = (192, 64, 32, 16, 8, 4)  #: of a panel of a left operand
-_COLUMNS = (480, 192, 96, 48, 24, 8)  #: of one of a right operand that is contiguous along the sum, …
-_STRIP = (512, 256, 128, 64)  #: … and of one that is contiguous along its columns
+PANEL_BYTES = (
+    CpuConstants.l2_bytes // 8
+)  #: bytes of a panel: with the other operand it stays in the second-level cache, …
+_MAX_PANEL_BYTES = CpuConstants.l2_bytes // 4  #: … and at the very most
+_PANEL_ROWS = (192, 64, 32, 16, 8, 4)  #: of a panel of a left operand
+_PANEL_COLUMNS = (480, 192, 96, 48, 24, 8)  #: of one of a right operand that is contiguous along the sum, …
+_PANEL_STRIP_COLUMNS = (512, 256, 128, 64)  #: … and of one that is contiguous along its columns
 _ACCESS = GpuConstants.access_bytes  #: bytes of a thread's widest access
 
 
 @dataclass
-class Made:
+class ComputedOperand:
     """An operand as a program of one element, which it stores at its place along ``inner``.
 
     Attributes:
@@ -66,7 +68,9 @@ class Made:
     touched: dict[Node, int]
 
 
-def made(group: Group, operand: Node, batch: list[Var], rows: Var, columns: Var, along: bool) -> Made:
+def computed_operand(
+    group: Group, operand: Node, batch: list[Var], rows: Var, columns: Var, along: bool
+) -> ComputedOperand:
     """What ``group`` computes for ``operand``, whose last two axes are ``rows`` and ``columns``.
 
     Args:
@@ -75,25 +79,25 @@ def made(group: Group, operand: Node, batch: list[Var], rows: Var, columns: Var,
     variables = [*batch, rows, columns]
     outer, inner = (rows, columns) if along else (columns, rows)
     program = operand_program(group, operand, variables, inner)
-    return Made(program, outer, inner, touched(program))
+    return ComputedOperand(program, outer, inner, elements_read(program))
 
 
-def scattered(what: Made) -> Node | None:
+def strided_array(what: ComputedOperand) -> Node | None:
     """An array whose elements lie apart where those of the operand are neighbours, the largest one.
 
     (``what`` is taken apart as a panel would be.)
     """
-    return None if _flat(what) else _apart(what.program, _split(what.program, what.inner)[-1])
+    return None if _collapsed(what) else _largest_strided(what.program, _split_var(what.program, what.inner)[-1])
 
 
-def _flat(what: Made) -> Var | None:
+def _collapsed(what: ComputedOperand) -> Var | None:
     """One variable in place of both, if all that is loaded lies as the operand's lines do, one behind the other."""
     program, outer, inner = what.program, what.outer, what.inner
     (store,) = program.stores
     if min(outer.extent, inner.extent) == 1:
         return None
     loads = [e for e in program.expressions() if e is not store.offset]
-    if not all(as_one(e, outer, inner) for e in loads):
+    if not all(can_collapse(e, outer, inner) for e in loads):
         return None
     one = Var("e", outer.extent * inner.extent)
     store.offset = of_var(outer) * inner.extent + of_var(inner)
@@ -102,7 +106,7 @@ def _flat(what: Made) -> Var | None:
     return one
 
 
-def _apart(program: ScalarProgram, inner: Var) -> Node | None:
+def _largest_strided(program: ScalarProgram, inner: Var) -> Node | None:
     found = [
         s.node
         for s in program.scalars
@@ -111,11 +115,11 @@ def _apart(program: ScalarProgram, inner: Var) -> Node | None:
     return max(found, key=lambda n: n.type.nbytes, default=None)
 
 
-def _split(program: ScalarProgram, var: Var) -> list[Var]:
+def _split_var(program: ScalarProgram, var: Var) -> list[Var]:
     """``var`` in as many variables as positions that hold quotients and remainders of it want; outermost first."""
     variables = [var]
     for _ in range(8):
-        at = next((found for e in program.expressions() if (found := _part(e, variables))), None)
+        at = next((found for e in program.expressions() if (found := _find_divisor(e, variables))), None)
         if at is None:
             break
         old, by = at
@@ -126,7 +130,7 @@ def _split(program: ScalarProgram, var: Var) -> list[Var]:
     return variables
 
 
-def _part(e: Expr, variables: list[Var]) -> tuple[Var, int] | None:
+def _find_divisor(e: Expr, variables: list[Var]) -> tuple[Var, int] | None:
     """A variable and a divisor of its extent, if ``e`` holds a quotient or remainder of it by that."""
     for atom, _ in e.terms:
         if not isinstance(atom, (Quotient, Remainder)):
@@ -135,7 +139,7 @@ def _part(e: Expr, variables: list[Var]) -> tuple[Var, int] | None:
             v, c = atom.expr.terms[0]
             if v in variables and c == 1 and v.extent % atom.by == 0 and atom.by < v.extent:
                 return v, atom.by
-        found = _part(atom.expr, variables)
+        found = _find_divisor(atom.expr, variables)
         if found:
             return found
     return None
@@ -150,7 +154,7 @@ class Panel:
 
     Attributes:
         name, type, count: of the array that holds it.
-        flat: its lines are one.
+        is_collapsed: its lines are one.
         outer, begin, end: the variable of its lines (or of that one), and what it runs between.
         start: C text of the first element of a line.
         once: statements of a line.
@@ -160,7 +164,7 @@ class Panel:
     name: str
     type: str
     count: int
-    flat: bool
+    is_collapsed: bool
     outer: str
     begin: str
     end: str
@@ -172,20 +176,28 @@ class Panel:
 def panel_rows(rows: int, depth: int, itemsize: int) -> int:
     """Rows of a panel of a left operand, 0 if none fits; the same for any number of rows above one."""
     line = depth * itemsize
-    return (1 if line <= _MOST else 0) if rows == 1 else _fitting(_ROWS, line)
+    return (1 if line <= _MAX_PANEL_BYTES else 0) if rows == 1 else _largest_fitting(_PANEL_ROWS, line)
 
 
 def panel_columns(columns: int, depth: int, itemsize: int, along: bool) -> int:
     """Columns of a panel of a right operand, 0 if none fits; ``along``: it is contiguous along the sum."""
-    return min(columns, _fitting(_COLUMNS if along else _STRIP, depth * itemsize))
+    return min(columns, _largest_fitting(_PANEL_COLUMNS if along else _PANEL_STRIP_COLUMNS, depth * itemsize))
 
 
-def _fitting(counts: tuple[int, ...], line: int) -> int:
-    return next((c for c in counts if c * line <= PANEL), counts[-1] if counts[-1] * line <= _MOST else 0)
+def _largest_fitting(counts: tuple[int, ...], line: int) -> int:
+    return next(
+        (c for c in counts if c * line <= PANEL_BYTES), counts[-1] if counts[-1] * line <= _MAX_PANEL_BYTES else 0
+    )
 
 
 def panel(
-    what: Made, name: str, writer: Writer, begin: str, end: str, lines: int, first: tuple[str, int] | None = None
+    what: ComputedOperand,
+    name: str,
+    writer: CWriter,
+    begin: str,
+    end: str,
+    lines: int,
+    first: tuple[str, int] | None = None,
 ) -> tuple[Panel, bool]:
     """The panel ``name`` of an operand, and whether its loops turn operands in tiles.
 
@@ -198,7 +210,7 @@ def panel(
     program, inner = what.program, what.inner
     (store,) = program.stores
     width = inner.extent if first is None else first[1]
-    flat = _flat(what) if first is None else None
+    flat = _collapsed(what) if first is None else None
     if flat is not None:
         store.offset = of_var(flat)
         if begin != "0":
@@ -208,13 +220,15 @@ def panel(
         origin, inner = Var(first[0], what.inner.extent), Var("c", first[1])
         program.replace({what.inner: of_var(origin) + of_var(inner)})
         store.offset = of_var(inner)
-    program.vars = _split(program, inner)
+    program.vars = _split_var(program, inner)
     for s in program.scalars:  # the others are known where the loops begin
         s.vars &= set(program.vars)
-    mine = Writer(writer.target, program, pointers=writer.pointers, results="row", numbers=writer.numbers)
-    mine.apart, mine.told = (what.outer,), writer.told
-    mine.moved = only_moved(program)
-    once, loops, choice = nests(program, mine, runs=flat is not None)
+    mine = CWriter(
+        writer.target, program, pointers=writer.pointers, result_prefix="row", runtime_args=writer.runtime_args
+    )
+    mine.delinearized_axes, mine.dynamic_axes = (what.outer,), writer.dynamic_axes
+    mine.bit_copied = bit_copies(program)
+    once, loops, choice = build_loops(program, mine, partial_range=flat is not None)
     line = what.outer.name if begin == "0" else f"({what.outer.name} - {begin})"
     length = writer.extent(what.inner) if first is None else str(width)
     start = f"{name} + {line} * {length}"
@@ -222,13 +236,13 @@ def panel(
         begin, end = (f"({t}) * {length}" if " " in t else f"{t} * {length}" for t in (begin, end))
         start = name
     outer, held = what.outer.name, store.node.dtype.storage
-    told = {what.outer.name, what.inner.name} & writer.told
-    count = PANEL // store.node.dtype.size if told and lines > 1 else lines * width
+    told = {what.outer.name, what.inner.name} & writer.dynamic_axes
+    count = PANEL_BYTES // store.node.dtype.size if told and lines > 1 else lines * width
     return Panel(name, held, count, flat is not None, outer, begin, end, start, once, loops), "tile" in choice
 
 
 @dataclass(frozen=True)
-class Planes:
+class ImagePrologue:
     """A convolution's operand as a lambda that computes neighbours of a row (an element, on a GPU).
 
     Attributes:
@@ -253,14 +267,14 @@ class Planes:
     headers: tuple[str, ...]
 
 
-def apart_in_rows(group: Group, operand: Node) -> Node | None:
+def strided_in_rows(group: Group, operand: Node) -> Node | None:
     """An array whose elements lie apart where those of a row of ``operand`` are neighbours, the largest one."""
     variables = [Var(f"i{k}", d) for k, d in enumerate(operand.shape)]
     program = operand_program(group, operand, variables, variables[-1])
-    return _apart(program, variables[-1])
+    return _largest_strided(program, variables[-1])
 
 
-def planes(group: Group, operand: Node, writer: Writer, step: int) -> Planes:
+def image_prologue(group: Group, operand: Node, writer: CWriter, step: int) -> ImagePrologue:
     """What ``group`` computes for a convolution's ``operand``; ``writer`` is that of the convolution."""
     names = ("n", "c", "d", "h", "w")
     rank = operand.ndim - 2
@@ -268,14 +282,16 @@ def planes(group: Group, operand: Node, writer: Writer, step: int) -> Planes:
     variables = [Var(name, d) for name, d in zip(used, operand.shape, strict=True)]
     inner = variables[-1]
     program = operand_program(group, operand, variables, inner)
-    mine = Writer(writer.target, program, pointers=writer.pointers, numbers=writer.numbers)
+    mine = CWriter(writer.target, program, pointers=writer.pointers, runtime_args=writer.runtime_args)
     once: list[Statement] = []
     each: list[Statement] = []
     for s in program.scalars:
         if statement := mine.statement(s):
             (each if inner in s.vars else once).append(statement)
     value = mine.names[program.stores[0].value]
-    return Planes(program, names, step, once, each, operand.dtype.storage, value, touched(program), headers(program))
+    return ImagePrologue(
+        program, names, step, once, each, operand.dtype.storage, value, elements_read(program), headers(program)
+    )
 
 
 # -- a GPU
@@ -289,7 +305,7 @@ class Loader:
         name: of the lambda.
         type: of its elements in memory, if they were there.
         parameters: a row or column, counted from the patch's first one, and a place along the sum.
-        packs: wide loads.
+        wide_loads: wide loads.
         once, each: statements of all neighbours and of each.
     """
 
@@ -297,18 +313,24 @@ class Loader:
     type: str
     vector: int
     parameters: tuple[str, str]
-    packs: list[Pack]
+    wide_loads: list[VectorAccess]
     once: list[Statement]
     each: list[Statement]
 
     @property
     def used(self) -> frozenset[str]:
         """The names it mentions."""
-        return mentioned([*self.once, *self.each, *(p.offset for p in self.packs)])
+        return identifiers([*self.once, *self.each, *(p.offset for p in self.wide_loads)])
 
 
 def loader(
-    what: Made, name: str, writer: Writer, vector: int, line: Var, start: str | None, told: bool = False
+    what: ComputedOperand,
+    name: str,
+    writer: CWriter,
+    vector: int,
+    line: Var,
+    start: str | None,
+    dynamic_k: bool = False,
 ) -> Loader:
     """The loader ``name`` of an operand.
 
@@ -317,31 +339,39 @@ def loader(
         vector: how many neighbours along the inner variable it computes.
         line: the variable of the operand's rows or columns (the other one is that of the sum).
         start: C text of the patch's first line; None if ``line`` has its value already.
-        told: how many terms the sum has is an argument, and so is where parts of a join or pad begin along it.
+        dynamic_k: how many terms the sum has is an argument, and so is where parts of a join or pad begin along it.
     """
-    from .cuda.map import Pack
+    from .cuda.map import VectorAccess
 
     program, inner = what.program, what.inner
     depth = what.outer if inner is line else inner
-    mine = Writer(writer.target, program, pointers=writer.pointers, numbers=writer.numbers, tells=writer.tells)
-    mine.moved, mine.cut = only_moved(program), depth if told else None
-    mine.apart = (line, depth) if told else (line,)
+    mine = CWriter(
+        writer.target,
+        program,
+        pointers=writer.pointers,
+        runtime_args=writer.runtime_args,
+        allows_dynamic=writer.allows_dynamic,
+    )
+    mine.bit_copied, mine.split_axis = bit_copies(program), depth if dynamic_k else None
+    mine.delinearized_axes = (line, depth) if dynamic_k else (line,)
     (store,) = program.stores
     first = f"{inner.name}_0"  # of the neighbours
-    packs: list[Pack] = []
+    packs: list[VectorAccess] = []
     once: list[Statement] = []
     each: list[Statement] = []
     for s in program.scalars:
-        if _wide(s, inner, vector):
+        if _is_wide_load(s, inner, vector):
             assert s.node is not None and s.offset is not None
             mine.renamed = {inner: first}
-            packs.append(Pack(f"p{len(packs)}", s.node.dtype.storage, mine.pointers[s.node], mine.place_of(s.offset)))
+            packs.append(
+                VectorAccess(f"p{len(packs)}", s.node.dtype.storage, mine.pointers[s.node], mine.address_text(s.offset))
+            )
             mine.renamed = {}
-            each.append(Statement(mine.type(s), mine.names[s], mine.place(s, f"{packs[-1].name}.v[j]")))
+            each.append(Statement(mine.c_type(s), mine.names[s], mine.as_stored(s, f"{packs[-1].name}.v[j]")))
         elif statement := mine.statement(s):
             (each if inner in s.vars else once).append(statement)
-    each.append(Statement("", mine.place(store.value, "made.v[j]"), mine.names[store.value]))
-    if inner.name in mentioned(each):
+    each.append(Statement("", mine.as_stored(store.value, "made.v[j]"), mine.names[store.value]))
+    if inner.name in identifiers(each):
         each.insert(0, Statement("Index", inner.name, f"{first} + j"))
     called = {v: first if v is inner else v.name for v in (line, depth)}
     found = Loader(name, store.node.dtype.storage, vector, ("r", called[depth]), packs, once, each)
@@ -350,7 +380,7 @@ def loader(
     return found
 
 
-def _wide(s: Scalar, inner: Var, vector: int) -> bool:
+def _is_wide_load(s: Scalar, inner: Var, vector: int) -> bool:
     """True if neighbours are one access."""
     if vector == 1 or s.op != "load" or s.conditions or s.node is None or not unit_stride(s.offset, inner):
         return False

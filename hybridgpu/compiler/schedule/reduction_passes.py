@@ -13,13 +13,13 @@ from math import prod
 
 from ...dataclass import dataclass, field
 from ..ir.indexing import Expr, Opaque, Quotient, Remainder, Var, of_var
-from .kernel import COMBINE, Statement, Writer
+from .kernel import COMBINE, CWriter, Statement
 from .scalar import Reduction, Scalar, ScalarProgram, Store
 
-__all__ = ["Accumulator", "Pass", "Plan", "Sum", "Total", "needed_by"]
+__all__ = ["Accumulator", "ColumnSum", "FullReduction", "Pass", "PassPlan", "operands_of"]
 
-_WRITTEN_OUT = 128  #: CPU: elements of a row up to which its walks are two blocks of lanes
-_RECOMPUTE = 6  #: scalar operations that are cheaper to repeat than to keep
+_UNROLLED_ROW = 128  #: CPU: elements of a row up to which its walks are two blocks of lanes
+_MIN_CACHED_COST = 6  #: scalar operations that are cheaper to repeat than to keep
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Accumulator:
             along the last reduced axis are; else empty and 0.
         origin: the position of element ``at`` of the last reduced axis; else empty.
         first: the position of the first element that a walk reaches.
-        rising: True if positions only grow on the way.
+        increasing: True if positions only grow on the way.
         result, result_type: the reduced value.
     """
 
@@ -46,13 +46,13 @@ class Accumulator:
     step: int
     origin: str
     first: int
-    rising: bool
+    increasing: bool
     result: str
     result_type: str
 
 
 @dataclass(frozen=True)
-class Sum:
+class ColumnSum:
     """One sum over all rows in a template: for each element of a row, ``operand`` of every row is added up.
 
     Attributes:
@@ -69,7 +69,7 @@ class Sum:
 
 
 @dataclass(frozen=True)
-class Total:
+class FullReduction:
     """One reduction over all rows of a value of each in a template.
 
     Attributes:
@@ -93,19 +93,19 @@ class Pass:
 
     Attributes:
         row, each: statements of the row, and of every element.
-        keep: (cache, value) pairs written to the row's cache.
+        cache_writes: (cache, value) pairs written to the row's cache.
         stores: full-size stores.
         accumulators: reductions that end with the walk.
         sums: those over all rows that take in elements of the walk.
         cost: scalar operations of an element.
         lanes: CPU: accumulator -> (type of its states side by side, the variable that elements go to).
-        apart: CPU: blocks of lanes stay apart (columns form).
-        parts: CPU: the accumulators that are summed part by part.
-        ahead: CPU: statements that fetch what later rows read.
-        blocks, into_blocks: CPU: the results that may be stored past the caches, as (type, name of a block, statement
+        separate_blocks: CPU: blocks of lanes stay apart (columns form).
+        partial_sums: CPU: the accumulators that are summed part by part.
+        prefetches: CPU: statements that fetch what later rows read.
+        streamed_blocks, block_stores: CPU: the results that may be stored past the caches, as (type, name of a block, statement
             that stores it), and ``stores`` where these go to blocks first.
-        head: CPU: how many elements of a row come before the first of these blocks, '' if none do.
-        row_in, row_out, each_in: row values that are read from and written to arrays, as (type, name), by the columns
+        unaligned_prefix: CPU: how many elements of a row come before the first of these blocks, '' if none do.
+        row_live_in, row_live_out, live_in: row values that are read from and written to arrays, as (type, name), by the columns
             form, and where rows are walked together.
         row_scalars, scalars, reductions, targets: what the statements were made of: scalars of the row and of every
             element in their order, reductions in that of the accumulators, full-size stores by their number.
@@ -113,79 +113,79 @@ class Pass:
 
     row: list[Statement] = field(default_factory=list)
     each: list[Statement] = field(default_factory=list)
-    keep: list[tuple[str, str]] = field(default_factory=list)
+    cache_writes: list[tuple[str, str]] = field(default_factory=list)
     stores: list[Statement] = field(default_factory=list)
     accumulators: list[Accumulator] = field(default_factory=list)
-    sums: list[Sum] = field(default_factory=list)
+    sums: list[ColumnSum] = field(default_factory=list)
     cost: int = 0
     lanes: dict[str, tuple[str, str]] = field(default_factory=dict)
-    apart: bool = False
-    parts: list[Accumulator] = field(default_factory=list)
-    ahead: list[str] = field(default_factory=list)
-    blocks: list[tuple[str, str, str]] = field(default_factory=list)
-    into_blocks: list[Statement] = field(default_factory=list)
-    head: str = ""
-    row_tile: bool = False  #: the columns form's row statements, and those of every element,
-    each_tile: bool = False  #: mention the tile's variable
+    separate_blocks: bool = False
+    partial_sums: list[Accumulator] = field(default_factory=list)
+    prefetches: list[str] = field(default_factory=list)
+    streamed_blocks: list[tuple[str, str, str]] = field(default_factory=list)
+    block_stores: list[Statement] = field(default_factory=list)
+    unaligned_prefix: str = ""
+    row_uses_tile: bool = False  #: the columns form's row statements, and those of every element,
+    each_uses_tile: bool = False  #: mention the tile's variable
     column: bool = False  #: CUDA: its position along the row is needed
-    row_in: list[tuple[str, str]] = field(default_factory=list)
-    row_out: list[tuple[str, str]] = field(default_factory=list)
-    each_in: list[tuple[str, str]] = field(default_factory=list)
+    row_live_in: list[tuple[str, str]] = field(default_factory=list)
+    row_live_out: list[tuple[str, str]] = field(default_factory=list)
+    live_in: list[tuple[str, str]] = field(default_factory=list)
     row_scalars: list[Scalar] = field(default_factory=list)
     scalars: list[Scalar] = field(default_factory=list)
     reductions: list[Reduction] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
 
 
-class Plan:
+class PassPlan:
     """Distributes the scalars of a program over passes.
 
     Attributes:
         passes: the walks, and at the end one more whose row statements follow the last walk.
         row_stores: stores of one value a row.
-        cached, places: the cache of a scalar that later walks need again, and its element.
-        caches: (type, name) of the caches that have memory of their own.
+        cache, cache_text: the cache of a scalar that later walks need again, and its element.
+        cache_buffers: (type, name) of the caches that have memory of their own.
         row_values: (type, name) of row values that outlive the block that computes them.
-        sums, totals: all sums and totals over all rows, and …
+        column_sums, full_reductions: all sums and totals over all rows, and …
         after, after_stores: … statements and stores behind the last row, of every element of one where there are sums.
 
-    ``refused`` are scalars that must be computed again rather than kept; some are kept where the
-    last walk's results will lie, if these follow each other along ``in_results``.
+    ``not_cached`` are scalars that must be computed again rather than kept; some are kept where the
+    last walk's results will lie, if these follow each other along ``result_axis``.
     """
 
     def __init__(
         self,
         program: ScalarProgram,
-        writer: Writer,
-        keeps: bool,
-        kept: str,
-        refused: frozenset[Scalar] = frozenset(),
-        in_results: Var | None = None,
+        writer: CWriter,
+        has_buffers: bool,
+        cache_index: str,
+        not_cached: frozenset[Scalar] = frozenset(),
+        result_axis: Var | None = None,
     ) -> None:
-        self.program, self.writer, self.keeps, self.kept = program, writer, keeps, kept
-        self.refused, self.in_results = refused, in_results
+        self.program, self.writer, self.has_buffers, self.cache_index = program, writer, has_buffers, cache_index
+        self.not_cached, self.result_axis = not_cached, result_axis
         self.reduced = set(program.reduced)
         self.reduction_of = {r.result: r for r in program.reductions}
-        self.late = program.late()
+        self.after_last_row = program.after_reductions()
         self.phase: dict[Scalar, int] = {}
         for s in program.scalars:
-            before = max((self.phase[a] for a in needed_by(s)), default=0)
+            before = max((self.phase[a] for a in operands_of(s)), default=0)
             self.phase[s] = before + (1 if s in self.reduction_of else 0)
         self.passes: list[Pass] = []
-        self.cached: dict[Scalar, str] = {}
-        self.places: dict[Scalar, str] = {}
-        self.caches: list[tuple[str, str]] = []
+        self.cache: dict[Scalar, str] = {}
+        self.cache_text: dict[Scalar, str] = {}
+        self.cache_buffers: list[tuple[str, str]] = []
         self.row_stores = [
-            Statement("", writer.destination(k, s), writer.names[s.value])
+            Statement("", writer.store_address(k, s), writer.names[s.value])
             for k, s in enumerate(program.stores)
-            if not self.is_late(s) and not self.is_full_store(s.value, s.offset.vars)
+            if not self.is_after_last_row(s) and not self.is_full_store(s.value, s.offset.vars)
         ]
-        self.sums = [
-            Sum(f"s{k}", r.operand.dtype.compute, writer.names[r.operand], writer.names[r.result])
-            for k, r in enumerate(program.sums)
+        self.column_sums = [
+            ColumnSum(f"s{k}", r.operand.dtype.compute, writer.names[r.operand], writer.names[r.result])
+            for k, r in enumerate(program.column_sums)
         ]
-        self.totals = [
-            Total(
+        self.full_reductions = [
+            FullReduction(
                 f"total{k}",
                 COMBINE[r.node.prim.name],
                 r.operand.dtype.compute,
@@ -193,14 +193,14 @@ class Plan:
                 writer.names[r.result],
                 r.result.dtype.compute,
             )
-            for k, r in enumerate(program.totals)
+            for k, r in enumerate(program.full_reductions)
         ]
         self._build()
-        self.after = [st for s in self._late_order() if (st := writer.statement(s))]
+        self.after = [st for s in self._after_order() if (st := writer.statement(s))]
         self.after_stores = [
-            Statement("", writer.destination(k, s), writer.names[s.value])
+            Statement("", writer.store_address(k, s), writer.names[s.value])
             for k, s in enumerate(program.stores)
-            if self.is_late(s)
+            if self.is_after_last_row(s)
         ]
 
     def is_full(self, s: Scalar) -> bool:
@@ -208,20 +208,20 @@ class Plan:
         return bool(s.vars & self.reduced) and s not in self.reduction_of
 
     def is_full_store(self, value: Scalar, used: frozenset[Var]) -> bool:
-        return not self._is_late(value, used) and (self.is_full(value) or bool(used & self.reduced))
+        return not self._is_after_last_row(value, used) and (self.is_full(value) or bool(used & self.reduced))
 
-    def is_late(self, store: Store) -> bool:
+    def is_after_last_row(self, store: Store) -> bool:
         """True if ``store`` happens behind the last row: all rows would write the same."""
-        return self._is_late(store.value, store.offset.vars)
+        return self._is_after_last_row(store.value, store.offset.vars)
 
-    def _is_late(self, value: Scalar, used: frozenset[Var]) -> bool:
-        return value in self.late or (bool(self.program.sums) and (value.vars | used) <= self.reduced)
+    def _is_after_last_row(self, value: Scalar, used: frozenset[Var]) -> bool:
+        return value in self.after_last_row or (bool(self.program.column_sums) and (value.vars | used) <= self.reduced)
 
     def _build(self) -> None:
         targets = self._targets()
-        sums = self._sums(targets)
+        sums = self._column_sums_by_pass(targets)
         targets += [([], [])] * (max(sums, default=-1) + 1 - len(targets))
-        self.homes = self._homes(len(targets) - 1)
+        self.result_slots = self._result_slots(len(targets) - 1)
         computed: set[Scalar] = set()
         first: dict[Scalar, Pass] = {}
         rows: list[list[Scalar]] = []
@@ -233,10 +233,10 @@ class Plan:
             walk.row_scalars = rows[-1]
             walk.row = [st for s in rows[-1] if (st := self.writer.statement(s))]
             taken = [r.operand for r in (*reductions, *sums.get(k, ()))]
-            order = self._walk_order(taken + [s for s, _ in stores], computed)
+            order = self._pass_order(taken + [s for s, _ in stores], computed)
             for s in order:
-                if s in self.cached and s in computed:
-                    statement: Statement | None = Statement(s.dtype.compute, self.writer.names[s], self.places[s])
+                if s in self.cache and s in computed:
+                    statement: Statement | None = Statement(s.dtype.compute, self.writer.names[s], self.cache_text[s])
                 else:
                     statement = self.writer.statement(s)
                     first.setdefault(s, walk)
@@ -244,8 +244,8 @@ class Plan:
                 if statement:
                     walk.each.append(statement)
             walk.accumulators = [self._accumulator(r) for r in reductions]
-            walk.sums = [self.sums[self.program.sums.index(r)] for r in sums.get(k, ())]
-            walk.stores = [Statement("", text.name, self._stored(s)) for s, text in stores]
+            walk.sums = [self.column_sums[self.program.column_sums.index(r)] for r in sums.get(k, ())]
+            walk.stores = [Statement("", text.name, self._store_operand(s)) for s, text in stores]
             walk.scalars, walk.reductions = order, reductions
             walk.targets = [
                 n
@@ -255,14 +255,14 @@ class Plan:
             walks.append(order + taken + [s for s, _ in stores])
             computed.update(order)
             self.passes.append(walk)
-        for s, place in self.places.items():
-            first[s].keep.append((place, self.writer.names[s]))
-        self._connect(rows, walks)
+        for s, place in self.cache_text.items():
+            first[s].cache_writes.append((place, self.writer.names[s]))
+        self._connect_row_values(rows, walks)
 
-    def _stored(self, s: Scalar) -> str:
+    def _store_operand(self, s: Scalar) -> str:
         """The name of what a store of ``s`` takes: it rounds to half precision itself."""
         rounded = s.op == "compute" and s.node is not None and s.node.prim.name == "cast" and s.dtype.is_half
-        again = rounded and s not in self.cached and self.is_full(s.args[0])
+        again = rounded and s not in self.cache and self.is_full(s.args[0])
         return self.writer.names[s.args[0] if again else s]
 
     def _targets(self) -> list[tuple[list[Reduction], list[tuple[Scalar, Statement]]]]:
@@ -272,11 +272,11 @@ class Plan:
             by_phase.setdefault(self.phase[r.operand], ([], []))[0].append(r)
         for k, store in enumerate(self.program.stores):
             if self.is_full_store(store.value, store.offset.vars):
-                text = Statement("", self.writer.destination(k, store), self.writer.names[store.value])
+                text = Statement("", self.writer.store_address(k, store), self.writer.names[store.value])
                 by_phase.setdefault(self.phase[store.value], ([], []))[1].append((store.value, text))
         return [by_phase.get(k, ([], [])) for k in range(max(by_phase, default=-1) + 1)]
 
-    def _sums(
+    def _column_sums_by_pass(
         self, targets: list[tuple[list[Reduction], list[tuple[Scalar, Statement]]]]
     ) -> dict[int, list[Reduction]]:
         """The sums over all rows by the walk that takes them in.
@@ -288,13 +288,13 @@ class Plan:
         """
         last = len(targets) - 1
         cpu = self.writer.target.name == "cpu"
-        long = cpu and prod(v.extent for v in self.program.reduced) > _WRITTEN_OUT
+        long = cpu and prod(v.extent for v in self.program.reduced) > _UNROLLED_ROW
         early = self._full_operands([r.operand for reductions, _ in targets[:last] for r in reductions])
         found: dict[int, list[Reduction]] = {}
-        for r in self.program.sums:
+        for r in self.program.column_sums:
             k = self.phase[r.operand]
             waits = long and k < last and len(targets[last][0]) < len(targets[k][0]) and bool(targets[last][1])
-            dear = r.operand in early and self._cost(r.operand, 0) >= _RECOMPUTE
+            dear = r.operand in early and self._recompute_cost(r.operand, 0) >= _MIN_CACHED_COST
             found.setdefault(last if waits and not dear else k, []).append(r)
         return found
 
@@ -306,60 +306,60 @@ class Plan:
             s = stack.pop()
             if s not in found:
                 found.add(s)
-                stack += [a for a in needed_by(s) if self.is_full(a)]
+                stack += [a for a in operands_of(s) if self.is_full(a)]
         return found
 
-    def _late_order(self) -> list[Scalar]:
+    def _after_order(self) -> list[Scalar]:
         """What is computed behind the last row, in order."""
         needed: set[Scalar] = set()
-        stack = [s.value for s in self.program.stores if self.is_late(s)]
+        stack = [s.value for s in self.program.stores if self.is_after_last_row(s)]
         while stack:
             s = stack.pop()
             if s not in needed:
                 needed.add(s)
-                stack += [] if s.op == "reduction" else needed_by(s)
+                stack += [] if s.op == "reduction" else operands_of(s)
         return [s for s in self.program.scalars if s in needed]
 
-    def _homes(self, last: int) -> list[tuple[str, str]]:
+    def _result_slots(self, last: int) -> list[tuple[str, str]]:
         """(type, place) of elements that only the last walk writes."""
-        if self.in_results is None:
+        if self.result_axis is None:
             return []
         points = prod(v.extent for v in self.program.vars)
         return [
-            (s.node.dtype.storage, self.writer.destination(k, s))
+            (s.node.dtype.storage, self.writer.store_address(k, s))
             for k, s in enumerate(self.program.stores)
             if self.is_full(s.value) and self.phase[s.value] == last and s.node.size == points
-            if s in self.writer.tiled or s.offset.coefficient(self.in_results) == 1
+            if s in self.writer.tile_elements or s.offset.coefficient(self.result_axis) == 1
         ]
 
-    def _keep(self, s: Scalar) -> bool:
+    def _allocate_cache(self, s: Scalar) -> bool:
         """Find a place for ``s`` until a later walk; False if there is none."""
-        if s in self.cached:
+        if s in self.cache:
             return True
-        name = f"k{len(self.cached)}"
-        home = next((h for h in self.homes if h[0] == s.dtype.compute), None)
+        name = f"k{len(self.cache)}"
+        home = next((h for h in self.result_slots if h[0] == s.dtype.compute), None)
         if home is not None:
-            self.homes.remove(home)
-            self.places[s] = home[1]
-        elif self.keeps:
-            self.caches.append((s.dtype.compute, name))
-            self.places[s] = f"{name}[{self.kept}]"
+            self.result_slots.remove(home)
+            self.cache_text[s] = home[1]
+        elif self.has_buffers:
+            self.cache_buffers.append((s.dtype.compute, name))
+            self.cache_text[s] = f"{name}[{self.cache_index}]"
         else:
             return False
-        self.cached[s] = name
+        self.cache[s] = name
         return True
 
     def _row_scalars(self, phase: int, emitted: set[Scalar]) -> list[Scalar]:
         """Scalars of the row that can be computed before pass ``phase`` and have not been."""
         found = []
         for s in self.program.scalars:
-            late = bool(self.totals) and s in self.late
+            late = bool(self.full_reductions) and s in self.after_last_row
             if s.op != "const" and s not in emitted and self.phase[s] <= phase and not self.is_full(s) and not late:
                 emitted.add(s)
                 found.append(s)
         return found
 
-    def _walk_order(self, wanted: list[Scalar], computed: set[Scalar]) -> list[Scalar]:
+    def _pass_order(self, wanted: list[Scalar], computed: set[Scalar]) -> list[Scalar]:
         """The full scalars a pass needs, in order; marks what is better kept than computed again."""
         needed: set[Scalar] = set()
         stack = [s for s in wanted if self.is_full(s)]
@@ -368,23 +368,28 @@ class Plan:
             if s in needed:
                 continue
             needed.add(s)
-            if s in computed and s not in self.refused and self._cost(s, 0) >= _RECOMPUTE and self._keep(s):
+            if (
+                s in computed
+                and s not in self.not_cached
+                and self._recompute_cost(s, 0) >= _MIN_CACHED_COST
+                and self._allocate_cache(s)
+            ):
                 continue
-            stack.extend(a for a in needed_by(s) if self.is_full(a))
+            stack.extend(a for a in operands_of(s) if self.is_full(a))
         return [s for s in self.program.scalars if s in needed]
 
-    def _cost(self, s: Scalar, depth: int) -> int:
+    def _recompute_cost(self, s: Scalar, depth: int) -> int:
         """Scalar operations to compute ``s`` again from loads, counted up to the limit."""
         if s.op == "load":  # on the CPU a row that was just read is in the first-level cache
-            return 2 if self.writer.target.name == "cpu" else _RECOMPUTE
+            return 2 if self.writer.target.name == "cpu" else _MIN_CACHED_COST
         if s.op != "compute":
             return 0
         if depth > 8:
-            return _RECOMPUTE
+            return _MIN_CACHED_COST
         total = s.node.prim.cost if s.node is not None else 1
         for a in s.args:
-            if self.is_full(a) and total < _RECOMPUTE:
-                total += self._cost(a, depth + 1)
+            if self.is_full(a) and total < _MIN_CACHED_COST:
+                total += self._recompute_cost(a, depth + 1)
         return total
 
     def _accumulator(self, r: Reduction) -> Accumulator:
@@ -402,12 +407,12 @@ class Plan:
             step,
             self.writer.expr(origin) if is_arg else "",
             r.position.const if is_arg else 0,
-            is_arg and _rises(r.position, self.program.reduced),
+            is_arg and _is_increasing(r.position, self.program.reduced),
             self.writer.names[r.result],
             r.result.dtype.compute,
         )
 
-    def _connect(self, rows: list[list[Scalar]], walks: list[list[Scalar]]) -> None:
+    def _connect_row_values(self, rows: list[list[Scalar]], walks: list[list[Scalar]]) -> None:
         """Note which row values cross from one block to another (those forms need them whose rows are walked together)."""
 
         def entry(s: Scalar) -> tuple[str, str]:
@@ -415,36 +420,36 @@ class Plan:
 
         def row_operands(block: list[Scalar]) -> list[Scalar]:
             used = dict.fromkeys(
-                a for s in block for a in (*needed_by(s), s) if a.op != "const" and not self.is_full(a)
+                a for s in block for a in (*operands_of(s), s) if a.op != "const" and not self.is_full(a)
             )
             return list(used)
 
         crossing: dict[Scalar, None] = {}
         stored = [s.value for s in self.program.stores if not self.is_full_store(s.value, s.offset.vars)]
-        stored = [s for s in stored if s not in self.late] + [r.operand for r in self.program.totals]
+        stored = [s for s in stored if s not in self.after_last_row] + [r.operand for r in self.program.full_reductions]
         for k, walk in enumerate(self.passes):
             own = {s for s in rows[k] if s.op != "reduction"}  # results come from the walk before
             last = k == len(self.passes) - 1
             incoming = [s for s in row_operands([*rows[k], *(stored if last else [])]) if s not in own]
-            walk.row_in = [entry(s) for s in incoming]
+            walk.row_live_in = [entry(s) for s in incoming]
             used = row_operands(walks[k])
-            walk.each_in = [entry(s) for s in used]
+            walk.live_in = [entry(s) for s in used]
             crossing.update(dict.fromkeys([*incoming, *used]))
         for k, walk in enumerate(self.passes):
-            walk.row_out = [entry(s) for s in rows[k] if s in crossing and s.op != "reduction"]
+            walk.row_live_out = [entry(s) for s in rows[k] if s in crossing and s.op != "reduction"]
         self.row_values = [entry(s) for s in crossing]
 
 
-def needed_by(s: Scalar) -> list[Scalar]:
+def operands_of(s: Scalar) -> list[Scalar]:
     """What ``s`` is computed from, positions read at run time included."""
     found = list(s.args)
     expressions = [s.offset] if s.offset is not None else []
     for e in [*expressions, *(c.expr for c in s.conditions)]:
-        found += _opaque(e)
+        found += _indirect_positions(e)
     return found
 
 
-def _rises(e: Expr, variables: list[Var]) -> bool:
+def _is_increasing(e: Expr, variables: list[Var]) -> bool:
     """True if ``e`` only grows while the variables, outermost first, count up."""
     span = 0
     for v in reversed(variables):
@@ -454,11 +459,11 @@ def _rises(e: Expr, variables: list[Var]) -> bool:
     return e.affine
 
 
-def _opaque(e: Expr) -> list[Scalar]:
+def _indirect_positions(e: Expr) -> list[Scalar]:
     found: list[Scalar] = []
     for atom, _ in e.terms:
         if isinstance(atom, Opaque):
             found.append(atom.value)
         elif isinstance(atom, (Quotient, Remainder)):
-            found += _opaque(atom.expr)
+            found += _indirect_positions(atom.expr)
     return found

@@ -15,15 +15,33 @@ from ..ir.graph import Node
 from ..ir.indexing import Expr, Var
 from ..size_buckets import FEWEST
 from ..target import Target
-from .cpu.loop_nests import TooLong
-from .cpu.pooling_tiles import tile_windows
-from .cpu.rows import SHORT_ROW, fill_columns, fill_inner, keeps_near, kept_at, room, run_length, tile_rows, together
-from .cpu.unrolled_windows import wants_written_out, write_out
-from .in_place import in_passes
-from .kernel import Kernel, Writer, headers, summary, traffic
+from .cpu.loop_nests import TooManyStatements
+from .cpu.pooling_tiles import tile_pooling_windows
+from .cpu.rows import (
+    SHORT_ROW,
+    buffer_capacity,
+    cache_index,
+    inner_fields,
+    outer_fields,
+    packed_lanes,
+    rows_per_group,
+    transpose_short_rows,
+    uses_private_buffer,
+)
+from .cpu.unrolled_windows import unroll_windows, wants_unrolled_windows
+from .in_place import in_place_pairs_reduction
+from .kernel import CWriter, Kernel, headers, summary, traffic
 from .map import schedule_map
-from .reduction_passes import Plan
-from .runtime_args import adds_over_the_batch, leads, outer_sum, ranks, told_axes, told_columns, told_row
+from .reduction_passes import PassPlan
+from .runtime_args import (
+    dynamic_axes,
+    dynamic_columns,
+    dynamic_outer_reduction,
+    dynamic_row,
+    is_outermost,
+    next_power_of_two,
+    reduces_batch_axis,
+)
 from .scalar import ScalarProgram
 
 __all__ = ["schedule_rows"]
@@ -35,69 +53,75 @@ _NEIGHBOURS = 4  #: … and their number along an axis, for which each lane or t
 
 def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -> Kernel:
     """The kernel of a group with reductions (``program`` is normalised)."""
-    writer = Writer(target, program, tells=True)
+    writer = CWriter(target, program, allows_dynamic=True)
     outputs = [s.node for s in program.stores]
     rows = [v for v in program.vars if v not in program.reduced]
-    columns = not program.sums and _is_columns(program, rows)
+    columns = not program.column_sums and _is_outer_reduction(program, rows)
     width = prod(v.extent for v in program.reduced)
     if not rows:
         rows = [Var("r0", 1)]
         program.vars.insert(0, rows[0])
     if target.name == "cuda":
-        from .cuda.rows import cuda_kernel
+        from .cuda.rows import schedule_reduction
 
-        return cuda_kernel(program, writer, rows, columns, members, outer_sum(program, rows, columns))
-    turned = None if program.sums else tile_rows(program, rows, writer) or tile_windows(program, rows, writer)
-    if not turned and not program.sums and not program.totals and wants_written_out(program, rows):
-        with suppress(TooLong):
-            return _written_out(program, target, members)
+        return schedule_reduction(
+            program, writer, rows, columns, members, dynamic_outer_reduction(program, rows, columns)
+        )
+    turned = (
+        None
+        if program.column_sums
+        else transpose_short_rows(program, rows, writer) or tile_pooling_windows(program, rows, writer)
+    )
+    if not turned and not program.column_sums and not program.full_reductions and wants_unrolled_windows(program, rows):
+        with suppress(TooManyStatements):
+            return _unrolled_kernel(program, target, members)
     tile = turned["tile_rows"] if turned else 0
     ragged = bool(turned and not turned["tile_run"])  # rows of a tile, how long they are is told
     fits = width * 4 <= target.register_row
-    columns = columns or turned is not None or (width == 1 and not program.sums)
-    run = run_length(program, rows) if columns and not turned and len(program.reduced) == 1 else 0
-    if run and adds_over_the_batch(program):  # how many are added up is told
+    columns = columns or turned is not None or (width == 1 and not program.column_sums)
+    run = packed_lanes(program, rows) if columns and not turned and len(program.reduced) == 1 else 0
+    if run and reduces_batch_axis(program):  # how many are added up is told
         run = 0
     if run and len(rows) == 1:  # of a batch of one
         rows.insert(0, Var("r0", 1))
         program.vars.insert(0, rows[0])
     lanes = rows[-1] if tile else None if columns else program.reduced[-1]
-    told = None if tile or run or program.sums else outer_sum(program, rows, columns)
-    length = told_row(program) if not columns and told is None else None
+    told = None if tile or run or program.column_sums else dynamic_outer_reduction(program, rows, columns)
+    length = dynamic_row(program) if not columns and told is None else None
     if length:
-        writer.told = frozenset(v.name for v in program.vars) | {"at"}
-    elif not columns and not program.sums and (len(program.reduced) == 1 or _walked_once(program)):
-        writer.inner, writer.told = program.reduced[-1], told_axes(program, program.reduced[-1])
-    elif columns and not tile and not run and not program.sums:
-        writer.inner, writer.told = rows[-1], told_columns(program, rows[-1], told)
-    near = not columns and told is None and keeps_near(program)  # (a buffer's length is in the text)
-    kept = kept_at(program, tile, together(program, length) if near else 0, writer.extent)
+        writer.dynamic_axes = frozenset(v.name for v in program.vars) | {"at"}
+    elif not columns and not program.column_sums and (len(program.reduced) == 1 or _is_single_pass(program)):
+        writer.inner, writer.dynamic_axes = program.reduced[-1], dynamic_axes(program, program.reduced[-1])
+    elif columns and not tile and not run and not program.column_sums:
+        writer.inner, writer.dynamic_axes = rows[-1], dynamic_columns(program, rows[-1], told)
+    near = not columns and told is None and uses_private_buffer(program)  # (a buffer's length is in the text)
+    kept = cache_index(program, tile, rows_per_group(program, length) if near else 0, writer.extent)
     lanes = None if near else lanes
-    plan = Plan(program, writer, tile > 0 or (fits and not columns), kept, in_results=lanes)
+    plan = PassPlan(program, writer, tile > 0 or (fits and not columns), kept, result_axis=lanes)
     if columns:
-        fields, choice = fill_columns(program, rows, plan, tile, told, run)
+        fields, choice = outer_fields(program, rows, plan, tile, told, run)
     else:
-        fields, choice = fill_inner(program, rows, plan, told, length)
+        fields, choice = inner_fields(program, rows, plan, told, length)
     fields |= turned or {"tile_in": [], "tile_out": []}  # (templates read no other field then)
     read, written = traffic(program)
     more = ["stream_cpu.h"] if fields.get("past") else ["tile_cpu.h"] if ragged else []
     full = any(plan.is_full_store(s.value, s.offset.vars) for s in program.stores)
     fields |= {
         "pointers": writer.pointer_list(outputs),
-        "width": SHORT_ROW + 1 if ragged else ranks(width) if told else width,
-        "kept": room(program, length, near)
+        "width": SHORT_ROW + 1 if ragged else next_power_of_two(width) if told else width,
+        "kept": buffer_capacity(program, length, near)
         if length
-        else ranks(width)
+        else next_power_of_two(width)
         if told
         else width * max(1, fields.get("group", 0)),
         "passes": plan.passes[:-1],
         "last": plan.passes[-1],
-        "caches": plan.caches,
+        "caches": plan.cache_buffers,
         "row_values": plan.row_values,
         "row_stores": plan.row_stores,
     }
     return Kernel(
-        numbers=writer.numbers,
+        runtime_args=writer.runtime_args,
         kind="rows" if full else "reduce",
         template=f"cpu/{'columns' if columns else 'rows'}.j2",
         summary=summary(members),
@@ -107,17 +131,17 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         extents=(rows[0].extent,),
         headers=(*headers(program), "reduce.h", *more),
         members=members,
-        choice={"form": "columns" if columns else "inner", "width": width, "kept": len(plan.caches), **choice},
+        choice={"form": "columns" if columns else "inner", "width": width, "kept": len(plan.cache_buffers), **choice},
         bytes_read=read,
         bytes_written=written,
-        in_place=in_passes(program, plan),
+        in_place=in_place_pairs_reduction(program, plan),
     )
 
 
-def _written_out(program: ScalarProgram, target: Target, members: list[Node]) -> Kernel:
+def _unrolled_kernel(program: ScalarProgram, target: Target, members: list[Node]) -> Kernel:
     """The kernel of windows whose elements are statements rather than loops."""
     read, written = traffic(program)
-    kernel = schedule_map(write_out(program), target, members)
+    kernel = schedule_map(unroll_windows(program), target, members)
     return replace(
         kernel,
         kind="reduce",
@@ -128,13 +152,13 @@ def _written_out(program: ScalarProgram, target: Target, members: list[Node]) ->
     )
 
 
-def _walked_once(program: ScalarProgram) -> bool:
+def _is_single_pass(program: ScalarProgram) -> bool:
     """True if nothing of a row is kept or written: its length may be told."""
     reduced = set(program.reduced)
     return len(program.reductions) == 1 and not any((s.value.vars | s.offset.vars) & reduced for s in program.stores)
 
 
-def _is_columns(program: ScalarProgram, rows: list[Var]) -> bool:
+def _is_outer_reduction(program: ScalarProgram, rows: list[Var]) -> bool:
     """True if most data is contiguous along a row variable rather than a reduced one."""
     if not rows or not program.reduced:
         return False
@@ -149,7 +173,7 @@ def _is_columns(program: ScalarProgram, rows: list[Var]) -> bool:
 
 def _small_windows(program: ScalarProgram, row: Var) -> bool:
     """True if small windows slide over the data: neighbouring rows overlap or follow each other closely."""
-    if program.reduced[0].extent >= FEWEST and leads(program, program.reduced[0]):  # a sum over the batch
+    if program.reduced[0].extent >= FEWEST and is_outermost(program, program.reduced[0]):  # a sum over the batch
         return False
     offsets = [s.offset for s in program.scalars if s.op == "load" and s.offset and s.vars & set(program.reduced)]
     return bool(offsets) and all(_slides(program, e, row) for e in offsets)

@@ -20,28 +20,28 @@ from ..size_buckets import FEWEST
 from .scalar import ScalarProgram
 
 __all__ = [
-    "Numbers",
-    "adds_over_the_batch",
-    "leads",
-    "outer_sum",
-    "ragged",
-    "ranks",
-    "sums_outside",
-    "told_axes",
-    "told_columns",
-    "told_in_tiles",
-    "told_lengths",
-    "told_outer",
-    "told_row",
-    "told_turned",
+    "RuntimeArgs",
+    "dynamic_axes",
+    "dynamic_columns",
+    "dynamic_in_tiles",
+    "dynamic_lengths",
+    "dynamic_outer",
+    "dynamic_outer_reduction",
+    "dynamic_row",
+    "dynamic_transposed",
+    "is_outermost",
+    "likely_dynamic",
+    "next_power_of_two",
+    "reduces_batch_axis",
+    "reduces_outermost",
 ]
 
-_SHORT = 8  #: an extent that may be a length up to which it is a literal, …
-_VECTORS = 16  #: … and what the others are multiples of that may be: features are, mostly
+_MAX_LITERAL = 8  #: an extent that may be a length up to which it is a literal, …
+_FEATURE_MULTIPLE = 16  #: … and what the others are multiples of that may be: features are, mostly
 
 
 @dataclass
-class Numbers:
+class RuntimeArgs:
     """The numbers of one kernel.
 
     Attributes:
@@ -51,7 +51,7 @@ class Numbers:
 
     values: dict[str, int] = field(default_factory=dict)
     lines: dict[str, None] = field(default_factory=dict)
-    _shares: dict[tuple[int, DType], str] = field(default_factory=dict)
+    _reciprocals: dict[tuple[int, DType], str] = field(default_factory=dict)
 
     def extent(self, var: Var) -> str:
         """The parameter that holds the extent of ``var``."""
@@ -59,59 +59,59 @@ class Numbers:
         self.values[name] = var.extent
         return name
 
-    def depth(self, count: int) -> str:
+    def reduction_length(self, count: int) -> str:
         """The parameter that holds the number of terms of a product's sums."""
         self.values["depth"] = count
         return "depth"
 
     def start(self, position: int) -> str:
         """The parameter that holds where in an array a kernel begins."""
-        return self._named("start", position)
+        return self._by_value("start", position)
 
-    def turn(self, position: int) -> str:
+    def boundary(self, position: int) -> str:
         """The parameter that holds where along the outermost axis something else begins."""
-        return self._named("turn", position)
+        return self._by_value("turn", position)
 
     def divisor(self, extent: int) -> str:
         """The parameter that holds the extent of an inner axis, where a position is taken apart once a row."""
-        return self._named("extent", extent)
+        return self._by_value("extent", extent)
 
-    def last(self, position: int) -> str:
+    def last_index(self, position: int) -> str:
         """The parameter that holds the last place along an axis."""
-        return self._named("last", position)
+        return self._by_value("last", position)
 
-    def told(self, name: str, value: int) -> str:
+    def named(self, name: str, value: int) -> str:
         """The parameter ``name``, which holds ``value``."""
         self.values[name] = value
         return name
 
     def stride(self, step: int, var: str = "") -> str:
         """The parameter that holds a stride: along the variable ``var``, or of the outer part of such a position."""
-        return self._named(f"{var}_stride" if var else "stride", step)
+        return self._by_value(f"{var}_stride" if var else "stride", step)
 
-    def _named(self, what: str, value: int) -> str:
+    def _by_value(self, what: str, value: int) -> str:
         found = next((name for name, n in self.values.items() if name.startswith(what) and n == value), None)
         if found is None:
             found = f"{what}{len(self.values)}"
             self.values[found] = value
         return found
 
-    def held(self, name: str, text: str, dtype: DType) -> str:
+    def constant_array(self, name: str, text: str, dtype: DType) -> str:
         """An array ``name`` of one constant."""
         self.lines[f"const {dtype.storage} {name}[1] = {{{text}}};"] = None
         return name
 
-    def share(self, value: Share, dtype: DType) -> str:
+    def reciprocal(self, value: Share, dtype: DType) -> str:
         """The parameter that holds the bits of one over a number of elements."""
         key = value.count, dtype
-        if key not in self._shares:
-            name = f"share{len(self._shares)}"
-            self._shares[key] = name
+        if key not in self._reciprocals:
+            name = f"share{len(self._reciprocals)}"
+            self._reciprocals[key] = name
             self.values[name] = int(np.asarray(value, dtype.np).view(f"i{dtype.size}"))
-        return self._shares[key]
+        return self._reciprocals[key]
 
 
-def leads(program: ScalarProgram, var: Var) -> bool:
+def is_outermost(program: ScalarProgram, var: Var) -> bool:
     """True if ``var`` is the outermost axis of whatever varies with it, and no condition mentions it.
 
     Then nothing but the end of its loop depends on its extent.
@@ -128,95 +128,102 @@ def _outermost(e: Expr, var: Var) -> bool:
     )
 
 
-def outer_sum(program: ScalarProgram, rows: list[Var], columns: bool) -> Var | None:
+def dynamic_outer_reduction(program: ScalarProgram, rows: list[Var], columns: bool) -> Var | None:
     """The outermost variable of what is reduced, if its extent may be an argument; None if it is better a literal."""
     first = program.reduced[0]
     if first.extent < FEWEST:
         return None
     if not columns and len(program.reduced) == 1:  # elements of one row are an array as a whole, or one of many rows
         return first if prod(v.extent for v in rows) == 1 else None
-    return first if leads(program, first) else None
+    return first if is_outermost(program, first) else None
 
 
-def told_axes(program: ScalarProgram, inner: Var, tested: frozenset[Var] = frozenset()) -> frozenset[str]:
+def dynamic_axes(program: ScalarProgram, inner: Var, tested: frozenset[Var] = frozenset()) -> frozenset[str]:
     """The variables around the loop over ``inner``, if their extents and the strides that follow from them may be told.
 
     A recurrent layer's batch or time is such an inner axis, or the length of a sentence: rows of features follow each
     other in any order, and only these have a length that is worth a literal. Where parts of a join or pad begin along
     variables that are ``tested`` is a literal, and so it is along any other one where something may be a sentence.
     """
-    tests, around = _tests(program), [v for v in program.vars if v is not inner]
-    joined = any(tests <= {((v, 1),)} for v in program.vars) and any(ragged(v.extent) for v in around)
+    tests, around = _condition_terms(program), [v for v in program.vars if v is not inner]
+    joined = any(tests <= {((v, 1),)} for v in program.vars) and any(likely_dynamic(v.extent) for v in around)
     known = joined or tests <= {((v, 1),) for v in tested if v is not inner}
-    if inner.extent < FEWEST or len(around) < 2 or not known or not _neighbours(program, inner):
+    if inner.extent < FEWEST or len(around) < 2 or not known or not _contiguous_along(program, inner):
         return frozenset()
     return frozenset(v.name for v in around)
 
 
-def told_outer(program: ScalarProgram) -> frozenset[str]:
+def dynamic_outer(program: ScalarProgram) -> frozenset[str]:
     """The variables of what is made of vectors alone on the CPU, one along the innermost axis, if extents may be told.
 
     A mask of positions and lengths is. Elsewhere loops over short rows are faster of a length that is a literal.
     """
     inner = program.vars[-1]
-    if len(program.vars) < 2 or inner.extent < _VECTORS or not ragged(inner.extent) or _tests(program):
+    if (
+        len(program.vars) < 2
+        or inner.extent < _FEATURE_MULTIPLE
+        or not likely_dynamic(inner.extent)
+        or _condition_terms(program)
+    ):
         return frozenset()
     loads = [s.offset.vars for s in program.scalars if s.op == "load" and s.offset is not None]
-    if not _neighbours(program, inner) or any(inner in vs and len(vs) > 1 for vs in loads):
+    if not _contiguous_along(program, inner) or any(inner in vs and len(vs) > 1 for vs in loads):
         return frozenset()
     return frozenset(v.name for v in program.vars)
 
 
-def told_in_tiles(program: ScalarProgram, across: Var, along: Var, moved: bool) -> frozenset[str]:
+def dynamic_in_tiles(program: ScalarProgram, across: Var, along: Var, bit_copied: bool) -> frozenset[str]:
     """The variables of a kernel on the CPU that walks two of its axes in tiles, if extents and strides may be told.
 
     Where something is computed in a tile, its innermost loop is one of whole vectors whose number is a literal. Where
-    elements are ``moved`` and nothing else, there is no such loop.
+    elements are ``bit_copied`` and nothing else, there is no such loop.
     """
     if any(s.conditions for s in program.scalars) or not all(e.affine for e in program.expressions()):
         return frozenset()
-    fits = ragged(across.extent) and not ragged(along.extent)
-    any_of_both = moved and (ragged(across.extent) or ragged(along.extent))
+    fits = likely_dynamic(across.extent) and not likely_dynamic(along.extent)
+    any_of_both = bit_copied and (likely_dynamic(across.extent) or likely_dynamic(along.extent))
     return frozenset(v.name for v in program.vars) if fits or any_of_both else frozenset()
 
 
-def told_row(program: ScalarProgram) -> Var | None:
+def dynamic_row(program: ScalarProgram) -> Var | None:
     """What rows on the CPU are walked along, if how long they are is told; None if that is better a literal.
 
     The scores of attention are as long as a sentence. Rows of whole vectors, most of which are features, are walked in
     whole blocks; of others nothing is lost, and all of them have one text.
     """
-    if program.sums or len(program.reduced) != 1 or any(s.conditions for s in program.scalars):
+    if program.column_sums or len(program.reduced) != 1 or any(s.conditions for s in program.scalars):
         return None
     row = program.reduced[0]
-    if row.extent < _VECTORS or not ragged(row.extent):
+    if row.extent < _FEATURE_MULTIPLE or not likely_dynamic(row.extent):
         return None
-    return row if _neighbours(program, row) else None
+    return row if _contiguous_along(program, row) else None
 
 
-def told_turned(program: ScalarProgram, row: Var) -> frozenset[str]:
+def dynamic_transposed(program: ScalarProgram, row: Var) -> frozenset[str]:
     """The variables of short rows of whole vectors on the CPU, along which a tile is turned, if their extents may be told.
 
     Words follow each other along ``row``, and something else, such as a mean's gradient, is one for all of a sentence.
     """
     rows = [v for v in program.vars if v not in program.reduced]
-    if len(rows) < 2 or len(program.reduced) != 1 or not _neighbours(program, program.reduced[0]):
+    if len(rows) < 2 or len(program.reduced) != 1 or not _contiguous_along(program, program.reduced[0]):
         return frozenset()
-    known = ragged(row.extent) and _tests(program) <= {((row, 1),)}  # (of a pad: the gradient of one word)
+    known = likely_dynamic(row.extent) and _condition_terms(program) <= {
+        ((row, 1),)
+    }  # (of a pad: the gradient of one word)
     return frozenset(v.name for v in rows) | {"at"} if known else frozenset()
 
 
-def told_columns(program: ScalarProgram, lane: Var, outer: Var | None = None) -> frozenset[str]:
+def dynamic_columns(program: ScalarProgram, lane: Var, outer: Var | None = None) -> frozenset[str]:
     """The variables around ``lane``, along which neighbours are reduced side by side, if their extents may be told.
 
     Means over the words of a sentence are such reductions. Those of few elements, as of windows, are written out. Where
     parts of a join lie side by side, and in sums over the batch, the variable ``outer``, something else may be a sentence.
     """
-    tests, around = _tests(program), [v for v in program.vars if v is not lane]
-    sentences = any(ragged(v.extent) for v in around if v is not outer)
+    tests, around = _condition_terms(program), [v for v in program.vars if v is not lane]
+    sentences = any(likely_dynamic(v.extent) for v in around if v is not outer)
     if (tests or outer) and not (sentences and tests <= {((lane, 1),)}):
         return frozenset()
-    if (outer is None and program.reduced[0].extent <= _SHORT) or not _neighbours(program, lane):
+    if (outer is None and program.reduced[0].extent <= _MAX_LITERAL) or not _contiguous_along(program, lane):
         return frozenset()
     for e in program.expressions():
         if any(lane in e.vars and 0 < e.coefficient(v) < lane.extent for v in program.reduced):  # windows overlap
@@ -224,12 +231,12 @@ def told_columns(program: ScalarProgram, lane: Var, outer: Var | None = None) ->
     return frozenset(v.name for v in around)
 
 
-def _tests(program: ScalarProgram) -> set[tuple[tuple[object, int], ...]]:
+def _condition_terms(program: ScalarProgram) -> set[tuple[tuple[object, int], ...]]:
     """What conditions are on: where parts of joins and pads begin."""
     return {c.expr.terms for s in program.scalars for c in s.conditions}
 
 
-def _neighbours(program: ScalarProgram, v: Var) -> bool:
+def _contiguous_along(program: ScalarProgram, v: Var) -> bool:
     """True if what follows each other along ``v`` lies side by side or in one place, and no position is taken apart."""
     return all(
         e.coefficient(v) in (0, 1) and not any(isinstance(a, (Quotient, Remainder)) for a, _ in e.terms)
@@ -237,7 +244,7 @@ def _neighbours(program: ScalarProgram, v: Var) -> bool:
     )
 
 
-def told_lengths(rows: int, columns: int, terms: int) -> set[int]:
+def dynamic_lengths(rows: int, columns: int, terms: int) -> set[int]:
     """Those extents of a batch of products on the CPU that are arguments, although loops walk along them.
 
     They may be the length of a sentence, as in attention: an extent that occurs twice is one where every word sees every
@@ -245,15 +252,15 @@ def told_lengths(rows: int, columns: int, terms: int) -> set[int]:
     those of a few turns.
     """
     extents = [rows, columns, terms]
-    return {e for e in extents if ragged(e) or (e > _VECTORS and (e == rows or extents.count(e) > 1))}
+    return {e for e in extents if likely_dynamic(e) or (e > _FEATURE_MULTIPLE and (e == rows or extents.count(e) > 1))}
 
 
-def ragged(extent: int) -> bool:
+def likely_dynamic(extent: int) -> bool:
     """True if an extent may be the length of a sentence rather than a number of features: it is of no whole vectors."""
-    return extent > _SHORT and extent % _VECTORS != 0
+    return extent > _MAX_LITERAL and extent % _FEATURE_MULTIPLE != 0
 
 
-def adds_over_the_batch(program: ScalarProgram) -> bool:
+def reduces_batch_axis(program: ScalarProgram) -> bool:
     """True if reductions take in the outermost axis.
 
     Else a lone row is one of a batch of one, and is added up as the rows of any batch are.
@@ -261,7 +268,7 @@ def adds_over_the_batch(program: ScalarProgram) -> bool:
     return all(0 in r.node.params["axes"] for r in program.reductions)
 
 
-def sums_outside(left: tuple[int, int], right: tuple[int, int], terms: int) -> bool:
+def reduces_outermost(left: tuple[int, int], right: tuple[int, int], terms: int) -> bool:
     """True if a product adds along the outer axis of both operands, as a weight's gradient adds over the batch.
 
     ``left`` and ``right`` are their strides in memory, row and column.
@@ -269,6 +276,6 @@ def sums_outside(left: tuple[int, int], right: tuple[int, int], terms: int) -> b
     return left[0] <= left[1] != 1 and right[1] < right[0] and terms >= FEWEST
 
 
-def ranks(extent: int) -> int:
+def next_power_of_two(extent: int) -> int:
     """The least power of two that is no less: arrays of so many elements serve a class of lengths."""
     return 1 << max(extent - 1, 0).bit_length()

@@ -32,7 +32,7 @@ from ..ir.indexing import (
 from ..passes.fuse.group import CONTRACTIONS, Group, destination, positions, reduced_index
 from ..passes.materialize import SCATTERS
 
-__all__ = ["Reduction", "Scalar", "ScalarProgram", "Store", "combines", "operand_program", "scalar_program"]
+__all__ = ["Reduction", "Scalar", "ScalarProgram", "Store", "is_combine", "operand_program", "scalar_program"]
 
 
 @dataclass(eq=False)
@@ -40,13 +40,13 @@ class Scalar:
     """One scalar value.
 
     Attributes:
-        op: load, const, index, inside, compute or reduction.
+        op: load, const, index, predicate, compute or reduction.
         dtype: its element type (half precision is held in float).
         args: operands of a computation.
         node: the primitive application it stands for (compute, reduction) or the array (load).
         value: the number of a constant.
         offset: position of a load in its array, or the value of an index.
-        conditions: a load happens, and an 'inside' is true, only where all of these hold.
+        conditions: a load happens, and a predicate is true, only where all of these hold.
         vars: loop variables it depends on.
     """
 
@@ -60,7 +60,7 @@ class Scalar:
     vars: frozenset[Var] = frozenset()
 
 
-def combines(s: Scalar) -> bool:
+def is_combine(s: Scalar) -> bool:
     """True if ``s`` puts an element into the state of a reduction that is written out."""
     return s.op == "compute" and s.node is not None and s.node.prim.family == "reduce"
 
@@ -91,11 +91,11 @@ class Store:
     scattered: bool = False
 
     @property
-    def reach(self) -> int:
+    def extent_in_memory(self) -> int:
         """Elements of memory from the pointer to behind the last one."""
         return max(self.node.size, self.offset.high + 1) if self.offset.affine else self.node.size
 
-    def free(self, var: Var) -> bool:
+    def is_parallel(self, var: Var) -> bool:
         """True if the values of ``var`` write at places of their own, whatever is known only at run time."""
         if not self.scattered:
             return True
@@ -108,7 +108,7 @@ class Store:
 class ScalarProgram:
     """Scalars in an order in which they can be computed, and where they end up.
 
-    ``sums`` are over all rows, a sum for each element of a row, and ``totals`` reductions of a value of each row: known,
+    ``column_sums`` are over all rows, a sum for each element of a row, and ``full_reductions`` reductions of a value of each row: known,
     with all that is computed from them, only at the end (see :meth:`late`).
     """
 
@@ -117,13 +117,13 @@ class ScalarProgram:
     stores: list[Store]
     vars: list[Var]
     reduced: list[Var]
-    result: Scalar | None = None  #: stands for the contraction's element in an epilogue
-    sums: list[Reduction] = field(default_factory=list)
-    totals: list[Reduction] = field(default_factory=list)
+    contraction: Scalar | None = None  #: stands for the contraction's element in an epilogue
+    column_sums: list[Reduction] = field(default_factory=list)
+    full_reductions: list[Reduction] = field(default_factory=list)
 
-    def late(self) -> set[Scalar]:
+    def after_reductions(self) -> set[Scalar]:
         """What depends on the sums and totals over all rows, these included."""
-        found = {r.result for r in (*self.sums, *self.totals)}
+        found = {r.result for r in (*self.column_sums, *self.full_reductions)}
         if found:
             for s in self.scalars:
                 if s.op != "reduction" and not found.isdisjoint(s.args):
@@ -181,9 +181,9 @@ class _Evaluator:
     interned: dict[Any, Scalar] = field(default_factory=dict)
     scalars: list[Scalar] = field(default_factory=list)
     reductions: list[Reduction] = field(default_factory=list)
-    sums: list[Reduction] = field(default_factory=list)
-    totals: list[Reduction] = field(default_factory=list)
-    contract: Scalar | None = None
+    column_sums: list[Reduction] = field(default_factory=list)
+    full_reductions: list[Reduction] = field(default_factory=list)
+    contraction: Scalar | None = None
 
     def value(self, node: Node, index: Index, conditions: tuple[Condition, ...] = ()) -> Scalar:
         """The scalar of ``node`` at ``index``; iterative, since groups can be deep chains."""
@@ -206,7 +206,7 @@ class _Evaluator:
         """What must be evaluated before ``key`` can be built."""
         node, index, conditions = key
         if node.prim.family == "view":
-            return [(o.node, o.index, _join(conditions, o.conditions)) for o in operands(node, index)]
+            return [(o.node, o.index, _conjunction(conditions, o.conditions)) for o in operands(node, index)]
         if node not in self.group.at:
             return []
         name = node.prim.name
@@ -219,7 +219,7 @@ class _Evaluator:
             found = self.memo.get(key_at)
             if found is None:
                 return [key_at]
-            return [(node.inputs[0], self.gathered(node, index, found), conditions)]
+            return [(node.inputs[0], self.gather_index(node, index, found), conditions)]
         return []
 
     def position_key(self, key: _Key) -> _Key:
@@ -230,21 +230,21 @@ class _Evaluator:
         axis = node.params["axis"]
         return (node.inputs[1], index[axis : axis + node.inputs[1].ndim], conditions)
 
-    def gathered(self, node: Node, index: Index, position: Scalar) -> Index:
+    def gather_index(self, node: Node, index: Index, position: Scalar) -> Index:
         """The index at which a gather reads its data."""
         axis = node.params["axis"]
         after = index[axis + 1 :] if node.prim.name == "take_along" else index[axis + node.inputs[1].ndim :]
-        row = self.opaque(position, node.inputs[0].shape[axis])
+        row = self.indirect_index(position, node.inputs[0].shape[axis])
         return (*index[:axis], Expr(((row, 1),)), *after)
 
-    def scattered(self, node: Node, index: Index) -> Store:
+    def scatter_store(self, node: Node, index: Index) -> Store:
         """The store of a scatter's update at ``index``."""
         *_, updates, at = node.inputs
-        row = self.opaque(self.value(at, positions(node, index)), node.shape[node.params.get("axis", 0)])
+        row = self.indirect_index(self.value(at, positions(node, index)), node.shape[node.params.get("axis", 0)])
         place = destination(node, index, Expr(((row, 1),)))
         return Store(node, self.value(updates, index), linearize(place, node.shape), scattered=True)
 
-    def opaque(self, position: Scalar, extent: int) -> Opaque:
+    def indirect_index(self, position: Scalar, extent: int) -> Opaque:
         key = ("opaque", position, extent)
         found = self.interned.get(key)
         if found is None:
@@ -265,7 +265,7 @@ class _Evaluator:
             return self.build_reduction(node, index)
         if node.prim.name in ("take", "take_along"):
             found = self.memo[self.position_key(key)]
-            return self.memo[(node.inputs[0], self.gathered(node, index, found), conditions)]
+            return self.memo[(node.inputs[0], self.gather_index(node, index, found), conditions)]
         if node.prim.name == "random_bits":
             words = [self.load(node.inputs[0], const(k), ()) for k in range(4)]
             position = self.index(linearize(index, node.shape), i64)
@@ -273,33 +273,35 @@ class _Evaluator:
         if node.prim.name in ("copy", "stop_gradient"):  # no arithmetic: the same scalar
             return self.memo[(node.inputs[0], index, conditions)]
         if node.prim.name in CONTRACTIONS:
-            if self.contract is None:
-                self.contract = self.make(Scalar("reduction", node.dtype, node=node, vars=frozenset(self.group.vars)))
-            return self.contract
+            if self.contraction is None:
+                self.contraction = self.append(
+                    Scalar("reduction", node.dtype, node=node, vars=frozenset(self.group.vars))
+                )
+            return self.contraction
         args = tuple(self.memo[(i, index, conditions)] for i in node.inputs)
         return self.compute(node, args)
 
     def build_view(self, node: Node, index: Index, conditions: tuple[Condition, ...]) -> Scalar:
         parts = operands(node, index)
-        values = [self.memo[(o.node, o.index, _join(conditions, o.conditions))] for o in parts]
+        values = [self.memo[(o.node, o.index, _conjunction(conditions, o.conditions))] for o in parts]
         if node.prim.name in ("pad", "unwindows"):
             if not parts[0].conditions:
                 return values[0]
-            return self.choose(parts[0].conditions, values[0], self.constant(node.params.get("value", 0), node.dtype))
+            return self.select(parts[0].conditions, values[0], self.constant(node.params.get("value", 0), node.dtype))
         if not parts:  # a join of empty arrays is never visited
             return self.constant(0, node.dtype)
         result = values[-1]
         for part, value in zip(parts[-2::-1], values[-2::-1], strict=True):
-            result = self.choose(part.conditions, value, result)
+            result = self.select(part.conditions, value, result)
         return result
 
     def build_reduction(self, node: Node, index: Index) -> Scalar:
         inner = reduced_index(self.group, node, index)
         operand = self.memo[(node.inputs[0], inner, ())]
         if node in self.group.sums:
-            return self.build_sum(node, index, operand)
+            return self.build_column_sum(node, index, operand)
         if node in self.group.totals:
-            return self.build_total(node, operand)
+            return self.build_full_reduction(node, operand)
 
         def make() -> Scalar:
             result = Scalar("reduction", node.dtype, (operand,), node, vars=frozenset(self.group.rows))
@@ -311,22 +313,22 @@ class _Evaluator:
         # the same reduction of the same scalar is one, however it was written
         return self.intern(("reduction", node.prim, operand), make)
 
-    def build_sum(self, node: Node, index: Index, operand: Scalar) -> Scalar:
+    def build_column_sum(self, node: Node, index: Index, operand: Scalar) -> Scalar:
         """A sum over all rows."""
 
         def make() -> Scalar:
             result = Scalar("reduction", node.dtype, (operand,), node, vars=all_vars(index))
-            self.sums.append(Reduction(node, operand, result, ZERO))
+            self.column_sums.append(Reduction(node, operand, result, ZERO))
             return result
 
         return self.intern(("sum", operand, index), make)
 
-    def build_total(self, node: Node, operand: Scalar) -> Scalar:
+    def build_full_reduction(self, node: Node, operand: Scalar) -> Scalar:
         """A value of every row, reduced over all rows."""
 
         def make() -> Scalar:
             result = Scalar("reduction", node.dtype, (operand,), node)
-            self.totals.append(Reduction(node, operand, result, ZERO))
+            self.full_reductions.append(Reduction(node, operand, result, ZERO))
             return result
 
         return self.intern(("total", node.prim, operand), make)
@@ -336,10 +338,10 @@ class _Evaluator:
     def intern(self, key: Any, make: Callable[[], Scalar]) -> Scalar:
         found = self.interned.get(key)
         if found is None:
-            found = self.interned[key] = self.make(make())
+            found = self.interned[key] = self.append(make())
         return found
 
-    def make(self, scalar: Scalar) -> Scalar:
+    def append(self, scalar: Scalar) -> Scalar:
         self.scalars.append(scalar)
         return scalar
 
@@ -367,9 +369,11 @@ class _Evaluator:
     def index(self, e: Expr, dtype: DType) -> Scalar:
         return self.intern(("index", e, dtype), lambda: Scalar("index", dtype, offset=e, vars=e.vars))
 
-    def choose(self, conditions: tuple[Condition, ...], inside: Scalar, outside: Scalar) -> Scalar:
+    def select(self, conditions: tuple[Condition, ...], inside: Scalar, outside: Scalar) -> Scalar:
         used = frozenset[Var]().union(*(c.expr.vars for c in conditions))
-        test = self.intern(("inside", conditions), lambda: Scalar("inside", bool_, conditions=conditions, vars=used))
+        test = self.intern(
+            ("predicate", conditions), lambda: Scalar("predicate", bool_, conditions=conditions, vars=used)
+        )
         return self.intern(
             ("choose", test, inside, outside),
             lambda: Scalar("compute", inside.dtype, (test, inside, outside), vars=_vars((test, inside, outside))),
@@ -384,17 +388,17 @@ def _vars(args: Iterable[Scalar]) -> frozenset[Var]:
     return frozenset[Var]().union(*(a.vars for a in args))
 
 
-def _join(a: tuple[Condition, ...], b: tuple[Condition, ...]) -> tuple[Condition, ...]:
+def _conjunction(a: tuple[Condition, ...], b: tuple[Condition, ...]) -> tuple[Condition, ...]:
     return a if not b else tuple(dict.fromkeys((*a, *b)))
 
 
 def scalar_program(
-    group: Group, stored: Iterable[Node], placed: Mapping[Node, Callable[[Index], Expr]] = MappingProxyType({})
+    group: Group, stored: Iterable[Node], store_offsets: Mapping[Node, Callable[[Index], Expr]] = MappingProxyType({})
 ) -> ScalarProgram:
     """The scalar program of ``group`` that stores the nodes ``stored``.
 
     Args:
-        placed: where elements of those that are parts of joins lie.
+        store_offsets: where elements of those that are parts of joins lie.
 
     Loop variables are the group's own; ``collapse_axes.normalize`` brings them into their final form.
     """
@@ -403,9 +407,9 @@ def scalar_program(
     for node in stored:
         index = group.at[node]
         if node.prim.name in SCATTERS:
-            stores.append(evaluator.scattered(node, index))
+            stores.append(evaluator.scatter_store(node, index))
         else:
-            offset = placed[node](index) if node in placed else linearize(index, node.shape)
+            offset = store_offsets[node](index) if node in store_offsets else linearize(index, node.shape)
             stores.append(Store(node, evaluator.value(node, index), offset))
     return ScalarProgram(
         evaluator.scalars,
@@ -413,9 +417,9 @@ def scalar_program(
         stores,
         list(group.vars),
         list(group.reduced),
-        evaluator.contract,
-        evaluator.sums,
-        evaluator.totals,
+        evaluator.contraction,
+        evaluator.column_sums,
+        evaluator.full_reductions,
     )
 
 

@@ -16,17 +16,17 @@ from ..ir.indexing import Var
 from ..passes.reductions.scatter_cost import choose, library_seconds, work_of
 from ..primitives.views import RESHAPES, behind
 from ..target import Target
-from .collapse_axes import normalize
-from .cpu.loop_nests import nests
-from .index_set_splitting import only_moved
-from .kernel import Kernel, Launch, Writer, headers, literal, summary, touched, traffic
-from .runtime_args import told_axes
+from .collapse_axes import collapse_axes
+from .cpu.loop_nests import build_loops
+from .index_set_splitting import bit_copies
+from .kernel import CWriter, Kernel, Launch, elements_read, headers, literal, summary, traffic
+from .runtime_args import dynamic_axes
 from .scalar import ScalarProgram
 from .scatter_epilogue import Epilogue
 
 __all__ = ["schedule_scatter", "wants_scatter_kernel", "why_no_scatter_kernel"]
 
-_GAIN = 2  #: times faster that a library has to be by the model, for what it adds up in any order
+_MIN_LIBRARY_GAIN = 2  #: times faster that a library has to be by the model, for what it adds up in any order
 
 
 def wants_scatter_kernel(target: Target, node: Node) -> bool:
@@ -48,7 +48,7 @@ def why_no_scatter_kernel(target: Target, node: Node) -> str:
         return ""  # in any other order sums would differ from run to run
     work = work_of(node)
     ours, theirs = choose(work, target).seconds, library_seconds(work, target)
-    if ours <= _GAIN * theirs:
+    if ours <= _MIN_LIBRARY_GAIN * theirs:
         return ""
     return f"{work.updates:,} updates: by the model {ours * 1e6:.0f} us in a kernel, {theirs * 1e6:.0f} us in a library"
 
@@ -61,13 +61,13 @@ def schedule_scatter(
     Args:
         after: what is computed of the table's elements, once they are complete, and stored instead of them.
     """
-    normalize(program, ordered=False)
+    collapse_axes(program, reorder=False)
     if not program.vars:
         program.vars.append(Var("i0", 1))
-    writer = Writer(target, program, tells=True)
-    writer.moved = only_moved(program)
+    writer = CWriter(target, program, allows_dynamic=True)
+    writer.bit_copied = bit_copies(program)
     if target.name == "cpu":
-        writer.inner, writer.told = program.vars[-1], told_axes(program, program.vars[-1])
+        writer.inner, writer.dynamic_axes = program.vars[-1], dynamic_axes(program, program.vars[-1])
     outputs = [s.node for s in (after or program).stores]
     before: Node | None = None
     fill = literal(0, scatter.dtype)
@@ -89,27 +89,27 @@ def schedule_scatter(
     launch: Launch | None = None
     more: tuple[str, ...] = ()
     if target.name == "cpu":
-        statements, loops, _ = nests(program, writer)
+        statements, loops, _ = build_loops(program, writer)
         fields: dict[str, Any] = {
             "table": f"y{0 if epilogue else outputs.index(scatter)}",
             "fill": f"{writer.pointers[before]}[t]" if before else fill,
             "before": statements,
             "loops": loops,
-            "after": epilogue.loops() if epilogue else None,
+            "after": epilogue.loop_fields() if epilogue else None,
         }
         extents: tuple[int, ...] = (program.vars[0].extent, scatter.size)
         if epilogue:
             extents = (*extents, epilogue.program.vars[0].extent)
         choice: dict[str, Any] = {"why": why}
     else:
-        from .cuda.scatter import cuda_fields
+        from .cuda.scatter import scatter_fields
 
-        fields, launch, extents, choice = cuda_fields(program, writer, scatter, before, fill, epilogue)
+        fields, launch, extents, choice = scatter_fields(program, writer, scatter, before, fill, epilogue)
         choice["why"] = f"{why}: {choice['why']}"
         read += choice.get("scanned", 0)
         more = ("scatter_cuda.h",)
     return Kernel(
-        numbers=writer.numbers,
+        runtime_args=writer.runtime_args,
         kind="scatter",
         template=f"{target.name}/scatter.j2",
         summary=summary(members),
@@ -123,6 +123,6 @@ def schedule_scatter(
         choice=choice,
         bytes_read=read,
         bytes_written=written,
-        touched=touched(program, whole, also),
+        elements_read=elements_read(program, whole, also),
         in_place=epilogue.in_place([*whole, *(s.node for s in program.scalars if s.node)]) if epilogue else (),
     )

@@ -8,10 +8,10 @@ from typing import Any
 
 from ..ir.graph import Node
 from ..ir.indexing import Var, of_var
-from .collapse_axes import normalize
-from .cpu.loop_nests import nests
-from .in_place import Pair, at_points
-from .kernel import Statement, Writer, coordinates, touched
+from .collapse_axes import collapse_axes
+from .cpu.loop_nests import build_loops
+from .in_place import Pair, in_place_pairs
+from .kernel import CWriter, Statement, elements_read, unravel
 from .scalar import Scalar, ScalarProgram
 
 __all__ = ["Epilogue"]
@@ -31,8 +31,8 @@ class Epilogue:
         touched: elements of each array that are read, the table's not counted.
     """
 
-    def __init__(self, program: ScalarProgram, writer: Writer, table: Node) -> None:
-        normalize(program)
+    def __init__(self, program: ScalarProgram, writer: CWriter, table: Node) -> None:
+        collapse_axes(program)
         names = {v: Var(f"t{v.name[1:]}", v.extent) for v in program.vars}
         program.replace({v: of_var(w) for v, w in names.items()})
         program.vars = [names[v] for v in program.vars]
@@ -42,8 +42,10 @@ class Epilogue:
             if s.op == "load" and s.node is not None and s.node is not table:
                 writer.pointers.setdefault(s.node, f"x{len(writer.pointers)}")
         pointers = {**writer.pointers, table: "y0"}
-        self.writer = Writer(writer.target, program, pointers=pointers, numbers=writer.numbers, tells=True)
-        self.touched = {n: count for n, count in touched(program).items() if n is not table}
+        self.writer = CWriter(
+            writer.target, program, pointers=pointers, runtime_args=writer.runtime_args, allows_dynamic=True
+        )
+        self.touched = {n: count for n, count in elements_read(program).items() if n is not table}
 
     def in_place(self, others: Collection[Node]) -> list[Pair]:
         """Operands that results may be written over.
@@ -51,13 +53,13 @@ class Epilogue:
         Args:
             others: arrays that the kernel's other part reads.
         """
-        pairs = at_points(self.program, [*others, self._table])
+        pairs = in_place_pairs(self.program, [*others, self._table])
         held = self.program.stores[0].node if self.writer.target.name == "cpu" else None  # has the sums before
         return [(x, y) for x, y in pairs if y is not held]
 
-    def loops(self) -> dict[str, Any]:
+    def loop_fields(self) -> dict[str, Any]:
         """Fields of the CPU's template: the table lies where the first result does."""
-        once, loops, _ = nests(self.program, self.writer)
+        once, loops, _ = build_loops(self.program, self.writer)
         return {"once": once, "loops": loops}
 
     # -- CUDA: a thread has some neighbours of a row
@@ -73,28 +75,28 @@ class Epilogue:
         loads = [s.dtype.size for s in self.program.scalars if contiguous(s, self._inner)]
         return loads + [store.node.dtype.size for store in self.program.stores]
 
-    def takes(self, vector: int) -> bool:
+    def fits_vector(self, vector: int) -> bool:
         """True if so many neighbours of the table never differ but in the innermost variable."""
         return self._inner.extent % vector == 0
 
-    def part(self, element: str, at: str, vector: int) -> dict[str, Any]:
+    def vector_fields(self, element: str, at: str, vector: int) -> dict[str, Any]:
         """Fields of what a thread does with ``vector`` neighbours.
 
         Args:
             element: C text of element ``j`` of them, on chip.
             at: C text of the place of the first one in the table.
         """
-        from .cuda.map import step_body
+        from .cuda.map import vector_body
 
         writer, inner = self.writer, self._inner
         first = f"{inner.name}_0"
-        writer.tiled[self.element] = element
-        writer.forget()
-        writer.name(self.program.scalars)
-        body = step_body(self.program, writer, inner, first, vector, {})
-        inner_var = inner.name if inner.name in body.inside else ""
-        used = body.used | ({first} if inner_var else set())
-        walked = coordinates([*self.program.vars[:-1], Var(first, inner.extent)], "at")
+        writer.tile_elements[self.element] = element
+        writer.reset_names()
+        writer.name_scalars(self.program.scalars)
+        body = vector_body(self.program, writer, inner, first, vector, {})
+        inner_var = inner.name if inner.name in body.element_names else ""
+        used = body.names | ({first} if inner_var else set())
+        walked = unravel([*self.program.vars[:-1], Var(first, inner.extent)], "at")
         steps = [s for s in walked if s.name in used]
         begin = [Statement("Index", "at", at)] if steps else []
-        return {"begin": begin + steps, "body": body, "inner_var": inner_var, "tile": True}
+        return {"begin": begin + steps, "body": body, "inner_var": inner_var, "is_tiled": True}

@@ -14,17 +14,19 @@ from ...dataclass import dataclass
 from ..devices.cpu import CpuConstants
 from ..ir.indexing import Expr, Var
 from ..size_buckets import alike
-from .runtime_args import ragged
+from .runtime_args import likely_dynamic
 from .scalar import Scalar, ScalarProgram
 
-__all__ = ["SHORTEST", "Tiling", "between", "counted", "tiling", "unit_stride"]
+__all__ = ["MIN_EXTENT", "Tiling", "bucketed_points", "choose_tiling", "tiling_of_axes", "unit_stride"]
 
-SHORTEST = 8  #: an axis below is no axis to walk along
-_FEWEST = 2048  #: points of a kernel that is worth it
-_STREAMS = CpuConstants.streams  #: lines that a core follows at once
+MIN_EXTENT = 8  #: an axis below is no axis to walk along
+_MIN_POINTS = 2048  #: points of a kernel that is worth it
+_MAX_STREAMS = CpuConstants.streams  #: lines that a core follows at once
 #: bytes of an array that comes from memory, where following lines pays more than turning them
-_LARGE = CpuConstants.l3_bytes // 2
-_MORE = 1.5  #: what innermost loops over whole vectors may cost: a result is turned in place of an operand, or both are
+_LARGE_ARRAY_BYTES = CpuConstants.l3_bytes // 2
+_VECTOR_LOOP_ALLOWANCE = (
+    1.5  #: what innermost loops over whole vectors may cost: a result is turned in place of an operand, or both are
+)
 _IN_ORDER, _IN_CACHE, _THROUGH_TILE, _SCATTERED = 4, 5, 6, 64  #: cost of a byte, in quarters
 
 
@@ -54,7 +56,7 @@ def _vars(atom: object) -> frozenset[Var]:
     return Expr(((atom, 1),)).vars  # type: ignore[arg-type]
 
 
-def tiling(program: ScalarProgram, conditions: bool = False, cached: bool = False) -> Tiling | None:
+def choose_tiling(program: ScalarProgram, conditions: bool = False, cached: bool = False) -> Tiling | None:
     """The tiles that save most uncoalesced traffic, None if a plain walk is as good.
 
     Args:
@@ -62,31 +64,35 @@ def tiling(program: ScalarProgram, conditions: bool = False, cached: bool = Fals
         conditions: count loads under conditions too, as if the conditions were gone.
         cached: a few lines stay in a cache from one step of an outer loop to the next (a host's core).
     """
-    if len(program.vars) < 2 or counted(program) < _FEWEST:
+    if len(program.vars) < 2 or bucketed_points(program) < _MIN_POINTS:
         return None
     inner = program.vars[-1]
     best, least = None, _cost(program, inner, None, cached)
     for other in program.vars[:-1]:
         for along, across in ((inner, other), (other, inner)):
-            found = between(program, across, along, conditions)
+            found = tiling_of_axes(program, across, along, conditions)
             cost = _cost(program, along, found, cached) if found else least
             # (a host is told how long a sentence is, and has its innermost loops over features)
             steadier = (
-                best and cached and cost < _MORE * least and ragged(best.along.extent) and not ragged(along.extent)
+                best
+                and cached
+                and cost < _VECTOR_LOOP_ALLOWANCE * least
+                and likely_dynamic(best.along.extent)
+                and not likely_dynamic(along.extent)
             )
             if found and (cost < least or steadier):
                 best, least = found, cost
     return best
 
 
-def counted(program: ScalarProgram) -> int:
+def bucketed_points(program: ScalarProgram) -> int:
     """The points of a kernel as they decide: the number of outermost ones, an argument, as in a batch of few sizes."""
     first, *rest = (v.extent for v in program.vars)
     return alike(first) * prod(rest)
 
 
-def between(
-    program: ScalarProgram, across: Var, along: Var, conditions: bool = False, shortest: int = SHORTEST
+def tiling_of_axes(
+    program: ScalarProgram, across: Var, along: Var, conditions: bool = False, shortest: int = MIN_EXTENT
 ) -> Tiling | None:
     """Tiles of two axes, None if no operand needs them or an axis is shorter than ``shortest``."""
     if min(across.extent, along.extent) < shortest:
@@ -94,9 +100,9 @@ def between(
     loads = [
         s
         for s in program.scalars
-        if s.op == "load" and s.offset and (conditions or not s.conditions) and _lies(s.offset, across, along)
+        if s.op == "load" and s.offset and (conditions or not s.conditions) and _is_transposed(s.offset, across, along)
     ]
-    stores = [k for k, t in enumerate(program.stores) if _lies(t.offset, across, along)]
+    stores = [k for k, t in enumerate(program.stores) if _is_transposed(t.offset, across, along)]
     if not loads and not stores:
         return None
     why = " and ".join(
@@ -108,26 +114,26 @@ def between(
 def _cost(program: ScalarProgram, along: Var, tiles: Tiling | None, cached: bool) -> float:
     """What memory costs an element of a walk along ``along``, in quarters of a byte."""
     total = 0.0
-    points = counted(program)
+    points = bucketed_points(program)
     for s in program.scalars:
         if s.op == "load" and s.offset and s.node and along in s.offset.vars:
             size = s.node.dtype.size
             if tiles and s in tiles.loads:
                 factor = _THROUGH_TILE
             else:
-                stays = cached and s.node.type.nbytes >= _LARGE and _stays(s.offset, along, size)
-                factor = _IN_CACHE if stays else _factor(s.offset, along)
+                stays = cached and s.node.type.nbytes >= _LARGE_ARRAY_BYTES and _stays_cached(s.offset, along, size)
+                factor = _IN_CACHE if stays else _byte_cost(s.offset, along)
             total += factor * size * min(1.0, s.node.size / points)  # what is read again comes from a cache
     for k, t in enumerate(program.stores):
-        total += (_THROUGH_TILE if tiles and k in tiles.stores else _factor(t.offset, along)) * t.node.dtype.size
+        total += (_THROUGH_TILE if tiles and k in tiles.stores else _byte_cost(t.offset, along)) * t.node.dtype.size
     return total
 
 
-def _factor(e: Expr, along: Var) -> int:
+def _byte_cost(e: Expr, along: Var) -> int:
     return _IN_ORDER if unit_stride(e, along) else _SCATTERED
 
 
-def _stays(e: Expr, along: Var, size: int) -> bool:
+def _stays_cached(e: Expr, along: Var, size: int) -> bool:
     """True if the lines that a walk along ``along`` touches stay in a first-level cache of 64 sets and 8 ways.
 
     The next step of the loop around it then finds its elements there. (Narrow elements are not gathered.)
@@ -136,8 +142,8 @@ def _stays(e: Expr, along: Var, size: int) -> bool:
     if size < 4 or not step:
         return False
     sets = 64 // gcd(step // 64, 64) if step % 64 == 0 else 64
-    return along.extent <= min(_STREAMS, 8 * sets)
+    return along.extent <= min(_MAX_STREAMS, 8 * sets)
 
 
-def _lies(e: Expr, across: Var, along: Var) -> bool:
+def _is_transposed(e: Expr, across: Var, along: Var) -> bool:
     return e.affine and e.coefficient(across) == 1 and e.coefficient(along) not in (0, 1)

@@ -23,38 +23,46 @@ from ....dtypes import DType, f32
 from ...devices.cpu import CpuConstants
 from ...ir.graph import Node, Params
 from ...target import Target
-from ..in_place import at_points
-from ..kernel import Kernel, Writer, headers, summary, traffic
+from ..in_place import in_place_pairs
+from ..kernel import CWriter, Kernel, headers, summary, traffic
 from ..scalar import ScalarProgram
-from .direct import band_of, epilogue, shape_of
-from .operand_layout import PlaneLayout, planes_of
+from .direct import band_of, epilogue_statements, shape_of
+from .operand_layout import PlaneLayout, plane_layout
 
-__all__ = ["Weights", "schedule_conv_weights", "wants_weights_kernel", "weights_of", "why_unfolded"]
+__all__ = [
+    "FilterGradient",
+    "filter_gradient",
+    "schedule_conv_backward_filter",
+    "wants_backward_filter_kernel",
+    "why_im2col",
+]
 
 _BYTES = CpuConstants.vector_bytes  #: of the vectors that estimates are made for
-_COPY = 128 << 10  #: bytes of what the taps of some positions of one channel read, at most: see conv_weights_cpu.h
-_TAPS = 512  #: sums of one channel, at most
+_MAX_COPY_BYTES = (
+    128 << 10
+)  #: bytes of what the taps of some positions of one channel read, at most: see conv_weights_cpu.h
+_MAX_TAPS = 512  #: sums of one channel, at most
 
 
 @dataclass(frozen=True)
-class Weights:
-    """``y[m, s, k] = sum over n, p of still[n, s, p] * moved[n, m, p * step + k * move + start]`` in every group.
+class FilterGradient:
+    """``y[m, s, k] = sum over n, p of stationary[n, s, p] * shifted[n, m, p * step + k * move + start]`` in every group.
 
-    There are exactly three spatial axes, leading ones of extent 1; ``still`` and ``moved`` are channels of a group.
+    There are exactly three spatial axes, leading ones of extent 1; ``stationary`` and ``shifted`` are channels of a group.
     """
 
     groups: int
-    moved: int
-    still: int
+    shifted: int
+    stationary: int
     size: tuple[int, ...]  #: plane of the moved operand
     positions: tuple[int, ...]
     taps: tuple[int, ...]
     step: tuple[int, ...]
     move: tuple[int, ...]
     start: tuple[int, ...]
-    exchanged: bool  #: the still operand is the convolution's own operand
+    swapped: bool  #: the still operand is the convolution's own operand
 
-    def turned(self, reversed: Sequence[int]) -> Weights:
+    def flipped(self, reversed: Sequence[int]) -> FilterGradient:
         """The same where both operands are counted from their ends along some axes: then taps move backwards."""
         columns = zip(reversed, self.size, self.positions, self.step, self.move, self.start, strict=True)
         places = [
@@ -64,7 +72,7 @@ class Weights:
         return replace(self, move=tuple(m for m, _ in places), start=tuple(s for _, s in places))
 
     @property
-    def reach(self) -> list[tuple[int, int]]:
+    def footprint(self) -> list[tuple[int, int]]:
         """The first and the last place a tap gets to, along each axis."""
         columns = zip(self.positions, self.taps, self.step, self.move, self.start, strict=True)
         return [
@@ -73,14 +81,16 @@ class Weights:
         ]
 
     @property
-    def inside(self) -> bool:
+    def in_bounds(self) -> bool:
         """Whether no tap leaves the plane of the moved operand."""
-        return all(low >= 0 and high < d for (low, high), d in zip(self.reach, self.size, strict=True))
+        return all(low >= 0 and high < d for (low, high), d in zip(self.footprint, self.size, strict=True))
 
     @property
-    def across(self) -> bool:
+    def across_groups(self) -> bool:
         """Whether vectors run along the groups, rather than along the channels of one."""
-        return self.groups > 1 and 2 * self.still * _vectors(self.groups) <= self.groups * _vectors(self.still)
+        return self.groups > 1 and 2 * self.stationary * _vectors(self.groups) <= self.groups * _vectors(
+            self.stationary
+        )
 
 
 def _vectors(channels: int) -> int:
@@ -88,13 +98,13 @@ def _vectors(channels: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _weights(
+def _filter_gradient(
     x: tuple[int, ...],
     w: tuple[int, ...],
     out: tuple[int, ...],
     params: tuple[tuple[str, Any], ...],
     reversed: tuple[bool, ...],
-) -> Weights | str:
+) -> FilterGradient | str:
     """The form of a convolution of such shapes, or why it has none."""
     p = dict(params)
     rank, groups = len(x) - 2, p["groups"]
@@ -108,53 +118,55 @@ def _weights(
     stride, base = three(p["stride"], 1), three(p["base_dilate"], 1)
     taps = three(out[2:], 1)
     size, kernel = three(x[2:], 1), three(w[2:], 1)
-    plain = Weights(
-        groups, x[0], w[0] // groups, size, kernel, taps, dilate, stride, tuple(-v for v in low), exchanged=False
-    ).turned(three(reversed, 0))
-    turned = Weights(
-        groups, w[0] // groups, x[0], kernel, size, taps, base, tuple(-v for v in stride), low, exchanged=True
-    ).turned(three(reversed, 0))
+    plain = FilterGradient(
+        groups, x[0], w[0] // groups, size, kernel, taps, dilate, stride, tuple(-v for v in low), swapped=False
+    ).flipped(three(reversed, 0))
+    turned = FilterGradient(
+        groups, w[0] // groups, x[0], kernel, size, taps, base, tuple(-v for v in stride), low, swapped=True
+    ).flipped(three(reversed, 0))
     if max(base) > 1:
         return turned if max(dilate) == 1 else "both operands are spread"
     # taps that leave the plane meet zeros, which are no factor of elements that the definition leaves out
-    better = _vectors(turned.still) * turned.moved < _vectors(plain.still) * plain.moved
-    return turned if max(dilate) == 1 and turned.inside and better else plain
+    better = _vectors(turned.stationary) * turned.shifted < _vectors(plain.stationary) * plain.shifted
+    return turned if max(dilate) == 1 and turned.in_bounds and better else plain
 
 
-def weights_of(
+def filter_gradient(
     x: tuple[int, ...], w: tuple[int, ...], out: tuple[int, ...], params: Params, reversed: tuple[bool, ...]
-) -> Weights | str:
+) -> FilterGradient | str:
     """The form of a convolution of such shapes as the derivative of another by its weight, or why it has none.
 
     Both operands lie in memory from the end to the start along the axes that are ``reversed``.
     """
     named = ("stride", "low", "dilate", "base_dilate")
-    return _weights(x, w, out, (*((k, tuple(params[k])) for k in named), ("groups", params["groups"])), reversed)
+    return _filter_gradient(
+        x, w, out, (*((k, tuple(params[k])) for k in named), ("groups", params["groups"])), reversed
+    )
 
 
-def _refused(s: Weights | str, dtype: DType) -> str:
+def _why_no_kernel(s: FilterGradient | str, dtype: DType) -> str:
     """Why no kernel is generated, empty if one is."""
     if isinstance(s, str):
         return s
     if not dtype.is_float:
         return "no floating point numbers"
-    if prod(s.taps) > _TAPS:
-        return f"{prod(s.taps)} sums of a channel, more than {_TAPS}"
-    lanes = _BYTES // 4 if s.across else 1
+    if prod(s.taps) > _MAX_TAPS:
+        return f"{prod(s.taps)} sums of a channel, more than {_MAX_TAPS}"
+    lanes = _BYTES // 4 if s.across_groups else 1
     columns = min(s.positions[2], 128)
     rows = max(1, min(s.positions[1], 128 // s.positions[2]))
     copied = 4 * lanes * s.taps[0]
     for count, k, step, move in zip((rows, columns), s.taps[1:], s.step[1:], s.move[1:], strict=True):
         copied *= (count - 1) * step + (k - 1) * abs(move) + 1
-    if copied * (2 if dtype.size == 8 and not s.across else 1) > _COPY:
+    if copied * (2 if dtype.size == 8 and not s.across_groups else 1) > _MAX_COPY_BYTES:
         return f"taps so far apart that they read {copied:,} bytes a channel at once"
     return ""
 
 
-def _form(conv: Node) -> tuple[Weights, PlaneLayout, PlaneLayout] | None:
+def _form(conv: Node) -> tuple[FilterGradient, PlaneLayout, PlaneLayout] | None:
     """The form of a convolution and the planes of its operand and its kernel, if it is the derivative of another one."""
     groups, (x, w) = conv.params["groups"], conv.inputs
-    planes = planes_of(x, groups, True), planes_of(w, groups, False)
+    planes = plane_layout(x, groups, True), plane_layout(w, groups, False)
     if planes[0] is None or planes[1] is None:
         return None
     outside = [p.samples_outside for p in planes if p is not None]
@@ -165,18 +177,18 @@ def _form(conv: Node) -> tuple[Weights, PlaneLayout, PlaneLayout] | None:
         if m > 1 and n > 1 and a != b:
             return None
         turned.append(a or b)
-    form = weights_of(x.shape, w.shape, conv.shape, conv.params, tuple(turned))
-    return None if isinstance(form, str) or _refused(form, conv.dtype) else (form, *planes)  # type: ignore[return-value]
+    form = filter_gradient(x.shape, w.shape, conv.shape, conv.params, tuple(turned))
+    return None if isinstance(form, str) or _why_no_kernel(form, conv.dtype) else (form, *planes)  # type: ignore[return-value]
 
 
-def wants_weights_kernel(target: Target, node: Node) -> bool:
+def wants_backward_filter_kernel(target: Target, node: Node) -> bool:
     """True if ``node`` is the derivative of a convolution by its weight that a generated kernel computes best."""
     if target.name != "cpu" or node.prim.name != "conv" or node.size == 0:
         return False
     return _form(node) is not None
 
 
-def why_unfolded(target: Target, node: Node) -> str:
+def why_im2col(target: Target, node: Node) -> str:
     """Why the CPU unfolds a convolution for BLAS; empty for anything else."""
     if target.name != "cpu" or node.prim.name != "conv":
         return ""
@@ -184,8 +196,8 @@ def why_unfolded(target: Target, node: Node) -> str:
     shape = shape_of(node)
     reason = ""
     if prod(w.shape[2:]) > node.size // max(1, prod(node.shape[:2])):
-        form = weights_of(x.shape, w.shape, node.shape, node.params, (False,) * (node.ndim - 2))
-        reason = form if isinstance(form, str) else _refused(form, node.dtype)
+        form = filter_gradient(x.shape, w.shape, node.shape, node.params, (False,) * (node.ndim - 2))
+        reason = form if isinstance(form, str) else _why_no_kernel(form, node.dtype)
     band = None if shape is None else band_of(shape, max(node.dtype.size, f32.size))  # halves would be widened
     if reason:
         pass
@@ -194,41 +206,41 @@ def why_unfolded(target: Target, node: Node) -> str:
     elif band is None:
         reason = "no band of rows fits the cache"
     else:
-        reason = f"{band.use / prod(shape.base):.0%} of what a kernel computes would count"
+        reason = f"{band.utilization / prod(shape.base):.0%} of what a kernel computes would count"
     return f"unfolded for BLAS: {reason}"
 
 
-def schedule_conv_weights(program: ScalarProgram, conv: Node, target: Target, members: list[Node]) -> Kernel:
+def schedule_conv_backward_filter(program: ScalarProgram, conv: Node, target: Target, members: list[Node]) -> Kernel:
     """The kernel of a group around ``conv``; ``program.vars`` are the result's axes above extent 1."""
     form = _form(conv)
-    assert form is not None and program.result is not None
+    assert form is not None and program.contraction is not None
     shape, *planes = form
-    writer = Writer(target, program)
+    writer = CWriter(target, program)
     outputs = [s.node for s in program.stores]
     found = [replace(p, pointer=writer.pointers.setdefault(p.node, f"x{len(writer.pointers)}")) for p in planes]
-    moved_planes, still_planes = found[::-1] if shape.exchanged else found
-    axes, once, each = epilogue(program, conv, writer)
+    moved_planes, still_planes = found[::-1] if shape.swapped else found
+    axes, once, each = epilogue_statements(program, conv, writer)
     read, written = traffic(program, list(dict.fromkeys(p.node for p in found)))
     half = conv.dtype.is_half
     fields: dict[str, Any] = {
         "pointers": writer.pointer_list(outputs),
         "shape": shape,
-        "still": still_planes,
-        "moved": moved_planes,
-        "direct": str(shape.inside and not shape.across and not half).lower(),
-        "across": str(shape.across).lower(),
+        "stationary": still_planes,
+        "shifted": moved_planes,
+        "direct": str(shape.in_bounds and not shape.across_groups and not half).lower(),
+        "across_groups": str(shape.across_groups).lower(),
         "axes": [v.name for v in axes],
         # of the result (channels of the operand, channels of the kernel): which of both are those that move
-        "first": "s" if shape.exchanged else "m",
-        "second": f"group * {shape.moved} + m" if shape.exchanged else f"group * {shape.still} + s",
+        "first": "s" if shape.swapped else "m",
+        "second": f"group * {shape.shifted} + m" if shape.swapped else f"group * {shape.stationary} + s",
         "once": once,
         "each": each,
-        "product": (conv.dtype.compute, writer.names[program.result]),
+        "product": (conv.dtype.compute, writer.names[program.contraction]),
     }
     return Kernel(
-        numbers=writer.numbers,
+        runtime_args=writer.runtime_args,
         kind="conv",
-        effort=3,
+        compile_cost=3,
         template=f"{target.name}/conv_weights.j2",
         summary=summary(members),
         fields=fields,
@@ -237,19 +249,19 @@ def schedule_conv_weights(program: ScalarProgram, conv: Node, target: Target, me
         extents=(conv.inputs[1].shape[1],),
         headers=(*headers(program), "conv_weights_cpu.h"),
         members=members,
-        choice=_chosen(shape, fields["direct"] == "false"),
+        choice=_choice(shape, fields["direct"] == "false"),
         bytes_read=read,
         bytes_written=written,
-        in_place=at_points(program, [p.node for p in found]),
+        in_place=in_place_pairs(program, [p.node for p in found]),
     )
 
 
-def _chosen(shape: Weights, copies: bool) -> dict[str, Any]:
+def _choice(shape: FilterGradient, copies: bool) -> dict[str, Any]:
     """The numbers, and why in words."""
-    along, extent = ("groups", shape.groups) if shape.across else ("channels", shape.still)
+    along, extent = ("groups", shape.groups) if shape.across_groups else ("channels", shape.stationary)
     return {
         "along": along,
         "copies": copies,
-        "exchanged": shape.exchanged,
+        "exchanged": shape.swapped,
         "why": f"derivative by a weight, vectors along {extent:,} {along}",
     }

@@ -24,39 +24,39 @@ from ...primitives.views import RESHAPES, behind
 from ...size_buckets import FEWEST, alike
 from ...target import Target
 from ..cuda.index_type import index_type
-from ..in_place import at_points
-from ..kernel import Kernel, Launch, Statement, Writer, coordinates, headers, summary, touched, traffic
-from ..prologue import planes
+from ..in_place import in_place_pairs
+from ..kernel import CWriter, Kernel, Launch, Statement, elements_read, headers, summary, traffic, unravel
+from ..prologue import image_prologue
 from ..scalar import ScalarProgram
-from .operand_layout import PlaneLayout, once_copied, planes_of
-from .pool_cuda import windows_of
+from .operand_layout import PlaneLayout, layout_of_copy, plane_layout
+from .pool_cuda import pooling_epilogue
 
 __all__ = [
-    "BAND",
+    "BAND_BYTES",
+    "BAND_PIXELS",
     "LANES",
-    "LINE",
-    "MOST",
-    "computed_times",
-    "epilogue",
-    "reads_planes",
+    "MAX_COPY_BYTES",
+    "epilogue_statements",
+    "reads_swapped_planes",
+    "recompute_factor",
     "schedule_conv",
     "wants_conv_kernel",
 ]
 
-BAND = 3 * CpuConstants.l2_bytes // 16  #: bytes of a band's copy that leave room in the second-level cache
-MOST = 448 << 10  #: bytes of a copy on the stack, at the very most
-LINE = 4 << 10  #: pixels of a band: results of a tile stay in the first-level cache
+BAND_BYTES = 3 * CpuConstants.l2_bytes // 16  #: bytes of a band's copy that leave room in the second-level cache
+MAX_COPY_BYTES = 448 << 10  #: bytes of a copy on the stack, at the very most
+BAND_PIXELS = 4 << 10  #: pixels of a band: results of a tile stay in the first-level cache
 LANES = CpuConstants.vector_bytes // 4  #: floats of the widest vector
-_TAPS = 4096
-_DIRECT = 1 << 24  #: multiplications up to which a GPU computes a convolution directly
+_MAX_TAPS = 4096
+_MAX_DIRECT_WORK = 1 << 24  #: multiplications up to which a GPU computes a convolution directly
 _THREADS = 128  #: of a block
-_LOADED = 16  #: elements of a line that a thread has at hand
-_FEW = 16  #: channels of which windows make products too thin for BLAS: zeros between elements cost less
-_MANY = 128  #: channels whose number may be an argument: fewer are faster as a loop of known length
+_MAX_LINE_REGISTERS = 16  #: elements of a line that a thread has at hand
+_THIN_CHANNELS = 16  #: channels of which windows make products too thin for BLAS: zeros between elements cost less
+_MIN_DYNAMIC_CHANNELS = 128  #: channels whose number may be an argument: fewer are faster as a loop of known length
 
 
 @dataclass(frozen=True)
-class Shape:
+class ConvShape:
     """A convolution with exactly three spatial axes, leading ones of extent 1; see kernels/conv_cpu.h."""
 
     batch: int
@@ -72,9 +72,9 @@ class Shape:
     base: tuple[int, ...]
 
     @property
-    def pixels(self) -> bool:
+    def is_pointwise(self) -> bool:
         """Whether every pixel is a product on its own: one element of many channels, where constants gain little."""
-        return prod(self.kernel) == 1 and self.inputs >= _MANY
+        return prod(self.kernel) == 1 and self.inputs >= _MIN_DYNAMIC_CHANNELS
 
     @property
     def work(self) -> int:
@@ -82,7 +82,7 @@ class Shape:
         return self.batch * self.groups * self.outputs * self.inputs * prod(self.kernel) * prod(self.result)
 
 
-def shape_of(node: Node) -> Shape | None:
+def shape_of(node: Node) -> ConvShape | None:
     """The shape of the convolution ``node``, None if it has more than three spatial axes."""
     x, w = node.inputs
     rank = node.ndim - 2
@@ -93,7 +93,7 @@ def shape_of(node: Node) -> Shape | None:
         return (missing,) * (3 - rank) + tuple(values)
 
     p = node.params
-    return Shape(
+    return ConvShape(
         x.shape[0],
         p["groups"],
         w.shape[1],
@@ -128,33 +128,33 @@ class Band:
         return (self.rows - 1) * self.pitch + self.columns
 
     @property
-    def use(self) -> float:
+    def utilization(self) -> float:
         """The part of the computed pixels that is wanted."""
         return self.rows * self.columns / (-(-self.pixels // LANES) * LANES)
 
 
-def _even(extent: int, most: int) -> int:
+def _even_part(extent: int, most: int) -> int:
     """The part size of a division of ``extent`` into as few parts of at most ``most`` as possible."""
     count = -(-extent // max(1, most))
     return -(-extent // count)
 
 
 @lru_cache(maxsize=1024)
-def band_of(s: Shape, itemsize: int, made: bool = False) -> Band | None:
-    """The band of a convolution on the CPU, None if none fits; what it reads is a copy, if the operand is ``made``."""
+def band_of(s: ConvShape, itemsize: int, computed: bool = False) -> Band | None:
+    """The band of a convolution on the CPU, None if none fits; what it reads is a copy, if the operand is ``computed``."""
     _, oh, ow = s.result
     _, kh, kw = s.kernel
-    if prod(s.kernel) > _TAPS:
+    if prod(s.kernel) > _MAX_TAPS:
         return None
     reach = [(k - 1) * d for k, d in zip(s.kernel, s.dilate, strict=True)]
     ends = all(
         low == 0 and (out - 1) * step + r < d
         for low, out, step, r, d in zip(s.low, s.result, s.stride, reach, s.size, strict=True)
     )
-    if not made and ends and all(v == 1 for v in (*s.stride[1:], *s.base)) and s.stride[0] == 1:
+    if not computed and ends and all(v == 1 for v in (*s.stride[1:], *s.base)) and s.stride[0] == 1:
         d, h, w = s.size
-        rows = _even(oh, max(1, LINE // w))
-        columns = ow if rows > 1 or ow <= LINE else _even(ow, LINE)
+        rows = _even_part(oh, max(1, BAND_PIXELS // w))
+        columns = ow if rows > 1 or ow <= BAND_PIXELS else _even_part(ow, BAND_PIXELS)
         taps = tuple(
             (k * s.dilate[0] * h + i * s.dilate[1]) * w + j * s.dilate[2]
             for k in range(s.kernel[0])
@@ -179,15 +179,15 @@ def band_of(s: Shape, itemsize: int, made: bool = False) -> Band | None:
         return rows * columns / (-(-pixels // LANES) * LANES)
 
     line = planes * (ow + more_columns)
-    most = max(1, min(oh, BAND // line - more_rows, LINE // (ow + more_columns)))
+    most = max(1, min(oh, BAND_BYTES // line - more_rows, BAND_PIXELS // (ow + more_columns)))
     # fewer bands copy less; but a band that fills its vectors better may be worth some more
     fewest = -(-oh // most)
     candidates = {-(-oh // count) for count in range(fewest, min(oh, fewest + 3) + 1)}
     rows, columns = max(candidates, key=lambda r: (used(r, ow) * r / (r + 0.1 * more_rows), r)), ow
-    if taken(rows, columns) > MOST or columns > LINE:
-        most = BAND // (planes * (rows + more_rows)) - more_columns
-        columns = _even(ow, min(max(most, 4 * LANES), LINE))
-        if taken(rows, columns) > MOST:
+    if taken(rows, columns) > MAX_COPY_BYTES or columns > BAND_PIXELS:
+        most = BAND_BYTES // (planes * (rows + more_rows)) - more_columns
+        columns = _even_part(ow, min(max(most, 4 * LANES), BAND_PIXELS))
+        if taken(rows, columns) > MAX_COPY_BYTES:
             return None
     pitch, copied = columns + more_columns, rows + more_rows
     plane = copied * pitch
@@ -207,7 +207,7 @@ def wants_conv_kernel(target: Target, node: Node) -> bool:
     if shape is None or node.size == 0 or shape.work == 0 or not node.dtype.is_float:
         return False
     if target.name != "cpu":
-        return shape.work <= _DIRECT
+        return shape.work <= _MAX_DIRECT_WORK
     if node.dtype.is_half:
         return False  # bands are read as they lie: passes.precision.promote_half asks again with float32
     found = band_of(shape, node.dtype.size)
@@ -215,11 +215,15 @@ def wants_conv_kernel(target: Target, node: Node) -> bool:
         return False
     # a wasteful kernel still beats the calls of a library where there is little to do
     zeros = prod(shape.base)
-    useful = found.use / zeros
-    return shape.work / useful <= 1 << 23 or useful >= 0.4 or (zeros > 1 and shape.inputs <= _FEW and useful >= 0.1)
+    useful = found.utilization / zeros
+    return (
+        shape.work / useful <= 1 << 23
+        or useful >= 0.4
+        or (zeros > 1 and shape.inputs <= _THIN_CHANNELS and useful >= 0.1)
+    )
 
 
-def reads_planes(target: Target, node: Node) -> tuple[bool, bool] | None:
+def reads_swapped_planes(target: Target, node: Node) -> tuple[bool, bool] | None:
     """If the kernel of ``node`` for a GPU reads views that exchange batch and channels where they lie.
 
     Returns:
@@ -228,23 +232,23 @@ def reads_planes(target: Target, node: Node) -> tuple[bool, bool] | None:
     if target.name == "cpu" or not wants_conv_kernel(target, node):
         return None
     groups, (x, w) = node.params["groups"], node.inputs
-    a, b = planes_of(x, groups, True), planes_of(w, groups, False)
+    a, b = plane_layout(x, groups, True), plane_layout(w, groups, False)
     copied = a is None or any(a.reversed), b is None or any(b.reversed)
     if all(copied):
         return None
-    a = once_copied(x, groups, True) if a is None or copied[0] else a
-    b = once_copied(w, groups, False) if b is None or copied[1] else b
-    return copied if _over_the_batch(node, a, b) else None
+    a = layout_of_copy(x, groups, True) if a is None or copied[0] else a
+    b = layout_of_copy(w, groups, False) if b is None or copied[1] else b
+    return copied if _reduces_batch(node, a, b) else None
 
 
-def _exchanged(conv: Node) -> tuple[PlaneLayout, PlaneLayout] | None:
+def _swapped_layouts(conv: Node) -> tuple[PlaneLayout, PlaneLayout] | None:
     """The planes of the operand and of the kernel, if ``conv`` adds over the batch of another convolution."""
     groups, (x, w) = conv.params["groups"], conv.inputs
-    a, b = planes_of(x, groups, True), planes_of(w, groups, False)
-    return (a, b) if a and b and not any((*a.reversed, *b.reversed)) and _over_the_batch(conv, a, b) else None
+    a, b = plane_layout(x, groups, True), plane_layout(w, groups, False)
+    return (a, b) if a and b and not any((*a.reversed, *b.reversed)) and _reduces_batch(conv, a, b) else None
 
 
-def _over_the_batch(conv: Node, a: PlaneLayout, b: PlaneLayout) -> bool:
+def _reduces_batch(conv: Node, a: PlaneLayout, b: PlaneLayout) -> bool:
     groups, (_, w) = conv.params["groups"], conv.inputs
     # channels of one group follow those of another
     joined = groups == 1 or (a.group == a.sample * w.shape[1] and b.group == b.channel * (w.shape[0] // groups))
@@ -252,7 +256,7 @@ def _over_the_batch(conv: Node, a: PlaneLayout, b: PlaneLayout) -> bool:
     return joined and True in outside and False not in outside
 
 
-def computed_times(target: Target, node: Node) -> float | None:
+def recompute_factor(target: Target, node: Node) -> float | None:
     """How often elements of the operand of the convolution ``node`` would be computed, None if that cannot be."""
     shape = shape_of(node)
     assert shape is not None
@@ -261,20 +265,22 @@ def computed_times(target: Target, node: Node) -> float | None:
     size = shape.inputs * prod(shape.size)
     if target.name != "cpu":
         return shape.work / (shape.batch * shape.groups * size)
-    band = band_of(shape, node.dtype.size, made=True)
+    band = band_of(shape, node.dtype.size, computed=True)
     if band is None:
         return None
     planes, height, width = shape.result
     return planes * -(-height // band.rows) * -(-width // band.columns) * band.scratch / size
 
 
-def epilogue(program: ScalarProgram, conv: Node, writer: Writer) -> tuple[list[Var], list[Statement], list[Statement]]:
+def epilogue_statements(
+    program: ScalarProgram, conv: Node, writer: CWriter
+) -> tuple[list[Var], list[Statement], list[Statement]]:
     """The result's axes, and what follows the convolution: statements of a row of results, and of each of them."""
     axis_of = {v.name: v for v in program.vars}
     axes = [axis_of.get(f"i{k}", Var(f"i{k}", 1)) for k in range(conv.ndim)]
     once: list[Statement] = []
     each: list[Statement] = []
-    inner = {program.result}
+    inner = {program.contraction}
     for s in program.scalars:
         statement = writer.statement(s)
         dependent = axes[-1] in s.vars or any(a in inner for a in s.args)
@@ -283,7 +289,8 @@ def epilogue(program: ScalarProgram, conv: Node, writer: Writer) -> tuple[list[V
         if statement:
             (each if dependent else once).append(statement)
     each += [
-        Statement("", f"y{k}[{writer.place_of(s.offset)}]", writer.names[s.value]) for k, s in enumerate(program.stores)
+        Statement("", f"y{k}[{writer.address_text(s.offset)}]", writer.names[s.value])
+        for k, s in enumerate(program.stores)
     ]
     return axes, once, each
 
@@ -303,17 +310,17 @@ def schedule_conv(
         at: the index of ``conv`` in ``program.vars``, some of which may be reduced (CUDA).
     """
     shape = shape_of(conv)
-    assert shape is not None and program.result is not None
+    assert shape is not None and program.contraction is not None
     x, w = (behind(i, RESHAPES) for i in conv.inputs)
-    batched = _exchanged(conv) if target.name != "cpu" else None
+    batched = _swapped_layouts(conv) if target.name != "cpu" else None
     if batched:
         x, w = (behind(i) for i in conv.inputs)
-    writer = Writer(target, program, tells=True)
+    writer = CWriter(target, program, allows_dynamic=True)
     outputs = [s.node for s in program.stores]
     image = None
     if prologues:
         (producer,) = prologues.values()
-        image = planes(producer, conv.inputs[0], writer, shape.stride[2] if target.name == "cpu" else 0)
+        image = image_prologue(producer, conv.inputs[0], writer, shape.stride[2] if target.name == "cpu" else 0)
     whole = [w] if image else [x, w]
     for node in whole:
         writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
@@ -322,9 +329,9 @@ def schedule_conv(
     once: list[Statement] = []
     each: list[Statement] = []
     if program.reduced:
-        windows, axes = windows_of(program, at, writer)
+        windows, axes = pooling_epilogue(program, at, writer)
     else:
-        axes, once, each = epilogue(program, conv, writer)
+        axes, once, each = epilogue_statements(program, conv, writer)
     counted: tuple[Sequence[Node], Sequence[dict[Node, int]]] = whole, also
     if target.name != "cpu" and not image and not batched:
         of_x, of_w = _elements_read(conv, at)
@@ -339,20 +346,20 @@ def schedule_conv(
         "shape": shape,
         "once": once,
         "each": each,
-        "product": (conv.dtype.compute, writer.names[program.result]),
+        "product": (conv.dtype.compute, writer.names[program.contraction]),
     }
     if target.name == "cpu":
-        loops = _bands(shape, conv.dtype.size, axes, made=image is not None)
+        loops = _band_loops(shape, conv.dtype.size, axes, computed=image is not None)
     elif windows:
-        loops = _threads(conv, shape, writer, batched, windows.samples, windows.count * windows.lanes, 1)
+        loops = _thread_loops(conv, shape, writer, batched, windows.samples, windows.count * windows.lanes, 1)
         loops.fields |= {"coordinates": [], "windows": windows}
-        loops.choice |= {"window": windows.lanes * windows.turns, "lanes": windows.lanes}
-        loops.once_each = False
+        loops.choice |= {"window": windows.lanes * windows.per_lane, "lanes": windows.lanes}
+        loops.computes_once = False
     else:
         per_sample = conv.size // max(conv.shape[0], 1)
-        together = _neighbours(shape, target, per_sample)
-        loops = _threads(conv, shape, writer, batched, axes[0].extent, per_sample, together)
-        places = coordinates(axes, "e")
+        together = _results_per_thread(shape, target, per_sample)
+        loops = _thread_loops(conv, shape, writer, batched, axes[0].extent, per_sample, together)
+        places = unravel(axes, "e")
         if together > 1:
             places[-1] = replace(places[-1], name=f"{places[-1].name}_0")
         loops.fields |= {"coordinates": places, "windows": None}
@@ -363,9 +370,9 @@ def schedule_conv(
     if image:
         choice["prologue"] = f"computes {describe(x)} as it loads it"
     return Kernel(
-        numbers=writer.numbers,
+        runtime_args=writer.runtime_args,
         kind="conv",
-        effort=3,
+        compile_cost=3,
         template=f"{target.name}/conv.j2",
         summary=summary(members),
         fields=fields | loops.fields,
@@ -382,79 +389,79 @@ def schedule_conv(
         choice=choice,
         bytes_read=read,
         bytes_written=written,
-        touched=touched(program, *counted),
-        in_place=at_points(program, (*whole, *(image.touched if image else ()))) if loops.once_each else [],
+        elements_read=elements_read(program, *counted),
+        in_place=in_place_pairs(program, (*whole, *(image.touched if image else ()))) if loops.computes_once else [],
     )
 
 
 @dataclass
 class _Loops:
-    """What a target's template needs besides: see :class:`Kernel`; ``once_each``: no element is computed twice."""
+    """What a target's template needs besides: see :class:`Kernel`; ``computes_once``: no element is computed twice."""
 
     fields: dict[str, Any]
     choice: dict[str, Any]
     extents: tuple[int, ...]
     launch: Launch | None = None
-    once_each: bool = True
+    computes_once: bool = True
 
 
-def _bands(shape: Shape, size: int, axes: Sequence[Var], made: bool) -> _Loops:
-    """On the CPU: bands of the result, tile after tile; ``size`` of an element, ``made``: the operand is computed."""
-    band = band_of(shape, size, made)
+def _band_loops(shape: ConvShape, size: int, axes: Sequence[Var], computed: bool) -> _Loops:
+    """On the CPU: bands of the result, tile after tile; ``size`` of an element, ``computed``: the operand is computed."""
+    band = band_of(shape, size, computed)
     assert band is not None
-    pixels = shape.pixels and band.direct  # one kernel whatever the number of inputs
+    pixels = shape.is_pointwise and band.direct  # one kernel whatever the number of inputs
     return _Loops(
-        {"band": band, "pixels": pixels},
-        {"rows": band.rows, "columns": band.columns, "copies": not band.direct, "use": round(band.use, 2)},
+        {"band": band, "is_pointwise": pixels},
+        {"rows": band.rows, "columns": band.columns, "copies": not band.direct, "use": round(band.utilization, 2)},
         (axes[0].extent, shape.inputs) if pixels else (axes[0].extent,),
         # a last band that reaches back over the one before computes elements again
-        once_each=shape.result[1] % band.rows == 0 and shape.result[2] % band.columns == 0,
+        computes_once=shape.result[1] % band.rows == 0 and shape.result[2] % band.columns == 0,
     )
 
 
-def _threads(
+def _thread_loops(
     conv: Node,
-    shape: Shape,
-    writer: Writer,
-    batched: tuple[PlaneLayout, PlaneLayout] | None,
+    shape: ConvShape,
+    writer: CWriter,
+    swapped: tuple[PlaneLayout, PlaneLayout] | None,
     samples: int,
     per_sample: int,
-    together: int,
+    per_thread: int,
 ) -> _Loops:
-    """On a GPU: ``per_sample`` elements for each of the ``samples``, neighbours ``together`` by a thread.
+    """On a GPU: ``per_sample`` elements for each of the ``samples``, neighbours ``per_thread`` by a thread.
 
     Args:
-        batched: how both operands lie whose batch and channels change places.
+        swapped: how both operands lie whose batch and channels change places.
     """
     size, taps = prod(shape.size), prod(shape.kernel)
-    told = batched is not None and shape.inputs >= FEWEST
+    told = swapped is not None and shape.inputs >= FEWEST
     fields = {
-        "per_sample": per_sample // together,
-        "neighbours": together,
-        "channels": f"(int){writer.numbers.depth(shape.inputs)}" if told else str(shape.inputs),
+        "per_sample": per_sample // per_thread,
+        "per_thread": per_thread,
+        "channels": f"(int){writer.runtime_args.reduction_length(shape.inputs)}" if told else str(shape.inputs),
         # from sample to sample and from channel to channel, and so in the kernel
-        "sample": batched[0].channel if batched else size * shape.inputs * shape.groups,
-        "apart": batched[0].sample if batched else size,
-        "results": batched[1].channel if batched else taps * shape.inputs,
-        "weights": batched[1].sample if batched else taps,
+        "sample_stride": swapped[0].channel if swapped else size * shape.inputs * shape.groups,
+        "channel_stride": swapped[0].sample if swapped else size,
+        "filter_stride": swapped[1].channel if swapped else taps * shape.inputs,
+        "filter_channel_stride": swapped[1].sample if swapped else taps,
         "threads": _THREADS,
     }
-    launch = Launch(threads=_THREADS, extent=0, scale=per_sample // together, per_block=_THREADS)
+    launch = Launch(threads=_THREADS, extent=0, scale=per_sample // per_thread, per_block=_THREADS)
     choice = {
         "multiplications": shape.work,
-        "direct_up_to": _DIRECT,
-        **({"neighbours": together} if together > 1 else {}),
+        "direct_up_to": _MAX_DIRECT_WORK,
+        **({"neighbours": per_thread} if per_thread > 1 else {}),
     }
     return _Loops(fields, choice, (samples,), launch)
 
 
-def _neighbours(shape: Shape, target: Target, per_sample: int) -> int:
+def _results_per_thread(shape: ConvShape, target: Target, per_sample: int) -> int:
     """Results that a thread computes: neighbours share what they load, if threads are left for every multiprocessor."""
     enough = _THREADS * target.gpu.multiprocessors
     width, kernel, stride, dilate = shape.result[2], shape.kernel[2], shape.stride[2], shape.dilate[2]
     for count in (4, 2):
         loaded = (count - 1) * stride + (kernel - 1) * dilate + 1
-        if width % count == 0 and loaded <= _LOADED and alike(shape.batch) * per_sample >= count * enough:
+        if width % count == 0 and loaded <= _MAX_LINE_REGISTERS and alike(shape.batch) * per_sample >= count * enough:
             return count
     return 1
 

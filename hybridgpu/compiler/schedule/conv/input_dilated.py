@@ -15,15 +15,15 @@ from ....dataclass import dataclass
 from ...ir.graph import Node
 from ...primitives.views import RESHAPES, behind
 from ...target import Target
-from ..in_place import at_points
-from ..kernel import Kernel, Writer, headers, summary, traffic
+from ..in_place import in_place_pairs
+from ..kernel import CWriter, Kernel, headers, summary, traffic
 from ..scalar import ScalarProgram
-from .direct import BAND, LANES, LINE, MOST, Shape, epilogue, shape_of
+from .direct import BAND_BYTES, BAND_PIXELS, LANES, MAX_COPY_BYTES, ConvShape, epilogue_statements, shape_of
 
-__all__ = ["schedule_conv_spread", "wants_spread_kernel"]
+__all__ = ["schedule_input_dilated_conv", "wants_input_dilated_kernel"]
 
-_TAPS = 512
-_PHASES = 16
+_MAX_TAPS = 512
+_MAX_PHASES = 16
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Phases:
     copied: tuple[int, int]
     starts: tuple[int, ...]
     taps: tuple[int, ...]
-    at: tuple[int, ...]  #: numbers of the taps' weights
+    weight_indices: tuple[int, ...]  #: numbers of the taps' weights
 
 
 def _offsets(kernel: int, base: int, dilate: int, low: int) -> list[list[tuple[int, int]]]:
@@ -48,11 +48,11 @@ def _offsets(kernel: int, base: int, dilate: int, low: int) -> list[list[tuple[i
 
 
 @lru_cache(maxsize=1024)
-def _phases(s: Shape, itemsize: int) -> Phases | None:
+def _phases(s: ConvShape, itemsize: int) -> Phases | None:
     """The phases of a convolution, None if it is not spread, or too large."""
     if prod(s.base) == 1 or prod(s.stride) > 1 or s.size[0] > 1 or s.kernel[0] > 1 or s.base[0] > 1 or s.result[0] > 1:
         return None
-    if prod(s.kernel) > _TAPS or prod(s.base) > _PHASES or s.result[2] > LINE:
+    if prod(s.kernel) > _MAX_TAPS or prod(s.base) > _MAX_PHASES or s.result[2] > BAND_PIXELS:
         return None
     _, height, width = (
         _offsets(*c) if a else [[(0, 0)]] for a, c in enumerate(zip(s.kernel, s.base, s.dilate, s.low, strict=True))
@@ -65,9 +65,9 @@ def _phases(s: Shape, itemsize: int) -> Phases | None:
     count = (-(-s.result[1] // s.base[1]), -(-s.result[2] // s.base[2]))
     pitch = count[1] + more[1]
     line = s.inputs * pitch * itemsize
-    rows = max(1, min(count[0], BAND // line - more[0], LINE // pitch))
+    rows = max(1, min(count[0], BAND_BYTES // line - more[0], BAND_PIXELS // pitch))
     rows = -(-count[0] // -(-count[0] // rows))
-    if line * (rows + more[0]) > MOST:
+    if line * (rows + more[0]) > MAX_COPY_BYTES:
         return None
     starts, taps, at = [0], [], []
     for down in height:
@@ -82,7 +82,7 @@ def _phases(s: Shape, itemsize: int) -> Phases | None:
     return Phases(count, rows, (top, left), (rows + more[0], pitch), tuple(starts), tuple(taps), tuple(at))
 
 
-def wants_spread_kernel(target: Target, node: Node) -> bool:
+def wants_input_dilated_kernel(target: Target, node: Node) -> bool:
     """True if a generated kernel computes the convolution ``node`` of a spread operand phase by phase."""
     if target.name != "cpu" or node.prim.name != "conv" or node.dtype.short not in ("f32", "f64") or node.size == 0:
         return False
@@ -90,18 +90,18 @@ def wants_spread_kernel(target: Target, node: Node) -> bool:
     return shape is not None and shape.work > 0 and _phases(shape, node.dtype.size) is not None
 
 
-def schedule_conv_spread(program: ScalarProgram, conv: Node, target: Target, members: list[Node]) -> Kernel:
+def schedule_input_dilated_conv(program: ScalarProgram, conv: Node, target: Target, members: list[Node]) -> Kernel:
     """The kernel of a group around ``conv``; ``program.vars`` are the result's axes above extent 1."""
     shape = shape_of(conv)
-    assert shape is not None and program.result is not None
+    assert shape is not None and program.contraction is not None
     phases = _phases(shape, conv.dtype.size)
     assert phases is not None
     x, w = (behind(i, RESHAPES) for i in conv.inputs)
-    writer = Writer(target, program)
+    writer = CWriter(target, program)
     outputs = [s.node for s in program.stores]
     for node in (x, w):
         writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
-    axes, once, each = epilogue(program, conv, writer)
+    axes, once, each = epilogue_statements(program, conv, writer)
     read, written = traffic(program, [x, w])
     fields: dict[str, Any] = {
         "pointers": writer.pointer_list(outputs),
@@ -111,15 +111,15 @@ def schedule_conv_spread(program: ScalarProgram, conv: Node, target: Target, mem
         "shape": shape,
         "once": once,
         "each": each,
-        "product": (conv.dtype.compute, writer.names[program.result]),
+        "product": (conv.dtype.compute, writer.names[program.contraction]),
         **vars(phases),
     }
     pixels = (phases.rows - 1) * phases.copied[1] + phases.phase[1]
     use = phases.rows * phases.phase[1] / (-(-pixels // LANES) * LANES)
     return Kernel(
-        numbers=writer.numbers,
+        runtime_args=writer.runtime_args,
         kind="conv",
-        effort=3,
+        compile_cost=3,
         template=f"{target.name}/conv_spread.j2",
         summary=summary(members),
         fields=fields,
@@ -136,5 +136,5 @@ def schedule_conv_spread(program: ScalarProgram, conv: Node, target: Target, mem
         },
         bytes_read=read,
         bytes_written=written,
-        in_place=at_points(program, (x, w)),
+        in_place=in_place_pairs(program, (x, w)),
     )

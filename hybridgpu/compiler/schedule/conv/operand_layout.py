@@ -13,7 +13,7 @@ from ...ir.graph import Node
 from ...ir.indexing import Var, linearize, of_var, operands
 from ...primitives.views import ARRANGED
 
-__all__ = ["PlaneLayout", "once_copied", "planes_of"]
+__all__ = ["PlaneLayout", "layout_of_copy", "plane_layout"]
 
 
 @dataclass(frozen=True)
@@ -35,25 +35,25 @@ class PlaneLayout:
         return self.sample > inner if self.sample and inner else None
 
 
-def once_copied(operand: Node, groups: int, moved: bool) -> PlaneLayout:
+def layout_of_copy(operand: Node, groups: int, is_data: bool) -> PlaneLayout:
     """Where they lie in a copy of the operand whose two first axes are exchanged."""
     first, second, *spatial = operand.shape
     plane = prod(spatial)
-    group = second // groups * first if moved else first // groups
-    samples, channels = (second // groups, first) if moved else (second, first // groups)
+    group = second // groups * first if is_data else first // groups
+    samples, channels = (second // groups, first) if is_data else (second, first // groups)
     # (as planes_of has it, there is no way to the next of one)
     sample, channel = first * plane if samples > 1 else 0, plane if channels > 1 else 0
     return PlaneLayout(operand, sample, group * plane if groups > 1 else 0, channel, (False,) * len(spatial))
 
 
-def planes_of(operand: Node, groups: int, moved: bool) -> PlaneLayout | None:
+def plane_layout(operand: Node, groups: int, is_data: bool) -> PlaneLayout | None:
     """Where the planes of an operand of the convolution lie; None if its elements are not whole planes.
 
-    ``moved`` operands are (channel, group and sample, …), still ones (group and channel, sample, …).
+    ``is_data`` operands are (channel, group and sample, …), still ones (group and channel, sample, …).
     """
     first, second, *spatial = operand.shape
     group, plane = Var("group", groups), [Var(f"p{k}", d) for k, d in enumerate(spatial)]
-    if moved:
+    if is_data:
         channel, sample = Var("channel", first), Var("sample", second // groups)
         index = (of_var(channel), of_var(group) * sample.extent + of_var(sample), *map(of_var, plane))
     else:

@@ -12,44 +12,44 @@ from math import prod
 from ....dataclass import dataclass
 from ...ir.indexing import Index, Var
 from ...passes.fuse.conv_pool import lanes_of
-from ..kernel import COMBINE, Statement, Writer, coordinates
+from ..kernel import COMBINE, CWriter, Statement, unravel
 from ..reduction_passes import Accumulator
 from ..scalar import ScalarProgram
 
-__all__ = ["Windows", "windows_of"]
+__all__ = ["PoolingEpilogue", "pooling_epilogue"]
 
 
 @dataclass(frozen=True)
-class Windows:
+class PoolingEpilogue:
     """What a template sees of windows.
 
     Attributes:
         lanes: neighbouring threads that share one.
-        turns: elements that each of them computes.
+        per_lane: elements that each of them computes.
         samples: how many there are, …
         count: … and windows of each.
-        rows, inside: where a window stands, and an element in it.
+        window_coordinates, element_coordinates: where a window stands, and an element in it.
         before, each, after: statements of a window, of its elements, and of what was reduced.
-        kept: stores of elements.
+        element_stores: stores of elements.
         accumulators: the reductions.
         stores: those of a window.
     """
 
     lanes: int
-    turns: int
+    per_lane: int
     samples: int
     count: int
-    rows: list[Statement]
-    inside: list[Statement]
+    window_coordinates: list[Statement]
+    element_coordinates: list[Statement]
     before: list[Statement]
     each: list[Statement]
-    kept: list[Statement]
+    element_stores: list[Statement]
     accumulators: list[Accumulator]
     after: list[Statement]
     stores: list[Statement]
 
 
-def windows_of(program: ScalarProgram, index: Index, writer: Writer) -> tuple[Windows, list[Var]]:
+def pooling_epilogue(program: ScalarProgram, index: Index, writer: CWriter) -> tuple[PoolingEpilogue, list[Var]]:
     """The windows of a convolution, and where its results stand: a variable an axis.
 
     Args:
@@ -74,20 +74,20 @@ def windows_of(program: ScalarProgram, index: Index, writer: Writer) -> tuple[Wi
     stores: list[Statement] = []
     for k, store in enumerate(program.stores):
         inner = store.offset.vars & reduced
-        text = Statement("", writer.destination(k, store), writer.names[store.value])
+        text = Statement("", writer.store_address(k, store), writer.names[store.value])
         (kept if inner else stores).append(text)
     window = prod(v.extent for v in program.reduced)
     return (
-        Windows(
+        PoolingEpilogue(
             lanes=lanes_of(window),
-            turns=window // lanes_of(window),
+            per_lane=window // lanes_of(window),
             samples=first.extent,
             count=prod(v.extent for v in rows[1:]),
-            rows=[*coordinates(rows, "e"), *(t for e, t in places if not e.vars & reduced)],
-            inside=[*coordinates(program.reduced, "r"), *(t for e, t in places if e.vars & reduced)],
+            window_coordinates=[*unravel(rows, "e"), *(t for e, t in places if not e.vars & reduced)],
+            element_coordinates=[*unravel(program.reduced, "r"), *(t for e, t in places if e.vars & reduced)],
             before=before,
             each=each,
-            kept=kept,
+            element_stores=kept,
             accumulators=[
                 Accumulator(
                     name=f"a{k}",
@@ -98,7 +98,7 @@ def windows_of(program: ScalarProgram, index: Index, writer: Writer) -> tuple[Wi
                     step=0,
                     origin="",
                     first=0,
-                    rising=False,
+                    increasing=False,
                     result=writer.names[r.result],
                     result_type=r.result.dtype.compute,
                 )

@@ -15,22 +15,22 @@ from ...devices.cpu import CpuConstants
 from ...ir.graph import Node
 from ...ir.indexing import ZERO, Expr, Index, Var, delinearize, linearize, of_var, substitute
 from ...passes.fuse.group import Group
-from ..kernel import Writer, address
+from ..kernel import CWriter, address
 from ..scalar import Scalar, ScalarProgram, Store
 
-__all__ = ["lane_share", "tile_windows"]
+__all__ = ["lane_utilization", "tile_pooling_windows"]
 
 _LANES = 64  #: windows of a tile, …
-_MOST_LANES = 256  #: … or so many of several rows
+_MAX_LANES = 256  #: … or so many of several rows
 #: of whose lanes there is a multiple: what is left over would be computed window by window
 _VECTOR = CpuConstants.vector_bytes // 4
 _FILLED = 0.75  #: of vectors' lanes, from which on they count as used
-_FEWEST = 4
-_WIDEST = 4  #: elements of a window's row that tiles are turned for
-_WINDOW = 16  #: elements of a window
+_MIN_WINDOWS = 4
+_MAX_WINDOW_WIDTH = 4  #: elements of a window's row that tiles are turned for
+_MAX_WINDOW = 16  #: elements of a window
 
 
-def tile_windows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dict[str, Any] | None:
+def tile_pooling_windows(program: ScalarProgram, rows: list[Var], writer: CWriter) -> dict[str, Any] | None:
     """Turn tiles of windows; the last of ``rows`` may become a variable that stands for several.
 
     Returns:
@@ -38,11 +38,11 @@ def tile_windows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dic
         extent of the loops around), ``tile_run`` (neighbours of a window) and ``tile_count`` (windows of a row), with the
         loads and stores of ``writer`` led to the copies, and ``tile_rows``, the windows of a tile; None if there are none.
     """
-    if not rows or not program.reduced or prod(v.extent for v in program.reduced) > _WINDOW:
+    if not rows or not program.reduced or prod(v.extent for v in program.reduced) > _MAX_WINDOW:
         return None
     row, inner = rows[-1], program.reduced[-1]
     run = inner.extent
-    if not 2 <= run <= _WIDEST or row.extent < _FEWEST:
+    if not 2 <= run <= _MAX_WINDOW_WIDTH or row.extent < _MIN_WINDOWS:
         return None
 
     def turned(e: Expr) -> bool:
@@ -66,7 +66,7 @@ def tile_windows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dic
     element = f"[({writer.expr(linearize([of_var(v) for v in program.reduced], [v.extent for v in program.reduced]))}) * {lanes} + j]"
 
     def source(pointer: str, e: Expr) -> str:
-        return address(pointer, writer.place_of(e + of_var(row) * -run + of_var(inner) * -1 + at))
+        return address(pointer, writer.address_text(e + of_var(row) * -run + of_var(inner) * -1 + at))
 
     for s in loads:
         assert s.node is not None and s.offset is not None
@@ -86,13 +86,13 @@ def tile_windows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dic
         "tile_count": str(row.extent) if len(merged) > 1 else "count",
         "tile_rows": lanes,
     }
-    writer.tiled |= found
+    writer.tile_elements |= found
     if len(merged) > 1:
         _replace(program, rows, merged)
     return fields
 
 
-def lane_share(group: Group, node: Node, index: Index) -> float:
+def lane_utilization(group: Group, node: Node, index: Index) -> float:
     """The part of vectors' lanes that loops over windows of ``group`` use where they compute ``node`` at ``index``.
 
     Lanes are neighbouring windows, of several rows in a tile, or neighbours in a row of a window where windows are few or
@@ -104,11 +104,11 @@ def lane_share(group: Group, node: Node, index: Index) -> float:
     lanes, step, run = rows[-1].extent, offset.coefficient(rows[-1]), 1
     for v in reversed(group.reduced):
         run *= v.extent if offset.coefficient(v) == run else 1
-    if lanes < _FEWEST or step > _WIDEST:
+    if lanes < _MIN_WINDOWS or step > _MAX_WINDOW_WIDTH:
         lanes = run
     elif step == group.reduced[-1].extent:
         for v in rows[-2:0:-1]:
-            lanes *= v.extent if lanes * v.extent <= _MOST_LANES else 1
+            lanes *= v.extent if lanes * v.extent <= _MAX_LANES else 1
     share = lanes / (lanes + -lanes % _VECTOR)
     return share if share < _FILLED else 1.0
 
@@ -117,7 +117,7 @@ def _merged(program: ScalarProgram, rows: list[Var], tiled: list[Scalar | Store]
     """The last rows that one variable can stand for: what is not turned lies as if they were one anyway."""
     for count in range(len(rows) - 1, 1, -1):
         last = rows[-count:]
-        if prod(v.extent for v in last) > _MOST_LANES or any(s.conditions for s in program.scalars):
+        if prod(v.extent for v in last) > _MAX_LANES or any(s.conditions for s in program.scalars):
             continue
         _, table = _lane(last)
         scalars = [s.offset for s in program.scalars if s.offset is not None and s not in tiled]

@@ -11,22 +11,29 @@ from typing import Any
 from ...devices.cpu import CpuConstants
 from ...ir.indexing import Expr, Var, of_var
 from ...size_buckets import NARROW, alike
-from ..kernel import Writer, address, mentioned
-from ..reduction_passes import Accumulator, Plan, Total
-from ..runtime_args import ranks, told_row, told_turned
+from ..kernel import CWriter, address, identifiers
+from ..reduction_passes import Accumulator, FullReduction, PassPlan
+from ..runtime_args import dynamic_row, dynamic_transposed, next_power_of_two
 from ..scalar import Scalar, ScalarProgram, Store
-from .nontemporal_stores import head, past, put, side_by_side, walks, walks_lines
+from .nontemporal_stores import (
+    is_contiguous,
+    is_line_aligned,
+    same_alignment,
+    store_block,
+    streaming_condition,
+    unaligned_prefix,
+)
 
 __all__ = [
     "SHORT_ROW",
     "TILE",
-    "fill_columns",
-    "fill_inner",
-    "keeps_near",
-    "kept_at",
-    "run_length",
-    "tile_rows",
-    "together",
+    "cache_index",
+    "inner_fields",
+    "outer_fields",
+    "packed_lanes",
+    "rows_per_group",
+    "transpose_short_rows",
+    "uses_private_buffer",
 ]
 
 TILE = 64  #: rows of a tile
@@ -34,24 +41,34 @@ TILE = 64  #: rows of a tile
 _VECTOR = CpuConstants.vector_bytes // 4
 SHORT_ROW = 63  #: … and of up to so many that are no multiple: vectors would be filled in part
 _LANES = 64  #: states of one reduction: four vectors hide the latency of an addition
-_MOST_LANES = 128  #: … or so many, where they divide a row and 64 do not
-_CHEAP = 8  #: operations of an element up to which GCC may take two rows of columns at once: states are read once
-_PART = 64  #: elements that a state of a sum takes in before it is added to another, which bounds the rounding error
+_MAX_LANES = 128  #: … or so many, where they divide a row and 64 do not
+_MAX_SHARED_OPS = (
+    8  #: operations of an element up to which GCC may take two rows of columns at once: states are read once
+)
+_PARTIAL_SUM_TERMS = (
+    64  #: elements that a state of a sum takes in before it is added to another, which bounds the rounding error
+)
 _COLUMNS = 256  #: columns that are walked together, half as many if several times: states in the first-level cache
-_NEAR = CpuConstants.l1_bytes // 3  #: bytes of rows that are fetched ahead into the first-level cache, …
-_FAR = CpuConstants.l2_bytes // 4  #: … and into the second; longer rows are left to the hardware
-_AHEAD = CpuConstants.prefetched_bytes  #: bytes between a row in work and the one fetched ahead
-_GROUPED = CpuConstants.l1_bytes // 6  #: bytes of rows that are walked together: they stay in the first-level cache, …
-_MOST_ROWS = 4  #: … and their number
-_LONG = 32  #: where few rows are neighbours, the least length of rows whose lanes take several elements of each, …
-_STATES = 128  #: … and elements of all: in the end lanes put their states together
-_RESULTS = 4  #: that are stored in blocks
-_WIDE = 4  #: bytes of an element from which rows that begin anywhere are streamed (halves are computed for longer), …
-_FROM = 384  #: … and elements of a row: whole lines are few in shorter ones
-_OWN = CpuConstants.l1_bytes // 3  #: bytes of a row that are kept in a buffer of their own
+_L1_ROW_BYTES = CpuConstants.l1_bytes // 3  #: bytes of rows that are fetched ahead into the first-level cache, …
+_L2_ROW_BYTES = CpuConstants.l2_bytes // 4  #: … and into the second; longer rows are left to the hardware
+_PREFETCH_BYTES = CpuConstants.prefetched_bytes  #: bytes between a row in work and the one fetched ahead
+_GROUP_BYTES = (
+    CpuConstants.l1_bytes // 6
+)  #: bytes of rows that are walked together: they stay in the first-level cache, …
+_MAX_GROUP = 4  #: … and their number
+_MIN_PACKED_ROW = (
+    32  #: where few rows are neighbours, the least length of rows whose lanes take several elements of each, …
+)
+_MIN_PACKED_ELEMENTS = 128  #: … and elements of all: in the end lanes put their states together
+_MAX_STREAMED = 4  #: that are stored in blocks
+_MIN_STREAMED_SIZE = (
+    4  #: bytes of an element from which rows that begin anywhere are streamed (halves are computed for longer), …
+)
+_MIN_STREAMED_ROW = 384  #: … and elements of a row: whole lines are few in shorter ones
+_PRIVATE_BUFFER_BYTES = CpuConstants.l1_bytes // 3  #: bytes of a row that are kept in a buffer of their own
 
 
-def kept_at(
+def cache_index(
     program: ScalarProgram, tile: int, rows: int = 0, extent: Callable[[Var], str] = lambda v: str(v.extent)
 ) -> str:
     """Where a row's cache holds the element of the loop variables; in a tile of rows, that of row ``j``.
@@ -60,7 +77,7 @@ def kept_at(
         rows: how many rows are walked together.
         extent: C text of how many elements there are along a variable.
     """
-    at = linear(program.reduced)
+    at = row_major_text(program.reduced)
     if rows:
         row = next(v for v in reversed(program.vars) if v not in program.reduced)
         one = len(program.reduced) == 1
@@ -68,54 +85,64 @@ def kept_at(
     return f"({at}) * {tile} + j" if tile else at
 
 
-def keeps_near(program: ScalarProgram) -> bool:
+def uses_private_buffer(program: ScalarProgram) -> bool:
     """Whether what later walks need is better kept in a buffer than where the last walk's results will lie.
 
     A store there would wait for its line. Longer rows would throw each other out of the first-level cache.
     """
-    return _row_bytes(program) <= _OWN
+    return _row_bytes(program) <= _PRIVATE_BUFFER_BYTES
 
 
-def together(program: ScalarProgram, length: Var | None = None) -> int:
+def rows_per_group(program: ScalarProgram, length: Var | None = None) -> int:
     """How many rows may be walked together, 0 for one after the other, but not if their ``length`` is told."""
-    count = min(_MOST_ROWS, _GROUPED // _row_bytes(program))
+    count = min(_MAX_GROUP, _GROUP_BYTES // _row_bytes(program))
     return max(count, 1) if length else count if count > 1 else 0
 
 
-def room(program: ScalarProgram, length: Var, near: bool) -> int:
+def buffer_capacity(program: ScalarProgram, length: Var, near: bool) -> int:
     """How many elements there is room for where the ``length`` of rows is told: of some that are walked together."""
-    return _OWN // max(s.dtype.size for s in program.scalars) if near else ranks(length.extent)
+    return (
+        _PRIVATE_BUFFER_BYTES // max(s.dtype.size for s in program.scalars)
+        if near
+        else next_power_of_two(length.extent)
+    )
 
 
 def _row_bytes(program: ScalarProgram) -> int:
     return prod(v.extent for v in program.reduced) * max(s.dtype.size for s in program.scalars)
 
 
-def fill_inner(
-    program: ScalarProgram, rows: list[Var], plan: Plan, told: Var | None, length: Var | None = None
+def inner_fields(
+    program: ScalarProgram, rows: list[Var], plan: PassPlan, dynamic: Var | None, length: Var | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Fields and choice of the form whose lanes share a row.
 
     Args:
-        told: the outermost variable that is reduced, if its extent is an argument.
+        dynamic: the outermost variable that is reduced, if its extent is an argument.
         length: the variable of rows whose length is told.
     """
     last = program.reduced[-1]
-    alone = told is last
+    alone = dynamic is last
     # (a row alone is added up as it is among others)
-    size = _LANES if (alone or length) and last.extent < _LANES else _lanes(last.extent)
+    size = _LANES if (alone or length) and last.extent < _LANES else _lane_count(last.extent)
     outer = program.reduced[:-1]
     blocks = -(-last.extent // size)
     # a sum of sums: within a part, and of the parts
-    part = size * _PART if alone or blocks > _PART or (blocks > 1 and prod(v.extent for v in outer) > 1) else 0
-    _note_lanes(program, plan, size, part)
-    count = _group(program, plan, length) if told is None else 0
-    group, step = (_MOST_ROWS, plan.writer.numbers.told("together", count)) if length and count else (count, str(count))
+    part = (
+        size * _PARTIAL_SUM_TERMS
+        if alone or blocks > _PARTIAL_SUM_TERMS or (blocks > 1 and prod(v.extent for v in outer) > 1)
+        else 0
+    )
+    _set_lane_types(program, plan, size, part)
+    count = _group_size(program, plan, length) if dynamic is None else 0
+    group, step = (
+        (_MAX_GROUP, plan.writer.runtime_args.named("together", count)) if length and count else (count, str(count))
+    )
     for w in plan.passes:  # what a row's own statements read or compute is there already
-        there = {name for _, name in w.row_in} | {s.name for s in w.row}
-        w.each_in = [entry for entry in w.each_in if entry[1] not in there]
-    _fetch_ahead(program, rows, plan, told, max(1, count), length)
-    extents = _extents(program, plan, told)
+        there = {name for _, name in w.row_live_in} | {s.name for s in w.row}
+        w.live_in = [entry for entry in w.live_in if entry[1] not in there]
+    _add_prefetches(program, rows, plan, dynamic, max(1, count), length)
+    extents = _extents(program, plan, dynamic)
     extent = extents[-1]
     begin, end = "0", extent
     if part:
@@ -136,56 +163,56 @@ def fill_inner(
         "elements": extent if alone or (length and last.extent < size) else "",
         # (blocks of one length are worth a text of their own: their states stay in registers)
         "count": str(size) if last.extent % size == 0 else f"{extent} - at < {size} ? {extent} - at : {size}",
-        "sums": plan.sums,
-        "sums_part": _PART,
-        "totals": _totals(plan, _LANES),
+        "sums": plan.column_sums,
+        "sums_part": _PARTIAL_SUM_TERMS,
+        "totals": _full_reduction_states(plan, _LANES),
         "totals_lanes": _LANES,
-        "totals_part": _PART,
-        "element": linear(program.reduced),
+        "totals_part": _PARTIAL_SUM_TERMS,
+        "element": row_major_text(program.reduced),
         "after": plan.after,
         "after_stores": plan.after_stores,
-        "past": _stream(program, rows, plan, told, length, size),
+        "past": _nontemporal_condition(program, rows, plan, dynamic, length, size),
     }
-    choice = {"tile": size, "group": count if count > 1 else 0, "sums_beside_rows": len(plan.sums)}
-    choice["totals"] = len(plan.totals)
+    choice = {"tile": size, "group": count if count > 1 else 0, "sums_beside_rows": len(plan.column_sums)}
+    choice["totals"] = len(plan.full_reductions)
     return fields, {what: n for what, n in choice.items() if n}
 
 
-def _totals(plan: Plan, lanes: int) -> list[tuple[Total, str]]:
+def _full_reduction_states(plan: PassPlan, lanes: int) -> list[tuple[FullReduction, str]]:
     """What is reduced over all rows, and the type of so many states of it side by side."""
-    return [(t, f"hg::Lanes<hg::{t.combine}<{t.type}>, {t.type}, {lanes}>") for t in plan.totals]
+    return [(t, f"hg::Lanes<hg::{t.combine}<{t.type}>, {t.type}, {lanes}>") for t in plan.full_reductions]
 
 
-def _group(program: ScalarProgram, plan: Plan, length: Var | None) -> int:
+def _group_size(program: ScalarProgram, plan: PassPlan, length: Var | None) -> int:
     """How many rows are walked together, 0 for one after the other.
 
     Every walk but the first needs a row's reduced values, which come out of a chain of dependent instructions that
     takes as long as some hundred elements.
     """
-    wide = length is not None and not keeps_near(program)
-    return together(program, length) if len(plan.passes) >= 3 and not wide else 0
+    wide = length is not None and not uses_private_buffer(program)
+    return rows_per_group(program, length) if len(plan.passes) >= 3 and not wide else 0
 
 
-def _extents(program: ScalarProgram, plan: Plan, told: Var | None) -> list[str]:
+def _extents(program: ScalarProgram, plan: PassPlan, dynamic: Var | None) -> list[str]:
     """C text of the extents of what is reduced."""
-    return [plan.writer.numbers.extent(v) if v is told else plan.writer.extent(v) for v in program.reduced]
+    return [plan.writer.runtime_args.extent(v) if v is dynamic else plan.writer.extent(v) for v in program.reduced]
 
 
-def run_length(program: ScalarProgram, rows: list[Var]) -> int:
+def packed_lanes(program: ScalarProgram, rows: list[Var]) -> int:
     """How many elements of each row lanes take at once where few rows are neighbours; 0 if lanes are rows.
 
     A run of them lies in memory without a gap, of every array that is walked, and is some whole vectors.
     """
     last, count = rows[-1], rows[-1].extent
-    if len(program.reduced) != 1 or not 1 < count < NARROW or program.sums or program.totals:
+    if len(program.reduced) != 1 or not 1 < count < NARROW or program.column_sums or program.full_reductions:
         return 0
     along = program.reduced[0]
     run = _VECTOR // gcd(_VECTOR, count)
     while run * count < _LANES and along.extent % (2 * run) == 0:
         run *= 2
-    if run == 1 or along.extent % run or run * count > _MOST_LANES:
+    if run == 1 or along.extent % run or run * count > _MAX_LANES:
         return 0
-    if along.extent < max(_LONG, 2 * run) or along.extent * count < _STATES:
+    if along.extent < max(_MIN_PACKED_ROW, 2 * run) or along.extent * count < _MIN_PACKED_ELEMENTS:
         return 0
     if any(r.node.prim.name in ("argmax", "argmin") for r in program.reductions):  # lanes do not know positions
         return 0
@@ -200,32 +227,36 @@ def run_length(program: ScalarProgram, rows: list[Var]) -> int:
     return run if fits else 0
 
 
-def fill_columns(
-    program: ScalarProgram, rows: list[Var], plan: Plan, tile: int, told: Var | None, run: int = 0
+def outer_fields(
+    program: ScalarProgram, rows: list[Var], plan: PassPlan, tile: int, dynamic: Var | None, run: int = 0
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Fields and choice of the form whose lanes are rows.
 
     Args:
         tile: how many of them, if their elements are turned.
-        told: the variable whose extent is an argument.
+        dynamic: the variable whose extent is an argument.
         run: how many elements of each row lanes take at once, if not one.
     """
     last = rows[-1]
     runtime = len(rows) == 1
-    size = run * last.extent or tile or _columns(last, len(plan.passes) - 1, runtime)
+    size = run * last.extent or tile or _row_lane_count(last, len(plan.passes) - 1, runtime)
     end = str(size) if run else "end" if runtime else plan.writer.extent(last)
     known = not runtime and end == str(last.extent)
     first = program.reduced[0]
     # a sum of sums, as above; the outermost loop is taken in parts
-    part = _PART * max(run, 1)
-    part = part if told is first or first.extent > part else 0
-    extents = _extents(program, plan, told)
-    _note_lanes(program, plan, size, part)
+    part = _PARTIAL_SUM_TERMS * max(run, 1)
+    part = part if dynamic is first or first.extent > part else 0
+    extents = _extents(program, plan, dynamic)
+    _set_lane_types(program, plan, size, part)
     for w in plan.passes:
         stores = plan.row_stores if w is plan.passes[-1] else []
-        w.apart = w.cost > _CHEAP
-        w.row_tile = last.name in mentioned([*w.row, *stores]) or (w is plan.passes[-1] and bool(plan.totals))
-        w.each_tile = last.name in mentioned([*w.each, *w.stores, *w.keep, *(a.position for a in w.accumulators)])
+        w.separate_blocks = w.cost > _MAX_SHARED_OPS
+        w.row_uses_tile = last.name in identifiers([*w.row, *stores]) or (
+            w is plan.passes[-1] and bool(plan.full_reductions)
+        )
+        w.each_uses_tile = last.name in identifiers(
+            [*w.each, *w.stores, *w.cache_writes, *(a.position for a in w.accumulators)]
+        )
     fields = {
         "rows": [(v.name, plan.writer.extent(v)) for v in rows[:-1]],
         "first": first.name,
@@ -246,16 +277,16 @@ def fill_columns(
         else end
         if known and last.extent < size
         else f"{end} - at < {size} ? {end} - at : {size}",
-        "totals": _totals(plan, size),
-        "totals_part": _PART,
+        "totals": _full_reduction_states(plan, size),
+        "totals_part": _PARTIAL_SUM_TERMS,
         "after": plan.after,
         "after_stores": plan.after_stores,
     }
-    choice = {"tile": size, "run": run, "totals": len(plan.totals)}
+    choice = {"tile": size, "run": run, "totals": len(plan.full_reductions)}
     return fields, {what: n for what, n in choice.items() if n}
 
 
-def tile_rows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dict[str, Any] | None:
+def transpose_short_rows(program: ScalarProgram, rows: list[Var], writer: CWriter) -> dict[str, Any] | None:
     """Turn a tile of short rows, so that neighbours in memory become neighbours in lanes.
 
     Returns:
@@ -271,14 +302,14 @@ def tile_rows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dict[s
     starts: list[tuple[Scalar, Expr]] = []
     found: dict[Scalar | Store, str] = {}
     at = of_var(Var("at", row.extent)) * width
-    element = f"[{kept_at(program, TILE)}]"
+    element = f"[{cache_index(program, TILE)}]"
     for s in loads:
         assert s.offset is not None and s.node is not None
         if not s.offset.affine:  # walks of a tile compute rows that are not there, too: positions would be anything
             return None
         if s.offset.coefficient(row) in (0, 1):
             continue
-        start = _start(program, s.offset, row, width)
+        start = _row_start(program, s.offset, row, width)
         if start is None or s.conditions:
             return None
         starts.append((s, start + at))
@@ -286,27 +317,27 @@ def tile_rows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dict[s
     for k, store in enumerate(program.stores):
         if not store.offset.vars & set(program.reduced) or store.offset.coefficient(row) == 1:
             continue
-        start = _start(program, store.offset, row, width)
+        start = _row_start(program, store.offset, row, width)
         if start is None:
             return None
         results.append((k, store, start + at))
     if not starts:
         return None
-    length = told_row(program)
+    length = dynamic_row(program)
     if length:
-        writer.told = frozenset(v.name for v in program.vars) | {"at"}
+        writer.dynamic_axes = frozenset(v.name for v in program.vars) | {"at"}
     else:
-        writer.inner, writer.told = program.reduced[-1], told_turned(program, row)
+        writer.inner, writer.dynamic_axes = program.reduced[-1], dynamic_transposed(program, row)
     into: dict[tuple[str, str], str] = {}
     for s, start in starts:
         assert s.node is not None
-        key = (s.node.dtype.storage, address(writer.pointers[s.node], writer.place_of(start)))
+        key = (s.node.dtype.storage, address(writer.pointers[s.node], writer.address_text(start)))
         found[s] = into.setdefault(key, f"t{len(into)}") + element
     out = []
     for k, store, start in results:
         out.append((store.node.dtype.storage, f"o{k}", f"o{k}", address(f"y{k}", writer.expr(start))))
         found[store] = f"o{k}{element}"
-    writer.tiled |= found
+    writer.tile_elements |= found
     return {
         "tile_in": [(t, name, name, at) for (t, at), name in into.items()],
         "tile_out": out,
@@ -318,7 +349,7 @@ def tile_rows(program: ScalarProgram, rows: list[Var], writer: Writer) -> dict[s
     }
 
 
-def _start(program: ScalarProgram, offset: Expr, row: Var, width: int) -> Expr | None:
+def _row_start(program: ScalarProgram, offset: Expr, row: Var, width: int) -> Expr | None:
     """What is left of the offset at the first element of the first row; None if rows do not follow each other."""
     step = width
     e = offset + of_var(row) * -width
@@ -328,39 +359,39 @@ def _start(program: ScalarProgram, offset: Expr, row: Var, width: int) -> Expr |
     return None if e.vars & {row, *program.reduced} or not e.affine else e
 
 
-def _lanes(extent: int) -> int:
+def _lane_count(extent: int) -> int:
     """States side by side; a multiple of a vector that divides the row, if there is one."""
     if extent <= _LANES or extent % _LANES == 0:
         return min(_LANES, extent)
-    return next((n for n in range(_MOST_LANES, 31, -_VECTOR) if extent % n == 0), _LANES)
+    return next((n for n in range(_MAX_LANES, 31, -_VECTOR) if extent % n == 0), _LANES)
 
 
-def _columns(row: Var, walks: int, runtime: bool) -> int:
+def _row_lane_count(row: Var, walks: int, runtime: bool) -> int:
     """Rows side by side; two sizes, so that texts depend little on an extent that is an argument."""
     size = _COLUMNS if walks == 1 else _COLUMNS // 2
     size = size if row.extent > _LANES else _LANES
     return size if runtime else min(size, row.extent)
 
 
-def _note_lanes(program: ScalarProgram, plan: Plan, size: int, part: int) -> None:
+def _set_lane_types(program: ScalarProgram, plan: PassPlan, size: int, part: int) -> None:
     """The types of the reductions' states, and which of them are taken in parts."""
     total = prod(v.extent for v in program.reduced)
     for w in plan.passes:
-        w.parts = [a for a in w.accumulators if part and a.combine == "Sum" and a.type in ("float", "double")]
+        w.partial_sums = [a for a in w.accumulators if part and a.combine == "Sum" and a.type in ("float", "double")]
         for a in w.accumulators:
-            w.lanes[a.name] = (_lane_type(a, size, total), f"part_{a.name}" if a in w.parts else a.name)
+            w.lanes[a.name] = (_lane_type(a, size, total), f"part_{a.name}" if a in w.partial_sums else a.name)
 
 
 def _lane_type(a: Accumulator, size: int, total: int) -> str:
     if not a.position:
         return f"hg::Lanes<hg::{a.combine}<{a.type}>, {a.type}, {size}>"
     position = "int" if total < 1 << 31 else "long long"
-    flags = ", ".join(str(x).lower() for x in (a.combine == "ArgMax", a.rising))
+    flags = ", ".join(str(x).lower() for x in (a.combine == "ArgMax", a.increasing))
     return f"hg::ArgLanes<{a.type}, {position}, {flags}, {size}>"
 
 
-def _fetch_ahead(
-    program: ScalarProgram, rows: list[Var], plan: Plan, told: Var | None, group: int, length: Var | None
+def _add_prefetches(
+    program: ScalarProgram, rows: list[Var], plan: PassPlan, dynamic: Var | None, group: int, length: Var | None
 ) -> None:
     """Let the walk that computes most fetch what comes next; a single walk is served well by the hardware."""
     walks = plan.passes[:-1]
@@ -372,55 +403,57 @@ def _fetch_ahead(
     for s in program.scalars:
         if s.op != "load" or s.conditions or s.offset is None or s.node is None or not s.offset.affine:
             continue
-        pieces = [alike(v.extent) if v is told else v.extent for v in program.reduced if v in s.vars]
+        pieces = [alike(v.extent) if v is dynamic else v.extent for v in program.reduced if v in s.vars]
         nbytes = prod(pieces) * s.dtype.size  # of the whole row, in a batch of one of few sizes
         step = s.offset.coefficient(row)
-        if s.offset.coefficient(last) != 1 or step <= 0 or nbytes > _FAR:
+        if s.offset.coefficient(last) != 1 or step <= 0 or nbytes > _L2_ROW_BYTES:
             continue
-        distance: int | str = step * max(group, _AHEAD // nbytes)
+        distance: int | str = step * max(group, _PREFETCH_BYTES // nbytes)
         if length:
-            distance = plan.writer.numbers.told(f"ahead{len(busiest.ahead)}", int(distance))
-        begin = plan.writer.place_of(s.offset + of_var(last) * -1 + at)
+            distance = plan.writer.runtime_args.named(f"ahead{len(busiest.prefetches)}", int(distance))
+        begin = plan.writer.address_text(s.offset + of_var(last) * -1 + at)
         place = address(plan.writer.pointers[s.node], f"{begin} + {distance}")
-        busiest.ahead.append(f"hg::ahead<{'true' if nbytes <= _NEAR else 'false'}>({place}, count);")
+        busiest.prefetches.append(f"hg::ahead<{'true' if nbytes <= _L1_ROW_BYTES else 'false'}>({place}, count);")
 
 
-def _stream(
-    program: ScalarProgram, rows: list[Var], plan: Plan, told: Var | None, length: Var | None, size: int
+def _nontemporal_condition(
+    program: ScalarProgram, rows: list[Var], plan: PassPlan, dynamic: Var | None, length: Var | None, size: int
 ) -> str:
     """Let walks store blocks of ``size`` elements past the caches where they may: C text of when they do, or ''.
 
     Rows whose ``length`` is told begin anywhere: a walk that adds up nothing takes blocks from a row's first line on.
     """
     last, first, writer = program.reduced[-1], rows[0], plan.writer
-    if told is last or (last.extent % size and not length) or (length and not keeps_near(program)):
+    if dynamic is last or (last.extent % size and not length) or (length and not uses_private_buffer(program)):
         return ""
-    waiting = {place for w in plan.passes for place, _ in w.keep}
+    waiting = {place for w in plan.passes for place, _ in w.cache_writes}
     found: list[Store] = []
     for w in plan.passes:
         for k, text in zip(w.targets, w.stores, strict=True):
             store = program.stores[k]
             if length:
-                wide = store.node.dtype.size >= _WIDE
-                lines = wide and not w.accumulators and walks(store, last) and side_by_side([store, *found])
+                wide = store.node.dtype.size >= _MIN_STREAMED_SIZE
+                lines = wide and not w.accumulators and is_contiguous(store, last) and same_alignment([store, *found])
             else:
-                lines = walks_lines(store, last)
+                lines = is_line_aligned(store, last)
             lines = lines and size * store.node.dtype.size % 64 == 0
-            if lines and text.name not in waiting and len(found) < _RESULTS:
+            if lines and text.name not in waiting and len(found) < _MAX_STREAMED:
                 found.append(store)
-                w.blocks.append((store.node.dtype.storage, f"o{k}", f"{put(writer, k, store, last, size)};"))
+                w.streamed_blocks.append(
+                    (store.node.dtype.storage, f"o{k}", f"{store_block(writer, k, store, last, size)};")
+                )
                 text = replace(text, name=f"o{k}[j]")
                 if length:
-                    w.head = head(writer, k, store, last, "0")
-            w.into_blocks.append(text)
+                    w.unaligned_prefix = unaligned_prefix(writer, k, store, last, "0")
+            w.block_stores.append(text)
     if not found:
         return ""
-    return (f"{writer.extent(last)} >= {_FROM} && " if length else "") + past(
-        program, writer, first, found, not length, told=told is not None
+    return (f"{writer.extent(last)} >= {_MIN_STREAMED_ROW} && " if length else "") + streaming_condition(
+        program, writer, first, found, not length, dynamic=dynamic is not None
     )
 
 
-def linear(variables: list[Var]) -> str:
+def row_major_text(variables: list[Var]) -> str:
     """The row-major position of the variables as C text."""
     text = variables[0].name
     for v in variables[1:]:

@@ -15,7 +15,7 @@ from ...ir.indexing import ZERO, Expr, Var
 from ..index_set_splitting import restrict
 from ..scalar import Scalar, ScalarProgram, Store
 
-__all__ = ["wants_written_out", "write_out"]
+__all__ = ["unroll_windows", "wants_unrolled_windows"]
 
 _WINDOW = 32  #: elements of a window, …
 _STEP = 4  #: … distance of windows, …
@@ -23,7 +23,7 @@ _FEWEST = 4  #: … and their number along an axis, up to which and from which t
 _MOST = 160  #: values of a window: each is a statement for every piece of a loop
 
 
-def wants_written_out(program: ScalarProgram, rows: list[Var]) -> bool:
+def wants_unrolled_windows(program: ScalarProgram, rows: list[Var]) -> bool:
     """True if all that is reduced are windows that slide over arrays, and only results of them are stored."""
     reduced = set(program.reduced)
     elements = prod(v.extent for v in reduced)
@@ -61,7 +61,7 @@ def _after(program: ScalarProgram) -> set[Scalar]:
     return found
 
 
-def write_out(program: ScalarProgram) -> ScalarProgram:
+def unroll_windows(program: ScalarProgram) -> ScalarProgram:
     """``program`` with statements, in their order, in place of the loops over what is reduced."""
     after, reduced = _after(program), set(program.reduced)
     scalars = [s for s in program.scalars if s not in after and not s.vars & reduced]

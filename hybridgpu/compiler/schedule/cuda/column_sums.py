@@ -15,38 +15,40 @@ from math import prod
 from ...ir.graph import Node
 from ...ir.indexing import ZERO, Var, linearize, of_var
 from ...target import Target
-from ..collapse_axes import normalize
-from ..kernel import Kernel, Writer
-from ..reduction_passes import needed_by
+from ..collapse_axes import collapse_axes
+from ..kernel import CWriter, Kernel
+from ..reduction_passes import operands_of
 from ..scalar import Reduction, Scalar, ScalarProgram, Store
-from .rows import cuda_kernel
+from .rows import schedule_reduction
 
-__all__ = ["schedule_sums"]
+__all__ = ["schedule_column_sums"]
 
 
-def schedule_sums(program: ScalarProgram, target: Target, early: list[Node], late: list[Node]) -> list[Kernel]:
+def schedule_column_sums(
+    program: ScalarProgram, target: Target, row_members: list[Node], combine_members: list[Node]
+) -> list[Kernel]:
     """The kernels of a group with sums over all rows (``program`` is normalised).
 
     Args:
-        early, late: the members that the first kernel computes, and those of the second; both have the sums.
+        row_members, combine_members: the members that the first kernel computes, and those of the second; both have the sums.
     """
     behind = set(program.reduced)
     last = [s for s in program.stores if (s.value.vars | s.offset.vars) <= behind]  # what waits for sums is among them
-    first = _walked(program, [s for s in program.stores if s not in last])
+    first = _row_program(program, [s for s in program.stores if s not in last])
     rows = [v for v in first.vars if v not in behind]
-    walked = cuda_kernel(first, Writer(target, first, tells=True), rows, False, early, None)
+    walked = schedule_reduction(first, CWriter(target, first, allows_dynamic=True), rows, False, row_members, None)
     # the first one's text is written: from here on these scalars are those of the second
-    second = _added_up(program, last, walked.outputs[len(first.stores) :])
-    normalize(second)
+    second = _combine_program(program, last, walked.outputs[len(first.stores) :])
+    collapse_axes(second)
     columns = [v for v in second.vars if v not in second.reduced]
-    writer = Writer(target, second, tells=True)
-    added = cuda_kernel(second, writer, columns, True, late, second.reduced[0])
+    writer = CWriter(target, second, allows_dynamic=True)
+    added = schedule_reduction(second, writer, columns, True, combine_members, second.reduced[0])
     return [walked, added]
 
 
-def _walked(program: ScalarProgram, stores: list[Store]) -> ScalarProgram:
+def _row_program(program: ScalarProgram, stores: list[Store]) -> ScalarProgram:
     """What the first kernel computes."""
-    needed = _closure([*(s.value for s in stores), *(r.result for r in program.sums)], ())
+    needed = _closure([*(s.value for s in stores), *(r.result for r in program.column_sums)], ())
     return replace(
         program,
         scalars=[s for s in program.scalars if s in needed],
@@ -55,13 +57,13 @@ def _walked(program: ScalarProgram, stores: list[Store]) -> ScalarProgram:
     )
 
 
-def _added_up(program: ScalarProgram, stores: list[Store], parts: Sequence[Node]) -> ScalarProgram:
+def _combine_program(program: ScalarProgram, stores: list[Store], parts: Sequence[Node]) -> ScalarProgram:
     """What the second kernel computes of the ``parts`` of each sum, arrays of (part, element of a row)."""
     columns = program.reduced
     each = linearize([of_var(v) for v in columns], [v.extent for v in columns])
     part = Var("part", parts[0].shape[0])
     sums, scalars = [], []
-    for r, node in zip(program.sums, parts, strict=True):
+    for r, node in zip(program.column_sums, parts, strict=True):
         at = each + of_var(part) * prod(v.extent for v in columns)
         load = Scalar("load", node.dtype, node=node, offset=at, vars=at.vars)
         r.result.args = (load,)
@@ -70,7 +72,7 @@ def _added_up(program: ScalarProgram, stores: list[Store], parts: Sequence[Node]
     needed = _closure([s.value for s in stores], [r.result for r in sums])
     scalars += [s for s in program.scalars if s in needed and s not in scalars]
     return replace(
-        program, scalars=scalars, reductions=sums, stores=stores, vars=[*columns, part], reduced=[part], sums=[]
+        program, scalars=scalars, reductions=sums, stores=stores, vars=[*columns, part], reduced=[part], column_sums=[]
     )
 
 
@@ -81,5 +83,5 @@ def _closure(wanted: Iterable[Scalar], known: Iterable[Scalar]) -> set[Scalar]:
         s = stack.pop()
         if s not in found:
             found.add(s)
-            stack += needed_by(s)
+            stack += operands_of(s)
     return found

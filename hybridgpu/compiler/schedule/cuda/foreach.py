@@ -16,13 +16,13 @@ from ....dataclass import dataclass
 from ...ir.graph import Node
 from ...passes.fuse.group import Group
 from ...target import Target
-from ..kernel import Kernel, Launch, Pointer, summary, touched_by_all
-from .map import THREADS, Flat
+from ..kernel import Kernel, Launch, Pointer, elements_read_by_all, summary
+from .map import THREADS, LinearPart
 
-__all__ = ["Body", "Instance", "together"]
+__all__ = ["Body", "Instance", "batch_small_kernels"]
 
-_MOST_PARAMETERS = 250  #: of eight bytes each: a kernel may have 4 KiB of them, but every launch copies them
-_HELD = 16 << 20  #: bytes of intermediate results that wait for a launch, of which kernels may read little
+_MAX_PARAMETERS = 250  #: of eight bytes each: a kernel may have 4 KiB of them, but every launch copies them
+_MAX_LIVE_BYTES = 16 << 20  #: bytes of intermediate results that wait for a launch, of which kernels may read little
 
 Scheduled = list[tuple[Group, Kernel | None]]
 
@@ -35,37 +35,37 @@ class Instance:
         pointers: the parameters that stand for the body's pointers.
         begin, end: C text of its first block and the one behind its last.
         size: C text of its number of elements.
-        told: parameters that stand for the body's further numbers.
+        runtime_args: parameters that stand for the body's further numbers.
     """
 
     pointers: list[str]
     begin: str
     end: str
     size: str
-    told: list[str]
+    runtime_args: list[str]
 
     @property
     def arguments(self) -> str:
         """The pointers and numbers as arguments of a function, with a comma behind each."""
-        return "".join(f"{p}, " for p in (*self.pointers, *self.told))
+        return "".join(f"{p}, " for p in (*self.pointers, *self.runtime_args))
 
 
 @dataclass(frozen=True)
 class Body:
     """What the kernels of some instances have in common: their text, and the pointers and numbers it names."""
 
-    part: Flat
+    part: LinearPart
     pointers: list[Pointer]
-    told: list[str]
+    runtime_args: list[str]
     instances: list[Instance]
 
     @property
     def arguments(self) -> str:
         """The names of pointers and numbers as arguments of a function, with a comma behind each."""
-        return "".join(f"{name}, " for name in (*(p.name for p in self.pointers), *self.told))
+        return "".join(f"{name}, " for name in (*(p.name for p in self.pointers), *self.runtime_args))
 
 
-def together(scheduled: Scheduled, target: Target) -> Scheduled:
+def batch_small_kernels(scheduled: Scheduled, target: Target) -> Scheduled:
     """``scheduled`` with small kernels of one level put together."""
     if target.name != "cuda":
         return scheduled
@@ -86,7 +86,7 @@ def together(scheduled: Scheduled, target: Target) -> Scheduled:
 
 def _is_small(kernel: Kernel, target: Target) -> bool:
     """True for a walk in order that takes no longer than starting it."""
-    if kernel.kind != "map" or len(kernel.fields["parts"]) > 1 or kernel.fields["parts"][0].tile:
+    if kernel.kind != "map" or len(kernel.fields["parts"]) > 1 or kernel.fields["parts"][0].is_tiled:
         return False
     return (kernel.bytes_read + kernel.bytes_written) * target.byte_seconds <= target.launch_seconds
 
@@ -98,9 +98,9 @@ def _chunks(places: Sequence[int], scheduled: Scheduled) -> Iterator[list[int]]:
     for at in places:
         kernel = scheduled[at][1]
         assert kernel is not None
-        wanted = len(kernel.inputs) + len(kernel.outputs) + 2 + len(kernel.numbers.values)
+        wanted = len(kernel.inputs) + len(kernel.outputs) + 2 + len(kernel.runtime_args.values)
         held |= {n for n in kernel.inputs if n.prim.name != "input"}
-        if used + wanted > _MOST_PARAMETERS or sum(n.type.nbytes for n in held) > _HELD:
+        if used + wanted > _MAX_PARAMETERS or sum(n.type.nbytes for n in held) > _MAX_LIVE_BYTES:
             yield chunk
             chunk, used = [], 1
             held = {n for n in kernel.inputs if n.prim.name != "input"}
@@ -112,8 +112,8 @@ def _chunks(places: Sequence[int], scheduled: Scheduled) -> Iterator[list[int]]:
 def _foreach(kernels: list[Kernel]) -> Kernel:
     alike: dict[tuple[str, ...], list[Kernel]] = {}
     for k in kernels:
-        part: Flat = k.fields["parts"][0]
-        key = repr(replace(part, scale=0, whole=0, turn=""))
+        part: LinearPart = k.fields["parts"][0]
+        key = repr(replace(part, scale=0, fixed_size=0, block_count=""))
         alike.setdefault((key, *(p.declaration for p in k.fields["pointers"])), []).append(k)
     order = [k for same in alike.values() for k in same]
     inputs = [n for k in order for n in k.inputs]
@@ -131,14 +131,16 @@ def _foreach(kernels: list[Kernel]) -> Kernel:
             end += max(1, -(-size // (THREADS * part.vector)))
             names = [p.name for p in (*_take(read, len(k.inputs)), *_take(written, len(k.outputs)))]
             at = last = len(extents)
-            values = list(k.numbers.values.values())
+            values = list(k.runtime_args.values.values())
             told = [f"n{at + 2 + j}" for j in range(len(values))]
             instances.append(Instance(names, begin, f"(Index)n{at}", f"(Index)n{at + 1}", told))
             extents += [end, size, *values]
         first = same[0]
-        bodies.append(Body(first.fields["parts"][0], first.fields["pointers"], list(first.numbers.values), instances))
+        bodies.append(
+            Body(first.fields["parts"][0], first.fields["pointers"], list(first.runtime_args.values), instances)
+        )
     extents[0] = end
-    reads = touched_by_all(kernels)
+    reads = elements_read_by_all(kernels)
     members = [m for k in order for m in k.members]
     return Kernel(
         kind="foreach",
@@ -165,7 +167,7 @@ def _foreach(kernels: list[Kernel]) -> Kernel:
         },
         bytes_read=sum(n * node.dtype.size for node, n in reads.items()),
         bytes_written=sum(k.bytes_written for k in kernels),
-        touched=reads,
+        elements_read=reads,
         in_place=[(x, y) for k in order for x, y in k.in_place if inputs.count(x) == 1],
     )
 

@@ -13,7 +13,7 @@ __all__ = ["index_type"]
 
 _LIMIT = 1 << 31  #: what is no number of 32 bits any more
 #: a last step of a grid loop, or of a team along a row: more than any GPU's threads times what each takes
-_STEP = 1 << 26
+_MAX_STEP = 1 << 26
 
 
 def index_type(programs: Iterable[ScalarProgram], sizes: Iterable[int] = ()) -> str:
@@ -23,15 +23,15 @@ def index_type(programs: Iterable[ScalarProgram], sizes: Iterable[int] = ()) -> 
     """
     reached = [*sizes]
     for p in programs:
-        reached += [prod(v.extent for v in p.vars), *map(_reach, p.expressions())]
-    return "int" if max(reached) + _STEP < _LIMIT else "long long"
+        reached += [prod(v.extent for v in p.vars), *map(_max_magnitude, p.expressions())]
+    return "int" if max(reached) + _MAX_STEP < _LIMIT else "long long"
 
 
-def _reach(e: Expr) -> int:
+def _max_magnitude(e: Expr) -> int:
     """The largest magnitude on the way to the value of ``e``, terms added in any order."""
     total = abs(e.const)
     for atom, c in e.terms:
         if not isinstance(atom, (Var, Opaque)):
-            total = max(total, _reach(atom.expr))
+            total = max(total, _max_magnitude(atom.expr))
         total += abs(c) * max(abs(atom.low), abs(atom.high))
     return total

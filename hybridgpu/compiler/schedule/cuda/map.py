@@ -17,25 +17,35 @@ from ....dataclass import dataclass, field
 from ...ir.graph import Node
 from ...ir.indexing import Expr, Var, linearize, of_var
 from ...target import Target
-from ..index_set_splitting import only_moved, restrict, turns
-from ..kernel import Launch, Statement, Writer, address, mentioned
+from ..index_set_splitting import bit_copies, breakpoints, restrict
+from ..kernel import CWriter, Launch, Statement, address, identifiers
 from ..scalar import Scalar, ScalarProgram
-from ..transpose_tiling import Tiling, counted, tiling, unit_stride
+from ..transpose_tiling import Tiling, bucketed_points, choose_tiling, unit_stride
 from .index_type import index_type
 
-__all__ = ["THREADS", "Flat", "Pack", "Tile", "Tiled", "aligned", "contiguous", "parts", "step_body"]
+__all__ = [
+    "THREADS",
+    "LinearPart",
+    "SharedTile",
+    "TiledPart",
+    "VectorAccess",
+    "aligned",
+    "contiguous",
+    "map_fields",
+    "vector_body",
+]
 
 THREADS = 256
 _SHARED_BYTES = 40 * 1024  #: of all tiles of a kernel: 48 KiB are there without asking
-_LEAST_TILE = 512  #: elements of two axes that are worth a tile
-_MOST_PARTS = 12
-_MOST_UNROLLED = 4  #: steps of a thread that are taken together
-_CHEAP = 1  #: scalar operations of what is an instruction, not a function, in double precision
-_LEAST_PART = 2048  #: points of a kernel's average part
+_MIN_TILE_POINTS = 512  #: elements of two axes that are worth a tile
+_MAX_PARTS = 12
+_MAX_UNROLLED = 4  #: steps of a thread that are taken together
+_MAX_INLINE_COST = 1  #: scalar operations of what is an instruction, not a function, in double precision
+_MIN_PART_POINTS = 2048  #: points of a kernel's average part
 
 
 @dataclass(frozen=True)
-class Pack:
+class VectorAccess:
     """Neighbouring elements that travel in one access."""
 
     name: str
@@ -52,23 +62,23 @@ class Pack:
 class _Body:
     """What a thread does for its elements: wide loads, statements once and for each, wide stores."""
 
-    packs: list[Pack] = field(default_factory=list)
+    loads: list[VectorAccess] = field(default_factory=list)
     once: list[Statement] = field(default_factory=list)
     each: list[Statement] = field(default_factory=list)
-    stores: list[Pack] = field(default_factory=list)
+    stores: list[VectorAccess] = field(default_factory=list)
 
     @property
-    def inside(self) -> frozenset[str]:
+    def element_names(self) -> frozenset[str]:
         """Names that are used for each element."""
-        return mentioned(self.each)
+        return identifiers(self.each)
 
     @property
-    def used(self) -> frozenset[str]:
-        return mentioned([*self.once, *self.each, *(p.offset for p in (*self.packs, *self.stores))])
+    def names(self) -> frozenset[str]:
+        return identifiers([*self.once, *self.each, *(p.offset for p in (*self.loads, *self.stores))])
 
 
 @dataclass
-class Flat:
+class LinearPart:
     """A part that walks its elements in order.
 
     Attributes:
@@ -76,11 +86,11 @@ class Flat:
         vector: elements of a thread.
         tail: elements are left over that do not fill a thread.
         coordinates: definitions from the position ``e`` of the first element.
-        own: definitions for each element, from its position ``e + j``.
+        element_coordinates: definitions for each element, from its position ``e + j``.
         inner_var: the innermost variable, if each element needs it and it is ``inner_var_0 + j``.
-        scale, whole: it has ``n0 * scale`` elements, or ``whole``.
-        turn: blocks that it takes, where parts share them.
-        loading: those of the coordinates that wide loads need.
+        scale, fixed_size: it has ``n0 * scale`` elements, or ``fixed_size``.
+        block_count: blocks that it takes, where parts share them.
+        load_coordinates: those of the coordinates that wide loads need.
         unroll: steps of a thread whose wide loads are under way at once, where a part has a launch of its own.
     """
 
@@ -88,19 +98,19 @@ class Flat:
     vector: int
     tail: bool
     coordinates: list[Statement]
-    own: list[Statement]
+    element_coordinates: list[Statement]
     inner_var: str
     body: _Body
     scale: int
-    whole: int
-    turn: str = ""
-    loading: list[Statement] = field(default_factory=list)
+    fixed_size: int
+    block_count: str = ""
+    load_coordinates: list[Statement] = field(default_factory=list)
     unroll: int = 1
-    tile: bool = False
+    is_tiled: bool = False
 
 
 @dataclass(frozen=True)
-class Tiled:
+class SharedTile:
     """An operand that passes through shared memory: ``array``, rows of ``pitch`` elements along ``across``.
 
     Half precision lies there as it does in memory, in bits.
@@ -109,15 +119,15 @@ class Tiled:
     name: str
     array: str
     type: str
-    held_as: str
+    shared_type: str
     pitch: int
     address: str
     count: int
-    bits: str  #: behind an element that is copied: half precision as it is
+    bits_suffix: str  #: behind an element that is copied: half precision as it is
 
 
 @dataclass
-class Tile:
+class TiledPart:
     """A part that walks two axes in tiles.
 
     Attributes:
@@ -125,11 +135,11 @@ class Tile:
         steps: accesses of a thread in a tile of ``items`` accesses.
         across, along: names of the variables; in the text their blocks begin at ``b`` and their number.
         lanes_across, lanes_along: threads next to each other along an axis.
-        coordinates: definitions from the tile's number ``tile``.
+        coordinates: definitions from the tile's number ``is_tiled``.
         count: C text of the number of tiles.
         inside_across, inside_along: C text that tests whether neighbours along an axis are within the tensor.
         loads, stores: operands through shared memory.
-        last: the tile may not be overwritten before all threads are here.
+        final_barrier: the tile may not be overwritten before all threads are here.
     """
 
     suffix: str
@@ -146,60 +156,60 @@ class Tile:
     count: str
     inside_across: str
     inside_along: str
-    loads: list[Tiled]
-    stores: list[Tiled]
+    loads: list[SharedTile]
+    stores: list[SharedTile]
     inner_var: str
     body: _Body
-    last: bool
-    turn: str = ""
-    tile: bool = True
+    final_barrier: bool
+    block_count: str = ""
+    is_tiled: bool = True
 
 
-def parts(program: ScalarProgram, writer: Writer) -> tuple[dict[str, object], Launch, dict[str, object]]:
+def map_fields(program: ScalarProgram, writer: CWriter) -> tuple[dict[str, object], Launch, dict[str, object]]:
     """Fields of the template, the launch, and what was chosen and why."""
-    writer.forget()
+    writer.reset_names()
     first = program.vars[0]
-    pieces = _pieces(program)
-    made: list[Flat | Tile] = []
+    pieces = _split_at_joins(program)
+    made: list[LinearPart | TiledPart] = []
     choice: dict[str, object] = {"threads": THREADS}
     blocks, free = Fraction(0), _SHARED_BYTES
     for k, piece in enumerate(pieces):
-        writer.moved |= only_moved(piece)
-        writer.name(piece.scalars)
+        writer.bit_copied |= bit_copies(piece)
+        writer.name_scalars(piece.scalars)
         suffix = str(k) if len(pieces) > 1 else ""
-        plan = _planned(piece, free)
-        part: Flat | Tile
+        plan = _plan_tile(piece, free)
+        part: LinearPart | TiledPart
         if plan:
-            part, share = _tile(piece, writer, suffix, plan, first, many=len(pieces) > 1)
+            part, share = _tiled_part(piece, writer, suffix, plan, first, many=len(pieces) > 1)
             free -= plan.bytes
             choice |= {"tile": f"{plan.wide}x{plan.long}", "why": plan.tiles.why}
         else:
-            part, share = _flat(piece, writer, suffix, first)
+            part, share = _linear_part(piece, writer, suffix, first)
         choice["vector"] = max(part.vector, choice.get("vector", 1))  # type: ignore[call-overload]
         blocks += share
         made.append(part)
     if len(pieces) > 1:
         choice["parts"] = len(pieces)
         for part in made:  # (their blocks take one step, most of them)
-            if isinstance(part, Flat):
+            if isinstance(part, LinearPart):
                 part.unroll = 1
-    elif isinstance(made[0], Flat) and made[0].unroll > 1:
+    elif isinstance(made[0], LinearPart) and made[0].unroll > 1:
         choice["unroll"] = made[0].unroll
     launch = Launch(THREADS, extent=0, scale=blocks.numerator, per_block=blocks.denominator, limit=16)
     fields = {
         "parts": made,
         "index_type": index_type([program]),
         "several": len(pieces) > 1,
-        "bounds": _bounds(program),
+        "bounds": _bounds_macro(program),
         "held": writer.target.gpu.resident_threads // THREADS if choice.get("unroll") else 0,
     }
     return fields, launch, choice
 
 
-def _bounds(program: ScalarProgram) -> str:
+def _bounds_macro(program: ScalarProgram) -> str:
     """The macro that tells how many threads a block has."""
     called = any(
-        s.op == "compute" and s.node and s.dtype.is_float and s.dtype.size == 8 and s.node.prim.cost > _CHEAP
+        s.op == "compute" and s.node and s.dtype.is_float and s.dtype.size == 8 and s.node.prim.cost > _MAX_INLINE_COST
         for s in program.scalars
     )
     return "HG_BOUNDS_WIDE" if called else "HG_BOUNDS"
@@ -208,7 +218,7 @@ def _bounds(program: ScalarProgram) -> str:
 # -- parts
 
 
-def _pieces(program: ScalarProgram) -> list[ScalarProgram]:
+def _split_at_joins(program: ScalarProgram) -> list[ScalarProgram]:
     """``program`` cut where joins change, if that leaves parts worth their text."""
     joins = [s for s in program.scalars if s.op == "load" and s.conditions]
     if len({s.node for s in joins}) < 2:
@@ -218,20 +228,20 @@ def _pieces(program: ScalarProgram) -> list[ScalarProgram]:
         cut: list[ScalarProgram] = []
         for piece in pieces:
             mine = next((v for v in piece.vars if v.name == var.name), None)
-            at = turns(piece, mine) if mine else []
+            at = breakpoints(piece, mine) if mine else []
             if mine and at:
                 cut += [restrict(piece, mine, a, b)[0] for a, b in pairwise([mine.low, *at, mine.high + 1])]
             else:
                 cut.append(piece)
-            if len(cut) > _MOST_PARTS:
+            if len(cut) > _MAX_PARTS:
                 return [program]
         pieces = cut
-    if counted(program) < _LEAST_PART * len(pieces):
+    if bucketed_points(program) < _MIN_PART_POINTS * len(pieces):
         return [program]
     return pieces
 
 
-def _steps(variables: list[Var], source: str) -> list[Statement]:
+def _unravel(variables: list[Var], source: str) -> list[Statement]:
     """Definitions of the variables from their row-major position ``source``; the first one is the quotient."""
     out, step = [], 1
     for k, v in reversed(list(enumerate(variables))):
@@ -246,27 +256,27 @@ def _steps(variables: list[Var], source: str) -> list[Statement]:
 # -- walks in order
 
 
-def _flat(program: ScalarProgram, writer: Writer, suffix: str, first: Var) -> tuple[Flat, Fraction]:
+def _linear_part(program: ScalarProgram, writer: CWriter, suffix: str, first: Var) -> tuple[LinearPart, Fraction]:
     """A part that walks its elements in order, and the blocks it wants for each unit of the first extent."""
     inner = program.vars[-1]
     vector, whole_rows = _vector(program)
     if whole_rows:
         base = Var(f"{inner.name}_0", inner.extent, inner.start)
-        body = step_body(program, writer, inner, base.name, vector, {})
-        position = _steps([*program.vars[:-1], base], "e")
-        needs_inner = inner.name in body.inside
-        wanted = body.used | ({base.name} if needs_inner else set())
+        body = vector_body(program, writer, inner, base.name, vector, {})
+        position = _unravel([*program.vars[:-1], base], "e")
+        needs_inner = inner.name in body.element_names
+        wanted = body.names | ({base.name} if needs_inner else set())
         coordinates, own = [c for c in position if c.name in wanted], []
     else:
-        body = _flat_body(program, writer)
+        body = _linear_body(program, writer)
         needs_inner = False
-        coordinates, own = [], [c for c in _steps(program.vars, "e + j") if c.name in body.inside]
+        coordinates, own = [], [c for c in _unravel(program.vars, "e + j") if c.name in body.element_names]
     runs = program.vars[0] is first
     scale = prod(v.extent for v in program.vars[1:])
     whole = 0 if runs else scale * program.vars[0].extent
     per_block = THREADS * vector
-    named = mentioned([p.offset for p in body.packs])
-    part = Flat(
+    named = identifiers([p.offset for p in body.loads])
+    part = LinearPart(
         suffix,
         vector,
         vector > 1 and (not whole_rows or len(program.vars) == 1),
@@ -289,9 +299,9 @@ def _unroll(program: ScalarProgram, body: _Body, vector: int, target: Target) ->
         return 1
     gpu = target.gpu
     size_of = {s.dtype.storage: s.dtype.size for s in program.scalars if s.op == "load"}
-    loaded = vector * sum(size_of[p.type] for p in body.packs)
+    loaded = vector * sum(size_of[p.type] for p in body.loads)
     unroll = 1
-    while loaded and unroll < _MOST_UNROLLED and gpu.resident_threads * loaded * unroll < gpu.bytes_in_flight:
+    while loaded and unroll < _MAX_UNROLLED and gpu.resident_threads * loaded * unroll < gpu.bytes_in_flight:
         unroll *= 2
     return unroll
 
@@ -345,35 +355,35 @@ def aligned(e: Expr, inner: Var, vector: int) -> bool:
     )
 
 
-def step_body(
-    program: ScalarProgram, writer: Writer, inner: Var, base: str, vector: int, held: dict[object, str]
+def vector_body(
+    program: ScalarProgram, writer: CWriter, inner: Var, base: str, vector: int, shared_elements: dict[object, str]
 ) -> _Body:
     """A step of ``vector`` elements from ``base`` along ``inner``.
 
-    ``held``: loads and numbers of stores that pass through shared memory -> the element there.
+    ``shared_elements``: loads and numbers of stores that pass through shared memory -> the element there.
     """
     body = _Body()
 
-    def pack(name: str, type: str, pointer: str, offset: Expr) -> Pack:
+    def pack(name: str, type: str, pointer: str, offset: Expr) -> VectorAccess:
         writer.renamed = {inner: base}
-        made = Pack(name, type, pointer, writer.place_of(offset))
+        made = VectorAccess(name, type, pointer, writer.address_text(offset))
         writer.renamed = {}
         return made
 
     for s in program.scalars:
-        if s in writer.tiled:
-            body.each.append(Statement(writer.type(s), writer.names[s], writer.tiled[s]))
+        if s in writer.tile_elements:
+            body.each.append(Statement(writer.c_type(s), writer.names[s], writer.tile_elements[s]))
             continue
-        if s in held:
-            as_float = s.dtype.is_half and s not in writer.moved
-            text = f"{s.dtype.storage}_to_float({held[s]})" if as_float else held[s]
-            body.each.append(Statement(writer.type(s), writer.names[s], text))
+        if s in shared_elements:
+            as_float = s.dtype.is_half and s not in writer.bit_copied
+            text = f"{s.dtype.storage}_to_float({shared_elements[s]})" if as_float else shared_elements[s]
+            body.each.append(Statement(writer.c_type(s), writer.names[s], text))
             continue
         if contiguous(s, inner) and aligned(s.offset, inner, vector):  # type: ignore[arg-type]
             assert s.node is not None and s.offset is not None
-            name = f"p{len(body.packs)}"
-            body.packs.append(pack(name, s.node.dtype.storage, writer.pointers[s.node], s.offset))
-            body.each.append(Statement(writer.type(s), writer.names[s], writer.place(s, f"{name}.v[j]")))
+            name = f"p{len(body.loads)}"
+            body.loads.append(pack(name, s.node.dtype.storage, writer.pointers[s.node], s.offset))
+            body.each.append(Statement(writer.c_type(s), writer.names[s], writer.as_stored(s, f"{name}.v[j]")))
             continue
         statement = writer.statement(s)
         if statement:
@@ -381,37 +391,39 @@ def step_body(
     direct = []
     for k, store in enumerate(program.stores):
         value = writer.names[store.value]
-        if k in held:
-            as_bits = store.node.dtype.is_half and store.value not in writer.moved
-            direct.append(Statement("", held[k], f"{store.node.dtype.storage}({value}).bits" if as_bits else value))
+        if k in shared_elements:
+            as_bits = store.node.dtype.is_half and store.value not in writer.bit_copied
+            direct.append(
+                Statement("", shared_elements[k], f"{store.node.dtype.storage}({value}).bits" if as_bits else value)
+            )
         elif store.scattered:
-            place = writer.destination(k, store)
-            direct.append(Statement("", place, writer.stored(store, place)))
+            place = writer.store_address(k, store)
+            direct.append(Statement("", place, writer.stored_value(store, place)))
         elif unit_stride(store.offset, inner) and aligned(store.offset, inner, vector):
             body.stores.append(pack(f"q{k}", store.node.dtype.storage, f"y{k}", store.offset))
-            body.each.append(Statement("", writer.place(store.value, f"q{k}.v[j]"), value))
+            body.each.append(Statement("", writer.as_stored(store.value, f"q{k}.v[j]"), value))
         else:
-            target = writer.place(store.value, f"y{k}[{writer.place_of(store.offset)}]")
+            target = writer.as_stored(store.value, f"y{k}[{writer.address_text(store.offset)}]")
             direct.append(Statement("", target, value))
     body.each += direct
     return body
 
 
-def _flat_body(program: ScalarProgram, writer: Writer) -> _Body:
+def _linear_body(program: ScalarProgram, writer: CWriter) -> _Body:
     """A step of neighbours in the whole result, from position ``e``, each with coordinates of its own."""
     body, position = _Body(), _position(program)
     for s in program.scalars:
         if s.op == "load" and s.node and not s.conditions and s.offset == position:
-            name = f"p{len(body.packs)}"
-            body.packs.append(Pack(name, s.node.dtype.storage, writer.pointers[s.node], "e"))
-            body.each.append(Statement(writer.type(s), writer.names[s], writer.place(s, f"{name}.v[j]")))
+            name = f"p{len(body.loads)}"
+            body.loads.append(VectorAccess(name, s.node.dtype.storage, writer.pointers[s.node], "e"))
+            body.each.append(Statement(writer.c_type(s), writer.names[s], writer.as_stored(s, f"{name}.v[j]")))
             continue
         statement = writer.statement(s)
         if statement:
             (body.each if s.vars else body.once).append(statement)
     for k, store in enumerate(program.stores):
-        body.stores.append(Pack(f"q{k}", store.node.dtype.storage, f"y{k}", "e"))
-        body.each.append(Statement("", writer.place(store.value, f"q{k}.v[j]"), writer.names[store.value]))
+        body.stores.append(VectorAccess(f"q{k}", store.node.dtype.storage, f"y{k}", "e"))
+        body.each.append(Statement("", writer.as_stored(store.value, f"q{k}.v[j]"), writer.names[store.value]))
     return body
 
 
@@ -419,7 +431,7 @@ def _flat_body(program: ScalarProgram, writer: Writer) -> _Body:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _TilePlan:
     tiles: Tiling
     vector: int
     wide: int  #: extent of a tile across
@@ -428,10 +440,10 @@ class _Plan:
     bytes: int
 
 
-def _planned(program: ScalarProgram, free: int) -> _Plan | None:
+def _plan_tile(program: ScalarProgram, free: int) -> _TilePlan | None:
     """How ``program`` runs in tiles that take no more than ``free`` bytes, if it is worth it."""
-    tiles = tiling(program)
-    if tiles is None or tiles.across.extent * tiles.along.extent < _LEAST_TILE:
+    tiles = choose_tiling(program)
+    if tiles is None or tiles.across.extent * tiles.along.extent < _MIN_TILE_POINTS:
         return None
     offsets = [s.offset for s in tiles.loads] + [program.stores[k].offset for k in tiles.stores]
     types = [s.node.dtype for s in tiles.loads if s.node] + [program.stores[k].node.dtype for k in tiles.stores]
@@ -447,27 +459,27 @@ def _planned(program: ScalarProgram, free: int) -> _Plan | None:
         vector //= 2
     while True:
         area = (32 * vector) ** 2
-        long = min(_power(tiles.along.extent), 32 * vector)
-        wide = min(_power(tiles.across.extent), area // long)
-        long = min(_power(tiles.along.extent), area // wide)
+        long = min(_next_power_of_two(tiles.along.extent), 32 * vector)
+        wide = min(_next_power_of_two(tiles.across.extent), area // long)
+        long = min(_next_power_of_two(tiles.along.extent), area // wide)
         # threads next to each other along read elements that are a pitch apart: in different banks
         pitch = wide + max(1, 32 * vector // long)
         size = sum(-(-long * pitch * d.size // 16) * 16 for d in types)
         if size <= free:
-            return _Plan(tiles, vector, wide, long, pitch, size)
+            return _TilePlan(tiles, vector, wide, long, pitch, size)
         if vector == 1:
             return None
         vector //= 2
 
 
-def _power(n: int) -> int:
+def _next_power_of_two(n: int) -> int:
     """The least power of two that is not below ``n``."""
     return 1 << (n - 1).bit_length()
 
 
-def _tile(
-    program: ScalarProgram, writer: Writer, suffix: str, plan: _Plan, first: Var, many: bool
-) -> tuple[Tile, Fraction]:
+def _tiled_part(
+    program: ScalarProgram, writer: CWriter, suffix: str, plan: _TilePlan, first: Var, many: bool
+) -> tuple[TiledPart, Fraction]:
     """A part that walks tiles, and the blocks it wants for each unit of the first extent."""
     across, along = plan.tiles.across, plan.tiles.along
     begin = {v: f"b{v.name[1:]}" for v in (across, along)}
@@ -481,7 +493,7 @@ def _tile(
     counts = [
         Var(begin.get(v, v.name), -(-v.extent // extent.get(v, 1)), 0 if v in extent else v.start) for v in digits
     ]
-    position = _steps(counts, "tile")
+    position = _unravel(counts, "tile")
     one = {c.name for c in counts if c.extent == 1 and c is not counts[0]}
     for k, v in enumerate(digits):
         if v in extent:
@@ -504,19 +516,19 @@ def _tile(
         return " && ".join(f"{v.name}{'_0' if v is pack else ''} < {limit}" for v, limit in limits.items())
 
     held: dict[object, str] = {}
-    loads: list[Tiled] = []
-    stores: list[Tiled] = []
+    loads: list[SharedTile] = []
+    stores: list[SharedTile] = []
     element = f"({along.name}_0 - {begin[along]} + j) * {plan.pitch} + {across.name} - {begin[across]}"
 
-    def tiled(name: str, pointer: str, node: Node, offset: Expr) -> Tiled:
+    def tiled(name: str, pointer: str, node: Node, offset: Expr) -> SharedTile:
         writer.renamed = {across: f"{across.name}_0"}
-        text = address(pointer, writer.place_of(offset))
+        text = address(pointer, writer.address_text(offset))
         writer.renamed = {}
         array = f"s{len(loads) + len(stores)}"
         half = node.dtype.is_half
         held_as = "unsigned short" if half else node.dtype.storage
         size = plan.long * plan.pitch
-        return Tiled(name, array, node.dtype.storage, held_as, plan.pitch, text, size, ".bits" if half else "")
+        return SharedTile(name, array, node.dtype.storage, held_as, plan.pitch, text, size, ".bits" if half else "")
 
     for s in plan.tiles.loads:
         assert s.node is not None and s.offset is not None
@@ -526,10 +538,10 @@ def _tile(
         store = program.stores[k]
         stores.append(tiled(f"w{len(stores)}", f"y{k}", store.node, store.offset))
         held[k] = f"{stores[-1].array}[{element}]"
-    body = step_body(program, writer, along, f"{along.name}_0", plan.vector, held)
-    used = body.used | mentioned([t.address for t in (*loads, *stores)]) | set(begin.values())
+    body = vector_body(program, writer, along, f"{along.name}_0", plan.vector, held)
+    used = body.names | identifiers([t.address for t in (*loads, *stores)]) | set(begin.values())
     items = plan.wide * plan.long // plan.vector
-    part = Tile(
+    part = TiledPart(
         suffix=suffix,
         vector=plan.vector,
         steps=-(-items // THREADS),
@@ -546,9 +558,9 @@ def _tile(
         inside_along=inside(along),
         loads=loads,
         stores=stores,
-        inner_var=along.name if along.name in body.inside else "",
+        inner_var=along.name if along.name in body.element_names else "",
         body=body,
-        last=bool(stores) and (many or not loads),
-        turn=f"(Index)({count})",
+        final_barrier=bool(stores) and (many or not loads),
+        block_count=f"(Index)({count})",
     )
     return part, share

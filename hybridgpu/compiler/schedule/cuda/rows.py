@@ -13,102 +13,108 @@ from ...ir.graph import Node
 from ...ir.indexing import Expr, Var
 from ...ir.types import tensor_type
 from ...size_buckets import length_class
-from ..in_place import in_passes
-from ..kernel import Kernel, Launch, Statement, Writer, coordinates, headers, mentioned, summary, touched, traffic
-from ..reduction_passes import Accumulator, Plan, Sum
-from ..row_reciprocals import stored_quotients
-from ..runtime_args import adds_over_the_batch, ranks
+from ..in_place import in_place_pairs_reduction
+from ..kernel import CWriter, Kernel, Launch, Statement, elements_read, headers, identifiers, summary, traffic, unravel
+from ..reduction_passes import Accumulator, ColumnSum, PassPlan
+from ..row_reciprocals import stored_divisions
+from ..runtime_args import next_power_of_two, reduces_batch_axis
 from ..scalar import Reduction, Scalar, ScalarProgram
 from .index_type import index_type
-from .reduction_config import Form, Work, choose_columns, choose_rows, choose_rows_with_sums, kept_values
-from .vector_access import Block, Spans, choose_vector, kept_type
+from .reduction_config import LaunchConfig, Workload, choose_columns, choose_rows, choose_rows_with_sums, live_values
+from .vector_access import SpanBody, SpanBuilder, cached_type, choose_vector
 
-__all__ = ["cuda_kernel"]
+__all__ = ["schedule_reduction"]
 
-_LEAST = 256  #: elements that shorter rows are added up as, if their number is an argument: all take next to nothing
-_ANY = 1 << 10  #: neighbours that stand for any number of them
-_SHORTEST = 64  #: elements that a row on chip has room for, at least, if how many it has is an argument
+_MIN_LENGTH_BUCKET = (
+    256  #: elements that shorter rows are added up as, if their number is an argument: all take next to nothing
+)
+_MANY_ROWS = 1 << 10  #: neighbours that stand for any number of them
+_MIN_CACHED_WIDTH = 64  #: elements that a row on chip has room for, at least, if how many it has is an argument
 
 
 @dataclass
-class Walk:
+class PassFields:
     """One walk over a row as a template sees it.
 
     Attributes:
         row: statements of the row before it.
-        before: the same for rows side by side.
+        row_body: the same for rows side by side.
         first: the variable with the position of a span's first element ('' if nothing needs it), and what follows
             from it.
-        inner, before_inner: the variable along a span, where statements mention it.
-        block, accumulators, sums: of an element.
-        row_in, row_out, each_in: row values that cross from block to block, as (type, name).
+        inner, row_inner: the variable along a span, where statements mention it.
+        body, accumulators, sums: of an element.
+        row_live_in, row_live_out, live_in: row values that cross from block to block, as (type, name).
     """
 
     row: list[Statement]
-    before: Block
+    row_body: SpanBody
     first: str
     coordinates: list[Statement]
     inner: str
-    before_inner: str
-    block: Block
+    row_inner: str
+    body: SpanBody
     accumulators: list[Accumulator]
-    sums: list[Sum] = field(default_factory=list)
-    row_in: list[tuple[str, str]] = field(default_factory=list)
-    row_out: list[tuple[str, str]] = field(default_factory=list)
-    each_in: list[tuple[str, str]] = field(default_factory=list)
+    sums: list[ColumnSum] = field(default_factory=list)
+    row_live_in: list[tuple[str, str]] = field(default_factory=list)
+    row_live_out: list[tuple[str, str]] = field(default_factory=list)
+    live_in: list[tuple[str, str]] = field(default_factory=list)
 
 
-def cuda_kernel(
+def schedule_reduction(
     program: ScalarProgram,
-    writer: Writer,
+    writer: CWriter,
     rows: list[Var],
     columns: bool,
     members: list[Node],
-    told: Var | None,
+    dynamic: Var | None,
 ) -> Kernel:
     """The kernel of a group with reductions.
 
     Sums over all rows are left in parts (see :mod:`.column_sums`), the last results.
 
     Args:
-        told: the variable whose extent may be an argument.
+        dynamic: the variable whose extent may be an argument.
     """
     outputs = [s.node for s in program.stores]
     var = rows[-1] if columns else program.reduced[-1]
-    if _ordered(program, writer.target.numeric):  # a batch of one is added up as others are
-        told = None
-    ragged = not columns and not program.sums and len(program.reduced) == 1
-    ragged = ragged and _any_order(program, writer.target.numeric)
+    if _has_fixed_order(program, writer.target.numeric):  # a batch of one is added up as others are
+        dynamic = None
+    ragged = not columns and not program.column_sums and len(program.reduced) == 1
+    ragged = ragged and _order_may_vary(program, writer.target.numeric)
     vector, anchor = choose_vector(program, var, ragged)
     width = prod(v.extent for v in program.reduced)
-    length = length_class(width, _LEAST) if told else 0
+    length = length_class(width, _MIN_LENGTH_BUCKET) if dynamic else 0
     widest = vector
     inside = None if columns else frozenset(program.reduced)
     quotients: dict[Scalar, tuple[Scalar, Scalar]] = {}
     if not columns and anchor is None and writer.target.numeric == "strict":
-        quotients = stored_quotients(program, Spans(writer, var, vector, inside=inside).fits)
-        writer.name(program.scalars)
+        quotients = stored_divisions(program, SpanBuilder(writer, var, vector, computed_inside=inside).is_span)
+        writer.name_scalars(program.scalars)
     plan, form, vector = _choose(program, writer, rows, columns, widest, anchor, length)
-    if told is not None and (_on_chip(form) or _read_again(program, plan, rows)):  # arrays on chip have a length
-        roomy = _choose(program, writer, rows, columns, widest, anchor, max(ranks(width), _SHORTEST))
-        again, kept = _read_again(program, roomy[0], rows), _on_chip(roomy[1])
+    if dynamic is not None and (
+        _depends_on_length(form) or _reread_bytes(program, plan, rows)
+    ):  # arrays on chip have a length
+        roomy = _choose(
+            program, writer, rows, columns, widest, anchor, max(next_power_of_two(width), _MIN_CACHED_WIDTH)
+        )
+        again, kept = _reread_bytes(program, roomy[0], rows), _depends_on_length(roomy[1])
         exact = _choose(program, writer, rows, columns, widest, anchor, 0) if again or not kept else None
-        if exact and ((_on_chip(form) and not kept) or _read_again(program, exact[0], rows) < again):
-            (plan, form, vector), told = exact, None  # it fits, a longer one would not
+        if exact and ((_depends_on_length(form) and not kept) or _reread_bytes(program, exact[0], rows) < again):
+            (plan, form, vector), dynamic = exact, None  # it fits, a longer one would not
         elif kept:
             plan, form, vector = roomy
-    spans = Spans(writer, var, vector, anchor, inside, quotients)
-    make = _columns if columns else _rows
-    fields, launch = make(program, plan, form, spans, rows, _length(program, writer, told))
+    spans = SpanBuilder(writer, var, vector, anchor, inside, quotients)
+    make = _outer_fields if columns else _inner_fields
+    fields, launch = make(program, plan, form, spans, rows, _length(program, writer, dynamic))
     extents: tuple[int, ...] = (rows[0].extent,)
     read, written = traffic(program)
-    if program.sums:
-        parts = form.parts(prod(v.extent for v in rows), writer.target)
+    if program.column_sums:
+        parts = form.partial_sum_rows(prod(v.extent for v in rows), writer.target)
         extents = (*extents, parts)
-        left = [part_of(r, parts, width) for r in program.sums]
+        left = [partial_sums_node(r, parts, width) for r in program.column_sums]
         outputs += left
         written += sum(n.type.nbytes for n in left)
-    again = _read_again(program, plan, rows)
+    again = _reread_bytes(program, plan, rows)
     full = any(walk.targets for walk in plan.passes)
     choice: dict[str, Any] = {
         "form": "columns" if columns else "rows",
@@ -120,10 +126,10 @@ def cuda_kernel(
     }
     if form.cluster > 1:
         choice["cluster"] = form.cluster
-    if form.merged > 1:
-        choice["merged"] = form.merged
-    if program.sums:
-        choice |= {"sums_beside_rows": len(program.sums), "parts": extents[-1]}
+    if form.cluster_reduced > 1:
+        choice["merged"] = form.cluster_reduced
+    if program.column_sums:
+        choice |= {"sums_beside_rows": len(program.column_sums), "parts": extents[-1]}
     if again:
         choice["read_again"] = again
     return Kernel(
@@ -140,13 +146,13 @@ def cuda_kernel(
         choice={**choice, "why": form.why},
         bytes_read=read + again,
         bytes_written=written,
-        touched=touched(program),
-        in_place=in_passes(program, plan) if _each_once(rows, form, columns, spans) else [],
-        numbers=writer.numbers,
+        elements_read=elements_read(program),
+        in_place=in_place_pairs_reduction(program, plan) if _computes_once(rows, form, columns, spans) else [],
+        runtime_args=writer.runtime_args,
     )
 
 
-def _any_order(program: ScalarProgram, numeric: str) -> bool:
+def _order_may_vary(program: ScalarProgram, numeric: str) -> bool:
     """True if the lanes' shares of a row may differ between rows, as they do where spans begin at multiples of 16 bytes.
 
     In the strict mode sums that round have the same order wherever the row stands.
@@ -155,33 +161,33 @@ def _any_order(program: ScalarProgram, numeric: str) -> bool:
     return numeric == "fast" or not any(rounds)
 
 
-def _ordered(program: ScalarProgram, numeric: str) -> bool:
+def _has_fixed_order(program: ScalarProgram, numeric: str) -> bool:
     """True if a row is added up in the same order however many there are: in the strict mode, if rows are a batch."""
-    return not _any_order(program, numeric) and not adds_over_the_batch(program)
+    return not _order_may_vary(program, numeric) and not reduces_batch_axis(program)
 
 
-def part_of(total: Reduction, parts: int, width: int) -> Node:
+def partial_sums_node(total: Reduction, parts: int, width: int) -> Node:
     """The array of so many parts of a sum over all rows, each of which has ``width`` elements."""
     node, dtype = total.node, total.operand.dtype
     held = tensor_type((parts, width), f32 if dtype.is_half else dtype)
     return Node(node.builder, node.prim, (), {}, held, node.index, node.prov)
 
 
-def _each_once(rows: list[Var], form: Form, columns: bool, spans: Spans) -> bool:
+def _computes_once(rows: list[Var], form: LaunchConfig, columns: bool, spans: SpanBuilder) -> bool:
     """True if no thread without rows of its own reads those of others, to take part in barriers."""
-    together = form.across * (spans.vector if columns else 1)
+    together = form.row_spans * (spans.vector if columns else 1)
     return prod(v.extent for v in rows) % together == 0 or not (columns or 1 < form.team < form.threads)
 
 
 def _choose(
     program: ScalarProgram,
-    writer: Writer,
+    writer: CWriter,
     rows: list[Var],
     columns: bool,
     vector: int,
     anchor: Expr | None,
     width: int,
-) -> tuple[Plan, Form, int]:
+) -> tuple[PassPlan, LaunchConfig, int]:
     """The passes, the form and the elements of a span, which are fewer where sums over all rows have no room otherwise, or
     elements that are needed again.
 
@@ -192,13 +198,13 @@ def _choose(
     """
     refused: frozenset[Scalar] = frozenset()
     while True:
-        plan = Plan(program, writer, True, "", refused)
-        work = _work(program, plan, rows, vector, anchor is not None)
-        work = replace(work, width=width, told=True) if width else work
+        plan = PassPlan(program, writer, True, "", refused)
+        work = _workload(program, plan, rows, vector, anchor is not None)
+        work = replace(work, width=width, dynamic_width=True) if width else work
         if columns:
-            same = _ordered(program, writer.target.numeric)
-            form = choose_columns(work, writer.target, _neighbours(program, rows, same), same)
-        elif program.sums:
+            same = _has_fixed_order(program, writer.target.numeric)
+            form = choose_columns(work, writer.target, _contiguous_rows(program, rows, same), same)
+        elif program.column_sums:
             found = choose_rows_with_sums(work, writer.target)
             if found is None:
                 assert vector > 1, "sums over all rows have no room in any form"
@@ -207,28 +213,28 @@ def _choose(
             form = found
         else:
             form = choose_rows(work, writer.target)
-        refused |= form.refused
-        if not form.refused:
+        refused |= form.not_cached
+        if not form.not_cached:
             break
-    if columns and vector > 1 and _read_again(program, plan, rows):  # fewer rows side by side may have room
+    if columns and vector > 1 and _reread_bytes(program, plan, rows):  # fewer rows side by side may have room
         fewer = _choose(program, writer, rows, columns, vector // 2, anchor, width)
-        if fewer[1].cluster > 1 and not _read_again(program, fewer[0], rows):
+        if fewer[1].cluster > 1 and not _reread_bytes(program, fewer[0], rows):
             return fewer
     return plan, form, vector
 
 
-def _on_chip(form: Form) -> bool:
+def _depends_on_length(form: LaunchConfig) -> bool:
     """True if the text depends on how long rows are."""
-    return bool(form.places) or form.cluster > 1
+    return bool(form.storage) or form.cluster > 1
 
 
-def _neighbours(program: ScalarProgram, rows: list[Var], same_order: bool) -> int:
+def _contiguous_rows(program: ScalarProgram, rows: list[Var], same_order: bool) -> int:
     """How many rows follow each other in memory; any number of them if that is a batch, which may not decide."""
     batch = len(rows) == 1 and all(r.node.inputs[0].shape[0] > 1 for r in program.reductions)
-    return _ANY if batch and same_order else rows[-1].extent
+    return _MANY_ROWS if batch and same_order else rows[-1].extent
 
 
-def _work(program: ScalarProgram, plan: Plan, rows: list[Var], vector: int, ragged: bool) -> Work:
+def _workload(program: ScalarProgram, plan: PassPlan, rows: list[Var], vector: int, ragged: bool) -> Workload:
     width = prod(v.extent for v in program.reduced)
     count = prod(v.extent for v in rows)
     streamed = {
@@ -240,24 +246,24 @@ def _work(program: ScalarProgram, plan: Plan, rows: list[Var], vector: int, ragg
         for s in program.scalars
         if s.op == "load" and s.node and s.vars & set(program.reduced)
     }
-    return Work(
+    return Workload(
         rows=count,
         width=width,
         vector=vector,
-        ragged=ragged,
+        unaligned_rows=ragged,
         read=sum(streamed.values()),
         written=sum(program.stores[n].node.dtype.size for w in walks for n in w.targets),
-        walks=len(walks),
+        passes=len(walks),
         merges=sum(bool(w.accumulators) for w in walks),
         state=sum(_state_size(r.operand, r.node) for w in walks for r in w.reductions),
         operations=sum(s.node.prim.cost if s.node and s.op == "compute" else 1 for w in walks for s in w.scalars),
-        kept=kept_values(plan),
-        again=_read_again(program, plan, rows) // (count * width),
+        live=live_values(plan),
+        reread=_reread_bytes(program, plan, rows) // (count * width),
         arrays=len(arrays),
         loaded=sum(arrays.values()),
         double=any(s.dtype.is_float and s.dtype.size == 8 for s in program.scalars),
-        sums=sum(max(4, r.operand.dtype.size) // 4 for r in program.sums),
-        crossing=len(plan.row_values),
+        column_sum_words=sum(max(4, r.operand.dtype.size) // 4 for r in program.column_sums),
+        row_values=len(plan.row_values),
     )
 
 
@@ -273,11 +279,11 @@ def _state_size(operand: Scalar, node: Node) -> int:
     return 16 if node.prim.name in ("argmax", "argmin") else size
 
 
-def _read_again(program: ScalarProgram, plan: Plan, rows: list[Var]) -> int:
+def _reread_bytes(program: ScalarProgram, plan: PassPlan, rows: list[Var]) -> int:
     """Bytes that walks read from memory once more, because nothing on chip had room for them."""
     total = 0
     for s in program.scalars:
-        if s.op != "load" or s in plan.cached or not _is_stream(s, rows, program):
+        if s.op != "load" or s in plan.cache or not _is_stream(s, rows, program):
             continue
         times = sum(s in w.scalars for w in plan.passes)
         assert s.node is not None
@@ -288,21 +294,21 @@ def _read_again(program: ScalarProgram, plan: Plan, rows: list[Var]) -> int:
 # -- what the templates see
 
 
-def _length(program: ScalarProgram, writer: Writer, told: Var | None) -> str:
+def _length(program: ScalarProgram, writer: CWriter, dynamic: Var | None) -> str:
     """C text of the number of elements that are reduced, if an argument decides about it; else empty."""
-    if told is None:
+    if dynamic is None:
         return ""
-    rest = prod(v.extent for v in program.reduced if v is not told)
-    return f"(Index){writer.numbers.extent(told)}" + (f" * {rest}" if rest > 1 else "")
+    rest = prod(v.extent for v in program.reduced if v is not dynamic)
+    return f"(Index){writer.runtime_args.extent(dynamic)}" + (f" * {rest}" if rest > 1 else "")
 
 
-def _counts(form: Form, length: str) -> bool:
+def _has_dynamic_steps(form: LaunchConfig, length: str) -> bool:
     """True if the ``length`` decides how many steps there are; where elements are kept, there is room for the most."""
-    return bool(length) and not form.places and form.cluster == 1
+    return bool(length) and not form.storage and form.cluster == 1
 
 
-def _rows(
-    program: ScalarProgram, plan: Plan, form: Form, spans: Spans, rows: list[Var], length: str
+def _inner_fields(
+    program: ScalarProgram, plan: PassPlan, form: LaunchConfig, spans: SpanBuilder, rows: list[Var], length: str
 ) -> tuple[dict[str, Any], Launch]:
     """Rows that are contiguous: a team of threads has one."""
     vector, width = spans.vector, prod(v.extent for v in program.reduced)
@@ -310,34 +316,34 @@ def _rows(
     teams = form.threads // form.team
     single = len(program.reduced) == 1
     first = spans.base if single else "c_0"
-    after = coordinates([*program.reduced[:-1], Var(spans.base, spans.var.extent)], first) if not single else []
-    places = _names(plan, form)
+    after = unravel([*program.reduced[:-1], Var(spans.base, spans.var.extent)], first) if not single else []
+    places = _cache_pointers(plan, form)
     each = form.team * vector
     partial = bool(length) or form.cluster * form.steps * form.team * vector != width or spans.anchor is not None
     walks = []
     for walk in plan.passes[:-1]:
-        block = spans.walk(plan, walk, places, f"step * {vector} + j", form.team * vector)
-        inside = mentioned([*block.each, *block.direct, *(a.position for a in walk.accumulators)])
+        block = spans.pass_body(plan, walk, places, f"step * {vector} + j", form.team * vector)
+        inside = identifiers([*block.each, *block.scalar_stores, *(a.position for a in walk.accumulators)])
         inner = spans.var.name if spans.var.name in inside or spans.anchor is not None else ""
-        used = inside | mentioned(list(block.texts())) | ({spans.base} if inner else set())
+        used = inside | identifiers(list(block.texts())) | ({spans.base} if inner else set())
         index = [c for c in after if c.name in used]
         walks.append(
-            Walk(
+            PassFields(
                 row=walk.row,
-                before=Block(),
+                row_body=SpanBody(),
                 first=first if partial or index or first in used else "",
                 coordinates=index,
                 inner=inner,
-                before_inner="",
-                block=block,
+                row_inner="",
+                body=block,
                 accumulators=walk.accumulators,
                 sums=walk.sums,
             )
         )
     again = form.team > 32 and sum(bool(w.accumulators) for w in walks) == 1
-    sizes = [max(4, r.operand.dtype.size) for r in program.sums]
-    turns = again and form.cluster > 1 and bool(plan.sums)  # barriers of a cluster are dear
-    fields = _common(program, plan, form, spans, walks, places, length, each) | {
+    sizes = [max(4, r.operand.dtype.size) for r in program.column_sums]
+    turns = again and form.cluster > 1 and bool(plan.column_sums)  # barriers of a cluster are dear
+    fields = _common_fields(program, plan, form, spans, walks, places, length, each) | {
         "team": form.team,
         "lanes": min(form.team, 32),
         "warps": form.team // 32,
@@ -348,32 +354,32 @@ def _rows(
         "row": rows[0].name if len(rows) == 1 else "r",
         "position": _position(form, vector, spans.shifted),
         "partial": partial,
-        "ragged": spans.anchor is not None,
+        "unaligned_rows": spans.anchor is not None,
         "anchor": spans.writer.expr(spans.anchor) if spans.anchor is not None and spans.shifted else "",
-        "part_shape": ("[2]" if turns else "") + f"[{form.threads // 32}]",
-        "parts": [a for w in walks for a in w.accumulators] if form.team > 32 else [],
-        "turns": "[turn]" if turns else "",
-        "wholes": [],
+        "state_shape": ("[2]" if turns else "") + f"[{form.threads // 32}]",
+        "shared_states": [a for w in walks for a in w.accumulators] if form.team > 32 else [],
+        "state_slot": "[turn]" if turns else "",
+        "cluster_states": [],
         "row_stores": plan.row_stores,
-        "again": again and not turns,
-        "sums": [(s, f"y{len(program.stores) + n}") for n, s in enumerate(plan.sums)],
+        "reuses_states": again and not turns,
+        "sums": [(s, f"y{len(program.stores) + n}") for n, s in enumerate(plan.column_sums)],
         "blocks": form.blocks,
-        "sums_shape": f"[{form.steps * vector}][{form.threads}]" if plan.sums and teams > 1 else "",
-        "merged": form.merged,
-        "hidden": form.hidden,
+        "sums_shape": f"[{form.steps * vector}][{form.threads}]" if plan.column_sums and teams > 1 else "",
+        "cluster_reduced": form.cluster_reduced,
+        "recompute_indices": form.recompute_indices,
         "sums_at": [form.steps * vector * form.threads * sum(sizes[:n]) for n in range(len(sizes))],
     }
     texts: list[object] = [*plan.row_stores, fields["anchor"]]
     for p in plan.passes:
         texts += p.row
     for w in walks:
-        texts += [*w.block.texts(), *(a.position for a in w.accumulators)]
-    used = mentioned(texts)
-    index = coordinates(rows, "r") if len(rows) > 1 else []
+        texts += [*w.body.texts(), *(a.position for a in w.accumulators)]
+    used = identifiers(texts)
+    index = unravel(rows, "r") if len(rows) > 1 else []
     fields["row_index"] = [s for s in index if s.name in used]
     fields["reads_row"] = fields["row"] in used or bool(fields["row_index"])
-    if program.sums:
-        each = form.cluster * form.merged
+    if program.column_sums:
+        each = form.cluster * form.cluster_reduced
         launch = Launch(form.threads, extent=1, scale=1, per_block=1, shared=form.shared, cluster=each)
     elif form.cluster > 1:
         launch = Launch(form.threads, 0, inner_rows, per_block=1, shared=form.shared, cluster=form.cluster)
@@ -383,88 +389,90 @@ def _rows(
     return fields, launch
 
 
-def _columns(
-    program: ScalarProgram, plan: Plan, form: Form, spans: Spans, rows: list[Var], length: str
+def _outer_fields(
+    program: ScalarProgram, plan: PassPlan, form: LaunchConfig, spans: SpanBuilder, rows: list[Var], length: str
 ) -> tuple[dict[str, Any], Launch]:
     """Rows that are neighbours in memory: a thread has a span of them and every so many-th element."""
     vector, width = spans.vector, prod(v.extent for v in program.reduced)
     inner_rows = prod(v.extent for v in rows[1:])
     single = len(program.reduced) == 1
     column = program.reduced[0].name if single else "c"
-    places = _names(plan, form)
-    after = coordinates(program.reduced, column) if not single else []
+    places = _cache_pointers(plan, form)
+    after = unravel(program.reduced, column) if not single else []
     each = form.team
-    partial = bool(length) if not _counts(form, length) else form.team > 1
+    partial = bool(length) if not _has_dynamic_steps(form, length) else form.team > 1
     partial = partial or (not length and form.cluster * form.steps * form.team != width)
     accumulators = [a for w in plan.passes for a in w.accumulators]
     tile = spans.var.name
     walks = []
     stored = [(n, s) for n, s in enumerate(program.stores) if not plan.is_full_store(s.value, s.offset.vars)]
     for walk in plan.passes[:-1]:
-        block = spans.walk(plan, walk, places, f"step * {vector} + j", form.threads * vector)
-        before = spans.rows(walk.row_scalars, [])
-        inside = mentioned([*block.each, *block.direct, *(a.position for a in walk.accumulators)])
-        used = inside | mentioned(list(block.texts()))
+        block = spans.pass_body(plan, walk, places, f"step * {vector} + j", form.threads * vector)
+        before = spans.row_body(walk.row_scalars, [])
+        inside = identifiers([*block.each, *block.scalar_stores, *(a.position for a in walk.accumulators)])
+        used = inside | identifiers(list(block.texts()))
         index = [c for c in after if c.name in used]
         walks.append(
-            Walk(
+            PassFields(
                 row=[],
-                before=before,
+                row_body=before,
                 first=column if partial or index or column in used else "",
                 coordinates=index,
                 inner=tile if tile in inside else "",
-                before_inner=tile if tile in mentioned(before.each) else "",
-                block=block,
+                row_inner=tile if tile in identifiers(before.each) else "",
+                body=block,
                 accumulators=walk.accumulators,
-                row_in=walk.row_in,
-                row_out=walk.row_out,
-                each_in=walk.each_in,
+                row_live_in=walk.row_live_in,
+                row_live_out=walk.row_live_out,
+                live_in=walk.live_in,
             )
         )
-    last = spans.rows(plan.passes[-1].row_scalars, stored)
-    fields = _common(program, plan, form, spans, walks, places, length, each) | {
-        "across": form.across,
+    last = spans.row_body(plan.passes[-1].row_scalars, stored)
+    fields = _common_fields(program, plan, form, spans, walks, places, length, each) | {
+        "row_spans": form.row_spans,
         "down": form.team,
         "inner_rows": inner_rows,
         "row": f"{tile}_0" if len(rows) == 1 else "r",
         "tile": tile,
         "cluster": form.cluster,
         "lanes": form.lanes,
-        "ways": form.ways,
-        "apart": form.across if form.lanes > 1 else 32,
+        "states_per_row": form.states_per_row,
+        "lane_stride": form.row_spans if form.lanes > 1 else 32,
         "position": _position_down(form),
         "partial": partial,
-        "part_shape": f"[{form.ways}][{vector}][{form.across}]",
-        "parts": accumulators if form.ways > 1 else [],
-        "whole_shape": f"[{vector}][{form.across}]",
-        "wholes": accumulators if form.cluster > 1 else [],
+        "state_shape": f"[{form.states_per_row}][{vector}][{form.row_spans}]",
+        "shared_states": accumulators if form.states_per_row > 1 else [],
+        "cluster_shape": f"[{vector}][{form.row_spans}]",
+        "cluster_states": accumulators if form.cluster > 1 else [],
         "row_values": plan.row_values,
         "after": last,
-        "after_inner": tile if tile in mentioned([*last.each, *last.direct]) else "",
+        "after_inner": tile if tile in identifiers([*last.each, *last.scalar_stores]) else "",
         "stores_rows": bool(stored),
         "sums_shape": "",
-        "merged": 1,
-        "again": form.ways > 1 and sum(bool(w.accumulators) for w in walks) == 1,
+        "cluster_reduced": 1,
+        "reuses_states": form.states_per_row > 1 and sum(bool(w.accumulators) for w in walks) == 1,
     }
     texts: list[object] = list(last.texts())
     inner = bool(fields["after_inner"])
     for w in walks:
-        texts += [*w.before.texts(), *w.block.texts(), *(a.position for a in w.accumulators)]
-        inner = inner or bool(w.inner or w.before_inner)
-    used = mentioned(texts) | ({spans.base} if inner else set())
-    index = coordinates([*rows[:-1], Var(spans.base, spans.var.extent)], "r") if len(rows) > 1 else []
+        texts += [*w.row_body.texts(), *w.body.texts(), *(a.position for a in w.accumulators)]
+        inner = inner or bool(w.inner or w.row_inner)
+    used = identifiers(texts) | ({spans.base} if inner else set())
+    index = unravel([*rows[:-1], Var(spans.base, spans.var.extent)], "r") if len(rows) > 1 else []
     fields["row_index"] = [s for s in index if s.name in used]
     limit = max(1, 2048 // form.threads) * 8 if form.cluster == 1 else 0
-    launch = Launch(form.threads, 0, inner_rows, form.across * vector, limit, shared=form.shared, cluster=form.cluster)
+    launch = Launch(
+        form.threads, 0, inner_rows, form.row_spans * vector, limit, shared=form.shared, cluster=form.cluster
+    )
     return fields, launch
 
 
-def _common(
+def _common_fields(
     program: ScalarProgram,
-    plan: Plan,
-    form: Form,
-    spans: Spans,
-    walks: list[Walk],
+    plan: PassPlan,
+    form: LaunchConfig,
+    spans: SpanBuilder,
+    walks: list[PassFields],
     places: dict[Scalar, str],
     length: str,
     each: int,
@@ -477,11 +485,11 @@ def _common(
     """
     more = each - 1 + (spans.vector - 1 if spans.anchor is not None else 0)
     steps = ""
-    if _counts(form, length):
+    if _has_dynamic_steps(form, length):
         steps = f"({length} + {more}) / {each}" if more else length
     width = prod(v.extent for v in program.reduced)
-    held = {s: place for s, place in form.places.items() if place != "registers"}
-    parts = form.parts(prod(v.extent for v in program.vars if v not in program.reduced), spans.writer.target)
+    held = {s: place for s, place in form.storage.items() if place != "registers"}
+    parts = form.partial_sum_rows(prod(v.extent for v in program.vars if v not in program.reduced), spans.writer.target)
     return {
         "threads": form.threads,
         "demand": form.demand,
@@ -490,27 +498,27 @@ def _common(
         "steps": steps or form.steps,
         "items": form.steps * spans.vector,
         "unroll": "HG_UNROLL" if form.steps <= form.unroll and not steps else f"#pragma unroll {form.unroll}",
-        "index_type": index_type([program], [parts * width] if program.sums else ()),
-        "walks": walks,
+        "index_type": index_type([program], [parts * width] if program.column_sums else ()),
+        "passes": walks,
         "last": plan.passes[-1],
         "last_merge": max((n for n, w in enumerate(walks) if w.accumulators), default=-1),
-        "held": [{"type": kept_type(s), "name": places[s], "offset": at} for s, at in held.items()],
-        "arrays": [(kept_type(s), plan.cached[s]) for s, place in form.places.items() if place == "registers"],
+        "cached": [{"type": cached_type(s), "name": places[s], "offset": at} for s, at in held.items()],
+        "arrays": [(cached_type(s), plan.cache[s]) for s, place in form.storage.items() if place == "registers"],
     }
 
 
-def _names(plan: Plan, form: Form) -> dict[Scalar, str]:
+def _cache_pointers(plan: PassPlan, form: LaunchConfig) -> dict[Scalar, str]:
     """Where a thread's part of every kept value begins: 'registers' or a pointer into shared memory."""
-    return {s: p if isinstance(p, str) else f"m_{plan.cached[s]}" for s, p in form.places.items()}
+    return {s: p if isinstance(p, str) else f"m_{plan.cache[s]}" for s, p in form.storage.items()}
 
 
-def _position_down(form: Form) -> str:
+def _position_down(form: LaunchConfig) -> str:
     """The position along the row of what a thread takes in a step, of rows that are neighbours."""
     text = f"step * {form.team} + down" if form.team > 1 else "step"
     return f"rank * {form.steps * form.team} + {text}" if form.cluster > 1 else text
 
 
-def _position(form: Form, vector: int, shifted: bool) -> str:
+def _position(form: LaunchConfig, vector: int, shifted: bool) -> str:
     """The position of a span's first element along the row."""
     text = f"step * {form.team} + lane" if form.team > 1 else "step"
     if vector > 1:

@@ -22,15 +22,15 @@ from ...ir.indexing import ZERO, Expr, Opaque, Var, delinearize, linearize, of_v
 from ...passes.reductions.scatter_cost import THREADS, Form, Work, choose
 from ...primitives import TABLE
 from ...size_buckets import alike
-from ..index_set_splitting import live
-from ..kernel import Launch, Statement, Writer, address, coordinates, mentioned
+from ..index_set_splitting import live_scalars
+from ..kernel import CWriter, Launch, Statement, address, identifiers, unravel
 from ..scalar import Scalar, ScalarProgram, Store
 from ..scatter_epilogue import Epilogue
 from ..transpose_tiling import unit_stride
 from .index_type import index_type
-from .map import contiguous, step_body
+from .map import contiguous, vector_body
 
-__all__ = ["cuda_fields"]
+__all__ = ["scatter_fields"]
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class _Axes:
     """The loop variables of a scatter.
 
     Attributes:
-        walked: those that number the updates, outermost first.
-        apart: those among them of which each value has rows of its own …
-        lead: … and those of them that are outside all others.
+        update_axes: those that number the updates, outermost first.
+        batch_axes: those among them of which each value has rows of its own …
+        outer_batch_axes: … and those of them that are outside all others.
         columns: what is left: an update is a row of so many elements.
         extents: of the table's rows: how many values each of ``digits`` has, …
         digits: … the variables, and the position read at run time (None), that a row's number consists of, …
@@ -48,9 +48,9 @@ class _Axes:
         position: the scalar that is read there; None where there is but one row.
     """
 
-    walked: list[Var]
-    apart: list[Var]
-    lead: list[Var]
+    update_axes: list[Var]
+    batch_axes: list[Var]
+    outer_batch_axes: list[Var]
     columns: list[Var]
     extents: list[int]
     digits: list[Var | None]
@@ -82,8 +82,8 @@ def _axes(program: ScalarProgram, store: Store) -> _Axes:
     )
 
 
-def cuda_fields(
-    program: ScalarProgram, writer: Writer, scatter: Node, table: Node | None, fill: str, epilogue: Epilogue | None
+def scatter_fields(
+    program: ScalarProgram, writer: CWriter, scatter: Node, table: Node | None, fill: str, epilogue: Epilogue | None
 ) -> tuple[dict[str, Any], Launch, tuple[int, int], dict[str, Any]]:
     """Fields of the template, the launch, the extents it is told, and what was chosen and why.
 
@@ -95,11 +95,11 @@ def cuda_fields(
     store, first = program.stores[number], program.vars[0]
     axes = _axes(program, store)
     inner = axes.columns[-1] if axes.columns else Var("none", 1)
-    as_bits, storage = store.value in writer.moved, scatter.dtype.storage
+    as_bits, storage = store.value in writer.bit_copied, scatter.dtype.storage
     work = Work(
         rows=axes.rows,
-        lead=prod(v.extent for v in axes.lead),
-        updates=prod(v.extent for v in axes.walked),
+        lead=prod(v.extent for v in axes.outer_batch_axes),
+        updates=prod(v.extent for v in axes.update_axes),
         columns=prod(v.extent for v in axes.columns),
         vector=_vector(program, store, inner, epilogue),
         held=2 if as_bits else 4 if scatter.dtype.is_half else scatter.dtype.size,
@@ -108,45 +108,47 @@ def cuda_fields(
     usual = prod(v.extent for v in axes.columns[1:]) * alike(first.extent) if first in axes.columns else work.columns
     form = choose(work, writer.target, usual)
     element = _element(form, work.vector)
-    writer.tiled[store] = element
-    numbered = coordinates(axes.walked, "u")
-    looked = live(program.scalars, [Store(scatter, axes.position.value, ZERO)]) if axes.position else []
-    look, row = _met(writer, looked, axes)
+    writer.tile_elements[store] = element
+    numbered = unravel(axes.update_axes, "u")
+    looked = live_scalars(program.scalars, [Store(scatter, axes.position.value, ZERO)]) if axes.position else []
+    look, row = _target_row(writer, looked, axes)
 
     # what an update brings
-    writer.forget()
+    writer.reset_names()
     stores = [Store(s.node, s.value, ZERO if s.scattered else s.offset) for s in program.stores]
-    brought = ScalarProgram(live(program.scalars, stores), [], program.stores, program.vars, [])
-    writer.name(brought.scalars)
+    brought = ScalarProgram(live_scalars(program.scalars, stores), [], program.stores, program.vars, [])
+    writer.name_scalars(brought.scalars)
     base = f"{inner.name}_0"
-    body = step_body(brought, writer, inner, base, work.vector, {})
-    inner_var = inner.name if inner.name in body.inside else ""
-    at = _place(writer, axes, store, {inner: base})
-    used = body.used | mentioned([at]) | ({base} if inner_var else set())
-    after = epilogue.part(_value(element, scatter.dtype, as_bits), at, work.vector) if epilogue else None
+    body = vector_body(brought, writer, inner, base, work.vector, {})
+    inner_var = inner.name if inner.name in body.element_names else ""
+    at = _row_address(writer, axes, store, {inner: base})
+    used = body.names | identifiers([at]) | ({base} if inner_var else set())
+    after = (
+        epilogue.vector_fields(_element_value(element, scatter.dtype, as_bits), at, work.vector) if epilogue else None
+    )
     fields: dict[str, Any] = {
         "index_type": index_type([program, *([epilogue.program] if epilogue else [])]),
-        "held": "unsigned short" if as_bits else scatter.dtype.compute,
-        "held_count": 0 if form.shared(work) else form.most * form.lanes * work.vector,
-        "stand": _stand(writer, axes, work, form, first, used),
-        "guarded": _guarded(axes, work, form, first),
+        "shared_type": "unsigned short" if as_bits else scatter.dtype.compute,
+        "shared_count": 0 if form.shared(work) else form.most * form.lanes * work.vector,
+        "block_setup": _block_setup(writer, axes, work, form, first, used),
+        "has_idle_lanes": _has_idle_lanes(axes, work, form, first),
         "teams": form.teams,
         "vector": work.vector,
         "type": storage,
-        "bits": ".bits" if as_bits else "",
+        "bits_suffix": ".bits" if as_bits else "",
         "before": address(writer.pointers[table], at) if table else "",
         "fill": f"p.v[j]{'.bits' if as_bits else ''}" if table else f"{storage}({fill}).bits" if as_bits else fill,
         "element": element,
-        "look": [s for s in numbered if s.name in mentioned([*look, row])] + look,
+        "position_statements": [s for s in numbered if s.name in identifiers([*look, row])] + look,
         "row": row,
         "update": [s for s in numbered if s.name in used],
-        "part": {"body": body, "inner_var": inner_var, "tile": True},
+        "part": {"body": body, "inner_var": inner_var, "is_tiled": True},
         "result": address(f"y{number}", at),
         "after": after,
     }
     blocks = form.blocks(work)
     choice: dict[str, Any] = {"threads": THREADS, "vector": work.vector, "rows": form.rows, "blocks": blocks}
-    scanned = _scanned(looked, work, form)
+    scanned = _rescanned_bytes(looked, work, form)
     if scanned:
         choice["scanned"] = scanned
     choice["why"] = (
@@ -167,7 +169,7 @@ def _vector(program: ScalarProgram, store: Store, inner: Var, epilogue: Epilogue
         return 1
     sizes = [store.node.dtype.size, *(s.dtype.size for s in program.scalars if contiguous(s, inner))]
     vector = max(1, 16 // max(sizes + (epilogue.sizes() if epilogue else [])))
-    while epilogue and not epilogue.takes(vector):
+    while epilogue and not epilogue.fits_vector(vector):
         vector //= 2
     others = [c for a, c in store.offset.terms if a is not inner]
     while inner.extent % vector or any(c % vector for c in others):
@@ -183,7 +185,7 @@ def _element(form: Form, vector: int) -> str:
     return f"table[({row}) * {form.lanes} + lane]" if vector > 1 else f"table[{row} * {form.lanes} + lane]"
 
 
-def _value(element: str, dtype: DType, as_bits: bool) -> str:
+def _element_value(element: str, dtype: DType, as_bits: bool) -> str:
     """C text of what the table would hold in memory: sums of halves are rounded as they would be there."""
     if not dtype.is_half:
         return element
@@ -194,10 +196,10 @@ def _value(element: str, dtype: DType, as_bits: bool) -> str:
     return expr([f32], dtype).format(element, T=dtype.compute)
 
 
-def _met(writer: Writer, looked: list[Scalar], axes: _Axes) -> tuple[list[Statement], str]:
+def _target_row(writer: CWriter, looked: list[Scalar], axes: _Axes) -> tuple[list[Statement], str]:
     """Statements that read where an update goes, and C text of the number of the row that it meets."""
-    writer.forget()
-    writer.name(looked)
+    writer.reset_names()
+    writer.name_scalars(looked)
     index = []
     for digit in axes.digits:
         assert digit or axes.position
@@ -205,7 +207,7 @@ def _met(writer: Writer, looked: list[Scalar], axes: _Axes) -> tuple[list[Statem
     return [s for s in map(writer.statement, looked) if s], writer.expr(linearize(index, axes.extents))
 
 
-def _place(writer: Writer, axes: _Axes, store: Store, renamed: dict[Var, str]) -> str:
+def _row_address(writer: CWriter, axes: _Axes, store: Store, renamed: dict[Var, str]) -> str:
     """C text of where the calling thread's part of row ``row`` lies in memory."""
     offset = ZERO
     for digit, step in zip(delinearize(of_var(Var("row", axes.rows)), axes.extents), axes.steps, strict=True):
@@ -218,14 +220,14 @@ def _place(writer: Writer, axes: _Axes, store: Store, renamed: dict[Var, str]) -
     return text
 
 
-def _guarded(axes: _Axes, work: Work, form: Form, first: Var) -> bool:
+def _has_idle_lanes(axes: _Axes, work: Work, form: Form, first: Var) -> bool:
     """True if there may be threads without columns."""
     idle = form.teams * form.lanes < THREADS or work.columns % (form.lanes * work.vector) != 0
     return idle or first in axes.columns
 
 
-def _stand(
-    writer: Writer, axes: _Axes, work: Work, form: Form, first: Var, used: frozenset[str] | set[str]
+def _block_setup(
+    writer: CWriter, axes: _Axes, work: Work, form: Form, first: Var, used: frozenset[str] | set[str]
 ) -> list[Statement]:
     """Statements that say which rows and columns are a thread's, and which updates its block looks through.
 
@@ -253,24 +255,24 @@ def _stand(
         begin = [f"(Index)blockIdx.x % tiles * {per_tile}"] if tiled else []
         begin += ["lane" if work.vector == 1 else f"lane * {work.vector}"] if lanes > 1 else []
         made.append(Statement("Index", "column", " + ".join(begin) or "0"))
-        across = coordinates([*axes.columns[:-1], Var(f"{axes.columns[-1].name}_0", axes.columns[-1].extent)], "column")
+        across = unravel([*axes.columns[:-1], Var(f"{axes.columns[-1].name}_0", axes.columns[-1].extent)], "column")
         made += [s for s in across if s.name in used]
-    if _guarded(axes, work, form, first):
+    if _has_idle_lanes(axes, work, form, first):
         made.append(Statement("bool", "live", f"column < {columns}"))
-    share = writer.numbers.told("share", form.rows)
-    rows = count(axes.apart, work.rows)
+    share = writer.runtime_args.named("share", form.rows)
+    rows = count(axes.batch_axes, work.rows)
     made.append(Statement("Index", "first", f"(Index)blockIdx.x{' / tiles' if tiled else ''} * (Index){share}"))
     made.append(Statement("int", "count", f"(int)hg::minimum<Index>((Index){share}, {rows} - first)"))
-    if axes.lead:
+    if axes.outer_batch_axes:
         each, theirs = work.rows // work.lead, work.updates // work.lead
         made.append(Statement("Index", "begin", f"first / {each} * {theirs}"))
         made.append(Statement("Index", "end", f"((first + count - 1) / {each} + 1) * {theirs}"))
     else:
-        made += [Statement("Index", "begin", "0"), Statement("Index", "end", count(axes.walked, work.updates))]
+        made += [Statement("Index", "begin", "0"), Statement("Index", "end", count(axes.update_axes, work.updates))]
     return made
 
 
-def _scanned(looked: list[Scalar], work: Work, form: Form) -> int:
+def _rescanned_bytes(looked: list[Scalar], work: Work, form: Form) -> int:
     """Bytes of positions that blocks read besides those that are read once."""
     each = work.rows // work.lead
     first = np.arange(-(-work.rows // form.rows), dtype=np.int64) * form.rows

@@ -12,19 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from ....dataclass import dataclass, field
 from ...devices.gpu import GpuConstants
 from ...ir.indexing import ZERO, Expr, Opaque, Quotient, Remainder, Var
-from ..kernel import Statement, Writer, address
-from ..reduction_passes import Pass, Plan
+from ..kernel import CWriter, Statement, address
+from ..reduction_passes import Pass, PassPlan
 from ..scalar import Scalar, ScalarProgram, Store
 
-__all__ = ["Block", "Quotients", "Span", "Spans", "choose_vector"]
+__all__ = ["SpanBody", "SpanBuilder", "SpanDivision", "VectorSpan", "choose_vector"]
 
-_ACCESS = GpuConstants.access_bytes  #: bytes of the widest access
-_SPAN = 2 * GpuConstants.access_bytes  #: most bytes of a span of the widest array
-_PEELED = 16  #: spans that a row must have before its ragged ends are taken apart
+_MAX_ACCESS_BYTES = GpuConstants.access_bytes  #: bytes of the widest access
+_MAX_SPAN_BYTES = 2 * GpuConstants.access_bytes  #: most bytes of a span of the widest array
+_MIN_PEELED_SPANS = 16  #: spans that a row must have before its ragged ends are taken apart
 
 
 @dataclass(frozen=True)
-class Span:
+class VectorSpan:
     """``vector`` neighbours that travel together: a variable of the text, its element type, and where they lie."""
 
     name: str
@@ -33,7 +33,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Quotients:
+class SpanDivision:
     """A span of floats, ``span``, that is divided as a whole: by what, its reciprocal, and where the quotients go.
 
     ``target`` is a span of half precision, or ``span`` itself.
@@ -46,33 +46,33 @@ class Quotients:
 
 
 @dataclass
-class Block:
+class SpanBody:
     """What one span's elements need.
 
     Attributes:
         reads, writes: spans before and after the elements.
-        held: spans of values kept in shared memory that are read, …
-        kept: … and those that are written.
+        cache_reads: spans of values kept in shared memory that are read, …
+        cache_writes: … and those that are written.
         each: statements of every element.
-        direct: stores of single elements.
-        quotients: spans that are divided before they are written.
+        scalar_stores: stores of single elements.
+        divisions: spans that are divided before they are written.
     """
 
-    reads: list[Span] = field(default_factory=list)
-    held: list[Span] = field(default_factory=list)
+    reads: list[VectorSpan] = field(default_factory=list)
+    cache_reads: list[VectorSpan] = field(default_factory=list)
     each: list[Statement] = field(default_factory=list)
-    direct: list[Statement] = field(default_factory=list)
-    writes: list[Span] = field(default_factory=list)
-    kept: list[Span] = field(default_factory=list)
-    quotients: list[Quotients] = field(default_factory=list)
+    scalar_stores: list[Statement] = field(default_factory=list)
+    writes: list[VectorSpan] = field(default_factory=list)
+    cache_writes: list[VectorSpan] = field(default_factory=list)
+    divisions: list[SpanDivision] = field(default_factory=list)
 
     def texts(self) -> Iterable[object]:
         """Everything that may mention a coordinate."""
-        return [*self.each, *self.direct, *(s.address for s in (*self.reads, *self.writes))]
+        return [*self.each, *self.scalar_stores, *(s.address for s in (*self.reads, *self.writes))]
 
 
 @dataclass(frozen=True)
-class Spans:
+class SpanBuilder:
     """How spans of one kernel are formed.
 
     Attributes:
@@ -81,18 +81,18 @@ class Spans:
         vector: elements of a span.
         anchor: where rows begin whose first element is not at a multiple of ``vector``, as an offset in elements;
             None if all begin at one.
-        inside: variables on which a position read at run time may not depend if spans lie there, because it is known
+        computed_inside: variables on which a position read at run time may not depend if spans lie there, because it is known
             only while an element is computed; None if every such position is.
-        quotients: of stored values that are quotients, these and the reciprocals of their divisors: spans are divided
+        divisions: of stored values that are quotients, these and the reciprocals of their divisors: spans are divided
             as a whole.
     """
 
-    writer: Writer
+    writer: CWriter
     var: Var
     vector: int
     anchor: Expr | None = None
-    inside: frozenset[Var] | None = None
-    quotients: Mapping[Scalar, tuple[Scalar, Scalar]] = field(default_factory=dict)
+    computed_inside: frozenset[Var] | None = None
+    divisions: Mapping[Scalar, tuple[Scalar, Scalar]] = field(default_factory=dict)
 
     @property
     def base(self) -> str:
@@ -102,53 +102,53 @@ class Spans:
     @property
     def shifted(self) -> bool:
         """True if some row does not begin at a multiple of a span."""
-        return self.anchor is not None and not _multiple(self.anchor, self.vector)
+        return self.anchor is not None and not _is_multiple(self.anchor, self.vector)
 
-    def fits(self, e: Expr | None) -> bool:
+    def is_span(self, e: Expr | None) -> bool:
         """True if neighbours at ``e`` are a span that one access takes."""
         if e is None or e.coefficient(self.var) != 1:
             return False
-        row = _row_part(e, self.var)
-        known = all(self.inside is not None and not v & self.inside for v in _read_positions(row))
-        return known and self.var not in row.vars and _multiple(row + (self.anchor or ZERO) * -1, self.vector)
+        row = _without(e, self.var)
+        known = all(self.computed_inside is not None and not v & self.computed_inside for v in _indirect_vars(row))
+        return known and self.var not in row.vars and _is_multiple(row + (self.anchor or ZERO) * -1, self.vector)
 
     def address(self, pointer: str, e: Expr) -> str:
         """Where a span lies; where rows are ragged, where its row begins."""
         if self.anchor is not None:
-            return address(pointer, self.writer.place_of(_row_part(e, self.var)))
+            return address(pointer, self.writer.address_text(_without(e, self.var)))
         self.writer.renamed = {self.var: self.base}
-        text = address(pointer, self.writer.place_of(e))
+        text = address(pointer, self.writer.address_text(e))
         self.writer.renamed = {}
         return text
 
-    def load(self, s: Scalar, block: Block) -> Statement:
+    def load(self, s: Scalar, block: SpanBody) -> Statement:
         """The statement of a load, by a span of ``block`` where that is possible."""
         assert s.offset is not None and s.node is not None
-        if s.conditions or not self.fits(s.offset):
-            return Statement(s.dtype.compute, self.writer.names[s], self.writer.load(s))
+        if s.conditions or not self.is_span(s.offset):
+            return Statement(s.dtype.compute, self.writer.names[s], self.writer.load_text(s))
         name = f"p{len(block.reads)}"
-        block.reads.append(Span(name, s.node.dtype.storage, self.address(self.writer.pointers[s.node], s.offset)))
+        block.reads.append(VectorSpan(name, s.node.dtype.storage, self.address(self.writer.pointers[s.node], s.offset)))
         return Statement(s.dtype.compute, self.writer.names[s], f"{name}.v[j]")
 
-    def store(self, number: int, store: Store, block: Block) -> None:
+    def store(self, number: int, store: Store, block: SpanBody) -> None:
         """Write ``store`` by a span of ``block`` where that is possible."""
         value = self.writer.names[store.value]
-        if not self.fits(store.offset):
-            block.direct.append(Statement("", f"y{number}[{self.writer.place_of(store.offset)}]", value))
+        if not self.is_span(store.offset):
+            block.scalar_stores.append(Statement("", f"y{number}[{self.writer.address_text(store.offset)}]", value))
             return
         name = f"q{number}"
-        block.writes.append(Span(name, store.node.dtype.storage, self.address(f"y{number}", store.offset)))
-        if store.value in self.quotients:
-            quotient, by = self.quotients[store.value]
+        block.writes.append(VectorSpan(name, store.node.dtype.storage, self.address(f"y{number}", store.offset)))
+        if store.value in self.divisions:
+            quotient, by = self.divisions[store.value]
             value, divisor = (self.writer.names[a] for a in quotient.args)
             reciprocal, target = self.writer.names[by], name
             name = f"n{number}" if store.node.dtype.is_half else name
-            block.quotients.append(Quotients(name, divisor, reciprocal, target))
+            block.divisions.append(SpanDivision(name, divisor, reciprocal, target))
         block.each.append(Statement("", f"{name}.v[j]", value))
 
-    def rows(self, scalars: Sequence[Scalar], stores: Sequence[tuple[int, Store]]) -> Block:
+    def row_body(self, scalars: Sequence[Scalar], stores: Sequence[tuple[int, Store]]) -> SpanBody:
         """Values of rows that are neighbours along ``var``."""
-        block = Block()
+        block = SpanBody()
         for s in scalars:
             statement = self.load(s, block) if s.op == "load" else self.writer.statement(s)
             if statement:
@@ -157,7 +157,7 @@ class Spans:
             self.store(number, store, block)
         return block
 
-    def walk(self, plan: Plan, walk: Pass, places: dict[Scalar, str], slot: str, stride: int) -> Block:
+    def pass_body(self, plan: PassPlan, walk: Pass, places: dict[Scalar, str], slot: str, stride: int) -> SpanBody:
         """The elements of one walk over a row.
 
         Args:
@@ -165,18 +165,18 @@ class Spans:
             slot: a kept value's index in its array of registers.
             stride: elements of shared memory from one span of a thread to its next.
         """
-        block = Block()
+        block = SpanBody()
         at = plan.passes.index(walk)
         before = {s for w in plan.passes[:at] for s in w.scalars}
-        divided = {*self.quotients, *(quotient for quotient, _ in self.quotients.values())}
+        divided = {*self.divisions, *(quotient for quotient, _ in self.divisions.values())}
         for s in walk.scalars:
             name = self.writer.names[s]
-            if s in plan.cached and s in before:
-                cache = plan.cached[s]
+            if s in plan.cache and s in before:
+                cache = plan.cache[s]
                 if places[s] == "registers":
                     text = f"{cache}[{slot}]"
                 else:
-                    block.held.append(Span(f"h_{cache}", kept_type(s), f"{places[s]} + step * {stride}"))
+                    block.cache_reads.append(VectorSpan(f"h_{cache}", cached_type(s), f"{places[s]} + step * {stride}"))
                     text = f"h_{cache}.v[j]"
                 block.each.append(Statement(s.dtype.compute, name, text))
                 continue
@@ -185,74 +185,74 @@ class Spans:
             statement = self.load(s, block) if s.op == "load" else self.writer.statement(s)
             if statement:
                 block.each.append(statement)
-        for s, cache in plan.cached.items():
+        for s, cache in plan.cache.items():
             if s not in walk.scalars or s in before:
                 continue
             if places[s] == "registers":
                 block.each.append(Statement("", f"{cache}[{slot}]", self.writer.names[s]))
             else:
-                block.kept.append(Span(f"w_{cache}", kept_type(s), f"{places[s]} + step * {stride}"))
+                block.cache_writes.append(VectorSpan(f"w_{cache}", cached_type(s), f"{places[s]} + step * {stride}"))
                 block.each.append(Statement("", f"w_{cache}.v[j]", self.writer.names[s]))
         for number in walk.targets:
             self.store(number, plan.program.stores[number], block)
         return block
 
 
-def kept_type(s: Scalar) -> str:
+def cached_type(s: Scalar) -> str:
     """The C type in which a value is kept on chip: as in memory if it came from there, else as computed."""
     return s.dtype.storage if s.op == "load" else s.dtype.compute
 
 
-def kept_size(s: Scalar) -> int:
+def cached_size(s: Scalar) -> int:
     """Bytes of a kept value."""
     return s.dtype.size if s.op == "load" or not s.dtype.is_half else 4
 
 
-def choose_vector(program: ScalarProgram, var: Var, ragged: bool) -> tuple[int, Expr | None]:
+def choose_vector(program: ScalarProgram, var: Var, unaligned_rows: bool) -> tuple[int, Expr | None]:
     """(elements of a span along ``var``, the anchor of ragged rows).
 
-    16 bytes of the narrowest array that spans the domain. Rows that begin anywhere (``ragged`` allows them) are taken
+    16 bytes of the narrowest array that spans the domain. Rows that begin anywhere (``unaligned_rows`` allows them) are taken
     apart at multiples of a span if they are long; else spans are as wide as every row allows.
     """
     reduced = set(program.reduced)
     across = {v for v in program.vars if v not in reduced and v.extent > 1} if var in reduced else reduced
     found = [(s.offset, s.node) for s in program.scalars if s.op == "load" and s.node and not s.conditions]
     found += [(s.offset, s.node) for s in program.stores]
-    wide = [(e, n) for e, n in found if e and e.coefficient(var) == 1 and var not in _row_part(e, var).vars]
+    wide = [(e, n) for e, n in found if e and e.coefficient(var) == 1 and var not in _without(e, var).vars]
     main = [(e, n) for e, n in wide if not across or e.vars & across]  # others come from caches
     if not main:
         return 1, None
-    vector = _ACCESS // min(n.dtype.size for _, n in main)
-    while vector * max(n.dtype.size for _, n in wide) > _SPAN:
+    vector = _MAX_ACCESS_BYTES // min(n.dtype.size for _, n in main)
+    while vector * max(n.dtype.size for _, n in wide) > _MAX_SPAN_BYTES:
         vector //= 2
     even = vector
-    while even > 1 and (var.extent % even or not all(_multiple(_row_part(e, var), even) for e, _ in main)):
+    while even > 1 and (var.extent % even or not all(_is_multiple(_without(e, var), even) for e, _ in main)):
         even //= 2
-    if even == vector or not ragged or var.extent < _PEELED * vector:
+    if even == vector or not unaligned_rows or var.extent < _MIN_PEELED_SPANS * vector:
         return even, None
-    anchor = _row_part(max(main, key=lambda p: p[1].size)[0], var)
-    if _read_positions(anchor):  # the head of a row, where its span is found, comes before
+    anchor = _without(max(main, key=lambda p: p[1].size)[0], var)
+    if _indirect_vars(anchor):  # the head of a row, where its span is found, comes before
         return even, None
-    if all(_multiple(_row_part(e, var) + anchor * -1, vector) for e, _ in main):
+    if all(_is_multiple(_without(e, var) + anchor * -1, vector) for e, _ in main):
         return vector, anchor
     return even, None
 
 
-def _row_part(e: Expr, var: Var) -> Expr:
+def _without(e: Expr, var: Var) -> Expr:
     return Expr(tuple((a, c) for a, c in e.terms if a is not var), e.const)
 
 
-def _read_positions(e: Expr) -> list[frozenset[Var]]:
+def _indirect_vars(e: Expr) -> list[frozenset[Var]]:
     """What each position read at run time in ``e`` depends on."""
     found: list[frozenset[Var]] = []
     for atom, _ in e.terms:
         if isinstance(atom, Opaque):
             found.append(atom.value.vars)
         elif isinstance(atom, (Quotient, Remainder)):
-            found += _read_positions(atom.expr)
+            found += _indirect_vars(atom.expr)
     return found
 
 
-def _multiple(e: Expr, by: int) -> bool:
+def _is_multiple(e: Expr, by: int) -> bool:
     """True if ``e`` is a multiple of ``by`` whatever its atoms are."""
     return e.const % by == 0 and all(c % by == 0 for _, c in e.terms)

@@ -21,23 +21,33 @@ from ...ir.graph import Node
 from ...passes.materialize import strided
 from ...size_buckets import length_class
 from ...target import Target
-from ..runtime_args import sums_outside
+from ..runtime_args import reduces_outermost
 
-__all__ = ["Dot", "Form", "along_the_sum", "axpy_words", "choose", "dot_of", "forms", "library_seconds", "loads"]
+__all__ = [
+    "DotShape",
+    "MatmulConfig",
+    "axpy_words",
+    "candidate_configs",
+    "choose_config",
+    "dot_shape",
+    "library_seconds",
+    "loads_along_k",
+    "loads_per_element",
+]
 
-_SHARED = 40 * 1024  #: bytes of shared memory that a block takes, at most
-_NEARBY = 1 << 20  #: bytes of a right operand that is read at once
-_MANY = 4096  #: matrices of a batch, for a choice that does not depend on their number
-_FEW = 16  #: rows that a block computes at once
-_SUMS = 256  #: bytes of registers for sums
-_SHORT = 64  #: terms of a sum that one thread computes
-_SHORTEST = 16  #: terms of the shortest sums that count, where one form is for many lengths
+_MAX_SHARED_BYTES = 40 * 1024  #: bytes of shared memory that a block takes, at most
+_SMALL_RIGHT_BYTES = 1 << 20  #: bytes of a right operand that is read at once
+_TYPICAL_BATCH = 4096  #: matrices of a batch, for a choice that does not depend on their number
+_MAX_ROWS = 16  #: rows that a block computes at once
+_MAX_SUM_BYTES = 256  #: bytes of registers for sums
+_MAX_THREAD_TERMS = 64  #: terms of a sum that one thread computes
+_MIN_LENGTH = 16  #: terms of the shortest sums that count, where one form is for many lengths
 #: (rows and columns of a patch, of a thread's part of it, groups, steps of a stage, share of the arithmetic)
 _TILES = ((16, 2, 4, 128, 0.2), (32, 4, 4, 128, 0.4), (64, 4, 1, 32, 0.5))
 
 
 @dataclass(frozen=True)
-class Dot:
+class DotShape:
     """A product of (batch, m, k) and (batch, k, n).
 
     Attributes:
@@ -55,17 +65,17 @@ class Dot:
     left_unit: int
     right_unit: int
     batched: bool = False  #: there are axes of a batch, even if with one element
-    told: bool = False  #: how many terms a sum has is an argument; ``k`` stands for all of their class
-    most: int = 0  #: terms of the longest sum that the kernel is for, if that is not ``k``
+    dynamic_k: bool = False  #: how many terms a sum has is an argument; ``k`` stands for all of their class
+    max_k: int = 0  #: terms of the longest sum that the kernel is for, if that is not ``k``
 
     @property
-    def longest(self) -> int:
-        return self.most or self.k
+    def longest_k(self) -> int:
+        return self.max_k or self.k
 
     @property
-    def nearby(self) -> bool:
+    def right_is_small(self) -> bool:
         """True if reading the right operand again costs next to nothing."""
-        return self.longest * self.n * self.dtype.size <= _NEARBY
+        return self.longest_k * self.n * self.dtype.size <= _SMALL_RIGHT_BYTES
 
     @property
     def work(self) -> int:
@@ -82,7 +92,7 @@ class Dot:
 
 
 @dataclass(frozen=True)
-class Form:
+class MatmulConfig:
     """A way to compute it.
 
     Attributes:
@@ -108,14 +118,14 @@ class Form:
     order: tuple[int, ...] = ()  #: forms of one name and order add the terms of a sum in the same order
 
 
-def along_the_sum(form: Form) -> tuple[bool, bool]:
+def loads_along_k(form: MatmulConfig) -> tuple[bool, bool]:
     """For each operand whether a thread loads neighbours along the sum, rather than along rows or columns."""
     if form.name == "tiles":
         return bool(form.arguments[7]), bool(form.arguments[8])
     return True, form.name != "axpy"
 
 
-def loads(form: Form, dot: Dot) -> tuple[float, float]:
+def loads_per_element(form: MatmulConfig, dot: DotShape) -> tuple[float, float]:
     """How often threads load each element of either operand."""
     if not form.rows:
         return dot.n, dot.m
@@ -124,7 +134,7 @@ def loads(form: Form, dot: Dot) -> tuple[float, float]:
     return -(-dot.n // across), down
 
 
-def dot_of(node: Node) -> Dot:
+def dot_shape(node: Node) -> DotShape:
     """The figures of the dot ``node``; operands that are no strided views are as they will be copied."""
     m, k = node.inputs[0].shape[-2:]
     n = node.shape[-1]
@@ -133,8 +143,8 @@ def dot_of(node: Node) -> Dot:
         batch *= d
     left, left_unit = _layout(node.inputs[0])
     right, right_unit = _layout(node.inputs[1])
-    told = node.ndim == 2 and sums_outside(left, right, k) and right[0] != 1
-    return Dot(
+    told = node.ndim == 2 and reduces_outermost(left, right, k) and right[0] != 1
+    return DotShape(
         node.dtype, batch, m, length_class(k) if told else k, n, left, right, left_unit, right_unit, node.ndim > 2, told
     )
 
@@ -147,7 +157,7 @@ def _layout(operand: Node) -> tuple[tuple[int, int], int]:
         return (0, 0), 1
     found = strided(operand)
     if found is None:  # will be copied
-        return (columns if rows > 1 else 0, 1 if columns > 1 else 0), _power(columns, operand.dtype)
+        return (columns if rows > 1 else 0, 1 if columns > 1 else 0), _vector_width(columns, operand.dtype)
     _, variables, offset = found
     strides = offset.coefficient(variables[-2]), offset.coefficient(variables[-1])
     if 1 not in strides:
@@ -157,51 +167,55 @@ def _layout(operand: Node) -> tuple[tuple[int, int], int]:
     for v in variables:
         if v is not unit:
             common = gcd(common, offset.coefficient(v))
-    return strides, _power(gcd(common, offset.const), operand.dtype)
+    return strides, _vector_width(gcd(common, offset.const), operand.dtype)
 
 
-def _power(count: int, dtype: DType) -> int:
+def _vector_width(count: int, dtype: DType) -> int:
     """The largest power of two that divides ``count``, up to 16 bytes of elements."""
     return gcd(count, 16 // dtype.size)
 
 
-def _above(count: int) -> int:
+def _next_power_of_two(count: int) -> int:
     """The least power of two that is no less."""
     return 1 << max(count - 1, 0).bit_length()
 
 
-def _rows(dot: Dot) -> int:
+def _rows_at_once(dot: DotShape) -> int:
     """Rows that dots and axpy compute at once: one kernel serves many numbers of rows."""
     if dot.m == 1:
         return 1
-    return 8 if dot.nearby else min(_above(dot.m), _FEW)
+    return 8 if dot.right_is_small else min(_next_power_of_two(dot.m), _MAX_ROWS)
 
 
-def choose(target: Target, dot: Dot) -> Form:
+def choose_config(target: Target, dot: DotShape) -> MatmulConfig:
     """The form that costs least.
 
     Of floats with few rows, or where reading the right operand again costs little, it is one that adds in an order
     that does not depend on the number of rows: a row's result is the same however many there are.
     """
-    if dot.told and dot.k <= _longest(target, dot):
-        return _for_lengths(target, dot)
-    found = list(forms(target, dot))
-    if dot.dtype.is_float and (dot.nearby or dot.m <= _FEW):
-        best = _usual(target, dot)
+    if dot.dynamic_k and dot.k <= _max_dynamic_length(target, dot):
+        return _config_for_lengths(target, dot)
+    found = list(candidate_configs(target, dot))
+    if dot.dtype.is_float and (dot.right_is_small or dot.m <= _MAX_ROWS):
+        best = _typical_config(target, dot)
         found = [f for f in found if (f.name, f.order) == (best.name, best.order)]
-        if dot.nearby and dot.m > 1:
+        if dot.right_is_small and dot.m > 1:
             return next(f for f in found if f.columns == best.columns)
     # a kernel serves all numbers of rows up to a power of two
-    weighed = [f.seconds for f in forms(target, replace(dot, m=_above(dot.m))) if any(_alike(f, g) for g in found)]
+    weighed = [
+        f.seconds
+        for f in candidate_configs(target, replace(dot, m=_next_power_of_two(dot.m)))
+        if any(_same_kernel(f, g) for g in found)
+    ]
     return found[weighed.index(min(weighed))]
 
 
-def _lengths(longest: int) -> list[int]:
+def _representative_lengths(longest: int) -> list[int]:
     """What stands for sums of up to so many terms: a power of four each."""
-    return [_SHORTEST << 2 * k for k in range((longest // _SHORTEST).bit_length() // 2 + 1)]
+    return [_MIN_LENGTH << 2 * k for k in range((longest // _MIN_LENGTH).bit_length() // 2 + 1)]
 
 
-def _longest(target: Target, dot: Dot) -> int:
+def _max_dynamic_length(target: Target, dot: DotShape) -> int:
     """Terms up to which one form serves sums of any length.
 
     Short sums take next to nothing in any form. For long ones reading the right operand again may not, or a library may
@@ -210,27 +224,31 @@ def _longest(target: Target, dot: Dot) -> int:
     longest = length_class(1)
     while True:
         more = replace(dot, k=4 * longest)
-        if not more.nearby or min(f.seconds for f in forms(target, more)) > library_seconds(target, more):
+        if not more.right_is_small or min(f.seconds for f in candidate_configs(target, more)) > library_seconds(
+            target, more
+        ):
             return longest
         longest *= 4
 
 
-def _for_lengths(target: Target, dot: Dot) -> Form:
+def _config_for_lengths(target: Target, dot: DotShape) -> MatmulConfig:
     """The form whose worst length is the least bad one, compared with the best form for that length."""
-    longest = _longest(target, dot)
-    found = {k: list(forms(target, replace(dot, k=k, most=longest))) for k in _lengths(longest)}
+    longest = _max_dynamic_length(target, dot)
+    found = {
+        k: list(candidate_configs(target, replace(dot, k=k, max_k=longest))) for k in _representative_lengths(longest)
+    }
     best = [min(f.seconds for f in at_length) for at_length in found.values()]
     worst = [max(f.seconds / b for f, b in zip(same, best, strict=True)) for same in zip(*found.values(), strict=True)]
     return found[dot.k][worst.index(min(worst))]
 
 
-def _usual(target: Target, dot: Dot) -> Form:
+def _typical_config(target: Target, dot: DotShape) -> MatmulConfig:
     """The form whose order of summation is best for 1, 4 and 16 rows together (16, if the right operand is small)."""
-    batch = _MANY if dot.batched else 1
-    by_rows: list[dict[Any, Form]] = []
-    for m in (_FEW,) if dot.nearby else (1, 4, _FEW):
-        best: dict[Any, Form] = {}
-        for f in forms(target, replace(dot, m=m, batch=batch)):
+    batch = _TYPICAL_BATCH if dot.batched else 1
+    by_rows: list[dict[Any, MatmulConfig]] = []
+    for m in (_MAX_ROWS,) if dot.right_is_small else (1, 4, _MAX_ROWS):
+        best: dict[Any, MatmulConfig] = {}
+        for f in candidate_configs(target, replace(dot, m=m, batch=batch)):
             key = f.name, f.order
             if f.name != "tiles" and (key not in best or f.seconds < best[key].seconds):
                 best[key] = f
@@ -239,11 +257,11 @@ def _usual(target: Target, dot: Dot) -> Form:
     return by_rows[-1][min(shared, key=lambda key: sum(best[key].seconds for best in by_rows))]
 
 
-def _alike(a: Form, b: Form) -> bool:
+def _same_kernel(a: MatmulConfig, b: MatmulConfig) -> bool:
     return (a.name, a.order, a.columns, a.arguments) == (b.name, b.order, b.columns, b.arguments)
 
 
-def library_seconds(target: Target, dot: Dot) -> float:
+def library_seconds(target: Target, dot: DotShape) -> float:
     """What a library's product takes."""
     gpu = target.gpu
     rate = gpu.tensor_lanes if dot.dtype.is_half else _rate(target, dot.dtype) * gpu.library_share
@@ -263,11 +281,11 @@ def _rate(target: Target, dtype: DType) -> int:
     return gpu.wide_lanes if dtype.size == 8 else gpu.lanes
 
 
-def forms(target: Target, dot: Dot) -> Iterator[Form]:
+def candidate_configs(target: Target, dot: DotShape) -> Iterator[MatmulConfig]:
     """Every form that is weighed."""
-    if dot.longest <= _SHORT:
+    if dot.longest_k <= _MAX_THREAD_TERMS:
         yield _elements(target, dot)
-    if dot.m <= _FEW or dot.nearby:
+    if dot.m <= _MAX_ROWS or dot.right_is_small:
         if dot.right[1] != 1:
             yield from _dots(target, dot)
         yield from _axpy(target, dot)
@@ -276,7 +294,7 @@ def forms(target: Target, dot: Dot) -> Iterator[Form]:
 
 
 def _seconds(
-    target: Target, dot: Dot, blocks: int, under_way: int, rounds: float, cycles: float, near: float, share: float
+    target: Target, dot: DotShape, blocks: int, under_way: int, rounds: float, cycles: float, near: float, share: float
 ) -> float:
     """What a kernel takes.
 
@@ -297,35 +315,35 @@ def _seconds(
     return target.launch_seconds + gpu.memory_seconds + max(memory, busy, rounds * gpu.memory_seconds)
 
 
-def _elements(target: Target, dot: Dot) -> Form:
+def _elements(target: Target, dot: DotShape) -> MatmulConfig:
     count = dot.batch * dot.m * dot.n
     blocks = -(-count // 128)
     apart = 1 if dot.right[1] == 1 else min(8, dot.k)  # neighbours read different lines
     cycles = count * dot.k * (2 * apart / target.gpu.cycle_loads + 1 / _rate(target, dot.dtype))
     seconds = _seconds(target, dot, blocks, 128 * 4 * dot.dtype.size, 0.1 * dot.k, cycles, 0, 1)
     arguments = (dot.left[1], dot.right[0])
-    return Form("product_element", 0, 0, 128, 1, 0, arguments, (1, 1), seconds)
+    return MatmulConfig("product_element", 0, 0, 128, 1, 0, arguments, (1, 1), seconds)
 
 
-def _dots(target: Target, dot: Dot) -> Iterator[Form]:
-    rows, warps = _rows(dot), 8
+def _dots(target: Target, dot: DotShape) -> Iterator[MatmulConfig]:
+    rows, warps = _rows_at_once(dot), 8
     down = -(-dot.m // rows)
     along = dot.right[0] == 1
     vector = gcd(dot.left_unit if dot.left[1] == 1 else 16, dot.right_unit if along else 16 // dot.dtype.size, dot.k)
-    vector = 1 if dot.told else vector
-    spans = dot.longest // vector
-    lanes = min(32, _above(spans))
+    vector = 1 if dot.dynamic_k else vector
+    spans = dot.longest_k // vector
+    lanes = min(32, _next_power_of_two(spans))
     sector = dot.dtype.size if along else min(32, max(1, dot.right[0]) * dot.dtype.size)  # bytes that an element costs
     share = dot.nbytes / (dot.nbytes + dot.batch * dot.k * dot.n * (sector - dot.dtype.size))
     for each in (1, 2, 4):
-        if rows * each * max(4, dot.compute_size) > _SUMS or (each > 1 and each > dot.n):
+        if rows * each * max(4, dot.compute_size) > _MAX_SUM_BYTES or (each > 1 and each > dot.n):
             continue
         for layers in (1, 2, 4, 8):
             if layers > 1 and (lanes < 32 or layers * lanes > spans):
                 break
             columns = warps // layers * (32 // lanes) * each
             words = layers * rows * columns
-            if words * dot.compute_size > _SHARED:
+            if words * dot.compute_size > _MAX_SHARED_BYTES:
                 continue
             blocks = dot.batch * down * -(-dot.n // columns)
             unrolled = 4 if rows * each <= 8 else 2 if rows * each <= 16 else 1
@@ -343,18 +361,22 @@ def _dots(target: Target, dot: Dot) -> Iterator[Form]:
             seconds = _seconds(target, dot, blocks, under_way, steps / unrolled, cycles, near, share)
             arguments = (rows, each, lanes, layers, warps, vector, *dot.left, *dot.right)
             order = vector, lanes, layers
-            yield Form("dots", rows, columns, 32 * warps, layers, words, arguments, (vector, vector), seconds, order)
+            yield MatmulConfig(
+                "dots", rows, columns, 32 * warps, layers, words, arguments, (vector, vector), seconds, order
+            )
 
 
-def _axpy(target: Target, dot: Dot) -> Iterator[Form]:
-    rows = _rows(dot)
+def _axpy(target: Target, dot: DotShape) -> Iterator[MatmulConfig]:
+    rows = _rows_at_once(dot)
     down = -(-dot.m // rows)
-    deep = 1 if dot.told else gcd(dot.left_unit if dot.left[1] == 1 else 16 // dot.dtype.size, dot.k, 4)
+    deep = 1 if dot.dynamic_k else gcd(dot.left_unit if dot.left[1] == 1 else 16 // dot.dtype.size, dot.k, 4)
     vector = dot.right_unit if dot.right[1] == 1 else 1
     size = max(4, dot.compute_size)
-    least = max(1, min(vector, _SUMS // ((8 if dot.nearby else _FEW) * size)))  # of any number of rows
-    vector = max(1, min(vector, _SUMS // (rows * size)))
-    widest = min(32, _above(-(-dot.n // least)))
+    least = max(
+        1, min(vector, _MAX_SUM_BYTES // ((8 if dot.right_is_small else _MAX_ROWS) * size))
+    )  # of any number of rows
+    vector = max(1, min(vector, _MAX_SUM_BYTES // (rows * size)))
+    widest = min(32, _next_power_of_two(-(-dot.n // least)))
     asked = vector * deep * dot.dtype.size
     unrolled = _unrolled(rows, asked)
     read = dot.batch * down * dot.n * dot.k
@@ -365,10 +387,12 @@ def _axpy(target: Target, dot: Dot) -> Iterator[Form]:
         columns = lanes * vector
         if lanes < widest and columns * dot.dtype.size < 32:
             break
-        most = max(1, _above(dot.longest // deep) * lanes // 32)  # warps that have something to do
-        for warps in sorted({min(8, most), min(16 if rows <= 8 and 2 * rows * vector * size <= _SUMS else 8, most)}):
+        most = max(1, _next_power_of_two(dot.longest_k // deep) * lanes // 32)  # warps that have something to do
+        for warps in sorted(
+            {min(8, most), min(16 if rows <= 8 and 2 * rows * vector * size <= _MAX_SUM_BYTES else 8, most)}
+        ):
             words = warps * rows * columns
-            if words * dot.compute_size > _SHARED:
+            if words * dot.compute_size > _MAX_SHARED_BYTES:
                 continue
             blocks = dot.batch * down * -(-dot.n // columns)
             steps = -(-dot.k // (deep * 32 * warps // lanes))
@@ -377,7 +401,9 @@ def _axpy(target: Target, dot: Dot) -> Iterator[Form]:
             seconds = _seconds(target, dot, blocks, under_way, steps / unrolled, cycles, 0, share)
             arguments = (rows, lanes, warps, vector, deep, *dot.left, *dot.right)
             order = deep, lanes, warps
-            yield Form("axpy", rows, columns, 32 * warps, warps, words, arguments, (deep, vector), seconds, order)
+            yield MatmulConfig(
+                "axpy", rows, columns, 32 * warps, warps, words, arguments, (deep, vector), seconds, order
+            )
 
 
 def _unrolled(rows: int, asked: int) -> int:
@@ -391,12 +417,14 @@ def axpy_words(rows: int, deep: int, vector: int, dtype: DType) -> int:
     return (rows * vector + asked) * max(1, dtype.size // 4)
 
 
-def _tiles(target: Target, dot: Dot, side: int, part: int, groups: int, depth: int, efficiency: float) -> Form:
+def _tiles(
+    target: Target, dot: DotShape, side: int, part: int, groups: int, depth: int, efficiency: float
+) -> MatmulConfig:
     threads = (side // part) ** 2 * groups
     wide = min(part, 16 // dot.compute_size)
-    while 2 * depth * (side + wide) * dot.compute_size > _SHARED:
+    while 2 * depth * (side + wide) * dot.compute_size > _MAX_SHARED_BYTES:
         depth //= 2
-    depth = max(min(depth, _above(dot.longest)), threads // side, groups)
+    depth = max(min(depth, _next_power_of_two(dot.longest_k)), threads // side, groups)
     most = side * depth // threads  # elements of a stage that a thread moves
     (la, sa), (lb, sb) = dot.left, dot.right
     along_left, along_right = sa == 1 or la != 1, lb == 1 and sb != 1
@@ -410,4 +438,4 @@ def _tiles(target: Target, dot: Dot, side: int, part: int, groups: int, depth: i
     seconds = _seconds(target, dot, blocks, stage, steps + 1, cycles, 0, 1)
     words = max(depth * 2 * (side + wide), groups * side * side)
     arguments = (side, side, depth, groups, part, *vectors, along_left, along_right, la, sa, sb, lb)
-    return Form("tiles", side, side, threads, groups, words, arguments, vectors, seconds)
+    return MatmulConfig("tiles", side, side, threads, groups, words, arguments, vectors, seconds)

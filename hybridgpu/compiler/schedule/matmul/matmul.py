@@ -24,35 +24,37 @@ from ...passes.prepack_weights import DEEPEST, PANELS
 from ...primitives.views import behind
 from ...target import Target
 from ..cuda.index_type import index_type
-from ..in_place import at_points
-from ..index_set_splitting import cut
+from ..in_place import in_place_pairs
+from ..index_set_splitting import outer_breakpoint_axis
 from ..kernel import (
+    CWriter,
     Kernel,
     Launch,
     Statement,
-    Writer,
     address,
-    coordinates,
+    elements_read,
     headers,
+    identifiers,
     literal,
-    mentioned,
     summary,
-    touched,
     traffic,
+    unravel,
 )
-from ..prologue import PANEL, Made, Panel, loader, made, panel, panel_columns, panel_rows
-from ..runtime_args import ragged, sums_outside, told_lengths
+from ..prologue import PANEL_BYTES, ComputedOperand, Panel, computed_operand, loader, panel, panel_columns, panel_rows
+from ..runtime_args import dynamic_lengths, likely_dynamic, reduces_outermost
 from ..scalar import ScalarProgram
 
 if TYPE_CHECKING:
-    from .config_cuda import Form
+    from .config_cuda import MatmulConfig
 
-__all__ = ["beyond_library", "contiguous_along_the_sum", "schedule_matmul", "wants_kernel"]
+__all__ = ["contiguous_along_k", "excess_over_library", "schedule_matmul", "wants_kernel"]
 
-_TILED = 1 << 24  #: multiplications
-_MADE = ("left", "right")  #: names of operands that are computed as they are loaded
-_TOLD = "hg::TOLD"  #: in the place of a number that a product's function is told
-_STRIP = 2 << 10  #: bytes of a column of the right operand of which some dozens may be copied; see matmul_cpu.h
+_MAX_TILED_WORK = 1 << 24  #: multiplications
+_COMPUTED = ("left", "right")  #: names of operands that are computed as they are loaded
+_DYNAMIC = "hg::TOLD"  #: in the place of a number that a product's function is told
+_MAX_COPIED_COLUMN = (
+    2 << 10
+)  #: bytes of a column of the right operand of which some dozens may be copied; see matmul_cpu.h
 
 
 def wants_kernel(target: Target, node: Node) -> bool:
@@ -68,37 +70,37 @@ def wants_kernel(target: Target, node: Node) -> bool:
     if not node.dtype.is_float:
         return True
     if target.name != "cpu":
-        return not target.library_products or beyond_library(target, node) <= 0
+        return not target.library_products or excess_over_library(target, node) <= 0
     if m <= 4 or work <= 1 << 19:
         return True
-    if node.dtype.is_half or work > _TILED:
+    if node.dtype.is_half or work > _MAX_TILED_WORK:
         return False
     along, across = (_strides(i) for i in node.inputs)
     if along is None or across is None:  # copied first, into rows
-        return k * node.dtype.size <= _STRIP
+        return k * node.dtype.size <= _MAX_COPIED_COLUMN
     if across[0] == 1 and along[1] == 1:  # dots
         return True
     if target.panels and across[1] == 1 and across[0] * node.dtype.size in PANELS and k <= DEEPEST:
         return True  # axpy, on whole vectors side by side
-    return m >= 16 and k * node.dtype.size <= _STRIP
+    return m >= 16 and k * node.dtype.size <= _MAX_COPIED_COLUMN
 
 
-def beyond_library(target: Target, node: Node) -> float:
+def excess_over_library(target: Target, node: Node) -> float:
     """CUDA: seconds that a generated kernel takes longer than a library's call for the dot ``node``."""
-    return _form_on_gpu(target, node).seconds - _library(target, node)
+    return _config_cuda(target, node).seconds - _library_seconds(target, node)
 
 
-def _form_on_gpu(target: Target, node: Node) -> Form:
-    from .config_cuda import choose, dot_of
+def _config_cuda(target: Target, node: Node) -> MatmulConfig:
+    from .config_cuda import choose_config, dot_shape
 
-    return choose(target, dot_of(node))
+    return choose_config(target, dot_shape(node))
 
 
-def _library(target: Target, node: Node) -> float:
+def _library_seconds(target: Target, node: Node) -> float:
     """Seconds of a library's product, with the copies of arguments that it cannot take as they lie."""
-    from .config_cuda import dot_of, library_seconds
+    from .config_cuda import dot_shape, library_seconds
 
-    total = library_seconds(target, dot_of(node))
+    total = library_seconds(target, dot_shape(node))
     for operand in node.inputs:
         found = strided(operand)
         if found and found[0].prim.name == "input" and blas_layout(operand, found) is None:
@@ -106,7 +108,7 @@ def _library(target: Target, node: Node) -> float:
     return total
 
 
-def contiguous_along_the_sum(dot: Node) -> bool:
+def contiguous_along_k(dot: Node) -> bool:
     """True if neighbours of the right operand of ``dot`` are those along the sum."""
     found = _strides(dot.inputs[1])
     return found is not None and found[0] == 1
@@ -126,34 +128,36 @@ class Matrix:
     """An operand: its pointer, the offset of the batch, strides along its two axes, in elements, and which are told."""
 
     pointer: str
-    place: str
+    offset: str
     first: int
     second: int
-    told: tuple[bool, bool] = (False, False)
+    dynamic: tuple[bool, bool] = (False, False)
 
     @property
     def address(self) -> str:
-        return address(self.pointer, self.place)
+        return address(self.pointer, self.offset)
 
     @property
     def strides(self) -> tuple[str, str]:
         """C text of both strides in a function's name."""
         first, second = (
-            _TOLD if told else str(n) for told, n in zip(self.told, (self.first, self.second), strict=True)
+            _DYNAMIC if told else str(n) for told, n in zip(self.dynamic, (self.first, self.second), strict=True)
         )
         return first, second
 
-    def with_told(self, along: bool, across: bool) -> Matrix:
+    def with_dynamic(self, along: bool, across: bool) -> Matrix:
         """The same whose stride is told that steps over an axis of a told extent.
 
         Args:
             along, across: whether the extents of its first and second axis are told.
         """
-        return replace(self, told=(self.second == 1 != self.first and across, self.first == 1 != self.second and along))
+        return replace(
+            self, dynamic=(self.second == 1 != self.first and across, self.first == 1 != self.second and along)
+        )
 
 
 @dataclass(frozen=True)
-class Span:
+class ColumnSpan:
     """Columns that one call of a product's function computes on the CPU: all of them, if none are made in panels.
 
     Attributes:
@@ -183,12 +187,12 @@ class _Product:
         prologues: position of an operand -> the group that says how to compute it.
         operands: how each lies.
         starts: C text of where a row of the left one and a column of the right one begin.
-        memory: arrays that it reads.
+        stored_operands: arrays that it reads.
     """
 
     program: ScalarProgram
     dot: Node
-    writer: Writer
+    writer: CWriter
     batch: list[Var]
     m: Var
     n: Var
@@ -196,13 +200,13 @@ class _Product:
     prologues: dict[int, Group]
     operands: list[Matrix]
     starts: list[str]
-    memory: list[Node]
+    stored_operands: list[Node]
 
-    def made(self, position: int, sum_along: bool) -> Made:
+    def prologue_operand(self, position: int, sum_along: bool) -> ComputedOperand:
         """How an operand is computed, neighbours along the sum being next to each other or not."""
         rows, columns = (self.m, self.k) if position == 0 else (self.k, self.n)
         operand, along = self.dot.inputs[position], sum_along == (position == 0)
-        return made(self.prologues[position], operand, self.batch, rows, columns, along)
+        return computed_operand(self.prologues[position], operand, self.batch, rows, columns, along)
 
 
 def schedule_matmul(
@@ -217,31 +221,31 @@ def schedule_matmul(
     Args:
         prologues: position of an operand -> the group that says how to compute it.
     """
-    writer = Writer(target, program, tells=True)
-    writer.cut = cut(program)
+    writer = CWriter(target, program, allows_dynamic=True)
+    writer.split_axis = outer_breakpoint_axis(program)
     if len(dot.shape) == 2:
-        writer.apart = tuple(v for v in program.vars if v.name == "i0")
+        writer.delinearized_axes = tuple(v for v in program.vars if v.name == "i0")
     axis_of = {v.name: v for v in program.vars}
     *batch, m, n = (axis_of.get(f"i{k}", Var(f"i{k}", 1)) for k in range(dot.ndim))
     k = Var("k", dot.inputs[0].shape[-1])
     product = _Product(program, dot, writer, batch, m, n, k, dict(prologues or {}), [], [], [])
     outputs = [s.node for s in program.stores]
-    loops = _on_host(product) if target.name == "cpu" else _on_gpu(product, target, outputs)
-    loaded = [product.made(position, True) for position in product.prologues]
-    read, written = traffic(program, product.memory, [x.touched for x in loaded])
+    loops = _cpu_loops(product) if target.name == "cpu" else _cuda_loops(product, target, outputs)
+    loaded = [product.prologue_operand(position, True) for position in product.prologues]
+    read, written = traffic(program, product.stored_operands, [x.touched for x in loaded])
     needed = dict.fromkeys(h for p in (program, *(x.program for x in loaded)) for h in headers(p))
     needed |= dict.fromkeys(loops.headers)
     if product.prologues:
-        loops.choice["prologue"] = _said(dot, product.prologues)
-    assert program.result is not None
+        loops.choice["prologue"] = _prologue_note(dot, product.prologues)
+    assert program.contraction is not None
     return Kernel(
-        numbers=writer.numbers,
+        runtime_args=writer.runtime_args,
         kind="matmul",
-        effort=loops.effort,
+        compile_cost=loops.effort,
         template=f"{target.name}/matmul.j2",
         summary=summary(members),
         fields=loops.fields
-        | {"product": (dot.dtype.compute, writer.names[program.result]), "pointers": writer.pointer_list(outputs)},
+        | {"product": (dot.dtype.compute, writer.names[program.contraction]), "pointers": writer.pointer_list(outputs)},
         inputs=writer.inputs,
         outputs=outputs,
         extents=loops.extents,
@@ -251,8 +255,8 @@ def schedule_matmul(
         choice=loops.choice,
         bytes_read=read,
         bytes_written=written,
-        touched=touched(program, product.memory, [x.touched for x in loaded]),
-        in_place=at_points(program, (*product.memory, *(x for made in loaded for x in made.touched))),
+        elements_read=elements_read(program, product.stored_operands, [x.touched for x in loaded]),
+        in_place=in_place_pairs(program, (*product.stored_operands, *(x for made in loaded for x in made.touched))),
     )
 
 
@@ -268,7 +272,7 @@ class _Loops:
     effort: int = 2
 
 
-def _lay(p: _Product, row: Var, column: Var, constants: bool) -> None:
+def _lay_out_operands(p: _Product, row: Var, column: Var, constants: bool) -> None:
     """Fill in how the operands of ``p`` lie.
 
     Args:
@@ -280,40 +284,40 @@ def _lay(p: _Product, row: Var, column: Var, constants: bool) -> None:
         found = strided(operand)
         assert found is not None
         node, variables, offset = found
-        value = _constant(operand) if constants and position == 0 and position in p.prologues else None
+        value = _constant_value(operand) if constants and position == 0 and position in p.prologues else None
         if value is not None:  # as the first state of a recurrent cell: one element for all
-            held = writer.numbers.held("left", literal(value, p.dot.dtype), p.dot.dtype)
+            held = writer.runtime_args.constant_array("left", literal(value, p.dot.dtype), p.dot.dtype)
             p.operands.append(Matrix(held, "0", 0, 0))
             p.starts.append("left")
             del p.prologues[position]
             continue
         along, across = (offset.coefficient(v) for v in variables[-2:])
         if position in p.prologues:
-            p.starts.append(_MADE[position])
-            p.operands.append(Matrix(_MADE[position], "0", along, across))
+            p.starts.append(_COMPUTED[position])
+            p.operands.append(Matrix(_COMPUTED[position], "0", along, across))
             continue
         pointer = writer.pointers.setdefault(node, f"x{len(writer.pointers)}")
         table = {v: of_var(b) for v, b in zip(variables[:-2], p.batch, strict=True)}
         place = substitute(Expr(tuple((a, c) for a, c in offset.terms if a in variables[:-2]), offset.const), table)
         start = place + (of_var(row) * along if position == 0 else of_var(column) * across)
-        p.starts.append(address(pointer, writer.place_of(start, matrix=True)))
-        p.operands.append(Matrix(pointer, writer.place_of(place, matrix=True), along, across))
-        p.memory.append(node)
+        p.starts.append(address(pointer, writer.address_text(start, matrix=True)))
+        p.operands.append(Matrix(pointer, writer.address_text(place, matrix=True), along, across))
+        p.stored_operands.append(node)
 
 
-def _statements(p: _Product) -> list[Statement]:
+def _epilogue_statements(p: _Product) -> list[Statement]:
     """The epilogue of an element."""
     writer = p.writer
     return [
         *(st for s in p.program.scalars if (st := writer.statement(s))),
         *(
-            Statement("", f"y{k}[{writer.place_of(s.offset)}]", writer.names[s.value])
+            Statement("", f"y{k}[{writer.address_text(s.offset)}]", writer.names[s.value])
             for k, s in enumerate(p.program.stores)
         ),
     ]
 
 
-def _packed(dot: Node) -> bool:
+def _is_packed(dot: Node) -> bool:
     """True for a batch of products with one left operand for all: panels of a weight, see passes/prepack_weights.py."""
     found = strided(dot.inputs[0])
     assert found is not None
@@ -321,53 +325,56 @@ def _packed(dot: Node) -> bool:
     return dot.ndim > 2 and not {a for a, _ in offset.terms} & {*variables[:-2]}
 
 
-def _lengths(dot: Node, m: Var, n: Var, depth: Var, prologues: Mapping[int, Group]) -> frozenset[Var]:
+def _dynamic_axes(dot: Node, m: Var, n: Var, depth: Var, prologues: Mapping[int, Group]) -> frozenset[Var]:
     """The axes of a batch of products on the CPU whose extents are told; see :func:`.told_lengths`.
 
     Not those of a panel of columns, which is as wide as its text says, and not the sum of dots, whose blocks are vectors.
     """
-    found = {v for v in (m, n, depth) if v.extent in told_lengths(m.extent, n.extent, depth.extent)}
+    found = {v for v in (m, n, depth) if v.extent in dynamic_lengths(m.extent, n.extent, depth.extent)}
     size = dot.dtype.size
-    if contiguous_along_the_sum(dot) and dot.dtype.short in ("f32", "f64"):
+    if contiguous_along_k(dot) and dot.dtype.short in ("f32", "f64"):
         found.discard(depth)
     if 1 in prologues:
-        along = contiguous_along_the_sum(dot)
+        along = contiguous_along_k(dot)
         found.discard(n)
-        if panel_columns(n.extent, depth.extent, size, along) < n.extent or depth.extent * n.extent * size > PANEL:
+        if (
+            panel_columns(n.extent, depth.extent, size, along) < n.extent
+            or depth.extent * n.extent * size > PANEL_BYTES
+        ):
             found.discard(depth)
     return frozenset(found)
 
 
-def _of_sentences(o: Matrix, first: int, second: int) -> Matrix:
+def _with_dynamic_rows(o: Matrix, first: int, second: int) -> Matrix:
     """An operand whose stride is told if it steps over whole sentences, one word of which is read.
 
     Args:
         first, second: the extents of its axes.
     """
     step, width = (o.first, second) if o.second == 1 else (o.second, first) if o.first == 1 else (0, 1)
-    if step % width or not ragged(step // width):
+    if step % width or not likely_dynamic(step // width):
         return o
-    return o.with_told(True, True)
+    return o.with_dynamic(True, True)
 
 
-def _shape(writer: Writer, left: Matrix, right: Matrix, n: Var, depth: Var, lengths: frozenset[Var]) -> str:
+def _shape_text(writer: CWriter, left: Matrix, right: Matrix, n: Var, depth: Var, lengths: frozenset[Var]) -> str:
     """C text of the numbers that a product's function is told, in its order."""
-    told, parts = writer.numbers.told, [writer.extent(n) if n in lengths else "0"]
-    parts.append(writer.numbers.depth(depth.extent) if depth in lengths else "0")
+    told, parts = writer.runtime_args.named, [writer.extent(n) if n in lengths else "0"]
+    parts.append(writer.runtime_args.reduction_length(depth.extent) if depth in lengths else "0")
     for name, matrix in (("left", left), ("right", right)):
-        strides = zip(matrix.told, (matrix.first, matrix.second), strict=True)
+        strides = zip(matrix.dynamic, (matrix.first, matrix.second), strict=True)
         parts += [told(f"{name}_step", stride) if known else "0" for known, stride in strides]
     return f"hg::Shape{{{', '.join(parts)}}}"
 
 
-def _constant(operand: Node) -> Any:
+def _constant_value(operand: Node) -> Any:
     """What every element of ``operand`` is, a view of what is computed; None if they differ."""
     node = behind(operand)
     filled = node.inputs[0] if node.prim.name == "copy" else node
     return filled.params["value"] if filled.prim.name == "full" else None
 
 
-def _said(dot: Node, prologues: Mapping[int, Group]) -> str:
+def _prologue_note(dot: Node, prologues: Mapping[int, Group]) -> str:
     """Which operands are computed as they are loaded, in words; of the product's own operator the primitives."""
     own = describe(dot)
     found: dict[str, None] = {}
@@ -379,48 +386,49 @@ def _said(dot: Node, prologues: Mapping[int, Group]) -> str:
     return f"computes {' and '.join(found)} as it loads {'them' if len(prologues) > 1 else 'it'}"
 
 
-def _on_host(p: _Product) -> _Loops:
+def _cpu_loops(p: _Product) -> _Loops:
     """Panels of the operands that are made, and the calls between."""
     writer, dot, batch, m, n = p.writer, p.dot, p.batch, p.m, p.n
     depth, floats = p.k.extent, dot.dtype.short in ("f32", "f64")
-    panels = _packed(dot)
-    lengths = _lengths(dot, m, n, p.k, p.prologues) if batch and not panels else frozenset()
+    panels = _is_packed(dot)
+    lengths = _dynamic_axes(dot, m, n, p.k, p.prologues) if batch and not panels else frozenset()
     if lengths:
-        writer.told = frozenset(v.name for v in (*lengths, m, *batch))
-    _lay(p, m, n, constants=floats)
+        writer.dynamic_axes = frozenset(v.name for v in (*lengths, m, *batch))
+    _lay_out_operands(p, m, n, constants=floats)
     if lengths:
         axes = zip(p.operands, ((m, p.k), (p.k, n)), strict=True)
-        p.operands = [o.with_told(a in lengths, b in lengths) for o, (a, b) in axes]
+        p.operands = [o.with_dynamic(a in lengths, b in lengths) for o, (a, b) in axes]
     elif not batch and not p.prologues and floats:
         p.operands = [
-            _of_sentences(o, a.extent, b.extent) for o, (a, b) in zip(p.operands, ((m, p.k), (p.k, n)), strict=True)
+            _with_dynamic_rows(o, a.extent, b.extent)
+            for o, (a, b) in zip(p.operands, ((m, p.k), (p.k, n)), strict=True)
         ]
-    words = not lengths and any(any(o.told) for o in p.operands)
+    words = not lengths and any(any(o.dynamic) for o in p.operands)
     left, right = p.operands
     form = "dots" if right.first == 1 and (left.second == 1 or depth == 1) else "axpy"
     first = "true" if m.extent == 1 else "false"
     if not floats:
         form, first = "plain", dot.dtype.compute
-    outermost = not batch and sums_outside((left.first, left.second), (right.first, right.second), depth)
+    outermost = not batch and reduces_outermost((left.first, left.second), (right.first, right.second), depth)
     told = outermost and not p.prologues and form == "axpy"
-    statements = _statements(p)
+    statements = _epilogue_statements(p)
     fields: dict[str, Any] = {
         "left": left,
         "form": form,
         "first": first,
         "batch": [(v.name, v.extent) for v in batch],
         "depth": 0 if told or p.k in lengths else depth,
-        "terms": writer.numbers.depth(depth) if told and not words else "",
+        "terms": writer.runtime_args.reduction_length(depth) if told and not words else "",
         "statements": statements,
         "panels": panels,
     }
     lines = ("0", "lines" if panels else writer.extent(m)) if batch else ("begin", "end")
-    fields |= _panels(p, lines, statements)
+    fields |= _panel_fields(p, lines, statements)
     if lengths:
         fields["spans"] = [replace(s, columns=0) if n in lengths else s for s in fields["spans"]]
     if lengths or words:
         known = frozenset({p.k}) if told else lengths
-        fields["terms"] = _shape(writer, fields["left"], fields["spans"][0].right, n, p.k, known)
+        fields["terms"] = _shape_text(writer, fields["left"], fields["spans"][0].right, n, p.k, known)
     return _Loops(
         fields,
         {"form": form},
@@ -430,24 +438,24 @@ def _on_host(p: _Product) -> _Loops:
     )
 
 
-def _panels(p: _Product, lines: tuple[str, str], statements: list[Statement]) -> dict[str, Any]:
+def _panel_fields(p: _Product, lines: tuple[str, str], statements: list[Statement]) -> dict[str, Any]:
     """Panels of the operands that are made, and the calls between them; ``lines``: the rows to compute."""
     writer, prologues, dot, m, n = p.writer, p.prologues, p.dot, p.m, p.n
     depth, size = p.k.extent, dot.dtype.size
-    used = mentioned(statements)
+    used = identifiers(statements)
     found: dict[str, Any] = {"rows": None, "range": ", ".join(lines), "turns": False}
     row, places = m.name, []
     if 0 in prologues:
         count = panel_rows(m.extent, depth, size)
-        left, turns = panel(p.made(0, True), "left", writer, "from", "to", count)
-        told = "k" in writer.told
-        each = writer.numbers.told("panel", count) if told and count > 1 else count
+        left, turns = panel(p.prologue_operand(0, True), "left", writer, "from", "to", count)
+        told = "k" in writer.dynamic_axes
+        each = writer.runtime_args.named("panel", count) if told and count > 1 else count
         found |= {"rows": (*lines, each), "left_panel": left, "range": "0, to - from", "turns": turns}
         found["left"] = Matrix("left", "0", depth, 1, (told, False))
         row, places = "r", [Statement("Index", m.name, "from + r")]
-    spans = [Span(0, n.extent, n.extent, p.operands[1], None, (row, n.name), places)]
+    spans = [ColumnSpan(0, n.extent, n.extent, p.operands[1], None, (row, n.name), places)]
     if 1 in prologues:
-        along = contiguous_along_the_sum(dot)
+        along = contiguous_along_k(dot)
         count = panel_columns(n.extent, depth, size, along)
         whole = n.extent // count * count
         spans = []
@@ -457,29 +465,31 @@ def _panels(p: _Product, lines: tuple[str, str], statements: list[Statement]) ->
             if not width:
                 continue
             if along:
-                right, turns = panel(p.made(1, True), "right", writer, "column", f"column + {width}", width)
+                right, turns = panel(p.prologue_operand(1, True), "right", writer, "column", f"column + {width}", width)
                 matrix = Matrix("right", "0", 1, depth)
             else:
                 part = ("column", width) if width < n.extent else None
-                right, turns = panel(p.made(1, False), "right", writer, "0", writer.extent(p.k), depth, part)
+                right, turns = panel(
+                    p.prologue_operand(1, False), "right", writer, "0", writer.extent(p.k), depth, part
+                )
                 matrix = Matrix("right", "0", width, 1)
             found["turns"] |= turns
-            spans.append(Span(begin, end, width, matrix, right, (row, "c"), places))
+            spans.append(ColumnSpan(begin, end, width, matrix, right, (row, "c"), places))
     for k, s in enumerate(spans):
         spans[k] = replace(s, places=[p for p in s.places if p.name in used])
     return found | {"spans": spans}
 
 
-def _on_gpu(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
+def _cuda_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
     """The chosen form, and loaders of the operands that are made."""
-    from .config_cuda import along_the_sum, dot_of
+    from .config_cuda import dot_shape, loads_along_k
 
     writer, dot, m, n = p.writer, p.dot, p.m, p.n
-    form = _form_on_gpu(target, dot)
+    form = _config_cuda(target, dot)
     row, column = (Var("line", m.extent), Var("column", n.extent)) if form.rows else (m, n)
-    _lay(p, row, column, constants=False)
-    told = dot_of(dot).told
-    sums = along_the_sum(form)
+    _lay_out_operands(p, row, column, constants=False)
+    told = dot_shape(dot).dynamic_k
+    sums = loads_along_k(form)
     places = ("line", "column") if form.rows else (None, None)
     batch = [v for v in p.batch if v.extent > 1]
     fields: dict[str, Any] = {
@@ -488,44 +498,44 @@ def _on_gpu(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
         "starts": p.starts,
         "batched": bool(batch),
         "n": (n.name, n.extent),
-        "statements": _statements(p),
+        "statements": _epilogue_statements(p),
         "depth": 0 if told else p.k.extent,
-        "terms": writer.numbers.depth(p.k.extent) if told else "",
+        "terms": writer.runtime_args.reduction_length(p.k.extent) if told else "",
         "threads": form.threads,
         "layers": form.layers,
         "words": form.words,
     }
-    computed = {k: p.made(k, sums[k]) for k in p.prologues}
+    computed = {k: p.prologue_operand(k, sums[k]) for k in p.prologues}
     fields["loaders"] = [
-        loader(x, _MADE[k], writer, form.vectors[k], (m, n)[k], places[k], told) for k, x in computed.items()
+        loader(x, _COMPUTED[k], writer, form.vectors[k], (m, n)[k], places[k], told) for k, x in computed.items()
     ]
-    sizes = [*(node.size for node in (*writer.inputs, dot)), *(s.reach for s in p.program.stores)]
-    fields |= _elements(p, form, batch, fields) if not form.rows else _patches(p, form, batch, fields)
+    sizes = [*(node.size for node in (*writer.inputs, dot)), *(s.extent_in_memory for s in p.program.stores)]
+    fields |= _element_fields(p, form, batch, fields) if not form.rows else _patch_fields(p, form, batch, fields)
     fields["right_type"] = dot.inputs[1].dtype.storage
     fields["index_type"] = index_type([p.program, *(x.program for x in computed.values())], sizes)
     extents, launch = _grid(form, batch, m, n)
-    return _Loops(fields, _chosen(form, _library(target, dot) if dot.dtype.is_float else None), extents, launch)
+    return _Loops(fields, _choice(form, _library_seconds(target, dot) if dot.dtype.is_float else None), extents, launch)
 
 
-def _used(fields: dict[str, Any]) -> frozenset[str]:
+def _used_names(fields: dict[str, Any]) -> frozenset[str]:
     """The variables that the statements of a form name."""
-    return mentioned([*fields["starts"], *fields["statements"]]).union(*(x.used for x in fields["loaders"]))
+    return identifiers([*fields["starts"], *fields["statements"]]).union(*(x.used for x in fields["loaders"]))
 
 
-def _elements(p: _Product, form: Form, batch: list[Var], fields: dict[str, Any]) -> dict[str, Any]:
+def _element_fields(p: _Product, form: MatmulConfig, batch: list[Var], fields: dict[str, Any]) -> dict[str, Any]:
     """What the template needs where a thread computes an element."""
-    used, axes = _used(fields), [*batch, p.m, p.n]
+    used, axes = _used_names(fields), [*batch, p.m, p.n]
     return {
         "patch": None,
         "per_outer": prod(v.extent for v in axes[1:]),
         "arguments": [p.dot.dtype.compute, *_arguments(form)],
-        "coordinates": [s for s in coordinates(axes, "e") if s.name in used],
+        "coordinates": [s for s in unravel(axes, "e") if s.name in used],
     }
 
 
-def _patches(p: _Product, form: Form, batch: list[Var], fields: dict[str, Any]) -> dict[str, Any]:
+def _patch_fields(p: _Product, form: MatmulConfig, batch: list[Var], fields: dict[str, Any]) -> dict[str, Any]:
     """What the template needs where a block computes rows and columns."""
-    used, m, n = _used(fields), p.m, p.n
+    used, m, n = _used_names(fields), p.m, p.n
     places = (("line", m, f"e / {form.columns}"), ("column", n, f"e % {form.columns}"))
     return {
         "patch": (form.rows, form.columns),
@@ -533,16 +543,16 @@ def _patches(p: _Product, form: Form, batch: list[Var], fields: dict[str, Any]) 
         "arguments": [*_arguments(form), p.dot.dtype.compute],
         "blocks": (-(-m.extent // form.rows), -(-n.extent // form.columns)),
         "lines": m.extent if batch else "n0",
-        "coordinates": [s for s in coordinates(batch, "batch") if s.name in used],
+        "coordinates": [s for s in unravel(batch, "batch") if s.name in used],
         "place": [Statement("Index", v.name, f"{first} + {text}") for first, v, text in places if v.name in used],
     }
 
 
-def _arguments(form: Form) -> list[str]:
+def _arguments(form: MatmulConfig) -> list[str]:
     return [str(a).lower() for a in form.arguments]
 
 
-def _grid(form: Form, batch: list[Var], m: Var, n: Var) -> tuple[tuple[int, ...], Launch]:
+def _grid(form: MatmulConfig, batch: list[Var], m: Var, n: Var) -> tuple[tuple[int, ...], Launch]:
     """The extents, and one block a patch (or a thread an element)."""
     outer = batch[0].extent if batch else m.extent
     if not form.rows:
@@ -556,7 +566,7 @@ def _grid(form: Form, batch: list[Var], m: Var, n: Var) -> tuple[tuple[int, ...]
     return (outer,), Launch(form.threads, extent=0, scale=rest * down * across, per_block=1)
 
 
-def _chosen(form: Form, library: float | None) -> dict[str, Any]:
+def _choice(form: MatmulConfig, library: float | None) -> dict[str, Any]:
     """The numbers, and why in words."""
     patch = f" {form.rows} x {form.columns}" if form.rows else ""
     shape = {"product_element": "an element a thread"}.get(form.name, f"{form.name}{patch}")

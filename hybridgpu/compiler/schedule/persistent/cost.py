@@ -16,18 +16,18 @@ from .grid_loops import Loop
 
 __all__ = [
     "Blocks",
-    "Placed",
-    "Weighed",
-    "at_once",
+    "Estimate",
+    "PhaseStep",
     "barriers_of",
     "block_threads",
     "blocks_held",
+    "compare",
     "grid_blocks",
     "launch_seconds",
+    "max_phase_blocks",
     "registers_of",
     "seconds_alone",
     "size_of",
-    "weigh",
 ]
 
 # What NVRTC 12.9 gives a thread (sm_90, blocks of 128 threads and more, the cases of tests/compiler). A launch asks how many
@@ -35,9 +35,9 @@ __all__ = [
 _REGISTERS = 64  #: of a thread where no step is a product or a convolution: 40 to 64 were counted, …
 _PRODUCT_REGISTERS = 80  #: … where one is: 66 to 88, …
 _MANY_REGISTERS = 168  #: … and with more steps than _MANY, loops among them: 121 to 180
-_MANY = 8
+_MANY_STEPS = 8
 _WARP = GpuConstants.warp_threads  #: threads: those that exchange values are all there
-_USUAL = 256  #: threads of a block where every step takes any number
+_DEFAULT_THREADS = 256  #: threads of a block where every step takes any number
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Blocks:
     cluster: int = 0
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What its barriers are of."""
         return (
             f"a cluster of {self.cluster} blocks" if self.cluster > 1 else "one block" if self.cluster else "the grid"
@@ -67,7 +67,7 @@ class Blocks:
 
 
 def possible_blocks(
-    placed: Sequence[Placed], sizes: Sequence[tuple[str, int]], threads: int, target: Target
+    placed: Sequence[PhaseStep], sizes: Sequence[tuple[str, int]], threads: int, target: Target
 ) -> list[Blocks]:
     """The grids that a kernel of such steps may have.
 
@@ -75,19 +75,19 @@ def possible_blocks(
     There is one size of clusters, so that the text of a kernel depends little on the batch.
     """
     most = min(target.persistent_cluster, target.gpu.cluster_blocks, target.gpu.multiprocessors)
-    needed = at_once(placed, sizes, threads)
+    needed = max_phase_blocks(placed, sizes, threads)
     return [Blocks(), *(Blocks(n) for n in dict.fromkeys((1, most)) if n <= most and (n == 1 or needed > 1))]
 
 
 @dataclass(frozen=True)
-class Weighed:
+class Estimate:
     """What one kernel would save and cost in seconds.
 
     Attributes:
         steps: kernels that it takes the place of.
         barriers: how often its blocks wait for each other, beyond what loops among the steps do in any case.
         blocks: which of its forms costs least.
-        turns: of a loop that the host need not go through.
+        iterations: of a loop that the host need not go through.
         replayed: kernels are nodes of a CUDA graph.
     """
 
@@ -96,7 +96,7 @@ class Weighed:
     saved: float
     cost: float
     blocks: Blocks = Blocks()
-    turns: int = 0
+    iterations: int = 0
     replayed: bool = False
 
     @property
@@ -109,19 +109,17 @@ class Weighed:
         return str(self) if self.wins else f"asked for, although {self}"
 
     def __str__(self) -> str:
-        host = f", and {self.turns} turns of the host fewer," if self.turns else ""
+        host = f", and {self.iterations} turns of the host fewer," if self.iterations else ""
         one = "one node of a CUDA graph" if self.replayed else "one launch"
-        many = (
-            f"{one} instead of {self.steps}{host} {'save' if self.turns else 'saves'} about {self.saved * 1e6:.1f} us"
-        )
-        barriers = f"{abs(self.barriers)} barrier{'' if abs(self.barriers) == 1 else 's'} of {self.blocks.words}"
+        many = f"{one} instead of {self.steps}{host} {'save' if self.iterations else 'saves'} about {self.saved * 1e6:.1f} us"
+        barriers = f"{abs(self.barriers)} barrier{'' if abs(self.barriers) == 1 else 's'} of {self.blocks.description}"
         if self.barriers < 0:
             return f"{many}; there are {barriers} fewer, as loops run side by side"
         return f"{many}; {barriers} and a smaller grid cost about {self.cost * 1e6:.1f} us"
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class PhaseStep:
     """A kernel of a run, or of a turn of a loop in it, and its phase."""
 
     kernel: Kernel
@@ -146,7 +144,7 @@ def size_of(kernel: Kernel) -> tuple[str, int]:
     if kernel.kind == "foreach":
         return "any", threads
     if kernel.kind == "map":
-        tiles = [p.tile for p in f["parts"]]  # other parts walk with all threads
+        tiles = [p.is_tiled for p in f["parts"]]  # other parts walk with all threads
         return ("own" if all(tiles) else "exact" if any(tiles) else "any"), threads
     if kernel.kind == "conv" or (kernel.kind == "matmul" and not f["patch"]):
         return "flat", threads
@@ -163,10 +161,10 @@ def block_threads(sizes: Sequence[tuple[str, int]]) -> int | None:
     least = max((n for how, n in sizes if how == "own"), default=0)
     if len(exact) > 1 or (exact and least > max(exact)):
         return None
-    return max(exact) if exact else -(-least // _WARP) * _WARP or _USUAL
+    return max(exact) if exact else -(-least // _WARP) * _WARP or _DEFAULT_THREADS
 
 
-def barriers_of(placed: Sequence[Placed]) -> int:
+def barriers_of(placed: Sequence[PhaseStep]) -> int:
     """How often the grid waits."""
     times = {p.phase: p.times for p in placed}
     return sum(times.values()) - 1
@@ -180,7 +178,7 @@ def _blocks(kernel: Kernel, how: str, threads: int) -> int:
     return -(-kernel.extents[launch.extent] * launch.scale // each)
 
 
-def at_once(placed: Sequence[Placed], sizes: Sequence[tuple[str, int]], threads: int) -> int:
+def max_phase_blocks(placed: Sequence[PhaseStep], sizes: Sequence[tuple[str, int]], threads: int) -> int:
     """Blocks that the largest phase has."""
     found = [0] * (1 + max(p.phase for p in placed))
     for p, (how, _) in zip(placed, sizes, strict=True):
@@ -188,21 +186,21 @@ def at_once(placed: Sequence[Placed], sizes: Sequence[tuple[str, int]], threads:
     return max(found)
 
 
-def registers_of(placed: Sequence[Placed]) -> int:
+def registers_of(placed: Sequence[PhaseStep]) -> int:
     """Registers that a thread of a kernel of such steps is thought to hold."""
-    if len(placed) > _MANY and any(p.loop for p in placed):
+    if len(placed) > _MANY_STEPS and any(p.loop for p in placed):
         return _MANY_REGISTERS
     return _PRODUCT_REGISTERS if any(p.kernel.kind in ("matmul", "conv") for p in placed) else _REGISTERS
 
 
-def blocks_held(placed: Sequence[Placed], threads: int, target: Target) -> int:
+def blocks_held(placed: Sequence[PhaseStep], threads: int, target: Target) -> int:
     """Blocks of a kernel of such steps that a multiprocessor is thought to hold at once."""
     gpu = target.gpu
     fits = gpu.resident_threads // threads, gpu.registers // (registers_of(placed) * threads), gpu.resident_blocks
     return max(1, min(fits))
 
 
-def weigh(placed: Sequence[Placed], launches: int, target: Target, loops: Sequence[Weighed] = ()) -> Weighed:
+def compare(placed: Sequence[PhaseStep], launches: int, target: Target, loops: Sequence[Estimate] = ()) -> Estimate:
     """Launches that are saved, of so many, against barriers, and against threads that the grid has not.
 
     Args:
@@ -219,7 +217,7 @@ def weigh(placed: Sequence[Placed], launches: int, target: Target, loops: Sequen
     blocks = min(costs, key=lambda b: costs[b])
     barriers -= sum(found.barriers for found in loops)
     cost = max(costs[blocks] - sum(found.cost for found in loops), 0.0)
-    return Weighed(launches, barriers, (launches - 1) * launch_seconds(target), cost, blocks, replayed=target.replayed)
+    return Estimate(launches, barriers, (launches - 1) * launch_seconds(target), cost, blocks, replayed=target.replayed)
 
 
 def launch_seconds(target: Target) -> float:
@@ -228,7 +226,7 @@ def launch_seconds(target: Target) -> float:
 
 
 def _cost(
-    placed: Sequence[Placed],
+    placed: Sequence[PhaseStep],
     sizes: Sequence[tuple[str, int]],
     threads: int,
     barriers: int,
@@ -258,12 +256,14 @@ def _cost(
 
 
 def grid_blocks(
-    placed: Sequence[Placed], sizes: Sequence[tuple[str, int]], threads: int, blocks: Blocks, target: Target
+    placed: Sequence[PhaseStep], sizes: Sequence[tuple[str, int]], threads: int, blocks: Blocks, target: Target
 ) -> int:
     """How many blocks there are going to be."""
     if blocks.cluster:
         return blocks.cluster
-    return min(at_once(placed, sizes, threads), blocks_held(placed, threads, target) * target.gpu.multiprocessors)
+    return min(
+        max_phase_blocks(placed, sizes, threads), blocks_held(placed, threads, target) * target.gpu.multiprocessors
+    )
 
 
 def seconds_alone(kernel: Kernel, target: Target) -> float:

@@ -18,9 +18,9 @@ from ...primitives import TABLE
 from ...primitives.loop import Part, layout
 from ...primitives.views import RESHAPES, behind
 from ...target import Target
-from ..kernel import Kernel, Launch, touched_by_all
+from ..kernel import Kernel, Launch, elements_read_by_all
 
-__all__ = ["Body", "Loop", "Turns", "as_kernel", "phases_of", "why_no_kernel"]
+__all__ = ["Body", "GridLoop", "Loop", "loop_kernel", "phases_of", "why_no_kernel"]
 
 _ALIGNED = 16  #: bytes: kernels take arrays to begin at multiples of them
 
@@ -39,8 +39,8 @@ class Loop:
         phases: for each the barriers of a turn before it.
         operands: what the inputs of the body are, or are slices of, in memory.
         parts: number of a body's output -> where ``node`` holds it.
-        spares: number of a body's output that is not stacked -> arrays that hold it between turns.
-        passed: what kernels of a turn hand to later ones.
+        double_buffers: number of a body's output that is not stacked -> arrays that hold it between turns.
+        temporaries: what kernels of a turn hand to later ones.
     """
 
     node: Node
@@ -49,8 +49,8 @@ class Loop:
     phases: list[int]
     operands: list[Node]
     parts: dict[int, Part]
-    spares: dict[int, list[Node]]
-    passed: list[Node]
+    double_buffers: dict[int, list[Node]]
+    temporaries: list[Node]
 
     @property
     def length(self) -> int:
@@ -65,11 +65,11 @@ class Loop:
     @property
     def scratch(self) -> list[Node]:
         """Arrays that nothing else reads."""
-        return [*self.passed, *(n for spare in self.spares.values() for n in spare)]
+        return [*self.temporaries, *(n for spare in self.double_buffers.values() for n in spare)]
 
 
 @dataclass(frozen=True)
-class TurnPointer:
+class IterationPointer:
     """A pointer that is worked out at every turn."""
 
     name: str
@@ -83,7 +83,7 @@ class TurnPointer:
 
 
 @dataclass
-class Turns:
+class GridLoop:
     """Loops that a kernel goes through side by side.
 
     Attributes:
@@ -96,7 +96,7 @@ class Turns:
     length: str
     depth: int = 0
     backward: bool = False
-    pointers: list[TurnPointer] = field(default_factory=list)
+    pointers: list[IterationPointer] = field(default_factory=list)
     count: int = 0
 
     def add(self, loop: Loop, name: dict[Node, str], number: Callable[[int], str]) -> dict[Node, str]:
@@ -114,7 +114,7 @@ class Turns:
         at, before = ("at", "(at + 1)") if params["reverse"] else ("turn", "(turn - 1)")
         mark = f"_{self.count}" if self.count else ""
         place = name[loop.node]
-        where = {x: name[x] for x in loop.passed}
+        where = {x: name[x] for x in loop.temporaries}
 
         def begin(part: Part) -> str:
             return f"{place} + {number(part.begin)}" if part.begin else place
@@ -124,11 +124,11 @@ class Turns:
 
         def pointer(x: Node, written: bool, text: str) -> None:
             where[x] = f"{'b' if written else 'a'}{len(where)}{mark}"
-            self.pointers.append(TurnPointer(where[x], x.dtype, written, text))
+            self.pointers.append(IterationPointer(where[x], x.dtype, written, text))
 
         for k, x in enumerate(graph.inputs):
             source = name[loop.operands[k]]
-            part, spare = loop.parts.get(k - n + first), loop.spares.get(k - n + first, [])
+            part, spare = loop.parts.get(k - n + first), loop.double_buffers.get(k - n + first, [])
             if k < n:
                 pointer(x, False, f"{source} + {at} * {number(x.size)}")
             elif k >= n + m:
@@ -140,7 +140,7 @@ class Turns:
             else:
                 pointer(x, False, f"turn == 0 ? {source} : {by_turns(spare[-1], spare[0])}")
         for k, x in enumerate(graph.outputs):
-            part, spare = loop.parts.get(k), loop.spares.get(k, [])
+            part, spare = loop.parts.get(k), loop.double_buffers.get(k, [])
             if part is not None and part.stacked:
                 pointer(x, True, f"{begin(part)} + {at} * {number(x.size)}")
             elif part is None:
@@ -172,7 +172,7 @@ def why_no_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel | None]) ->
     return ""
 
 
-def as_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel]) -> Kernel:
+def loop_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel]) -> Kernel:
     """A loop as a kernel of kind loop, which is part of one of kind graph before it is written."""
     params = node.params
     m, length = params["states"], params["length"]
@@ -191,7 +191,7 @@ def as_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel]) -> Kernel:
     outputs = [node, *loop.scratch]
     threads = max(k.launch.threads for k in kernels if k.launch)
     shared = max(k.launch.shared for k in kernels if k.launch)
-    counts = _read(loop)
+    counts = _elements_read(loop)
     return Kernel(
         kind="loop",
         template="",
@@ -205,8 +205,8 @@ def as_kernel(node: Node, graph: Graph, kernels: Sequence[Kernel]) -> Kernel:
         launch=Launch(threads, extent=0, scale=1, per_block=1, shared=shared),
         bytes_read=sum(count * x.dtype.size for x, count in counts.items()),
         bytes_written=sum(x.type.nbytes for x in outputs),
-        touched=counts,
-        turns=loop,
+        elements_read=counts,
+        loop=loop,
     )
 
 
@@ -221,11 +221,11 @@ def phases_of(kernels: Iterable[Kernel]) -> list[int]:
     return found
 
 
-def _read(loop: Loop) -> dict[Node, int]:
+def _elements_read(loop: Loop) -> dict[Node, int]:
     """Elements of each array that a loop reads, those that it reads again not counted."""
     graph, length, params = loop.graph, loop.length, loop.node.params
     n, first = params["data"], len(graph.outputs) - params["states"]
-    read = touched_by_all(loop.kernels)
+    read = elements_read_by_all(loop.kernels)
     found: dict[Node, int] = {}
 
     def add(x: Node, count: int) -> None:
@@ -241,10 +241,10 @@ def _read(loop: Loop) -> dict[Node, int]:
         if part is not None and part.stacked:
             add(loop.node, (length - 1) * max(now, later) + now)
         else:
-            for j, spare in enumerate(loop.spares[k]):
+            for j, spare in enumerate(loop.double_buffers[k]):
                 add(spare, max(now, later if j < length - 1 else 0))
             if part is not None:
                 add(loop.node, now)
-    for x in loop.passed:
+    for x in loop.temporaries:
         add(x, read.get(x, 0))
     return found

@@ -26,34 +26,36 @@ from ...devices.gpu import GpuConstants
 from ...ir.graph import Node
 from ...passes.fuse.group import Group
 from ...target import Target
-from ..kernel import Kernel, Launch, summary, touched_by_all
-from ..matmul.matmul import beyond_library
+from ..kernel import Kernel, Launch, elements_read_by_all, summary
+from ..matmul.matmul import excess_over_library
 from .cost import (
     Blocks,
-    Placed,
-    Weighed,
-    at_once,
+    Estimate,
+    PhaseStep,
     barriers_of,
     block_threads,
     blocks_held,
+    compare,
     grid_blocks,
     launch_seconds,
+    max_phase_blocks,
     registers_of,
     seconds_alone,
     size_of,
-    weigh,
 )
-from .grid_loops import Body, Loop, Turns, as_kernel, why_no_kernel
-from .prefetch import Staged, fetch_ahead
+from .grid_loops import Body, GridLoop, Loop, loop_kernel, why_no_kernel
+from .prefetch import StagedOperand, plan_prefetch
 
-__all__ = ["Parameter", "Step", "resident"]
+__all__ = ["Parameter", "Step", "fuse_persistent"]
 
-_LARGE = 4  #: launches that a step may take as long as
-_MOST_STEPS = 32  #: of a kernel: compilers take more than twice as long for twice the text
-_MOST_PARAMETERS = 250  #: of eight bytes each: a kernel may have 4 KiB of them, but every launch copies them
-_GREEDY = 96  #: words that a thread of a product holds, from which on blocks may not leave threads 128 registers each
-_WIDE = 256  #: threads of a block with such a step, at most
-_STATIC = GpuConstants.static_shared  #: bytes of shared memory that steps declare, at most
+_MAX_STEP_LAUNCHES = 4  #: launches that a step may take as long as
+_MAX_STEPS = 32  #: of a kernel: compilers take more than twice as long for twice the text
+_MAX_PARAMETERS = 250  #: of eight bytes each: a kernel may have 4 KiB of them, but every launch copies them
+_HEAVY_WORDS = (
+    96  #: words that a thread of a product holds, from which on blocks may not leave threads 128 registers each
+)
+_MAX_HEAVY_BLOCK = 256  #: threads of a block with such a step, at most
+_STATIC_SHARED = GpuConstants.static_shared  #: bytes of shared memory that steps declare, at most
 
 Scheduled = list[tuple[Group, Kernel | None]]
 
@@ -81,11 +83,11 @@ class Step:
         phase: the phases before it; of those of a loop each counts once.
         arguments: C text of its arguments.
         blocks: C text of the number of its blocks.
-        walks: it is called once, with the blocks that there are, and takes what is left in a loop of its own.
-        pool: it has shared memory of known size, which lies over that of other steps.
-        syncs: it has shared memory.
-        spare: there are threads beyond its own, which return at once.
-        flat: its blocks have as many threads, an element each, as they get.
+        takes_grid: it is called once, with the blocks that there are, and takes what is left in a loop of its own.
+        uses_pool: it has shared memory of known size, which lies over that of other steps.
+        uses_shared: it has shared memory.
+        idle_threads: there are threads beyond its own, which return at once.
+        element_per_thread: its blocks have as many threads, an element each, as they get.
         threads: its own.
         staged: what its blocks copy into shared memory before it begins (prefetch.py).
         function: its name (codegen/render.py).
@@ -95,23 +97,23 @@ class Step:
     phase: int
     arguments: str
     blocks: str
-    walks: bool
-    pool: bool
-    syncs: bool
-    spare: bool
-    flat: bool
+    takes_grid: bool
+    uses_pool: bool
+    uses_shared: bool
+    idle_threads: bool
+    element_per_thread: bool
     threads: int
-    staged: Staged | None = None
+    staged: StagedOperand | None = None
     function: str = ""
 
     @property
     def shared(self) -> str:
         """C text of the last arguments: its pieces of shared memory."""
-        pool = f", *reinterpret_cast<{self.function}_::Pool*>(pool)" if self.pool else ""
+        pool = f", *reinterpret_cast<{self.function}_::Pool*>(pool)" if self.uses_pool else ""
         return pool + (f", held + {self.staged.offset}" if self.staged else "")
 
 
-def resident(scheduled: Scheduled, target: Target, body: Body) -> tuple[Scheduled, list[str]]:
+def fuse_persistent(scheduled: Scheduled, target: Target, body: Body) -> tuple[Scheduled, list[str]]:
     """``scheduled`` with runs of kernels put together where that pays (or wherever it can be, as the target says).
 
     Args:
@@ -123,19 +125,19 @@ def resident(scheduled: Scheduled, target: Target, body: Body) -> tuple[Schedule
     if target.name != "cuda" or target.resident == "never":
         return scheduled, []
     scheduled, loops = _with_loops(scheduled, target, body)
-    said = [f"a loop of {k.turns.length} turns is one kernel: {_why(k, target)}" for _, k in scheduled if k and k.turns]
+    said = [f"a loop of {k.loop.length} turns is one kernel: {_why(k, target)}" for _, k in scheduled if k and k.loop]
     said += _why_no_steps(scheduled, target, loops)
     if not any(k is not None and _is_large(k, target) for _, k in scheduled):  # (others decide over what lives when)
-        scheduled = _side_by_side(scheduled, target)
+        scheduled = _cluster_steps(scheduled, target)
     out: list[tuple[Group, Kernel | None] | None] = list(scheduled)
-    for run in _runs(scheduled, target):
+    for run in _fusible_runs(scheduled, target):
         kernels = [k for at in run if (k := scheduled[at][1])]
         placed = _in_phases(kernels)
-        found = weigh(placed, len(kernels), target, [_weighed(k, target) for k in kernels if k.turns])
+        found = compare(placed, len(kernels), target, [_estimate(k, target) for k in kernels if k.loop])
         if len(run) > 1 and not found.wins and target.resident != "always":
             said.append(f"{len(run)} kernels stay apart: {found}")
             for at, kernel in zip(run, kernels, strict=True):
-                if kernel.turns is not None:
+                if kernel.loop is not None:
                     out[at] = (scheduled[at][0], _loop_alone(kernel, target))
             continue
         if len(run) == 1:
@@ -143,7 +145,7 @@ def resident(scheduled: Scheduled, target: Target, body: Body) -> tuple[Schedule
             continue
         why = found.reason
         said.append(f"{len(run)} kernels are one: {why}")
-        out[run[0]] = (scheduled[run[0]][0], _graph(kernels, placed, target, why, found.blocks))
+        out[run[0]] = (scheduled[run[0]][0], _persistent_kernel(kernels, placed, target, why, found.blocks))
         for at in run[1:]:
             out[at] = None
     return [s for s in out if s], said
@@ -163,12 +165,12 @@ def _with_loops(scheduled: Scheduled, target: Target, body: Body) -> tuple[Sched
             graph, steps = body(node.params["body"], replace(target, library_products=False))
         why = why_no_kernel(node, graph, steps)
         kernels = [k for k in steps if k is not None]
-        why = why or next(filter(None, (_why_no_part(k, target) for k in kernels)), "")
-        if not why and (len(kernels) > _MOST_STEPS or _block(kernels) is None):
+        why = why or next(filter(None, (_why_no_member(k, target) for k in kernels)), "")
+        if not why and (len(kernels) > _MAX_STEPS or _block_size(kernels) is None):
             why = "more or other kernels in a turn than one can hold"
-        loop = None if why else as_kernel(node, graph, kernels)
+        loop = None if why else loop_kernel(node, graph, kernels)
         if loop is not None and target.resident != "always":
-            weighed = _weighed(loop, target)
+            weighed = _estimate(loop, target)
             why = "" if weighed.wins else str(weighed)
         if why:
             reasons[node] = why
@@ -176,23 +178,23 @@ def _with_loops(scheduled: Scheduled, target: Target, body: Body) -> tuple[Sched
     return found, reasons
 
 
-def _weighed(loop: Kernel, target: Target) -> Weighed:
+def _estimate(loop: Kernel, target: Target) -> Estimate:
     """What one kernel would save against starting a loop's kernels one by one, which no CUDA graph does."""
-    length, kernels = loop.turns.length, loop.turns.kernels
-    found = weigh(_in_phases([loop]), length * len(kernels), replace(target, replayed=False))
+    length, kernels = loop.loop.length, loop.loop.kernels
+    found = compare(_in_phases([loop]), length * len(kernels), replace(target, replayed=False))
     products = [x for k in kernels for x in k.members if x.prim.name == "dot"]
-    slower = sum(max(0.0, beyond_library(target, x)) for x in products)
+    slower = sum(max(0.0, excess_over_library(target, x)) for x in products)
     host = length * target.gpu.iteration_seconds
-    return replace(found, saved=found.saved + host, cost=found.cost + length * slower, turns=length)
+    return replace(found, saved=found.saved + host, cost=found.cost + length * slower, iterations=length)
 
 
 def _loop_alone(loop: Kernel, target: Target) -> Kernel:
-    found = _weighed(loop, target)
-    return _graph([loop], _in_phases([loop]), target, found.reason, found.blocks)
+    found = _estimate(loop, target)
+    return _persistent_kernel([loop], _in_phases([loop]), target, found.reason, found.blocks)
 
 
 def _why(loop: Kernel, target: Target) -> str:
-    return _weighed(loop, target).reason
+    return _estimate(loop, target).reason
 
 
 # -- which kernels may be steps
@@ -200,24 +202,24 @@ def _why(loop: Kernel, target: Target) -> str:
 
 def _why_no_step(kernel: Kernel, target: Target) -> str:
     """Why a kernel may not be a step of another, '' if it may."""
-    if kernel.turns is not None:
+    if kernel.loop is not None:
         return ""
-    return "far longer than starting one" if _is_large(kernel, target) else _why_no_part(kernel, target)
+    return "far longer than starting one" if _is_large(kernel, target) else _why_no_member(kernel, target)
 
 
-def _why_no_part(kernel: Kernel, target: Target) -> str:
+def _why_no_member(kernel: Kernel, target: Target) -> str:
     """Why a kernel may not be part of another whatever it takes, '' if it may."""
     launch, f = kernel.launch, kernel.fields
     assert launch is not None
     if f.get("cluster", 1) > 1:
         return "rows that several blocks share"
-    if f.get("merged", 1) > 1:
+    if f.get("cluster_reduced", 1) > 1:
         return "sums that several blocks put together"
     if kernel.kind == "scatter":
         return "a table that blocks own in parts"
     if kernel.choice.get("read_again"):
         return "rows that are read a second time"
-    if launch.shared and launch.shared + _STATIC > target.gpu.shared_bytes:
+    if launch.shared and launch.shared + _STATIC_SHARED > target.gpu.shared_bytes:
         return "more shared memory than steps have"
     return ""
 
@@ -248,7 +250,7 @@ def _why_no_steps(scheduled: Scheduled, target: Target, of_loops: dict[Node, str
     ]
 
 
-def _side_by_side(scheduled: Scheduled, target: Target) -> Scheduled:
+def _cluster_steps(scheduled: Scheduled, target: Target) -> Scheduled:
     """``scheduled`` in an order that brings together what may be a step, as far as what is read allows."""
     may = [k is not None and not _why_no_step(k, target) for _, k in scheduled]
     if all(may) or not any(may):
@@ -279,22 +281,22 @@ def _side_by_side(scheduled: Scheduled, target: Target) -> Scheduled:
     return found
 
 
-def _runs(scheduled: Scheduled, target: Target) -> Iterator[list[int]]:
+def _fusible_runs(scheduled: Scheduled, target: Target) -> Iterator[list[int]]:
     """Neighbours that fit into one kernel: two or more, or a loop."""
     run: list[int] = []
     held: list[Kernel] = []
     used = 0
 
     def whole() -> bool:
-        return len(run) > 1 or any(k is not None and k.turns is not None for _, k in (scheduled[at] for at in run))
+        return len(run) > 1 or any(k is not None and k.loop is not None for _, k in (scheduled[at] for at in run))
 
     for at, (_, kernel) in enumerate(scheduled):
-        parts = [] if kernel is None or _why_no_step(kernel, target) else _parts(kernel)
+        parts = [] if kernel is None or _why_no_step(kernel, target) else _step_kernels(kernel)
         wanted = 0 if kernel is None else 2 * len(kernel.inputs) + len(kernel.outputs) + len(kernel.arguments)
-        if kernel is not None and kernel.turns is not None:  # and where slices begin
+        if kernel is not None and kernel.loop is not None:  # and where slices begin
             wanted += sum(len(k.arguments) for k in parts) + 2 * len(kernel.inputs) + 2 * len(kernel.outputs)
-        full = len(held) + len(parts) > _MOST_STEPS or used + wanted + 2 > _MOST_PARAMETERS
-        if not parts or full or _block([*held, *parts]) is None:
+        full = len(held) + len(parts) > _MAX_STEPS or used + wanted + 2 > _MAX_PARAMETERS
+        if not parts or full or _block_size([*held, *parts]) is None:
             if whole():
                 yield run
             run, held, used = [], [], 0
@@ -306,19 +308,19 @@ def _runs(scheduled: Scheduled, target: Target) -> Iterator[list[int]]:
         yield run
 
 
-def _parts(kernel: Kernel) -> list[Kernel]:
+def _step_kernels(kernel: Kernel) -> list[Kernel]:
     """A kernel, or those of a turn of a loop."""
-    return [kernel] if kernel.turns is None else list(kernel.turns.kernels)
+    return [kernel] if kernel.loop is None else list(kernel.loop.kernels)
 
 
 def _is_large(kernel: Kernel, target: Target) -> bool:
     """Whether a kernel would lose more by a smaller grid than a launch costs, unless that is asked for."""
-    if target.resident != "auto" or kernel.turns is not None:
+    if target.resident != "auto" or kernel.loop is not None:
         return False
-    return seconds_alone(kernel, target) > _LARGE * launch_seconds(target)
+    return seconds_alone(kernel, target) > _MAX_STEP_LAUNCHES * launch_seconds(target)
 
 
-def _greedy(kernel: Kernel) -> bool:
+def _is_register_heavy(kernel: Kernel) -> bool:
     """Whether a step's threads hold so much that there may not be many."""
     if kernel.kind != "matmul" or kernel.fields["form"] != "axpy":
         return False
@@ -326,33 +328,33 @@ def _greedy(kernel: Kernel) -> bool:
 
     deep, vector = kernel.choice["vectors"]
     dot = next(n for n in kernel.members if n.prim.name == "dot")
-    return axpy_words(kernel.choice["rows"], deep, vector, dot.dtype) >= _GREEDY
+    return axpy_words(kernel.choice["rows"], deep, vector, dot.dtype) >= _HEAVY_WORDS
 
 
-def _block(kernels: Sequence[Kernel]) -> int | None:
+def _block_size(kernels: Sequence[Kernel]) -> int | None:
     """The size of the blocks of a kernel with such steps, if there is one."""
     threads = block_threads([size_of(k) for k in kernels])
-    if threads is None or threads <= _WIDE:
+    if threads is None or threads <= _MAX_HEAVY_BLOCK:
         return threads
     # (a product whose own blocks are as large was chosen with that in view)
-    return None if any(k.launch and k.launch.threads < threads and _greedy(k) for k in kernels) else threads
+    return None if any(k.launch and k.launch.threads < threads and _is_register_heavy(k) for k in kernels) else threads
 
 
-def _pooled(kernel: Kernel) -> bool:
+def _uses_shared_memory(kernel: Kernel) -> bool:
     """Whether a kernel declares shared memory."""
     f = kernel.fields
     if kernel.kind == "map":
-        return any(p.tile for p in f["parts"])
-    return bool(f.get("parts") or f.get("sums_shape") or f.get("patch")) and kernel.kind != "foreach"
+        return any(p.is_tiled for p in f["parts"])
+    return bool(f.get("shared_states") or f.get("sums_shape") or f.get("patch")) and kernel.kind != "foreach"
 
 
 # -- the choice
 
 
-def _in_phases(kernels: Sequence[Kernel]) -> list[Placed]:
+def _in_phases(kernels: Sequence[Kernel]) -> list[PhaseStep]:
     """The kernels of a run and those of its loops, phase by phase; loops share phases with other loops alone."""
     ready: dict[Node, int] = {}  # what is written here -> the first phase that may read it
-    found: list[Placed] = []
+    found: list[PhaseStep] = []
     floor = 0  # the phase behind the last loop
     waiting = list(kernels)
     while waiting:
@@ -360,13 +362,13 @@ def _in_phases(kernels: Sequence[Kernel]) -> list[Placed]:
         left: list[Kernel] = []
         loops: list[Kernel] = []
         for k in waiting:
-            if k.turns is None and not behind.intersection(k.inputs):
+            if k.loop is None and not behind.intersection(k.inputs):
                 phase = max((ready.get(n, 0) for n in k.inputs), default=0)
-                found.append(Placed(k, max(floor, phase)))
+                found.append(PhaseStep(k, max(floor, phase)))
                 ready.update((n, found[-1].phase + 1) for n in k.outputs)
                 continue
-            together = k.turns is not None and not behind.intersection(k.inputs)
-            if together and all(k.turns.length == other.turns.length for other in loops):
+            together = k.loop is not None and not behind.intersection(k.inputs)
+            if together and all(k.loop.length == other.loop.length for other in loops):
                 loops.append(k)
             else:
                 left.append(k)
@@ -375,9 +377,9 @@ def _in_phases(kernels: Sequence[Kernel]) -> list[Placed]:
         if loops:
             floor = max((p.phase + 1 for p in found), default=0)
             for k in loops:
-                pairs = zip(k.turns.kernels, k.turns.phases, strict=True)
-                found += [Placed(inner, floor + phase, k.turns) for inner, phase in pairs]
-            floor += max(k.turns.depth for k in loops)
+                pairs = zip(k.loop.kernels, k.loop.phases, strict=True)
+                found += [PhaseStep(inner, floor + phase, k.loop) for inner, phase in pairs]
+            floor += max(k.loop.depth for k in loops)
             ready.update((n, floor) for k in loops for n in k.outputs)
     return found
 
@@ -385,7 +387,7 @@ def _in_phases(kernels: Sequence[Kernel]) -> list[Placed]:
 # -- the kernel
 
 
-class _Numbers:
+class _NumberList:
     """What a kernel is told besides its arrays. Calling it tells one more number, and gives the parameter's name."""
 
     def __init__(self) -> None:
@@ -396,27 +398,27 @@ class _Numbers:
         return f"n{len(self.values) - 1}"
 
 
-def _turns(
-    placed: Sequence[Placed], name: dict[Node, str], number: _Numbers
-) -> tuple[dict[int, Turns], dict[Loop | None, dict[Node, str]]]:
+def _grid_loops(
+    placed: Sequence[PhaseStep], name: dict[Node, str], number: _NumberList
+) -> tuple[dict[int, GridLoop], dict[Loop | None, dict[Node, str]]]:
     """The turns by the first of their phases, and what arrays are called in each loop and outside."""
-    turns: dict[int, Turns] = {}
+    turns: dict[int, GridLoop] = {}
     where: dict[Loop | None, dict[Node, str]] = {None: name}
     for loop in dict.fromkeys(p.loop for p in placed if p.loop):
         begin = min(p.phase for p in placed if p.loop is loop)
         if begin not in turns:
-            turns[begin] = Turns(number(loop.length))
+            turns[begin] = GridLoop(number(loop.length))
         where[loop] = turns[begin].add(loop, name, number)
     return turns, where
 
 
 def _step(
-    placed: Placed,
+    placed: PhaseStep,
     size: tuple[str, int],
     threads: int,
     name: dict[Node, str],
-    number: _Numbers,
-    staged: Staged | None,
+    number: _NumberList,
+    staged: StagedOperand | None,
 ) -> Step:
     """A kernel as a step of one whose blocks have ``threads``; ``size``: how it takes them, and its own blocks'."""
     kernel, launch, (how, own) = placed.kernel, placed.kernel.launch, size
@@ -426,23 +428,25 @@ def _step(
     each = threads if how == "flat" else launch.per_block
     if each > 1:
         count = f"({count} + {each - 1}) / {each}"
-    pool = _pooled(kernel)
+    pool = _uses_shared_memory(kernel)
     return Step(
         kernel=kernel,
         phase=placed.phase,
         arguments=", ".join([*(name[n] for n in (*kernel.inputs, *kernel.outputs)), *numbers]),
         blocks=f"(unsigned int)({count})",
-        walks=bool(launch.limit),
-        pool=pool,
-        syncs=pool or bool(launch.shared),
-        spare=how == "own" and own < threads,
-        flat=how == "flat",
+        takes_grid=bool(launch.limit),
+        uses_pool=pool,
+        uses_shared=pool or bool(launch.shared),
+        idle_threads=how == "own" and own < threads,
+        element_per_thread=how == "flat",
         threads=threads if how == "flat" else own,
         staged=staged,
     )
 
 
-def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, why: str, blocks: Blocks) -> Kernel:
+def _persistent_kernel(
+    kernels: Sequence[Kernel], placed: Sequence[PhaseStep], target: Target, why: str, blocks: Blocks
+) -> Kernel:
     gpu = target.gpu
     sizes = [size_of(p.kernel) for p in placed]
     threads = block_threads(sizes)
@@ -454,18 +458,20 @@ def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, 
     name = {n: p.name for n, p in zip((*inputs, *outputs), pointers, strict=True)}
     held = 1 if blocks.cluster else blocks_held(placed, threads, target)
     grid = grid_blocks(placed, sizes, threads, blocks, target)
-    first = {k: next(p.phase for p in placed if p.kernel is k or (p.loop and p.loop is k.turns)) for k in kernels}
-    seconds = [sum(p.times * seconds_alone(p.kernel, target) for p in placed if p.kernel in _parts(k)) for k in kernels]
-    ahead = fetch_ahead(kernels, [first[k] for k in kernels], seconds, held, grid, target)
-    near = {kernels[k]: staged for k, staged in ahead.near.items()}
-    number = _Numbers()
-    turns, where = _turns(placed, name, number)
+    first = {k: next(p.phase for p in placed if p.kernel is k or (p.loop and p.loop is k.loop)) for k in kernels}
+    seconds = [
+        sum(p.times * seconds_alone(p.kernel, target) for p in placed if p.kernel in _step_kernels(k)) for k in kernels
+    ]
+    ahead = plan_prefetch(kernels, [first[k] for k in kernels], seconds, held, grid, target)
+    near = {kernels[k]: staged for k, staged in ahead.staged.items()}
+    number = _NumberList()
+    turns, where = _grid_loops(placed, name, number)
     steps = [
         _step(p, size, threads, where[p.loop], number, near.get(p.kernel))
         for p, size in zip(placed, sizes, strict=True)
     ]
-    far = [(name[n], number(n.type.nbytes)) for n in ahead.far]  # (numbers, so that texts do not depend on the batch)
-    read = touched_by_all(kernels)
+    far = [(name[n], number(n.type.nbytes)) for n in ahead.l2]  # (numbers, so that texts do not depend on the batch)
+    read = elements_read_by_all(kernels)
     members = [m for k in kernels for m in k.members]
     return Kernel(
         kind="graph",
@@ -476,12 +482,12 @@ def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, 
             "threads": threads,
             "cluster": blocks.cluster,
             "numbers": [f"n{j}" for j in range(len(number.values))],
-            "far": far,
-            "turns": turns,
+            "prefetched": far,
+            "loops": turns,
         },
         inputs=inputs,
         outputs=outputs,
-        extents=(*number.values, 1 if blocks.cluster else at_once(placed, sizes, threads)),
+        extents=(*number.values, 1 if blocks.cluster else max_phase_blocks(placed, sizes, threads)),
         headers=tuple(dict.fromkeys([h for k in kernels for h in k.headers] + ["cluster.h", "grid.h"])),
         members=members,
         launch=Launch(
@@ -490,7 +496,7 @@ def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, 
             scale=1,
             per_block=1,
             limit=0 if blocks.cluster else gpu.resident_threads // threads,
-            shared=ahead.shared,
+            shared=ahead.shared_bytes,
             cooperative=not blocks.cluster,
             cluster=blocks.cluster or 1,
         ),
@@ -501,8 +507,8 @@ def _graph(kernels: Sequence[Kernel], placed: Sequence[Placed], target: Target, 
             "barriers": barriers_of(placed),
             "registers": registers_of(placed),
             **({"cluster": blocks.cluster} if blocks.cluster else {}),
-            **({"ahead": ahead.numbers} if ahead.numbers else {}),
-            "why": f"{why}; {ahead} are fetched while the first phase runs" if ahead.numbers else why,
+            **({"ahead": ahead.figures} if ahead.figures else {}),
+            "why": f"{why}; {ahead} are fetched while the first phase runs" if ahead.figures else why,
         },
         bytes_read=sum(n * node.dtype.size for node, n in read.items()),
         bytes_written=sum(k.bytes_written for k in kernels),

@@ -24,15 +24,15 @@ from ...ir.graph import Node
 from ...target import Target
 from ..kernel import Kernel
 
-__all__ = ["Ahead", "Staged", "fetch_ahead"]
+__all__ = ["Prefetch", "StagedOperand", "plan_prefetch"]
 
-_PIECE = GpuConstants.access_bytes  #: bytes that a thread copies at once
-_MOST = 64 << 10  #: bytes of shared memory for weights
-_STATE = 16  #: bytes of the state of a reduction, at most
+_COPY_BYTES = GpuConstants.access_bytes  #: bytes that a thread copies at once
+_MAX_STAGED_BYTES = 64 << 10  #: bytes of shared memory for weights
+_MAX_STATE_BYTES = 16  #: bytes of the state of a reduction, at most
 
 
 @dataclass(frozen=True)
-class Staged:
+class StagedOperand:
     """The part of a weight that a block copies into shared memory.
 
     Attributes:
@@ -47,33 +47,33 @@ class Staged:
 
 
 @dataclass(frozen=True)
-class Ahead:
+class Prefetch:
     """What is fetched from the start.
 
     Attributes:
-        far: arrays that are fetched into the second-level cache.
-        near: number of a step -> what its blocks copy.
-        shared: bytes of dynamic shared memory, with what steps take anyway.
+        l2: arrays that are fetched into the second-level cache.
+        staged: number of a step -> what its blocks copy.
+        shared_bytes: bytes of dynamic shared memory, with what steps take anyway.
     """
 
-    far: list[Node] = field(default_factory=list)
-    near: dict[int, Staged] = field(default_factory=dict)
-    shared: int = 0
+    l2: list[Node] = field(default_factory=list)
+    staged: dict[int, StagedOperand] = field(default_factory=dict)
+    shared_bytes: int = 0
 
     @property
-    def numbers(self) -> dict[str, int]:
+    def figures(self) -> dict[str, int]:
         """For a kernel's ``choice``: bytes into the second-level cache, and of a block into shared memory."""
-        found = {"l2": sum(n.type.nbytes for n in self.far), "shared": sum(s.nbytes for s in self.near.values())}
+        found = {"l2": sum(n.type.nbytes for n in self.l2), "shared": sum(s.nbytes for s in self.staged.values())}
         return {k: n for k, n in found.items() if n}
 
     def __str__(self) -> str:
         where = {"l2": "bytes into the second-level cache", "shared": "bytes a block into shared memory"}
-        return " and ".join(f"{n} {where[k]}" for k, n in self.numbers.items())
+        return " and ".join(f"{n} {where[k]}" for k, n in self.figures.items())
 
 
-def fetch_ahead(
+def plan_prefetch(
     kernels: Sequence[Kernel], phases: Sequence[int], seconds: Sequence[float], held: int, grid: int, target: Target
-) -> Ahead:
+) -> Prefetch:
     """What to fetch for ``kernels``, steps of the given phases.
 
     Args:
@@ -83,26 +83,26 @@ def fetch_ahead(
     """
     gpu = target.gpu
     written = {n for k in kernels for n in k.outputs}
-    used = -(-max((k.launch.shared for k in kernels if k.launch), default=0) // _PIECE) * _PIECE
-    near: dict[int, Staged] = {}
+    used = -(-max((k.launch.shared for k in kernels if k.launch), default=0) // _COPY_BYTES) * _COPY_BYTES
+    near: dict[int, StagedOperand] = {}
     staged: set[Node] = set()
     if gpu.async_copies:
-        pools = max(map(_pool_bytes, kernels))
+        pools = max(map(_static_shared_bytes, kernels))
         room = min(gpu.shared_bytes, gpu.shared_total // held - gpu.system_shared) - pools - used
-        room = min(room, _MOST)
+        room = min(room, _MAX_STAGED_BYTES)
         for k, kernel in enumerate(kernels):
-            found = _columns(kernel) if phases[k] and phases[k] not in phases[:k] else None
+            found = _stageable_columns(kernel) if phases[k] and phases[k] not in phases[:k] else None
             if found is None or found[0] in written or found[1].nbytes > room:
                 continue
             node, piece = found
-            near[k] = Staged(used, piece.line, piece.nbytes)
+            near[k] = StagedOperand(used, piece.line, piece.nbytes)
             used += piece.nbytes
             room -= piece.nbytes
             staged.add(node)
-    return Ahead(_far(kernels, phases, seconds, written | staged, grid, target), near, used)
+    return Prefetch(_l2_arrays(kernels, phases, seconds, written | staged, grid, target), near, used)
 
 
-def _far(
+def _l2_arrays(
     kernels: Sequence[Kernel],
     phases: Sequence[int],
     seconds: Sequence[float],
@@ -118,7 +118,7 @@ def _far(
         wanted: dict[Node, None] = {}
         for k, at in zip(kernels, phases, strict=True):
             if at == phase:
-                wanted |= {n: None for n in k.inputs if n not in others | soon and k.touched.get(n) == n.size}
+                wanted |= {n: None for n in k.inputs if n not in others | soon and k.elements_read.get(n) == n.size}
         fresh = [n for n in wanted if n not in far]
         nbytes = sum(n.type.nbytes for n in fresh)
         beside = sum(s for s, at in zip(seconds, phases, strict=True) if at < phase)
@@ -129,7 +129,7 @@ def _far(
     return list(far)
 
 
-def _columns(kernel: Kernel) -> tuple[Node, Staged] | None:
+def _stageable_columns(kernel: Kernel) -> tuple[Node, StagedOperand] | None:
     """The right operand of a product and what a block takes of it, if that lies in one piece."""
     f: Mapping[str, Any] = kernel.fields
     if kernel.kind != "matmul" or f["form"] != "dots" or f["batched"] or f["loaders"]:
@@ -137,17 +137,17 @@ def _columns(kernel: Kernel) -> tuple[Node, Staged] | None:
     right, depth = f["right"], f["depth"]
     node = next(n for n, p in zip(kernel.inputs, f["pointers"], strict=False) if p.name == right.pointer)
     line = depth * node.dtype.size
-    if (right.first, right.second) != (1, depth) or kernel.choice["vectors"][1] * node.dtype.size % _PIECE:
+    if (right.first, right.second) != (1, depth) or kernel.choice["vectors"][1] * node.dtype.size % _COPY_BYTES:
         return None
-    return node, Staged(0, line, min(f["patch"][1], f["n"][1]) * line)
+    return node, StagedOperand(0, line, min(f["patch"][1], f["n"][1]) * line)
 
 
-def _pool_bytes(kernel: Kernel) -> int:
+def _static_shared_bytes(kernel: Kernel) -> int:
     """Bytes of shared memory that a kernel declares, at most."""
     f = kernel.fields
     if kernel.kind == "matmul":
         return int(f.get("words", 0)) * (8 if f["product"][0] in ("double", "long long", "unsigned long long") else 4)
     if kernel.kind == "map":
-        return sum(_STATE + t.count * 8 for p in f["parts"] if p.tile for t in (*p.loads, *p.stores))
-    parts = f.get("parts") if kernel.kind in ("rows", "reduce") else None
-    return len(parts) * _STATE * prod(map(int, findall(r"\d+", f["part_shape"]))) if parts else 0
+        return sum(_MAX_STATE_BYTES + t.count * 8 for p in f["parts"] if p.is_tiled for t in (*p.loads, *p.stores))
+    parts = f.get("shared_states") if kernel.kind in ("rows", "reduce") else None
+    return len(parts) * _MAX_STATE_BYTES * prod(map(int, findall(r"\d+", f["state_shape"]))) if parts else 0

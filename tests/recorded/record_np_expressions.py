@@ -64,7 +64,14 @@ def names(mx):
         return mx.np.array(a @ numpy.swapaxes(a, -1, -2) + 2 * numpy.eye(shape[-1]), dtype=dtype)
 
     found = {"mx": mx, "np": mx.np, "npx": mx.npx, "nd": mx.nd, "onp": numpy}
-    return {**found, "grad": grad, "recorded": recorded, "seq": seq, "spd": spd}
+
+    def put(key, value):
+        """``seq(2,3)`` with a part replaced."""
+        x = seq(2, 3)
+        x[key] = value
+        return x
+
+    return {**found, "put": put, "grad": grad, "recorded": recorded, "seq": seq, "spd": spd}
 
 
 def described(mx, value):

@@ -9,6 +9,7 @@ first axis of extent 1 or 0. A zero-dimensional array takes ``()`` and masks.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from ... import recording
 from ...backends.devices import device_of
 from ...backends.writes import written
-from ...base import MXNetError, is_integer, numeric_types
+from ...base import MXNetError, integer_types, is_integer, numeric_types
 from ...compiler.primitives.gather import add_at
 from ...dtypes import holds_numbers
 from ...ops.record import OPERATORS, shape_text
@@ -48,6 +49,10 @@ def get_item(x: ndarray, key: Any) -> Any:
         return recording.state.trace.get_item(x, key)
     if _is_whole(x, key):
         return x
+    if _is_chain(x, key):
+        for k in key:
+            x = get_item(x, k)
+        return x
     follow = tracked((x,))
     if key.__class__ is tuple and not follow and _PLAIN.issuperset(map(type, key)):
         try:
@@ -64,6 +69,16 @@ def get_item(x: ndarray, key: Any) -> Any:
         return _read(x, index)
     shape = x.shape
     return record_call(lambda a: [_read(a, index)], lambda g: [_spread(g, index, shape)], [x])[0]
+
+
+def _is_chain(x: ndarray, key: Any) -> bool:
+    """True for as many integers as axes with True or False among them: MXNet reads one part after the other then."""
+    return (
+        key.__class__ is tuple
+        and len(key) == x.ndim
+        and any(k is True or k is False for k in key)
+        and all(isinstance(k, integer_types) for k in key)
+    )
 
 
 def _is_whole(x: ndarray, key: Any) -> bool:
@@ -251,7 +266,9 @@ def set_item(x: ndarray, key: Any, value: Any) -> None:
             raise MXNetError(str(error)) from None
         raise
     if front is not False:
-        _write(x, index, value, mask)
+        _write(x, index, value, mask or isinstance(key, bool))
+    elif isinstance(value, ndarray) and (mask or isinstance(key, bool)):
+        _check_trailing(value.shape, x.shape, 0)
 
 
 @on_its_device
@@ -274,17 +291,54 @@ def _write(x: ndarray, index: _Index, value: Any, mask: bool = False) -> None:
         values, shape = values.reshape(shape[1:]), shape[1:]
     if shape and not _fits(shape, target.shape):
         if mask:
+            _check_trailing(shape, target.shape, x.ndim - target.ndim)
+            count = target.shape[0] if target.ndim else 1
             raise MXNetError(
-                f"Check failed: boolean array indexing assignment cannot assign {shape_text(shape)} input values to the "
-                f"{target.shape[0] if target.ndim else 1} output values where the mask is true"
+                f"Check failed: static_cast<size_t>(valid_num) == vshape[start_axis] ({count} vs. {shape[0]}) : boolean array "
+                f"indexing assignment cannot assign {shape_text(shape)} input values to the {count} output values where the "
+                "mask is true"
             )
-        wanted = shape_text(target.shape or (1,))
-        raise MXNetError(f"Check failed: shape {shape_text(shape)} is not broadcastable to {wanted}")
+        if isinstance(value, np.ndarray) and target.shape == x.shape and _is_basic(index):
+            np.broadcast_to(value, target.shape)  # whose error it is
+        raise _not_broadcastable(shape, target.shape or (1,))
     with np.errstate(all="ignore"):
         if isinstance(values, numeric_types) and x._data.dtype.kind in "iub":
             values = np.asarray(values).astype(x._data.dtype, casting="unsafe")
         x._data[index] = values
     written(x._data)
+
+
+def _check_trailing(value: tuple[int, ...], shape: tuple[int, ...], before: int) -> None:
+    """Raise MXNet's error unless the axes behind those of a mask, counted from the end, have one extent or 1.
+
+    Args:
+        value: extents of what is written where a mask holds.
+        shape: those of the places; the first is their number.
+        before: how many axes more the array has.
+    """
+    for k in range(1, min(len(value), len(shape) - 1) + 1):
+        if value[-k] not in (1, shape[-k]):
+            axis = len(shape) - k + before
+            raise MXNetError(
+                f"Check failed: dshape[dshape.ndim() - i] == vshape[vshape.ndim() - i] ({shape[-k]} vs. {value[-k]}) : shape "
+                f"mismatch of value with input at dimension {axis}; dimension is {shape[-k]} but corresponding value "
+                f"dimension is {value[-k]}"
+            )
+
+
+def _not_broadcastable(shape: tuple[int, ...], wanted: tuple[int, ...]) -> MXNetError:
+    """MXNet's error for values of a shape that the part does not have."""
+    if 0 in shape:
+        size = prod(wanted)
+        return MXNetError(
+            f"Check failed: src.Size() == dst->Size() (0 vs. {size}) : Cannot reshape array of size 0 into shape {shape_text(wanted)}"
+        )
+    more = len(shape) > len(wanted)
+    check = f"ishape.ndim() <= param.shape.ndim() ({len(shape)} vs. {len(wanted)}) " if more else _EXTENTS
+    return MXNetError(f"Check failed: {check}: shape {shape_text(shape)} is not broadcastable to {shape_text(wanted)}")
+
+
+_EXTENTS = "ishape[j] == pshape[i] || ishape[j] == 1"
 
 
 def _host_values(value: Any) -> Any:
@@ -325,8 +379,7 @@ def assign_whole(target: ndarray, value: ndarray) -> None:
     value = value.as_in_ctx(target.ctx).astype(target.dtype, copy=False)
     if value.shape != target.shape:
         if not _fits(value.shape, target.shape):
-            text = f"shape {shape_text(value.shape)} is not broadcastable to {shape_text(target.shape)}"
-            raise MXNetError(f"Check failed: {text}")
+            raise _not_broadcastable(value.shape, target.shape)
         value = value.broadcast_to(target.shape)
     op = OPERATORS["_copy"]
     apply(op, (value,), op.parse({}), out=target, kind=ndarray)

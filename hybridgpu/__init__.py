@@ -18,12 +18,73 @@ from .deferred import DECLARED_BY
 from .module_aliases import install
 
 if TYPE_CHECKING:  # their types, for checkers of programs; the names are imported at first use
+    from . import attribute as attribute
+    from . import autograd as autograd
+    from . import base as base
+    from . import callback as callback
+    from . import context as context
+    from . import contrib as contrib
+    from . import engine as engine
+    from . import error as error
+    from . import executor as executor
+    from . import executor_manager as executor_manager
+    from . import gluon as gluon
+    from . import image as image
+    from . import initializer as initializer
+    from . import io as io
+    from . import kvstore as kvstore
+    from . import libinfo as libinfo
+    from . import library as library
+    from . import log as log
+    from . import lr_scheduler as lr_scheduler
+    from . import metric as metric
+    from . import model as model
+    from . import module as module
+    from . import monitor as monitor
+    from . import name as name
+    from . import ndarray as ndarray
+    from . import numpy as numpy
+    from . import numpy_extension as numpy_extension
+    from . import operator as operator
+    from . import optimizer as optimizer
+    from . import profiler as profiler
+    from . import random as random
+    from . import recordio as recordio
+    from . import registry as registry
+    from . import rnn as rnn
+    from . import rtc as rtc
+    from . import runtime as runtime
+    from . import symbol as symbol
+    from . import test_utils as test_utils
+    from . import util as util
+    from . import visualization as visualization
     from .as_mxnet import install_as_mxnet as install_as_mxnet
+    from .attribute import AttrScope as AttrScope
     from .executor import Executor as Executor
     from .hybrid_function import hybridize as hybridize
     from .runtime.reports import compile_report as compile_report
     from .tf32 import allow_tf32 as allow_tf32
     from .tracing.error import TracingError as TracingError
+    from .util import is_np_array as is_np_array
+    from .util import is_np_shape as is_np_shape
+    from .util import np_array as np_array
+    from .util import np_shape as np_shape
+    from .util import set_np_shape as set_np_shape
+    from .util import use_np as use_np
+    from .util import use_np_array as use_np_array
+    from .util import use_np_shape as use_np_shape
+
+    img = image
+    init = initializer
+    kv = kvstore
+    mod = module
+    mon = monitor
+    nd = ndarray
+    np = numpy
+    npx = numpy_extension
+    rnd = random
+    sym = symbol
+    viz = visualization
 
 __version__ = "0.1.0"
 
@@ -115,16 +176,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        value: Any = importlib.import_module(f".{_MODULES[name]}", __name__)
-    elif name in _NAMES:
-        module, attribute = _NAMES[name]
-        value = getattr(importlib.import_module(f".{module}", __name__), attribute)
-    else:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'{_hint(name)}")
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # which would no longer find names that are not there
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            value: Any = importlib.import_module(f".{_MODULES[name]}", __name__)
+        elif name in _NAMES:
+            module, attribute = _NAMES[name]
+            value = getattr(importlib.import_module(f".{module}", __name__), attribute)
+        else:
+            raise AttributeError(f"module '{__name__}' has no attribute '{name}'{_hint(name)}")
+        globals()[name] = value
+        return value
 
 
 def _hint(name: str) -> str:

@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import FrameType, ModuleType
 from typing import Any
 
-__all__ = ["BORROWED", "PATHS", "PackageModule", "install"]
+__all__ = ["BORROWED", "PATHS", "PackageModule", "borrowed", "install"]
 
 _PACKAGE = __name__.rpartition(".")[0]
 
@@ -340,6 +340,11 @@ def _sources(path: str, name: str) -> Iterator[str]:
             yield source or _SOURCES.get(name, name)
         elif own == "*" and not name.startswith("_"):
             yield f"{source}.{name}"
+
+
+def borrowed(module: str, name: str) -> bool:
+    """Whether a module has a name from another one; it keeps it once somebody asked."""
+    return next(_sources(f"{module}.{name}".partition(".")[2], name), None) is not None
 
 
 def _attribute(path: str) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from .module_aliases import PackageModule
+from .module_aliases import PackageModule, borrowed
 from .ops.functions import find, make_function, names_in
 
 __all__ = ["NUMPY_MODULES", "Functions", "Namespace", "importable"]
@@ -142,7 +142,8 @@ class Functions(PackageModule):
 
 
 def _public(space: ModuleType) -> list[str]:
-    return [name for name in space.__dict__ if name.startswith("__") or not name.startswith("_")]
+    shown = (name for name in space.__dict__ if name.startswith("__") or not name.startswith("_"))
+    return [name for name in shown if not borrowed(space.__name__, name)]
 
 
 def _applied(definition: Callable[..., Any], application: Any, name: str, module: str) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .generator import seed
 from .provenance import advice
@@ -11,12 +11,18 @@ from .provenance import advice
 __all__ = ["seed"]
 
 
-def __getattr__(name: str) -> Any:
-    """The samplers: ``mx.random.uniform`` is ``mx.nd.random.uniform``."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    if name == "manual_seed":
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'\n{advice('Write mx.random.seed(seed).')}")
-    from .ndarray import random as samplers
+if TYPE_CHECKING:
+    from .ndarray.random import *  # noqa: F403
+else:
 
-    return getattr(samplers, name)
+    def __getattr__(name: str) -> Any:
+        """The samplers: ``mx.random.uniform`` is ``mx.nd.random.uniform``."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name == "manual_seed":
+            raise AttributeError(
+                f"module '{__name__}' has no attribute '{name}'\n{advice('Write mx.random.seed(seed).')}"
+            )
+        from .ndarray import random as samplers
+
+        return getattr(samplers, name)

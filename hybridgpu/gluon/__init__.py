@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import nn
 from .block import Block
@@ -25,21 +25,33 @@ __all__ = [
     "tensor_types",
 ]
 
+if TYPE_CHECKING:  # which are imported at first use
+    from . import contrib as contrib
+    from . import data as data
+    from . import loss as loss
+    from . import model_zoo as model_zoo
+    from . import rnn as rnn
+    from . import trainer as trainer
+    from . import utils as utils
+    from .trainer import Trainer
+
 _LATER = {"loss", "rnn", "data", "utils", "contrib", "model_zoo", "trainer"}
 
 
-def __getattr__(name: str) -> Any:
-    if name == "Trainer":
-        from .trainer import Trainer
+if not TYPE_CHECKING:  # which would no longer find names that are not there
 
-        return Trainer
-    if name in _LATER:
-        try:
-            return importlib.import_module(f".{name}", __name__)
-        except ModuleNotFoundError as e:
-            if e.name != f"{__name__}.{name}":
-                raise
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    def __getattr__(name: str) -> Any:
+        if name == "Trainer":
+            from .trainer import Trainer
+
+            return Trainer
+        if name in _LATER:
+            try:
+                return importlib.import_module(f".{name}", __name__)
+            except ModuleNotFoundError as e:
+                if e.name != f"{__name__}.{name}":
+                    raise
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:

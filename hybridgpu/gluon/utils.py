@@ -54,7 +54,7 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
     if is_np_array():
         from ..numpy import split
 
-        return list(split(data, ends[:-1], axis=batch_axis))
+        return list(split(data, ends[:-1], axis=batch_axis))  # type: ignore[arg-type]  # an array of np
     if batch_axis == 0:
         return [data[a:b] for a, b in zip(starts, ends, strict=True)]
     return [data.slice_axis(axis=batch_axis, begin=a, end=b) for a, b in zip(starts, ends, strict=True)]

@@ -4,11 +4,13 @@
 from . import detection as det
 from .augment import *
 from .augment import __all__ as _augment
-from .detection import *
-from .detection import __all__ as _detection
+from .boxes import *
+from .boxes import __all__ as _boxes
+from .detection_iterator import *
+from .detection_iterator import __all__ as _detection
 from .iterator import *
 from .iterator import __all__ as _iterator
 from .pictures import *
 from .pictures import __all__ as _pictures
 
-__all__ = [*_pictures, *_augment, *_iterator, *_detection, "det"]
+__all__ = [*_pictures, *_augment, *_iterator, *_boxes, *_detection, "det"]

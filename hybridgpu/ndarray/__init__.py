@@ -7,7 +7,7 @@ Operators are made from the operator table at first access.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..context import current_context
 from ..namespaces import NUMPY_MODULES, Namespace, importable
@@ -19,15 +19,25 @@ from .creation import __all__ as _creation
 from .ndarray import NDArray
 from .serialization import load, load_frombuffer, save
 
-contrib = Namespace("contrib", apply_function, "ndarray")
-for _module in (control_flow, updates):
-    for _name in _module.__all__:
-        setattr(contrib, _name, getattr(_module, _name))
-_zipfian = make_zipfian(random.uniform, lambda x, ctx: x.as_in_context(ctx or current_context()))
-for _name, _function in (("rand_zipfian", _zipfian),):
-    setattr(contrib, _name, _function)
-linalg = Namespace("linalg", apply_function, "ndarray")
-image = Namespace("image", apply_function, "ndarray")
+if TYPE_CHECKING:  # stubs, made from the records
+    from ..runtime.graph_function import CachedOp as CachedOp
+    from . import contrib, image, linalg
+    from . import numpy as numpy
+    from . import numpy_extension as numpy_extension
+    from . import sparse as sparse
+    from .functions import *
+
+    np, npx = numpy, numpy_extension
+else:
+    contrib = Namespace("contrib", apply_function, "ndarray")
+    for _module in (control_flow, updates):
+        for _name in _module.__all__:
+            setattr(contrib, _name, getattr(_module, _name))
+    _zipfian = make_zipfian(random.uniform, lambda x, ctx: x.as_in_context(ctx or current_context()))
+    for _name, _function in (("rand_zipfian", _zipfian),):
+        setattr(contrib, _name, _function)
+    linalg = Namespace("linalg", apply_function, "ndarray")
+    image = Namespace("image", apply_function, "ndarray")
 _internal = Namespace("_internal", apply_function, "ndarray")
 op = Namespace("op", apply_function, "ndarray")
 _top = Namespace("", apply_function, "ndarray")
@@ -35,19 +45,21 @@ importable(contrib, linalg, image, _internal, op)
 __all__ = ["NDArray", "contrib", "image", "linalg", "load", "load_frombuffer", "op", "random", "save", *_creation]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "CachedOp":
-        from ..runtime import graph_function
+if not TYPE_CHECKING:  # which would no longer find names that are not there
 
-        value: Any = graph_function.CachedOp
-    elif name == "sparse":
-        value = import_module(".sparse", __name__)
-    elif name in NUMPY_MODULES:
-        value = import_module(f".{NUMPY_MODULES[name]}", __name__)
-    else:
-        value = getattr(_top, name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name == "CachedOp":
+            from ..runtime import graph_function
+
+            value: Any = graph_function.CachedOp
+        elif name == "sparse":
+            value = import_module(".sparse", __name__)
+        elif name in NUMPY_MODULES:
+            value = import_module(f".{NUMPY_MODULES[name]}", __name__)
+        else:
+            value = getattr(_top, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,11 @@ from ..provenance import advice
 from ..unsupported import refuse
 from .dlpack import exported
 from .types import ArrayType, array_type
+
+if TYPE_CHECKING:  # a stub, made from the records
+    from .operator_methods import OperatorMethods
+else:
+    OperatorMethods = object
 
 __all__ = ["NDArray", "allocate", "wrap"]
 
@@ -57,7 +62,9 @@ def allocate(shape: tuple[int, ...], ctx: Context | None = None, dtype: Any = np
         return wrap(memory.empty(device.xp, shape, kind.np), where)
 
 
-def _binary(operator: str, scalar: str, reverse_scalar: str | None = None, reflected: bool = False) -> Any:
+def _binary(
+    operator: str, scalar: str, reverse_scalar: str | None = None, reflected: bool = False
+) -> Callable[[Any, Any], NDArray]:
     """An arithmetic method: with an array the broadcasting operator, with a number the scalar one."""
 
     def method(self: NDArray, other: Any) -> Any:
@@ -77,7 +84,7 @@ def _binary(operator: str, scalar: str, reverse_scalar: str | None = None, refle
     return method
 
 
-def _in_place(operator: str, scalar: str, symbol: str) -> Any:
+def _in_place(operator: str, scalar: str, symbol: str) -> Callable[[Any, Any], NDArray]:
     """An in-place method: computes, then writes into the array's own memory."""
 
     def method(self: NDArray, other: Any) -> NDArray:
@@ -146,7 +153,7 @@ def in_place_recorded() -> MXNetError:
 
 
 @shown
-class NDArray:
+class NDArray(OperatorMethods):
     """An n-dimensional array on a device.
 
     Arithmetic between arrays broadcasts; elements types must agree; a number is converted to the
@@ -579,8 +586,8 @@ class NDArray:
     __rmod__ = _binary("broadcast_mod", "_mod_scalar", "_rmod_scalar", reflected=True)
     __pow__ = _binary("broadcast_power", "_power_scalar")
     __rpow__ = _binary("broadcast_power", "_power_scalar", "_rpower_scalar", reflected=True)
-    __eq__ = _binary("broadcast_equal", "_equal_scalar")
-    __ne__ = _binary("broadcast_not_equal", "_not_equal_scalar")
+    __eq__: Any = _binary("broadcast_equal", "_equal_scalar")
+    __ne__: Any = _binary("broadcast_not_equal", "_not_equal_scalar")
     __gt__ = _binary("broadcast_greater", "_greater_scalar")
     __ge__ = _binary("broadcast_greater_equal", "_greater_equal_scalar")
     __lt__ = _binary("broadcast_lesser", "_lesser_scalar")

@@ -6,7 +6,7 @@ All take ``ctx=`` and ``out=``; with ``out`` its shape and element type are the 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..misplaced import in_array_code
 from ..namespaces import Namespace
@@ -36,13 +36,17 @@ def _call(name: str, inputs: list[Any], attributes: dict[str, Any], rest: dict[s
 _samplers = make_samplers(NDArray, "NDArray", _call)
 
 
-def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    found = _samplers.get(name)
-    value = found if found is not None else getattr(_operators, name)
-    globals()[name] = value
-    return value
+if TYPE_CHECKING:  # a stub, made from the records
+    from .samplers import *  # noqa: F403
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = _samplers.get(name)
+        value = found if found is not None else getattr(_operators, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
 from ..namespaces import Functions, importable
@@ -27,7 +27,6 @@ from ..util import (
 )
 
 _functions = Functions("numpy_extension", _application, "NPX")
-random = Functions("numpy_extension.random", _application, "NPX", "random")
 
 
 class _Images(Functions):
@@ -50,10 +49,15 @@ def _seed(seed: int, ctx: str | Context = "all") -> None:
     restart(seed, ctx)
 
 
-image = _Images("numpy_extension.image", _application, "NPX", "image")
-random.seed = _seed  # type: ignore[attr-defined]
 _seed.__name__ = _seed.__qualname__ = "seed"
-importable(random, image)
+if TYPE_CHECKING:  # stubs, made from the definitions
+    from . import image, random
+    from .functions import *
+else:
+    random = Functions("numpy_extension.random", _application, "NPX", "random")
+    random.seed = _seed
+    image = _Images("numpy_extension.image", _application, "NPX", "image")
+    importable(random, image)
 
 __all__ = [
     "Context",
@@ -82,10 +86,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    value = getattr(_functions, name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # which would no longer find names that are not there
+
+    def __getattr__(name: str) -> Any:
+        value = getattr(_functions, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -301,7 +301,7 @@ class Enum(Param):
     @property
     def annotation(self) -> str:
         words = [*sorted(self.choices), *(["None"] if self.optional or self.default is None else [])]
-        return f"Literal[{', '.join(w if w == 'None' else repr(w) for w in words)}]"
+        return f"Literal[{', '.join(w if w == 'None' else repr(w) for w in words)}] | str"  # editors propose the words
 
     def parse(self, name: str, value: Any) -> str | None:
         text = value if isinstance(value, str) else text_of(value)

@@ -277,11 +277,12 @@ class LAMB(_States, ManyByOperator):
                 beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, bias_correction=self.bias_correction, t=t
             )
             if copied:
-                master, averages = s
-                step = nd.mp_lamb_update_phase1(w, g, *averages, master, wd=wd, **options)
+                master, (mean, var) = s
+                step = nd.mp_lamb_update_phase1(w, g, mean, var, master, wd=wd, **options)
                 nd.mp_lamb_update_phase2(w, step, master.norm(), step.norm(), master, lr=lr, out=w, **self._hg_bounds)
             else:
-                step = nd.lamb_update_phase1(w, g, *s, wd=wd, **options)
+                mean, var = s
+                step = nd.lamb_update_phase1(w, g, mean, var, wd=wd, **options)
                 nd.lamb_update_phase2(w, step, w.norm(), step.norm(), lr=lr, out=w, **self._hg_bounds)
 
 

@@ -26,7 +26,8 @@ def sequence(length: int, inputs: Any, layout: str, merge: bool | None) -> tuple
                 "unroll doesn't allow grouped symbol as input. Please convert to list with list(inputs) first or let "
                 "unroll handle splitting."
             )
-            return list(symbol.split(inputs, axis=axis, num_outputs=length, squeeze_axis=1)), axis
+            squeeze: Any = 1  # as in MXNet's files, which hold what was written
+            return list(symbol.split(inputs, axis=axis, num_outputs=length, squeeze_axis=squeeze)), axis
         return inputs, axis
     assert length is None or len(inputs) == length
     if merge:

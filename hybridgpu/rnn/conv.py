@@ -52,8 +52,13 @@ class BaseConvRNNCell(BaseRNNCell):
         assert all(k % 2 == 1 for k in h2h_kernel), f"Only support odd number, get h2h_kernel= {h2h_kernel}"
         self._num_hidden, self._activation, self._hg_layout = num_hidden, activation, conv_layout
         pad = tuple(d * (k - 1) // 2 for d, k in zip(h2h_dilate, h2h_kernel, strict=True))
-        self._hg_h2h = {"kernel": tuple(h2h_kernel), "dilate": tuple(h2h_dilate), "pad": pad, "stride": (1, 1)}
-        self._hg_i2h = {
+        self._hg_h2h: dict[str, Any] = {
+            "kernel": tuple(h2h_kernel),
+            "dilate": tuple(h2h_dilate),
+            "pad": pad,
+            "stride": (1, 1),
+        }
+        self._hg_i2h: dict[str, Any] = {
             "kernel": tuple(i2h_kernel),
             "dilate": tuple(i2h_dilate),
             "pad": tuple(i2h_pad),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError, numeric_types
 from ..misplaced import in_graph
@@ -15,15 +15,23 @@ from . import control_flow, random, updates
 from .compose import apply_symbol, compose, make_node, var
 from .symbol import Group, Symbol
 
-contrib = Namespace("contrib", apply_symbol, "symbol")
-for _module in (control_flow, updates):
-    for _name in _module.__all__:
-        setattr(contrib, _name, getattr(_module, _name))
-_zipfian = make_zipfian(random.uniform, lambda x, ctx: x)
-for _name, _function in (("rand_zipfian", _zipfian),):
-    setattr(contrib, _name, _function)
-linalg = Namespace("linalg", apply_symbol, "symbol")
-image = Namespace("image", apply_symbol, "symbol")
+if TYPE_CHECKING:  # stubs, made from the records
+    from . import contrib, image, linalg
+    from . import numpy as numpy
+    from . import numpy_extension as numpy_extension
+    from .functions import *
+
+    np, npx = numpy, numpy_extension
+else:
+    contrib = Namespace("contrib", apply_symbol, "symbol")
+    for _module in (control_flow, updates):
+        for _name in _module.__all__:
+            setattr(contrib, _name, getattr(_module, _name))
+    _zipfian = make_zipfian(random.uniform, lambda x, ctx: x)
+    for _name, _function in (("rand_zipfian", _zipfian),):
+        setattr(contrib, _name, _function)
+    linalg = Namespace("linalg", apply_symbol, "symbol")
+    image = Namespace("image", apply_symbol, "symbol")
 sparse = Namespace("sparse", apply_symbol, "symbol")
 _internal = Namespace("_internal", apply_symbol, "symbol")
 op = Namespace("op", apply_symbol, "symbol")
@@ -250,13 +258,15 @@ def histogram(a: Symbol, bins: Any = 10, range: Any = None, name: str | None = N
     return make_node(op, "_histogram", [a, None], {"bin_cnt": bins, "range": tuple(range)}, name, None)
 
 
-def __getattr__(name: str) -> Any:
-    if name in NUMPY_MODULES:
-        value: Any = import_module(f".{NUMPY_MODULES[name]}", __name__)
-    else:
-        value = getattr(_top, name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # which would no longer find names that are not there
+
+    def __getattr__(name: str) -> Any:
+        if name in NUMPY_MODULES:
+            value: Any = import_module(f".{NUMPY_MODULES[name]}", __name__)
+        else:
+            value = getattr(_top, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

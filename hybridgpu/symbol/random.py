@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..misplaced import in_graph
 from ..namespaces import Namespace
@@ -32,13 +32,17 @@ def _call(name: str, inputs: list[Any], attributes: dict[str, Any], rest: dict[s
 _samplers = make_samplers(Symbol, "Symbol", _call)
 
 
-def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    found = _samplers.get(name)
-    value = found if found is not None else getattr(_operators, name)
-    globals()[name] = value
-    return value
+if TYPE_CHECKING:  # a stub, made from the records
+    from .samplers import *  # noqa: F403
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = _samplers.get(name)
+        value = found if found is not None else getattr(_operators, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

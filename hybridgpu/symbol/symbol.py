@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import numbers
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..base import MXNetError, NotImplementedForSymbol, numeric_types, shown
 from ..dtypes import dtype_of
@@ -22,6 +22,11 @@ from ..provenance import advice, user_frame
 from ..unsupported import refuse
 from .node import Entry, SymbolNode, is_hidden, topological
 
+if TYPE_CHECKING:  # a stub, made from the records
+    from .operator_methods import OperatorMethods
+else:
+    OperatorMethods = object
+
 __all__ = ["Group", "Symbol"]
 
 
@@ -32,7 +37,7 @@ def _binary(
     scalar_hint: str,
     reverse: tuple[str, str] | None = None,
     reflected: bool = False,
-) -> Any:
+) -> Callable[[Any, Any], Symbol]:
     def method(self: Symbol, other: Any) -> Any:
         from .compose import compose
 
@@ -56,8 +61,8 @@ def _array_only(name: str, instead: str) -> Any:
     return method
 
 
-def _in_place(name: str, symbol: str, with_integer: bool, binary: str) -> Any:
-    def method(self: Symbol, other: Any) -> Any:
+def _in_place(name: str, symbol: str, with_integer: bool, binary: str) -> Callable[[Any, Any], NoReturn]:
+    def method(self: Symbol, other: Any) -> NoReturn:
         shown = (other, 1) if with_integer else (other,)
         raise NotImplementedForSymbol(
             name, symbol, *shown, advice=advice(f"Write x = x {binary} y instead of x {symbol} y.")
@@ -89,7 +94,7 @@ _INSTEAD = {
 
 
 @shown
-class Symbol:
+class Symbol(OperatorMethods):
     """One or several results of a graph. Made by ``sym.var`` and the operators of ``mx.sym``."""
 
     __slots__ = ("_heads",)
@@ -231,8 +236,8 @@ class Symbol:
     __rmod__ = _binary("_mod", "_mod", "_mod_scalar", "_modscalar", ("_rmod_scalar", "_rmodscalar"), True)
     __pow__ = _binary("_power", "_power", "_power_scalar", "_powerscalar")
     __rpow__ = _binary("_power", "_power", "_power_scalar", "_powerscalar", ("_rpower_scalar", "_rpower_scalar"), True)
-    __eq__ = _binary("_equal", "_equal", "_equal_scalar", "_equal_scalar")
-    __ne__ = _binary("_not_equal", "_not_equal", "_not_equal_scalar", "_not_equal_scalar")
+    __eq__: Any = _binary("_equal", "_equal", "_equal_scalar", "_equal_scalar")
+    __ne__: Any = _binary("_not_equal", "_not_equal", "_not_equal_scalar", "_not_equal_scalar")
     __gt__ = _binary("_greater", "_greater", "_greater_scalar", "_greater_scalar")
     __ge__ = _binary("_greater_equal", "_greater_equal", "_greater_equal_scalar", "_greater_equal_scalar")
     __lt__ = _binary("_lesser", "_lesser", "_lesser_scalar", "_lesser_scalar")

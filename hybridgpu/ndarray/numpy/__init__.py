@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...namespaces import Functions, Namespace, importable
 
@@ -15,24 +15,32 @@ def _application() -> Any:
 
 
 _functions = Functions("ndarray.numpy", _application, "NP")
-random = Functions("ndarray.numpy.random", _application, "NP", "random")
-linalg = Functions("ndarray.numpy.linalg", _application, "NP", "linalg")
-importable(random, linalg)
+if TYPE_CHECKING:  # stubs, made from the definitions
+    from ...numpy import linalg as linalg
+    from ...numpy import random as random
+    from ...numpy.functions import *
+    from .array import ndarray as ndarray
+else:
+    random = Functions("ndarray.numpy.random", _application, "NP", "random")
+    linalg = Functions("ndarray.numpy.linalg", _application, "NP", "linalg")
+    importable(random, linalg)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "_internal":  # operators under their own names: _npi_add is _internal.add
-        from ..apply import apply_function
+if not TYPE_CHECKING:  # which would no longer find names that are not there
 
-        value: Any = Namespace("npi", apply_function, "ndarray", f"{__name__}._internal")
-    elif name == "ndarray":
-        from .array import ndarray
+    def __getattr__(name: str) -> Any:
+        if name == "_internal":  # operators under their own names: _npi_add is _internal.add
+            from ..apply import apply_function
 
-        value = ndarray
-    else:
-        value = getattr(_functions, name)
-    globals()[name] = value
-    return value
+            value: Any = Namespace("npi", apply_function, "ndarray", f"{__name__}._internal")
+        elif name == "ndarray":
+            from .array import ndarray
+
+            value = ndarray
+        else:
+            value = getattr(_functions, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -84,7 +84,7 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
 
     def astype(  # type: ignore[override]
         self, dtype: Any, order: str | None = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
-    ) -> Any:
+    ) -> ndarray:
         """A copy in another element type; itself if ``copy`` is False and the type is equal.
 
         Raises:
@@ -102,7 +102,7 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
         op = OPERATORS["Cast"]
         return apply(op, (self,), op.parse({"dtype": target.name}), kind=ndarray)
 
-    def copy(self, order: str = "C") -> Any:
+    def copy(self, order: str = "C") -> ndarray:
         """A copy on the same device.
 
         Raises:
@@ -138,7 +138,7 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
         assign_whole(other, self)
         return other
 
-    def as_in_ctx(self, ctx: Context) -> Any:
+    def as_in_ctx(self, ctx: Context) -> ndarray:
         """Itself if it lies there already, else a copy on ``ctx``."""
         return self if ctx == self._type.ctx else self.copyto(ctx)
 
@@ -147,15 +147,15 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
     def attach_grad(self, grad_req: str = "write") -> None:  # type: ignore[override]
         super().attach_grad(grad_req)
 
-    def reshape_view(self, *shape: Any, **kwargs: Any) -> Any:
+    def reshape_view(self, *shape: Any, **kwargs: Any) -> ndarray:
         """As the method ``reshape`` of legacy arrays: the same memory, and their codes."""
         return NDArray.reshape(self.as_nd_ndarray(), *shape, **kwargs).as_np_ndarray()
 
-    def slice_assign(self, rhs: Any, begin: Any, end: Any, step: Any) -> Any:
+    def slice_assign(self, rhs: Any, begin: Any, end: Any, step: Any) -> ndarray:
         """Write an array into a slice of this one."""
         return self._F.invoke("_npi_slice_assign", (self, rhs), {"begin": begin, "end": end, "step": step}, self)
 
-    def slice_assign_scalar(self, value: float, begin: Any, end: Any, step: Any) -> Any:
+    def slice_assign_scalar(self, value: float, begin: Any, end: Any, step: Any) -> ndarray:
         """Write a number into a slice."""
         attributes = {"scalar": float(value), "begin": begin, "end": end, "step": step}
         return self._F.invoke("_npi_slice_assign_scalar", (self,), attributes, self)
@@ -193,13 +193,13 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
             raise TypeError("len() of unsized object")
         return self.shape[0]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[ndarray]:
         for k in range(self.shape[0] if self.ndim else 0):
             yield self[k]
 
     # -- indexing
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> ndarray:
         from .indexing import get_item
 
         return get_item(self, key)
@@ -211,36 +211,36 @@ class ndarray(Members, NDArray):  # type: ignore[misc]
 
     # -- in place
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: Any) -> ndarray:
         if isinstance(other, NDArray) and not isinstance(other, ndarray):  # whose own addition MXNet asks
             raise of_np(OPERATORS["broadcast_add"])
         return self + other
 
-    def __iadd__(self, other: Any) -> Any:
+    def __iadd__(self, other: Any) -> ndarray:
         return self._function("add")(self, other, out=self)
 
-    def __isub__(self, other: Any) -> Any:
+    def __isub__(self, other: Any) -> ndarray:
         return self._function("subtract")(self, other, out=self)
 
-    def __imul__(self, other: Any) -> Any:
+    def __imul__(self, other: Any) -> ndarray:
         return self._function("multiply")(self, other, out=self)
 
-    def __itruediv__(self, other: Any) -> Any:
+    def __itruediv__(self, other: Any) -> ndarray:
         return self._function("true_divide")(self, other, out=self)
 
-    def __imod__(self, other: Any) -> Any:
+    def __imod__(self, other: Any) -> ndarray:
         return self._function("mod")(self, other, out=self)
 
-    def __imatmul__(self, other: Any) -> Any:
+    def __imatmul__(self, other: Any) -> ndarray:
         return self._function("matmul")(self, other, out=self)
 
-    def __iand__(self, other: Any) -> Any:
+    def __iand__(self, other: Any) -> ndarray:
         return self._function("bitwise_and")(self, other, out=self)
 
-    def __ior__(self, other: Any) -> Any:
+    def __ior__(self, other: Any) -> ndarray:
         return self._function("bitwise_or")(self, other, out=self)
 
-    def __ixor__(self, other: Any) -> Any:
+    def __ixor__(self, other: Any) -> ndarray:
         return self._function("bitwise_xor")(self, other, out=self)
 
     # -- NumPy's functions

@@ -17,7 +17,7 @@ from .array import ndarray
 __all__ = ["array"]
 
 
-def array(object: Any, dtype: Any = None, ctx: Context | None = None) -> Any:
+def array(object: Any, dtype: Any = None, ctx: Context | None = None) -> ndarray:
     """A new array of the values of a list, a number, or an array of NumPy or np.
 
     The element type is float32 unless it is given, or the source has one.
@@ -53,4 +53,4 @@ def array(object: Any, dtype: Any = None, ctx: Context | None = None) -> Any:
     except (TypeError, ValueError) as e:
         raise TypeError(str(e)) from None
     with np.errstate(all="ignore"):
-        return wrap(device_of(where).from_host(host.astype(target.np, copy=False)), where, ndarray)
+        return wrap(device_of(where).from_host(host.astype(target.np, copy=False)), where, ndarray)  # type: ignore[return-value]

@@ -3,21 +3,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...namespaces import Functions, importable
 from ..numpy import _application
 
 _functions = Functions("ndarray.numpy_extension", _application, "NPX")
-random = Functions("ndarray.numpy_extension.random", _application, "NPX", "random")
-image = Functions("ndarray.numpy_extension.image", _application, "NPX", "image")
-importable(random, image)
+if TYPE_CHECKING:  # stubs, made from the definitions
+    from ...numpy_extension import image as image
+    from ...numpy_extension import random as random
+    from ...numpy_extension.functions import *
+else:
+    random = Functions("ndarray.numpy_extension.random", _application, "NPX", "random")
+    image = Functions("ndarray.numpy_extension.image", _application, "NPX", "image")
+    importable(random, image)
 
 
-def __getattr__(name: str) -> Any:
-    value = getattr(_functions, name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # which would no longer find names that are not there
+
+    def __getattr__(name: str) -> Any:
+        value = getattr(_functions, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...provenance import advice
 from .application import NP, NPX, Application
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # which checkers know without the package; in typing from Python 3.11 on
 
 __all__ = ["Members", "order_of_call", "shape_of_call", "unsupported"]
 
@@ -23,64 +26,64 @@ class Members:
 
     # -- operators
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Any) -> Self:
         return NP["add"](self._F, self, other)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: Any) -> Self:
         return self.__add__(other)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: Any) -> Self:
         return NP["subtract"](self._F, self, other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: Any) -> Self:
         return NP["subtract"](self._F, other, self)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: Any) -> Self:
         return NP["multiply"](self._F, self, other)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: Any) -> Self:
         return self.__mul__(other)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: Any) -> Self:
         return NP["true_divide"](self._F, self, other)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: Any) -> Self:
         return NP["true_divide"](self._F, other, self)
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: Any) -> Self:
         return NP["mod"](self._F, self, other)
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: Any) -> Self:
         return NP["mod"](self._F, other, self)
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: Any) -> Self:
         return NP["power"](self._F, self, other)
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: Any) -> Self:
         return NP["power"](self._F, other, self)
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: Any) -> Self:
         return NP["matmul"](self._F, self, other)
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: Any) -> Self:
         return NP["matmul"](self._F, other, self)
 
-    def __and__(self, other: Any) -> Any:
+    def __and__(self, other: Any) -> Self:
         return NP["bitwise_and"](self._F, self, other)
 
-    def __rand__(self, other: Any) -> Any:
+    def __rand__(self, other: Any) -> Self:
         return NP["bitwise_and"](self._F, other, self)
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: Any) -> Self:
         return NP["bitwise_or"](self._F, self, other)
 
-    def __ror__(self, other: Any) -> Any:
+    def __ror__(self, other: Any) -> Self:
         return NP["bitwise_or"](self._F, other, self)
 
-    def __xor__(self, other: Any) -> Any:
+    def __xor__(self, other: Any) -> Self:
         return NP["bitwise_xor"](self._F, self, other)
 
-    def __rxor__(self, other: Any) -> Any:
+    def __rxor__(self, other: Any) -> Self:
         return NP["bitwise_xor"](self._F, other, self)
 
     def __eq__(self, other: Any) -> Any:
@@ -89,16 +92,16 @@ class Members:
     def __ne__(self, other: Any) -> Any:
         return NP["not_equal"](self._F, self, other)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: Any) -> Self:
         return NP["greater"](self._F, self, other)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: Any) -> Self:
         return NP["greater_equal"](self._F, self, other)
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: Any) -> Self:
         return NP["less"](self._F, self, other)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: Any) -> Self:
         return NP["less_equal"](self._F, self, other)
 
     def __hash__(self) -> int:
@@ -106,39 +109,39 @@ class Members:
             "arrays of np have no hash\n" + advice("Use id(x) as the key, or x.tobytes() of NumPy.")
         )
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Self:
         return self.__mul__(-1.0)
 
-    def __invert__(self) -> Any:
+    def __invert__(self) -> Self:
         return NP["bitwise_not"](self._F, self)
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> Self:
         return NP["absolute"](self._F, self)
 
-    def __round__(self, n: int = 0) -> Any:
+    def __round__(self, n: int = 0) -> Self:
         return NP["around"](self._F, self, n)
 
-    def __ceil__(self) -> Any:
+    def __ceil__(self) -> Self:
         return NP["ceil"](self._F, self)
 
-    def __floor__(self) -> Any:
+    def __floor__(self) -> Self:
         return NP["floor"](self._F, self)
 
-    def __trunc__(self) -> Any:
+    def __trunc__(self) -> Self:
         return NP["trunc"](self._F, self)
 
     # -- methods
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Self:
         """Axes in the opposite order."""
         return self.transpose()
 
-    def transpose(self, *axes: Any) -> Any:
+    def transpose(self, *axes: Any) -> Self:
         """Axes in another order, by default the opposite."""
         return NP["transpose"](self._F, self, order_of_call(axes))
 
-    def reshape(self, *args: Any, **kwargs: Any) -> Any:
+    def reshape(self, *args: Any, **kwargs: Any) -> Self:
         """The elements in another shape, which is one tuple or several integers.
 
         Raises:
@@ -147,99 +150,99 @@ class Members:
         """
         return NP["reshape"](self._F, self, shape_of_call(args, kwargs))
 
-    def flatten(self, order: str = "C") -> Any:
+    def flatten(self, order: str = "C") -> Self:
         """All axes as one."""
         return self.reshape(-1, order=order)
 
-    def squeeze(self, axis: Any = None) -> Any:
+    def squeeze(self, axis: Any = None) -> Self:
         """Without axes of one element."""
         return NP["squeeze"](self._F, self, axis)
 
-    def swapaxes(self, axis1: int, axis2: int) -> Any:
+    def swapaxes(self, axis1: int, axis2: int) -> Self:
         """With two axes exchanged."""
         return NP["swapaxes"](self._F, self, axis1, axis2)
 
-    def broadcast_to(self, shape: Any) -> Any:
+    def broadcast_to(self, shape: Any) -> Self:
         """Repeated up to a shape."""
         return NP["broadcast_to"](self._F, self, shape)
 
-    def repeat(self, repeats: Any, axis: Any = None) -> Any:
+    def repeat(self, repeats: Any, axis: Any = None) -> Self:
         """Each element several times."""
         return NP["repeat"](self._F, self, repeats, axis)
 
-    def take(self, indices: Any, axis: Any = None, mode: str = "raise") -> Any:
+    def take(self, indices: Any, axis: Any = None, mode: str = "raise") -> Self:
         """Elements at positions along an axis, or of all elements in a row."""
         return NP["take"](self._F, self, indices, axis, mode=mode)
 
-    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Self:
         """The sum over axes, by default over all."""
         return NP["sum"](self._F, self, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
 
-    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Self:
         """The product over axes, by default over all."""
         return NP["prod"](self._F, self, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
 
-    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Self:
         """The mean over axes, by default over all."""
         return NP["mean"](self._F, self, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
 
-    def std(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    def std(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Self:
         """The standard deviation over axes, by default over all."""
         return NP["std"](self._F, self, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims)
 
-    def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Self:
         """The variance over axes, by default over all."""
         return NP["var"](self._F, self, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims)
 
-    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Self:
         """The largest element over axes, by default over all."""
         return NP["max"](self._F, self, axis=axis, out=out, keepdims=keepdims)
 
-    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Self:
         """The smallest element over axes, by default over all."""
         return NP["min"](self._F, self, axis=axis, out=out, keepdims=keepdims)
 
-    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Self:
         """Whether all elements over axes are true."""
         return NP["all"](self._F, self, axis=axis, out=out, keepdims=keepdims)
 
-    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Self:
         """Whether any element over axes is true."""
         return NP["any"](self._F, self, axis=axis, out=out, keepdims=keepdims)
 
-    def cumsum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    def cumsum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Self:
         """Sums of the elements so far, along an axis or of all in a row."""
         return NP["cumsum"](self._F, self, axis=axis, dtype=dtype, out=out)
 
-    def argmax(self, axis: Any = None, out: Any = None) -> Any:
+    def argmax(self, axis: Any = None, out: Any = None) -> Self:
         """Positions of the largest elements along an axis, or in a row."""
         return NP["argmax"](self._F, self, axis, out)
 
-    def argmin(self, axis: Any = None, out: Any = None) -> Any:
+    def argmin(self, axis: Any = None, out: Any = None) -> Self:
         """Positions of the smallest elements along an axis, or in a row."""
         return NP["argmin"](self._F, self, axis, out)
 
-    def argsort(self, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+    def argsort(self, axis: Any = -1, kind: Any = None, order: Any = None) -> Self:
         """The positions that sort along an axis."""
         return NP["argsort"](self._F, self, axis=axis, kind=kind, order=order)
 
-    def sort(self, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+    def sort(self, axis: Any = -1, kind: Any = None, order: Any = None) -> Self:
         """A sorted copy, along an axis."""
         return NP["sort"](self._F, self, axis=axis, kind=kind, order=order)
 
-    def nonzero(self) -> Any:
+    def nonzero(self) -> tuple[Self, ...]:
         """The positions of the elements that are not zero, an array an axis."""
         return NP["nonzero"](self._F, self)
 
-    def dot(self, b: Any, out: Any = None) -> Any:
+    def dot(self, b: Any, out: Any = None) -> Self:
         """The dot product with ``b``."""
         return NP["dot"](self._F, self, b, out=out)
 
-    def clip(self, min: Any = None, max: Any = None, out: Any = None) -> Any:
+    def clip(self, min: Any = None, max: Any = None, out: Any = None) -> Self:
         """Between two bounds."""
         return NP["clip"](self._F, self, min, max, out=out)
 
-    def round(self, decimals: int = 0, out: Any = None, **kwargs: Any) -> Any:
+    def round(self, decimals: int = 0, out: Any = None, **kwargs: Any) -> Self:
         """Rounded to decimals."""
         return NP["around"](self._F, self, decimals, out=out, **kwargs)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...base import integer_types, numeric_types
 from ...util import check_ufunc_keywords as check_keywords
-from .application import ArrayOrNumber, not_supported, np_function
+from .application import not_supported, np_function
 from .elementwise import AS_IN_ND
 
 __all__ = ["check_keywords", "with_number"]
@@ -166,7 +166,7 @@ def nan_to_num(
 
 
 @np_function("clip")
-def clip(F: Any, a: Any, a_min: float | None, a_max: float | None, out: Any = None) -> ArrayOrNumber:
+def clip(F: Any, a: Any, a_min: float | None, a_max: float | None, out: Any = None) -> Any:
     """Values limited to a_min … a_max; None for no limit on that side."""
     if a_min is None and a_max is None:
         raise ValueError("array_clip: must set either max or min")
@@ -177,7 +177,7 @@ def clip(F: Any, a: Any, a_min: float | None, a_max: float | None, out: Any = No
 
 
 @np_function("where")
-def where(F: Any, condition: Any, x: Any = None, y: Any = None) -> ArrayOrNumber:
+def where(F: Any, condition: Any, x: Any = None, y: Any = None) -> Any:
     """``x`` where the condition holds, else ``y``; without both, the positions where it holds."""
     if x is None and y is None:
         return F.function("nonzero")(condition)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...namespaces import Functions, Namespace, importable
 
@@ -15,24 +15,31 @@ def _application() -> Any:
 
 
 _functions = Functions("symbol.numpy", _application, "NP")
-random = Functions("symbol.numpy.random", _application, "NP", "random")
-linalg = Functions("symbol.numpy.linalg", _application, "NP", "linalg")
-importable(random, linalg)
+if TYPE_CHECKING:  # stubs, made from the definitions
+    from . import linalg, random
+    from .functions import *
+    from .symbol import _Symbol as _Symbol
+else:
+    random = Functions("symbol.numpy.random", _application, "NP", "random")
+    linalg = Functions("symbol.numpy.linalg", _application, "NP", "linalg")
+    importable(random, linalg)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "_internal":  # operators under their own names: _npi_add is _internal.add
-        from ..compose import apply_symbol
+if not TYPE_CHECKING:  # which would no longer find names that are not there
 
-        value: Any = Namespace("npi", apply_symbol, "symbol", f"{__name__}._internal")
-    elif name == "_Symbol":
-        from .symbol import _Symbol
+    def __getattr__(name: str) -> Any:
+        if name == "_internal":  # operators under their own names: _npi_add is _internal.add
+            from ..compose import apply_symbol
 
-        value = _Symbol
-    else:
-        value = getattr(_functions, name)
-    globals()[name] = value
-    return value
+            value: Any = Namespace("npi", apply_symbol, "symbol", f"{__name__}._internal")
+        elif name == "_Symbol":
+            from .symbol import _Symbol
+
+            value = _Symbol
+        else:
+            value = getattr(_functions, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

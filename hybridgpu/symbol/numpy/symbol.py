@@ -193,25 +193,25 @@ class _Symbol(Members, Symbol):  # type: ignore[misc]
         """
         return _invoke("_np_reshape", self, newshape=shape_of_call(args, kwargs), order="C")
 
-    def transpose(self, *axes: Any) -> Any:
+    def transpose(self, *axes: Any) -> Any:  # type: ignore[override]
         """Axes in another order, by default the opposite."""
         return _invoke("_np_transpose", self, axes=order_of_call(axes))
 
     # as MXNet's methods, and unlike its functions, these write keepdims whatever it is
 
-    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:  # type: ignore[override]
         """The sum over axes, by default over all."""
         return _invoke("_np_sum", self, axis=axis, dtype=dtype, keepdims=keepdims)
 
-    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:  # type: ignore[override]
         """The product over axes, by default over all."""
         return _invoke("_np_prod", self, axis=axis, dtype=dtype, keepdims=keepdims)
 
-    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:  # type: ignore[override]
         """The largest element over axes, by default over all."""
         return _invoke("_np_max", self, axis=axis, keepdims=keepdims)
 
-    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:  # type: ignore[override]
         """The smallest element over axes, by default over all."""
         return _invoke("_np_min", self, axis=axis, keepdims=keepdims)
 

@@ -3,21 +3,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...namespaces import Functions, importable
 from ..numpy import _application
 
 _functions = Functions("symbol.numpy_extension", _application, "NPX")
-random = Functions("symbol.numpy_extension.random", _application, "NPX", "random")
-image = Functions("symbol.numpy_extension.image", _application, "NPX", "image")
-importable(random, image)
+if TYPE_CHECKING:  # stubs, made from the definitions
+    from . import image, random
+    from .functions import *
+else:
+    random = Functions("symbol.numpy_extension.random", _application, "NPX", "random")
+    image = Functions("symbol.numpy_extension.image", _application, "NPX", "image")
+    importable(random, image)
 
 
-def __getattr__(name: str) -> Any:
-    value = getattr(_functions, name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # which would no longer find names that are not there
+
+    def __getattr__(name: str) -> Any:
+        value = getattr(_functions, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

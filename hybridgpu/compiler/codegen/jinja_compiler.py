@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates as plain Python: Jinja reads them, and what comes out needs nothing of Jinja when it runs.
+"""Compiler of Jinja templates to plain Python, which needs nothing of Jinja when it runs.
 
 Importing Jinja takes longer than all that the first program of a process needs of the compiler otherwise. A template
 becomes the text of a module with one function ``template(given)``, which writes it, and returns its macros. It means

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which parts of the host's mathematics a program includes: a compiler takes 10 ms to read all of it.
+"""Math headers that a CPU program includes: a compiler takes 10 ms to read all of them.
 
 The parts are headers of functions of float. A program that calls functions of these alone, and knows no double (for
 which a function of float would do, wrongly), includes the parts that define them. Any other one includes math.h.

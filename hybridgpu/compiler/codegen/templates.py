@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running templates. Their Python code is kept in files as Python keeps its own beside each module.
+"""Template loader: compiled templates, cached in files as Python caches its own modules.
 
 Jinja reads a template once (``jinja_compiler.py``). What comes of it lies in ``__pycache__`` beside the template (or where
 ``sys.pycache_prefix`` says), is written where Python may write its own, and is used for the same text, translation,

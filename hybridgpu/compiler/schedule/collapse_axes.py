@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop variables of a kernel in their final form.
+"""Axis collapsing: the loop variables of a kernel in their final form.
 
 First variables are split where quotients and remainders take them apart; then they are ordered so
 that the innermost walks memory with stride one; then neighbours that every index treats as one are

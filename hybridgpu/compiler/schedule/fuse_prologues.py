@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let products and convolutions compute an operand as they load it, instead of reading what another kernel stored.
+"""Prologue fusion: products and convolutions compute an operand as they load it, instead of reading it from memory.
 
 Fusion leaves operands of products in memory, since a product reads every element many times. Where a kernel without
 reductions computes such an operand for products alone, its work can be theirs: it is neither stored nor read back.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let a kernel that scatters compute what follows it, element by element of its table, instead of storing the table.
+"""Scatter epilogue fusion: a kernel that scatters computes what follows it, instead of storing its table.
 
 Fusion leaves a table in memory, since it is complete only behind the last update. Then the kernel itself can go over
 its elements once more, or over those of them that a block owns, and store what an elementwise kernel would make of them:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which results a kernel may write over which of its operands.
+"""In-place pairs: which results a kernel may write over which of its operands.
 
 A result may take an operand's place where every element of the operand is read at the same point of the kernel's
 domain that writes this element of the result, by the same thread and before it writes; and where nothing else in

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs over a part of their domain.
+"""Index set splitting: programs over a part of their domain.
 
 A join or a pad tests at every element which of its parts the element belongs to. Where such a test
 depends on one loop variable alone, it changes at a few known values of it: between two of them the

@@ -30,7 +30,7 @@ __all__ = ["COMBINE", "OPAQUE_ZERO", "CWriter", "Kernel", "Launch", "Pointer", "
 
 #: reduction -> its combiner in reduce.h
 COMBINE = {"sum": "Sum", "prod": "Prod", "amax": "Max", "amin": "Min", "argmax": "ArgMax", "argmin": "ArgMin"}
-#: what CPU kernels call a 0 that the compiler knows nothing of
+#: name, in CPU kernels, of a 0 that the compiler knows nothing of
 OPAQUE_ZERO = "nil"
 
 
@@ -100,7 +100,7 @@ class Kernel:
         fields: what the template sees as ``k``, besides its name and what codegen/render.py adds.
         inputs, outputs: nodes in memory behind the pointer parameters, in order.
         extents: values of the run-time extents, in parameter order.
-        runtime_args: what it is told besides.
+        runtime_args: dynamic extents, strides and offsets besides.
         headers: files of ``kernels/`` that it needs.
         members: the primitives it computes.
         launch: how CUDA starts it.
@@ -135,7 +135,7 @@ class Kernel:
 
     @property
     def arguments(self) -> tuple[int, ...]:
-        """Every number that it is told, in parameter order."""
+        """Every runtime argument, in parameter order."""
         return (*self.extents, *self.runtime_args.values.values())
 
 
@@ -168,7 +168,7 @@ def literal(value: Any, dtype: DType) -> str:
 
 @dataclass
 class CWriter:
-    """Names scalars and pointers, and writes expressions, for one kernel."""
+    """C printer of one kernel: names scalars and pointers, prints expressions."""
 
     target: Target
     program: ScalarProgram
@@ -183,16 +183,16 @@ class CWriter:
     result_prefix: str = "y"  #: what names of pointers to results begin with
     runtime_args: RuntimeArgs = field(default_factory=RuntimeArgs)
     allows_dynamic: bool = (
-        False  #: the kernel can be told numbers besides its extents: those of the CPU, and some of CUDA
+        False  #: the kernel takes runtime arguments besides its extents: those of the CPU, and some of CUDA
     )
 
     split_axis: Var | None = (
-        None  #: the outermost variable, at whose values, which the kernel is told, something else begins
+        None  #: the outermost variable, at whose values, which are arguments, something else begins
     )
-    dynamic_axes: frozenset[str] = frozenset()  #: variables whose extents the kernel is told, and with them strides
+    dynamic_axes: frozenset[str] = frozenset()  #: variables whose extents are arguments, and with them strides
     inner: Var | None = None  #: the innermost one then
     literal_axes: frozenset[str] = frozenset()  #: those of them whose extents are literals all the same
-    delinearized_axes: tuple[Var, ...] = ()  #: count rows of several axes, by extents that the kernel is told
+    delinearized_axes: tuple[Var, ...] = ()  #: count rows of several axes, by extents that are arguments
 
     def __post_init__(self) -> None:
         self.allows_dynamic = self.allows_dynamic or self.target.name == "cpu"
@@ -219,7 +219,7 @@ class CWriter:
                 self.count += 1
 
     def reciprocal(self, s: Scalar) -> str:
-        """C text of a share, whose bits the kernel is told."""
+        """C text of a reciprocal, whose bits are an argument."""
         name, compute = self.runtime_args.reciprocal(s.value, s.dtype), s.dtype.compute
         text = f"hg::Share<{compute}>::of({name})"
         if self.target.name != "cpu":
@@ -276,7 +276,7 @@ class CWriter:
     def address_text(self, e: Expr, matrix: bool = False) -> str:
         """C text of an index expression in memory, of one element or where a ``matrix`` begins.
 
-        Where it begins, if that is beyond all that it walks, is told: a slice of an outer axis lies further behind in a
+        Where it begins, if that is beyond all that it walks, is an argument: a slice of an outer axis lies further behind in a
         larger batch, and every slice has the same text. So is how far a part of a join or pad is moved.
         """
         shifted = (
@@ -290,21 +290,21 @@ class CWriter:
 
     def extent(self, v: Var) -> str:
         """C text of the extent of ``v``."""
-        told = v.name in self.dynamic_axes and v.name not in self.literal_axes and v.extent >= FEWEST
-        return self.runtime_args.extent(v) if told else str(v.extent)
+        dynamic = v.name in self.dynamic_axes and v.name not in self.literal_axes and v.extent >= FEWEST
+        return self.runtime_args.extent(v) if dynamic else str(v.extent)
 
     def boundary(self, value: int) -> str:
         """C text of a value of the outermost variable at which something else begins."""
         return str(value) if self.split_axis is None or value < FEWEST else self.runtime_args.boundary(value)
 
     def is_dynamic(self, atom: Any) -> bool:
-        """True for a variable whose extent the kernel is told, and for a part of one."""
+        """True for a variable whose extent is an argument, and for a part of one."""
         if isinstance(atom, (Quotient, Remainder)):
             return bool(self.dynamic_axes) and all(v.name in self.dynamic_axes for v in atom.expr.vars)
         return isinstance(atom, Var) and atom.name in self.dynamic_axes
 
     def is_delinearized(self, atom: Any) -> bool:
-        """True for a part of the position of a row, by an extent that the kernel is told."""
+        """True for a part of the position of a row, by an extent that is an argument."""
         if not isinstance(atom, (Quotient, Remainder)):
             return False
         return atom.by >= FEWEST and any(atom.expr == of_var(v) for v in self.delinearized_axes)

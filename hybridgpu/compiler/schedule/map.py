@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels without reductions: every point of the domain on its own.
+"""Map kernels, which have no reductions: every point of the domain on its own.
 
 Here is what both targets share; ``cpu.loop_nests`` writes nests of loops, ``cuda.map`` steps of threads.
 """

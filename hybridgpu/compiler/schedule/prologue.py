@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands of matrix products that are computed as they are loaded.
+"""Prologues: operands of products and convolutions that are computed as they are loaded.
 
 On the CPU a *panel* of such an operand (some rows of the left one, some columns of the right one) is computed by the
 loops of map kernels into memory that stays in a core's cache, where the product reads it. On a GPU the product's
@@ -203,8 +203,8 @@ def panel(
 
     Args:
         writer: that of the product, which knows the pointers.
-        begin, end: C text of where its lines are (how long they are may be among what the product is told).
-        lines: how many there are, at the most; if that, or how long they are, is told: as many as there is room for.
+        begin, end: C text of where its lines are (how long they are may be a runtime argument).
+        lines: how many there are, at the most; if that, or how long they are, is dynamic: as many as there is room for.
         first: where its elements begin along the inner variable (a name), and how many they are; all of them, if None.
     """
     program, inner = what.program, what.inner
@@ -236,8 +236,8 @@ def panel(
         begin, end = (f"({t}) * {length}" if " " in t else f"{t} * {length}" for t in (begin, end))
         start = name
     outer, held = what.outer.name, store.node.dtype.storage
-    told = {what.outer.name, what.inner.name} & writer.dynamic_axes
-    count = PANEL_BYTES // store.node.dtype.size if told and lines > 1 else lines * width
+    dynamic = {what.outer.name, what.inner.name} & writer.dynamic_axes
+    count = PANEL_BYTES // store.node.dtype.size if dynamic and lines > 1 else lines * width
     return Panel(name, held, count, flat is not None, outer, begin, end, start, once, loops), "tile" in choice
 
 

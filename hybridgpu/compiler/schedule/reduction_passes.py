@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which scalar of a kernel with reductions is computed in which walk over a row.
+"""Reduction passes: which scalar of a kernel with reductions is computed in which pass over a row.
 
 The reduced variables are walked once per *pass*; a reduction of something that needs an earlier
 reduction waits for the next pass. Scalars that depend on no reduced variable belong to the row and

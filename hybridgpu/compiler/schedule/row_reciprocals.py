@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Divisions by a value of the row, whose reciprocal is computed once a row."""
+"""Row reciprocals: of a divisor that is one for all of a row, the reciprocal is computed once."""
 
 from __future__ import annotations
 

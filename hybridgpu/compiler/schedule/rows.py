@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels with reductions: softmax, normalisations, sums, and elementwise work around them.
+"""Reduction kernels: softmax, normalisations, sums, and elementwise work around them.
 
 A row is walked in passes (see :mod:`.reduction_passes`). Two forms: *inner*, the reduced elements are neighbours in memory (threads or vector lanes share a
 row); *columns*, the rows are neighbours (every thread or lane has a row of its own).
@@ -76,43 +76,43 @@ def schedule_rows(program: ScalarProgram, target: Target, members: list[Node]) -
         with suppress(TooManyStatements):
             return _unrolled_kernel(program, target, members)
     tile = turned["tile_rows"] if turned else 0
-    ragged = bool(turned and not turned["tile_run"])  # rows of a tile, how long they are is told
+    ragged = bool(turned and not turned["tile_run"])  # rows of a tile, whose length is dynamic
     fits = width * 4 <= target.register_row
     columns = columns or turned is not None or (width == 1 and not program.column_sums)
     run = packed_lanes(program, rows) if columns and not turned and len(program.reduced) == 1 else 0
-    if run and reduces_batch_axis(program):  # how many are added up is told
+    if run and reduces_batch_axis(program):  # how many are added up is dynamic
         run = 0
     if run and len(rows) == 1:  # of a batch of one
         rows.insert(0, Var("r0", 1))
         program.vars.insert(0, rows[0])
     lanes = rows[-1] if tile else None if columns else program.reduced[-1]
-    told = None if tile or run or program.column_sums else dynamic_outer_reduction(program, rows, columns)
-    length = dynamic_row(program) if not columns and told is None else None
+    dynamic = None if tile or run or program.column_sums else dynamic_outer_reduction(program, rows, columns)
+    length = dynamic_row(program) if not columns and dynamic is None else None
     if length:
         writer.dynamic_axes = frozenset(v.name for v in program.vars) | {"at"}
     elif not columns and not program.column_sums and (len(program.reduced) == 1 or _is_single_pass(program)):
         writer.inner, writer.dynamic_axes = program.reduced[-1], dynamic_axes(program, program.reduced[-1])
     elif columns and not tile and not run and not program.column_sums:
-        writer.inner, writer.dynamic_axes = rows[-1], dynamic_columns(program, rows[-1], told)
-    near = not columns and told is None and uses_private_buffer(program)  # (a buffer's length is in the text)
+        writer.inner, writer.dynamic_axes = rows[-1], dynamic_columns(program, rows[-1], dynamic)
+    near = not columns and dynamic is None and uses_private_buffer(program)  # (a buffer's length is in the text)
     kept = cache_index(program, tile, rows_per_group(program, length) if near else 0, writer.extent)
     lanes = None if near else lanes
     plan = PassPlan(program, writer, tile > 0 or (fits and not columns), kept, result_axis=lanes)
     if columns:
-        fields, choice = outer_fields(program, rows, plan, tile, told, run)
+        fields, choice = outer_fields(program, rows, plan, tile, dynamic, run)
     else:
-        fields, choice = inner_fields(program, rows, plan, told, length)
+        fields, choice = inner_fields(program, rows, plan, dynamic, length)
     fields |= turned or {"tile_in": [], "tile_out": []}  # (templates read no other field then)
     read, written = traffic(program)
     more = ["stream_cpu.h"] if fields.get("past") else ["tile_cpu.h"] if ragged else []
     full = any(plan.is_full_store(s.value, s.offset.vars) for s in program.stores)
     fields |= {
         "pointers": writer.pointer_list(outputs),
-        "width": SHORT_ROW + 1 if ragged else next_power_of_two(width) if told else width,
+        "width": SHORT_ROW + 1 if ragged else next_power_of_two(width) if dynamic else width,
         "kept": buffer_capacity(program, length, near)
         if length
         else next_power_of_two(width)
-        if told
+        if dynamic
         else width * max(1, fields.get("group", 0)),
         "passes": plan.passes[:-1],
         "last": plan.passes[-1],
@@ -153,7 +153,7 @@ def _unrolled_kernel(program: ScalarProgram, target: Target, members: list[Node]
 
 
 def _is_single_pass(program: ScalarProgram) -> bool:
-    """True if nothing of a row is kept or written: its length may be told."""
+    """True if nothing of a row is kept or written: its length may be dynamic."""
     reduced = set(program.reduced)
     return len(program.reductions) == 1 and not any((s.value.vars | s.offset.vars) & reduced for s in program.stores)
 

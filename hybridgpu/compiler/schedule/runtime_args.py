@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that a kernel is told when it runs, so that its text is the same for every batch size.
+"""Runtime arguments: dynamic extents, strides and offsets, so that one text serves every batch size.
 
-Besides the outermost extent, which every kernel is told, these are the extent of the outermost sum (gradients of
+Besides the outermost extent, which every kernel takes, these are the extent of the outermost sum (gradients of
 weights and biases and the statistics of BatchNorm add over the batch), one over the elements of a mean, and where in an
 array a slice of its outer axis begins, or a part that is padded or joined.
 """
@@ -42,7 +42,7 @@ _FEATURE_MULTIPLE = 16  #: … and what the others are multiples of that may be:
 
 @dataclass
 class RuntimeArgs:
-    """The numbers of one kernel.
+    """The runtime arguments of one kernel.
 
     Attributes:
         values: name -> value, in the order of the parameters.
@@ -139,7 +139,7 @@ def dynamic_outer_reduction(program: ScalarProgram, rows: list[Var], columns: bo
 
 
 def dynamic_axes(program: ScalarProgram, inner: Var, tested: frozenset[Var] = frozenset()) -> frozenset[str]:
-    """The variables around the loop over ``inner``, if their extents and the strides that follow from them may be told.
+    """Dynamic axes around the loop over ``inner``: their extents, and the strides that follow from them, are arguments.
 
     A recurrent layer's batch or time is such an inner axis, or the length of a sentence: rows of features follow each
     other in any order, and only these have a length that is worth a literal. Where parts of a join or pad begin along
@@ -154,7 +154,7 @@ def dynamic_axes(program: ScalarProgram, inner: Var, tested: frozenset[Var] = fr
 
 
 def dynamic_outer(program: ScalarProgram) -> frozenset[str]:
-    """The variables of what is made of vectors alone on the CPU, one along the innermost axis, if extents may be told.
+    """Dynamic axes of what is made of vectors alone on the CPU, one along the innermost axis.
 
     A mask of positions and lengths is. Elsewhere loops over short rows are faster of a length that is a literal.
     """
@@ -173,7 +173,7 @@ def dynamic_outer(program: ScalarProgram) -> frozenset[str]:
 
 
 def dynamic_in_tiles(program: ScalarProgram, across: Var, along: Var, bit_copied: bool) -> frozenset[str]:
-    """The variables of a kernel on the CPU that walks two of its axes in tiles, if extents and strides may be told.
+    """Dynamic axes of a CPU kernel that walks two of its axes in tiles.
 
     Where something is computed in a tile, its innermost loop is one of whole vectors whose number is a literal. Where
     elements are ``bit_copied`` and nothing else, there is no such loop.
@@ -186,7 +186,7 @@ def dynamic_in_tiles(program: ScalarProgram, across: Var, along: Var, bit_copied
 
 
 def dynamic_row(program: ScalarProgram) -> Var | None:
-    """What rows on the CPU are walked along, if how long they are is told; None if that is better a literal.
+    """The reduced axis of rows on the CPU, if its length is dynamic; None if that is better a literal.
 
     The scores of attention are as long as a sentence. Rows of whole vectors, most of which are features, are walked in
     whole blocks; of others nothing is lost, and all of them have one text.
@@ -200,7 +200,7 @@ def dynamic_row(program: ScalarProgram) -> Var | None:
 
 
 def dynamic_transposed(program: ScalarProgram, row: Var) -> frozenset[str]:
-    """The variables of short rows of whole vectors on the CPU, along which a tile is turned, if their extents may be told.
+    """Dynamic axes of short rows of whole vectors on the CPU, of which a tile is transposed.
 
     Words follow each other along ``row``, and something else, such as a mean's gradient, is one for all of a sentence.
     """
@@ -214,7 +214,7 @@ def dynamic_transposed(program: ScalarProgram, row: Var) -> frozenset[str]:
 
 
 def dynamic_columns(program: ScalarProgram, lane: Var, outer: Var | None = None) -> frozenset[str]:
-    """The variables around ``lane``, along which neighbours are reduced side by side, if their extents may be told.
+    """Dynamic axes around ``lane``, along which neighbours are reduced side by side.
 
     Means over the words of a sentence are such reductions. Those of few elements, as of windows, are written out. Where
     parts of a join lie side by side, and in sums over the batch, the variable ``outer``, something else may be a sentence.

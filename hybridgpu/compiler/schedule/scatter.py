@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that write at positions computed at run time: gradients of gathers, and rows replaced.
+"""Scatter kernels, which write at positions computed at run time: gradients of gathers, and rows replaced.
 
 Updates are computed as they are needed, and added in their order: of rows that meet, sums are those of one addition
 after the other, the same bits every time, and the last one replaces. Here is what both targets share. On the CPU the loops

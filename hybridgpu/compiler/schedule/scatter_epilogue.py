@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel that scatters computes of the elements of its table, once these are complete."""
+"""Scatter epilogue: what a kernel that scatters computes of its table's elements, once these are complete."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which two axes of a map kernel to walk in tiles.
+"""Transpose tiling: which two axes of a map kernel are walked in tiles.
 
 An operand whose elements are neighbours along another axis than the kernel's innermost one would be
 read a cache line (a sector of memory) for every element. In tiles of both axes such an operand passes
@@ -72,7 +72,7 @@ def choose_tiling(program: ScalarProgram, conditions: bool = False, cached: bool
         for along, across in ((inner, other), (other, inner)):
             found = tiling_of_axes(program, across, along, conditions)
             cost = _cost(program, along, found, cached) if found else least
-            # (a host is told how long a sentence is, and has its innermost loops over features)
+            # (on the CPU a sequence length is an argument, and innermost loops go over features)
             steadier = (
                 best
                 and cached

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derivatives of convolutions by their weight: when a generated kernel of the CPU is worth it, and with which numbers.
+"""Convolution backward filter on the CPU: when a generated kernel is worth it, and with which numbers.
 
 Such a derivative is a convolution with a kernel as large as the image: many terms a result, few results. Its operands
-are views with batch and channels exchanged, which the kernel reads where they lie. Of both, one is *still*: each of its
-elements is used at its own position, and vectors run along its channels. The other *moves* from tap to tap. The still
+are views with batch and channels exchanged, which the kernel reads where they lie. Of both, one is *stationary*: each of its
+elements is used at its own position, and vectors run along its channels. The other is *shifted* from tap to tap. The stationary
 one is the convolution's kernel (the cotangent), except where the operand is spread by a base dilation (a transposed
-convolution): then they change places, for what moves must be dense.
+convolution): then they change places, for what is shifted must be dense.
 
 The loops are in ``kernels/conv_weights_cpu.h``; the batch is a run-time argument.
 """

@@ -434,11 +434,11 @@ def _thread_loops(
         swapped: how both operands lie whose batch and channels change places.
     """
     size, taps = prod(shape.size), prod(shape.kernel)
-    told = swapped is not None and shape.inputs >= FEWEST
+    dynamic = swapped is not None and shape.inputs >= FEWEST
     fields = {
         "per_sample": per_sample // per_thread,
         "per_thread": per_thread,
-        "channels": f"(int){writer.runtime_args.reduction_length(shape.inputs)}" if told else str(shape.inputs),
+        "channels": f"(int){writer.runtime_args.reduction_length(shape.inputs)}" if dynamic else str(shape.inputs),
         # from sample to sample and from channel to channel, and so in the kernel
         "sample_stride": swapped[0].channel if swapped else size * shape.inputs * shape.groups,
         "channel_stride": swapped[0].sample if swapped else size,

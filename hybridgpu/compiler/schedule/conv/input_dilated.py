@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of a spread operand on the CPU: transposed ones, and derivatives of strided ones by their operand.
+"""Input-dilated convolutions on the CPU: transposed ones, and derivatives of strided ones by their operand.
 
 Results a base dilation apart are a *phase*: a plain convolution with those taps that meet elements rather than the
 zeros between them. The loops are in ``kernels/conv_spread_cpu.h``.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the planes of a convolution's operands lie, if these are views that exchange batch and channels.
+"""Layout of a convolution's operands, where these are views with batch and channels swapped.
 
 The derivative of a convolution by its weight is one of such views; kernels read them where they lie.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions whose results are reduced in windows (CUDA): which thread computes what, and where it stands.
+"""Convolution with pooling as its epilogue (CUDA): which thread computes what, and where it stands.
 
 Neighbouring threads share a window: each computes its elements, one after the other, and they exchange what they have
 reduced. What follows is computed by all of them, and the first one stores it.

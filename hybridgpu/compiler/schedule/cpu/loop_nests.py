@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Map kernels on the host: nests of loops.
+"""Loop nests of the CPU's map kernels.
 
 The compiler vectorises innermost loops; what does not depend on an inner loop is computed outside it.
 Loops are cut where conditions change (``index_set_splitting``), so that a join is as many loops as it has parts, and
@@ -121,7 +121,7 @@ def build_loops(
     """Statements before the loops, the loops, and what was chosen and why.
 
     Args:
-        partial_range: the first variable runs from ``begin`` to ``end``, which the kernel is told.
+        partial_range: the first variable runs from ``begin`` to ``end``, which are arguments.
         prefetch: operands are large, so that they may be worth fetching ahead.
 
     Raises:
@@ -287,7 +287,7 @@ class _LoopBuilder:
             raise TooManyStatements
 
     def bounds(self, v: Var) -> tuple[str, str]:
-        """Where the loop over ``v`` begins and ends; the first variable runs as the kernel is told."""
+        """Where the loop over ``v`` begins and ends; those of the first variable are arguments."""
         if self.first is None or v.name != self.first.name:
             return str(v.low), self.writer.extent(v) if v.low == 0 else str(v.high + 1)
         turn = self.writer.boundary

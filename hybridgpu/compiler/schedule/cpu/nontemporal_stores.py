@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that a host's kernel may store past the caches (streaming, or non-temporal, stores).
+"""Non-temporal stores: results that a CPU kernel may write past the caches.
 
 A plain store fetches the line that it overwrites: a third more bytes where one array is read and one written. Results
 that are not small beside the caches have left them anyway before anybody reads them. How many elements there are is an

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows side by side on the CPU: a lane for each window, whose elements are copied so that lanes are neighbours.
+"""Pooling tiles on the CPU: a lane for each window, whose elements are transposed so that lanes are neighbours.
 
 Windows that follow each other without a gap (a pooling with a stride as long as its window) make vectors of loads
 with a stride. Instead a tile of windows is turned first, row by row of theirs, and results go back in the same way.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels with reductions on the CPU: what their templates see."""
+"""Reduction kernels on the CPU: the fields of their templates."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ def uses_private_buffer(program: ScalarProgram) -> bool:
 
 
 def rows_per_group(program: ScalarProgram, length: Var | None = None) -> int:
-    """How many rows may be walked together, 0 for one after the other, but not if their ``length`` is told."""
+    """How many rows may be walked together, 0 for one after the other, but not if their ``length`` is dynamic."""
     count = min(_MAX_GROUP, _GROUP_BYTES // _row_bytes(program))
     return max(count, 1) if length else count if count > 1 else 0
 
 
 def buffer_capacity(program: ScalarProgram, length: Var, near: bool) -> int:
-    """How many elements there is room for where the ``length`` of rows is told: of some that are walked together."""
+    """How many elements there is room for where the ``length`` of rows is dynamic: of some that are walked together."""
     return (
         _PRIVATE_BUFFER_BYTES // max(s.dtype.size for s in program.scalars)
         if near
@@ -119,7 +119,7 @@ def inner_fields(
 
     Args:
         dynamic: the outermost variable that is reduced, if its extent is an argument.
-        length: the variable of rows whose length is told.
+        length: the variable of rows whose length is dynamic.
     """
     last = program.reduced[-1]
     alone = dynamic is last
@@ -421,7 +421,7 @@ def _nontemporal_condition(
 ) -> str:
     """Let walks store blocks of ``size`` elements past the caches where they may: C text of when they do, or ''.
 
-    Rows whose ``length`` is told begin anywhere: a walk that adds up nothing takes blocks from a row's first line on.
+    Rows whose ``length`` is dynamic begin anywhere: a walk that adds up nothing takes blocks from a row's first line on.
     """
     last, first, writer = program.reduced[-1], rows[0], plan.writer
     if dynamic is last or (last.extent % size and not length) or (length and not uses_private_buffer(program)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small windows that overlap or reach over the border, on the CPU: the window is written out.
+"""Unrolled windows on the CPU: small ones that overlap or reach over the border become straight-line statements.
 
 Lanes are neighbouring windows. Where a window's elements are statements of one loop body rather than loops around it,
 what holds for one of them alone, such as that it lies in the padding, is a condition on the position of the window:

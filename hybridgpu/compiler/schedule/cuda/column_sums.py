@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums over all rows beside the rows, on CUDA: two kernels.
+"""Column sums beside a row-wise kernel, on CUDA: two kernels.
 
 Blocks of the first walk all rows, as many blocks as a GPU holds at once. Each keeps its sums in registers, of every
 element of a row, and leaves them in memory, a *part*. The second kernel adds the parts up in their order, and computes

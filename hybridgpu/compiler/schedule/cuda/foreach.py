@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small kernels that do not depend on each other, over arrays of any shapes, in one launch (CUDA).
+"""Horizontal fusion (CUDA): small independent kernels, over arrays of any shapes, share one launch.
 
 An optimizer's step is the same few operations for a hundred arrays, and starting a kernel costs more than most of
 them take. Kernels of one level share a launch: blocks are dealt out in proportion to their elements. Those with
@@ -132,8 +132,8 @@ def _foreach(kernels: list[Kernel]) -> Kernel:
             names = [p.name for p in (*_take(read, len(k.inputs)), *_take(written, len(k.outputs)))]
             at = last = len(extents)
             values = list(k.runtime_args.values.values())
-            told = [f"n{at + 2 + j}" for j in range(len(values))]
-            instances.append(Instance(names, begin, f"(Index)n{at}", f"(Index)n{at + 1}", told))
+            arguments = [f"n{at + 2 + j}" for j in range(len(values))]
+            instances.append(Instance(names, begin, f"(Index)n{at}", f"(Index)n{at + 1}", arguments))
             extents += [end, size, *values]
         first = same[0]
         bodies.append(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Map kernels under CUDA.
+"""Map kernels on CUDA.
 
 A thread computes a few neighbours along the innermost axis, so that accesses in order are 128 bits wide; where
 rows are not a multiple of that, neighbours in the whole result. Operands that lie across pass through shared

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which form a CUDA kernel with reductions takes, by a model of what a row costs a multiprocessor.
+"""Launch configuration of a CUDA reduction kernel, by a model of what a row costs a multiprocessor.
 
 Memory traffic takes time, at a rate that needs enough bytes under way, and so do arithmetic and latencies (barriers,
 starting blocks), which a multiprocessor hides behind one another as far as it has several rows at hand. Values that

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many registers ptxas gives a thread of a CUDA kernel with reductions: a formula fitted to what NVRTC made.
+"""Register model: how many registers ptxas gives a thread of a CUDA reduction kernel, fitted to what NVRTC made.
 
 ``bench/registers.py`` compiles the case graphs in several forms each, compares, and fits the figures below anew.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels with reductions on CUDA: from the passes over a row to what the templates see."""
+"""Reduction kernels on CUDA: from the passes over a row to the fields of the templates."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that write at computed positions, on CUDA.
+"""Scatter kernels on CUDA.
 
 A block owns some rows of the table, or a tile of their columns, and keeps them in shared memory, where each element
 belongs to one thread. It looks through the positions of all updates for those that meet its rows, and lists these in
@@ -85,7 +85,7 @@ def _axes(program: ScalarProgram, store: Store) -> _Axes:
 def scatter_fields(
     program: ScalarProgram, writer: CWriter, scatter: Node, table: Node | None, fill: str, epilogue: Epilogue | None
 ) -> tuple[dict[str, Any], Launch, tuple[int, int], dict[str, Any]]:
-    """Fields of the template, the launch, the extents it is told, and what was chosen and why.
+    """Fields of the template, the launch, its extents, and what was chosen and why.
 
     Args:
         table: what is there before, in memory; None if that is ``fill`` everywhere.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wide accesses of CUDA kernels with reductions: which arrays are read and written several neighbours at a time.
+"""Vectorized accesses of CUDA reduction kernels: which arrays are read and written several elements at a time.
 
 A *span* is ``vector`` neighbours along one loop variable. A thread reads its spans, computes their elements one
 after the other, and writes spans.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which form a matrix product takes on a GPU, by a model of what it costs, and when a library is faster.
+"""Configuration of a matrix product on a GPU, by a model of what it costs, and when a library is faster.
 
 The forms are the functions of ``kernels/matmul_cuda.h``. *dots* and *axpy* serve few rows: every thread reads 16 bytes
 of the right operand at once (element by element if these are apart in every direction, as those of one column of a
@@ -143,9 +143,19 @@ def dot_shape(node: Node) -> DotShape:
         batch *= d
     left, left_unit = _layout(node.inputs[0])
     right, right_unit = _layout(node.inputs[1])
-    told = node.ndim == 2 and reduces_outermost(left, right, k) and right[0] != 1
+    dynamic = node.ndim == 2 and reduces_outermost(left, right, k) and right[0] != 1
     return DotShape(
-        node.dtype, batch, m, length_class(k) if told else k, n, left, right, left_unit, right_unit, node.ndim > 2, told
+        node.dtype,
+        batch,
+        m,
+        length_class(k) if dynamic else k,
+        n,
+        left,
+        right,
+        left_unit,
+        right_unit,
+        node.ndim > 2,
+        dynamic,
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products that are worth a generated kernel, with what follows them as an epilogue.
+"""Generated matrix products: when they are worth it, with prologues and epilogues.
 
 The loops live in ``kernels/matmul_*.h``; a template passes them the strides and a lambda that
 receives each element of the product and stores the results of the epilogue. On the CPU there are two
@@ -51,7 +51,7 @@ __all__ = ["contiguous_along_k", "excess_over_library", "schedule_matmul", "want
 
 _MAX_TILED_WORK = 1 << 24  #: multiplications
 _COMPUTED = ("left", "right")  #: names of operands that are computed as they are loaded
-_DYNAMIC = "hg::TOLD"  #: in the place of a number that a product's function is told
+_DYNAMIC = "hg::TOLD"  #: in the place of a number that a product's function takes at run time
 _MAX_COPIED_COLUMN = (
     2 << 10
 )  #: bytes of a column of the right operand of which some dozens may be copied; see matmul_cpu.h
@@ -125,7 +125,7 @@ def _strides(operand: Node) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class Matrix:
-    """An operand: its pointer, the offset of the batch, strides along its two axes, in elements, and which are told."""
+    """An operand: its pointer, the offset of the batch, strides along its two axes, in elements, and which are dynamic."""
 
     pointer: str
     offset: str
@@ -141,15 +141,15 @@ class Matrix:
     def strides(self) -> tuple[str, str]:
         """C text of both strides in a function's name."""
         first, second = (
-            _DYNAMIC if told else str(n) for told, n in zip(self.dynamic, (self.first, self.second), strict=True)
+            _DYNAMIC if dynamic else str(n) for dynamic, n in zip(self.dynamic, (self.first, self.second), strict=True)
         )
         return first, second
 
     def with_dynamic(self, along: bool, across: bool) -> Matrix:
-        """The same whose stride is told that steps over an axis of a told extent.
+        """The same, whose stride is dynamic that steps over an axis of a dynamic extent.
 
         Args:
-            along, across: whether the extents of its first and second axis are told.
+            along, across: whether the extents of its first and second axis are dynamic.
         """
         return replace(
             self, dynamic=(self.second == 1 != self.first and across, self.first == 1 != self.second and along)
@@ -326,7 +326,7 @@ def _is_packed(dot: Node) -> bool:
 
 
 def _dynamic_axes(dot: Node, m: Var, n: Var, depth: Var, prologues: Mapping[int, Group]) -> frozenset[Var]:
-    """The axes of a batch of products on the CPU whose extents are told; see :func:`.told_lengths`.
+    """Dynamic axes of a batch of products on the CPU; see :func:`.dynamic_lengths`.
 
     Not those of a panel of columns, which is as wide as its text says, and not the sum of dots, whose blocks are vectors.
     """
@@ -346,7 +346,7 @@ def _dynamic_axes(dot: Node, m: Var, n: Var, depth: Var, prologues: Mapping[int,
 
 
 def _with_dynamic_rows(o: Matrix, first: int, second: int) -> Matrix:
-    """An operand whose stride is told if it steps over whole sentences, one word of which is read.
+    """The operand, whose stride is dynamic if it steps over whole sentences, one word of which is read.
 
     Args:
         first, second: the extents of its axes.
@@ -358,12 +358,12 @@ def _with_dynamic_rows(o: Matrix, first: int, second: int) -> Matrix:
 
 
 def _shape_text(writer: CWriter, left: Matrix, right: Matrix, n: Var, depth: Var, lengths: frozenset[Var]) -> str:
-    """C text of the numbers that a product's function is told, in its order."""
-    told, parts = writer.runtime_args.named, [writer.extent(n) if n in lengths else "0"]
+    """C text of the runtime shape that a product's function takes."""
+    named, parts = writer.runtime_args.named, [writer.extent(n) if n in lengths else "0"]
     parts.append(writer.runtime_args.reduction_length(depth.extent) if depth in lengths else "0")
     for name, matrix in (("left", left), ("right", right)):
         strides = zip(matrix.dynamic, (matrix.first, matrix.second), strict=True)
-        parts += [told(f"{name}_step", stride) if known else "0" for known, stride in strides]
+        parts += [named(f"{name}_step", stride) if known else "0" for known, stride in strides]
     return f"hg::Shape{{{', '.join(parts)}}}"
 
 
@@ -410,15 +410,15 @@ def _cpu_loops(p: _Product) -> _Loops:
     if not floats:
         form, first = "plain", dot.dtype.compute
     outermost = not batch and reduces_outermost((left.first, left.second), (right.first, right.second), depth)
-    told = outermost and not p.prologues and form == "axpy"
+    dynamic = outermost and not p.prologues and form == "axpy"
     statements = _epilogue_statements(p)
     fields: dict[str, Any] = {
         "left": left,
         "form": form,
         "first": first,
         "batch": [(v.name, v.extent) for v in batch],
-        "depth": 0 if told or p.k in lengths else depth,
-        "terms": writer.runtime_args.reduction_length(depth) if told and not words else "",
+        "depth": 0 if dynamic or p.k in lengths else depth,
+        "terms": writer.runtime_args.reduction_length(depth) if dynamic and not words else "",
         "statements": statements,
         "panels": panels,
     }
@@ -427,7 +427,7 @@ def _cpu_loops(p: _Product) -> _Loops:
     if lengths:
         fields["spans"] = [replace(s, columns=0) if n in lengths else s for s in fields["spans"]]
     if lengths or words:
-        known = frozenset({p.k}) if told else lengths
+        known = frozenset({p.k}) if dynamic else lengths
         fields["terms"] = _shape_text(writer, fields["left"], fields["spans"][0].right, n, p.k, known)
     return _Loops(
         fields,
@@ -448,10 +448,10 @@ def _panel_fields(p: _Product, lines: tuple[str, str], statements: list[Statemen
     if 0 in prologues:
         count = panel_rows(m.extent, depth, size)
         left, turns = panel(p.prologue_operand(0, True), "left", writer, "from", "to", count)
-        told = "k" in writer.dynamic_axes
-        each = writer.runtime_args.named("panel", count) if told and count > 1 else count
+        dynamic = "k" in writer.dynamic_axes
+        each = writer.runtime_args.named("panel", count) if dynamic and count > 1 else count
         found |= {"rows": (*lines, each), "left_panel": left, "range": "0, to - from", "turns": turns}
-        found["left"] = Matrix("left", "0", depth, 1, (told, False))
+        found["left"] = Matrix("left", "0", depth, 1, (dynamic, False))
         row, places = "r", [Statement("Index", m.name, "from + r")]
     spans = [ColumnSpan(0, n.extent, n.extent, p.operands[1], None, (row, n.name), places)]
     if 1 in prologues:
@@ -488,7 +488,7 @@ def _cuda_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
     form = _config_cuda(target, dot)
     row, column = (Var("line", m.extent), Var("column", n.extent)) if form.rows else (m, n)
     _lay_out_operands(p, row, column, constants=False)
-    told = dot_shape(dot).dynamic_k
+    dynamic = dot_shape(dot).dynamic_k
     sums = loads_along_k(form)
     places = ("line", "column") if form.rows else (None, None)
     batch = [v for v in p.batch if v.extent > 1]
@@ -499,15 +499,15 @@ def _cuda_loops(p: _Product, target: Target, outputs: Sequence[Node]) -> _Loops:
         "batched": bool(batch),
         "n": (n.name, n.extent),
         "statements": _epilogue_statements(p),
-        "depth": 0 if told else p.k.extent,
-        "terms": writer.runtime_args.reduction_length(p.k.extent) if told else "",
+        "depth": 0 if dynamic else p.k.extent,
+        "terms": writer.runtime_args.reduction_length(p.k.extent) if dynamic else "",
         "threads": form.threads,
         "layers": form.layers,
         "words": form.words,
     }
     computed = {k: p.prologue_operand(k, sums[k]) for k in p.prologues}
     fields["loaders"] = [
-        loader(x, _COMPUTED[k], writer, form.vectors[k], (m, n)[k], places[k], told) for k, x in computed.items()
+        loader(x, _COMPUTED[k], writer, form.vectors[k], (m, n)[k], places[k], dynamic) for k, x in computed.items()
     ]
     sizes = [*(node.size for node in (*writer.inputs, dot)), *(s.extent_in_memory for s in p.program.stores)]
     fields |= _element_fields(p, form, batch, fields) if not form.rows else _patch_fields(p, form, batch, fields)

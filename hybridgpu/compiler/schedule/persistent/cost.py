@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one kernel of several steps costs beside as many kernels: a model of phases, barriers and threads (CUDA).
+"""Cost model of a persistent kernel against as many launches: phases, barriers and threads (CUDA).
 
 Nothing here was measured on a device yet: the constants are estimates.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops whose turns are phases of a kernel, of which all blocks live at once (CUDA, schedule/persistent/kernel.py).
+"""Grid loops: loops whose iterations are phases of a persistent kernel (CUDA).
 
 A loop whose body consists of kernels need not come back to the host: the body's kernels become steps that the grid
 plays again at every turn, behind a barrier. What differs from turn to turn is where arrays begin: slices of operands
@@ -104,7 +104,7 @@ class GridLoop:
 
         Args:
             name: C text of a pointer to the beginning of an array.
-            number: C text of a number that the kernel is told.
+            number: C text of a runtime argument.
 
         Returns:
             C text of a pointer to each array of the body.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consecutive small kernels as the steps of one kernel, whose blocks all live at once (CUDA).
+"""Persistent kernels (CUDA): consecutive small kernels as the steps of one, whose blocks all live at once.
 
 These are all blocks of a cooperative grid, those of one cluster, or a single block: what costs least (cost.py).
 
@@ -388,7 +388,7 @@ def _in_phases(kernels: Sequence[Kernel]) -> list[PhaseStep]:
 
 
 class _NumberList:
-    """What a kernel is told besides its arrays. Calling it tells one more number, and gives the parameter's name."""
+    """Runtime arguments of a persistent kernel. Calling it adds one and gives the parameter's name."""
 
     def __init__(self) -> None:
         self.values: list[int] = []

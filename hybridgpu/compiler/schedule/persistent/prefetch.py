@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel of several steps fetches before a step needs it: weights, while the blocks are at earlier phases.
+"""Prefetch of a persistent kernel: weights of later phases, fetched while the blocks are at earlier ones.
 
 Nothing orders a phase behind a barrier of the grid but what earlier phases write. Arrays that no step writes can be
 under way from the start, so that the latency of memory lies beside the work of the first phase rather than behind each

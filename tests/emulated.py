@@ -68,6 +68,13 @@ class Started:
         self.arguments, self.stream, self.graph = list(arguments), stream, False
 
 
+def prepare(kernels: Sequence[KernelInfo], checked: bool = True) -> None:
+    """Compile what :meth:`EmulatedDriver.load` will want, many kernels at a time."""
+    for numeric in dict.fromkeys(k.numeric for k in kernels):
+        texts = [(module_source([k]), [k.name]) for k in kernels if k.numeric == numeric]
+        Module.prepare(texts, [str(kernels_folder())], NUMERIC[numeric], checked)
+
+
 class EmulatedStream:
     """A stream; what is started on it runs at once, or at ``synchronize`` while the driver defers."""
 
@@ -145,6 +152,7 @@ class EmulatedDriver:
         self.made = self.updated = self.replayed = self.captured = 0
 
     def load(self, kernels: Sequence[KernelInfo]) -> dict[str, Any]:
+        prepare([k for k in kernels if k.name not in self.modules], self.checked)
         for k in kernels:
             if k.name not in self.modules:
                 self.compiled += 1

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 from compiler.cases import CASES, EXPECTED, arrays, build, cuda_of, plain
-from emulated import aligned
+from emulated import aligned, prepare
 from guarded import guarded, guarded_copy
 
 from hybridgpu.backends.cpu.backend import cpu_backend
@@ -122,10 +123,26 @@ def few_blocks(program: Program) -> Program:
     return replace(program, kernels=kernels)
 
 
+@cache
+def for_cuda(name: str) -> Program:
+    """A case as CUDA has it."""
+    return compile_graph(build(name), cuda_of(name))
+
+
+AT_ONCE = 12  #: cases whose kernels are compiled together
+
+
+@cache
+def prepared(number: int) -> None:
+    """Compile what the cases of a group need."""
+    prepare([k for name in NAMES[number * AT_ONCE : (number + 1) * AT_ONCE] for k in for_cuda(name).kernels])
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_cuda_text_executed_on_the_cpu(name, cuda_driver):
-    graph = build(name)
-    program = compile_graph(graph, cuda_of(name))
+def test_cuda_text_executed_on_the_cpu(name, cuda_driver, request):
+    graph, program = build(name), for_cuda(name)
+    if request.session.testscollected > len(NAMES):  # its neighbours will be wanted, too
+        prepared(NAMES.index(name) // AT_ONCE)
     backend = CudaBackend(cuda_driver, np, lambda a: int(a.__array_interface__["data"][0]))
     for seed, specials in ((3, False), (4, True)):
         loaded = backend.load(few_blocks(program) if specials else program)

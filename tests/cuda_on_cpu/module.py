@@ -23,7 +23,7 @@ from typing import Any
 
 from .elf import thread_local_symbols, variable_name
 from .faults import CompileError
-from .includes import Includes, find_includes
+from .includes import find_includes
 from .launch import Kernel
 from .native import runtime
 from .toolchain import (
@@ -38,7 +38,7 @@ from .toolchain import (
     run,
     tls_flags,
 )
-from .translate import KernelDecl, Translation, translate
+from .translate import KernelDecl, Translation, orders_memory, translate
 
 __all__ = ["Module"]
 
@@ -180,54 +180,106 @@ def _dynamic_stub(symbols: Sequence[str], alignment: int) -> str:
     return "\n".join([*lines, ".zero 16", '.section .note.GNU-stack,"",@progbits', ""])
 
 
+@dataclass(frozen=True)
+class _Unit:
+    """A text with the kernels wanted of it, and the library to make."""
+
+    source: str
+    names: tuple[str, ...]
+    library: Path
+
+
 def _build(
-    source: str,
+    units: Sequence[_Unit],
     options: _Options,
     include_dirs: Sequence[str],
-    names: Sequence[str],
     flags: tuple[str, ...],
     half: bool,
     check: bool,
-    library: Path,
 ) -> None:
-    """Makes the library and, beside it, the description of its kernels and shared memory."""
+    """Makes the libraries and, beside each, the description of its kernels and shared memory.
+
+    Several texts, which include the same files, are compiled as one. Each library is linked from it with what its own
+    kernels need, and nothing else: it is what the text alone would become.
+    """
     header = _header(flags, half)
     if not header.exists():  # the folder is emptied now and then
         _header.cache_clear()
         header = _header(flags, half)
     with build_folder() as folder:
         expanded = folder / "unit.ii"
-        (folder / "kernel.cu").write_text(source + "\n")
+        (folder / "kernel.cu").write_text(_joined([u.source for u in units]))
         (folder / "coc_prelude.h").write_text(options.prelude)
         # the user's folders come first; after them the harness's own headers shadow NVIDIA's
         command = [compiler(), *(f"-I{d}" for d in include_dirs), *flags]
         command += ["-E", "-fpch-preprocess", "-include", header, "-include", "coc_prelude.h"]
         run([*command, "-x", "c++", "kernel.cu", "-o", expanded], folder)
         roots = tuple(os.path.join(d, "") for d in include_dirs)
-        translation = translate(expanded.read_text(), lambda name: name == "kernel.cu" or name.startswith(roots))
-        decls = [d for d in translation.kernels if not d.template]
-        entries = list(names) or [f"::{d.qualified}" for d in decls]
-        if not entries:
+        common, *parts = [
+            translate(part, lambda name: name == "kernel.cu" or name.startswith(roots))
+            for part in _NEXT.split(expanded.read_text())
+        ]
+        parts = [t.after(common) for t in parts] or [common]
+        entries = [
+            list(u.names) or [f"::{d.qualified}" for d in t.kernels if not d.template] for u, t in zip(units, parts)
+        ]
+        if not all(entries):
             raise CompileError("the text has no kernel (those that are templates go in names)")
-        glue = _GLUE + (_MEMORY_FUNCTIONS if check else "") + _entries(entries)
-        expanded.write_text(f'{translation.text}\n# 1 "glue.cpp"\n{glue}\n')
-        made = folder / "out.so"
+        glue = _GLUE + (_MEMORY_FUNCTIONS if check else "") + _entries([name for found in entries for name in found])
+        text = common.text + "".join(t.text for t in parts if t is not common)
+        expanded.write_text(f'{text}\n# 1 "glue.cpp"\n{glue}\n')
+        several = ["-ffunction-sections", "-fdata-sections"] if len(units) > 1 else []
         inputs = [folder / "unit.o"]
-        run([compiler(), *flags, "-fpreprocessed", "-c", "unit.ii", "-o", inputs[0]], folder)
+        run([compiler(), *flags, *several, "-fpreprocessed", "-c", "unit.ii", "-o", inputs[0]], folder)
         missing = [v.symbol for v in thread_local_symbols(inputs[0]) if v.offset < 0]
         if missing:
             stub = folder / "stub.s"
-            stub.write_text(_dynamic_stub(missing, translation.dynamic_alignment))
+            stub.write_text(_dynamic_stub(missing, max(t.dynamic_alignment for t in parts)))
             inputs.append(folder / "stub.o")
             run([compiler(), "-c", stub, "-o", inputs[1]])
-        # The C library, libm and the checks come from the runtime library at load time; -Bsymbolic
-        # makes the kernel call the memcpy of the glue nevertheless.
-        link = ["-shared", "-Bsymbolic", "--eh-frame-hdr", "--hash-style=gnu"]
-        run([linker(), *link, *inputs, libgcc(), "-o", made])
-        description = _describe(made, translation, names or [d.name for d in decls], missing)
-        (folder / "out.json").write_text(json.dumps(description))
-        os.replace(folder / "out.json", library.with_suffix(".json"))
-        os.replace(made, library)
+        first = 0
+        for unit, translation, found in zip(units, parts, entries):
+            own = _only(range(first, first + len(found)), folder) if several else []
+            first += len(found)
+            _link(unit, translation, [*inputs, *own], missing, folder)
+
+
+_NEXT = re.compile(r"^#pragma coc_unit\n", re.M)  #: between texts
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include.*$", re.M)
+
+
+def _joined(sources: Sequence[str]) -> str:
+    """Several texts as one, each with its own numbers of lines; what they include comes first."""
+    if len(sources) == 1:
+        return sources[0] + "\n"
+    included = dict.fromkeys(line for source in sources for line in _INCLUDE.findall(source))
+    return "\n".join([*included, *(f'#pragma coc_unit\n#line 1 "kernel.cu"\n{source}' for source in sources), ""])
+
+
+def _only(numbers: Sequence[int], folder: Path) -> list[str | Path]:
+    """Options of the linker that leave out what these entries do not need, and number them from 0."""
+    script = folder / "exported"
+    names = [(f"coc_{what}_{k}", f"coc_{what}_{n}") for k, n in enumerate(numbers) for what in ("entry", "signature")]
+    script.write_text("{ global: " + "".join(f"{name}; " for name, _ in names) + "local: *; };")
+    # discarded functions have their lines at address 0: what is kept lies beyond all of them
+    return [
+        *(word for name, made in names for word in ("--defsym", f"{name}={made}")),
+        *("--gc-sections", "--section-start=.text=0x1000000", "--version-script", script),
+    ]
+
+
+def _link(
+    unit: _Unit, translation: Translation, inputs: Sequence[str | Path], missing: Sequence[str], folder: Path
+) -> None:
+    # The C library, libm and the checks come from the runtime library at load time; -Bsymbolic
+    # makes the kernel call the memcpy of the glue nevertheless.
+    made = folder / "out.so"
+    link = ["-shared", "-Bsymbolic", "--eh-frame-hdr", "--hash-style=gnu"]
+    run([linker(), *link, *inputs, libgcc(), "-o", made])
+    names = unit.names or [d.name for d in translation.kernels if not d.template]
+    (folder / "out.json").write_text(json.dumps(_describe(made, translation, names, missing)))
+    os.replace(folder / "out.json", unit.library.with_suffix(".json"))
+    os.replace(made, unit.library)
 
 
 def _describe(library: Path, translation: Translation, names: Sequence[str], dynamic: Sequence[str]) -> dict[str, Any]:
@@ -313,6 +365,54 @@ class _Loaded:
 _loaded: dict[str, _Loaded] = {}
 
 
+def _kept(library: Path) -> bool:
+    """Whether a library is there; it was used now."""
+    try:
+        os.utime(library.with_suffix(".json"))
+        os.utime(library)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+class _Request:
+    """What a Module is made of, and where its library is kept."""
+
+    def __init__(
+        self,
+        source: str,
+        include_dirs: Sequence[str | os.PathLike[str]],
+        options: Sequence[str],
+        names: Sequence[str],
+        check: bool,
+        opt: str | None,
+    ) -> None:
+        self.options = _parse_options(options)
+        self.folders = [os.path.abspath(d) for d in [*include_dirs, *self.options.include_dirs]]
+        includes = find_includes(source, self.folders)
+        self.half = bool(includes.outside & {"cuda_fp16.h", "cuda_bf16.h"})
+        self.flags = _flags(check, opt or ("-O1" if check else "-O2"), self.options)
+        self.includes, self.check = includes, check
+        parts = [harness_digest(), source, includes.digest(), self.options.prelude, *names, "", *self.flags]
+        self.key = hashlib.sha256("\0".join([*parts, str(self.half)]).encode()).hexdigest()[:24]
+        self.unit = _Unit(source, tuple(names), cache_dir() / f"kernel-{self.key}.so")
+
+    def build(self, others: Sequence[_Request] = ()) -> None:
+        """Makes the library, and those of others that are compiled in the same way."""
+        units = [self.unit, *(o.unit for o in others)]
+        _build(units, self.options, self.folders, self.flags, self.half, self.check)
+
+    @property
+    def company(self) -> tuple[Any, ...]:
+        """What is equal in texts that can be compiled as one: they say, too, whether what they include orders memory."""
+        alone = not self.unit.names or "#define" in self.unit.source
+        fenced = any(orders_memory(text) for text in self.includes.files.values())
+        return self.flags, self.options, tuple(self.folders), fenced, self.half, self.key if alone else ""
+
+
+TOGETHER = 16  #: texts that are compiled as one, at most
+
+
 class Module:
     """Kernels compiled for the CPU. ``module[name]`` is a Kernel to launch.
 
@@ -333,31 +433,45 @@ class Module:
         *,
         opt: str | None = None,
     ) -> None:
-        parsed = _parse_options(options)
-        folders = [os.path.abspath(d) for d in [*include_dirs, *parsed.include_dirs]]
-        includes = find_includes(source, folders)
-        half = self._needs_half(includes)
-        flags = _flags(check, opt or ("-O1" if check else "-O2"), parsed)
-        parts = [harness_digest(), source, includes.digest(), parsed.prelude, *names, "", *flags]
-        key = hashlib.sha256("\0".join([*parts, str(half)]).encode()).hexdigest()[:24]
+        request = _Request(source, include_dirs, options, names, check, opt)
         self.source = source
         self.check = check
-        self.path = cache_dir() / f"kernel-{key}.so"
-        if key not in _loaded:
+        self.path = request.unit.library
+        if request.key not in _loaded:
             runtime()
-            try:
-                os.utime(self.path.with_suffix(".json"))
-                os.utime(self.path)
-            except FileNotFoundError:
-                _build(source, parsed, folders, names, flags, half, check, self.path)
-            _loaded[key] = _Loaded(self.path, check)
-        self.loaded = _loaded[key]
+            if not _kept(self.path):
+                request.build()
+            _loaded[request.key] = _Loaded(self.path, check)
+        self.loaded = _loaded[request.key]
         self.names = self.loaded.names
         self._kernels: dict[str, Kernel] = {}
 
     @staticmethod
-    def _needs_half(includes: Includes) -> bool:
-        return bool(includes.outside & {"cuda_fp16.h", "cuda_bf16.h"})
+    def prepare(
+        texts: Sequence[tuple[str, Sequence[str]]],
+        include_dirs: Sequence[str | os.PathLike[str]] = (),
+        options: Sequence[str] = (),
+        check: bool = True,
+    ) -> int:
+        """Compiles what Modules of many (text, names) will need, several texts at a time: less than half of the time.
+
+        Returns how many libraries were made. Texts with names of their own go together; one that does not compile is left
+        to its Module, which says what is wrong.
+        """
+        groups: dict[tuple[Any, ...], dict[tuple[str, ...], _Request]] = {}
+        for source, names in texts:
+            request = _Request(source, include_dirs, options, names, check, None)
+            if request.key not in _loaded and not _kept(request.unit.library):
+                groups.setdefault(request.company, {}).setdefault(request.unit.names, request)
+        made = 0
+        for group in groups.values():
+            requests = list(group.values())
+            for k in range(0, len(requests), TOGETHER):
+                first, *others = requests[k : k + TOGETHER]
+                with contextlib.suppress(CompileError):
+                    first.build(others)
+                    made += 1 + len(others)
+        return made
 
     def __getitem__(self, name: str) -> Kernel:
         """The kernel of that name or name expression. Raises KeyError."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from . import BadLaunch, CompileError, Module, OutOfBounds, ToolMissing, toolchain
+from . import BadLaunch, CompileError, Module, OutOfBounds, ToolMissing, UninitialisedRead, toolchain
 from . import module as module_of_compilation
 from .elf import variable_name
 from .includes import find_includes
@@ -281,3 +281,63 @@ def test_a_missing_compiler_is_said_clearly(monkeypatch, tmp_path):
     finally:
         for name in ("compiler", "_version_of"):
             getattr(toolchain, name).cache_clear()
+
+
+#: kernels with shared memory of their own, dynamic shared memory, none, fences, and a fault each: the line of the access
+TOGETHER = {
+    "first": "__shared__ float s[32]; s[threadIdx.x] = 1;\n__syncthreads(); float* p = s; o[threadIdx.x] = p[threadIdx.x + n];",
+    "second": "__shared__ float t[64], u[32]; t[threadIdx.x] = u[threadIdx.x] = 2;\n\nu[threadIdx.x + n] = 3; o[threadIdx.x] = t[threadIdx.x];",
+    "third": "extern __shared__ float d[]; d[threadIdx.x + n] = 4; o[threadIdx.x] = d[threadIdx.x];",
+    "fourth": "o[threadIdx.x + n] = helper(n); __threadfence();",
+}
+
+
+def test_texts_that_are_compiled_as_one_become_what_each_is_alone(tmp_path, monkeypatch):
+    helper = "static __device__ float helper(int n) { return n + 5; }\n"
+    texts = {
+        name: f'{helper if name == "fourth" else ""}extern "C" __global__ void {name}(float* o, int n) {{\n{body}\n}}'
+        for name, body in TOGETHER.items()
+    }
+    found = {}
+    for way in ("alone", "together"):
+        (tmp_path / way).mkdir()
+        for place in (module_of_compilation, toolchain):
+            monkeypatch.setattr(place, "cache_dir", lambda way=way: tmp_path / way)
+        monkeypatch.setattr(module_of_compilation, "_loaded", {})
+        if way == "together":
+            monkeypatch.setattr(module_of_compilation, "_build", counted := Counted(module_of_compilation._build))
+            assert Module.prepare([(text, [name]) for name, text in texts.items()]) == len(texts)
+            assert Module.prepare([(text, [name]) for name, text in texts.items()]) == 0
+            assert counted.calls == 1
+        for name, text in texts.items():
+            module = Module(text, names=[name])
+            results, faults = out(32), []
+            module[name](1, 32, (results, np.int32(0)), shared_mem=128)
+            for reach in (1, 40):
+                with pytest.raises((OutOfBounds, UninitialisedRead)) as fault:
+                    module[name](1, 32, (out(32), np.int32(reach)), shared_mem=128)
+                faults.append(str(fault.value))
+            found.setdefault(name, []).append([results.get().tolist(), faults, module.loaded.description])
+        assert way == "alone" or counted.calls == 1
+    for name, (alone, together) in found.items():
+        assert alone == together, name
+    assert found["second"][0][0] == [2.0] * 32 and "kernel.cu:4" in found["second"][0][1][0]
+
+
+def test_a_text_that_does_not_compile_is_left_to_its_module():
+    good, bad = (f'extern "C" __global__ void k{n}(float* o) {{ o[threadIdx.x] = {n}; }}' for n in ("1", "x"))
+    assert Module.prepare([(good, ["k1"]), (bad, ["kx"])]) in (0, 2)
+    with pytest.raises(CompileError, match="kernel.cu:1:"):
+        Module(bad, names=["kx"])
+    assert launch(good, out(32), name="k1", names=["k1"])
+
+
+class Counted:
+    """A function, and how often it was called."""
+
+    def __init__(self, function) -> None:
+        self.function, self.calls = function, 0
+
+    def __call__(self, *args):
+        self.calls += 1
+        return self.function(*args)

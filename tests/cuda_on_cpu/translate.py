@@ -8,13 +8,14 @@ a declaration), ``__global__`` an attribute, inline PTX a call.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .ptx import replace_asm
 
-__all__ = ["KernelDecl", "Param", "Translation", "translate"]
+__all__ = ["KernelDecl", "Param", "Translation", "orders_memory", "translate"]
 
 GLOBAL = '__attribute__((visibility("default"), used, noinline))'
 LINE_MARKER = re.compile(r'^# \d+ "((?:[^"\\]|\\.)*)".*$')
@@ -54,6 +55,11 @@ class Translation:
     dynamic_alignment: int = DEFAULT_DYNAMIC_ALIGNMENT
     fenced: bool = False
 
+    def after(self, common: Translation) -> Translation:
+        """With the facts about a text that stands before it."""
+        alignment = max(self.dynamic_alignment, common.dynamic_alignment)
+        return replace(self, dynamic_alignment=alignment, fenced=self.fenced or common.fenced)
+
 
 def translate(preprocessed: str, is_user_file: Callable[[str], bool]) -> Translation:
     """Translates what comes from user files; other text (system headers) stays as it is.
@@ -78,6 +84,12 @@ def translate(preprocessed: str, is_user_file: Callable[[str], bool]) -> Transla
         dynamic_alignment=max([DEFAULT_DYNAMIC_ALIGNMENT, *alignments]),
         fenced=_ORDERING.search(text) is not None,
     )
+
+
+@functools.cache
+def orders_memory(text: str) -> bool:
+    """Whether a header has what orders memory besides barriers."""
+    return _ORDERING.search(replace_asm(text)) is not None
 
 
 def _chunks(text: str, is_user_file: Callable[[str], bool]) -> Iterator[tuple[bool, str]]:
